@@ -1,0 +1,172 @@
+package drm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+)
+
+// The command stream of EXEC is a list of commands, each a multiple of 8
+// bytes: a header of u16 opcode, u16 length of the whole command in units of 8
+// bytes, u32 argument; then the body, little endian.
+//
+//	op  name       argument       body
+//	1   COPY       0              u64 dst, src, width, height, dst pitch, src pitch
+//	2   FILL       pattern size   u64 dst, width, height, pitch, pattern
+//	3   LAUNCH     function       u32 grid[3], block[3], shared bytes, parameter bytes; parameters, zero padded to 8
+//	4   TIMESTAMP  0              u64 address
+//
+// Widths and pitches are in bytes, heights in rows, addresses are GPU virtual
+// addresses.
+const (
+	cmdCopy      = 1
+	cmdFill      = 2
+	cmdLaunch    = 3
+	cmdTimestamp = 4
+
+	cmdHeader    = 8
+	copyBytes    = cmdHeader + 6*8
+	fillBytes    = cmdHeader + 5*8
+	launchBytes  = cmdHeader + 8*4
+	stampBytes   = cmdHeader + 8
+	bytesPerUnit = 8
+)
+
+// CopyCmd copies Height rows of Width bytes between GPU addresses.
+type CopyCmd struct {
+	Dst, Src           uint64
+	Width, Height      uint64 // bytes, rows
+	DstPitch, SrcPitch uint64 // bytes; ignored when Height is 1
+}
+
+// FillCmd writes a pattern of Size (1, 2 or 4) bytes over Height rows of Width bytes.
+type FillCmd struct {
+	Dst                  uint64
+	Size                 uint32
+	Pattern              uint32
+	Width, Height, Pitch uint64
+}
+
+// LaunchCmd runs a kernel. Function comes from MODULE_FUNCTION.
+type LaunchCmd struct {
+	Function    uint32
+	Grid, Block [3]uint32
+	SharedBytes uint32
+	Params      []byte
+}
+
+// TimestampCmd writes the device's time in nanoseconds as a u64.
+type TimestampCmd struct{ Addr uint64 }
+
+func header(b []byte, op, size int, arg uint32) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(op))
+	b = binary.LittleEndian.AppendUint16(b, uint16(size/bytesPerUnit))
+	return binary.LittleEndian.AppendUint32(b, arg)
+}
+
+func words(b []byte, v ...uint64) []byte {
+	for _, w := range v {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// Append appends the command to a stream.
+func (c CopyCmd) Append(b []byte) []byte {
+	return words(header(b, cmdCopy, copyBytes, 0), c.Dst, c.Src, c.Width, c.Height, c.DstPitch, c.SrcPitch)
+}
+
+// Append appends the command to a stream.
+func (c FillCmd) Append(b []byte) []byte {
+	return words(header(b, cmdFill, fillBytes, c.Size), c.Dst, c.Width, c.Height, c.Pitch, uint64(c.Pattern))
+}
+
+// Append appends the command to a stream. Params must be at most 4096 bytes long.
+func (c LaunchCmd) Append(b []byte) []byte {
+	padded := (len(c.Params) + bytesPerUnit - 1) &^ (bytesPerUnit - 1)
+	b = header(b, cmdLaunch, launchBytes+padded, c.Function)
+	for _, v := range [...]uint32{c.Grid[0], c.Grid[1], c.Grid[2], c.Block[0], c.Block[1], c.Block[2],
+		c.SharedBytes, uint32(len(c.Params))} {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	b = append(b, c.Params...)
+	return append(b, make([]byte, padded-len(c.Params))...)
+}
+
+// Append appends the command to a stream.
+func (c TimestampCmd) Append(b []byte) []byte {
+	return words(header(b, cmdTimestamp, stampBytes, 0), c.Addr)
+}
+
+// CommandSink takes the commands of a stream in order.
+type CommandSink interface {
+	Copy(CopyCmd) error
+	Fill(FillCmd) error
+	Launch(LaunchCmd) error // Params alias the stream
+	Timestamp(TimestampCmd) error
+}
+
+// WalkCommands decodes a stream and hands each command to the sink. It checks
+// the form only: lengths, padding and opcodes. It ends at the first error and
+// returns the index of the command it belongs to; a malformed stream is EINVAL.
+func WalkCommands(stream []byte, sink CommandSink) (index int, err error) {
+	for ; len(stream) > 0; index++ {
+		if len(stream) < cmdHeader {
+			return index, fmt.Errorf("command %d: %d bytes are no header: %w", index, len(stream), syscall.EINVAL)
+		}
+		op := binary.LittleEndian.Uint16(stream)
+		size := int(binary.LittleEndian.Uint16(stream[2:])) * bytesPerUnit
+		arg := binary.LittleEndian.Uint32(stream[4:])
+		if size < cmdHeader || size > len(stream) {
+			return index, fmt.Errorf("command %d: %d bytes long in a rest of %d: %w", index, size, len(stream), syscall.EINVAL)
+		}
+		if err := walkOne(op, arg, stream[cmdHeader:size], sink); err != nil {
+			return index, fmt.Errorf("command %d: %w", index, err)
+		}
+		stream = stream[size:]
+	}
+	return index, nil
+}
+
+func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
+	u64 := func(i int) uint64 { return binary.LittleEndian.Uint64(body[i*8:]) }
+	u32 := func(i int) uint32 { return binary.LittleEndian.Uint32(body[i*4:]) }
+	want := func(n int) error {
+		if len(body) != n-cmdHeader {
+			return fmt.Errorf("opcode %d with a body of %d bytes: %w", op, len(body), syscall.EINVAL)
+		}
+		return nil
+	}
+	switch op {
+	case cmdCopy:
+		if err := want(copyBytes); err != nil {
+			return err
+		}
+		return sink.Copy(CopyCmd{Dst: u64(0), Src: u64(1), Width: u64(2), Height: u64(3), DstPitch: u64(4), SrcPitch: u64(5)})
+	case cmdFill:
+		if err := want(fillBytes); err != nil {
+			return err
+		}
+		if arg != 1 && arg != 2 && arg != 4 || u64(4)>>32 != 0 {
+			return fmt.Errorf("fill with a pattern of %d bytes, 0x%x: %w", arg, u64(4), syscall.EINVAL)
+		}
+		return sink.Fill(FillCmd{Dst: u64(0), Width: u64(1), Height: u64(2), Pitch: u64(3), Pattern: uint32(u64(4)), Size: arg})
+	case cmdLaunch:
+		if len(body) < launchBytes-cmdHeader {
+			return want(launchBytes)
+		}
+		n := int(u32(7))
+		params := body[launchBytes-cmdHeader:]
+		if n > len(params) || len(params)-n >= bytesPerUnit {
+			return fmt.Errorf("launch with %d bytes of parameters in %d: %w", n, len(params), syscall.EINVAL)
+		}
+		return sink.Launch(LaunchCmd{Function: arg, Grid: [3]uint32{u32(0), u32(1), u32(2)},
+			Block: [3]uint32{u32(3), u32(4), u32(5)}, SharedBytes: u32(6), Params: params[:n]})
+	case cmdTimestamp:
+		if err := want(stampBytes); err != nil {
+			return err
+		}
+		return sink.Timestamp(TimestampCmd{Addr: u64(0)})
+	}
+	return fmt.Errorf("unknown opcode %d: %w", op, syscall.EINVAL)
+}

@@ -1,0 +1,79 @@
+package drm
+
+import "time"
+
+// Info is what VERSION tells.
+type Info struct {
+	Name                string
+	Desc                string // the device's name
+	Major, Minor, Patch int
+}
+
+// File is an open DRM file of PVDRM's driver: one GPU address space with its
+// objects, modules and channels. Each method is one ioctl, by its name.
+//
+// Errors wrap a syscall.Errno: ENOENT for an id that is not there, EINVAL for
+// wrong arguments, ENOMEM and ENOSPC where memory or room ran out, EBUSY for a
+// channel or wait that cannot be had now, ETIME for a wait that ran out, EIO
+// once the GPU context was lost (LostStatus says why), ENODEV once the backend
+// is gone. Methods may be called from several goroutines.
+type File interface {
+	Version() (Info, error)
+	GetParam(Param) (uint64, error)
+
+	// GemNew makes an object of at least size bytes. It reads as zero.
+	GemNew(size uint64, d Domain) (handle uint32, err error)
+	// GemMap returns the memory of an object in DomainSystem, valid until GemClose.
+	GemMap(handle uint32) ([]byte, error)
+	GemSize(handle uint32) (uint64, error)
+	// GemClose frees an object. Its mappings in the address space go with it.
+	// It is queued; work that uses the object must have been waited for.
+	GemClose(handle uint32) error
+
+	// VMBind changes mappings; see the VMBind struct. Async queues it.
+	VMBind(ops []BindOp, async bool) error
+
+	ChannelAlloc() (channel uint32, err error)
+	ChannelFree(channel uint32) error
+
+	// Exec queues a command stream (see CommandWriter) on a channel, after the
+	// points in waits, and returns its sequence number, which grows by one.
+	// The stream may be reused when Exec returns. At most MaxExecBytes long.
+	Exec(channel uint32, stream []byte, waits []Point) (seqno uint64, err error)
+	// Wait returns when the point is reached. Timeout 0 asks without waiting,
+	// a negative one waits for ever; ETIME when it ran out.
+	Wait(p Point, timeout time.Duration) error
+
+	// ModuleLoad loads PTX. Name is used in messages. A source that is refused
+	// gives a *ModuleError.
+	ModuleLoad(name string, source []byte) (module uint32, err error)
+	ModuleUnload(module uint32) error
+	ModuleFunction(module uint32, name string) (function uint32, attr FunctionAttributes, err error)
+	ModuleGlobal(module uint32, name string) (addr, size uint64, err error)
+
+	// LostStatus is STATUS: the cause (gpu.LostCause) and text of a lost context, 0 while it lives.
+	LostStatus() (cause uint32, text string, err error)
+
+	Close() error
+}
+
+// Point is a point in a channel's order of work: everything up to Seqno is done.
+type Point struct {
+	Channel uint32
+	Seqno   uint64
+}
+
+// ModuleError is returned by ModuleLoad with the log of the compiler.
+type ModuleError struct {
+	Log string
+	Err error
+}
+
+func (e *ModuleError) Error() string { return e.Err.Error() + ":\n" + e.Log }
+func (e *ModuleError) Unwrap() error { return e.Err }
+
+// Bounds of one EXEC.
+const (
+	MaxExecBytes = 12 << 10 // command stream
+	MaxWaits     = 64
+)

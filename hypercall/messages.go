@@ -1,0 +1,342 @@
+package hypercall
+
+// Bounds of message fields.
+const (
+	MaxName     = 1024     // bytes of a symbol or file name
+	MaxText     = 12 << 10 // bytes of a text in a completion; longer ones are cut
+	MaxBinds    = 256      // operations of one VMBind
+	MaxWaits    = 64       // points of one Exec
+	MaxStream   = 12 << 10 // bytes of a command stream
+	MaxSource   = 64 << 20 // bytes of a module's source
+	MaxParams   = 512      // parameters of a kernel
+	MaxProperty = 64       // values of Properties
+)
+
+// ID is the payload of operations that name one object, channel or module.
+type ID struct{ ID uint32 } // from 1; a channel's is below MaxChannels
+
+// Append appends the encoded payload.
+func (m ID) Append(b []byte) []byte { return put32(b, m.ID) }
+
+// DecodeID decodes an ID.
+func DecodeID(b []byte) (m ID, err error) {
+	r := reader{b: b}
+	m.ID = r.u32()
+	return m, r.end()
+}
+
+// GemNew makes an object in VRAM.
+type GemNew struct {
+	Handle uint32 // the new object's
+	Size   uint64 // bytes, a multiple of the VRAM window's page
+}
+
+// Append appends the encoded payload.
+func (m GemNew) Append(b []byte) []byte { return put64(put32(b, m.Handle), m.Size) }
+
+// DecodeGemNew decodes a GemNew.
+func DecodeGemNew(b []byte) (m GemNew, err error) {
+	r := reader{b: b}
+	m.Handle, m.Size = r.u32(), r.u64()
+	return m, r.end()
+}
+
+// GemGrant makes an object of the first Size bytes of a resource of the carrier.
+type GemGrant struct {
+	Handle   uint32 // the new object's
+	Resource uint32 // the carrier's id of the memory
+	Size     uint64 // bytes, a multiple of 4096
+}
+
+// Append appends the encoded payload.
+func (m GemGrant) Append(b []byte) []byte { return put64(put32(b, m.Handle, m.Resource), m.Size) }
+
+// DecodeGemGrant decodes a GemGrant.
+func DecodeGemGrant(b []byte) (m GemGrant, err error) {
+	r := reader{b: b}
+	m.Handle, m.Resource, m.Size = r.u32(), r.u32(), r.u64()
+	return m, r.end()
+}
+
+// Operations and flags of a BindOp; the values are those of the user API.
+const (
+	BindMap      = 1 // Op: maps a range of an object
+	BindUnmap    = 2 // Op: unmaps all there is in a range
+	BindReadOnly = 1 // Flags, of BindMap: without the right to write
+)
+
+// BindOp maps or unmaps a range.
+type BindOp struct {
+	Op     uint32 // BindMap or BindUnmap
+	Flags  uint32 // BindReadOnly
+	Handle uint32 // of the object; 0 for BindUnmap
+	Addr   uint64 // GPU virtual address, chosen by the frontend inside the window of the object's kind
+	Offset uint64 // bytes into the object; 0 for BindUnmap
+	Range  uint64 // bytes
+}
+
+const bindBytes = 3*4 + 3*8
+
+// VMBind is a list of mapping changes, done in order until one fails.
+type VMBind struct{ Ops []BindOp } // at most MaxBinds
+
+// Append appends the encoded payload.
+func (m VMBind) Append(b []byte) []byte {
+	b = put32(b, uint32(len(m.Ops)))
+	for _, o := range m.Ops {
+		b = put64(put32(b, o.Op, o.Flags, o.Handle), o.Addr, o.Offset, o.Range)
+	}
+	return b
+}
+
+// DecodeVMBind decodes a VMBind.
+func DecodeVMBind(b []byte) (m VMBind, err error) {
+	r := reader{b: b}
+	n := r.count(bindBytes)
+	if n > MaxBinds {
+		return m, ErrMessage
+	}
+	m.Ops = make([]BindOp, n)
+	for i := range m.Ops {
+		m.Ops[i] = BindOp{r.u32(), r.u32(), r.u32(), r.u64(), r.u64(), r.u64()}
+	}
+	return m, r.end()
+}
+
+// BindResult is the answer to a VMBind that failed: which operation it was.
+type BindResult struct{ Index uint32 } // of the operation that failed, from 0
+
+// Append appends the encoded payload.
+func (m BindResult) Append(b []byte) []byte { return put32(b, m.Index) }
+
+// DecodeBindResult decodes a BindResult.
+func DecodeBindResult(b []byte) (m BindResult, err error) {
+	r := reader{b: b}
+	m.Index = r.u32()
+	return m, r.end()
+}
+
+// Point is a point in a channel's order of work.
+type Point struct {
+	Channel uint32
+	Seqno   uint64 // every batch up to this one
+}
+
+// Exec queues a command stream as batch Seqno of a channel; the batches of a
+// channel are numbered 1, 2, 3 …
+type Exec struct {
+	Channel uint32
+	Seqno   uint64
+	Waits   []Point // to be reached first; at most MaxWaits
+	Stream  []byte  // the command stream, at most MaxStream bytes; a part of the message when decoded
+}
+
+// Append appends the encoded payload.
+func (m Exec) Append(b []byte) []byte {
+	b = put64(put32(b, m.Channel), m.Seqno)
+	b = put32(b, uint32(len(m.Waits)))
+	for _, w := range m.Waits {
+		b = put64(put32(b, w.Channel), w.Seqno)
+	}
+	return append(b, m.Stream...)
+}
+
+// DecodeExec decodes an Exec.
+func DecodeExec(b []byte) (m Exec, err error) {
+	r := reader{b: b}
+	m.Channel, m.Seqno = r.u32(), r.u64()
+	n := r.count(4 + 8)
+	if n > MaxWaits {
+		return m, ErrMessage
+	}
+	if n > 0 {
+		m.Waits = make([]Point, n)
+		for i := range m.Waits {
+			m.Waits[i] = Point{r.u32(), r.u64()}
+		}
+	}
+	if len(r.b) > MaxStream {
+		return m, ErrMessage
+	}
+	m.Stream = r.take(len(r.b))
+	return m, r.end()
+}
+
+// ModuleLoad carries a part of a PTX source in the first Bytes bytes of the
+// bulk area. Parts come in order; the part that ends at Total loads the module.
+type ModuleLoad struct {
+	Module uint32 // the new module's id
+	Bytes  uint32 // of this part
+	Offset uint64 // of this part in the source
+	Total  uint64 // bytes of the source, at most MaxSource
+	Name   string // file name for messages, at most MaxName bytes
+}
+
+// Append appends the encoded payload.
+func (m ModuleLoad) Append(b []byte) []byte {
+	return putText(put64(put32(b, m.Module, m.Bytes), m.Offset, m.Total), m.Name)
+}
+
+// DecodeModuleLoad decodes a ModuleLoad.
+func DecodeModuleLoad(b []byte) (m ModuleLoad, err error) {
+	r := reader{b: b}
+	m.Module, m.Bytes, m.Offset, m.Total = r.u32(), r.u32(), r.u64(), r.u64()
+	m.Name = r.text(MaxName)
+	return m, r.end()
+}
+
+// Symbol names something in a module.
+type Symbol struct {
+	Module   uint32
+	Function uint32 // the id that the kernel gets; unused for a variable
+	Name     string // at most MaxName bytes
+}
+
+// Append appends the encoded payload.
+func (m Symbol) Append(b []byte) []byte { return putText(put32(b, m.Module, m.Function), m.Name) }
+
+// DecodeSymbol decodes a Symbol.
+func DecodeSymbol(b []byte) (m Symbol, err error) {
+	r := reader{b: b}
+	m.Module, m.Function = r.u32(), r.u32()
+	m.Name = r.text(MaxName)
+	return m, r.end()
+}
+
+// FunctionParam is the place of a kernel parameter in the parameter block, bytes.
+type FunctionParam struct {
+	Offset uint32 // bytes
+	Size   uint32 // bytes
+}
+
+// Function is the answer to OpModuleFunction. Sizes are in bytes.
+type Function struct {
+	ParamBytes  uint32          // of the parameter block
+	SharedBytes uint32          // static .shared
+	LocalBytes  uint32          // .local of one thread
+	ConstBytes  uint32          // .const of its module
+	Regs        uint32          // 32-bit registers of one thread
+	MaxThreads  uint32          // of the largest block
+	Params      []FunctionParam // at most MaxParams
+}
+
+// Append appends the encoded payload.
+func (m Function) Append(b []byte) []byte {
+	b = put32(b, m.ParamBytes, m.SharedBytes, m.LocalBytes, m.ConstBytes, m.Regs, m.MaxThreads, uint32(len(m.Params)))
+	for _, p := range m.Params {
+		b = put32(b, p.Offset, p.Size)
+	}
+	return b
+}
+
+// DecodeFunction decodes a Function.
+func DecodeFunction(b []byte) (m Function, err error) {
+	r := reader{b: b}
+	m.ParamBytes, m.SharedBytes, m.LocalBytes, m.ConstBytes = r.u32(), r.u32(), r.u32(), r.u32()
+	m.Regs, m.MaxThreads = r.u32(), r.u32()
+	n := r.count(8)
+	if n > MaxParams {
+		return m, ErrMessage
+	}
+	m.Params = make([]FunctionParam, n)
+	for i := range m.Params {
+		m.Params[i] = FunctionParam{r.u32(), r.u32()}
+	}
+	return m, r.end()
+}
+
+// Global is the answer to OpModuleGlobal.
+type Global struct {
+	Addr uint64 // GPU virtual address
+	Size uint64 // bytes
+}
+
+// Append appends the encoded payload.
+func (m Global) Append(b []byte) []byte { return put64(b, m.Addr, m.Size) }
+
+// DecodeGlobal decodes a Global.
+func DecodeGlobal(b []byte) (m Global, err error) {
+	r := reader{b: b}
+	m.Addr, m.Size = r.u64(), r.u64()
+	return m, r.end()
+}
+
+// Status is the answer to OpStatus: a gpu.LostCause and its text.
+type Status struct {
+	Cause uint32 // 0 while the context lives
+	Text  string // at most MaxText bytes
+}
+
+// Append appends the encoded payload.
+func (m Status) Append(b []byte) []byte {
+	return putText(put32(b, m.Cause), m.Text[:min(len(m.Text), MaxText)])
+}
+
+// DecodeStatus decodes a Status.
+func DecodeStatus(b []byte) (m Status, err error) {
+	r := reader{b: b}
+	m.Cause = r.u32()
+	m.Text = r.text(MaxText)
+	return m, r.end()
+}
+
+// Properties is the answer to OpProperties. Value i is that of parameter i+1 of
+// the user API's GETPARAM; a later minor version may append values.
+type Properties struct {
+	Name   string   // of the device
+	Values []uint64 // at most MaxProperty
+}
+
+// Append appends the encoded payload.
+func (m Properties) Append(b []byte) []byte {
+	return put64(put32(putText(b, m.Name), uint32(len(m.Values))), m.Values...)
+}
+
+// DecodeProperties decodes Properties.
+func DecodeProperties(b []byte) (m Properties, err error) {
+	r := reader{b: b}
+	m.Name = r.text(MaxName)
+	n := r.count(8)
+	if n > MaxProperty {
+		return m, ErrMessage
+	}
+	m.Values = make([]uint64, n)
+	for i := range m.Values {
+		m.Values[i] = r.u64()
+	}
+	return m, r.end()
+}
+
+// MemoryInfo is the answer to OpMemoryInfo.
+type MemoryInfo struct{ Used uint64 } // bytes of VRAM, of all users of the device
+
+// Append appends the encoded payload.
+func (m MemoryInfo) Append(b []byte) []byte { return put64(b, m.Used) }
+
+// DecodeMemoryInfo decodes a MemoryInfo.
+func DecodeMemoryInfo(b []byte) (m MemoryInfo, err error) {
+	r := reader{b: b}
+	m.Used = r.u64()
+	return m, r.end()
+}
+
+// Counters is the answer to OpCounters.
+type Counters struct {
+	Doorbells  uint64 // that the backend saw from this guest: every virtqueue kick, or wake-up of a local client
+	Interrupts uint64 // that the backend sent to this guest
+	Requests   uint64 // messages of this session
+	Multicalls uint64 // runs of messages of this session that were there at once
+	Grants     uint64 // grants made by this session
+}
+
+// Append appends the encoded payload.
+func (m Counters) Append(b []byte) []byte {
+	return put64(b, m.Doorbells, m.Interrupts, m.Requests, m.Multicalls, m.Grants)
+}
+
+// DecodeCounters decodes Counters.
+func DecodeCounters(b []byte) (m Counters, err error) {
+	r := reader{b: b}
+	m.Doorbells, m.Interrupts, m.Requests, m.Multicalls, m.Grants = r.u64(), r.u64(), r.u64(), r.u64(), r.u64()
+	return m, r.end()
+}
