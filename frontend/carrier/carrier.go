@@ -1,0 +1,48 @@
+// Package carrier declares the way from a frontend to its backend: how granted
+// memory is made and how each side wakes the other. Everything else travels
+// through the ring in granted memory.
+package carrier
+
+import (
+	"time"
+
+	"pvdrm/hypercall"
+)
+
+// Carrier is one connection to a backend: one DRM file. All methods but Close
+// may be called from several goroutines; Sleep from one at a time. After the
+// backend is gone they fail with an error that wraps syscall.ENODEV.
+type Carrier interface {
+	// Name says what it is, for messages: "virtgpu /dev/dri/renderD128".
+	Name() string
+	// Capset is what the backend announced; its version has been checked.
+	Capset() hypercall.Capset
+	// Alloc makes zeroed granted memory of at least size bytes, a multiple of 4096.
+	Alloc(size uint64) (*Pages, error)
+	// Free gives granted memory back. The mapping must not be used any more.
+	Free(p *Pages) error
+	// Export returns a file descriptor by which another process can Import the
+	// memory; the caller closes it.
+	Export(p *Pages) (fd int, err error)
+	// Import adds memory of another process. The descriptor stays the caller's.
+	Import(fd int) (*Pages, error)
+	// Attach tells the backend where the ring object is.
+	Attach(p *Pages, l hypercall.Layout) error
+	// Kick wakes the backend.
+	Kick() error
+	// Sleep blocks until the backend has cleared the completion flag of the
+	// ring, which the caller set before, or the timeout is over; negative means
+	// for ever. It may return early for no reason.
+	Sleep(timeout time.Duration) error
+	// Doorbells is the number of calls so far that leave the guest: kicks, arms
+	// and the making and freeing of memory.
+	Doorbells() uint64
+	Close() error
+}
+
+// Pages is granted memory.
+type Pages struct {
+	ID     uint32 // by which the backend knows it
+	Handle uint32 // of the carrier itself; unused where ID is enough
+	Mem    []byte
+}

@@ -1,0 +1,201 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"pvdrm/drm"
+)
+
+// Context is a CUDA context: a GPU address space with its memory, modules and
+// streams, in a DRM file of its own. There is no current context; every call
+// names its own.
+type Context struct {
+	dev  *Device
+	file drm.File
+	def  *Stream // the default stream
+
+	life      sync.RWMutex
+	destroyed bool
+	lost      atomic.Pointer[loss] // set once
+
+	staging staging
+	memory  memory
+
+	modMu   sync.Mutex
+	modules map[*Module]struct{}
+
+	mu      sync.Mutex
+	streams []*Stream // the default stream first
+	scratch []byte    // the command stream of one EXEC
+	waits   []drm.Point
+	waited  []point
+}
+
+// loss is why no more work can be done in a context.
+type loss struct {
+	result Result
+	err    error
+}
+
+// CreateContext is cuCtxCreate. It is ErrDeviceUnavailable when the device has
+// no channel left or the backend is gone.
+func (dev *Device) CreateContext() (*Context, error) {
+	const call = "cuCtxCreate"
+	if f := dev.driver.takeSpare(); f != nil {
+		c, err := dev.newContext(call, f)
+		if err == nil || !errors.Is(err, syscall.ENODEV) {
+			return c, err
+		}
+		// The backend of back then is gone. There may be another.
+	}
+	f, err := dev.driver.open()
+	if err != nil {
+		return nil, &Error{call, resultOf(err), err}
+	}
+	return dev.newContext(call, f)
+}
+
+// newContext makes a context of a file, which it owns from then on.
+func (dev *Device) newContext(call string, f drm.File) (*Context, error) {
+	c := &Context{dev: dev, file: f, modules: map[*Module]struct{}{}}
+	if err := c.setUp(); err != nil {
+		r := resultOf(err)
+		if errors.Is(err, syscall.EIO) {
+			r = ErrUnknown
+		}
+		return nil, &Error{call, r, errors.Join(err, f.Close())}
+	}
+	return c, nil
+}
+
+func (c *Context) setUp() error {
+	vram, err := readWindow(c.file, drm.ParamVRAMBase)
+	if err != nil {
+		return err
+	}
+	system, err := readWindow(c.file, drm.ParamSystemBase)
+	if err != nil {
+		return err
+	}
+	if err := c.memory.setUp(c.file, vram, system); err != nil {
+		return err
+	}
+	id, err := c.file.ChannelAlloc()
+	if err != nil {
+		return fmt.Errorf("a channel for the default stream: %w", err)
+	}
+	c.def = newStream(c, id, false)
+	c.streams = []*Stream{c.def}
+	return nil
+}
+
+// Device is cuCtxGetDevice.
+func (c *Context) Device() *Device { return c.dev }
+
+// Synchronize is cuCtxSynchronize: it waits until all work of the context is done.
+func (c *Context) Synchronize() error {
+	const call = "cuCtxSynchronize"
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	return c.waitIdle(call)
+}
+
+// Destroy is cuCtxDestroy. It waits for calls of other goroutines and for
+// queued work, then frees all that the context holds; what HostMem.Bytes
+// returned must not be used any more. It frees also when the context is lost,
+// and returns an error when the queued work failed or the file could not be closed.
+func (c *Context) Destroy() error {
+	const call = "cuCtxDestroy"
+	c.life.Lock()
+	defer c.life.Unlock()
+	if c.destroyed {
+		return &Error{Call: call, Result: ErrContextIsDestroyed}
+	}
+	c.destroyed = true
+	var first error
+	if c.lost.Load() == nil {
+		first = c.waitIdle(call)
+	}
+	keep := func(err error) {
+		// Of a lost context only the loss matters, and it was told already.
+		if err != nil && first == nil && c.lost.Load() == nil {
+			first = c.fail(call, err)
+		}
+	}
+	// Channels first: should work be left, it stops here.
+	for _, s := range c.streams {
+		keep(c.file.ChannelFree(s.channel))
+		s.dead = true
+	}
+	c.streams = nil
+	c.modMu.Lock()
+	for m := range c.modules {
+		keep(c.file.ModuleUnload(m.id))
+		m.unloaded = true
+	}
+	clear(c.modules)
+	c.modMu.Unlock()
+	c.memory.close(keep)
+	if err := c.file.Close(); err != nil && first == nil {
+		first = &Error{call, resultOf(err), err}
+	}
+	return first
+}
+
+// enter begins a call: it keeps Destroy out until life is read-unlocked, and
+// fails when the context is destroyed or lost. Exported functions call it once
+// and never call each other, since a read lock must not be taken twice.
+func (c *Context) enter(call string) error {
+	c.life.RLock()
+	if c.destroyed {
+		c.life.RUnlock()
+		return &Error{Call: call, Result: ErrContextIsDestroyed}
+	}
+	if l := c.lost.Load(); l != nil {
+		c.life.RUnlock()
+		return l.as(call)
+	}
+	return nil
+}
+
+func (l *loss) as(call string) error { return &Error{call, l.result, l.err} }
+
+// fail turns an error of the file into an Error. When it says that the context
+// or the backend is gone, the context is lost from now on.
+func (c *Context) fail(call string, err error) error {
+	var done *Error
+	if errors.As(err, &done) {
+		return err
+	}
+	var l *loss
+	switch {
+	case errors.Is(err, syscall.EIO):
+		l = c.askLoss(err)
+	case errors.Is(err, syscall.ENODEV):
+		l = &loss{ErrDeviceUnavailable,
+			fmt.Errorf("the backend is gone; destroy the context and create another when it is back: %w", err)}
+	default:
+		return &Error{call, resultOf(err), err}
+	}
+	if !c.lost.CompareAndSwap(nil, l) {
+		l = c.lost.Load()
+	}
+	return l.as(call)
+}
+
+func (c *Context) askLoss(err error) *loss {
+	cause, text, serr := c.file.LostStatus()
+	if serr != nil {
+		return &loss{ErrUnknown, fmt.Errorf("the context is lost and why could not be asked (%w): %w", serr, err)}
+	}
+	if text == "" {
+		text = "no reason given"
+	}
+	return &loss{lostResult(cause), fmt.Errorf("the context is lost, destroy it and create another: %s: %w", text, err)}
+}

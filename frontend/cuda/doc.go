@@ -1,0 +1,43 @@
+// Package cuda is the CUDA driver API, as Gdev has it, in Go. It is built on
+// the ioctls of PVDRM's DRM driver (drm.File) and knows nothing of how they
+// reach the GPU.
+//
+// # What belongs to whom
+//
+// Each Context owns one DRM file and all that lives in it: channels, objects,
+// modules. Context.Destroy frees everything. A Driver owns a file only until the
+// first context takes it. The package starts no goroutines, and all of it may be called from several.
+//
+// GPU addresses are chosen here, inside the windows that the file advertises.
+// Small allocations share objects (heap); pageable copies go through one ring
+// of pinned memory that is made at the first copy (staging).
+//
+// # Streams
+//
+// The default stream, written as a nil *Stream, is channel 0 of the context.
+// Every other stream has a channel of its own. The legacy rule of CUDA holds,
+// by waits that the device resolves and not by waiting in the program: work on
+// the default stream begins after all that was queued before on other streams,
+// and work on another stream begins after all that was queued before on the
+// default stream. Streams made by NewStreamNonBlocking stand outside the rule.
+//
+// # Errors
+//
+// Every error is an *Error: it holds a Result (a CUDA_ERROR_* value, found by
+// errors.As and errors.Is) and the cause. After a fault of a kernel or the loss
+// of the backend the context is lost: every call but Destroy, Bytes and
+// DevicePtr fails with the same Result.
+//
+// # Locks
+//
+// From the outermost to the innermost; none is taken while a later one is held:
+//
+//	Context.life   read by every call for its duration, written by Destroy
+//	staging.mu     the ring of pinned memory and what of it is in flight
+//	Event.mu       the last record of an event
+//	Context.modMu  modules, their functions and variables
+//	memory.mu      the heaps and the tables of addresses
+//	Stream.gone    read while a point of the stream is waited for, written to
+//	               give its channel back
+//	Context.mu     the order of work: what each stream has queued, EXEC itself
+package cuda

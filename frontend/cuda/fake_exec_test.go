@@ -1,0 +1,182 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"pvdrm/drm"
+	"pvdrm/gpu"
+)
+
+// The modules and the engine of fakeFile.
+
+// A module is lines of "kernel NAME" and "global NAME"; a variable has 64 bytes.
+func (f *fakeFile) ModuleLoad(name string, source []byte) (uint32, error) {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	if err := errors.Join(f.enter("ModuleLoad"), f.live()); err != nil {
+		return 0, err
+	}
+	if len(name) >= drm.ModuleNameBytes {
+		f.g.violation("module name %q is too long", name)
+	}
+	id := f.id()
+	m := &fakeModule{names: map[string]fakeMapping{}}
+	for i, line := range strings.Split(strings.TrimSpace(string(source)), "\n") {
+		kind, word, _ := strings.Cut(line, " ")
+		switch {
+		case kind == "kernel" && f.g.kernels[word] != nil:
+			m.names[word] = fakeMapping{}
+		case kind == "global":
+			v := fakeMapping{addr: f.nextGlobal, data: make([]byte, 64), mod: id}
+			f.nextGlobal += 256
+			f.maps = append(f.maps, v)
+			m.names[word] = v
+		default:
+			return 0, &drm.ModuleError{Log: fmt.Sprintf("%s:%d:1: %q is not known", name, i+1, line), Err: syscall.EINVAL}
+		}
+	}
+	f.modules[id] = m
+	return id, nil
+}
+
+func (f *fakeFile) ModuleUnload(id uint32) error {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	if err := f.enter("ModuleUnload"); err != nil {
+		return err
+	}
+	if f.modules[id] == nil {
+		f.g.violation("ModuleUnload of %d, which is not loaded", id)
+	}
+	delete(f.modules, id)
+	kept := f.maps[:0]
+	for _, m := range f.maps {
+		if m.mod != id {
+			kept = append(kept, m)
+		}
+	}
+	f.maps = kept
+	return f.live()
+}
+
+func (f *fakeFile) ModuleFunction(id uint32, name string) (uint32, drm.FunctionAttributes, error) {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	if err := errors.Join(f.enter("ModuleFunction"), f.live()); err != nil {
+		return 0, drm.FunctionAttributes{}, err
+	}
+	v, ok := f.modules[id].names[name]
+	if !ok || v.data != nil {
+		return 0, drm.FunctionAttributes{}, syscall.ENOENT
+	}
+	fn := f.id()
+	f.functions[fn] = f.g.kernels[name]
+	return fn, f.g.kernels[name].attr, nil
+}
+
+func (f *fakeFile) ModuleGlobal(id uint32, name string) (uint64, uint64, error) {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	if err := errors.Join(f.enter("ModuleGlobal"), f.live()); err != nil {
+		return 0, 0, err
+	}
+	v, ok := f.modules[id].names[name]
+	if !ok || v.data == nil {
+		return 0, 0, syscall.ENOENT
+	}
+	return v.addr, uint64(len(v.data)), nil
+}
+
+// at finds mapped memory; a miss loses the context.
+func (f *fakeFile) at(addr, n uint64, write bool) ([]byte, error) {
+	for _, m := range f.maps {
+		if addr >= m.addr && addr-m.addr <= uint64(len(m.data)) && n <= uint64(len(m.data))-(addr-m.addr) {
+			return m.data[addr-m.addr:][:n], nil
+		}
+	}
+	f.lost = &gpu.LostError{Cause: gpu.LostAddress, Addr: addr, Write: write}
+	return nil, f.lost
+}
+
+// fakeEngine runs commands.
+type fakeEngine struct{ f *fakeFile }
+
+func (e fakeEngine) Copy(c drm.CopyCmd) error {
+	for y := range c.Height {
+		dst, err := e.f.at(c.Dst+y*c.DstPitch, c.Width, true)
+		if err != nil {
+			return err
+		}
+		src, err := e.f.at(c.Src+y*c.SrcPitch, c.Width, false)
+		if err != nil {
+			return err
+		}
+		copy(dst, src)
+	}
+	return nil
+}
+
+func (e fakeEngine) Fill(c drm.FillCmd) error {
+	var word [4]byte
+	binary.LittleEndian.PutUint32(word[:], c.Pattern)
+	for y := range c.Height {
+		dst, err := e.f.at(c.Dst+y*c.Pitch, c.Width, true)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(dst); i += int(c.Size) {
+			copy(dst[i:], word[:c.Size])
+		}
+	}
+	return nil
+}
+
+func (e fakeEngine) Launch(c drm.LaunchCmd) error {
+	k := e.f.functions[c.Function]
+	if k == nil {
+		return syscall.EINVAL
+	}
+	if err := k.run(e.f, c.Params); err != nil {
+		e.f.lost = err
+		return err
+	}
+	return nil
+}
+
+func (e fakeEngine) Timestamp(c drm.TimestampCmd) error {
+	if c.Addr%8 != 0 {
+		return syscall.EINVAL
+	}
+	b, err := e.f.at(c.Addr, 8, true)
+	if err != nil {
+		return err
+	}
+	e.f.g.clock += 1000
+	binary.LittleEndian.PutUint64(b, e.f.g.clock)
+	return nil
+}
+
+// users looks for commands that touch [lo, hi).
+type users struct {
+	lo, hi uint64
+	found  bool
+}
+
+func (u *users) in(stream []byte) bool {
+	_, _ = drm.WalkCommands(stream, u)
+	return u.found
+}
+
+func (u *users) touch(addr uint64) error {
+	u.found = u.found || addr >= u.lo && addr < u.hi
+	return nil
+}
+
+func (u *users) Copy(c drm.CopyCmd) error           { _ = u.touch(c.Src); return u.touch(c.Dst) }
+func (u *users) Fill(c drm.FillCmd) error           { return u.touch(c.Dst) }
+func (u *users) Timestamp(c drm.TimestampCmd) error { return u.touch(c.Addr) }
+func (u *users) Launch(drm.LaunchCmd) error         { return nil }

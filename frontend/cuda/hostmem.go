@@ -1,0 +1,106 @@
+package cuda
+
+import "fmt"
+
+// HostMem is memory of the program that the GPU reaches itself: pages granted
+// to the backend. Copies from and to it need no staging, and kernels can use it
+// through DevicePtr.
+type HostMem struct {
+	c    *Context
+	addr DevicePtr
+
+	block block // guarded by memory.mu; mem is nil when freed
+}
+
+// MemAllocHost is cuMemAllocHost (and cuMemHostAlloc: all of it is mapped).
+// What the memory holds is undefined.
+func (c *Context) MemAllocHost(n uint64) (*HostMem, error) {
+	const call = "cuMemAllocHost"
+	if err := c.enter(call); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	if n == 0 {
+		return nil, errorf(call, ErrInvalidValue, "the size is 0")
+	}
+	m := &c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.system.alloc(n)
+	if err != nil {
+		return nil, c.fail(call, fmt.Errorf("%d bytes of pinned memory: %w", n, err))
+	}
+	h := &HostMem{c: c, addr: DevicePtr(b.addr), block: b}
+	m.byAddr.insert(b.addr, n, allocation{host: h})
+	m.pinned.insert(hostAddress(b.mem), n, h)
+	return h, nil
+}
+
+// Bytes is the memory itself. It must not be used after Free or after the
+// context was destroyed: its pages are gone then. From then on Bytes is nil.
+// What queued work reads or writes of it must be left alone until that is done.
+func (h *HostMem) Bytes() []byte {
+	h.c.memory.mu.Lock()
+	defer h.c.memory.mu.Unlock()
+	return h.block.mem
+}
+
+// DevicePtr is cuMemHostGetDevicePointer: the address for kernels and copies.
+func (h *HostMem) DevicePtr() DevicePtr { return h.addr }
+
+// Free is cuMemFreeHost. It waits for the work of the context first.
+func (h *HostMem) Free() error {
+	const call = "cuMemFreeHost"
+	c := h.c
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	if h.Bytes() == nil {
+		return errorf(call, ErrInvalidValue, "the memory is freed already")
+	}
+	if err := c.waitIdle(call); err != nil {
+		return err
+	}
+	m := &c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := h.block
+	if b.mem == nil { // another goroutine was faster
+		return errorf(call, ErrInvalidValue, "the memory is freed already")
+	}
+	h.block.mem = nil
+	m.byAddr.remove(b.addr)
+	m.pinned.remove(hostAddress(b.mem))
+	if err := m.system.free(b); err != nil {
+		return c.fail(call, err)
+	}
+	return nil
+}
+
+// pinnedAt finds the GPU address of a slice that lies whole in pinned memory.
+func (c *Context) pinnedAt(b []byte) (DevicePtr, bool) {
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	at := hostAddress(b)
+	e, ok := c.memory.pinned.find(at, uint64(len(b)))
+	if !ok {
+		return 0, false
+	}
+	return e.value.addr + DevicePtr(at-e.start), true
+}
+
+// span finds n bytes of h from off on.
+func (c *Context) span(call string, h *HostMem, off, n uint64) (DevicePtr, error) {
+	if h == nil || h.c != c {
+		return 0, errorf(call, ErrInvalidValue, "the pinned memory does not belong to the context")
+	}
+	mem := h.Bytes()
+	if mem == nil {
+		return 0, errorf(call, ErrInvalidValue, "the pinned memory is freed")
+	}
+	if size := uint64(len(mem)); off > size || n > size-off {
+		return 0, errorf(call, ErrInvalidValue, "%d bytes from %d on, of pinned memory of %d bytes", n, off, size)
+	}
+	return h.addr + DevicePtr(off), nil
+}

@@ -1,0 +1,143 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"pvdrm/drm"
+)
+
+// LaunchConfig says how a kernel runs.
+type LaunchConfig struct {
+	Grid   [3]uint32 // blocks
+	Block  [3]uint32 // threads of a block
+	Shared uint32    // dynamic shared memory of a block, bytes
+	Stream *Stream   // nil: the default stream
+}
+
+// Launch is cuLaunchKernel: it queues the kernel and returns. There must be one
+// argument for each parameter, of the parameter's size: a DevicePtr, an integer
+// of 8 to 64 bits, a float32 or float64, or a []byte for a struct. An int suits
+// integers of 4 and of 8 bytes, if its value fits. What is wrong with the
+// arguments is ErrInvalidValue, and nothing runs.
+func (f *Function) Launch(cfg LaunchConfig, args ...any) error {
+	const call = "cuLaunchKernel"
+	c := f.m.c
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	s, err := c.pick(call, cfg.Stream)
+	if err != nil {
+		return err
+	}
+	if err := f.checkConfig(call, cfg); err != nil {
+		return err
+	}
+	params, err := packParams(f.attr, args)
+	if err != nil {
+		return errorf(call, ErrInvalidValue, "kernel %s: %w", f.name, err)
+	}
+	c.modMu.Lock()
+	err = f.m.loaded(call)
+	c.modMu.Unlock()
+	if err != nil {
+		return err
+	}
+	_, err = c.submit(call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
+		SharedBytes: cfg.Shared, Params: params})
+	return err
+}
+
+// checkConfig compares a launch with what the device and the kernel can do.
+func (f *Function) checkConfig(call string, cfg LaunchConfig) error {
+	dev := f.m.c.dev
+	threads := uint64(1)
+	for i := range 3 {
+		grid, block := dev.params[drm.ParamMaxGridX+drm.Param(i)], dev.params[drm.ParamMaxBlockX+drm.Param(i)]
+		if g := uint64(cfg.Grid[i]); g == 0 || g > grid {
+			return errorf(call, ErrInvalidValue, "kernel %s: grid %v: %c must be 1 to %d", f.name, cfg.Grid, 'x'+rune(i), grid)
+		}
+		if b := uint64(cfg.Block[i]); b == 0 || b > block {
+			return errorf(call, ErrInvalidValue, "kernel %s: block %v: %c must be 1 to %d", f.name, cfg.Block, 'x'+rune(i), block)
+		}
+		if threads *= uint64(cfg.Block[i]); threads > dev.params[drm.ParamMaxThreads] {
+			return errorf(call, ErrInvalidValue, "kernel %s: block %v: more than %d threads", f.name, cfg.Block, dev.params[drm.ParamMaxThreads])
+		}
+	}
+	if most := uint64(f.attr.MaxThreads); most > 0 && threads > most {
+		return errorf(call, ErrLaunchOutOfResources, "kernel %s: a block of %d threads, but the kernel can have %d", f.name, threads, most)
+	}
+	if sum := uint64(f.attr.SharedBytes) + uint64(cfg.Shared); sum > dev.params[drm.ParamSharedPerBlock] {
+		return errorf(call, ErrInvalidValue, "kernel %s: %d bytes of shared memory in a block, %d of them dynamic, but the device has %d",
+			f.name, sum, cfg.Shared, dev.params[drm.ParamSharedPerBlock])
+	}
+	return nil
+}
+
+// packParams lays arguments out as the kernel expects them.
+func packParams(attr drm.FunctionAttributes, args []any) ([]byte, error) {
+	if len(args) != len(attr.Params) {
+		return nil, fmt.Errorf("%d arguments for %d parameters", len(args), len(attr.Params))
+	}
+	b := make([]byte, attr.ParamBytes)
+	for i, p := range attr.Params {
+		if err := packParam(b[p.Offset:p.Offset+p.Size], args[i]); err != nil {
+			return nil, fmt.Errorf("argument %d: %w", i, err)
+		}
+	}
+	return b, nil
+}
+
+func packParam(dst []byte, arg any) error {
+	var bits uint64
+	var size int
+	switch v := arg.(type) {
+	case DevicePtr:
+		bits, size = uint64(v), 8
+	case int8:
+		bits, size = uint64(v), 1
+	case uint8:
+		bits, size = uint64(v), 1
+	case int16:
+		bits, size = uint64(v), 2
+	case uint16:
+		bits, size = uint64(v), 2
+	case int32:
+		bits, size = uint64(v), 4
+	case uint32:
+		bits, size = uint64(v), 4
+	case int64:
+		bits, size = uint64(v), 8
+	case uint64:
+		bits, size = v, 8
+	case float32:
+		bits, size = uint64(math.Float32bits(v)), 4
+	case float64:
+		bits, size = math.Float64bits(v), 8
+	case int:
+		bits, size = uint64(v), 8
+		if len(dst) == 4 {
+			if int64(v) < math.MinInt32 || int64(v) > math.MaxUint32 {
+				return fmt.Errorf("%d does not fit in a parameter of 4 bytes", v)
+			}
+			size = 4
+		}
+	case []byte:
+		if len(v) != len(dst) {
+			return fmt.Errorf("%d bytes for a parameter of %d", len(v), len(dst))
+		}
+		copy(dst, v)
+		return nil
+	default:
+		return fmt.Errorf("a %T cannot be passed to a kernel; use a DevicePtr, a sized number or []byte", arg)
+	}
+	if size != len(dst) {
+		return fmt.Errorf("a %T for a parameter of %d bytes", arg, len(dst))
+	}
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], bits)
+	copy(dst, word[:])
+	return nil
+}

@@ -1,0 +1,199 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+
+	"pvdrm/drm"
+)
+
+// DevicePtr is a CUdeviceptr: a GPU virtual address.
+type DevicePtr uint64
+
+// What heaps are made with. A chunk is what small requests share, if the page
+// of the domain is not larger. Pinned memory is dear to make in a guest, so its
+// chunks are small.
+const (
+	vramChunk   = 1 << 20
+	vramAlign   = 256 // what CUDA promises for cuMemAlloc
+	systemChunk = 64 << 10
+	systemAlign = 64 // a cache line
+)
+
+// memory is what a context has allocated.
+type memory struct {
+	mu      sync.Mutex
+	vram    *heap
+	system  *heap
+	byAddr  ranges[allocation] // what a DevicePtr may point to
+	pinned  ranges[*HostMem]   // by address in the program
+	retired []retired
+}
+
+// allocation is what a range of GPU addresses is. At most one of its fields is
+// set; a variable of a module has none.
+type allocation struct {
+	vram *block
+	host *HostMem
+}
+
+// retired is a block that queued work still writes to.
+type retired struct {
+	until point
+	block block
+}
+
+func (m *memory) setUp(f drm.File, vram, system window) (err error) {
+	if m.vram, err = newHeap(f, drm.DomainVRAM, vram, vramChunk, vramAlign); err != nil {
+		return err
+	}
+	m.system, err = newHeap(f, drm.DomainSystem, system, systemChunk, systemAlign)
+	return err
+}
+
+func (m *memory) close(report func(error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.pinned.list {
+		e.value.block.mem = nil
+	}
+	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
+	m.vram.close(report)
+	m.system.close(report)
+}
+
+// check is nil when [p, p+n) lies in one allocation or variable of the context.
+func (c *Context) check(call, what string, p DevicePtr, n uint64) error {
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	if _, ok := c.memory.byAddr.find(uint64(p), n); !ok {
+		return errorf(call, ErrInvalidValue, "%s: %d bytes at 0x%x do not lie in one allocation of the context", what, n, uint64(p))
+	}
+	return nil
+}
+
+// MemAlloc is cuMemAlloc: n bytes of device memory, at a multiple of 256. What
+// they hold is undefined, but never anything of another context.
+func (c *Context) MemAlloc(n uint64) (DevicePtr, error) {
+	const call = "cuMemAlloc"
+	if err := c.enter(call); err != nil {
+		return 0, err
+	}
+	defer c.life.RUnlock()
+	return c.memAlloc(call, n)
+}
+
+func (c *Context) memAlloc(call string, n uint64) (DevicePtr, error) {
+	if n == 0 {
+		return 0, errorf(call, ErrInvalidValue, "the size is 0")
+	}
+	m := &c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.vram.alloc(n)
+	if err != nil {
+		return 0, c.fail(call, fmt.Errorf("%d bytes of device memory: %w", n, err))
+	}
+	m.byAddr.insert(b.addr, n, allocation{vram: &b})
+	return DevicePtr(b.addr), nil
+}
+
+// pitchAlign is what rows that MemAllocPitch makes are aligned to, in bytes.
+const pitchAlign = 512
+
+// MemAllocPitch is cuMemAllocPitch: device memory for height rows of width
+// bytes that start pitch bytes apart. Element is the size of what kernels
+// access: 4, 8 or 16 bytes.
+func (c *Context) MemAllocPitch(width, height uint64, element uint32) (p DevicePtr, pitch uint64, err error) {
+	const call = "cuMemAllocPitch"
+	if err := c.enter(call); err != nil {
+		return 0, 0, err
+	}
+	defer c.life.RUnlock()
+	if element != 4 && element != 8 && element != 16 {
+		return 0, 0, errorf(call, ErrInvalidValue, "elements of %d bytes; 4, 8 and 16 are possible", element)
+	}
+	pitch = (width + pitchAlign - 1) &^ (pitchAlign - 1)
+	n, ok := product(pitch, height)
+	if pitch < width || !ok {
+		return 0, 0, errorf(call, ErrOutOfMemory, "%d rows of %d bytes", height, width)
+	}
+	p, err = c.memAlloc(call, n)
+	return p, pitch, err
+}
+
+// MemFree is cuMemFree. It waits for the work of the context first, as CUDA
+// does. P must be what MemAlloc returned; ErrInvalidValue otherwise.
+func (c *Context) MemFree(p DevicePtr) error {
+	const call = "cuMemFree"
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	m := &c.memory
+	find := func() (block, error) {
+		e, ok := m.byAddr.find(uint64(p), 1)
+		if !ok || e.start != uint64(p) || e.value.vram == nil {
+			return block{}, errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(p))
+		}
+		return *e.value.vram, nil
+	}
+	m.mu.Lock()
+	_, err := find()
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := c.waitIdle(call); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := find() // again: another goroutine may have been faster
+	if err != nil {
+		return err
+	}
+	m.byAddr.remove(b.addr)
+	if err := m.vram.free(b); err != nil {
+		return c.fail(call, err)
+	}
+	return nil
+}
+
+// MemGetInfo is cuMemGetInfo: bytes of device memory free now and in all. What
+// other guests use is not free.
+func (c *Context) MemGetInfo() (free, total uint64, err error) {
+	const call = "cuMemGetInfo"
+	if err := c.enter(call); err != nil {
+		return 0, 0, err
+	}
+	defer c.life.RUnlock()
+	used, err := c.file.GetParam(drm.ParamVRAMUsed)
+	if err != nil {
+		return 0, 0, c.fail(call, err)
+	}
+	total = c.dev.TotalMem()
+	return total - min(used, total), total, nil
+}
+
+// MemGetAddressRange is cuMemGetAddressRange: the allocation in which p lies.
+func (c *Context) MemGetAddressRange(p DevicePtr) (base DevicePtr, n uint64, err error) {
+	const call = "cuMemGetAddressRange"
+	if err := c.enter(call); err != nil {
+		return 0, 0, err
+	}
+	defer c.life.RUnlock()
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	e, ok := c.memory.byAddr.find(uint64(p), 1)
+	if !ok {
+		return 0, 0, errorf(call, ErrNotFound, "0x%x lies in no allocation of the context", uint64(p))
+	}
+	return DevicePtr(e.start), e.n, nil
+}
+
+// product multiplies; ok is false when the result needs more than 64 bits.
+func product(a, b uint64) (n uint64, ok bool) {
+	n = a * b
+	return n, a == 0 || n/a == b
+}

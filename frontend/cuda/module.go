@@ -1,0 +1,188 @@
+package cuda
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+
+	"pvdrm/drm"
+)
+
+// Module is a CUmodule: loaded PTX.
+type Module struct {
+	c  *Context
+	id uint32
+
+	// Guarded by Context.modMu.
+	unloaded  bool
+	functions map[string]*Function
+	globals   map[string]global
+}
+
+type global struct {
+	addr DevicePtr
+	size uint64
+}
+
+// Function is a CUfunction: a kernel of a module.
+type Function struct {
+	m    *Module
+	name string
+	id   uint32
+	attr drm.FunctionAttributes
+}
+
+// LoadModule is cuModuleLoadData for PTX text; the name is used in messages.
+// PTX that is refused is ErrInvalidPTX with a *drm.ModuleError that holds the
+// log. Zero bytes at the end, as C programs have them, are dropped.
+func (c *Context) LoadModule(name string, ptx []byte) (*Module, error) {
+	const call = "cuModuleLoadData"
+	if err := c.enter(call); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	ptx = bytes.TrimRight(ptx, "\x00")
+	if len(ptx) == 0 {
+		return nil, errorf(call, ErrInvalidValue, "the module %q is empty", name)
+	}
+	if len(name) >= drm.ModuleNameBytes {
+		name = name[len(name)-drm.ModuleNameBytes+1:] // the end of a path tells most
+	}
+	id, err := c.file.ModuleLoad(name, ptx) // long, so without the lock that launches take
+	if err != nil {
+		return nil, c.fail(call, err)
+	}
+	c.modMu.Lock()
+	defer c.modMu.Unlock()
+	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}}
+	c.modules[m] = struct{}{}
+	return m, nil
+}
+
+// Unload is cuModuleUnload. It waits for the work of the context first; the
+// functions and variables of the module are gone after that.
+func (m *Module) Unload() error {
+	const call = "cuModuleUnload"
+	c := m.c
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	if err := c.waitIdle(call); err != nil {
+		return err
+	}
+	c.modMu.Lock()
+	defer c.modMu.Unlock()
+	if err := m.loaded(call); err != nil {
+		return err
+	}
+	m.unloaded = true
+	delete(c.modules, m)
+	c.memory.mu.Lock()
+	for _, g := range m.globals {
+		c.memory.byAddr.remove(uint64(g.addr))
+	}
+	c.memory.mu.Unlock()
+	if err := c.file.ModuleUnload(m.id); err != nil {
+		return c.fail(call, err)
+	}
+	return nil
+}
+
+// Preconditions: c.modMu is held.
+func (m *Module) loaded(call string) error {
+	if m.unloaded {
+		return errorf(call, ErrInvalidHandle, "the module is unloaded")
+	}
+	return nil
+}
+
+// Function is cuModuleGetFunction. It is ErrNotFound when there is no kernel of
+// that name.
+func (m *Module) Function(name string) (*Function, error) {
+	const call = "cuModuleGetFunction"
+	c := m.c
+	if err := c.enter(call); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	c.modMu.Lock()
+	defer c.modMu.Unlock()
+	if err := m.loaded(call); err != nil {
+		return nil, err
+	}
+	if f := m.functions[name]; f != nil {
+		return f, nil
+	}
+	id, attr, err := c.file.ModuleFunction(m.id, name)
+	if err != nil {
+		return nil, c.fail(call, fmt.Errorf("kernel %q: %w", name, err))
+	}
+	if err := checkParams(attr); err != nil {
+		return nil, &Error{call, ErrUnknown, fmt.Errorf("kernel %q: %w", name, err)}
+	}
+	f := &Function{m: m, name: name, id: id, attr: attr}
+	m.functions[name] = f
+	return f, nil
+}
+
+// maxParamBytes is what a command of drm's stream can carry.
+const maxParamBytes = 4096
+
+// checkParams makes sure that arguments can be put where attr says.
+func checkParams(attr drm.FunctionAttributes) error {
+	if attr.ParamBytes > maxParamBytes {
+		return fmt.Errorf("%d bytes of parameters, of which %d are possible", attr.ParamBytes, maxParamBytes)
+	}
+	for i, p := range attr.Params {
+		if p.Offset > attr.ParamBytes || p.Size > attr.ParamBytes-p.Offset {
+			return fmt.Errorf("parameter %d, %d bytes at %d, lies outside the %d bytes of parameters", i, p.Size, p.Offset, attr.ParamBytes)
+		}
+	}
+	return nil
+}
+
+// Global is cuModuleGetGlobal: the address and the size in bytes of a variable
+// in .global or .const. It is ErrNotFound when there is none of that name.
+func (m *Module) Global(name string) (DevicePtr, uint64, error) {
+	const call = "cuModuleGetGlobal"
+	c := m.c
+	if err := c.enter(call); err != nil {
+		return 0, 0, err
+	}
+	defer c.life.RUnlock()
+	c.modMu.Lock()
+	defer c.modMu.Unlock()
+	if err := m.loaded(call); err != nil {
+		return 0, 0, err
+	}
+	if g, ok := m.globals[name]; ok {
+		return g.addr, g.size, nil
+	}
+	addr, size, err := c.file.ModuleGlobal(m.id, name)
+	if err != nil {
+		return 0, 0, c.fail(call, fmt.Errorf("variable %q: %w", name, err))
+	}
+	if size > math.MaxUint64-addr {
+		return 0, 0, errorf(call, ErrUnknown, "variable %q: the driver places %d bytes at 0x%x", name, size, addr)
+	}
+	g := global{DevicePtr(addr), size}
+	m.globals[name] = g
+	if size > 0 {
+		c.memory.mu.Lock()
+		c.memory.byAddr.insert(addr, size, allocation{})
+		c.memory.mu.Unlock()
+	}
+	return g.addr, g.size, nil
+}
+
+// Name is the name of the kernel.
+func (f *Function) Name() string { return f.name }
+
+// Attributes is cuFuncGetAttribute for all attributes at once.
+func (f *Function) Attributes() drm.FunctionAttributes {
+	a := f.attr
+	a.Params = slices.Clone(a.Params)
+	return a
+}

@@ -1,0 +1,204 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/drm"
+	"pvdrm/gpu"
+)
+
+func TestModule(t *testing.T) {
+	g := newFakeGPU(t)
+	g.kernelAdd()
+	c := newContext(t, g)
+	m, err := c.LoadModule("dir/a.ptx", []byte("kernel add\nglobal v\n\x00\x00"))
+	require.NoError(t, err)
+	f, err := m.Function("add")
+	require.NoError(t, err)
+	again, err := m.Function("add")
+	require.NoError(t, err)
+	require.Same(t, f, again)
+	require.Equal(t, 1, g.calls["ModuleFunction"], "asked once")
+	require.Equal(t, "add", f.Name())
+	attr := f.Attributes()
+	require.EqualValues(t, 16, attr.ParamBytes)
+	attr.Params[0].Size = 99
+	require.EqualValues(t, 8, f.Attributes().Params[0].Size, "a copy")
+
+	_, err = m.Function("v")
+	isResult(t, ErrNotFound, err)
+	_, err = m.Function("sub")
+	isResult(t, ErrNotFound, err)
+	require.ErrorContains(t, err, `"sub"`)
+	_, _, err = m.Global("add")
+	isResult(t, ErrNotFound, err)
+
+	for range 2 {
+		p, n, err := m.Global("v")
+		require.NoError(t, err)
+		require.EqualValues(t, 64, n)
+		require.NoError(t, c.MemcpyHtoD(p+4, []byte{1, 2, 3}))
+		require.NoError(t, c.MemsetD8(p+63, 9, 1))
+		b := readBack(t, c, p, 64)
+		require.Equal(t, []byte{0, 1, 2, 3, 0}, b[3:8])
+		require.Equal(t, byte(9), b[63])
+		isResult(t, ErrInvalidValue, c.MemsetD8(p+63, 0, 2))
+		isResult(t, ErrInvalidValue, c.MemFree(p))
+	}
+	require.Equal(t, 2, g.calls["ModuleGlobal"], "asked once, and once for what is no variable")
+
+	p, _, err := m.Global("v")
+	require.NoError(t, err)
+	require.NoError(t, m.Unload())
+	isResult(t, ErrInvalidHandle, m.Unload())
+	isResult(t, ErrInvalidHandle, f.Launch(one(nil), p, 1, 1))
+	isResult(t, ErrInvalidValue, c.MemsetD8(p, 0, 1), "the variable is gone")
+	_, err = m.Function("add")
+	isResult(t, ErrInvalidHandle, err)
+	_, _, err = m.Global("v")
+	isResult(t, ErrInvalidHandle, err)
+}
+
+func TestModuleErrors(t *testing.T) {
+	g := newFakeGPU(t)
+	c := newContext(t, g)
+	for _, source := range []string{"", "\x00\x00"} {
+		_, err := c.LoadModule("empty.ptx", []byte(source))
+		isResult(t, ErrInvalidValue, err)
+		require.ErrorContains(t, err, "empty.ptx")
+	}
+	_, err := c.LoadModule("bad.ptx", []byte("kernel none"))
+	isResult(t, ErrInvalidPTX, err)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	var refused *drm.ModuleError
+	require.ErrorAs(t, err, &refused)
+	require.ErrorContains(t, err, "bad.ptx:1:1", "the log is in the message")
+
+	g.failNext(1, "ModuleLoad", syscall.ENOMEM)
+	_, err = c.LoadModule("bad.ptx", []byte("kernel none"))
+	isResult(t, ErrOutOfMemory, err)
+
+	_, err = c.LoadModule(strings.Repeat("directory/", 30)+"bad.ptx", []byte("kernel none"))
+	require.ErrorContains(t, err, "directory/bad.ptx:1:1", "the end of a long name is kept")
+}
+
+// A driver that describes a kernel wrongly cannot make the program fail.
+func TestModuleFunctionChecksAttributes(t *testing.T) {
+	g := newFakeGPU(t)
+	c := newContext(t, g)
+	for name, attr := range map[string]drm.FunctionAttributes{
+		"size":   {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 4, Size: 8}}},
+		"offset": {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 9, Size: 0}}},
+		"wrap":   {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 8, Size: math.MaxUint32}}},
+		"bytes":  {ParamBytes: 4097},
+	} {
+		g.kernels[name] = &fakeKernel{attr: attr}
+		m, err := c.LoadModule("m.ptx", []byte("kernel "+name))
+		require.NoError(t, err)
+		_, err = m.Function(name)
+		isResult(t, ErrUnknown, err, name)
+	}
+}
+
+func TestLaunchArguments(t *testing.T) {
+	g := newFakeGPU(t)
+	var got []byte
+	g.kernel("k", func(_ *fakeFile, p []byte) *gpu.LostError { got = append([]byte(nil), p...); return nil },
+		8, 4, 4, 8, 8, 4, 8, 1, 1, 2, 2, 12, 4, 8)
+	g.kernel("none", func(_ *fakeFile, p []byte) *gpu.LostError { got = p; return nil })
+	c := newContext(t, g)
+	f := mustFunction(t, c, "k")
+	args := []any{DevicePtr(1 << 40), int32(-2), uint32(3), int64(-4), uint64(5), float32(1.5), 2.5,
+		int8(-1), uint8(2), int16(-3), uint16(4), []byte("twelve bytes"), -6, -7}
+	require.NoError(t, f.Launch(one(nil), args...))
+	le := binary.LittleEndian
+	var want []byte
+	want = le.AppendUint64(want, 1<<40)
+	want = le.AppendUint32(want, 0xfffffffe)
+	want = le.AppendUint32(want, 3)
+	want = le.AppendUint64(want, 0xfffffffffffffffc)
+	want = le.AppendUint64(want, 5)
+	want = le.AppendUint32(want, math.Float32bits(1.5))
+	want = le.AppendUint32(want, 0) // alignment
+	want = le.AppendUint64(want, math.Float64bits(2.5))
+	want = append(want, 0xff, 2, 0xfd, 0xff, 4, 0, 0, 0)
+	want = append(want, "twelve bytes"...)
+	want = le.AppendUint32(want, 0xfffffffa)
+	want = le.AppendUint64(want, 0xfffffffffffffff9)
+	require.Equal(t, want, got)
+
+	require.NoError(t, mustFunction(t, c, "none").Launch(one(nil)))
+	require.Empty(t, got)
+
+	launches := g.calls["Exec"]
+	with := func(i int, v any) []any {
+		a := append([]any(nil), args...)
+		a[i] = v
+		return a
+	}
+	for name, a := range map[string][]any{
+		"none":              nil,
+		"one short":         args[:len(args)-1],
+		"one more":          append(args[:len(args):len(args)], 1),
+		"int32 for 8":       with(0, int32(1)),
+		"pointer for 4":     with(1, DevicePtr(1)),
+		"float64 for 4":     with(5, 1.5),
+		"int too large":     with(1, 1<<32),
+		"int too small":     with(1, -1<<31-1),
+		"int for 1":         with(7, 1),
+		"bytes too short":   with(11, []byte("short")),
+		"bytes too long":    with(1, []byte("12345")),
+		"string":            with(11, "twelve bytes"),
+		"nil":               with(0, nil),
+		"Go pointer":        with(0, new(int)),
+		"function as a ptr": with(0, f),
+	} {
+		isResult(t, ErrInvalidValue, f.Launch(one(nil), a...), name)
+	}
+	require.Equal(t, launches, g.calls["Exec"], "nothing ran")
+	require.ErrorContains(t, f.Launch(one(nil), with(5, 1.5)...), "kernel k: argument 5: a float64 for a parameter of 4 bytes")
+}
+
+func TestLaunchConfig(t *testing.T) {
+	g := newFakeGPU(t)
+	runs := 0
+	k := g.kernel("k", func(*fakeFile, []byte) *gpu.LostError { runs++; return nil })
+	k.attr.SharedBytes, k.attr.MaxThreads = 1024, 512
+	c := newContext(t, g)
+	f := mustFunction(t, c, "k")
+	one := [3]uint32{1, 1, 1}
+	const most = math.MaxUint32
+	for _, r := range []struct {
+		name string
+		cfg  LaunchConfig
+		want Result
+	}{
+		{"largest", LaunchConfig{Grid: [3]uint32{1<<31 - 1, 65535, 65535}, Block: [3]uint32{8, 1, 64}, Shared: 47 << 10}, Success},
+		{"zero value", LaunchConfig{}, ErrInvalidValue},
+		{"no block", LaunchConfig{Grid: one}, ErrInvalidValue},
+		{"grid y 0", LaunchConfig{Grid: [3]uint32{1, 0, 1}, Block: one}, ErrInvalidValue},
+		{"grid x", LaunchConfig{Grid: [3]uint32{1 << 31, 1, 1}, Block: one}, ErrInvalidValue},
+		{"grid z", LaunchConfig{Grid: [3]uint32{1, 1, 65536}, Block: one}, ErrInvalidValue},
+		{"block z", LaunchConfig{Grid: one, Block: [3]uint32{1, 1, 65}}, ErrInvalidValue},
+		{"threads", LaunchConfig{Grid: one, Block: [3]uint32{1024, 2, 1}}, ErrInvalidValue},
+		{"all ones", LaunchConfig{Grid: one, Block: [3]uint32{most, most, most}}, ErrInvalidValue},
+		{"kernel's threads", LaunchConfig{Grid: one, Block: [3]uint32{513, 1, 1}}, ErrLaunchOutOfResources},
+		{"shared", LaunchConfig{Grid: one, Block: one, Shared: 47<<10 + 1}, ErrInvalidValue},
+		{"shared wraps", LaunchConfig{Grid: one, Block: one, Shared: most}, ErrInvalidValue},
+	} {
+		err := f.Launch(r.cfg)
+		if r.want == Success {
+			require.NoError(t, err, r.name)
+			continue
+		}
+		isResult(t, r.want, err, r.name)
+		require.ErrorContains(t, err, "kernel k", r.name)
+	}
+	require.Equal(t, 1, runs)
+}

@@ -1,0 +1,200 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Sizes of the staging ring in bytes. Granted memory is dear to make, so it
+// starts small and grows in few steps with the copies that come.
+var stagingSizes = [...]uint64{64 << 10, 1 << 20, 8 << 20}
+
+// stagingRounds is how often a copy may go round the ring before a larger one is made.
+const stagingRounds = 4
+
+// stagingAlign keeps pieces on cache lines of their own.
+const stagingAlign = 64
+
+// staging is the ring of pinned memory through which copies from and to
+// pageable memory go, in pieces of at most half its size, on the default
+// stream. Pieces are in flight in the order in which they were queued:
+//
+//	    tail            head
+//	... ├── in flight ──┤ free ...       (both modulo the size)
+//
+// A copy to the device returns when its last piece is in the ring.
+type staging struct {
+	mu         sync.Mutex
+	block      block
+	size       uint64 // 0 before the first copy
+	head, tail uint64 // grow for ever
+	pieces     []piece
+}
+
+// piece is a range of the ring up to end, in use until a point is reached.
+type piece struct {
+	end   uint64
+	until point
+}
+
+// copyIn copies pageable memory to the device.
+func (c *Context) copyIn(call string, dst uint64, src []byte) error {
+	g := &c.staging
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.grow(c, call, uint64(len(src))); err != nil {
+		return err
+	}
+	for len(src) > 0 {
+		n := min(uint64(len(src)), g.size/2)
+		at, err := g.reserve(c, call, n)
+		if err != nil {
+			return err
+		}
+		copy(g.block.mem[at:at+n], src)
+		if _, err := g.queue(c, call, copyOf(dst, g.block.addr+at, n), n); err != nil {
+			return err
+		}
+		src, dst = src[n:], dst+n
+	}
+	return nil
+}
+
+// copyOut copies from the device to pageable memory. While the program takes
+// one piece out, the device fills the next.
+func (c *Context) copyOut(call string, dst []byte, src uint64) error {
+	g := &c.staging
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.grow(c, call, uint64(len(dst))); err != nil {
+		return err
+	}
+	// Two pieces of half the ring fit only from its start, and the first must
+	// not be given out again before the program took it.
+	if uint64(len(dst)) > g.size/2 {
+		if err := g.drain(c, call); err != nil {
+			return err
+		}
+	}
+	var ready []byte // the piece before, in the ring
+	var until point
+	take := func() error {
+		if ready == nil {
+			return nil
+		}
+		if err := c.wait(call, until, waitForever); err != nil {
+			return err
+		}
+		dst = dst[copy(dst, ready):]
+		return nil
+	}
+	for left := uint64(len(dst)); left > 0; {
+		n := min(left, g.size/2)
+		at, err := g.reserve(c, call, n)
+		if err != nil {
+			return err
+		}
+		next, err := g.queue(c, call, copyOf(g.block.addr+at, src, n), n)
+		if err != nil {
+			return err
+		}
+		if err := take(); err != nil {
+			return err
+		}
+		ready, until = g.block.mem[at:at+n], next
+		src, left = src+n, left-n
+	}
+	return take()
+}
+
+// grow makes the ring large enough for a copy of n bytes. When there is no
+// memory for a larger one, the old one stays.
+func (g *staging) grow(c *Context, call string, n uint64) error {
+	want := stagingSizes[len(stagingSizes)-1]
+	for _, s := range stagingSizes {
+		if n <= s*stagingRounds {
+			want = s
+			break
+		}
+	}
+	if want <= g.size {
+		return nil
+	}
+	if err := g.drain(c, call); err != nil {
+		return err
+	}
+	m := &c.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.system.alloc(want)
+	if err != nil {
+		err = c.fail(call, fmt.Errorf("%d bytes of pinned memory to copy through: %w", want, err))
+		if g.size > 0 && c.lost.Load() == nil {
+			return nil
+		}
+		return err
+	}
+	old := g.block
+	g.block, g.size, g.head, g.tail = b, want, 0, 0
+	if old.obj == nil {
+		return nil
+	}
+	if err := m.system.free(old); err != nil {
+		return c.fail(call, err)
+	}
+	return nil
+}
+
+// reserve finds n bytes in a row, at most half the ring, and returns where they
+// begin in it. It waits for the oldest pieces where it must.
+func (g *staging) reserve(c *Context, call string, n uint64) (at uint64, err error) {
+	n = (n + stagingAlign - 1) &^ (stagingAlign - 1)
+	for {
+		if len(g.pieces) == 0 {
+			g.head, g.tail = 0, 0
+		}
+		at = g.head % g.size
+		skip := uint64(0)
+		if at+n > g.size {
+			skip, at = g.size-at, 0
+		}
+		if g.head+skip+n-g.tail <= g.size {
+			g.head += skip
+			return at, nil
+		}
+		if err := g.release(c, call); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// queue submits the copy of a reserved piece of n bytes.
+func (g *staging) queue(c *Context, call string, cmd command, n uint64) (point, error) {
+	p, err := c.submit(call, c.def, cmd)
+	if err != nil {
+		return point{}, err
+	}
+	g.head += (n + stagingAlign - 1) &^ (stagingAlign - 1)
+	g.pieces = append(g.pieces, piece{g.head, p})
+	return p, nil
+}
+
+// release waits for the oldest piece.
+func (g *staging) release(c *Context, call string) error {
+	p := g.pieces[0]
+	if err := c.wait(call, p.until, waitForever); err != nil {
+		return err
+	}
+	g.tail = p.end
+	g.pieces = g.pieces[1:]
+	return nil
+}
+
+func (g *staging) drain(c *Context, call string) error {
+	for len(g.pieces) > 0 {
+		if err := g.release(c, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}

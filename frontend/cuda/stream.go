@@ -1,0 +1,292 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"pvdrm/drm"
+)
+
+// maxStreams bounds the streams of a context, so that one EXEC can wait for all
+// the others.
+const maxStreams = drm.MaxWaits
+
+// Stream is a CUstream: work that runs in the order in which it was queued. A
+// nil *Stream means the default stream wherever one is an argument.
+type Stream struct {
+	c           *Context
+	channel     uint32
+	nonBlocking bool
+
+	gone sync.RWMutex // see the package comment
+
+	// Guarded by Context.mu.
+	last    uint64             // sequence number of what was queued last
+	done    uint64             // known to be done
+	seen    map[*Stream]uint64 // points of other streams that queued work waits for already
+	pending map[*Stream]uint64 // points that the next work must wait for
+	dead    bool
+}
+
+// point is a place in the order of work: all that s queued up to seq. It names
+// the stream and not its channel, whose id may be given to another stream.
+type point struct {
+	s   *Stream
+	seq uint64
+}
+
+// command is one command of drm's command stream.
+type command interface{ Append([]byte) []byte }
+
+func newStream(c *Context, channel uint32, nonBlocking bool) *Stream {
+	return &Stream{c: c, channel: channel, nonBlocking: nonBlocking,
+		seen: map[*Stream]uint64{}, pending: map[*Stream]uint64{}}
+}
+
+// NewStream is cuStreamCreate. Each stream takes a channel, of which a device
+// has few: ErrDeviceUnavailable when none is left.
+func (c *Context) NewStream() (*Stream, error) { return c.createStream(false) }
+
+// NewStreamNonBlocking is cuStreamCreate with CU_STREAM_NON_BLOCKING: the
+// stream neither waits for the default stream nor makes it wait.
+func (c *Context) NewStreamNonBlocking() (*Stream, error) { return c.createStream(true) }
+
+func (c *Context) createStream(nonBlocking bool) (*Stream, error) {
+	const call = "cuStreamCreate"
+	if err := c.enter(call); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.streams) >= maxStreams {
+		return nil, errorf(call, ErrOutOfMemory, "a context has at most %d streams; destroy one first", maxStreams)
+	}
+	id, err := c.file.ChannelAlloc()
+	if err != nil {
+		return nil, c.fail(call, fmt.Errorf("a channel for the stream: %w", err))
+	}
+	s := newStream(c, id, nonBlocking)
+	c.streams = append(c.streams, s)
+	return s, nil
+}
+
+// Synchronize is cuStreamSynchronize: it waits until the work of the stream is
+// done, and the events that it waits for.
+func (s *Stream) Synchronize() error {
+	const call = "cuStreamSynchronize"
+	if err := s.c.enter(call); err != nil {
+		return err
+	}
+	defer s.c.life.RUnlock()
+	points, err := s.outstanding(call)
+	if err != nil {
+		return err
+	}
+	return s.c.waitAll(call, points, waitForever)
+}
+
+// Query is cuStreamQuery: nil when all work of the stream is done, ErrNotReady otherwise.
+func (s *Stream) Query() error {
+	const call = "cuStreamQuery"
+	if err := s.c.enter(call); err != nil {
+		return err
+	}
+	defer s.c.life.RUnlock()
+	points, err := s.outstanding(call)
+	if err != nil {
+		return err
+	}
+	return s.c.waitAll(call, points, 0)
+}
+
+// WaitEvent is cuStreamWaitEvent: work that is queued on the stream from now on
+// waits for what the event recorded last. An event that was never recorded is
+// not waited for.
+func (s *Stream) WaitEvent(e *Event) error {
+	const call = "cuStreamWaitEvent"
+	if err := s.c.enter(call); err != nil {
+		return err
+	}
+	defer s.c.life.RUnlock()
+	if e == nil || e.c != s.c {
+		return errorf(call, ErrInvalidHandle, "the event does not belong to the context of the stream")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.destroyed {
+		return errorf(call, ErrInvalidHandle, "the event is destroyed")
+	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.dead {
+		return errorf(call, ErrInvalidHandle, "the stream is destroyed")
+	}
+	if p := e.last; p.s != nil && p.s != s {
+		s.pending[p.s] = max(s.pending[p.s], p.seq)
+	}
+	return nil
+}
+
+// Destroy is cuStreamDestroy. Unlike CUDA it waits for the work of the stream,
+// because a channel that is given back drops what it has queued.
+func (s *Stream) Destroy() error {
+	const call = "cuStreamDestroy"
+	c := s.c
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	c.mu.Lock()
+	if s.dead {
+		c.mu.Unlock()
+		return errorf(call, ErrInvalidHandle, "the stream is destroyed already")
+	}
+	s.dead = true // nothing is queued from now on
+	last := point{s, s.last}
+	c.mu.Unlock()
+	if err := c.wait(call, last, waitForever); err != nil {
+		c.mu.Lock()
+		s.dead = false
+		c.mu.Unlock()
+		return err
+	}
+	// All of the stream is done, so those who still wait for one of its points
+	// are about to return. After that nobody uses the channel's id.
+	s.gone.Lock()
+	defer s.gone.Unlock()
+	c.mu.Lock()
+	kept := c.streams[:0]
+	for _, o := range c.streams {
+		delete(o.seen, s)
+		delete(o.pending, s)
+		if o != s {
+			kept = append(kept, o)
+		}
+	}
+	clear(c.streams[len(kept):])
+	c.streams = kept
+	c.mu.Unlock()
+	if err := c.file.ChannelFree(s.channel); err != nil {
+		return c.fail(call, err)
+	}
+	return nil
+}
+
+// outstanding lists the points that must be reached before the stream is idle.
+func (s *Stream) outstanding(call string) ([]point, error) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	if s.dead {
+		return nil, errorf(call, ErrInvalidHandle, "the stream is destroyed")
+	}
+	points := []point{{s, s.last}}
+	for o, seq := range s.pending {
+		points = append(points, point{o, seq})
+	}
+	return points, nil
+}
+
+// pick returns the stream that an argument means.
+func (c *Context) pick(call string, s *Stream) (*Stream, error) {
+	if s == nil {
+		return c.def, nil
+	}
+	if s.c != c {
+		return nil, errorf(call, ErrInvalidHandle, "the stream belongs to another context")
+	}
+	return s, nil
+}
+
+// submit queues a command on a stream.
+func (c *Context) submit(call string, s *Stream, cmd command) (point, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.dead {
+		return point{}, errorf(call, ErrInvalidHandle, "the stream is destroyed")
+	}
+	c.collectWaits(s)
+	c.scratch = cmd.Append(c.scratch[:0])
+	seq, err := c.file.Exec(s.channel, c.scratch, c.waits)
+	if err != nil {
+		return point{}, c.fail(call, err)
+	}
+	s.last = seq
+	for _, p := range c.waited {
+		s.seen[p.s] = p.seq
+	}
+	clear(s.pending)
+	return point{s, seq}, nil
+}
+
+// collectWaits fills c.waits (and c.waited, the same as points) with what the
+// next work of s must wait for: the events it was told to, and by the legacy
+// rule the default stream or, for that one, all the others. What is done, or
+// waited for by earlier work of s, is left out.
+//
+// Preconditions: c.mu is held.
+func (c *Context) collectWaits(s *Stream) {
+	c.waits, c.waited = c.waits[:0], c.waited[:0]
+	for _, o := range c.streams {
+		if o == s {
+			continue
+		}
+		seq := s.pending[o]
+		if (s == c.def || o == c.def) && !s.nonBlocking && !o.nonBlocking {
+			seq = max(seq, o.last)
+		}
+		if seq > o.done && seq > s.seen[o] {
+			c.waits = append(c.waits, drm.Point{Channel: o.channel, Seqno: seq})
+			c.waited = append(c.waited, point{o, seq})
+		}
+	}
+}
+
+// waitForever is a timeout of drm.File.Wait.
+const waitForever time.Duration = -1
+
+// wait waits for one point. With a timeout of 0 it asks: ErrNotReady.
+func (c *Context) wait(call string, p point, timeout time.Duration) error {
+	s := p.s
+	s.gone.RLock()
+	defer s.gone.RUnlock()
+	c.mu.Lock()
+	done := s.done >= p.seq
+	c.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := c.file.Wait(drm.Point{Channel: s.channel, Seqno: p.seq}, timeout); err != nil {
+		if errors.Is(err, syscall.ETIME) {
+			return &Error{call, ErrNotReady, err}
+		}
+		return c.fail(call, err)
+	}
+	c.mu.Lock()
+	s.done = max(s.done, p.seq)
+	c.mu.Unlock()
+	return nil
+}
+
+func (c *Context) waitAll(call string, points []point, timeout time.Duration) error {
+	for _, p := range points {
+		if err := c.wait(call, p, timeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitIdle waits for all that was queued before the call.
+func (c *Context) waitIdle(call string) error {
+	c.mu.Lock()
+	points := make([]point, 0, len(c.streams))
+	for _, s := range c.streams {
+		points = append(points, point{s, s.last})
+	}
+	c.mu.Unlock()
+	return c.waitAll(call, points, waitForever)
+}

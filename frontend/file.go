@@ -1,0 +1,315 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"pvdrm/drm"
+	"pvdrm/frontend/carrier"
+	"pvdrm/frontend/local"
+	"pvdrm/frontend/virtgpu"
+	"pvdrm/gem"
+	"pvdrm/hypercall"
+)
+
+// SocketEnv names the environment variable with the path of a local backend's socket.
+const SocketEnv = "PVDRM_SOCKET"
+
+// Bounds of one file.
+const (
+	maxHandles  = 1 << 14
+	maxModules  = 1024
+	maxFuncs    = 1 << 14
+	maxSyncobjs = 1 << 16
+	pageBytes   = 4096
+	maxBatch    = hypercall.MaxBinds
+)
+
+// File is an open DRM file of PVDRM's driver.
+type File struct {
+	link  *link
+	name  string // of the device
+	param []uint64
+
+	mu       sync.Mutex
+	objects  *gem.Table[*object]
+	modules  *gem.Table[*module]
+	funcs    *gem.Table[struct{}]
+	channels *gem.Table[*channel]
+	syncobjs *gem.Table[*syncobj]
+	closed   bool
+
+	loadMu sync.Mutex // one module load at a time: it owns the bulk area
+}
+
+var _ drm.File = (*File)(nil)
+
+// object is a GEM object.
+type object struct {
+	domain drm.Domain
+	size   uint64
+	pages  *carrier.Pages // nil in VRAM
+}
+
+// channel is a channel of the backend.
+type channel struct {
+	mu        sync.Mutex // orders Exec, so that sequence numbers arrive in order
+	submitted uint64
+}
+
+// OpenDefault opens the backend that this process has: the local one that
+// PVDRM_SOCKET names, else the first virtio-gpu render node.
+func OpenDefault() (*File, error) {
+	if path := os.Getenv(SocketEnv); path != "" {
+		c, err := local.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return New(c)
+	}
+	path, err := virtgpu.Find()
+	if err != nil {
+		return nil, fmt.Errorf("no PVDRM device: %w; in a virtual machine load virtio-gpu, on a host use `pvdrm run -- PROGRAM`", err)
+	}
+	c, err := virtgpu.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return New(c)
+}
+
+// New opens a file over a carrier, which it owns from then on.
+func New(c carrier.Carrier) (*File, error) {
+	f := &File{
+		objects:  gem.NewTable[*object]("GEM object", maxHandles),
+		modules:  gem.NewTable[*module]("module", maxModules),
+		funcs:    gem.NewTable[struct{}]("function", maxFuncs),
+		channels: gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
+		syncobjs: gem.NewTable[*syncobj]("sync object", maxSyncobjs),
+	}
+	var err error
+	f.link, err = newLink(c, hypercall.DefaultLayout)
+	if err == nil {
+		err = f.readProperties()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.Name(), err)
+		_ = c.Close() // err is what to report
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *File) readProperties() error {
+	b, err := f.link.doWithin(hypercall.OpProperties, nil, greeting)
+	if err != nil {
+		return err
+	}
+	p, err := hypercall.DecodeProperties(b)
+	if err != nil {
+		return fmt.Errorf("properties: %w", err)
+	}
+	if len(p.Values) < int(drm.ParamSystemPage) {
+		return fmt.Errorf("the backend tells %d properties, want %d: %w", len(p.Values), drm.ParamSystemPage, syscall.EPROTO)
+	}
+	f.name, f.param = p.Name, p.Values
+	return nil
+}
+
+// Close closes the file. The backend frees what it had.
+func (f *File) Close() error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return fmt.Errorf("close: %w", syscall.EBADF)
+	}
+	f.closed = true
+	var pages []*carrier.Pages
+	for _, o := range f.objects.All {
+		if o.pages != nil {
+			pages = append(pages, o.pages)
+		}
+	}
+	f.mu.Unlock()
+	f.link.pause()
+	c := f.link.carrier
+	// The end of the carrier ends the session and everything of it; only our own
+	// mappings need undoing.
+	var errs []error
+	for _, p := range append(pages, f.link.pages) {
+		errs = append(errs, unmap(p.Mem))
+	}
+	return errors.Join(append(errs, c.Close())...)
+}
+
+// Version is DRM_IOCTL_VERSION.
+func (f *File) Version() (drm.Info, error) {
+	return drm.Info{Name: drm.DriverName, Desc: f.name, Major: drm.DriverMajor, Minor: drm.DriverMinor}, nil
+}
+
+// GetParam is PVDRM_GETPARAM.
+func (f *File) GetParam(p drm.Param) (uint64, error) {
+	switch {
+	case p == drm.ParamVRAMUsed:
+		b, err := f.link.do(hypercall.OpMemoryInfo, nil)
+		if err != nil {
+			return 0, err
+		}
+		m, err := hypercall.DecodeMemoryInfo(b)
+		return m.Used, err
+	case p >= 1 && uint64(p) <= uint64(len(f.param)):
+		return f.param[p-1], nil
+	}
+	return 0, fmt.Errorf("parameter %d: %w", p, syscall.EINVAL)
+}
+
+// ChannelAlloc is PVDRM_CHANNEL_ALLOC.
+func (f *File) ChannelAlloc() (uint32, error) {
+	id, err := add(f, f.channels, &channel{})
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.link.do(hypercall.OpChannelAlloc, hypercall.ID{ID: id}.Append(nil))
+	if err != nil {
+		_, _ = take(f, f.channels, id) // it is ours; err is what to report
+		return 0, err
+	}
+	return id, nil
+}
+
+// ChannelFree is PVDRM_CHANNEL_FREE. What is queued is dropped, what runs is waited for.
+func (f *File) ChannelFree(id uint32) error {
+	if _, err := get(f, f.channels, id); err != nil {
+		return err
+	}
+	_, err := f.link.do(hypercall.OpChannelFree, hypercall.ID{ID: id}.Append(nil))
+	f.signalFreed(id)
+	_, gone := take(f, f.channels, id) // only now: the id may not be used again before
+	return errors.Join(err, gone)
+}
+
+// Exec is PVDRM_EXEC.
+func (f *File) Exec(id uint32, stream []byte, waits []drm.Point) (uint64, error) {
+	if len(stream) > drm.MaxExecBytes || len(waits) > drm.MaxWaits {
+		return 0, fmt.Errorf("exec of %d bytes with %d waits: %w", len(stream), len(waits), syscall.E2BIG)
+	}
+	ch, err := get(f, f.channels, id)
+	if err != nil {
+		return 0, err
+	}
+	m := hypercall.Exec{Channel: id, Stream: stream}
+	for _, p := range waits {
+		m.Waits = append(m.Waits, hypercall.Point(p))
+	}
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	m.Seqno = ch.submitted + 1
+	if err := f.link.post(hypercall.OpExec, m.Append(make([]byte, 0, 64+len(stream)))); err != nil {
+		return 0, err
+	}
+	ch.submitted = m.Seqno
+	return m.Seqno, nil
+}
+
+// Wait is PVDRM_WAIT.
+func (f *File) Wait(p drm.Point, timeout time.Duration) error {
+	ch, err := get(f, f.channels, p.Channel)
+	if err != nil {
+		return err
+	}
+	ch.mu.Lock()
+	submitted := ch.submitted
+	ch.mu.Unlock()
+	if p.Seqno > submitted {
+		return fmt.Errorf("point %d of channel %d, which has %d: %w", p.Seqno, p.Channel, submitted, syscall.EINVAL)
+	}
+	if err := f.link.flush(); err != nil {
+		return err
+	}
+	err = f.link.wait(func() bool { return f.link.ring.Done(p.Channel) >= p.Seqno }, timeout)
+	if err != nil {
+		return fmt.Errorf("wait for point %d of channel %d: %w", p.Seqno, p.Channel, err)
+	}
+	if err := f.link.takeAsync(); err != nil {
+		return err
+	}
+	r := f.link.ring.Channel(p.Channel)
+	if r.Failed == 0 || r.Failed > p.Seqno {
+		return nil
+	}
+	if r.Failed < p.Seqno && syscall.Errno(r.Errno) != syscall.EIO {
+		return fmt.Errorf("batch %d of channel %d was canceled: batch %d failed with %w", p.Seqno, p.Channel, r.Failed, syscall.Errno(r.Errno))
+	}
+	return fmt.Errorf("batch %d of channel %d failed at command %d: %w", r.Failed, p.Channel, r.Index, syscall.Errno(r.Errno))
+}
+
+// CPUPrep is PVDRM_GEM_CPU_PREP: it waits until all work that was submitted so
+// far is done, since any of it may use the object.
+func (f *File) CPUPrep(handle uint32, timeout time.Duration) error {
+	if _, err := f.GemSize(handle); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	var points []drm.Point
+	for id, ch := range f.channels.All {
+		ch.mu.Lock()
+		points = append(points, drm.Point{Channel: id, Seqno: ch.submitted})
+		ch.mu.Unlock()
+	}
+	f.mu.Unlock()
+	if err := f.link.flush(); err != nil {
+		return err
+	}
+	return f.link.wait(func() bool {
+		for _, p := range points {
+			if f.link.ring.Done(p.Channel) < p.Seqno {
+				return false
+			}
+		}
+		return true
+	}, timeout)
+}
+
+// LostStatus is PVDRM_STATUS.
+func (f *File) LostStatus() (uint32, string, error) {
+	b, err := f.link.do(hypercall.OpStatus, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	st, err := hypercall.DecodeStatus(b)
+	return st.Cause, st.Text, err
+}
+
+// Doorbells is the number of calls on this file so far that leave the guest.
+func (f *File) Doorbells() uint64 { return f.link.carrier.Doorbells() }
+
+// Counters asks the backend what it counted for this guest and this file.
+func (f *File) Counters() (hypercall.Counters, error) {
+	b, err := f.link.do(hypercall.OpCounters, nil)
+	if err != nil {
+		return hypercall.Counters{}, err
+	}
+	return hypercall.DecodeCounters(b)
+}
+
+func add[T any](f *File, t *gem.Table[T], v T) (uint32, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.Add(v)
+}
+
+func get[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.Get(id)
+}
+
+func take[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return t.Take(id)
+}

@@ -1,0 +1,231 @@
+package frontend
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"pvdrm/frontend/carrier"
+	"pvdrm/hypercall"
+)
+
+// How requests travel and how waiting is done.
+const (
+	// flushSlots of queued requests are published without waiting for more.
+	flushSlots = 1024
+	// flushAfter bounds how long an asynchronous request stays in the queue
+	// while the backend sleeps.
+	flushAfter = 200 * time.Microsecond
+	// spinTime is how long a leader polls before it sleeps.
+	spinTime = 50 * time.Microsecond
+	// greeting bounds the first request: a backend that could not take the ring,
+	// because it has no GPU context left, say, has no other way to refuse.
+	greeting = 20 * time.Second
+	// fullRetry is how often a producer looks for room in a full queue.
+	fullRetry = 50 * time.Microsecond
+)
+
+// link is the ring of one file and the ways to wait on it.
+type link struct {
+	carrier carrier.Carrier
+	pages   *carrier.Pages
+	ring    *hypercall.Ring
+
+	mu     sync.Mutex
+	req    *hypercall.Producer
+	nextID uint32
+	calls  map[uint32]*call
+	timer  *time.Timer // flushes what is queued; armed exactly while timerOn
+	timing bool
+	async  error // first failure of an asynchronous request, until someone is told
+
+	leader chan struct{} // a token: who holds it owns cpl and buf
+	cpl    *hypercall.Consumer
+	buf    []byte
+
+	progressMu sync.Mutex
+	progress   chan struct{} // closed and replaced when something came in
+	followers  atomic.Int32
+	broken     atomic.Pointer[error] // the link does not work any more
+}
+
+// call is a request whose completion somebody waits for.
+type call struct {
+	done   atomic.Bool // everything below is written before it is set
+	errno  uint32
+	answer []byte
+}
+
+// newLink makes the ring object, tells the backend and starts with an empty ring.
+func newLink(c carrier.Carrier, layout hypercall.Layout) (*link, error) {
+	const page = 4096
+	pages, err := c.Alloc((layout.Bytes() + page - 1) &^ (page - 1))
+	if err != nil {
+		return nil, fmt.Errorf("ring object: %w", err)
+	}
+	ring, err := hypercall.New(pages.Mem, layout)
+	if err == nil {
+		err = c.Attach(pages, layout)
+	}
+	if err != nil {
+		_ = c.Free(pages) // err is what to report
+		return nil, fmt.Errorf("ring object: %w", err)
+	}
+	l := &link{carrier: c, pages: pages, ring: ring, req: ring.Requests(), cpl: ring.Completions(),
+		calls: map[uint32]*call{}, leader: make(chan struct{}, 1), buf: make([]byte, hypercall.MaxMessage),
+		progress: make(chan struct{})}
+	l.timer = time.AfterFunc(time.Hour, l.flushLate)
+	l.timer.Stop()
+	return l, nil
+}
+
+// post queues an asynchronous request. It is published at once while the
+// backend is awake, which costs nothing; otherwise with what follows.
+func (l *link) post(op hypercall.Op, payload []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.put(op, 0, payload, nil); err != nil {
+		return err
+	}
+	if !l.req.ConsumerAsleep() || l.req.Pending() >= flushSlots {
+		return l.publish()
+	}
+	if !l.timing {
+		l.timing = true
+		l.timer.Reset(flushAfter)
+	}
+	return nil
+}
+
+// do sends a request and waits for its completion.
+func (l *link) do(op hypercall.Op, payload []byte) ([]byte, error) {
+	return l.doWithin(op, payload, -1)
+}
+
+// doWithin is do with a time limit, after which the link is given up.
+func (l *link) doWithin(op hypercall.Op, payload []byte, limit time.Duration) ([]byte, error) {
+	c := new(call)
+	l.mu.Lock()
+	err := l.put(op, hypercall.FlagAnswer, payload, c)
+	if err == nil {
+		err = l.publish()
+	}
+	l.mu.Unlock()
+	if err == nil {
+		if err = l.wait(c.done.Load, limit); err == errTimeout {
+			err = l.fail(fmt.Errorf("no answer from the backend within %v (its log says why): %w", limit, syscall.ENODEV))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if c.errno != 0 {
+		return c.answer, fmt.Errorf("%s: %w", op, syscall.Errno(c.errno))
+	}
+	return c.answer, nil
+}
+
+// put writes a request into the queue, waiting for room. Caller holds mu, which
+// is given up while waiting.
+func (l *link) put(op hypercall.Op, flags uint16, payload []byte, c *call) error {
+	for {
+		if err := l.err(); err != nil {
+			return err
+		}
+		l.nextID++
+		ok, err := l.req.Put(hypercall.Header{Op: op, Flags: flags, ID: l.nextID}, payload)
+		if err != nil {
+			return l.fail(fmt.Errorf("%w: %w", syscall.EIO, err))
+		}
+		if ok {
+			if c != nil {
+				l.calls[l.nextID] = c
+			}
+			return nil
+		}
+		// The queue is full. The backend may itself wait for room in the
+		// completion queue, so look at that too.
+		if err := l.publish(); err != nil {
+			return err
+		}
+		l.mu.Unlock()
+		end := time.Now().Add(fullRetry)
+		err = l.wait(func() bool { return time.Now().After(end) }, fullRetry)
+		l.mu.Lock()
+		if err != nil && err != errTimeout {
+			return err
+		}
+	}
+}
+
+// publish makes queued requests visible, and rings if the backend sleeps.
+// Caller holds mu.
+func (l *link) publish() error {
+	if l.timing {
+		l.timing = false
+		l.timer.Stop()
+	}
+	if !l.req.Publish() {
+		return nil
+	}
+	if err := l.carrier.Kick(); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// flush publishes what is queued.
+func (l *link) flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.publish()
+}
+
+// flushLate is the timer's function.
+func (l *link) flushLate() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timing {
+		l.timing = false
+		_ = l.publish() // a failure stays: the next caller gets it from err
+	}
+}
+
+// fail marks the link as broken, for good. It returns the first reason.
+func (l *link) fail(err error) error {
+	l.broken.CompareAndSwap(nil, &err)
+	l.report()
+	return *l.broken.Load()
+}
+
+// err is why the link does not work any more, or nil.
+func (l *link) err() error {
+	if p := l.broken.Load(); p != nil {
+		return *p
+	}
+	if l.ring.State() == hypercall.StateEnded {
+		return fmt.Errorf("the backend ended this session: %w", syscall.ENODEV)
+	}
+	return nil
+}
+
+// takeAsync returns the first failure of an asynchronous request since the last call.
+func (l *link) takeAsync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.async
+	l.async = nil
+	return err
+}
+
+// pause stops the timer; the link is not used after it.
+func (l *link) pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timing = false
+	l.timer.Stop()
+	none := fmt.Errorf("the file is closed: %w", syscall.EBADF)
+	l.broken.CompareAndSwap(nil, &none)
+}

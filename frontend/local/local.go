@@ -1,0 +1,240 @@
+// Package local is the frontend's end of the carrier for programs on the host:
+// a Unix socket, memfds and eventfds. See hypercall/local.go for the messages.
+//
+// Carrier.mu serialises requests on the socket. Sleep and Kick use the eventfds
+// only and take no lock.
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/frontend/carrier"
+	"pvdrm/hypercall"
+)
+
+// Carrier is a connection to a backend on the same host.
+type Carrier struct {
+	path      string
+	capset    hypercall.Capset
+	kick      int // eventfd, rings the backend
+	notify    int // eventfd, rung by the backend
+	socketFD  int // for poll: a hang-up means that the backend is gone
+	doorbells atomic.Uint64
+
+	mu   sync.Mutex
+	sock *net.UnixConn
+}
+
+var _ carrier.Carrier = (*Carrier)(nil)
+
+// Open connects to the backend that listens at path.
+func Open(path string) (*Carrier, error) {
+	sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		return nil, fmt.Errorf("no backend at %s (start one with `pvdrm backend --local %s`, or run the program with `pvdrm run`): %w", path, path, err)
+	}
+	c := &Carrier{path: path, sock: sock, kick: -1, notify: -1, socketFD: -1}
+	if err := c.hello(); err != nil {
+		_ = c.Close() // err is what to report
+		return nil, fmt.Errorf("greeting the backend at %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c *Carrier) hello() error {
+	raw, err := c.sock.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if err := raw.Control(func(fd uintptr) { c.socketFD = int(fd) }); err != nil {
+		return err
+	}
+	_, tail, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalHello}, nil)
+	if err != nil {
+		return err
+	}
+	if len(fds) != 2 {
+		closeAll(fds)
+		return fmt.Errorf("%d descriptors, want 2: %w", len(fds), unix.EPROTO)
+	}
+	c.kick, c.notify = fds[0], fds[1]
+	c.capset, err = hypercall.DecodeCapset(tail)
+	return err
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd) // descriptors that nobody wants
+	}
+}
+
+// request sends m with what follows it and waits for the answer.
+func (c *Carrier) request(m hypercall.LocalMessage, tail []byte, send ...int) (hypercall.LocalMessage, []byte, []int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doorbells.Add(1)
+	var none hypercall.LocalMessage
+	if _, _, err := c.sock.WriteMsgUnix(append(m.Encode(), tail...), unix.UnixRights(send...), nil); err != nil {
+		return none, nil, nil, c.gone(err)
+	}
+	buf, oob := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*4))
+	n, oobn, _, _, err := c.sock.ReadMsgUnix(buf, oob)
+	if err != nil || n == 0 {
+		return none, nil, nil, c.gone(err)
+	}
+	var fds []int
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return none, nil, nil, fmt.Errorf("answer of the backend: %w", err)
+	}
+	for _, cm := range msgs {
+		if got, err := unix.ParseUnixRights(&cm); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	answer, rest, err := hypercall.DecodeLocal(buf[:n])
+	if err == nil && answer.Op != m.Op {
+		err = fmt.Errorf("answer to operation %d, asked for %d: %w", answer.Op, m.Op, unix.EPROTO)
+	}
+	if err == nil && answer.Errno != 0 {
+		err = syscall.Errno(answer.Errno)
+	}
+	if err != nil {
+		closeAll(fds)
+		return none, nil, nil, err
+	}
+	return answer, rest, fds, nil
+}
+
+func (c *Carrier) gone(err error) error {
+	if err == nil {
+		err = errors.New("connection closed")
+	}
+	return fmt.Errorf("the backend at %s is gone: %w: %w", c.path, unix.ENODEV, err)
+}
+
+// Name is part of carrier.Carrier.
+func (c *Carrier) Name() string { return "local " + c.path }
+
+// Capset is part of carrier.Carrier.
+func (c *Carrier) Capset() hypercall.Capset { return c.capset }
+
+// Doorbells is part of carrier.Carrier.
+func (c *Carrier) Doorbells() uint64 { return c.doorbells.Load() }
+
+// Alloc is part of carrier.Carrier.
+func (c *Carrier) Alloc(size uint64) (*carrier.Pages, error) {
+	answer, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalAlloc, Size: size}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("granting %d bytes: %w", size, err)
+	}
+	defer closeAll(fds) // the mapping keeps the memory
+	if len(fds) != 1 {
+		return nil, fmt.Errorf("granting %d bytes: %d descriptors, want 1: %w", size, len(fds), unix.EPROTO)
+	}
+	mem, err := unix.Mmap(fds[0], 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		_, _, _, _ = c.request(hypercall.LocalMessage{Op: hypercall.LocalFree, ID: answer.ID}, nil) // err is what to report
+		return nil, fmt.Errorf("mapping %d granted bytes: %w", size, err)
+	}
+	return &carrier.Pages{ID: answer.ID, Mem: mem}, nil
+}
+
+// Free is part of carrier.Carrier.
+func (c *Carrier) Free(p *carrier.Pages) error {
+	if err := unix.Munmap(p.Mem); err != nil {
+		return fmt.Errorf("unmapping granted memory: %w", err)
+	}
+	_, _, _, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalFree, ID: p.ID}, nil)
+	return err
+}
+
+// Export is part of carrier.Carrier. The descriptor names the same memfd.
+func (c *Carrier) Export(p *carrier.Pages) (int, error) {
+	_, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalExport, ID: p.ID}, nil)
+	if err != nil {
+		return -1, err
+	}
+	if len(fds) != 1 {
+		closeAll(fds)
+		return -1, fmt.Errorf("exporting: %d descriptors, want 1: %w", len(fds), unix.EPROTO)
+	}
+	return fds[0], nil
+}
+
+// Import is part of carrier.Carrier.
+func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
+	answer, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalImport}, nil, fd)
+	closeAll(fds)
+	if err != nil {
+		return nil, fmt.Errorf("importing granted memory: %w", err)
+	}
+	mem, err := unix.Mmap(fd, 0, int(answer.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		_, _, _, _ = c.request(hypercall.LocalMessage{Op: hypercall.LocalFree, ID: answer.ID}, nil) // err is what to report
+		return nil, fmt.Errorf("mapping imported memory: %w", err)
+	}
+	return &carrier.Pages{ID: answer.ID, Mem: mem}, nil
+}
+
+// Attach is part of carrier.Carrier.
+func (c *Carrier) Attach(p *carrier.Pages, l hypercall.Layout) error {
+	d := hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: p.ID, Layout: l}
+	_, _, _, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalAttach}, d.Encode())
+	return err
+}
+
+// Kick is part of carrier.Carrier.
+func (c *Carrier) Kick() error {
+	c.doorbells.Add(1)
+	one := [8]byte{1}
+	if _, err := unix.Write(c.kick, one[:]); err != nil && !errors.Is(err, unix.EAGAIN) { // full: it is ringing
+		return fmt.Errorf("ringing the backend: %w", err)
+	}
+	return nil
+}
+
+// Sleep is part of carrier.Carrier.
+func (c *Carrier) Sleep(timeout time.Duration) error {
+	var ts *unix.Timespec
+	if timeout >= 0 {
+		t := unix.NsecToTimespec(int64(timeout))
+		ts = &t
+	}
+	fds := []unix.PollFd{
+		{Fd: int32(c.notify), Events: unix.POLLIN},
+		{Fd: int32(c.socketFD), Events: unix.POLLRDHUP},
+	}
+	_, err := unix.Ppoll(fds, ts, nil)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("waiting for the backend: %w", os.NewSyscallError("ppoll", err))
+	}
+	if fds[0].Revents&unix.POLLIN != 0 {
+		var count [8]byte
+		_, _ = unix.Read(c.notify, count[:]) // empties it; what it says is in the ring
+	}
+	if fds[1].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
+		return c.gone(nil)
+	}
+	return nil
+}
+
+// Close is part of carrier.Carrier.
+func (c *Carrier) Close() error {
+	for _, fd := range []int{c.kick, c.notify} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // an eventfd has nothing to flush
+		}
+	}
+	c.kick, c.notify = -1, -1
+	return c.sock.Close()
+}

@@ -1,0 +1,115 @@
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"pvdrm/drm"
+	"pvdrm/hypercall"
+)
+
+// module is a loaded module; File.mu guards it.
+type module struct{ functions []uint32 }
+
+// ModuleLoad is PVDRM_MODULE_LOAD.
+func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
+	if len(source) == 0 || len(source) > hypercall.MaxSource {
+		return 0, fmt.Errorf("module source of %d bytes: %w", len(source), syscall.EINVAL)
+	}
+	id, err := add(f, f.modules, &module{})
+	if err != nil {
+		return 0, err
+	}
+	if err := f.sendModule(id, name[:min(len(name), hypercall.MaxName)], source); err != nil {
+		_, _ = take(f, f.modules, id) // it is ours; err is what to report
+		return 0, err
+	}
+	return id, nil
+}
+
+// sendModule sends the source in parts through the bulk area.
+func (f *File) sendModule(id uint32, name string, source []byte) error {
+	f.loadMu.Lock()
+	defer f.loadMu.Unlock()
+	bulk := f.link.ring.Bulk()
+	for at := 0; at < len(source); {
+		n := copy(bulk, source[at:])
+		m := hypercall.ModuleLoad{Module: id, Bytes: uint32(n), Offset: uint64(at), Total: uint64(len(source)), Name: name}
+		log, err := f.link.do(hypercall.OpModuleLoad, m.Append(nil))
+		if err != nil && len(log) > 0 {
+			return &drm.ModuleError{Log: string(log), Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// ModuleUnload is PVDRM_MODULE_UNLOAD.
+func (f *File) ModuleUnload(id uint32) error {
+	f.mu.Lock()
+	mod, err := f.modules.Take(id)
+	if err != nil {
+		f.mu.Unlock()
+		return err
+	}
+	for _, fn := range mod.functions {
+		_, e := f.funcs.Take(fn)
+		err = errors.Join(err, e)
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return f.link.post(hypercall.OpModuleUnload, hypercall.ID{ID: id}.Append(nil))
+}
+
+// ModuleFunction is PVDRM_MODULE_FUNCTION.
+func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionAttributes, error) {
+	var attr drm.FunctionAttributes
+	if len(name) == 0 || len(name) > hypercall.MaxName {
+		return 0, attr, fmt.Errorf("a kernel's name of %d bytes: %w", len(name), syscall.EINVAL)
+	}
+	mod, err := get(f, f.modules, module)
+	if err != nil {
+		return 0, attr, err
+	}
+	id, err := add(f, f.funcs, struct{}{})
+	if err != nil {
+		return 0, attr, err
+	}
+	b, err := f.link.do(hypercall.OpModuleFunction, hypercall.Symbol{Module: module, Function: id, Name: name}.Append(nil))
+	var m hypercall.Function
+	if err == nil {
+		m, err = hypercall.DecodeFunction(b)
+	}
+	if err != nil {
+		_, _ = take(f, f.funcs, id) // it is ours; err is what to report
+		return 0, attr, fmt.Errorf("kernel %q: %w", name, err)
+	}
+	f.mu.Lock()
+	mod.functions = append(mod.functions, id)
+	f.mu.Unlock()
+	attr = drm.FunctionAttributes{ParamBytes: m.ParamBytes, SharedBytes: m.SharedBytes, LocalBytes: m.LocalBytes,
+		ConstBytes: m.ConstBytes, Regs: m.Regs, MaxThreads: m.MaxThreads}
+	for _, p := range m.Params {
+		attr.Params = append(attr.Params, drm.FunctionParam{Offset: p.Offset, Size: p.Size})
+	}
+	return id, attr, nil
+}
+
+// ModuleGlobal is PVDRM_MODULE_GLOBAL.
+func (f *File) ModuleGlobal(module uint32, name string) (addr, size uint64, err error) {
+	if len(name) == 0 || len(name) > hypercall.MaxName {
+		return 0, 0, fmt.Errorf("a variable's name of %d bytes: %w", len(name), syscall.EINVAL)
+	}
+	b, err := f.link.do(hypercall.OpModuleGlobal, hypercall.Symbol{Module: module, Name: name}.Append(nil))
+	if err != nil {
+		return 0, 0, fmt.Errorf("variable %q: %w", name, err)
+	}
+	m, err := hypercall.DecodeGlobal(b)
+	return m.Addr, m.Size, err
+}
