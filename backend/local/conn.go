@@ -1,0 +1,289 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/backend/session"
+	"pvdrm/gem"
+	"pvdrm/hypercall"
+)
+
+// maxMemories bounds the granted memories of one client.
+const maxMemories = 1 << 14
+
+// conn is one client.
+type conn struct {
+	server *Server
+	sock   *net.UnixConn
+	label  string
+	log    *zap.Logger
+	kick   *os.File // eventfd: the client rings
+	notify *os.File // eventfd: the backend rings
+
+	mu     sync.Mutex
+	memory *gem.Table[*memory]
+
+	session *session.Session // nil until the client attached a ring; owned by the reader
+}
+
+// serve runs one client until it leaves, breaks the protocol or ctx ends.
+func (s *Server) serve(ctx context.Context, sock *net.UnixConn) {
+	label := peerLabel(sock)
+	c := &conn{server: s, sock: sock, label: label, log: s.cfg.Log.With(zap.String("client", label)),
+		memory: gem.NewTable[*memory]("grant", maxMemories)}
+	unhook := context.AfterFunc(ctx, func() { _ = sock.Close() }) // ends the read below
+	defer unhook()
+	err := c.read()
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("client disconnected", zap.Error(err))
+	}
+	c.close()
+}
+
+func (c *conn) close() {
+	if c.session != nil {
+		c.session.Close()
+	}
+	_ = c.sock.Close() // nothing is written any more; the same holds for the eventfds
+	if c.kick != nil {
+		_ = c.kick.Close()
+	}
+	if c.notify != nil {
+		_ = c.notify.Close()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.memory.All {
+		m.drop()
+	}
+}
+
+// read serves the socket. Each message is answered before the next is read.
+func (c *conn) read() error {
+	buf := make([]byte, 4096)
+	oob := make([]byte, unix.CmsgSpace(4*4))
+	for {
+		n, oobn, flags, _, err := c.sock.ReadMsgUnix(buf, oob)
+		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || err == nil && n == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading: %w", err)
+		}
+		fds, err := receivedFDs(oob[:oobn])
+		if err == nil {
+			if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+				err = fmt.Errorf("message cut: %w", hypercall.ErrMessage)
+			} else {
+				err = c.message(buf[:n], fds)
+			}
+		}
+		for _, fd := range fds {
+			_ = unix.Close(fd) // whoever needed it has made a copy
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func receivedFDs(oob []byte) (fds []int, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("control message: %w", err)
+	}
+	for _, m := range msgs {
+		got, err := unix.ParseUnixRights(&m)
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds, nil
+}
+
+// message serves one request. An error ends the connection; what is only wrong
+// with the request is answered with an errno.
+func (c *conn) message(b []byte, fds []int) error {
+	m, rest, err := hypercall.DecodeLocal(b)
+	if err != nil {
+		return err
+	}
+	if (c.kick == nil) != (m.Op == hypercall.LocalHello) {
+		return fmt.Errorf("local operation %d out of order: %w", m.Op, hypercall.ErrMessage)
+	}
+	c.server.doorbells.Add(1)
+	answer := hypercall.LocalMessage{Op: m.Op}
+	var tail []byte
+	var send []int
+	switch m.Op {
+	case hypercall.LocalHello:
+		tail, send, err = c.hello()
+	case hypercall.LocalAlloc:
+		var fd int
+		if answer.ID, fd, err = c.alloc(m.Size); err == nil {
+			defer func() { _ = unix.Close(fd) }() // the client has its own copy by then
+			send = []int{fd}
+		}
+	case hypercall.LocalExport:
+		var mem *memory
+		if mem, err = c.find(m.ID); err == nil {
+			send = []int{mem.region.FD()} // the region is ours while the client is served
+		}
+	case hypercall.LocalImport:
+		answer.ID, answer.Size, err = c.importFD(fds)
+	case hypercall.LocalFree:
+		err = c.free(m.ID)
+	case hypercall.LocalAttach:
+		err = c.attach(rest)
+	}
+	if err != nil {
+		c.log.Debug("request failed", zap.Uint16("operation", uint16(m.Op)), zap.Error(err))
+		answer.Errno = errnoOf(err)
+	}
+	_, _, err = c.sock.WriteMsgUnix(append(answer.Encode(), tail...), unix.UnixRights(send...), nil)
+	if err != nil {
+		return fmt.Errorf("answering: %w", err)
+	}
+	return nil
+}
+
+func errnoOf(err error) uint16 {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return uint16(no)
+	}
+	return uint16(unix.EINVAL)
+}
+
+func (c *conn) hello() (tail []byte, send []int, err error) {
+	var fds [2]int
+	for i := range fds {
+		fds[i], err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			return nil, nil, fmt.Errorf("doorbell: %w", os.NewSyscallError("eventfd", err))
+		}
+	}
+	c.kick, c.notify = os.NewFile(uintptr(fds[0]), "kick"), os.NewFile(uintptr(fds[1]), "notify")
+	return capset().Encode(), fds[:], nil
+}
+
+// alloc makes memory; fd is a descriptor of it for the client.
+func (c *conn) alloc(size uint64) (id uint32, fd int, err error) {
+	m, fd, err := c.server.allocate(size)
+	if err != nil {
+		return 0, -1, err
+	}
+	if id, err = c.enter(m); err != nil {
+		_ = unix.Close(fd) // err is what to report
+		return 0, -1, err
+	}
+	return id, fd, nil
+}
+
+func (c *conn) find(id uint32) (*memory, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.memory.Get(id)
+}
+
+func (c *conn) importFD(fds []int) (id uint32, size uint64, err error) {
+	if len(fds) != 1 {
+		return 0, 0, fmt.Errorf("import with %d descriptors: %w", len(fds), unix.EINVAL)
+	}
+	m, err := c.server.find(fds[0])
+	if err != nil {
+		return 0, 0, err
+	}
+	id, err = c.enter(m)
+	return id, m.Size(), err
+}
+
+func (c *conn) enter(m *memory) (uint32, error) {
+	c.mu.Lock()
+	id, err := c.memory.Add(m)
+	c.mu.Unlock()
+	if err != nil {
+		m.drop()
+	}
+	return id, err
+}
+
+func (c *conn) free(id uint32) error {
+	c.mu.Lock()
+	m, err := c.memory.Take(id)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if c.session != nil {
+		c.session.Revoke(id)
+	}
+	m.drop()
+	return nil
+}
+
+func (c *conn) attach(rest []byte) error {
+	d, err := hypercall.DecodeDoorbell(rest)
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, unix.EINVAL)
+	}
+	if d.Op != hypercall.DoorbellAttach || c.session != nil {
+		return fmt.Errorf("attach out of order: %w", unix.EBUSY)
+	}
+	s, err := session.Attach(c.server.cfg.Device, c, d, c.label, c.server.cfg.Log)
+	if err != nil {
+		return err
+	}
+	c.session = s
+	go c.listen(s)
+	go func() {
+		<-s.Ended()
+		_ = c.sock.Close() // a client that broke the protocol; ends the reader
+	}()
+	return nil
+}
+
+// listen hands doorbells to the session until the eventfd is closed.
+func (c *conn) listen(s *session.Session) {
+	var count [8]byte
+	for {
+		if _, err := c.kick.Read(count[:]); err != nil {
+			return
+		}
+		c.server.doorbells.Add(1)
+		s.Kick()
+	}
+}
+
+// Grant is part of session.Carrier.
+func (c *conn) Grant(id uint32) (session.Grant, error) {
+	m, err := c.find(id)
+	if err != nil {
+		return nil, err // not a nil *memory in an interface
+	}
+	return m, nil
+}
+
+// Notify is part of session.Carrier.
+func (c *conn) Notify() {
+	c.server.interrupts.Add(1)
+	one := [8]byte{1}
+	_, _ = c.notify.Write(one[:]) // fails only when the counter is full: then the client is awake anyway
+}
+
+// Counts is part of session.Carrier.
+func (c *conn) Counts() (doorbells, interrupts uint64) {
+	return c.server.doorbells.Load(), c.server.interrupts.Load()
+}
+
+var _ session.Grant = (*memory)(nil)

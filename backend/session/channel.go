@@ -1,0 +1,205 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"pvdrm/drm"
+	"pvdrm/gpu"
+	"pvdrm/hypercall"
+)
+
+// channel is a queue of batches. The pump owns it, but for what is marked.
+type channel struct {
+	id        uint32
+	dev       gpu.Channel
+	submitted uint64   // sequence number of the last batch that was accepted
+	waiting   []*batch // accepted, not yet given to the device
+	poisoned  bool     // a batch was invalid: later ones are canceled
+
+	done atomic.Uint64 // stored by callbacks; the shared record is never read back
+
+	mu     sync.Mutex // guards failed, and orders the callbacks
+	failed bool
+}
+
+// batch is one Exec.
+type batch struct {
+	seqno    uint64
+	waits    []wait
+	commands []gpu.Command
+	invalid  error // why it cannot run: found before the device saw it
+	index    int   // the command that is invalid
+}
+
+// wait is a point that a batch waits for.
+type wait struct {
+	ch    *channel
+	seqno uint64
+}
+
+func (s *Session) channelAlloc(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeID(payload)
+	if err != nil {
+		return nil, err
+	}
+	if m.ID >= hypercall.MaxChannels {
+		return nil, fmt.Errorf("channel %d, ids end at %d: %w", m.ID, hypercall.MaxChannels-1, syscall.EINVAL)
+	}
+	if err := s.channels.Vacant(m.ID); err != nil {
+		return nil, err
+	}
+	dev, err := s.ctx.NewChannel()
+	if err != nil {
+		return nil, err
+	}
+	s.ring.ResetChannel(m.ID)
+	return nil, s.channels.Put(m.ID, &channel{id: m.ID, dev: dev})
+}
+
+func (s *Session) channelFree(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeID(payload)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := s.channels.Take(m.ID)
+	if err != nil {
+		return nil, err
+	}
+	err = ch.dev.Close()
+	for _, b := range ch.waiting { // behind all that the device had
+		ch.finish(s, b, gpu.Result{Err: gpu.ErrClosed})
+	}
+	ch.waiting = nil
+	return nil, err
+}
+
+func (s *Session) exec(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeExec(payload)
+	if err != nil {
+		return nil, err
+	}
+	ch, err := s.channels.Get(m.Channel)
+	if err != nil {
+		return nil, err
+	}
+	if m.Seqno != ch.submitted+1 {
+		return nil, fmt.Errorf("batch %d after %d on channel %d: %w", m.Seqno, ch.submitted, ch.id, syscall.EINVAL)
+	}
+	// From here on the batch has a place in the channel's order: what is wrong
+	// with it is told there, and not in a completion.
+	b := &batch{seqno: m.Seqno}
+	ch.submitted = m.Seqno
+	s.inFlight++
+	for _, p := range m.Waits {
+		on, err := s.channels.Get(p.Channel)
+		if err == nil && p.Seqno > on.submitted {
+			// Only points that exist already: so nothing ever waits in a circle.
+			err = fmt.Errorf("wait for batch %d of channel %d, which has %d: %w", p.Seqno, p.Channel, on.submitted, syscall.EINVAL)
+		}
+		if err != nil {
+			b.invalid = err
+			break
+		}
+		b.waits = append(b.waits, wait{on, p.Seqno})
+	}
+	if b.invalid == nil {
+		t := translator{s: s}
+		b.index, b.invalid = drm.WalkCommands(m.Stream, &t)
+		b.commands = t.out
+	}
+	ch.waiting = append(ch.waiting, b)
+	ch.advance(s)
+	return nil, nil
+}
+
+// advance gives batches to the device whose points were reached, in order. It
+// reports whether it gave any, and whether some are left.
+func (ch *channel) advance(s *Session) (moved, left bool) {
+	for len(ch.waiting) > 0 {
+		b := ch.waiting[0]
+		for _, w := range b.waits {
+			if w.ch.done.Load() < w.seqno {
+				return moved, true
+			}
+		}
+		ch.waiting = ch.waiting[1:]
+		moved = true
+		if ch.poisoned && b.invalid == nil {
+			b.invalid = gpu.ErrCanceled
+		}
+		if b.invalid != nil { // it keeps its place in the order, but does nothing
+			ch.poisoned = true
+			b.commands = nil
+		}
+		if err := ch.dev.Submit(b.commands, func(r gpu.Result) { ch.finish(s, b, r) }); err != nil {
+			ch.finish(s, b, gpu.Result{Err: err})
+		}
+	}
+	return moved, false
+}
+
+// finish publishes how a batch ended. It runs on a goroutine of the device, or
+// on the pump for batches that never got there.
+func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
+	err, index := r.Err, r.Index
+	if err == nil && b.invalid != nil {
+		err, index = b.invalid, b.index
+	}
+	ch.mu.Lock()
+	if err == nil && ch.failed {
+		err = gpu.ErrCanceled
+	}
+	if err != nil && !ch.failed {
+		ch.failed = true
+		s.ring.SetFailed(ch.id, b.seqno, uint32(errno(err)), uint32(index))
+	}
+	ch.done.Store(b.seqno)
+	s.ring.SetDone(ch.id, b.seqno)
+	ch.mu.Unlock()
+	var lost *gpu.LostError
+	if errors.As(err, &lost) {
+		s.ring.SetState(hypercall.StateLost)
+	}
+	s.finished.Add(1)
+	s.notify()
+	if s.hungry.Load() {
+		s.Kick()
+	}
+}
+
+// translator turns a command stream into commands of the device.
+type translator struct {
+	s   *Session
+	out []gpu.Command
+}
+
+func (t *translator) Copy(c drm.CopyCmd) error {
+	t.out = append(t.out, &gpu.Copy{Dst: c.Dst, Src: c.Src, Width: c.Width, Height: c.Height,
+		DstPitch: c.DstPitch, SrcPitch: c.SrcPitch})
+	return nil
+}
+
+func (t *translator) Fill(c drm.FillCmd) error {
+	t.out = append(t.out, &gpu.Fill{Dst: c.Dst, Pattern: c.Pattern, Size: c.Size,
+		Width: c.Width, Height: c.Height, Pitch: c.Pitch})
+	return nil
+}
+
+func (t *translator) Launch(c drm.LaunchCmd) error {
+	f, err := t.s.functions.Get(c.Function)
+	if err != nil {
+		return err
+	}
+	t.out = append(t.out, &gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes,
+		Params: append([]byte{}, c.Params...)})
+	return nil
+}
+
+func (t *translator) Timestamp(c drm.TimestampCmd) error {
+	t.out = append(t.out, &gpu.Timestamp{VA: c.Addr})
+	return nil
+}

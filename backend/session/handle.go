@@ -1,0 +1,89 @@
+package session
+
+import (
+	"errors"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"pvdrm/gpu"
+	"pvdrm/hypercall"
+)
+
+// handler serves one operation. The payload is the session's own copy and valid
+// during the call only. What it returns goes into the completion.
+type handler func(s *Session, payload []byte) (answer []byte, err error)
+
+// handlers has one entry for each operation in hypercall.Ops; a test keeps them in step.
+var handlers = map[hypercall.Op]handler{
+	hypercall.OpNop:            func(*Session, []byte) ([]byte, error) { return nil, nil },
+	hypercall.OpProperties:     (*Session).properties,
+	hypercall.OpMemoryInfo:     (*Session).memoryInfo,
+	hypercall.OpGemNew:         (*Session).gemNew,
+	hypercall.OpGemGrant:       (*Session).gemGrant,
+	hypercall.OpGemClose:       (*Session).gemClose,
+	hypercall.OpVMBind:         (*Session).vmBind,
+	hypercall.OpChannelAlloc:   (*Session).channelAlloc,
+	hypercall.OpChannelFree:    (*Session).channelFree,
+	hypercall.OpExec:           (*Session).exec,
+	hypercall.OpModuleLoad:     (*Session).moduleLoad,
+	hypercall.OpModuleUnload:   (*Session).moduleUnload,
+	hypercall.OpModuleFunction: (*Session).moduleFunction,
+	hypercall.OpModuleGlobal:   (*Session).moduleGlobal,
+	hypercall.OpStatus:         (*Session).status,
+	hypercall.OpCounters:       (*Session).counters,
+}
+
+// handle serves one message. It reports false when the session is closed.
+func (s *Session) handle(h hypercall.Header, payload []byte) bool {
+	info, known := h.Op.Info()
+	var answer []byte
+	var err error = syscall.ENOSYS
+	if known {
+		answer, err = handlers[h.Op](s, payload)
+	}
+	if err != nil {
+		s.log.Debug("request failed", zap.Stringer("operation", h.Op), zap.Error(err))
+	}
+	if err == nil && info.Async && h.Flags&hypercall.FlagAnswer == 0 {
+		return true
+	}
+	return s.answer(hypercall.Header{Op: h.Op, ID: h.ID, Errno: uint32(errno(err))}, answer)
+}
+
+// Properties in the order of the user API's GETPARAM.
+func (s *Session) properties(payload []byte) ([]byte, error) {
+	p := s.device.Properties()
+	n := func(v int) uint64 { return uint64(max(v, 0)) }
+	values := []uint64{
+		n(p.ComputeMajor), n(p.ComputeMinor), n(p.Multiprocs), n(p.WarpSize), n(p.MaxThreads),
+		n(p.MaxBlockDim[0]), n(p.MaxBlockDim[1]), n(p.MaxBlockDim[2]),
+		n(p.MaxGridDim[0]), n(p.MaxGridDim[1]), n(p.MaxGridDim[2]),
+		n(p.SharedPerBlock), n(p.RegsPerBlock), n(p.MaxThreadsSM), n(p.ConstBytes),
+		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
+		min(n(p.MaxChannels), hypercall.MaxChannels-1), n(p.MaxParamBytes),
+		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
+	}
+	return hypercall.Properties{Name: p.Name, Values: values}.Append(nil), nil
+}
+
+func (s *Session) memoryInfo([]byte) ([]byte, error) {
+	return hypercall.MemoryInfo{Used: s.device.Stats().VRAMUsed}.Append(nil), nil
+}
+
+func (s *Session) status([]byte) ([]byte, error) {
+	var st hypercall.Status
+	var lost *gpu.LostError
+	if err := s.ctx.Err(); errors.As(err, &lost) {
+		st = hypercall.Status{Cause: uint32(lost.Cause), Text: lost.Error()}
+	} else if err != nil {
+		st = hypercall.Status{Cause: uint32(gpu.LostDevice), Text: err.Error()}
+	}
+	return st.Append(nil), nil
+}
+
+func (s *Session) counters([]byte) ([]byte, error) {
+	c := hypercall.Counters{Requests: s.count.requests, Multicalls: s.count.multicalls, Grants: s.count.grants}
+	c.Doorbells, c.Interrupts = s.carrier.Counts()
+	return c.Append(nil), nil
+}

@@ -1,0 +1,157 @@
+package session
+
+import (
+	"fmt"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"pvdrm/gpu"
+	"pvdrm/hypercall"
+)
+
+// object is a GEM object.
+type object struct {
+	mem      gpu.Memory
+	resource uint32 // of the carrier; 0 for VRAM
+	unpin    func() // gives the granted pages back; nil for VRAM
+}
+
+// release gives the pages back; the device must be done with them.
+func (o *object) release() {
+	if o.unpin != nil {
+		o.unpin()
+		o.unpin = nil
+	}
+}
+
+func (s *Session) gemNew(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeGemNew(payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.objects.Vacant(m.Handle); err != nil {
+		return nil, err
+	}
+	mem, err := s.ctx.NewVRAM(m.Size)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.objects.Put(m.Handle, &object{mem: mem})
+}
+
+func (s *Session) gemGrant(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeGemGrant(payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.objects.Vacant(m.Handle); err != nil {
+		return nil, err
+	}
+	grant, err := s.carrier.Grant(m.Resource)
+	if err != nil {
+		return nil, err
+	}
+	runs, unpin, err := grant.Acquire()
+	if err != nil {
+		return nil, err
+	}
+	runs, err = cut(runs, m.Size)
+	if err != nil {
+		unpin()
+		return nil, err
+	}
+	mem, err := s.ctx.NewSystem(runs)
+	if err != nil {
+		unpin()
+		return nil, err
+	}
+	s.count.grants++
+	return nil, s.objects.Put(m.Handle, &object{mem: mem, resource: m.Resource, unpin: unpin})
+}
+
+// cut returns the first size bytes of runs.
+func cut(runs [][]byte, size uint64) ([][]byte, error) {
+	const page = 4096
+	if size == 0 || size%page != 0 {
+		return nil, fmt.Errorf("object of %d bytes, want whole pages: %w", size, syscall.EINVAL)
+	}
+	left := size
+	for i, r := range runs {
+		if uint64(len(r)) >= left {
+			head := append([][]byte{}, runs[:i]...)
+			return append(head, r[:left:left]), nil
+		}
+		left -= uint64(len(r))
+	}
+	return nil, fmt.Errorf("object of %d bytes of a grant of %d: %w", size, size-left, syscall.EINVAL)
+}
+
+func (s *Session) gemClose(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeID(payload)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.objects.Take(m.ID)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.closeObject(o)
+}
+
+func (s *Session) closeObject(o *object) error {
+	err := o.mem.Close()
+	o.release()
+	return err
+}
+
+// dropGrant gives up the objects of a grant that the guest took back while
+// they were open, as happens when a guest process dies or lies.
+func (s *Session) dropGrant(resource uint32) {
+	for handle, o := range s.objects.All {
+		if o.unpin == nil || o.resource != resource {
+			continue
+		}
+		if _, err := s.objects.Take(handle); err == nil {
+			err = s.closeObject(o)
+			s.log.Debug("grant revoked", zap.Uint32("resource", resource), zap.Uint32("handle", handle), zap.Error(err))
+		}
+	}
+}
+
+func (s *Session) vmBind(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeVMBind(payload)
+	if err != nil {
+		return nil, err
+	}
+	for i, op := range m.Ops {
+		if err := s.bindOne(op); err != nil {
+			return hypercall.BindResult{Index: uint32(i)}.Append(nil), fmt.Errorf("operation %d: %w", i, err)
+		}
+	}
+	return nil, nil
+}
+
+func (s *Session) bindOne(op hypercall.BindOp) error {
+	switch op.Op {
+	case hypercall.BindMap:
+		if op.Flags&^hypercall.BindReadOnly != 0 {
+			return fmt.Errorf("flags 0x%x: %w", op.Flags, syscall.EINVAL)
+		}
+		o, err := s.objects.Get(op.Handle)
+		if err != nil {
+			return err
+		}
+		prot := gpu.ProtRead | gpu.ProtWrite
+		if op.Flags&hypercall.BindReadOnly != 0 {
+			prot = gpu.ProtRead
+		}
+		return s.ctx.Map(op.Addr, o.mem, op.Offset, op.Range, prot)
+	case hypercall.BindUnmap:
+		if op.Flags != 0 || op.Handle != 0 || op.Offset != 0 {
+			return fmt.Errorf("unmap with an object or flags: %w", syscall.EINVAL)
+		}
+		return s.ctx.Unmap(op.Addr, op.Range)
+	}
+	return fmt.Errorf("bind operation %d: %w", op.Op, syscall.EINVAL)
+}

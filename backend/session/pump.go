@@ -1,0 +1,182 @@
+package session
+
+import (
+	"runtime"
+	"time"
+
+	"go.uber.org/zap"
+
+	"pvdrm/hypercall"
+)
+
+// How the pump waits for work: it looks at the ring for spinTime, then sleeps.
+// The yield between looks leaves the processor to the device's goroutines.
+const (
+	spinTime  = 50 * time.Microsecond
+	spinLooks = 16 // between two looks at the clock
+	// fullRetry is how often a pump looks for room in a completion queue that
+	// the frontend does not empty.
+	fullRetry = time.Millisecond
+)
+
+// pump serves the ring until the session is closed or the ring is broken.
+func (s *Session) pump() {
+	defer close(s.ended)
+	defer s.teardown()
+	buf := make([]byte, hypercall.MaxMessage)
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.wake: // whatever it was for is looked at below
+		default:
+		}
+		worked, err := s.drain(buf)
+		if err != nil {
+			s.log.Warn("session ended: the frontend broke the protocol", zap.Error(err))
+			return
+		}
+		worked = s.housekeep() || worked
+		if s.out.Publish() {
+			s.carrier.Notify()
+		}
+		if worked || s.spin() {
+			continue
+		}
+		if !s.sleep() {
+			return
+		}
+	}
+}
+
+// drain handles the messages that are there, up to a burst, so that
+// housekeeping has its turn with a frontend that never stops.
+func (s *Session) drain(buf []byte) (worked bool, err error) {
+	const burst = 256
+	for range burst {
+		if s.full() {
+			return worked, nil
+		}
+		h, payload, ok, err := s.in.Get(buf)
+		if err != nil {
+			return worked, err
+		}
+		if !ok {
+			return worked, nil
+		}
+		if !worked {
+			worked = true
+			s.count.multicalls++
+		}
+		s.count.requests++
+		if !s.handle(h, payload) {
+			return worked, nil // closed while waiting for room
+		}
+	}
+	return worked, nil
+}
+
+// full reports whether no more work may be accepted now, and if so makes the
+// next batch that ends wake the pump.
+func (s *Session) full() bool {
+	s.reap()
+	if s.inFlight < maxInFlight {
+		return false
+	}
+	s.hungry.Store(true)
+	s.reap() // one may have ended before the flag was up
+	return s.inFlight >= maxInFlight
+}
+
+// reap takes finished batches off the count.
+func (s *Session) reap() { s.inFlight -= int(s.finished.Swap(0)) }
+
+// housekeep does what is not caused by a message: it submits batches whose
+// points were reached and gives up revoked grants.
+func (s *Session) housekeep() (worked bool) {
+	s.hungry.Store(false)
+	waiting := false
+	for _, ch := range s.channels.All {
+		moved, left := ch.advance(s)
+		worked = worked || moved
+		waiting = waiting || left
+	}
+	if waiting {
+		s.hungry.Store(true)
+		for _, ch := range s.channels.All { // a point may have been reached before the flag was up
+			moved, _ := ch.advance(s)
+			worked = worked || moved
+		}
+	}
+	return s.dropRevoked() || worked
+}
+
+// dropRevoked gives up what the guest took back.
+func (s *Session) dropRevoked() (worked bool) {
+	s.mu.Lock()
+	revoked := s.revoked
+	s.revoked = nil
+	s.mu.Unlock()
+	for _, r := range revoked {
+		s.dropGrant(r.id)
+		close(r.done)
+	}
+	return len(revoked) > 0
+}
+
+// spin looks for work for a while and reports whether there is some.
+func (s *Session) spin() bool {
+	for end := time.Now().Add(spinTime); ; {
+		for range spinLooks {
+			if s.in.Ready() && s.inFlight < maxInFlight || len(s.wake) > 0 {
+				return true
+			}
+			runtime.Gosched()
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+// sleep waits until somebody kicks. It reports false when the session is closed.
+func (s *Session) sleep() bool {
+	if !s.full() && !s.in.Sleep() {
+		return true
+	}
+	select {
+	case <-s.wake:
+	case <-s.stop:
+	}
+	s.in.Awake()
+	select {
+	case <-s.stop:
+		return false
+	default:
+		return true
+	}
+}
+
+// answer queues a completion, waiting for room if the frontend is slow. It
+// reports false when the session was closed meanwhile.
+func (s *Session) answer(h hypercall.Header, payload []byte) bool {
+	for {
+		ok, err := s.out.Put(h, payload)
+		if err != nil { // the counters are corrupt; the next look at the ring will not work either
+			s.log.Warn("completion dropped", zap.Stringer("operation", h.Op), zap.Error(err))
+			return false
+		}
+		if ok {
+			return true
+		}
+		if s.out.Publish() {
+			s.carrier.Notify()
+		}
+		select {
+		case <-s.stop:
+			return false
+		case <-time.After(fullRetry):
+			s.dropRevoked() // nobody else must wait for a slow frontend
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"pvdrm/gem"
+	"pvdrm/gpu"
+	"pvdrm/hypercall"
+)
+
+// Bounds of one session. What a guest may have in all is the carrier's to limit.
+const (
+	maxObjects   = 1 << 14
+	maxModules   = 1024
+	maxFunctions = 1 << 14
+	maxSources   = hypercall.MaxSource // bytes of the sources of all modules
+	maxInFlight  = 1024                // batches that were accepted and are not done
+)
+
+// Grant is memory that the guest granted, as the carrier knows it.
+type Grant interface {
+	// Size is in bytes.
+	Size() uint64
+	// Acquire returns the pages as runs, each page aligned and a multiple of
+	// 4096 bytes long. They stay mapped until release was called.
+	Acquire() (runs [][]byte, release func(), err error)
+	// MapContiguous returns the pages as one range, until release was called.
+	MapContiguous() (mem []byte, release func(), err error)
+}
+
+// Carrier is what a session needs of the way to its frontend. Implementations
+// must allow calls from any goroutine and must not block.
+type Carrier interface {
+	// Grant finds granted memory of this frontend by the carrier's id; ENOENT.
+	Grant(id uint32) (Grant, error)
+	// Notify wakes the frontend.
+	Notify()
+	// Doorbells and Interrupts count the exits of the whole guest.
+	Counts() (doorbells, interrupts uint64)
+}
+
+// Session is one DRM file.
+type Session struct {
+	carrier Carrier
+	device  gpu.Device
+	ctx     gpu.Context
+	log     *zap.Logger
+	ring    *hypercall.Ring
+	in      *hypercall.Consumer
+	out     *hypercall.Producer
+	unmap   func() // gives the mapping of the ring object back
+
+	objects   *gem.Table[*object]
+	modules   *gem.Table[*module]
+	functions *gem.Table[gpu.Function]
+	channels  *gem.Table[*channel]
+	loading   *loading
+	sources   uint64       // bytes of the sources of all modules
+	inFlight  int          // accepted batches that are not done: see reap
+	finished  atomic.Int64 // batches done since the pump last looked
+	count     counters
+
+	hungry atomic.Bool // the pump waits for a batch to end
+	wake   chan struct{}
+	stop   chan struct{}
+	ended  chan struct{} // closed when the pump has returned
+
+	mu      sync.Mutex
+	revoked []revocation
+	stopped bool
+	// unmapped is set before the ring object is unmapped; the ring may be looked
+	// at from outside the pump only while it is false.
+	unmapped bool
+}
+
+type counters struct{ requests, multicalls, grants uint64 }
+
+// Attach starts a session on the ring object that the frontend granted. The
+// label names the guest process in logs and errors.
+func Attach(device gpu.Device, carrier Carrier, d hypercall.Doorbell, label string, log *zap.Logger) (*Session, error) {
+	grant, err := carrier.Grant(d.Resource)
+	if err != nil {
+		return nil, fmt.Errorf("ring object: %w", err)
+	}
+	if grant.Size() < d.Layout.Bytes() {
+		return nil, fmt.Errorf("ring object of %d bytes for a layout of %d: %w", grant.Size(), d.Layout.Bytes(), syscall.EINVAL)
+	}
+	mem, unmap, err := grant.MapContiguous()
+	if err != nil {
+		return nil, fmt.Errorf("ring object: %w", err)
+	}
+	ring, err := hypercall.New(mem, d.Layout)
+	if err != nil {
+		unmap()
+		return nil, fmt.Errorf("ring object: %w", err)
+	}
+	ctx, err := device.NewContext(label)
+	if err != nil {
+		ring.SetState(hypercall.StateEnded) // the frontend sees it even where the carrier cannot tell
+		unmap()
+		return nil, fmt.Errorf("GPU context: %w", err)
+	}
+	s := &Session{
+		carrier: carrier, device: device, ctx: ctx, log: log.With(zap.String("client", label)),
+		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap,
+		objects:   gem.NewTable[*object]("GEM object", maxObjects),
+		modules:   gem.NewTable[*module]("module", maxModules),
+		functions: gem.NewTable[gpu.Function]("function", maxFunctions),
+		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
+		wake:      make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go s.pump()
+	return s, nil
+}
+
+// Kick wakes the pump: the frontend rang.
+func (s *Session) Kick() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// FrontendAsleep reports whether the frontend still waits to be notified; see
+// hypercall.DoorbellArm. Once the session has ended nobody needs to wait.
+func (s *Session) FrontendAsleep() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.unmapped && s.ring.FrontendAsleep()
+}
+
+// revocation is a grant that the guest takes back.
+type revocation struct {
+	id   uint32
+	done chan struct{} // closed when the device no longer uses the pages
+}
+
+// Revoke takes a grant from the session: the guest wants it back. When it
+// returns, neither the session nor the device uses the pages. It waits for what
+// the pump is doing.
+func (s *Session) Revoke(id uint32) {
+	r := revocation{id, make(chan struct{})}
+	s.mu.Lock()
+	s.revoked = append(s.revoked, r)
+	s.mu.Unlock()
+	s.Kick()
+	select {
+	case <-r.done:
+	case <-s.ended:
+	}
+}
+
+// Ended is closed when the session no longer serves its ring: after Close, or
+// because the frontend broke the protocol.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
+
+// Close ends the session and frees everything it holds. It waits for the pump
+// and for the device. It may be called more than once.
+func (s *Session) Close() {
+	s.mu.Lock()
+	if !s.stopped {
+		s.stopped = true
+		close(s.stop)
+	}
+	s.mu.Unlock()
+	<-s.ended
+}
+
+// teardown runs on the pump, last.
+func (s *Session) teardown() {
+	s.ring.SetState(hypercall.StateEnded)
+	if err := s.ctx.Close(); err != nil {
+		s.log.Error("closing the GPU context", zap.Error(err))
+	}
+	for _, o := range s.objects.All {
+		o.release()
+	}
+	s.notify()
+	s.mu.Lock()
+	s.unmapped = true
+	s.mu.Unlock()
+	s.unmap()
+}
+
+// notify wakes the frontend if it sleeps. It may be called from any goroutine.
+func (s *Session) notify() {
+	if s.ring.WakeFrontend() {
+		s.carrier.Notify()
+	}
+}
+
+// errno turns an error into what the frontend gets.
+func errno(err error) syscall.Errno {
+	var no syscall.Errno
+	var lost *gpu.LostError
+	var build *gpu.BuildError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &lost):
+		return syscall.EIO
+	case errors.As(err, &build):
+		return syscall.ENOEXEC
+	case errors.Is(err, hypercall.ErrMessage), errors.Is(err, gpu.ErrInvalid):
+		return syscall.EINVAL
+	case errors.Is(err, gpu.ErrExists):
+		return syscall.EEXIST
+	case errors.Is(err, gpu.ErrNotFound):
+		return syscall.ENOENT
+	case errors.Is(err, gpu.ErrNoMemory):
+		return syscall.ENOMEM
+	case errors.Is(err, gpu.ErrBusy):
+		return syscall.EBUSY
+	case errors.Is(err, gpu.ErrCanceled):
+		return syscall.ECANCELED
+	case errors.Is(err, gpu.ErrClosed):
+		return syscall.ENODEV
+	}
+	return syscall.EREMOTEIO
+}

@@ -1,0 +1,157 @@
+package hostmem
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func memfd(t *testing.T, size int64, seals int) int {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	require.NoError(t, err)
+	require.NoError(t, unix.Ftruncate(fd, size))
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	require.NoError(t, err)
+	return fd
+}
+
+func closed(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == unix.EBADF
+}
+
+func TestMapRefuses(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	plain, err := unix.Dup(int(file.Fd()))
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name      string
+		fd        int
+		off, size uint64
+		want      string
+	}{
+		{"plain file", plain, 0, 4096, "memfd sealed"},
+		{"no seal", memfd(t, 8192, unix.F_SEAL_GROW), 0, 4096, "memfd sealed"},
+		{"nothing", memfd(t, 8192, unix.F_SEAL_SHRINK), 0, 0, "out of range"},
+		{"too much", memfd(t, 8192, unix.F_SEAL_SHRINK), 0, 1 << 60, "out of range"},
+		{"offset too far", memfd(t, 8192, unix.F_SEAL_SHRINK), 1 << 63, 4096, "out of range"},
+		{"beyond the end", memfd(t, 8192, unix.F_SEAL_SHRINK), 4096, 8192, "has only 0x2000"},
+		{"read only", memfd(t, 8192, unix.F_SEAL_SHRINK|unix.F_SEAL_WRITE), 0, 4096, "mmap"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Map(c.fd, c.off, c.size)
+			require.ErrorContains(t, err, c.want)
+			require.True(t, closed(c.fd))
+		})
+	}
+}
+
+func TestRegionLifetime(t *testing.T) {
+	fd := memfd(t, 16384, unix.F_SEAL_SHRINK)
+	r, err := Map(fd, 4096, 8192)
+	require.NoError(t, err)
+	require.Len(t, r.Bytes(), 8192)
+	_, err = unix.Pwrite(fd, []byte("hello"), 4096)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(r.Bytes()[:5]))
+
+	table, err := NewTable([]Slot{{Guest: 0x1000, User: 0x7000, Region: r}})
+	require.NoError(t, err)
+	r.Acquire()
+	table.Release()
+	require.False(t, closed(fd))
+	require.Equal(t, "hello", string(r.Bytes()[:5]), "an acquired region outlives its table")
+	r.Release()
+	require.True(t, closed(fd))
+	require.Panics(t, r.Release)
+}
+
+// An offset that is not a multiple of a page is no problem: QEMU cuts the RAM of
+// a PC at 640 KiB, in the middle of a huge page.
+func TestMapOddOffset(t *testing.T) {
+	r, err := Map(memfd(t, 16384, unix.F_SEAL_SHRINK), 5000, 100)
+	require.NoError(t, err)
+	require.Len(t, r.Bytes(), 100)
+	_, err = unix.Pwrite(r.FD(), []byte("here"), 5000)
+	require.NoError(t, err)
+	require.Equal(t, "here", string(r.Bytes()[:4]))
+	r.Release()
+}
+
+func twoRegions(t *testing.T) *Table {
+	t.Helper()
+	a, err := Map(memfd(t, 8192, unix.F_SEAL_SHRINK), 0, 8192)
+	require.NoError(t, err)
+	b, err := Map(memfd(t, 4096, unix.F_SEAL_SHRINK), 0, 4096)
+	require.NoError(t, err)
+	table, err := NewTable([]Slot{{Guest: 0, User: 1 << 40, Region: a}, {Guest: 8192, User: 1 << 41, Region: b}})
+	require.NoError(t, err)
+	t.Cleanup(table.Release)
+	return table
+}
+
+func TestLookUp(t *testing.T) {
+	table := twoRegions(t)
+	for _, c := range []struct{ addr, n, off, got uint64 }{
+		{0, 1, 0, 1},
+		{100, 8092, 100, 8092},
+		{100, 9000, 100, 8092}, // goes on in the second region
+		{8192, 9000, 0, 4096},
+		{12287, 1, 4095, 1},
+	} {
+		_, off, got, err := table.Guest(c.addr, c.n)
+		require.NoError(t, err)
+		require.Equal(t, c.off, off)
+		require.Equal(t, c.got, got)
+	}
+	_, _, _, err := table.Guest(12288, 1)
+	require.ErrorIs(t, err, ErrUnmapped)
+
+	mem, err := table.User(1<<41+96, 4000)
+	require.NoError(t, err)
+	require.Len(t, mem, 4000)
+	for _, c := range []struct{ addr, n uint64 }{{1<<41 + 97, 4000}, {1<<40 - 1, 1}, {1 << 40, ^uint64(0)}} {
+		_, err := table.User(c.addr, c.n)
+		require.ErrorIs(t, err, ErrUnmapped)
+	}
+}
+
+func TestMapContiguous(t *testing.T) {
+	table := twoRegions(t)
+	a, b := table.slots[0].Region, table.slots[1].Region
+	mem, err := MapContiguous([]Span{{b, 0, 4096}, {a, 4096, 4096}, {a, 0, 4096}})
+	require.NoError(t, err)
+	require.Len(t, mem, 3*4096)
+	b.Bytes()[0], a.Bytes()[4096], a.Bytes()[0] = 1, 2, 3
+	require.Equal(t, []byte{1, 2, 3}, []byte{mem[0], mem[4096], mem[8192]})
+	mem[12287] = 9
+	require.Equal(t, byte(9), a.Bytes()[4095])
+	UnmapContiguous(mem)
+
+	_, err = MapContiguous([]Span{{a, 100, 4096}})
+	require.ErrorContains(t, err, "not whole pages")
+	_, err = MapContiguous([]Span{{a, 0, 100}})
+	require.ErrorContains(t, err, "not whole pages")
+	_, err = MapContiguous(nil)
+	require.ErrorContains(t, err, "nothing to map")
+}
+
+func TestWords(t *testing.T) {
+	b := []byte{1, 2, 3, 4, 5, 6, 7, 8}
+	require.True(t, Aligned(b, 8))
+	require.False(t, Aligned(b[2:], 4))
+	require.Equal(t, uint32(0x08070605), LoadUint32(b, 4))
+	require.Equal(t, uint16(0x0403), LoadUint16(b, 2))
+	SwapUint32(b, 0, 0xa1b2c3d4)
+	StoreUint16(b, 6, 0xe5f6)
+	require.Equal(t, []byte{0xd4, 0xc3, 0xb2, 0xa1, 5, 6, 0xf6, 0xe5}, b)
+	require.Panics(t, func() { LoadUint32(b, 6) })
+	require.Panics(t, func() { LoadUint32(b, 2) })
+	require.Panics(t, func() { StoreUint16(b, 7, 0) })
+}
