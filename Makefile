@@ -1,0 +1,65 @@
+# PVDRM: make help lists what there is. Everything works from a fresh clone.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO          ?= $(shell scripts/go.sh)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
+FUZZTIME    ?= 5s
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS     := -s -w
+GUEST       := pvdrm-init gdev
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+.PHONY: deps
+deps: ## install what is missing (QEMU 10, Go); as root, or it names the commands
+	@scripts/deps.sh
+
+.PHONY: build
+build: ## build pvdrm and the guest programs into bin/
+	@mkdir -p bin/guest
+	@$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS) -X main.version=$(VERSION)' -o bin/pvdrm ./cmd/pvdrm
+	@for p in $(GUEST); do CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/guest/$$p ./cmd/$$p; done
+	@ln -f bin/guest/gdev bin/gdev
+	@echo "built bin/pvdrm, bin/gdev and the guest programs in bin/guest"
+
+.PHONY: image
+image: deps build ## build the guest image into the cache
+	@bin/pvdrm image build
+
+.PHONY: demo
+demo: deps build ## boot a virtual machine and run the Gdev suite on its paravirtual GPU
+	@scripts/demo.sh
+
+.PHONY: test
+test: deps build ## run all tests, those in virtual machines too
+	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 20m ./...
+	@echo "make test: all tests passed, those that boot a virtual machine included"
+
+.PHONY: race
+race: ## run the tests of the concurrent packages under the race detector (needs gcc)
+	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./backend/... ./frontend/... ./gem/... ./gpu ./gpu/softgpu ./gpu/softgpu/simt/... ./hypercall/... ./internal/... ./vmm/control/... ./vmm/qmp/...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@bad=$$($$($(GO) env GOROOT)/bin/gofmt -l $$(git ls-files -c -o --exclude-standard '*.go')); \
+	  if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
+	@$(GO) vet ./...
+	@$(GO) run $(STATICCHECK) ./...
+	@echo "make lint: clean"
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (5s)
+	@GO="$(GO)" scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: kernels
+kernels: ## compile the suite's kernels to PTX (needs clang)
+	@cmd/gdev/suite/kernels/build.sh
+
+.PHONY: clean
+clean: ## remove what was built here
+	@rm -rf bin out

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"pvdrm/backend/local"
+	"pvdrm/backend/virtgpu"
+	"pvdrm/backend/vm"
+)
+
+func newBackend(g *global) *cobra.Command {
+	var dev deviceFlags
+	var vhostUser, localPath string
+	var once bool
+	var listenFD int
+	c := &cobra.Command{
+		Use:   "backend (--vhost-user SOCKET | --local SOCKET)",
+		Short: "Serve one guest",
+		Long: `Serve one guest on a GPU until interrupted. With --vhost-user the guest is a
+virtual machine: give QEMU (10 or later) the options
+
+  -object memory-backend-memfd,id=mem,size=1G,share=on
+  -machine q35,memory-backend=mem
+  -chardev socket,id=gpu,path=SOCKET
+  -device vhost-user-gpu-pci,chardev=gpu
+
+With --local the guest is a program of this host, which finds the socket in the
+environment variable PVDRM_SOCKET.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if (vhostUser == "") == (localPath == "") {
+				return usageError{errors.New("give one of --vhost-user and --local")}
+			}
+			log, err := g.logger()
+			if err != nil {
+				return err
+			}
+			if vhostUser != "" {
+				return serveVM(c.Context(), log, &dev, vhostUser, listenFD, once)
+			}
+			return serveLocal(c.Context(), log, &dev, localPath)
+		},
+	}
+	dev.add(c)
+	c.Flags().StringVar(&vhostUser, "vhost-user", "", "path of the vhost-user-gpu socket to make, for QEMU")
+	c.Flags().StringVar(&localPath, "local", "", "path of the socket to make, for programs of this host")
+	c.Flags().BoolVar(&once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
+	c.Flags().IntVar(&listenFD, "listen-fd", -1, "with --vhost-user: the socket is listened on already, by this descriptor")
+	if err := c.Flags().MarkHidden("listen-fd"); err != nil {
+		panic(err) // the flag is one line above
+	}
+	return c
+}
+
+// serveVM serves a virtual machine until ctx ends.
+func serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags, path string, listenFD int, once bool) error {
+	device, err := dev.open()
+	if err != nil {
+		return err
+	}
+	renderer := &vm.Renderer{Device: device, Log: log}
+	gpu, err := virtgpu.New(virtgpu.Config{Renderer: renderer, Log: log})
+	if err != nil {
+		return errors.Join(err, device.Close())
+	}
+	renderer.Counts = func() (doorbells, interrupts uint64) {
+		s := gpu.Stats()
+		return s.Kicks, s.Interrupts
+	}
+	l, err := listenOn(path, listenFD)
+	if err != nil {
+		return errors.Join(err, device.Close())
+	}
+	defer func() { _ = os.Remove(path) }() // Close of the listener may have done it
+	log.Info("waiting for a virtual machine", zap.String("socket", path))
+	if once {
+		err = serveOnce(ctx, l, gpu)
+	} else {
+		err = gpu.Serve(ctx, l)
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, device.Close())
+}
+
+// serveOnce serves the first connection only.
+func serveOnce(ctx context.Context, l *net.UnixListener, gpu *virtgpu.Device) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
+	defer stop()
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		return fmt.Errorf("waiting for the virtual machine: %w", err)
+	}
+	_ = l.Close() // one guest is all
+	return gpu.ServeConn(ctx, conn)
+}
+
+// serveLocal serves programs of this host until ctx ends.
+func serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFlags, path string) error {
+	device, err := dev.open()
+	if err != nil {
+		return err
+	}
+	l, err := local.Listen(path)
+	if err != nil {
+		return errors.Join(err, device.Close())
+	}
+	log.Info("waiting for programs", zap.String("socket", path))
+	err = local.NewServer(local.Config{Device: device, Log: log}).Serve(ctx, l)
+	return errors.Join(err, device.Close())
+}
+
+// listenOn makes a stream socket at path, or takes the one that fd is.
+func listenOn(path string, fd int) (*net.UnixListener, error) {
+	if fd < 0 {
+		return listenUnix(path)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--listen-fd: %w", err), file.Close())
+	}
+	u, ok := l.(*net.UnixListener)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("--listen-fd: %s is not a Unix socket", l.Addr()), l.Close(), file.Close())
+	}
+	return u, file.Close()
+}
+
+// listenUnix makes a stream socket at path, replacing a stale one.
+func listenUnix(path string) (*net.UnixListener, error) {
+	addr := &net.UnixAddr{Name: path, Net: "unix"}
+	if _, err := os.Lstat(path); err == nil {
+		if c, err := net.DialUnix("unix", nil, addr); err == nil {
+			_ = c.Close() // it was a question only
+			return nil, fmt.Errorf("%s is in use: another backend serves it; choose another path or end that one", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("removing the stale socket: %w", err)
+		}
+	}
+	l, err := net.ListenUnix("unix", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = l.Close() // err is what to report
+		return nil, fmt.Errorf("protecting the socket: %w", err)
+	}
+	return l, nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/vmm"
+)
+
+// check is one line of the doctor's report.
+type check struct {
+	name   string
+	ok     bool
+	detail string
+	mend   string // what to do, where it is not ok
+	needed bool   // nothing works without it
+}
+
+func newDoctor() *cobra.Command {
+	var qemu string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look what this machine has and what it lacks",
+		Long:  `Check what PVDRM needs, and say what to install. The exit code is 1 when something that is needed is missing.`,
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			missing := 0
+			for _, r := range examine(c.Context(), qemu) {
+				state := "ok"
+				if !r.ok && r.needed {
+					state = "MISSING"
+					missing++
+				} else if !r.ok {
+					state = "no"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\n", r.name, state, r.detail)
+				if !r.ok && r.mend != "" {
+					fmt.Fprintf(w, "\t\t→ %s\n", r.mend)
+				}
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if missing > 0 {
+				fmt.Fprintf(c.OutOrStdout(), "\n%d of the things that are needed for virtual machines are missing. Local guests (pvdrm run) need none of them.\n", missing)
+				return exitError{1}
+			}
+			fmt.Fprintln(c.OutOrStdout(), "\nEverything that is needed is there.")
+			return nil
+		},
+	}
+	c.Flags().StringVar(&qemu, "qemu", vmm.DefaultQEMU, "QEMU to look at, name or path")
+	return c
+}
+
+const installQEMU = "apt-get install -t bookworm-backports --no-install-recommends qemu-system-x86 (or run `make deps` as root, which adds the backports)"
+
+func examine(ctx context.Context, qemu string) []check {
+	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkTool("apt-get", "the guest image is made from Debian's packages, with apt-get"),
+		checkMemfd(), checkCPUs()}
+}
+
+func checkOS() check {
+	c := check{name: "system", ok: runtime.GOOS == "linux" && runtime.GOARCH == "amd64", needed: true,
+		mend: "PVDRM runs on Linux on x86-64"}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err == nil {
+		c.detail = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
+	}
+	return c
+}
+
+func checkQEMU(ctx context.Context, path string) check {
+	c := check{name: "QEMU", needed: true, mend: installQEMU}
+	q, err := vmm.FindQEMU(ctx, path)
+	switch {
+	case err != nil:
+		c.detail = err.Error()
+	case q.Version.Less(vmm.MinVersionTCG):
+		c.detail = fmt.Sprintf("%s at %s works with KVM only; emulation needs %s", q.Version, q.Path, vmm.MinVersionTCG)
+	default:
+		c.ok, c.detail = true, fmt.Sprintf("%s at %s", q.Version, q.Path)
+	}
+	return c
+}
+
+// checkKVM looks at what is cheap to see; `pvdrm up` tries whether KVM works.
+func checkKVM() check {
+	c := check{name: "KVM", mend: "not needed: machines are emulated without it, slower"}
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		c.detail = "there is no /dev/kvm"
+	case err != nil:
+		c.detail = err.Error()
+	default:
+		_ = f.Close() // opened to see whether it can be
+		c.ok, c.detail = true, "/dev/kvm can be opened; pvdrm up tries whether guests really run in it"
+	}
+	return c
+}
+
+func checkTool(name, why string) check {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return check{name: name, needed: true, detail: "not in PATH", mend: why}
+	}
+	return check{name: name, ok: true, detail: path}
+}
+
+func checkMemfd() check {
+	fd, err := unix.MemfdCreate("pvdrm-doctor", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return check{name: "memfd", needed: true, detail: err.Error(), mend: "guest memory is shared as memfds: use Linux 4.14 or later, and a sandbox that allows memfd_create"}
+	}
+	_ = unix.Close(fd) // made to see whether it can be
+	return check{name: "memfd", ok: true, detail: "memory can be shared and sealed"}
+}
+
+func checkCPUs() check {
+	return check{name: "processors", ok: true, detail: fmt.Sprintf("%d: the software GPU uses all of them", runtime.NumCPU())}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	guestimage "pvdrm/guest-image"
+)
+
+func newImage(*global) *cobra.Command {
+	var cache string
+	c := &cobra.Command{
+		Use:   "image",
+		Short: "Build, show or remove the guest image",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
+	c.AddCommand(&cobra.Command{
+		Use:   "build",
+		Short: "Build the image unless it is there, and print where its files are",
+		Long: `Build the guest image: Debian's kernel of this host's suite with the modules that
+a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
+shell. It is cached by the hash of what it is made from.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			i, err := buildImage(c.Context(), cache)
+			if err != nil {
+				return err
+			}
+			const mib = 1 << 20
+			_, err = fmt.Fprintf(c.OutOrStdout(), "release  %s\nkernel   %s\nvmlinuz  %s\ninitrd   %s\nkey      %s\nsize     %.1f MiB compressed\n",
+				i.Release, i.Kernel, i.Vmlinuz, i.Initrd, i.Key, float64(i.Size)/mib)
+			return err
+		},
+	}, &cobra.Command{
+		Use:   "clean",
+		Short: "Remove all cached images and packages",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := os.RemoveAll(cache); err != nil {
+				return fmt.Errorf("removing the cache: %w", err)
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), "removed", cache)
+			return err
+		},
+	})
+	return c
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"pvdrm/backend/local"
+	"pvdrm/frontend"
+)
+
+func newRun(g *global) *cobra.Command {
+	var dev deviceFlags
+	c := &cobra.Command{
+		Use:   "run [flags] -- PROGRAM [ARGUMENT ...]",
+		Short: "Run a program as a local guest, without a virtual machine",
+		Long: `Run a program of this host with a GPU of PVDRM: the same protocol as in a
+virtual machine, without the machine. PROGRAM is looked for beside pvdrm first,
+then in PATH. Its exit code becomes that of pvdrm.`,
+		Example: "  pvdrm run -- gdev run --all",
+		Args:    needProgram,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runLocal(c.Context(), g, &dev, args)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	dev.add(c)
+	return c
+}
+
+func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) error {
+	log, err := g.logger()
+	if err != nil {
+		return err
+	}
+	path, err := findProgram(args[0])
+	if err != nil {
+		return err
+	}
+	device, err := dev.open()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "pvdrm-run-")
+	if err != nil {
+		return errors.Join(fmt.Errorf("a directory for the socket: %w", err), device.Close())
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // best effort at the end
+	socket := filepath.Join(dir, "gpu")
+	l, err := local.Listen(socket)
+	if err != nil {
+		return errors.Join(err, device.Close())
+	}
+	serving, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- local.NewServer(local.Config{Device: device, Log: log}).Serve(serving, l) }()
+
+	cmd := exec.CommandContext(ctx, path, args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), frontend.SocketEnv+"="+socket)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it has no GPU without us
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	err = runCommand(cmd)
+	stop()
+	return errors.Join(err, <-served, device.Close())
+}
+
+// runCommand runs cmd and turns its exit code into an exitError.
+func runCommand(cmd *exec.Cmd) error {
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		if err != nil {
+			return fmt.Errorf("running %s: %w", cmd.Args[0], err)
+		}
+		return nil
+	}
+	if st, ok := exit.Sys().(syscall.WaitStatus); ok && st.Signaled() {
+		const signalBase = 128 // as shells do
+		return exitError{signalBase + int(st.Signal())}
+	}
+	return exitError{exit.ExitCode()}
+}
+
+// findProgram looks for a program beside pvdrm, then in PATH.
+func findProgram(name string) (string, error) {
+	if !strings.ContainsRune(name, os.PathSeparator) {
+		if self, err := os.Executable(); err == nil {
+			beside := filepath.Join(filepath.Dir(self), name)
+			if st, err := os.Stat(beside); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+				return beside, nil
+			}
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("no program %q beside pvdrm or in PATH (in a source tree: `make build` makes bin/gdev)", name)
+	}
+	return path, nil
+}

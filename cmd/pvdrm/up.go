@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	guestimage "pvdrm/guest-image"
+	"pvdrm/vmm"
+)
+
+// upFlags are the flags of `pvdrm up`.
+type upFlags struct {
+	dev        deviceFlags
+	cfg        vmm.Config
+	cache      string
+	console    bool
+	print      bool
+	screenshot string
+}
+
+// quietConsole keeps the text cursor from blinking: each blink would be a
+// doorbell of its own.
+const quietConsole = "vt.global_cursor_default=0"
+
+func newUp(g *global) *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up [flags] [-- PROGRAM [ARGUMENT ...]]",
+		Short: "Boot a virtual machine with a paravirtual GPU, and run a program in it",
+		Long: `Boot a virtual machine with Debian's kernel and a paravirtual GPU, and run
+PROGRAM in it; its output and its exit code become those of pvdrm. Without a
+program a shell is opened. When it ends the machine is shut down and nothing is
+left. The image is built on first use; see pvdrm image.
+
+Programs in the image: gdev, and a shell with the usual small commands.`,
+		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return up(c.Context(), g, &f, args)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	f.dev.add(c)
+	c.Flags().StringVar(&f.cfg.QEMU, "qemu", vmm.DefaultQEMU, "QEMU to use, name or path")
+	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
+	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
+	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
+	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", 2*time.Minute, "how long the guest may take to come up")
+	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
+	c.Flags().BoolVar(&f.console, "console", false, "show the guest's console on standard error while it boots and runs")
+	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
+	c.Flags().StringVar(&f.screenshot, "screenshot", "", "when the program has ended, save a picture of the guest's screen to this PNG file")
+	return c
+}
+
+// progress prints a line about what takes long.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "pvdrm: "+format+"\n", args...)
+}
+
+// up boots a machine, runs args in it, and takes everything down again.
+func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
+	log, err := g.logger()
+	if err != nil {
+		return err
+	}
+	image, err := buildImage(ctx, f.cache)
+	if err != nil {
+		return err
+	}
+	run, err := newRunDir()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.remove()) }()
+	backend, err := startBackend(g, &f.dev, run.path(socketGPU))
+	if err != nil {
+		return err
+	}
+	defer backend.stop()
+
+	cfg := f.cfg
+	cfg.Kernel, cfg.Initrd = image.Kernel, image.Initrd
+	cfg.Append = quietConsole
+	cfg.GPUSocket = run.path(socketGPU)
+	cfg.CacheDir, cfg.Log = f.cache, log
+	cfg.ExtraArgs = []string{"-qmp", "unix:" + run.path(socketQMP) + ",server=on,wait=off"}
+	if f.console {
+		cfg.Console = os.Stderr
+	}
+	machine, err := vmm.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// The program has ended, or something failed: in any case the machine goes now.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if e := machine.Shutdown(end); e != nil && err == nil {
+			log.Warn("the guest did not power off by itself", zap.Error(e))
+		}
+	}()
+	go func() { // a machine whose GPU is gone is of no use
+		select {
+		case <-backend.done:
+			machine.Kill()
+		case <-machine.Done():
+		}
+	}()
+	progress("QEMU %s, %s; booting Linux %s", machine.QEMU().Version, machine.Accelerator(), image.Release)
+	if f.print {
+		progress("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", cfg.GPUSocket, machine.CommandLine())
+	}
+	start := time.Now()
+	if err := machine.WaitReady(ctx); err != nil {
+		return backend.explain(ctx, err)
+	}
+	progress("the guest is up after %.1f s: Linux %s", time.Since(start).Seconds(), image.Release)
+	code, err := runInGuest(ctx, machine, args)
+	if err != nil {
+		return backend.explain(ctx, err)
+	}
+	if f.screenshot != "" {
+		if err := machine.Screenshot(ctx, f.screenshot); err != nil {
+			return err
+		}
+	}
+	if code != 0 {
+		return exitError{code}
+	}
+	return nil
+}
+
+// Exit codes of a program that could not be started, as in a shell.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
+// runInGuest runs a program, or a shell, with our standard streams.
+func runInGuest(ctx context.Context, machine *vmm.VM, args []string) (int, error) {
+	if len(args) == 0 {
+		progress("a shell in the guest; `exit` shuts the machine down")
+		return machine.Shell(ctx, nil, os.Stdin, os.Stdout)
+	}
+	var stdin io.Reader
+	if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeCharDevice == 0 {
+		stdin = os.Stdin // a file or pipe; a terminal's input is for the shell
+	}
+	code, err := machine.Run(ctx, args, stdin, os.Stdout, os.Stderr)
+	if (code == notExecutable || code == notFound) && err != nil {
+		fmt.Fprintf(os.Stderr, "pvdrm: in the guest: %v\n", err)
+		return code, nil
+	}
+	return code, err
+}
+
+func buildImage(ctx context.Context, cache string) (guestimage.Image, error) {
+	return guestimage.Build(ctx, guestimage.Config{
+		CacheDir: cache,
+		Programs: []guestimage.Program{{Name: "gdev"}},
+		Progress: func(line string) { progress("%s", line) },
+	})
+}
+
+// backendProcess is the process that serves the guest's GPU.
+type backendProcess struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended, with err set
+	err  error         // nil if it ended in order
+}
+
+// explain returns what is behind an error of the machine: the end of its
+// backend, if that failed.
+func (b *backendProcess) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	select {
+	case <-b.done:
+		if b.err != nil {
+			return fmt.Errorf("the backend ended (%w), so the machine was stopped: %w", b.err, err)
+		}
+	case <-time.After(time.Second): // both ends come at about the same time
+	}
+	return err
+}
+
+// startBackend starts `pvdrm backend` on a socket that is there when it returns.
+func startBackend(g *global, dev *deviceFlags, socket string) (*backendProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
+	}
+	l, err := listenUnix(socket)
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // our copy is closed below; the socket stays
+	file, err := l.File()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("passing the socket on: %w", err), l.Close())
+	}
+	args := append([]string{"backend", "--vhost-user", socket, "--listen-fd", "3", "--once", "--log", g.logLevel}, dev.args()...)
+	cmd := exec.Command(self, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.ExtraFiles = []*os.File{file}
+	// A session of its own: ^C is for us, and we stop it when the machine is down.
+	// The main goroutine, which starts it, never leaves its thread; see main.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	err = cmd.Start()
+	err = errors.Join(err, file.Close(), l.Close())
+	if err != nil {
+		return nil, fmt.Errorf("starting the backend: %w", err)
+	}
+	b := &backendProcess{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.err = cmd.Wait()
+	}()
+	return b, nil
+}
+
+// stop ends the backend and waits for its end.
+func (b *backendProcess) stop() {
+	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-b.done:
+	case <-time.After(5 * time.Second):
+		_ = b.cmd.Process.Kill()
+		<-b.done
+	}
+}
+
+// Sockets of a running machine.
+const (
+	socketGPU = "gpu"
+	socketQMP = "qmp"
+)
+
+// runDir is the directory with the sockets of one running machine. A lock on it
+// tells whether its pvdrm still lives.
+type runDir struct {
+	dir  string
+	lock *os.File
+}
+
+// runRoot is where the directories of running machines are.
+func runRoot() string {
+	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
+		return filepath.Join(d, "pvdrm")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("pvdrm-%d", os.Getuid()))
+}
+
+func newRunDir() (*runDir, error) {
+	root := runRoot()
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("a directory for sockets: %w", err)
+	}
+	if st, err := os.Lstat(root); err != nil || !st.IsDir() || st.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return nil, fmt.Errorf("%s belongs to somebody else: set XDG_RUNTIME_DIR to a directory of your own", root)
+	}
+	for _, dir := range staleDirs(root) {
+		_ = os.RemoveAll(dir) // left by a pvdrm that was killed
+	}
+	dir, err := os.MkdirTemp(root, "vm-")
+	if err != nil {
+		return nil, fmt.Errorf("a directory for sockets: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &runDir{dir, lock}, nil
+}
+
+// lockDir takes the lock of a directory, unless its owner lives.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s is in use: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+// staleDirs lists the directories of machines whose pvdrm is gone. A directory
+// that is just being made has no lock yet and is left alone.
+func staleDirs(root string) (stale []string) {
+	dirs, _ := filepath.Glob(filepath.Join(root, "vm-*")) // the pattern is good
+	for _, dir := range dirs {
+		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
+			continue
+		}
+		if f, err := lockDir(dir); err == nil {
+			_ = f.Close() // was a question only
+			stale = append(stale, dir)
+		}
+	}
+	return stale
+}
+
+func (r *runDir) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *runDir) remove() error { return errors.Join(os.RemoveAll(r.dir), r.lock.Close()) }

@@ -1,0 +1,301 @@
+package tests
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// built is a directory with pvdrm and gdev, built once for all tests.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "pvdrm-bin-")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range []string{"pvdrm", "gdev"} {
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), "pvdrm/cmd/"+name)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// command is a pvdrm that runs.
+type command struct {
+	*exec.Cmd
+	out    bytes.Buffer // both streams; to be read when it has ended
+	mu     sync.Mutex
+	runDir string
+	ended  chan struct{}
+	code   int
+}
+
+func (c *command) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.Write(b)
+}
+
+func (c *command) output() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out.String()
+}
+
+// start runs pvdrm with a directory of its own for sockets.
+func start(t *testing.T, args ...string) *command {
+	t.Helper()
+	dir, err := built()
+	require.NoError(t, err)
+	run, err := os.MkdirTemp("", "pvdrm-run-")
+	require.NoError(t, err)
+	c := &command{runDir: run, ended: make(chan struct{})}
+	c.Cmd = exec.Command(filepath.Join(dir, "pvdrm"), args...)
+	c.Stdout, c.Stderr = c, c
+	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+run)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, c.Start())
+	go func() {
+		defer close(c.ended)
+		_ = c.Cmd.Wait() // the code is what counts
+		c.code = c.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it should have ended
+		<-c.ended
+		require.NoError(t, os.RemoveAll(run))
+	})
+	return c
+}
+
+func (c *command) wait(t *testing.T) (code int, output string) {
+	t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(4 * time.Minute):
+		require.Fail(t, "it does not end", c.output())
+	}
+	return c.code, c.output()
+}
+
+func (c *command) waitFor(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		select {
+		case <-c.ended:
+			require.Contains(t, c.output(), text, "it ended before that")
+		default:
+		}
+		return strings.Contains(c.output(), text)
+	}, 4*time.Minute, 20*time.Millisecond, "%q does not come", text)
+}
+
+// child finds a child process by a word in its command line.
+func (c *command) child(t *testing.T, word string) int {
+	t.Helper()
+	found := 0
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Process.Pid))
+	require.NoError(t, err)
+	for _, task := range tasks {
+		list, err := os.ReadFile(task)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for _, f := range strings.Fields(string(list)) {
+			line, err := os.ReadFile("/proc/" + f + "/cmdline")
+			if err == nil && strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})), word) {
+				found, err = strconv.Atoi(f)
+				require.NoError(t, err)
+			}
+		}
+	}
+	require.NotZero(t, found, "no child with %q", word)
+	return found
+}
+
+// requireNothingLeft checks that processes have ended and the sockets are gone.
+func (c *command) requireNothingLeft(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		}, 20*time.Second, 10*time.Millisecond, "process %d is left", pid)
+	}
+	left, err := filepath.Glob(filepath.Join(c.runDir, "pvdrm", "*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestUsage(t *testing.T) {
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"version", 0, "ring protocol 1.0"},
+		{"--help", 0, "pvdrm up"},
+		{"up --help", 0, "paravirtual GPU"},
+		{"nonsense", 2, `there is no command "nonsense"`},
+		{"up --nonsense", 2, "unknown flag"},
+		{"run", 2, "name the program"},
+		{"backend", 2, "--vhost-user"},
+		{"run --vram much -- true", 2, "--vram"},
+		{"run --device quantum -- true", 2, "quantum"},
+		{"run --log loud -- true", 2, "--log"},
+		{"run -- no-such-program", 125, "no program"},
+		{"screenshot x.png", 125, "no guest runs"},
+		{"up --qemu /no/such/qemu -- true", 125, "QEMU"},
+		{"backend --local /no/such/dir/socket", 125, "/no/such/dir/socket"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			c := start(t, strings.Fields(tc.args)...)
+			code, out := c.wait(t)
+			require.Equal(t, tc.code, code, out)
+			require.Contains(t, out, tc.want)
+			c.requireNothingLeft(t)
+		})
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	code, out := start(t, "doctor").wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "Everything that is needed is there")
+	code, out = start(t, "doctor", "--qemu", "/no/such/qemu").wait(t)
+	require.Equal(t, 1, code, out)
+	require.Contains(t, out, "apt-get install -t bookworm-backports")
+}
+
+func TestRunPassesTheExitCodeOn(t *testing.T) {
+	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 128 + 9, "true": 0} {
+		code, out := start(t, "run", "--", "sh", "-c", script).wait(t)
+		require.Equal(t, want, code, out)
+	}
+}
+
+func TestSuiteAsALocalGuest(t *testing.T) {
+	code, out := start(t, "run", "--", "gdev", "run", "--all", "--json").wait(t)
+	require.Zero(t, code, out)
+	checkSuite(t, out)
+}
+
+func TestSocketInUse(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pvdrm-test-")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	for _, flag := range []string{"--local", "--vhost-user"} {
+		socket := filepath.Join(dir, flag[2:])
+		first := start(t, "backend", flag, socket, "--log", "info")
+		first.waitFor(t, "waiting for")
+		code, out := start(t, "backend", flag, socket).wait(t)
+		require.Equal(t, 125, code, out)
+		require.Contains(t, out, "in use")
+		require.NoError(t, first.Process.Kill())
+		<-first.ended
+		second := start(t, "backend", flag, socket, "--log", "info") // over the socket that the killed one left
+		second.waitFor(t, "waiting for")
+		require.NoError(t, second.Process.Signal(syscall.SIGTERM))
+		code, out = second.wait(t)
+		require.Zero(t, code, out)
+		_, err := os.Lstat(socket)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+}
+
+func TestLocalGuestOfAKilledBackend(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pvdrm-test-")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	socket := filepath.Join(dir, "gpu")
+	backend := start(t, "backend", "--local", socket, "--log", "info")
+	backend.waitFor(t, "waiting for")
+	bin, err := built()
+	require.NoError(t, err)
+	guest := exec.Command(filepath.Join(bin, "gdev"), "run", "--repeat", "1000", "loop")
+	guest.Env = append(os.Environ(), "PVDRM_SOCKET="+socket)
+	var out bytes.Buffer
+	guest.Stdout, guest.Stderr = &out, &out
+	require.NoError(t, guest.Start())
+	time.Sleep(500 * time.Millisecond) // in the middle of its work, wherever that is
+	require.NoError(t, backend.Process.Kill())
+	ended := make(chan error, 1)
+	go func() { ended <- guest.Wait() }()
+	select {
+	case err := <-ended:
+		require.Error(t, err)
+		require.Contains(t, out.String(), "gone")
+	case <-time.After(30 * time.Second):
+		_ = guest.Process.Kill()
+		require.Fail(t, "the guest waits for a backend that is gone")
+	}
+}
+
+// up starts a machine that runs until it is ended.
+func upSleeping(t *testing.T) (c *command, backend, qemu int) {
+	t.Helper()
+	c = start(t, "up", "--", "sleep", "1000")
+	c.waitFor(t, "the guest is up")
+	return c, c.child(t, "--listen-fd"), c.child(t, "-machine")
+}
+
+func TestUpWhoseBackendIsKilled(t *testing.T) {
+	c, backend, qemu := upSleeping(t)
+	require.NoError(t, syscall.Kill(backend, syscall.SIGKILL))
+	code, out := c.wait(t)
+	require.Equal(t, 125, code, out)
+	require.Contains(t, out, "the backend ended")
+	c.requireNothingLeft(t, backend, qemu)
+}
+
+func TestUpWhoseQEMUIsKilled(t *testing.T) {
+	c, backend, qemu := upSleeping(t)
+	require.NoError(t, syscall.Kill(qemu, syscall.SIGKILL))
+	code, out := c.wait(t)
+	require.Equal(t, 125, code, out)
+	require.Contains(t, strings.ToLower(out), "qemu")
+	c.requireNothingLeft(t, backend, qemu)
+}
+
+func TestUpThatIsInterrupted(t *testing.T) {
+	c, backend, qemu := upSleeping(t)
+	require.NoError(t, syscall.Kill(-c.Process.Pid, syscall.SIGINT)) // ^C goes to the whole group
+	code, out := c.wait(t)
+	require.Equal(t, 125, code, out)
+	require.Contains(t, out, "interrupted")
+	c.requireNothingLeft(t, backend, qemu)
+}
+
+func TestUpThatIsKilled(t *testing.T) {
+	c, backend, qemu := upSleeping(t)
+	shot := filepath.Join(t.TempDir(), "screen.png")
+	again := exec.Command(c.Path, "screenshot", shot)
+	again.Env = c.Env
+	out, err := again.CombinedOutput()
+	require.NoError(t, err, string(out))
+	st, err := os.Stat(shot)
+	require.NoError(t, err)
+	require.NotZero(t, st.Size())
+
+	require.NoError(t, c.Process.Kill())
+	<-c.ended
+	for _, pid := range []int{backend, qemu} {
+		require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, 20*time.Second, 10*time.Millisecond)
+	}
+	// The directory of its sockets could not be removed; the next start does it.
+	next := exec.Command(c.Path, "up", "--qemu", "/no/such/qemu", "--", "true")
+	next.Env = c.Env
+	_ = next.Run() // fails for want of a QEMU
+	c.requireNothingLeft(t)
+}
