@@ -1,0 +1,246 @@
+// Package gpu declares the device that a backend drives: address spaces,
+// memory, modules, channels and the commands that run on them.
+//
+// A Device is one GPU. A Context is what one guest process gets of it: one GPU
+// address space, its modules and its channels. Contexts are isolated from each
+// other: a fault, an endless kernel or a closed context ends that context only.
+//
+// Implementations must be safe for concurrent use by several goroutines; the
+// conformance suite in package gputest (gpu/gputest) runs against each of them.
+package gpu
+
+import "time"
+
+// Window is a range of GPU virtual addresses inside which the owner of an
+// address space may map memory of one kind, at addresses of its own choice.
+type Window struct {
+	Base uint64 // first address; a multiple of Page
+	Size uint64 // bytes; a multiple of Page
+	Page uint64 // granularity of mappings in bytes; a power of two
+}
+
+// Contains reports whether [va, va+n) lies inside the window. It is false for
+// ranges that wrap around.
+func (w Window) Contains(va, n uint64) bool {
+	return va >= w.Base && n <= w.Size && va-w.Base <= w.Size-n
+}
+
+// Properties describes a device. They do not change while it is open.
+type Properties struct {
+	Name           string // such as "PVDRM softgpu"
+	Driver         string // the implementation: "softgpu" or "cuda"
+	ComputeMajor   int    // compute capability
+	ComputeMinor   int
+	Multiprocs     int // streaming multiprocessors
+	WarpSize       int
+	MaxThreads     int // threads per block
+	MaxBlockDim    [3]int
+	MaxGridDim     [3]int
+	SharedPerBlock int // bytes of .shared per block, static and dynamic together
+	RegsPerBlock   int // 32-bit registers
+	MaxThreadsSM   int
+	ConstBytes     int // bytes of .const per module
+	ClockKHz       int
+	MemClockKHz    int
+	MemBusBits     int
+	L2Bytes        int
+	VRAMBytes      uint64
+	MaxChannels    int // channels of the whole device
+	MaxParamBytes  int // bytes of kernel parameters
+
+	VRAM   Window // where VRAM is mapped
+	System Window // where granted pages are mapped
+}
+
+// Device is one GPU.
+type Device interface {
+	Properties() Properties
+	// NewContext makes an empty context. The label names its owner in errors
+	// and logs; it carries no authority.
+	NewContext(label string) (Context, error)
+	Stats() Stats
+	// Close ends all contexts, waits until no engine touches memory that was
+	// given to the device, and frees everything. NewContext is ErrClosed then.
+	Close() error
+}
+
+// Stats are counters of a device since it was opened.
+type Stats struct {
+	ComputeBusy time.Duration // time in which the compute engine had a kernel running
+	CopyBusy    time.Duration // time in which the copy engine worked
+	Launches    uint64
+	CopyBytes   uint64
+	Faults      uint64 // contexts lost to a fault
+	VRAMUsed    uint64 // bytes
+	Channels    int    // channels open now
+}
+
+// Prot says what a mapping allows: reading, or reading and writing. Page tables
+// have no other rights.
+type Prot uint32
+
+// Rights of a mapping.
+const (
+	ProtRead  Prot = 1 << 0
+	ProtWrite Prot = 1 << 1
+)
+
+// Context is one address space with its modules and channels.
+//
+// After a fault everything but Unmap and the Close methods fails with the
+// *LostError, after Close everything with ErrClosed. Close methods, here and of
+// the other types, may be called again and from several goroutines: each call
+// returns when all is done. What belongs to a context is closed with it.
+type Context interface {
+	// NewVRAM allocates device memory. Size must be a multiple of the VRAM
+	// window's page. The memory reads as zero. ErrNoMemory when it is used up.
+	NewVRAM(size uint64) (Memory, error)
+
+	// NewSystem makes memory of pages that the caller owns: each run is page
+	// aligned and a multiple of 4096 bytes long, and together they are the
+	// object in order; otherwise ErrInvalid. The caller keeps the runs mapped
+	// until Memory.Close has returned; the device never accesses them after that.
+	NewSystem(runs [][]byte) (Memory, error)
+
+	// Map makes [off, off+n) of m visible at va. va, off and n must be
+	// multiples of the page of the window that belongs to m's kind, and
+	// [va, va+n) must lie in that window and be free; n is not 0, and m is of
+	// this context. Otherwise it is ErrInvalid or ErrExists, and nothing is
+	// mapped, as with ErrNoMemory (page tables lie in VRAM) and with ErrClosed
+	// (m is). It takes effect for commands that are submitted later.
+	Map(va uint64, m Memory, off, n uint64, prot Prot) error
+
+	// Unmap removes all mappings in [va, va+n), which lies in one window and is
+	// not empty; its ends must not cut a page of that window. Otherwise it is
+	// ErrInvalid, and ErrNotFound when nothing in the range is mapped. A mapping
+	// may be cut in two. When Unmap returns, no translation of the range is used
+	// any more; commands that still use the range fault.
+	Unmap(va, n uint64) error
+
+	// LoadModule parses, verifies and loads PTX. File names the source in
+	// messages. Errors are *BuildError for faults of the source.
+	LoadModule(file string, source []byte) (Module, error)
+
+	// NewChannel makes a channel. ErrBusy when the device has none left.
+	NewChannel() (Channel, error)
+
+	// Err is nil while the context lives, *LostError after a fault (for good),
+	// and ErrClosed after Close.
+	Err() error
+
+	// Close ends the context: it aborts what runs, completes that and what is
+	// queued with ErrClosed, and frees its memory, modules and channels.
+	Close() error
+}
+
+// Memory is an allocation: VRAM, or granted system pages.
+type Memory interface {
+	Size() uint64
+	// Close removes what is mapped of it and frees it.
+	Close() error
+}
+
+// Module is a loaded PTX module.
+type Module interface {
+	// Function finds a kernel (.entry) by name; ErrNotFound if there is none.
+	Function(name string) (Function, error)
+	// Global finds a module-scope variable in .global or .const; its address
+	// lies outside both windows. ErrNotFound if there is none.
+	Global(name string) (addr, size uint64, err error)
+	// Close unloads the module. Launches of its functions that have not begun
+	// are ErrInvalid; a kernel that runs faults if it touches its variables.
+	Close() error
+}
+
+// Function is a kernel of a module.
+type Function interface {
+	Attributes() FunctionAttributes
+}
+
+// Param is the place of one kernel parameter in the parameter block.
+type Param struct {
+	Offset int // bytes
+	Size   int // bytes
+}
+
+// FunctionAttributes describes a kernel.
+type FunctionAttributes struct {
+	Name        string
+	Params      []Param
+	ParamBytes  int
+	SharedBytes int // static .shared
+	LocalBytes  int // .local of one thread
+	ConstBytes  int // .const of its module
+	Regs        int // 32-bit registers of one thread
+	MaxThreads  int // largest block
+}
+
+// Channel is a queue of commands that run in order. Channels of one context
+// run side by side where the engines allow it.
+type Channel interface {
+	// Submit queues a batch. The device keeps cmds until done was called. done
+	// is called exactly once for each successful Submit, in submission order,
+	// from a goroutine of the device; it must not block and must not call the
+	// device. When a command fails, the rest of the batch is not run, and all
+	// later batches of the channel end with ErrCanceled without being run. A
+	// batch without commands is allowed: it marks a place in the order.
+	//
+	// Submit itself fails with ErrClosed after Close, and with ErrInvalid when
+	// done is nil; all else is reported to done. A malformed command is
+	// ErrInvalid and leaves the context and its other channels alive. A fault
+	// ends the context: batches that are queued then or submitted later, to any
+	// of its channels, end with the *LostError.
+	Submit(cmds []Command, done func(Result)) error
+	// Close drops the commands that do not run yet (done gets ErrClosed), waits
+	// for the one that does, however long, and gives the channel back.
+	Close() error
+}
+
+// Result tells how a batch ended.
+type Result struct {
+	Err     error         // nil, or the error of command Index
+	Index   int           // the command that failed or was not begun; 0 if Err is nil
+	Compute time.Duration // compute engine time used
+	Copy    time.Duration // copy engine time used
+}
+
+// Command is one operation of a channel: Copy, Fill, Launch or Timestamp.
+type Command interface{ command() }
+
+// Copy copies bytes between GPU addresses on the copy engine. With Height > 1
+// it copies that many rows of Width bytes, DstPitch and SrcPitch bytes apart,
+// neither of which is less than Width. Where source and destination overlap, it
+// is undefined what the destination holds. A Width of 0 copies nothing.
+type Copy struct {
+	Dst, Src           uint64
+	Width, Height      uint64 // bytes, rows (at least 1)
+	DstPitch, SrcPitch uint64 // bytes; ignored when Height is 1
+}
+
+// Fill writes a pattern of Size bytes (1, 2 or 4, the low ones of Pattern) over
+// rows of Width bytes. Dst, Width and Pitch are multiples of Size.
+type Fill struct {
+	Dst           uint64
+	Pattern       uint32
+	Size          uint32
+	Width, Height uint64 // bytes, rows (at least 1)
+	Pitch         uint64 // bytes, at least Width; ignored when Height is 1
+}
+
+// Launch runs a kernel on the compute engine. It is ErrInvalid when it exceeds
+// what the device (Properties) or the kernel (FunctionAttributes) allows.
+type Launch struct {
+	Func        Function
+	Grid, Block [3]uint32
+	SharedBytes uint32 // dynamic .shared, bytes
+	Params      []byte // ParamBytes long, laid out as FunctionAttributes.Params says
+}
+
+// Timestamp writes the time in nanoseconds (monotonic, the device's clock) as a
+// 64-bit little-endian number to VA, a multiple of 8, after what precedes it.
+type Timestamp struct{ VA uint64 }
+
+func (*Copy) command()      {}
+func (*Fill) command()      {}
+func (*Launch) command()    {}
+func (*Timestamp) command() {}

@@ -1,0 +1,98 @@
+package gputest
+
+import (
+	"encoding/binary"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+)
+
+var launchTests = []test{
+	{"grid", func(r *rig) {
+		c := r.client()
+		for _, shape := range []struct{ grid, block uint32 }{
+			{1, 1}, {1, 31}, {1, 32}, {1, 33}, {7, 100}, {1000, 1}, {3, uint32(r.props.MaxBlockDim[0])},
+		} {
+			n := shape.grid * shape.block
+			b := c.device(uint64(n)*4 + 4)
+			l := c.kernel("store", b.va, uint32(5))
+			l.Grid[0], l.Block[0] = shape.grid, shape.block
+			res := c.do(l)
+			require.Positive(r, res.Compute)
+			require.Zero(r, res.Copy)
+			data := c.read(b.va, uint64(n)*4+4)
+			for i := range n {
+				require.Equal(r, 5+i, binary.LittleEndian.Uint32(data[4*i:]), "%+v", shape)
+			}
+			require.Zero(r, binary.LittleEndian.Uint32(data[4*n:]), "no thread too many")
+			require.NoError(r, b.Close())
+		}
+	}},
+	{"shared memory and barriers", func(r *rig) {
+		c := r.client()
+		b := c.device(256)
+		l := c.kernel("reverse", b.va)
+		l.Block[0], l.SharedBytes = 64, 256
+		c.do(l)
+		data := c.read(b.va, 256)
+		for i := range 64 {
+			require.Equal(r, uint32(63-i), binary.LittleEndian.Uint32(data[4*i:]))
+		}
+	}},
+	{"most shared memory", func(r *rig) {
+		c := r.client()
+		b := c.device(256)
+		l := c.kernel("reverse", b.va)
+		l.SharedBytes = uint32(r.props.SharedPerBlock - 256)
+		c.do(l)
+		l = c.kernel("reverse", b.va)
+		l.SharedBytes = uint32(r.props.SharedPerBlock - 256 + 1)
+		require.ErrorIs(r, c.try(l).Err, gpu.ErrInvalid)
+	}},
+	{"refused", func(r *rig) {
+		c, other := r.client(), r.client()
+		b := c.device(256)
+		p := r.props
+		mine := c.kernel("reverse", b.va)
+		theirs := other.kernel("reverse", b.va)
+		for name, change := range map[string]func(l *gpu.Launch){
+			"no function":          func(l *gpu.Launch) { l.Func = nil },
+			"of another context":   func(l *gpu.Launch) { l.Func = theirs.Func },
+			"no blocks":            func(l *gpu.Launch) { l.Grid[1] = 0 },
+			"no threads":           func(l *gpu.Launch) { l.Block[2] = 0 },
+			"grid y":               func(l *gpu.Launch) { l.Grid[1] = uint32(p.MaxGridDim[1]) + 1 },
+			"grid z":               func(l *gpu.Launch) { l.Grid[2] = uint32(p.MaxGridDim[2]) + 1 },
+			"grid x":               func(l *gpu.Launch) { l.Grid[0] = 1<<32 - 1 },
+			"block x":              func(l *gpu.Launch) { l.Block[0] = uint32(p.MaxBlockDim[0]) + 1 },
+			"block z":              func(l *gpu.Launch) { l.Block[2] = uint32(p.MaxBlockDim[2]) + 1 },
+			"block in all":         func(l *gpu.Launch) { l.Block = [3]uint32{64, 64, 64} },
+			"block overflows":      func(l *gpu.Launch) { l.Block = [3]uint32{1 << 16, 1 << 16, 1} },
+			"more than .maxntid":   func(l *gpu.Launch) { l.Block[0] = 65 },
+			"too much shared":      func(l *gpu.Launch) { l.SharedBytes = uint32(p.SharedPerBlock) },
+			"shared overflows":     func(l *gpu.Launch) { l.SharedBytes = 1<<32 - 1 },
+			"no parameters":        func(l *gpu.Launch) { l.Params = nil },
+			"too few parameters":   func(l *gpu.Launch) { l.Params = l.Params[:7] },
+			"too many parameters":  func(l *gpu.Launch) { l.Params = make([]byte, 9) },
+			"far too many of them": func(l *gpu.Launch) { l.Params = make([]byte, 1<<16) },
+		} {
+			l := *mine
+			change(&l)
+			res := c.try(&l)
+			require.ErrorIs(r, res.Err, gpu.ErrInvalid, name)
+			require.Zero(r, res.Index)
+		}
+		require.ErrorIs(r, c.try((*gpu.Launch)(nil)).Err, gpu.ErrInvalid)
+		c.alive()
+	}},
+	{"counters", func(r *rig) {
+		c := r.client()
+		b := c.device(256)
+		l := c.kernel("store", b.va, uint32(1))
+		before := r.dev.Stats()
+		res := c.do(l, l, l)
+		after := r.dev.Stats()
+		require.Equal(r, before.Launches+3, after.Launches)
+		require.GreaterOrEqual(r, after.ComputeBusy, before.ComputeBusy+res.Compute)
+	}},
+}

@@ -1,0 +1,199 @@
+package ptx
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+)
+
+// requireDiagnostics demands a BuildError with places in it.
+func requireDiagnostics(t testing.TB, err error) []gpu.Diagnostic {
+	t.Helper()
+	var build *gpu.BuildError
+	require.True(t, errors.As(err, &build), "%v", err)
+	require.NotEmpty(t, build.Diagnostics)
+	require.LessOrEqual(t, len(build.Diagnostics), MaxDiagnostics)
+	for _, d := range build.Diagnostics {
+		require.NotEmpty(t, d.Message)
+		require.Positive(t, d.Line)
+		require.Positive(t, d.Col)
+	}
+	return build.Diagnostics
+}
+
+const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
+
+// kernel puts statements into a kernel; they begin in line 6.
+func kernel(body string) string {
+	return head + ".visible .entry k(.param .u64 a)\n{ .reg .pred %p<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;\n" + body + "\n}\n"
+}
+
+func TestMessages(t *testing.T) {
+	for _, c := range []struct {
+		name, src string
+		want      []string
+	}{
+		{"empty", "", []string{"1:1: error: .version directive missing; the module must begin with one"}},
+		{"no target", ".version 6.0", []string{"1:1: error: .target directive missing; it names the architecture, such as sm_70"}},
+		{"version first", ".target sm_70", []string{"1:1: error: .version must be the first directive, not .target"}},
+		{"version", ".version x", []string{"1:1: error: .version needs a number such as 6.3"}},
+		{"not PTX", "int main() {}", []string{`1:1: error: syntax error near "int": directive expected`}},
+		{"unknown directive", head + ".nosuch 3;", []string{"4:1: error: unknown or unsupported directive .nosuch"}},
+		{"comment", head + "/* open", []string{"4:1: error: comment not closed"}},
+		{"body not closed", head + ".entry k() { ret;", []string{"4:19: error: function k is not closed: '}' expected"}},
+		{"unknown instruction", kernel("frob.u32 %r1, %r2;"), []string{"6:1: error: unknown instruction 'frob'"}},
+		{"modifier", kernel("add.rn.u32 %r1, %r1, %r2;"), []string{"6:1: error: illegal modifier '.u32' for instruction 'add.rn.u32'"}},
+		{"modifier missing", kernel("fma.f32 %f1, %f1, %f2, %f3;"), []string{"6:1: error: modifier missing in instruction 'fma.f32', expected fma.(rn/rz/rm/rp){.ftz}{.sat}.f32 d, a, b, c"}},
+		{"rounding", kernel("cvt.s32.f32 %r1, %f1;"), []string{"6:1: error: illegal modifiers of instruction 'cvt.s32.f32': integer rounding modifier (.rni, .rzi, .rmi, .rpi) required from floating point to integer"}},
+		{"several", kernel("add.u32 %r1, %r9, %r2;\nbra X;\n@%r1 ret;\nmov.u32 %f1, 3;\nld.global.u32 %r1, [a];"), []string{
+			"6:14: error: unknown symbol '%r9'; registers are declared with .reg",
+			"7:5: error: unknown label 'X'",
+			"8:1: error: '%r1' is not a predicate",
+			"9:9: error: arguments mismatch for instruction 'mov.u32': operand 1 '%f1' is .f32, expected .u32",
+			"10:20: error: arguments mismatch for instruction 'ld.global.u32': operand 2 'a' is in .param, not in .global",
+		}},
+		{"several in syntax", kernel("add.u32 %r1 %r2;\nret;\nmov.u32 %r1, ;\nfrob;\nret"), []string{
+			`6:13: error: syntax error near "%r2": ';' expected`,
+			`8:14: error: syntax error near ";": operand expected`,
+			"9:1: error: unknown instruction 'frob'",
+			`12:1: error: syntax error near "}": ';' expected`,
+		}},
+		{"operand count", kernel("add.u32 %r1, %r2;"), []string{"6:1: error: arguments mismatch for instruction 'add.u32': 2 operands, expected add.(u16/u32/u64/s16/s32/s64) d, a, b"}},
+		{"refused", kernel("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];\n@%p1 cp.async.ca.shared.global [%r1], [%rd1], 16;\nadd.u16x2 %r1, %r1, %r1;"), []string{
+			"6:1: error: instruction 'tex.2d.v4.f32.f32' is not supported (PTX ISA 9.7.9)",
+			"7:1: error: instruction 'cp.async.ca.shared.global' is not supported (PTX ISA 9.7.8)",
+			"8:1: error: instruction 'add.u16x2' is not supported (PTX ISA 9.7.1)",
+		}},
+		{"refused register", kernel("mov.u32 %r1, %cluster_ctarank;"), []string{"6:1: error: special register %cluster_ctarank is not supported"}},
+		{"refused texture", head + ".global .texref t;", []string{"4:17: error: textures, samplers and surfaces are not supported: 't' is .texref"}},
+		{"refused cluster", head + ".entry k() .reqnctapercluster 2 { ret; }", []string{"4:8: error: directive .reqnctapercluster 2 of function 'k' is not supported"}},
+		{"call", head + ".func (.param .b32 r) f(.param .b32 x) { ret; }\n.entry k() { .reg .f32 %f<2>; call f, (%f1); call (%f1), f, (%f1);\ncall g; }", []string{
+			"5:31: error: call of 'f' has 0 results and 1 arguments, expected 1 and 1",
+			"6:6: error: unknown function 'g'",
+		}},
+		{"address of a function", kernel("call %rd1, (%r1);"), []string{"6:6: error: indirect call needs a .callprototype or .calltargets"}},
+		{"initialiser", head + ".global .u32 x[2] = {1, 2, 3};\n.global .u64 y = z;\n.const .f32 f = 1;", []string{
+			"4:14: error: initialiser of 'x': 3 values for 2 elements",
+			"5:18: error: unknown symbol 'z'",
+			"6:13: error: initialiser of 'f': integer for type .f32",
+		}},
+		{"size", head + ".global .u32 x[1000000000][1000000000][1000000000];", []string{"4:14: error: 'x' is larger than 1099511627776 bytes"}},
+		{"number", kernel("mov.u64 %rd1, 99999999999999999999;\nmov.f32 %f1, 0f123;\nmov.u32 %r1, 1/0;"), []string{
+			`6:15: error: "99999999999999999999" is not a number of at most 64 bits`,
+			`7:14: error: "0f123" needs 8 hexadecimal digits`,
+			"8:15: error: division by zero in constant expression",
+		}},
+		{"zero byte", kernel("ret\x00;"), []string{`6:4: error: syntax error near "\x00": ';' expected`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Load("f", []byte(c.src))
+			var got []string
+			for _, d := range requireDiagnostics(t, err) {
+				require.Equal(t, "f", d.File)
+				got = append(got, strings.TrimPrefix(d.String(), "f:"))
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestComplaintsAreCapped(t *testing.T) {
+	for _, statement := range []string{"frob;\n", "bra X;\n"} {
+		_, err := Load("f", []byte(kernel(strings.Repeat(statement, 1000))))
+		require.Len(t, requireDiagnostics(t, err), MaxDiagnostics)
+	}
+	_, err := Load("f", []byte(head+strings.Repeat(".nosuch;\n", 1000)))
+	require.Len(t, requireDiagnostics(t, err), MaxDiagnostics)
+}
+
+func TestLimits(t *testing.T) {
+	for _, c := range []struct{ name, src, want string }{
+		{"source", head + strings.Repeat(" ", MaxSource), "is longer than"},
+		{"statements", kernel(strings.Repeat("ret;", MaxStatements+1)), "statements"},
+		{"variables", kernel(".reg .b32 x" + strings.Repeat(",x", MaxVariables) + ";"), "variables"},
+		{"directives", head + strings.Repeat(".func f;", MaxDirectives+1), "directives"},
+		{"initialisers", head + ".global .b8 x[] = {0" + strings.Repeat(",0", MaxInitialiser) + "};", "initialisers"},
+		{"braces", kernel(strings.Repeat("{", 1000) + strings.Repeat("}", 1000)), "nested too deeply"},
+		{"initialiser nesting", head + ".global .b8 x = " + strings.Repeat("{", 1000), "nested too deeply"},
+		{"parentheses", kernel("mov.u32 %r1, " + strings.Repeat("(", 1000)), "nested too deeply"},
+		{"signs", kernel("mov.u32 %r1, " + strings.Repeat("- ", 1000) + "1;"), "nested too deeply"},
+		{"questions", kernel("mov.u32 %r1, " + strings.Repeat("1?", 1000) + "1;"), "nested too deeply"},
+		{"name", kernel(strings.Repeat("x", 5000) + ":"), "longer than"},
+		{"dimensions", head + ".global .b8 x" + strings.Repeat("[1]", 9) + ";", "dimensions"},
+		{"parameters", head + ".entry k(.param .b8 x[40000]) { ret; }", "parameters"},
+		{"vector", kernel("mov.b64 %rd1, {" + strings.Repeat("%r1,", 9) + "%r1};"), "more than 8 elements"},
+		{"alignment", head + ".global .align 3 .b8 x;", "power of two"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Load("f", []byte(c.src))
+			requireDiagnostics(t, err)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// A range of registers costs what is used of it.
+func TestLargeRegisterRange(t *testing.T) {
+	src := []byte(kernel(".reg .b32 %big<2000000000>;\nmov.u32 %big1999999999, 1;\nadd.u32 %r1, %big0, %big1999999999;"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m, err := Load("f", src)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2<<20))
+	f := m.Directives[0].(*Func)
+	require.Equal(t, []Reg{{"%big1999999999", B32}, {"%r1", B32}, {"%big0", B32}}, f.Regs)
+}
+
+// Verify refuses what Parse cannot produce, but a program can.
+func TestVerifyProgrammaticModules(t *testing.T) {
+	reg := func(name string) Operand { return Operand{Kind: OperandName, Name: name} }
+	for _, c := range []struct {
+		name string
+		stmt Stmt
+		want string
+	}{
+		{"no such form", &Instr{Op: OpAdd, Mods: Mods{Types: [2]Type{F32}, Mode: ModeWide}}, "does not exist with these modifiers"},
+		{"no op", &Instr{}, "does not exist"},
+		{"op out of range", &Instr{Op: 255}, "does not exist"},
+		{"no operands", &Instr{Op: OpAdd, Mods: Mods{Types: [2]Type{F32}}}, "0 operands"},
+		{"empty call", &Instr{Op: OpCall}, "call without operands"},
+		{"open brace", &Scope{Open: true}, "do not match"},
+		{"closing brace", &Scope{}, "do not match"},
+		{"pair", &Instr{Op: OpSetp, Mods: Mods{Types: [2]Type{U32}, Cmp: CmpEQ}, Args: []Operand{{Kind: OperandPair}, reg("x"), reg("x")}}, "not a pair"},
+		{"list", &Targets{Name: "l"}, "is empty"},
+		{"vector", &Var{Name: "v", Space: SpaceReg, Type: B32, Vec: 3}, "vector of 3"},
+		{"type", &Var{Name: "v", Space: SpaceReg, Type: 200}, "no type or state space that exists"},
+		{"untyped", &Var{Name: "v", Space: SpaceReg}, "cannot be declared"},
+		{"special register", &Instr{Op: OpMov, Mods: Mods{Types: [2]Type{U32}}, Args: []Operand{reg("x"), {Kind: OperandSpecial, Special: 255}}}, "special register 255"},
+		{"cut-off enum", &Instr{Op: OpAdd, Mods: Mods{Types: [2]Type{99}}}, "does not exist"},
+		{"array", &Var{Name: "v", Space: SpaceLocal, Type: B32, Array: true}, "dimensions"},
+		{"dimension", &Var{Name: "v", Space: SpaceLocal, Type: B32, Array: true, Dims: []int64{-1}}, "larger than"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &Module{Version: [2]int{7, 0}, Target: "sm_70", AddressSize: 64, Directives: []Directive{
+				&Func{Name: "k", Entry: true, Defined: true, Body: []Stmt{&Var{Name: "x", Space: SpaceReg, Type: U32}, c.stmt}}}}
+			require.ErrorContains(t, Verify(m), c.want)
+		})
+	}
+}
+
+func TestPrintFailsOnUnknownForm(t *testing.T) {
+	m := &Module{Version: [2]int{7, 0}, Target: "sm_70", AddressSize: 64, Directives: []Directive{
+		&Func{Name: "k", Entry: true, Defined: true, Body: []Stmt{&Instr{Op: OpAdd}}}}}
+	require.ErrorContains(t, Print(failingWriter{}, m), "no such instruction")
+	m.Directives = nil
+	require.ErrorIs(t, Print(failingWriter{}, m), errFull)
+}
+
+var errFull = errors.New("disk full")
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", errFull) }

@@ -1,0 +1,33 @@
+// Ptxdoc writes the documentation of the PTX instruction table.
+//
+// Usage: ptxdoc FILE
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"pvdrm/gpu/ptx"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "ptxdoc:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	if len(os.Args) != 2 {
+		return fmt.Errorf("usage: ptxdoc FILE")
+	}
+	f, err := os.Create(os.Args[1])
+	if err != nil {
+		return err
+	}
+	if err := ptx.WriteDocs(f); err != nil {
+		_ = f.Close() // the first error counts
+		return err
+	}
+	return f.Close()
+}

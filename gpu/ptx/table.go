@@ -1,0 +1,371 @@
+package ptx
+
+import (
+	"strings"
+	"sync"
+)
+
+// Status says what becomes of an instruction.
+type Status uint8
+
+// Statuses.
+const (
+	// Runs: the software GPU executes it.
+	Runs Status = iota
+	// ParsedOnly: it is parsed, checked and printed, but the software GPU
+	// refuses a module that contains it.
+	ParsedOnly
+	// Refused: Parse keeps its text and nothing looks into it; the software
+	// GPU refuses a module that contains it.
+	Refused
+)
+
+func (s Status) String() string { return [...]string{"runs", "parsed only", "refused"}[s] }
+
+// Form is one row of the instruction table: an instruction with one set of
+// modifiers and one operand pattern. The table drives the parser, the
+// verifier, the printer and the documentation.
+type Form struct {
+	// Index is the row number. It may change from one build to the next.
+	Index   int
+	Op      Op
+	Name    string // what stands before the first dot, or the first words of a refused family
+	Section string // of the PTX ISA manual
+	Status  Status
+
+	slots []slot    // modifiers in the order in which they are written
+	args  []argSpec // operands
+	check func(*Mods) string
+	need  int // number of operands that are not optional
+}
+
+// field is the part of Mods that a modifier sets.
+type field uint8
+
+const (
+	fieldType field = iota
+	fieldRound
+	fieldCmp
+	fieldBool
+	fieldSpace
+	fieldVec
+	fieldOrder
+	fieldScope
+	fieldCache
+	fieldL1
+	fieldL2
+	fieldPrefetch
+	fieldAtomic
+	fieldMode
+	fieldFlag
+)
+
+// fieldNames are the spellings of the values of each field.
+var fieldNames = [...][]string{
+	fieldType: typeNames[:], fieldRound: roundNames[:], fieldCmp: cmpNames[:], fieldBool: boolNames[:],
+	fieldSpace: spaceNames[:], fieldVec: {2: "v2", 4: "v4", 8: "v8"}, fieldOrder: orderNames[:],
+	fieldScope: scopeNames[:], fieldCache: cacheNames[:], fieldL1: evictNames[:], fieldL2: evictNames[:],
+	fieldPrefetch: prefetchNames[:], fieldAtomic: atomicNames[:], fieldMode: modeNames[:], fieldFlag: flagNames[:],
+}
+
+// slot is one place for a modifier in a Form.
+type slot struct {
+	field    field
+	optional bool
+	allowed  uint64 // bit n: value n of the field may stand here
+}
+
+// match returns the value that word names in this slot.
+func (s slot) match(word string) (uint8, bool) {
+	for v, name := range fieldNames[s.field] {
+		if name == word && s.allowed>>v&1 != 0 {
+			return uint8(v), true
+		}
+	}
+	return 0, false
+}
+
+// get returns the value of field f; nth counts the types before it.
+func (m *Mods) get(f field, allowed uint64, nth int) (uint8, bool) {
+	var v uint8
+	switch f {
+	case fieldType:
+		v = uint8(m.Types[nth])
+	case fieldRound:
+		v = uint8(m.Round)
+	case fieldCmp:
+		v = uint8(m.Cmp)
+	case fieldBool:
+		v = uint8(m.Bool)
+	case fieldSpace:
+		v = uint8(m.Space)
+	case fieldVec:
+		v = m.Vec
+	case fieldOrder:
+		v = uint8(m.Order)
+	case fieldScope:
+		v = uint8(m.Scope)
+	case fieldCache:
+		v = uint8(m.Cache)
+	case fieldL1:
+		v = uint8(m.L1)
+	case fieldL2:
+		v = uint8(m.L2)
+	case fieldPrefetch:
+		v = uint8(m.Prefetch)
+	case fieldAtomic:
+		v = uint8(m.Atomic)
+	case fieldMode:
+		v = uint8(m.Mode)
+	case fieldFlag:
+		for i := range numFlags {
+			if allowed>>i&1 != 0 && m.Flags>>i&1 != 0 {
+				return uint8(i), true
+			}
+		}
+		return 0, false
+	}
+	return v, v != 0 && allowed>>v&1 != 0
+}
+
+// set gives field f the value v; nth counts the types before it.
+func (m *Mods) set(f field, v uint8, nth int) {
+	switch f {
+	case fieldType:
+		m.Types[nth] = Type(v)
+	case fieldRound:
+		m.Round = Rounding(v)
+	case fieldCmp:
+		m.Cmp = Cmp(v)
+	case fieldBool:
+		m.Bool = Bool(v)
+	case fieldSpace:
+		m.Space = Space(v)
+	case fieldVec:
+		m.Vec = v
+	case fieldOrder:
+		m.Order = Order(v)
+	case fieldScope:
+		m.Scope = MemScope(v)
+	case fieldCache:
+		m.Cache = Cache(v)
+	case fieldL1:
+		m.L1 = Evict(v)
+	case fieldL2:
+		m.L2 = Evict(v)
+	case fieldPrefetch:
+		m.Prefetch = Prefetch(v)
+	case fieldAtomic:
+		m.Atomic = Atomic(v)
+	case fieldMode:
+		m.Mode = Mode(v)
+	case fieldFlag:
+		m.Flags |= 1 << v
+	}
+}
+
+// parseMods reads the modifiers of a name, such as ".rn.ftz.f32". They may stand
+// in any order, as ptxas has it, but for the types among themselves. On failure
+// bad is the modifier that does not fit, or "" where one is missing, and rest
+// how much of words follows it.
+func (f *Form) parseMods(words string) (m Mods, rest int, bad string, ok bool) {
+	var filled uint32
+	for words != "" {
+		word := words[1:]
+		if i := strings.IndexByte(word, '.'); i >= 0 {
+			word = word[:i]
+		}
+		words = words[1+len(word):]
+		at := f.place(&m, filled, word)
+		if at < 0 {
+			return m, len(words), word, false
+		}
+		filled |= 1 << at
+	}
+	for i, s := range f.slots {
+		if !s.optional && filled>>i&1 == 0 {
+			return m, 0, "", false
+		}
+	}
+	return m, 0, "", true
+}
+
+// place puts a modifier into the first free slot that takes it and returns the
+// number of the slot, or -1.
+func (f *Form) place(m *Mods, filled uint32, word string) int {
+	nth := 0
+	for i, s := range f.slots {
+		free := filled>>i&1 == 0
+		if free {
+			if v, ok := s.match(word); ok {
+				m.set(s.field, v, nth)
+				return i
+			}
+		}
+		if s.field == fieldType {
+			if _, isType := typeByName[word]; free && isType {
+				return -1 // the first type comes first
+			}
+			nth++
+		}
+	}
+	return -1
+}
+
+// appendMods appends the modifiers of m as they are written, and reports
+// whether the form can express all of them.
+func (f *Form) appendMods(b []byte, m *Mods) ([]byte, bool) {
+	var written Mods
+	nth := 0
+	for _, s := range f.slots {
+		v, ok := m.get(s.field, s.allowed, nth)
+		if ok {
+			written.set(s.field, v, nth)
+			b = append(b, '.')
+			b = append(b, fieldNames[s.field][v]...)
+		} else if !s.optional {
+			return b, false
+		}
+		if s.field == fieldType {
+			nth++
+		}
+	}
+	return b, written == *m && (f.check == nil || f.check(m) == "")
+}
+
+// table is the instruction table in the forms that its users need.
+type table struct {
+	forms  []*Form
+	byOp   [numOps][]*Form
+	byName map[string]Op
+	// refused maps the first part of a name to the refused families that
+	// begin with it.
+	refused map[string][]*Form
+}
+
+var theTable = sync.OnceValue(func() *table {
+	t := &table{byName: map[string]Op{}, refused: map[string][]*Form{}}
+	for op := OpRefused + 1; op < numOps; op++ {
+		t.byName[opNames[op]] = op
+	}
+	for _, group := range [][]Form{intForms(), floatForms(), halfForms(), compareForms(), logicForms(),
+		moveForms(), convertForms(), flowForms(), syncForms(), refusedForms()} {
+		for i := range group {
+			f := &group[i]
+			f.Index = len(t.forms)
+			t.forms = append(t.forms, f)
+			if f.Status == Refused {
+				first, _, _ := strings.Cut(f.Name, ".")
+				t.refused[first] = append(t.refused[first], f)
+			} else {
+				t.byOp[f.Op] = append(t.byOp[f.Op], f)
+			}
+		}
+	}
+	return t
+})
+
+// Forms returns the rows of the instruction table. The caller must not change
+// the slice.
+func Forms() []*Form { return theTable().forms }
+
+// Syntax returns the pattern of the row for people, such as
+// "add{.sat}.s32 d, a, b".
+func (f *Form) Syntax() string {
+	if f.Status == Refused {
+		return f.Name
+	}
+	var b strings.Builder
+	b.WriteString(f.Name)
+	for _, s := range f.slots {
+		var words []string
+		for v, name := range fieldNames[s.field] {
+			if s.allowed>>v&1 != 0 {
+				words = append(words, name)
+			}
+		}
+		w := "." + words[0]
+		if len(words) > 1 {
+			w = ".(" + strings.Join(words, "/") + ")"
+		}
+		if s.optional {
+			w = "{" + w + "}"
+		}
+		b.WriteString(w)
+	}
+	for i := range f.args {
+		a := &f.args[i]
+		w := a.String()
+		if i > 0 {
+			w = ", " + w
+		} else {
+			w = " " + w
+		}
+		if a.optional {
+			w = "{" + w + "}"
+		}
+		b.WriteString(w)
+	}
+	return b.String()
+}
+
+// form makes a row that runs. Args is the operand pattern (see parseArgs).
+func form(op Op, section, args string, slots ...slot) Form {
+	f := Form{Op: op, Name: op.String(), Section: section, slots: slots, args: parseArgs(args)}
+	for _, a := range f.args {
+		if !a.optional {
+			f.need++
+		}
+	}
+	return f
+}
+
+// with adds a condition on the modifiers that the slots cannot express. It
+// returns what is wrong, or "".
+func (f Form) with(check func(*Mods) string) Form {
+	f.check = check
+	return f
+}
+
+// parsedOnly marks a row that the software GPU refuses.
+func (f Form) parsedOnly() Form {
+	f.Status = ParsedOnly
+	return f
+}
+
+// Builders of slots. Each takes the values that may stand there.
+
+func typ(ts ...Type) slot { return slot{field: fieldType, allowed: mask(ts)} }
+
+func pick[V ~uint8](f field, vs ...V) slot { return slot{field: f, allowed: mask(vs)} }
+
+func flag(f Flags) slot { return slot{field: fieldFlag, allowed: uint64(f)} }
+
+func opt(s slot) slot {
+	s.optional = true
+	return s
+}
+
+func mask[V ~uint8](vs []V) (m uint64) {
+	for _, v := range vs {
+		m |= 1 << v
+	}
+	return m
+}
+
+// span returns all values from first to last.
+func span[V ~uint8](first, last V) []V {
+	var vs []V
+	for v := first; v <= last; v++ {
+		vs = append(vs, v)
+	}
+	return vs
+}
+
+// bothOrNone demands that .xorsign and .abs stand together.
+func bothOrNone(m *Mods) string {
+	if (m.Flags&XorSign != 0) != (m.Flags&Abs != 0) {
+		return ".xorsign needs .abs after it"
+	}
+	return ""
+}

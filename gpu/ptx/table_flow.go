@@ -1,0 +1,118 @@
+package ptx
+
+import "slices"
+
+// flowForms are control flow (9.7.11), the stack (9.7.15) and the rest (9.7.18).
+func flowForms() []Form {
+	const s, stack, misc = "9.7.11", "9.7.15", "9.7.18"
+	uni := opt(flag(Uni))
+	return []Form{
+		form(OpBra, s, ">target", uni),
+		form(OpBrx, s, "index:u32 @list", pick(fieldMode, ModeIdx), uni),
+		form(OpCall, s, "", uni),
+		form(OpRet, s, "", uni),
+		form(OpExit, s, ""),
+
+		form(OpStacksave, stack, "=d", typ(U32, U64)),
+		form(OpStackrestore, stack, "a", typ(U32, U64)),
+		form(OpAlloca, stack, "=d size #align?", typ(U32, U64)),
+
+		form(OpBrkpt, misc, ""),
+		form(OpTrap, misc, ""),
+		form(OpNanosleep, misc, "t", typ(U32)),
+		form(OpPmevent, misc, "#event", opt(flag(Mask))),
+	}
+}
+
+// syncForms are synchronisation and communication: 9.7.12.
+func syncForms() []Form {
+	const s = "9.7.12"
+	cta := opt(pick(fieldScope, ScopeCTA))
+	order := opt(pick(fieldOrder, OrderRelaxed, OrderAcquire, OrderRelease, OrderAcqRel))
+	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
+	space := opt(pick(fieldSpace, SpaceGlobal, SpaceShared, SpaceSharedCTA))
+	bits := pick(fieldAtomic, AtomicAnd, AtomicOr, AtomicXor)
+	addMinMax := pick(fieldAtomic, AtomicAdd, AtomicMin, AtomicMax)
+	votes := pick(fieldMode, ModeAll, ModeAny, ModeUni)
+	f := []Form{
+		form(OpBar, s, "mask:u32", pick(fieldMode, ModeWarp), flag(Sync)),
+		form(OpMembar, s, "", pick(fieldScope, ScopeCTA, ScopeGL, ScopeSys)),
+		form(OpFence, s, "", opt(pick(fieldOrder, OrderSC, OrderAcqRel, OrderAcquire, OrderRelease)), scope),
+
+		form(OpVote, s, "=d:pred !a", votes, typ(Pred)),
+		form(OpVote, s, "=d !a", pick(fieldMode, ModeBallot), typ(B32)),
+		form(OpVote, s, "=d:pred !a mask:u32", flag(Sync), votes, typ(Pred)),
+		form(OpVote, s, "=d !a mask:u32", flag(Sync), pick(fieldMode, ModeBallot), typ(B32)),
+		form(OpMatch, s, "=d:b32 a mask:u32", pick(fieldMode, ModeAny), flag(Sync), typ(B32, B64)),
+		form(OpMatch, s, "=|d:b32_ a mask:u32", pick(fieldMode, ModeAll), flag(Sync), typ(B32, B64)),
+		form(OpActivemask, s, "=d", typ(B32)),
+		form(OpRedux, s, "=d a mask:u32", flag(Sync), addMinMax, typ(U32, S32)),
+		form(OpRedux, s, "=d a mask:u32", flag(Sync), bits, typ(B32)),
+		form(OpRedux, s, "=d a mask:u32", flag(Sync), pick(fieldAtomic, AtomicMin, AtomicMax), opt(flag(Abs)), opt(flag(NaN)), typ(F32)).parsedOnly(),
+		form(OpElect, s, "=|d:b32_ mask:u32", flag(Sync)).parsedOnly(),
+	}
+	for _, op := range []Op{OpBar, OpBarrier} {
+		add := func(args string, mode Mode, rest ...slot) {
+			slots := append([]slot{cta, pick(fieldMode, mode)}, rest...)
+			if op == OpBarrier { // bar is always aligned
+				slots = slices.Insert(slots, min(len(slots), 3), opt(flag(Aligned)))
+			}
+			f = append(f, form(op, s, args, slots...))
+		}
+		add("a:u32 b:u32?", ModeSync)
+		add("a:u32 b:u32", ModeArrive)
+		add("=d a:u32 b:u32? !c", ModeRed, pick(fieldBool, BoolPopc), typ(U32))
+		add("=d a:u32 b:u32? !c", ModeRed, pick(fieldBool, BoolAnd, BoolOr), typ(Pred))
+	}
+	add := func(dst string, op Op, what slot, types ...slot) {
+		order := order
+		if op == OpRed {
+			order = opt(pick(fieldOrder, OrderRelaxed, OrderRelease))
+		}
+		slots := append([]slot{order, opt(scope), space, what}, types...)
+		f = append(f, form(op, s, dst+"[a b", slots...))
+	}
+	for _, op := range []Op{OpAtom, OpRed} {
+		dst := ""
+		if op == OpAtom {
+			dst = "=d_ "
+			add(dst, op, pick(fieldAtomic, AtomicExch), typ(B32, B64))
+			f = append(f, form(op, s, "=d_ [a b c", order, opt(scope), space, pick(fieldAtomic, AtomicCas), typ(B16, B32, B64)))
+		}
+		add(dst, op, bits, typ(B32, B64))
+		add(dst, op, pick(fieldAtomic, AtomicAdd), typ(U32, S32, U64, F32, F64))
+		add(dst, op, pick(fieldAtomic, AtomicAdd), flag(NoFTZ), typ(half...))
+		add(dst, op, pick(fieldAtomic, AtomicInc, AtomicDec), typ(U32))
+		add(dst, op, pick(fieldAtomic, AtomicMin, AtomicMax), typ(U32, S32, U64, S64))
+	}
+	return f
+}
+
+// refusedForms are the families that no engine of this project runs: a name
+// whose first words equal a row's belongs to it.
+func refusedForms() []Form {
+	var f []Form
+	for _, g := range []struct {
+		section string
+		names   []string
+	}{
+		{"9.7.1", []string{"clmad"}},
+		{"9.7.8", []string{"ld.mmio", "st.mmio", "st.async", "st.bulk", "multimem", "createpolicy", "cvt.pack", "mapa",
+			"getctarank", "cp", "tensormap", "prefetch.tensormap"}},
+		{"9.7.9", []string{"tex", "tld4", "txq", "istypep"}},
+		{"9.7.10", []string{"suld", "sust", "sured", "suq"}},
+		{"9.7.12", []string{"barrier.cluster", "membar.proxy", "fence.proxy", "fence.mbarrier_init", "red.async",
+			"mbarrier", "griddepcontrol", "clusterlaunchcontrol"}},
+		{"9.7.13", []string{"wmma", "mma", "ldmatrix", "stmatrix", "movmatrix"}},
+		{"9.7.14", []string{"wgmma", "tcgen05"}},
+		{"9.7.16", []string{"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"}},
+		{"9.7.17", []string{"vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2",
+			"vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4"}},
+		{"9.7.18", []string{"setmaxnreg"}},
+	} {
+		for _, name := range g.names {
+			f = append(f, Form{Op: OpRefused, Name: name, Section: g.section, Status: Refused})
+		}
+	}
+	return f
+}

@@ -1,0 +1,130 @@
+package ptx
+
+import "fmt"
+
+// memSpaces are the state spaces of ld.
+var memSpaces = []Space{SpaceConst, SpaceGlobal, SpaceLocal, SpaceParam, SpaceShared, SpaceSharedCTA,
+	SpaceParamEntry, SpaceParamFunc}
+
+// moveForms move data: 9.7.8, but for cvt.
+func moveForms() []Form {
+	const s = "9.7.8"
+	vec := opt(pick(fieldVec, uint8(2), uint8(4)))
+	l1 := opt(pick(fieldL1, span(EvictL1Normal, EvictL1NoAllocate)...))
+	size := opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256))
+	mem := typ(mem8to64...)
+	any, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA))
+	order := func(os ...Order) slot { return pick(fieldOrder, os...) }
+	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
+	shfl := pick(fieldMode, ModeUp, ModeDown, ModeBfly, ModeIdx)
+	movTypes := []Type{B16, B32, B64, U16, U32, U64, S16, S32, S64, F32, F64}
+	const load, store = "=d~ [a", "[a b~"
+	return []Form{
+		form(OpMov, s, "=&d &a", typ(append(movTypes, Pred)...)),
+		form(OpMov, s, "=d~ a~", pick(fieldVec, uint8(2), uint8(4)), typ(movTypes...)).parsedOnly(),
+		form(OpShfl, s, "=|d a b:u32 c:u32", shfl, typ(B32)),
+		form(OpShfl, s, "=|d a b:u32 c:u32 mask:u32", flag(Sync), shfl, typ(B32)),
+		form(OpPrmt, s, dabc, typ(B32), opt(pick(fieldMode, span(ModeF4E, ModeRC16)...))),
+
+		form(OpLd, s, load, opt(order(OrderWeak)), any,
+			opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, size, vec, mem).with(checkMem),
+		form(OpLd, s, load, order(OrderVolatile), any, size, vec, mem).with(checkMem),
+		form(OpLd, s, load, order(OrderRelaxed, OrderAcquire), scope, any, l1, size, vec, mem).with(checkMem),
+		form(OpLd, s, load, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, size, vec, mem).with(checkMem),
+		form(OpLdu, s, load, opt(pick(fieldSpace, SpaceGlobal)), vec, mem),
+		form(OpSt, s, store, opt(order(OrderWeak)), writable,
+			opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1, vec, mem).with(checkMem),
+		form(OpSt, s, store, order(OrderVolatile), writable, vec, mem).with(checkMem),
+		form(OpSt, s, store, order(OrderRelaxed, OrderRelease), scope, writable, l1, vec, mem).with(checkMem),
+
+		form(OpPrefetch, s, "[a", opt(pick(fieldSpace, SpaceGlobal, SpaceLocal)), pick(fieldPrefetch, PrefetchL1, PrefetchL2)),
+		form(OpPrefetch, s, "[a", pick(fieldSpace, SpaceGlobal), pick(fieldL2, EvictL2Normal, EvictL2Last)),
+		form(OpPrefetchu, s, "[a", pick(fieldPrefetch, PrefetchL1)),
+		form(OpApplypriority, s, "[a #size", opt(pick(fieldSpace, SpaceGlobal)), pick(fieldL2, EvictL2Normal)),
+		form(OpDiscard, s, "[a #size", opt(pick(fieldSpace, SpaceGlobal)), pick(fieldPrefetch, PrefetchL2)),
+
+		form(OpIsspacep, s, "=p:pred a:a", pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
+			SpaceSharedCTA, SpaceParam, SpaceParamEntry)),
+		form(OpCvta, s, "=d *a", opt(flag(To)), pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
+			SpaceSharedCTA, SpaceParam, SpaceParamEntry), typ(U32, U64)),
+	}
+}
+
+// checkMem knows which modifiers of ld and st go with which state space.
+func checkMem(m *Mods) string {
+	global := m.Space == SpaceGeneric || m.Space == SpaceGlobal
+	shared := m.Space == SpaceShared || m.Space == SpaceSharedCTA
+	switch {
+	case m.L1 != EvictNone && m.Cache != CacheNone:
+		return fmt.Sprintf(".%s and .%s exclude each other", m.Cache, m.L1)
+	case (m.L1 != EvictNone || m.Prefetch != PrefetchNone) && !global:
+		return "cache hints are only for .global"
+	case m.Order > OrderWeak && !global && !shared:
+		return fmt.Sprintf(".%s is only for .global and .shared", m.Order)
+	}
+	return ""
+}
+
+// convertForms are cvt: 9.7.8.
+func convertForms() []Form {
+	const s = "9.7.8"
+	relu, fin := opt(flag(Relu)), opt(flag(SatFinite))
+	scalars := []Type{U8, U16, U32, U64, S8, S16, S32, S64, F16, BF16, F32, F64}
+	down := pick(fieldRound, RN, RZ)
+	return []Form{
+		form(OpCvt, s, "=d~ a:1~", opt(pick(fieldRound, RN, RZ, RM, RP, RNI, RZI, RMI, RPI)), opt(flag(FTZ)), opt(flag(Sat)),
+			typ(scalars...), typ(scalars...)).with(checkCvt),
+		form(OpCvt, s, "=d a:1", down, flag(Relu), fin, typ(F16, BF16), typ(F32)),
+		form(OpCvt, s, "=d a:1", down, flag(SatFinite), typ(F16, BF16), typ(F32)).parsedOnly(),
+		form(OpCvt, s, "=d a:f32 b:f32", down, relu, typ(F16x2, BF16x2), typ(F32)),
+		form(OpCvt, s, "=d a:f32 b:f32", down, relu, flag(SatFinite), typ(F16x2, BF16x2), typ(F32)).parsedOnly(),
+		form(OpCvt, s, "=d:b32 a:f32", pick(fieldRound, RNA), fin, typ(TF32), typ(F32)),
+		form(OpCvt, s, "=d:b32 a:f32", down, relu, fin, typ(TF32), typ(F32)).parsedOnly(),
+		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F32)).parsedOnly(),
+		form(OpCvt, s, "=d:b16 a:f16x2", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F16x2)).parsedOnly(),
+		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E4M3x2, E5M2x2)).parsedOnly(),
+	}
+}
+
+// checkCvt knows which conversions need a rounding modifier, and of which kind.
+func checkCvt(m *Mods) string {
+	d, a := m.Types[0], m.Types[1]
+	toInt := m.Round >= RNI
+	toFloat := m.Round != RoundNone && !toInt
+	narrows := d.Float() && a.Float() && (d.Size() < a.Size() || d.Size() == a.Size() && d != a)
+	switch {
+	case !d.Float() && !a.Float():
+		if m.Round != RoundNone {
+			return "rounding modifier not allowed between integers"
+		}
+	case !d.Float():
+		if !toInt {
+			return "integer rounding modifier (.rni, .rzi, .rmi, .rpi) required from floating point to integer"
+		}
+	case d == F16 && a == BF16 && m.Round == RoundNone:
+	case !a.Float() || narrows:
+		if !toFloat {
+			return "rounding modifier (.rn, .rz, .rm, .rp) required"
+		}
+	case d == a:
+		if toFloat {
+			return "only integer rounding modifiers are allowed between equal types"
+		}
+	default:
+		if m.Round != RoundNone {
+			return "rounding modifier not allowed towards a wider type"
+		}
+	}
+	if m.Has(Sat) && !d.Float() && !a.Float() && holds(d, a) {
+		return ".sat has nothing to do between these types"
+	}
+	if m.Has(FTZ) && d != F32 && a != F32 {
+		return ".ftz needs an .f32 operand"
+	}
+	return ""
+}
+
+// holds reports whether integer type d has all values of a.
+func holds(d, a Type) bool {
+	return d.Size() > a.Size() && (d.Signed() || a.Unsigned()) || d.Size() == a.Size() && d.Signed() == a.Signed()
+}

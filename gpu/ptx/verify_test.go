@@ -1,0 +1,168 @@
+package ptx
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// load parses and verifies a kernel with the given statements and returns it.
+func load(t *testing.T, body string) *Func {
+	t.Helper()
+	m, err := Load("f", []byte(kernel(body)))
+	require.NoError(t, err)
+	return m.Directives[0].(*Func)
+}
+
+// instrs returns the instructions of a function.
+func instrs(f *Func) (list []*Instr) {
+	for _, s := range f.Body {
+		if i, ok := s.(*Instr); ok {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func TestRegistersAreDense(t *testing.T) {
+	f := load(t, `
+		.reg .v2 .f32 v; .reg .u16 s;
+		@!%p2 mov.f32 v.y, %f3;
+		mov.f32 %f4, v.x;
+		{ .reg .b16 %r<3>; cvt.u16.u32 %r2, %r3; }
+		mov.u32 %r2, %r3;
+		st.global.v2.f32 [%rd1+8], v;`)
+	require.Equal(t, []Reg{{"v.x", F32}, {"v.y", F32}, {"s", U16}, {"%p2", Pred}, {"%f3", F32}, {"%f4", F32},
+		{"%r2", B16}, {"%r3", B32}, {"%r2", B32}, {"%rd1", B64}}, f.Regs)
+	list := instrs(f)
+	require.Equal(t, Guard{Name: "%p2", Neg: true, Reg: 3}, list[0].Guard)
+	require.EqualValues(t, 1, list[0].Args[0].Reg)
+	require.EqualValues(t, NoReg, list[1].Guard.Reg)
+	require.EqualValues(t, 6, list[2].Args[0].Reg)
+	require.EqualValues(t, 8, list[3].Args[0].Reg)
+	store := list[4]
+	require.Equal(t, Operand{Kind: OperandAddr, Name: "%rd1", Value: 8, Reg: 9, Target: -1, Pos: store.Args[0].Pos}, store.Args[0])
+	require.Equal(t, OperandVector, store.Args[1].Kind)
+	require.EqualValues(t, 0, store.Args[1].Elems[0].Reg)
+	require.EqualValues(t, 1, store.Args[1].Elems[1].Reg)
+}
+
+func TestLabelsBecomeIndexes(t *testing.T) {
+	f := load(t, `
+		list: .branchtargets X, END;
+		X: bra END;
+		{ bra X; X: bra X; }
+		brx.idx %r1, list;
+		END: ret;`)
+	at := func(n int32) string { return f.Body[n].(*Label).Name }
+	list := instrs(f)
+	require.Equal(t, "END", at(list[0].Args[0].Target))
+	inner := list[1].Args[0].Target
+	require.Equal(t, "X", at(inner))
+	require.Equal(t, inner, list[2].Args[0].Target)
+	targets := list[3].Args[1].Ref.(*Targets)
+	require.Equal(t, "X", at(targets.Labels[0].Target))
+	require.NotEqual(t, inner, targets.Labels[0].Target)
+	require.Equal(t, "END", at(targets.Labels[1].Target))
+}
+
+func TestSymbolsLeadToDefinitions(t *testing.T) {
+	src, err := os.ReadFile("testdata/hand/directives.ptx")
+	require.NoError(t, err)
+	m, err := Load("directives.ptx", src)
+	require.NoError(t, err)
+	funcs := map[string][]*Func{}
+	vars := map[string]*Var{}
+	for _, d := range m.Directives {
+		switch d := d.(type) {
+		case *Func:
+			funcs[d.Name] = append(funcs[d.Name], d)
+		case *Var:
+			vars[d.Name] = d
+		}
+	}
+	require.Same(t, funcs["twice"][1], funcs["twice"][0].Def)
+	require.Same(t, funcs["also_twice_target"][0], funcs["also_twice"][0].Def)
+	require.Nil(t, funcs["vprintf"][0].Def)
+	pointers := vars["pointers"].Init.Ext.List
+	require.Same(t, vars["counter"], pointers[1].Ext.Ref)
+	require.True(t, pointers[1].Ext.Generic)
+	require.EqualValues(t, 4, pointers[1].Bits)
+	require.Same(t, funcs["twice"][1], pointers[3].Ext.Ref)
+	require.EqualValues(t, 0xff00, vars["split"].Init.Ext.List[1].Ext.Mask)
+	require.Equal(t, -7/2, int(int64(vars["folded"].Init.Bits)))
+	require.EqualValues(t, 0x7f, vars["other"].Init.Bits)
+
+	k := funcs["kernel"][0]
+	require.Equal(t, [3]uint32{128, 2, 1}, k.MaxNTid)
+	require.EqualValues(t, 3, k.MinNCTA)
+	require.EqualValues(t, 64, k.MaxNReg)
+	require.Equal(t, &Ptr{Space: SpaceGlobal, Align: 16}, k.Params[0].Ptr)
+	require.EqualValues(t, 24, k.Params[1].Size())
+	require.EqualValues(t, 8, k.Params[1].Alignment())
+	require.EqualValues(t, 8, k.Params[2].Size())
+	var names []string
+	for _, l := range k.Locals {
+		names = append(names, l.Name)
+	}
+	require.Equal(t, []string{"depot", "tile", "arg", "res"}, names)
+
+	var calls []*Call
+	for _, i := range instrs(k) {
+		if i.Call != nil {
+			calls = append(calls, i.Call)
+		}
+	}
+	require.Same(t, funcs["twice"][1], calls[0].Callee.Ref)
+	require.Same(t, k.Locals[2], calls[0].Args[0].Ref)
+	require.Same(t, k.Locals[3], calls[0].Results[0].Ref)
+	require.Equal(t, OperandReg, calls[3].Callee.Kind)
+	require.IsType(t, &Prototype{}, calls[3].Via.Ref)
+	require.Same(t, funcs["twice"][1], calls[4].Via.Ref.(*Targets).Labels[0].Func)
+	require.Same(t, funcs["also_twice_target"][0], calls[6].Callee.Ref)
+}
+
+func TestModifiers(t *testing.T) {
+	for text, want := range map[string]Mods{
+		"add.rn.ftz.sat.f32":                 {Types: [2]Type{F32}, Round: RN, Flags: FTZ | Sat},
+		"cvt.rzi.ftz.sat.s8.f32":             {Types: [2]Type{S8, F32}, Round: RZI, Flags: FTZ | Sat},
+		"setp.ltu.xor.ftz.f32":               {Types: [2]Type{F32}, Cmp: CmpLTU, Bool: BoolXor, Flags: FTZ},
+		"set.hs.u32.u16":                     {Types: [2]Type{U32, U16}, Cmp: CmpHS},
+		"ld.relaxed.gpu.global.L2::128B.u32": {Types: [2]Type{U32}, Order: OrderRelaxed, Scope: ScopeGPU, Space: SpaceGlobal, Prefetch: PrefetchL2x128},
+		"ld.global.nc.L1::no_allocate.v4.f32": {Types: [2]Type{F32}, Space: SpaceGlobal, L1: EvictL1NoAllocate, Vec: 4,
+			Flags: NC},
+		"ld.volatile.shared::cta.v2.u8":    {Types: [2]Type{U8}, Order: OrderVolatile, Space: SpaceSharedCTA, Vec: 2},
+		"atom.acq_rel.sys.shared.cas.b64":  {Types: [2]Type{B64}, Order: OrderAcqRel, Scope: ScopeSys, Space: SpaceShared, Atomic: AtomicCas},
+		"red.add.noftz.bf16x2":             {Types: [2]Type{BF16x2}, Atomic: AtomicAdd, Flags: NoFTZ},
+		"shfl.sync.bfly.b32":               {Types: [2]Type{B32}, Mode: ModeBfly, Flags: Sync},
+		"shf.r.clamp.b32":                  {Types: [2]Type{B32}, Mode: ModeRight, Flags: Clamp},
+		"mad.hi.cc.u64":                    {Types: [2]Type{U64}, Mode: ModeHi, Flags: CC},
+		"mul.wide.s16":                     {Types: [2]Type{S16}, Mode: ModeWide},
+		"dp2a.hi.s32.u32":                  {Types: [2]Type{S32, U32}, Mode: ModeHi},
+		"prmt.b32.ecr":                     {Types: [2]Type{B32}, Mode: ModeECR},
+		"barrier.cta.red.popc.aligned.u32": {Types: [2]Type{U32}, Scope: ScopeCTA, Mode: ModeRed, Bool: BoolPopc, Flags: Aligned},
+		"vote.sync.uni.pred":               {Types: [2]Type{Pred}, Mode: ModeUni, Flags: Sync},
+		"cvta.to.const.u64":                {Types: [2]Type{U64}, Space: SpaceConst, Flags: To},
+		"min.ftz.NaN.xorsign.abs.f16x2":    {Types: [2]Type{F16x2}, Flags: FTZ | NaN | XorSign | Abs},
+		"bfind.shiftamt.s64":               {Types: [2]Type{S64}, Flags: ShiftAmt},
+		"membar.gl":                        {Scope: ScopeGL},
+		"fence.sc.cta":                     {Order: OrderSC, Scope: ScopeCTA},
+		"testp.subnormal.f64":              {Types: [2]Type{F64}, Mode: ModeSubnormal},
+		"ret.uni":                          {Flags: Uni},
+		"redux.sync.max.s32":               {Types: [2]Type{S32}, Atomic: AtomicMax, Flags: Sync},
+		"prefetch.global.L2::evict_last":   {Space: SpaceGlobal, L2: EvictL2Last},
+	} {
+		p := &parser{table: theTable()}
+		n := 0
+		for n < len(text) && text[n] != '.' {
+			n++
+		}
+		o, ok := p.lookup(Pos{}, text, n)
+		require.True(t, ok, "%s: %v", text, p.diags)
+		require.Equal(t, want, o.mods, text)
+		b, ok := o.form.appendMods([]byte(o.form.Name), &o.mods)
+		require.True(t, ok)
+		require.Equal(t, text, string(b))
+	}
+}
