@@ -1,0 +1,141 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+
+	"pvdrm/cmd/gdev/suite"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // no GPU, or a program failed or computed a wrong result
+	exitUsage  = 2
+)
+
+const usage = `gdev runs the programs of the Gdev benchmark suite on this guest's GPU.
+
+Usage:
+  gdev list                        name the programs
+  gdev run [flags] PROGRAM...      run programs, check and time them
+  gdev run [flags] --all           run all of them
+
+Flags of run:
+  --all         run all programs, in the order of the list
+  --json        print one JSON object a line for each run instead of the table:
+                bench, run, verified, seconds (by phase), doorbells, error
+  --repeat N    run each program N times; for N > 1 the first run warms up, and
+                the table shows the means of the others
+
+The phases are init (context, module, memory), htod (copies to the GPU), launch
+(kernels), dtoh (copies back) and close. Making the input and checking the result
+lie outside of them. Doorbells are the wake-ups of a sleeping backend: the exits
+from the guest, which the papers count as hypercalls.
+
+The GPU is that of $PVDRM_SOCKET where it is set (a local guest), else that of the
+first virtio-gpu render node in /dev/dri (a virtual machine).
+
+Exit codes: 0 all results are right, 1 something failed, 2 wrong usage.
+`
+
+// runner runs one program once. Its error is for a name that no program has.
+type runner func(name string) (suite.Result, error)
+
+// command is the whole program: it does what args say and returns the exit code.
+// open is called only when there is something to run.
+func command(args []string, stdout, stderr io.Writer, open func() (runner, error)) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	case "list":
+		if len(args) > 1 {
+			return misuse(stderr, "list takes no arguments")
+		}
+		for _, b := range suite.All() {
+			fmt.Fprintf(stdout, "%-10s %s (%s)\n", b.Name, b.Description, b.Input)
+		}
+		return exitOK
+	case "run":
+		job, err := parseRun(args[1:])
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(stdout, usage)
+			return exitOK
+		}
+		if err != nil {
+			return misuse(stderr, err.Error())
+		}
+		run, err := open()
+		if err != nil {
+			fmt.Fprintf(stderr, "gdev: cannot use the GPU: %v\n", err)
+			return exitFailed
+		}
+		ok, err := job.do(run, stdout)
+		if err != nil {
+			fmt.Fprintf(stderr, "gdev: %v\n", err)
+			return exitFailed
+		}
+		if !ok {
+			return exitFailed
+		}
+		return exitOK
+	}
+	return misuse(stderr, fmt.Sprintf("no command %q", args[0]))
+}
+
+func misuse(stderr io.Writer, message string) int {
+	fmt.Fprintf(stderr, "gdev: %s; see gdev --help\n", message)
+	return exitUsage
+}
+
+// job is what `gdev run` was asked for.
+type job struct {
+	names  []string
+	json   bool
+	repeat int
+}
+
+// parseRun reads flags and names in any order.
+func parseRun(args []string) (job, error) {
+	j := job{}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // command prints
+	all := flags.Bool("all", false, "")
+	flags.BoolVar(&j.json, "json", false, "")
+	flags.IntVar(&j.repeat, "repeat", 1, "")
+	for {
+		if err := flags.Parse(args); err != nil {
+			return j, err
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		name := flags.Arg(0)
+		if _, err := suite.Find(name); err != nil {
+			return j, err
+		}
+		j.names = append(j.names, name)
+		args = flags.Args()[1:]
+	}
+
+	switch {
+	case j.repeat < 1:
+		return j, fmt.Errorf("--repeat %d: must be at least 1", j.repeat)
+	case *all && len(j.names) > 0:
+		return j, errors.New("name programs or say --all, not both")
+	case *all:
+		for _, b := range suite.All() {
+			j.names = append(j.names, b.Name)
+		}
+	case len(j.names) == 0:
+		return j, errors.New("name programs to run, or say --all")
+	}
+	return j, nil
+}

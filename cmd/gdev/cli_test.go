@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/cmd/gdev/suite"
+)
+
+// gpu is a GPU on which all programs but the broken one work. Each run takes
+// one second more than the one before in all phases, and 10 doorbells more.
+func gpu(broken string) func() (runner, error) {
+	return func() (runner, error) {
+		runs := 0
+		return func(name string) (suite.Result, error) {
+			runs++
+			s := float64(runs)
+			res := suite.Result{
+				Bench: name, Verified: true, Doorbells: uint64(10 * runs),
+				Seconds: suite.Phases{Init: s, HtoD: s, Launch: s, DtoH: s, Close: s},
+			}
+			if name == broken {
+				res.Verified, res.Error = false, "c[0] is 1, want 2"
+			}
+			return res, nil
+		}, nil
+	}
+}
+
+func gdev(t *testing.T, broken string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = command(args, &out, &errs, gpu(broken))
+	return code, out.String(), errs.String()
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		want string // in what is printed
+	}{
+		{"", exitUsage, "Usage:"},
+		{"help", exitOK, "Usage:"},
+		{"--help", exitOK, "Usage:"},
+		{"run --help", exitOK, "Usage:"},
+		{"run madd -h", exitOK, "Usage:"},
+		{"fly", exitUsage, `no command "fly"`},
+		{"list all", exitUsage, "list takes no arguments"},
+		{"run", exitUsage, "name programs to run, or say --all"},
+		{"run --all madd", exitUsage, "not both"},
+		{"run mad", exitUsage, `no program "mad"; there are nop, loop`},
+		{"run madd --repeat 0", exitUsage, "must be at least 1"},
+		{"run madd --repeat x", exitUsage, "invalid value"},
+		{"run --fast madd", exitUsage, "-fast"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := gdev(t, "", strings.Fields(c.args)...)
+			require.Equal(t, c.code, code)
+			require.Contains(t, stdout+stderr, c.want)
+			require.Equal(t, c.code == exitOK, stderr == "", "errors go to stderr, help that was asked for does not")
+		})
+	}
+}
+
+func TestList(t *testing.T) {
+	code, stdout, _ := gdev(t, "", "list")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, len(suite.All()), strings.Count(stdout, "\n"))
+	require.Contains(t, stdout, "madd       addition of integer matrices (1024 x 1024)\n")
+}
+
+func TestTable(t *testing.T) {
+	code, stdout, stderr := gdev(t, "", "run", "nop", "madd")
+	require.Equal(t, exitOK, code)
+	require.Empty(t, stderr)
+	require.Equal(t, ""+
+		"time in ms      init      htod    launch      dtoh     close      total  doorbells\n"+
+		"nop          1000.00   1000.00   1000.00   1000.00   1000.00    5000.00         10  verified\n"+
+		"madd         2000.00   2000.00   2000.00   2000.00   2000.00   10000.00         20  verified\n"+
+		"2 of 2 verified\n", stdout)
+}
+
+func TestTableOfFailure(t *testing.T) {
+	code, stdout, _ := gdev(t, "madd", "run", "--all")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stdout, "\nmadd        FAILED: c[0] is 1, want 2\n")
+	require.Contains(t, stdout, "\n15 of 16 verified\n")
+}
+
+// The first of several runs stays out of the means.
+func TestRepeat(t *testing.T) {
+	code, stdout, _ := gdev(t, "", "run", "--repeat", "3", "madd")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stdout,
+		"madd         2500.00   2500.00   2500.00   2500.00   2500.00   12500.00         25  verified\n1 of 1 verified\n")
+}
+
+func TestJSON(t *testing.T) {
+	code, stdout, _ := gdev(t, "bp", "run", "madd", "bp", "--json", "--repeat=2")
+	require.Equal(t, exitFailed, code)
+	rows := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Len(t, rows, 4)
+	require.JSONEq(t, `{"bench": "madd", "run": 2, "verified": true, "doorbells": 20,
+		"seconds": {"init": 2, "htod": 2, "launch": 2, "dtoh": 2, "close": 2}}`, rows[1])
+	var last suite.Result
+	require.NoError(t, json.Unmarshal([]byte(rows[3]), &last))
+	require.False(t, last.Verified)
+	require.Equal(t, "c[0] is 1, want 2", last.Error)
+}
+
+func TestNoGPU(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := command([]string{"run", "nop"}, &out, &errs,
+		func() (runner, error) { return nil, errors.New("no such device") })
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, out.String())
+	require.Equal(t, "gdev: cannot use the GPU: no such device\n", errs.String())
+}
+
+// fullDisk refuses all writes.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestReportThatCannotBeWritten(t *testing.T) {
+	for _, args := range [][]string{{"run", "nop"}, {"run", "nop", "--json"}} {
+		var errs bytes.Buffer
+		require.Equal(t, exitFailed, command(args, fullDisk{}, &errs, gpu("")))
+		require.Equal(t, "gdev: disk full\n", errs.String())
+	}
+}

@@ -1,0 +1,14 @@
+# Compiles the suite's kernels from OpenCL C to PTX. The PTX is kept in the tree,
+# so that a build needs no compiler for it; run `make kernels` after a change of a
+# .cl or .h file. The result depends on the sources and on clang's version alone.
+
+KERNELS_DIR := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+KERNELS_CLANG ?= clang
+KERNELS_FLAGS := -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -march=sm_70 \
+	-Xclang -target-feature -Xclang +ptx63 -O2 -Wall -Wextra -Werror -S -nocudalib
+
+.PHONY: kernels
+kernels: $(patsubst %.cl,%.ptx,$(wildcard $(KERNELS_DIR)/*.cl))
+
+$(KERNELS_DIR)/%.ptx: $(KERNELS_DIR)/%.cl $(wildcard $(KERNELS_DIR)/*.h) $(KERNELS_DIR)/kernels.mk
+	$(KERNELS_CLANG) $(KERNELS_FLAGS) $< -o $@

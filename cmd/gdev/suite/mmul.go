@@ -1,0 +1,148 @@
+package suite
+
+import "fmt"
+
+var mmulBench = Bench{
+	Name:        "mmul",
+	Description: "multiplication of integer matrices",
+	Input:       "1024 x 1024",
+	Run:         runMmul,
+}
+
+var fmmulBench = Bench{
+	Name:        "fmmul",
+	Description: "multiplication of 32-bit floating-point matrices",
+	Input:       "1024 x 1024",
+	Run:         runFmmul,
+}
+
+// mmulTile is the side of the tile that one block of 16 x 16 threads makes.
+const mmulTile = 128
+
+// Bounds of the elements. No sum of 1024 products of integers up to mmulLimit
+// overflows 32 bits; and none up to fmmulLimit needs more than the 24 bits of a
+// float's significand, so that the floating-point product is exact in any order
+// of summation, with fused multiply-adds and without.
+const (
+	mmulLimit  = 1023
+	fmmulLimit = 127
+	fmmulUnit  = 1.0 / 128 // fmmul's elements are integers times this
+)
+
+func randomBelow(r *random, limit int32) []int32 {
+	s := make([]int32, matrixElems)
+	for i := range s {
+		s[i] = r.between(-limit, limit)
+	}
+	return s
+}
+
+func runMmul(e *Env) error {
+	a, b := randomBelow(newRandom(4), mmulLimit), randomBelow(newRandom(5), mmulLimit)
+	c := make([]int32, matrixElems)
+	if err := multiply(e, "mmul", a, b, c); err != nil {
+		return err
+	}
+	return checkProduct(a, b, c, matrixSide)
+}
+
+func runFmmul(e *Env) error {
+	a, b := randomBelow(newRandom(6), fmmulLimit), randomBelow(newRandom(7), fmmulLimit)
+	product := make([]float32, matrixElems)
+	if err := multiply(e, "fmmul", scaled(a, fmmulUnit), scaled(b, fmmulUnit), product); err != nil {
+		return err
+	}
+	c := make([]int32, matrixElems)
+	for i, v := range product {
+		v /= fmmulUnit * fmmulUnit // exact: a power of two
+		c[i] = int32(v)
+		if float32(c[i]) != v {
+			return fmt.Errorf("c[%d][%d] is %v, which is no sum of products", i/matrixSide, i%matrixSide, product[i])
+		}
+	}
+	return checkProduct(a, b, c, matrixSide)
+}
+
+func scaled(ints []int32, unit float32) []float32 {
+	s := make([]float32, len(ints))
+	for i, v := range ints {
+		s[i] = float32(v) * unit
+	}
+	return s
+}
+
+// multiply runs the kernel on a and b, and copies the product to c.
+func multiply[T int32 | float32](e *Env, kernel string, a, b, c []T) error {
+	s := e.begin(kernel, matrixBytes, matrixBytes, matrixBytes)
+	s.htod(s.mem[0], bytesOf(a))
+	s.htod(s.mem[1], bytesOf(b))
+	s.launch(kernel, dim{matrixSide / mmulTile, matrixSide / mmulTile}, dim{16, 16},
+		s.mem[0], s.mem[1], s.mem[2], uint32(matrixSide))
+	s.sync()
+	s.dtoh(bytesOf(c), s.mem[2])
+	return s.end()
+}
+
+// Of checkProduct: the random vectors, and the bound of their elements.
+const (
+	productVectors = 3
+	productRange   = 1 << 20
+)
+
+// checkProduct says whether c = a * b for square matrices of n <= 1024 rows whose
+// elements in a and b are at most 1023 in magnitude, by Freivalds' method:
+// compare c * x with a * (b * x) for random vectors x. It takes a multiple of
+// n*n steps, where computing the product takes n*n*n.
+//
+// A right product always passes. A wrong one has a wrong row d = row of (c - a*b),
+// with some d[j] != 0; whatever the other elements of x are, d * x = 0 for at most
+// one value of x[j], so it passes with a probability of at most 1/productRange for
+// each vector, 2^-60 for three. The argument needs arithmetic without
+// overflow: |b*x| < 2^10 * 2^20 * 2^10 = 2^40, |a*(b*x)| < 2^10 * 2^40 * 2^10 = 2^60,
+// |c*x| < 2^31 * 2^20 * 2^10 = 2^61, all within int64. The vectors are pseudo-random,
+// and unknown to the kernel.
+func checkProduct(a, b, c []int32, n int) error {
+	type vec [productVectors]int64
+	multiply := func(m []int32, x []vec) []vec {
+		y := make([]vec, n)
+		for i := range y {
+			var sum vec
+			for j, v := range m[i*n : (i+1)*n] {
+				for k := range sum {
+					sum[k] += int64(v) * x[j][k]
+				}
+			}
+			y[i] = sum
+		}
+		return y
+	}
+
+	r := newRandom(8)
+	x := make([]vec, n)
+	for i := range x {
+		for k := range x[i] {
+			x[i][k] = int64(r.below(productRange))
+		}
+	}
+	want, got := multiply(a, multiply(b, x)), multiply(c, x)
+	for i := range want {
+		if got[i] != want[i] {
+			return wrongElement(a, b, c, n, i)
+		}
+	}
+	return nil
+}
+
+// wrongElement names the first wrong element of row i of c.
+func wrongElement(a, b, c []int32, n, i int) error {
+	for j := range n {
+		var want int64
+		for k := range n {
+			want += int64(a[i*n+k]) * int64(b[k*n+j])
+		}
+		if int64(c[i*n+j]) != want {
+			return fmt.Errorf("c[%d][%d] is %d, want %d (in units of the last place)", i, j, c[i*n+j], want)
+		}
+	}
+	return fmt.Errorf("row %d of c is wrong", i)
+}

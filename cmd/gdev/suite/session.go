@@ -1,0 +1,155 @@
+package suite
+
+import (
+	"embed"
+	"fmt"
+
+	"pvdrm/frontend/cuda"
+)
+
+//go:embed kernels/*.ptx
+var kernels embed.FS
+
+// device is one context of a GPU, as far as the programs need it. The CUDA
+// driver API is behind it (cuda.go); the tests also run the programs on a bare
+// GPU device.
+type device interface {
+	// load loads a module; launch finds kernels in it.
+	load(name string, ptx []byte) error
+	alloc(n uint64) (cuda.DevicePtr, error)
+	allocPinned(n uint64) (pinned, error)
+
+	write(dst cuda.DevicePtr, src []byte) error
+	read(dst []byte, src cuda.DevicePtr) error
+	writePinned(dst cuda.DevicePtr, src pinned) error
+	readPinned(dst pinned, src cuda.DevicePtr) error
+
+	// fill sets n words.
+	fill(p cuda.DevicePtr, word uint32, n uint64) error
+	// launch queues a kernel; sync waits for all that is queued.
+	launch(kernel string, grid, block dim, args ...any) error
+	sync() error
+
+	// close gives back all that was allocated, the module and the context.
+	close() error
+}
+
+// pinned is host memory that the GPU reaches and the program has mapped.
+type pinned interface{ Bytes() []byte }
+
+// dim is the size of a grid in blocks or of a block in threads.
+type dim struct{ x, y uint32 }
+
+// session is the use that one run makes of the GPU. Its first error sticks: what
+// follows does nothing, until end reports it. So programs read as the list of
+// their steps.
+type session struct {
+	phases *Phases
+	dev    device
+	mem    []cuda.DevicePtr // by index, of the sizes given to begin
+	pinned []pinned         // of the sizes given to pin
+	err    error
+}
+
+// begin opens a context, loads the kernels of that name ("" for none) and
+// allocates device memory of the sizes given, in bytes. All of it is phase init.
+// The caller must call end.
+func (e *Env) begin(module string, sizes ...int) *session {
+	s := &session{phases: &e.phases}
+	s.step(&s.phases.Init, "open a context", func() (err error) {
+		s.dev, err = e.open()
+		return err
+	})
+	if module != "" {
+		s.step(&s.phases.Init, "load the kernels", func() error {
+			ptx, err := kernels.ReadFile("kernels/" + module + ".ptx")
+			if err != nil {
+				return err
+			}
+			return s.dev.load(module+".ptx", ptx)
+		})
+	}
+	s.mem = make([]cuda.DevicePtr, len(sizes))
+	for i, n := range sizes {
+		s.step(&s.phases.Init, fmt.Sprintf("allocate %d bytes", n), func() (err error) {
+			s.mem[i], err = s.dev.alloc(uint64(n))
+			return err
+		})
+	}
+	return s
+}
+
+// pin allocates pinned host memory. It is part of phase init.
+func (s *session) pin(n int) {
+	s.step(&s.phases.Init, fmt.Sprintf("allocate %d bytes of pinned memory", n), func() error {
+		p, err := s.dev.allocPinned(uint64(n))
+		s.pinned = append(s.pinned, p)
+		return err
+	})
+}
+
+func (s *session) htod(dst cuda.DevicePtr, src []byte) {
+	s.step(&s.phases.HtoD, fmt.Sprintf("copy %d bytes to the GPU", len(src)),
+		func() error { return s.dev.write(dst, src) })
+}
+
+func (s *session) dtoh(dst []byte, src cuda.DevicePtr) {
+	s.step(&s.phases.DtoH, fmt.Sprintf("copy %d bytes from the GPU", len(dst)),
+		func() error { return s.dev.read(dst, src) })
+}
+
+func (s *session) htodPinned(dst cuda.DevicePtr, src pinned) {
+	s.step(&s.phases.HtoD, "copy pinned memory to the GPU", func() error { return s.dev.writePinned(dst, src) })
+}
+
+func (s *session) dtohPinned(dst pinned, src cuda.DevicePtr) {
+	s.step(&s.phases.DtoH, "copy pinned memory from the GPU", func() error { return s.dev.readPinned(dst, src) })
+}
+
+// launch queues a kernel. It is part of phase launch, as are sync and the steps
+// by which a program steers its kernels, fill and peek.
+func (s *session) launch(kernel string, grid, block dim, args ...any) {
+	s.step(&s.phases.Launch, "launch kernel "+kernel,
+		func() error { return s.dev.launch(kernel, grid, block, args...) })
+}
+
+// sync waits until all launched kernels have ended.
+func (s *session) sync() {
+	s.step(&s.phases.Launch, "wait for the kernels", func() error { return s.dev.sync() })
+}
+
+// fill sets n words of device memory.
+func (s *session) fill(p cuda.DevicePtr, word uint32, n int) {
+	s.step(&s.phases.Launch, fmt.Sprintf("fill %d words", n), func() error { return s.dev.fill(p, word, uint64(n)) })
+}
+
+// peek waits for the kernels and reads one word of device memory; 0 after an error.
+func (s *session) peek(p cuda.DevicePtr) uint32 {
+	word := make([]uint32, 1)
+	s.step(&s.phases.Launch, "read a word", func() error { return s.dev.read(bytesOf(word), p) })
+	if s.err != nil {
+		return 0
+	}
+	return word[0]
+}
+
+// end closes the context, which is phase close, and returns the first error.
+func (s *session) end() error {
+	if s.dev == nil {
+		return s.err
+	}
+	err := timed(&s.phases.Close, s.dev.close)
+	if s.err == nil && err != nil {
+		return fmt.Errorf("close the context: %w", err)
+	}
+	return s.err // errors of closing follow from it
+}
+
+func (s *session) step(phase *float64, what string, do func() error) {
+	if s.err != nil {
+		return
+	}
+	if err := timed(phase, do); err != nil {
+		s.err = fmt.Errorf("%s: %w", what, err)
+	}
+}

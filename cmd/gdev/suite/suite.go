@@ -1,0 +1,130 @@
+// Package suite holds the programs of the Gdev benchmark suite: GPU programs
+// with their inputs, kernels and checks, on the CUDA driver API of package cuda.
+//
+// A program (Bench) makes its input, runs on a context of its own, and checks
+// what came back against a reference that the CPU computes in another way. Its
+// work on the GPU is timed in five phases; making the input and checking the
+// result lie outside of them. Inputs are pseudo-random and the same in each run.
+//
+// Programs whose sums come out exactly in 32-bit floating point, by the choice
+// of their input, are compared for equality; the others state their tolerance
+// where they check. The kernels are in folder kernels, in OpenCL C and as PTX.
+//
+// Nothing in this package is for concurrent use, and it starts no goroutines.
+package suite
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"pvdrm/frontend/cuda"
+)
+
+// Bench is one program of the suite.
+type Bench struct {
+	Name        string
+	Description string // what it computes
+	Input       string // and on how much
+
+	// Run makes the input, runs the program and checks its result. Its error
+	// says what failed, or how the result is wrong.
+	Run func(*Env) error
+}
+
+// Env is what one run of a program works in: the way to a GPU context, and the
+// times of its phases.
+type Env struct {
+	open   func() (device, error)
+	phases Phases
+}
+
+// Phases are the parts of a run, in seconds of wall-clock time.
+type Phases struct {
+	Init   float64 `json:"init"`   // context, module, memory
+	HtoD   float64 `json:"htod"`   // copies to the GPU
+	Launch float64 `json:"launch"` // kernels, until the last has ended
+	DtoH   float64 `json:"dtoh"`   // copies from the GPU
+	Close  float64 `json:"close"`  // memory, module and context given back
+}
+
+// Total is the time of all phases.
+func (p Phases) Total() float64 { return p.Init + p.HtoD + p.Launch + p.DtoH + p.Close }
+
+// Result is the outcome of one run.
+type Result struct {
+	Bench     string `json:"bench"`
+	Verified  bool   `json:"verified"` // the result was checked and is right
+	Seconds   Phases `json:"seconds"`
+	Doorbells uint64 `json:"doorbells"`       // rung during the run
+	Error     string `json:"error,omitempty"` // why it is not verified
+}
+
+// Options are the settings of a run.
+type Options struct {
+	// Doorbells reads a counter of doorbells. Without it Result.Doorbells is 0.
+	Doorbells func() uint64
+}
+
+// All returns the programs in the order in which they are listed and run.
+func All() []Bench {
+	return []Bench{
+		nopBench, loopBench,
+		maddBench, mmulBench, fmaddBench, fmmulBench,
+		cpyBench, pincpyBench,
+		bpBench, bfsBench, hsBench, ludBench, nnBench, sradBench, srad2Bench,
+		longMaddBench,
+	}
+}
+
+// Run runs a program on the first device of drv. A program that fails, or whose
+// result is wrong, gives a Result with Verified false; the error is for a name
+// that no program has.
+func Run(drv *cuda.Driver, name string, opts Options) (Result, error) {
+	b, err := Find(name)
+	if err != nil {
+		return Result{}, err
+	}
+	return run(b, func() (device, error) { return openCUDA(drv) }, opts), nil
+}
+
+// Find returns the program of that name.
+func Find(name string) (Bench, error) {
+	all := All()
+	if i := slices.IndexFunc(all, func(b Bench) bool { return b.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	names := make([]string, len(all))
+	for i, b := range all {
+		names[i] = b.Name
+	}
+	return Bench{}, fmt.Errorf("no program %q; there are %s", name, strings.Join(names, ", "))
+}
+
+func run(b Bench, open func() (device, error), opts Options) Result {
+	count := opts.Doorbells
+	if count == nil {
+		count = func() uint64 { return 0 }
+	}
+	// What the last program left behind is collected now, not in this one's
+	// phases; a guest's memory is small.
+	debug.FreeOSMemory()
+	env := &Env{open: open}
+	before := count()
+	err := b.Run(env)
+	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases, Doorbells: count() - before}
+	if err != nil {
+		res.Error = err.Error()
+	}
+	return res
+}
+
+// timed runs one step of a phase and adds its time to *phase.
+func timed(phase *float64, step func() error) error {
+	start := time.Now()
+	err := step()
+	*phase += time.Since(start).Seconds()
+	return err
+}
