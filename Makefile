@@ -11,6 +11,8 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 LDFLAGS     := -s -w
 GUEST       := pvdrm-init gdev
 
+include cmd/gdev/suite/kernels/kernels.mk
+
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -56,9 +58,7 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## run every fuzz target for FUZZTIME (5s)
 	@GO="$(GO)" scripts/fuzz.sh $(FUZZTIME)
 
-.PHONY: kernels
-kernels: ## compile the suite's kernels to PTX (needs clang)
-	@cmd/gdev/suite/kernels/build.sh
+
 
 .PHONY: clean
 clean: ## remove what was built here

@@ -21,8 +21,9 @@ type File interface {
 	Version() (Info, error)
 	GetParam(Param) (uint64, error)
 
-	// GemNew makes an object of at least size bytes. It reads as zero.
-	GemNew(size uint64, d Domain) (handle uint32, err error)
+	// GemNew makes an object of at least size bytes. It reads as zero, unless
+	// flags has GemDirty.
+	GemNew(size uint64, d Domain, flags GemFlags) (handle uint32, err error)
 	// GemMap returns the memory of an object in DomainSystem, valid until GemClose.
 	GemMap(handle uint32) ([]byte, error)
 	GemSize(handle uint32) (uint64, error)

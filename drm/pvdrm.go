@@ -94,12 +94,25 @@ const (
 	DomainSystem Domain = 2 // granted guest pages, can be mapped by the program
 )
 
+// GemFlags modify GEM_NEW.
+type GemFlags uint32
+
+// Flags of GEM_NEW.
+const (
+	// GemNoShare makes an object that PRIME does not export. It may lie in one
+	// grant with other such objects of the file.
+	GemNoShare GemFlags = 1 << 0
+	// GemDirty makes an object whose content is whatever it was in an earlier
+	// object of the same file, instead of zero.
+	GemDirty GemFlags = 1 << 1
+)
+
 // GemNew is struct drm_pvdrm_gem_new.
 type GemNew struct {
 	_         structs.HostLayout
 	Size      uint64 // bytes; rounded up to the domain's page
 	Domain    Domain // DomainVRAM or DomainSystem
-	Flags     uint32 // must be 0
+	Flags     GemFlags
 	Handle    uint32 // out
 	Pad       uint32
 	MapOffset uint64 // out: for mmap of the DRM file; 0 for VRAM

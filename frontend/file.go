@@ -41,19 +41,14 @@ type File struct {
 	funcs    *gem.Table[struct{}]
 	channels *gem.Table[*channel]
 	syncobjs *gem.Table[*syncobj]
+	slab     *gem.Space // offsets in link.pages behind the ring
+	pool     pool
 	closed   bool
 
 	loadMu sync.Mutex // one module load at a time: it owns the bulk area
 }
 
 var _ drm.File = (*File)(nil)
-
-// object is a GEM object.
-type object struct {
-	domain drm.Domain
-	size   uint64
-	pages  *carrier.Pages // nil in VRAM
-}
 
 // channel is a channel of the backend.
 type channel struct {
@@ -84,6 +79,16 @@ func OpenDefault() (*File, error) {
 
 // New opens a file over a carrier, which it owns from then on.
 func New(c carrier.Carrier) (*File, error) {
+	cfg, err := ConfigFromEnv()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return NewConfig(c, cfg)
+}
+
+// NewConfig is New with switches that do not come from the environment.
+func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
+	layout := hypercall.DefaultLayout
 	f := &File{
 		objects:  gem.NewTable[*object]("GEM object", maxHandles),
 		modules:  gem.NewTable[*module]("module", maxModules),
@@ -92,7 +97,10 @@ func New(c carrier.Carrier) (*File, error) {
 		syncobjs: gem.NewTable[*syncobj]("sync object", maxSyncobjs),
 	}
 	var err error
-	f.link, err = newLink(c, hypercall.DefaultLayout)
+	if f.slab, err = gem.NewSpace(slabStart(layout), slabBytes); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	f.link, err = newLink(c, layout, cfg)
 	if err == nil {
 		err = f.readProperties()
 	}
@@ -130,10 +138,11 @@ func (f *File) Close() error {
 	f.closed = true
 	var pages []*carrier.Pages
 	for _, o := range f.objects.All {
-		if o.pages != nil {
+		if o.pages != nil && !o.inSlab {
 			pages = append(pages, o.pages)
 		}
 	}
+	f.pool.stop()
 	f.mu.Unlock()
 	f.link.pause()
 	c := f.link.carrier

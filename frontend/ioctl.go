@@ -198,10 +198,7 @@ func (f *File) ioctlSyncobjWait(a *drm.SyncobjWait, mem drm.UserMemory) error {
 }
 
 func (f *File) ioctlGemNew(a *drm.GemNew, _ drm.UserMemory) (err error) {
-	if a.Flags != 0 {
-		return fmt.Errorf("flags 0x%x: %w", a.Flags, syscall.EINVAL)
-	}
-	if a.Handle, err = f.GemNew(a.Size, a.Domain); err != nil {
+	if a.Handle, err = f.GemNew(a.Size, a.Domain, a.Flags); err != nil {
 		return err
 	}
 	return f.describe(a.Handle, &a.Size, &a.Domain, &a.MapOffset)
@@ -214,7 +211,7 @@ func (f *File) ioctlGemInfo(a *drm.GemInfo, _ drm.UserMemory) error {
 // describe fills in what GEM_NEW and GEM_INFO tell. The offset for mmap is the
 // handle in units of 4 GiB: whoever serves the mmap finds the object by it.
 func (f *File) describe(handle uint32, size *uint64, d *drm.Domain, offset *uint64) error {
-	o, err := get(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return err
 	}

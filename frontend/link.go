@@ -20,6 +20,12 @@ const (
 	flushAfter = 200 * time.Microsecond
 	// spinTime is how long a leader polls before it sleeps.
 	spinTime = 50 * time.Microsecond
+	// napTime is how long it then looks now and then, where to sleep is dear;
+	// the pauses are a part of the time waited so far, so that little is lost.
+	napTime = 100 * time.Millisecond
+	minNap  = 20 * time.Microsecond
+	maxNap  = time.Millisecond
+	napPart = 32
 	// greeting bounds the first request: a backend that could not take the ring,
 	// because it has no GPU context left, say, has no other way to refuse.
 	greeting = 20 * time.Second
@@ -30,7 +36,8 @@ const (
 // link is the ring of one file and the ways to wait on it.
 type link struct {
 	carrier carrier.Carrier
-	pages   *carrier.Pages
+	cfg     Config
+	pages   *carrier.Pages // the ring object, and behind it the slab
 	ring    *hypercall.Ring
 
 	mu     sync.Mutex
@@ -58,22 +65,26 @@ type call struct {
 	answer []byte
 }
 
-// newLink makes the ring object, tells the backend and starts with an empty ring.
-func newLink(c carrier.Carrier, layout hypercall.Layout) (*link, error) {
-	const page = 4096
-	pages, err := c.Alloc((layout.Bytes() + page - 1) &^ (page - 1))
+// newLink makes the ring object with the slab behind it, tells the backend and
+// starts with an empty ring.
+func newLink(c carrier.Carrier, layout hypercall.Layout, cfg Config) (*link, error) {
+	pages, err := c.Alloc(slabStart(layout) + slabBytes)
 	if err != nil {
 		return nil, fmt.Errorf("ring object: %w", err)
 	}
 	ring, err := hypercall.New(pages.Mem, layout)
 	if err == nil {
-		err = c.Attach(pages, layout)
+		d := hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: pages.ID, Layout: layout}
+		if cfg.NoPoll {
+			d.Flags |= hypercall.DoorbellNoPoll
+		}
+		err = c.Attach(pages, d)
 	}
 	if err != nil {
 		_ = c.Free(pages) // err is what to report
 		return nil, fmt.Errorf("ring object: %w", err)
 	}
-	l := &link{carrier: c, pages: pages, ring: ring, req: ring.Requests(), cpl: ring.Completions(),
+	l := &link{carrier: c, cfg: cfg, pages: pages, ring: ring, req: ring.Requests(), cpl: ring.Completions(),
 		calls: map[uint32]*call{}, leader: make(chan struct{}, 1), buf: make([]byte, hypercall.MaxMessage),
 		progress: make(chan struct{})}
 	l.timer = time.AfterFunc(time.Hour, l.flushLate)
@@ -89,7 +100,7 @@ func (l *link) post(op hypercall.Op, payload []byte) error {
 	if err := l.put(op, 0, payload, nil); err != nil {
 		return err
 	}
-	if !l.req.ConsumerAsleep() || l.req.Pending() >= flushSlots {
+	if l.cfg.NoMulticall || !l.req.ConsumerAsleep() || l.req.Pending() >= flushSlots {
 		return l.publish()
 	}
 	if !l.timing {
@@ -167,7 +178,8 @@ func (l *link) publish() error {
 		l.timing = false
 		l.timer.Stop()
 	}
-	if !l.req.Publish() {
+	queued := l.req.Pending() > 0
+	if !l.req.Publish() && !(l.cfg.NoMulticall && queued) {
 		return nil
 	}
 	if err := l.carrier.Kick(); err != nil {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pvdrm/drm"
+	"pvdrm/frontend/carrier"
 	"pvdrm/hypercall"
 )
 
@@ -25,14 +27,44 @@ func (f *File) pageOf(d drm.Domain) (uint64, error) {
 	return 0, fmt.Errorf("domain %d: %w", d, syscall.EINVAL)
 }
 
+// object is a GEM object.
+type object struct {
+	domain drm.Domain
+	size   uint64
+	pages  *carrier.Pages // the grant it lies in; nil in VRAM
+	offset uint64         // in pages, bytes
+	inSlab bool           // the grant is the file's slab, and not its own
+	shared bool           // exported or imported; File.mu guards it
+	closed bool           // kept in the table, but for the pool only; File.mu guards it
+	pooled time.Time      // since when the pool can give it out again; zero if it cannot; File.mu guards it
+}
+
+// mem is the memory of an object in granted pages.
+func (o *object) mem() []byte { return o.pages.Mem[o.offset:][:o.size:o.size] }
+
+// object finds an open object.
+func (f *File) object(handle uint32) (*object, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.objectLocked(handle)
+}
+
+func (f *File) objectLocked(handle uint32) (*object, error) {
+	o, err := f.objects.Get(handle)
+	if err == nil && o.closed {
+		return nil, fmt.Errorf("GEM object %d is closed: %w", handle, syscall.ENOENT)
+	}
+	return o, err
+}
+
 // GemNew is PVDRM_GEM_NEW.
-func (f *File) GemNew(size uint64, d drm.Domain) (uint32, error) {
+func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, error) {
 	page, err := f.pageOf(d)
 	if err != nil {
 		return 0, err
 	}
-	if size == 0 || size > 1<<46 {
-		return 0, fmt.Errorf("object of %d bytes: %w", size, syscall.EINVAL)
+	if size == 0 || size > 1<<46 || flags&^(drm.GemNoShare|drm.GemDirty) != 0 {
+		return 0, fmt.Errorf("object of %d bytes, flags 0x%x: %w", size, flags, syscall.EINVAL)
 	}
 	o := &object{domain: d, size: (size + page - 1) &^ (page - 1)}
 	if d == drm.DomainVRAM {
@@ -40,7 +72,23 @@ func (f *File) GemNew(size uint64, d drm.Domain) (uint32, error) {
 			return hypercall.GemNew{Handle: h, Size: o.size}.Append(nil)
 		})
 	}
-	if o.pages, err = f.link.carrier.Alloc(o.size); err != nil {
+	if flags&drm.GemNoShare != 0 && f.fromSlab(o) {
+		if flags&drm.GemDirty == 0 {
+			clear(o.mem())
+		}
+		return f.grant(o)
+	}
+	if handle, old, ok := f.fromPool(o.size); ok {
+		if flags&drm.GemDirty == 0 {
+			clear(old.mem())
+		}
+		return handle, nil
+	}
+	o.pages, err = f.link.carrier.Alloc(o.size)
+	if err != nil && f.drain(0) { // what lies in the pool may be what is missing
+		o.pages, err = f.link.carrier.Alloc(o.size)
+	}
+	if err != nil {
 		return 0, err
 	}
 	return f.grant(o)
@@ -49,12 +97,23 @@ func (f *File) GemNew(size uint64, d drm.Domain) (uint32, error) {
 // grant makes a GEM object of granted pages, or gives them back.
 func (f *File) grant(o *object) (uint32, error) {
 	h, err := f.announce(o, hypercall.OpGemGrant, func(h uint32) []byte {
-		return hypercall.GemGrant{Handle: h, Resource: o.pages.ID, Size: o.size}.Append(nil)
+		return hypercall.GemGrant{Handle: h, Resource: o.pages.ID, Offset: o.offset, Size: o.size}.Append(nil)
 	})
 	if err != nil {
-		_ = f.link.carrier.Free(o.pages) // err is what to report
+		_ = f.release(o) // err is what to report
 	}
 	return h, err
+}
+
+// release gives back the pages of an object that the backend no longer has.
+func (f *File) release(o *object) error {
+	if !o.inSlab {
+		return f.link.carrier.Free(o.pages)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := f.slab.Free(o.offset)
+	return err
 }
 
 // announce gives o a handle and tells the backend.
@@ -72,44 +131,63 @@ func (f *File) announce(o *object, op hypercall.Op, payload func(handle uint32) 
 
 // GemMap returns the memory of a system-memory object.
 func (f *File) GemMap(handle uint32) ([]byte, error) {
-	o, err := get(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return nil, err
 	}
 	if o.pages == nil {
 		return nil, fmt.Errorf("object %d is in VRAM, copy it instead: %w", handle, syscall.ENXIO)
 	}
-	return o.pages.Mem[:o.size:o.size], nil
+	return o.mem(), nil
 }
 
 // GemSize is the size of an object, in bytes.
 func (f *File) GemSize(handle uint32) (uint64, error) {
-	o, err := get(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return 0, err
 	}
 	return o.size, nil
 }
 
-// GemClose is DRM_IOCTL_GEM_CLOSE. An object of granted pages is closed at
-// once, so that its pages are not given back while the device has them.
+// GemClose is DRM_IOCTL_GEM_CLOSE. Granted pages of its own go to the pool.
 func (f *File) GemClose(handle uint32) error {
-	o, err := take(f, f.objects, handle)
+	o, pooled, err := f.retire(handle)
 	if err != nil {
 		return err
 	}
 	payload := hypercall.ID{ID: handle}.Append(nil)
-	if o.pages == nil {
+	switch {
+	case pooled:
+		// Only when that is queued may somebody else have it: their mappings must come later.
+		if err := f.link.post(hypercall.OpGemUnmap, payload); err != nil {
+			return err
+		}
+		f.keep(o)
+		return nil
+	case o.pages == nil:
 		return f.link.post(hypercall.OpGemClose, payload)
 	}
-	_, err = f.link.do(hypercall.OpGemClose, payload)
-	return errors.Join(err, f.link.carrier.Free(o.pages))
+	return f.destroy(handle, o)
+}
+
+// destroy closes an object of granted pages that is out of the table, and gives the
+// pages back when the backend has confirmed that the device has no use of them.
+func (f *File) destroy(handle uint32, o *object) error {
+	_, err := f.link.do(hypercall.OpGemClose, hypercall.ID{ID: handle}.Append(nil))
+	return errors.Join(err, f.release(o))
 }
 
 // VMBind is PVDRM_VM_BIND.
 func (f *File) VMBind(ops []drm.BindOp, async bool) error {
+	if f.link.cfg.NoMulticall {
+		ops = pageByPage(ops)
+	}
 	for len(ops) > 0 {
 		n := min(len(ops), maxBatch)
+		if f.link.cfg.NoMulticall {
+			n = 1
+		}
 		m := hypercall.VMBind{Ops: make([]hypercall.BindOp, n)}
 		for i, o := range ops[:n] {
 			m.Ops[i] = hypercall.BindOp{Op: o.Op, Flags: o.Flags, Handle: o.Handle, Addr: o.Addr, Offset: o.BOOffset, Range: o.Range}
@@ -128,14 +206,35 @@ func (f *File) VMBind(ops []drm.BindOp, async bool) error {
 	return nil
 }
 
+// pageByPage cuts operations into one for each page: what naive
+// para-virtualization does, to be measured.
+func pageByPage(ops []drm.BindOp) (single []drm.BindOp) {
+	for _, o := range ops {
+		for at := uint64(0); at < o.Range; at += pageBytes {
+			p := o
+			p.Addr, p.Range = o.Addr+at, min(pageBytes, o.Range-at)
+			if o.Op == drm.BindMap {
+				p.BOOffset = o.BOOffset + at
+			}
+			single = append(single, p)
+		}
+	}
+	return single
+}
+
 // PrimeExport is DRM_IOCTL_PRIME_HANDLE_TO_FD.
 func (f *File) PrimeExport(handle uint32) (fd int, err error) {
-	o, err := get(f, f.objects, handle)
+	f.mu.Lock()
+	o, err := f.objectLocked(handle)
+	if err == nil && (o.pages == nil || o.inSlab) {
+		err = fmt.Errorf("object %d is in VRAM or was made not to be shared: %w", handle, syscall.EOPNOTSUPP)
+	}
+	if err == nil {
+		o.shared = true // never to be used for another object again
+	}
+	f.mu.Unlock()
 	if err != nil {
 		return -1, err
-	}
-	if o.pages == nil {
-		return -1, fmt.Errorf("object %d is in VRAM, only system memory can be shared: %w", handle, syscall.EOPNOTSUPP)
 	}
 	return f.link.carrier.Export(o.pages)
 }
@@ -146,5 +245,5 @@ func (f *File) PrimeImport(fd int) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return f.grant(&object{domain: drm.DomainSystem, size: uint64(len(pages.Mem)) &^ (pageBytes - 1), pages: pages})
+	return f.grant(&object{domain: drm.DomainSystem, size: uint64(len(pages.Mem)) &^ (pageBytes - 1), pages: pages, shared: true})
 }

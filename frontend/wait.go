@@ -65,70 +65,92 @@ func (l *link) report() {
 	l.progressMu.Unlock()
 }
 
-// lead polls, then sleeps, until cond is true. Caller holds the leadership.
+// lead waits until cond is true: it polls, naps, then sleeps. Caller holds the
+// leadership.
 func (l *link) lead(cond func() bool, deadline time.Time) error {
-	for {
-		if ok, err := l.poll(cond, deadline); ok || err != nil {
+	nap := napTime
+	for start := time.Now(); ; {
+		if ok, err := l.look(cond, deadline); ok || err != nil {
 			return err
 		}
-		// Announce the sleep, then look once more at everything: what the backend
-		// stores after that, it notifies.
-		if !l.cpl.Sleep() {
+		switch waited := time.Since(start); {
+		case l.cfg.NoPoll:
+		case waited < spinTime:
+			runtime.Gosched()
+			continue
+		case waited < nap && l.carrier.SleepExits():
+			if l.followers.Load() > 1 {
+				l.report() // look was for this waiter's condition only
+			}
+			time.Sleep(min(max(waited/napPart, minNap), maxNap))
 			continue
 		}
-		if l.followers.Load() > 1 {
-			// What came in while the flag was clear was not notified, and the
-			// poll above looked for this waiter's condition only.
-			l.report()
+		if done, err := l.sleep(cond, deadline); done || err != nil {
+			return err
 		}
-		err := l.err()
-		if err == nil && !cond() {
-			left := time.Duration(-1)
-			if !deadline.IsZero() {
-				left = max(time.Until(deadline), 0)
-			}
-			err = l.carrier.Sleep(left)
-		}
-		l.cpl.Awake()
-		if err != nil {
-			if cond() {
-				return nil
-			}
-			return l.fail(err)
-		}
-		if l.followers.Load() > 1 {
-			l.report() // the event may have been theirs: a channel record
-		}
+		// Work is being done, only not all of it yet: each batch that ends wakes
+		// us. Look longer before the next sleep, so that a long wait for many
+		// batches does not take a doorbell for each.
+		nap *= 2
+		start = time.Now()
 	}
 }
 
-// poll delivers completions and looks at cond for a while. It reports whether
+// sleep sleeps in the carrier until the backend notifies. It reports whether
 // cond is true.
-func (l *link) poll(cond func() bool, deadline time.Time) (bool, error) {
-	const looksPerYield = 64
-	for end := time.Now().Add(spinTime); ; {
-		for range looksPerYield {
-			if l.cpl.Ready() {
-				if err := l.deliver(); err != nil {
-					return false, err
-				}
-			}
-			if cond() {
-				return true, nil
-			}
-		}
-		if err := l.err(); err != nil {
-			return false, err
-		}
-		now := time.Now()
-		if !deadline.IsZero() && now.After(deadline) {
-			return false, errTimeout
-		}
-		if now.After(end) {
-			return false, nil
-		}
-		runtime.Gosched()
+func (l *link) sleep(cond func() bool, deadline time.Time) (bool, error) {
+	// Announce the sleep, then look once more at everything: what the backend
+	// stores after that, it notifies.
+	if !l.cpl.Sleep() {
+		return false, nil
 	}
+	if l.followers.Load() > 1 {
+		// What came in while the flag was clear was not notified, and the
+		// looks before were for this waiter's condition only.
+		l.report()
+	}
+	err := l.err()
+	if err == nil && !cond() {
+		left := time.Duration(-1)
+		if !deadline.IsZero() {
+			left = max(time.Until(deadline), 0)
+		}
+		err = l.carrier.Sleep(left)
+	}
+	l.cpl.Awake()
+	if l.followers.Load() > 1 {
+		l.report() // the event may have been theirs: a channel record
+	}
+	if cond() {
+		return true, nil
+	}
+	if err != nil {
+		return false, l.fail(err)
+	}
+	return false, nil
+}
+
+// look delivers completions and looks at cond, a few times. It reports whether
+// cond is true.
+func (l *link) look(cond func() bool, deadline time.Time) (bool, error) {
+	const looks = 64
+	for range looks {
+		if l.cpl.Ready() {
+			if err := l.deliver(); err != nil {
+				return false, err
+			}
+		}
+		if cond() {
+			return true, nil
+		}
+	}
+	if err := l.err(); err != nil {
+		return false, err
+	}
+	if !deadline.IsZero() && time.Now().After(deadline) {
+		return false, errTimeout
+	}
+	return false, nil
 }
 
 // deliver hands the completions that are there to their callers. Caller holds

@@ -24,7 +24,7 @@ type fakeCarrier struct {
 func newFakeLink(t *testing.T) (*link, *fakeCarrier, *hypercall.Ring) {
 	t.Helper()
 	c := &fakeCarrier{bell: make(chan struct{}, 1), sleeping: make(chan struct{}, 100)}
-	l, err := newLink(c, hypercall.DefaultLayout)
+	l, err := newLink(c, hypercall.DefaultLayout, Config{})
 	require.NoError(t, err)
 	backend, err := hypercall.New(l.pages.Mem, hypercall.DefaultLayout)
 	require.NoError(t, err)
@@ -34,8 +34,9 @@ func newFakeLink(t *testing.T) (*link, *fakeCarrier, *hypercall.Ring) {
 func (c *fakeCarrier) Alloc(n uint64) (*carrier.Pages, error) {
 	return &carrier.Pages{Mem: make([]byte, n)}, nil
 }
-func (c *fakeCarrier) Attach(*carrier.Pages, hypercall.Layout) error { return nil }
-func (c *fakeCarrier) Kick() error                                   { return nil }
+func (c *fakeCarrier) Attach(*carrier.Pages, hypercall.Doorbell) error { return nil }
+func (c *fakeCarrier) SleepExits() bool                                { return false }
+func (c *fakeCarrier) Kick() error                                     { return nil }
 
 func (c *fakeCarrier) Sleep(time.Duration) error {
 	c.sleeping <- struct{}{}

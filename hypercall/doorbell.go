@@ -36,12 +36,19 @@ const doorbellMagic = 0x52445650 // "PVDR"
 //	12      4     attach: request slots
 //	16      4     attach: completion slots
 //	20      4     attach: bytes of the bulk area
-//	24      8     reserved, 0
+//	24      4     attach: flags, DoorbellNoPoll
+//	28      4     reserved, 0
 type Doorbell struct {
 	Op       DoorbellOp
 	Resource uint32
 	Layout   Layout
+	Flags    uint32
 }
+
+// DoorbellNoPoll, with DoorbellAttach, asks the backend to sleep whenever the
+// request queue is empty, so that each multicall needs a doorbell: a switch for
+// measurements.
+const DoorbellNoPoll = 1
 
 // Encode returns the DoorbellBytes bytes of d.
 func (d Doorbell) Encode() []byte {
@@ -52,6 +59,7 @@ func (d Doorbell) Encode() []byte {
 	binary.LittleEndian.PutUint32(b[12:], d.Layout.RequestSlots)
 	binary.LittleEndian.PutUint32(b[16:], d.Layout.CompletionSlots)
 	binary.LittleEndian.PutUint32(b[20:], d.Layout.BulkBytes)
+	binary.LittleEndian.PutUint32(b[24:], d.Flags)
 	return b
 }
 
@@ -71,6 +79,10 @@ func DecodeDoorbell(b []byte) (Doorbell, error) {
 			RequestSlots:    binary.LittleEndian.Uint32(b[12:]),
 			CompletionSlots: binary.LittleEndian.Uint32(b[16:]),
 			BulkBytes:       binary.LittleEndian.Uint32(b[20:]),
+		}
+		d.Flags = binary.LittleEndian.Uint32(b[24:])
+		if d.Flags&^DoorbellNoPoll != 0 {
+			return Doorbell{}, fmt.Errorf("doorbell with unknown flags 0x%x", d.Flags)
 		}
 		return d, d.Layout.Validate()
 	}

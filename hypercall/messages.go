@@ -41,20 +41,23 @@ func DecodeGemNew(b []byte) (m GemNew, err error) {
 	return m, r.end()
 }
 
-// GemGrant makes an object of the first Size bytes of a resource of the carrier.
+// GemGrant makes an object of a part of a resource of the carrier.
 type GemGrant struct {
 	Handle   uint32 // the new object's
 	Resource uint32 // the carrier's id of the memory
+	Offset   uint64 // where the part starts, bytes, a multiple of 4096
 	Size     uint64 // bytes, a multiple of 4096
 }
 
 // Append appends the encoded payload.
-func (m GemGrant) Append(b []byte) []byte { return put64(put32(b, m.Handle, m.Resource), m.Size) }
+func (m GemGrant) Append(b []byte) []byte {
+	return put64(put32(b, m.Handle, m.Resource), m.Offset, m.Size)
+}
 
 // DecodeGemGrant decodes a GemGrant.
 func DecodeGemGrant(b []byte) (m GemGrant, err error) {
 	r := reader{b: b}
-	m.Handle, m.Resource, m.Size = r.u32(), r.u32(), r.u64()
+	m.Handle, m.Resource, m.Offset, m.Size = r.u32(), r.u32(), r.u64(), r.u64()
 	return m, r.end()
 }
 

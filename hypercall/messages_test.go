@@ -40,7 +40,7 @@ var payloads = map[string]payload{
 	"text":       {decoder(decodeText), text("a.ptx:1:2: no such instruction")},
 	"ID":         {decoder(DecodeID), ID{7}},
 	"GemNew":     {decoder(DecodeGemNew), GemNew{Handle: 1, Size: 2 << 20}},
-	"GemGrant":   {decoder(DecodeGemGrant), GemGrant{Handle: 2, Resource: 3, Size: 4096}},
+	"GemGrant":   {decoder(DecodeGemGrant), GemGrant{Handle: 2, Resource: 3, Offset: 8192, Size: 4096}},
 	"VMBind":     {decoder(DecodeVMBind), VMBind{[]BindOp{{BindMap, BindReadOnly, 1, 1 << 40, 4096, 8192}, {Op: BindUnmap, Addr: 1 << 41, Range: 4096}}}},
 	"BindResult": {decoder(DecodeBindResult), BindResult{5}},
 	"Exec":       {decoder(DecodeExec), Exec{Channel: 1, Seqno: 2, Waits: []Point{{3, 4}, {5, 6}}, Stream: []byte("12345678")}},

@@ -28,6 +28,7 @@ const (
 	OpModuleGlobal   Op = 14
 	OpStatus         Op = 15
 	OpCounters       Op = 16
+	OpGemUnmap       Op = 17
 )
 
 // OpInfo describes an operation.
@@ -60,6 +61,7 @@ var Ops = []OpInfo{
 	{OpModuleGlobal, "module-global", false, "Symbol", "Global", "finds a variable"},
 	{OpStatus, "status", false, "", "Status", "why the GPU context was lost"},
 	{OpCounters, "counters", false, "", "Counters", "what the backend counted"},
+	{OpGemUnmap, "gem-unmap", true, "ID", "", "drops all mappings of an object of granted memory, which stays granted"},
 }
 
 // Info returns the description of an operation.

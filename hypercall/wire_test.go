@@ -28,8 +28,8 @@ func TestFixedStructures(t *testing.T) {
 	}{
 		"capset": {Capset{Major: 0x0102, Minor: 0x0304, Features: 0x05060708090a0b0c, MaxRing: 0x0d0e0f10, MaxChannels: 0x11121314}.Encode(),
 			`31565f505644524d 0201 0403 00000000 0c0b0a0908070605 100f0e0d 14131211` + strings.Repeat("00", 32)},
-		"doorbell": {Doorbell{Op: DoorbellAttach, Resource: 0x01020304, Layout: Layout{0x05060708, 0x090a0b0c, 0x0d0e0f10}}.Encode(),
-			`50564452 0100 0000 04030201 08070605 0c0b0a09 100f0e0d 0000000000000000`},
+		"doorbell": {Doorbell{Op: DoorbellAttach, Resource: 0x01020304, Layout: Layout{0x05060708, 0x090a0b0c, 0x0d0e0f10}, Flags: 0x11121314}.Encode(),
+			`50564452 0100 0000 04030201 08070605 0c0b0a09 100f0e0d 14131211 00000000`},
 		"local message": {LocalMessage{Op: LocalAlloc, Errno: 0x0102, ID: 0x03040506, Size: 0x0708090a0b0c0d0e}.Encode(),
 			`5056524c 0200 0201 06050403 00000000 0e0d0c0b0a090807 0000000000000000`},
 		"header": {header[:], `0201 0403 08070605 0c0b0a09 100f0e0d`},
@@ -99,7 +99,8 @@ func TestCapsetHandshake(t *testing.T) {
 
 func TestDoorbells(t *testing.T) {
 	for _, d := range []Doorbell{
-		{Op: DoorbellAttach, Resource: 9, Layout: DefaultLayout}, {Op: DoorbellKick}, {Op: DoorbellArm},
+		{Op: DoorbellAttach, Resource: 9, Layout: DefaultLayout},
+		{Op: DoorbellAttach, Resource: 9, Layout: DefaultLayout, Flags: DoorbellNoPoll}, {Op: DoorbellKick}, {Op: DoorbellArm},
 	} {
 		b := d.Encode()
 		require.Len(t, b, DoorbellBytes)
@@ -115,6 +116,7 @@ func TestDoorbells(t *testing.T) {
 		"magic":      append([]byte{0}, Doorbell{Op: DoorbellKick}.Encode()[1:]...),
 		"operation":  Doorbell{Op: DoorbellArm + 1}.Encode(),
 		"no slots":   Doorbell{Op: DoorbellAttach}.Encode(),
+		"flags":      Doorbell{Op: DoorbellAttach, Layout: DefaultLayout, Flags: 2}.Encode(),
 		"huge slots": Doorbell{Op: DoorbellAttach, Layout: Layout{1 << 31, 1 << 31, 0}}.Encode(),
 	} {
 		_, err := DecodeDoorbell(b)

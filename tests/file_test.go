@@ -71,7 +71,7 @@ func newProgram(t *testing.T, f *frontend.File) *program {
 	var err error
 	p.channel, err = f.ChannelAlloc()
 	require.NoError(t, err)
-	p.handle, err = f.GemNew(bufferBytes, drm.DomainSystem)
+	p.handle, err = f.GemNew(bufferBytes, drm.DomainSystem, 0)
 	require.NoError(t, err)
 	p.mem, err = f.GemMap(p.handle)
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestLaunchThroughTheRing(t *testing.T) {
 func TestVRAMThroughTheRing(t *testing.T) {
 	p := newProgram(t, startHost(t, softgpu.Config{}).open(t))
 	base, page := p.param(t, drm.ParamVRAMBase), p.param(t, drm.ParamVRAMPage)
-	h, err := p.GemNew(1, drm.DomainVRAM)
+	h, err := p.GemNew(1, drm.DomainVRAM, 0)
 	require.NoError(t, err)
 	size, err := p.GemSize(h)
 	require.NoError(t, err)
@@ -165,11 +165,11 @@ func TestErrnos(t *testing.T) {
 		t.Helper()
 		require.ErrorIs(t, err, want)
 	}
-	_, err := p.GemNew(0, drm.DomainVRAM)
+	_, err := p.GemNew(0, drm.DomainVRAM, 0)
 	fail(syscall.EINVAL, err)
-	_, err = p.GemNew(4096, 9)
+	_, err = p.GemNew(4096, 9, 0)
 	fail(syscall.EINVAL, err)
-	_, err = p.GemNew(1<<30, drm.DomainVRAM)
+	_, err = p.GemNew(1<<30, drm.DomainVRAM, 0)
 	fail(syscall.ENOMEM, err)
 	fail(syscall.ENOENT, p.GemClose(999))
 	fail(syscall.ENOENT, p.ChannelFree(999))
@@ -360,7 +360,7 @@ func TestNoSecretsInNewMemory(t *testing.T) {
 			require.Zero(t, b, "granted memory is zeroed")
 		}
 		base, size := p.param(t, drm.ParamVRAMBase), uint64(8<<20)
-		v, err := p.GemNew(size, drm.DomainVRAM)
+		v, err := p.GemNew(size, drm.DomainVRAM, 0)
 		require.NoError(t, err)
 		require.NoError(t, p.VMBind([]drm.BindOp{{Op: drm.BindMap, Handle: v, Addr: base, Range: size}}, true))
 		for at := uint64(0); at < size; at += bufferBytes {
@@ -398,6 +398,6 @@ func TestBackendGone(t *testing.T) {
 	require.NoError(t, h.stop())
 	require.Error(t, <-waited, "who waits is told")
 	require.ErrorIs(t, p.run(nil), syscall.ENODEV)
-	_, err = p.GemNew(4096, drm.DomainVRAM)
+	_, err = p.GemNew(4096, drm.DomainVRAM, 0)
 	require.ErrorIs(t, err, syscall.ENODEV)
 }

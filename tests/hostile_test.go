@@ -40,7 +40,7 @@ func (h *host) raw(t *testing.T) *rawClient {
 	require.NoError(t, err)
 	r.ring, err = hypercall.New(r.pages.Mem, layout)
 	require.NoError(t, err)
-	require.NoError(t, c.Attach(r.pages, layout))
+	require.NoError(t, c.Attach(r.pages, hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: r.pages.ID, Layout: layout}))
 	r.req, r.cpl = r.ring.Requests(), r.ring.Completions()
 	return r
 }

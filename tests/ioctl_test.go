@@ -196,7 +196,7 @@ func TestIoctlErrors(t *testing.T) {
 		"no such handle":     {drm.IoctlGemInfo, &drm.GemInfo{Handle: 77}, syscall.ENOENT},
 		"prep of nothing":    {drm.IoctlGemCPUPrep, &drm.GemCPUPrep{Handle: 77}, syscall.ENOENT},
 		"fini of nothing":    {drm.IoctlGemCPUFini, &drm.GemCPUFini{Handle: 77}, syscall.ENOENT},
-		"flags of gem":       {drm.IoctlGemNew, &drm.GemNew{Size: 1, Domain: drm.DomainSystem, Flags: 1}, syscall.EINVAL},
+		"flags of gem":       {drm.IoctlGemNew, &drm.GemNew{Size: 1, Domain: drm.DomainSystem, Flags: 4}, syscall.EINVAL},
 		"domain of gem":      {drm.IoctlGemNew, &drm.GemNew{Size: 1, Domain: 3}, syscall.EINVAL},
 		"size of gem":        {drm.IoctlGemNew, &drm.GemNew{Size: ^uint64(0), Domain: drm.DomainVRAM}, syscall.EINVAL},
 		"capability":         {drm.IoctlGetCap, &drm.GetCap{Capability: 99}, syscall.EINVAL},
@@ -242,7 +242,7 @@ func FuzzIoctl(f *testing.F) {
 		file := startHostOn(t, device).open(t)
 		_, err = file.ChannelAlloc()
 		require.NoError(t, err)
-		_, err = file.GemNew(4096, drm.DomainSystem)
+		_, err = file.GemNew(4096, drm.DomainSystem, 0)
 		require.NoError(t, err)
 		e := drm.Table[int(which)%len(drm.Table)]
 		switch e.Request {

@@ -32,6 +32,7 @@ var handlers = map[hypercall.Op]handler{
 	hypercall.OpModuleGlobal:   (*Session).moduleGlobal,
 	hypercall.OpStatus:         (*Session).status,
 	hypercall.OpCounters:       (*Session).counters,
+	hypercall.OpGemUnmap:       (*Session).gemUnmap,
 }
 
 // handle serves one message. It reports false when the session is closed.

@@ -13,8 +13,9 @@ import (
 // object is a GEM object.
 type object struct {
 	mem      gpu.Memory
-	resource uint32 // of the carrier; 0 for VRAM
-	unpin    func() // gives the granted pages back; nil for VRAM
+	resource uint32   // of the carrier; 0 for VRAM
+	runs     [][]byte // granted pages; nil for VRAM
+	unpin    func()   // gives the granted pages back; nil for VRAM
 }
 
 // release gives the pages back; the device must be done with them.
@@ -56,7 +57,7 @@ func (s *Session) gemGrant(payload []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err = cut(runs, m.Size)
+	runs, err = cut(runs, m.Offset, m.Size)
 	if err != nil {
 		unpin()
 		return nil, err
@@ -67,24 +68,55 @@ func (s *Session) gemGrant(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	s.count.grants++
-	return nil, s.objects.Put(m.Handle, &object{mem: mem, resource: m.Resource, unpin: unpin})
+	return nil, s.objects.Put(m.Handle, &object{mem: mem, resource: m.Resource, runs: runs, unpin: unpin})
 }
 
-// cut returns the first size bytes of runs.
-func cut(runs [][]byte, size uint64) ([][]byte, error) {
+// cut returns the part of runs that starts at offset and is size bytes long.
+func cut(runs [][]byte, offset, size uint64) ([][]byte, error) {
 	const page = 4096
-	if size == 0 || size%page != 0 {
-		return nil, fmt.Errorf("object of %d bytes, want whole pages: %w", size, syscall.EINVAL)
+	if size == 0 || size%page != 0 || offset%page != 0 {
+		return nil, fmt.Errorf("object of %d bytes at %d, want whole pages: %w", size, offset, syscall.EINVAL)
 	}
+	var part [][]byte
 	left := size
-	for i, r := range runs {
-		if uint64(len(r)) >= left {
-			head := append([][]byte{}, runs[:i]...)
-			return append(head, r[:left:left]), nil
+	for _, r := range runs {
+		if offset >= uint64(len(r)) {
+			offset -= uint64(len(r))
+			continue
 		}
-		left -= uint64(len(r))
+		r = r[offset:]
+		offset = 0
+		r = r[:min(uint64(len(r)), left)]
+		part = append(part, r[:len(r):len(r)])
+		if left -= uint64(len(r)); left == 0 {
+			return part, nil
+		}
 	}
-	return nil, fmt.Errorf("object of %d bytes of a grant of %d: %w", size, size-left, syscall.EINVAL)
+	return nil, fmt.Errorf("object of %d bytes ends %d bytes behind its grant: %w", size, left, syscall.EINVAL)
+}
+
+// gemUnmap drops the mappings of an object that the frontend keeps for later.
+func (s *Session) gemUnmap(payload []byte) ([]byte, error) {
+	m, err := hypercall.DecodeID(payload)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.objects.Get(m.ID)
+	if err != nil {
+		return nil, err
+	}
+	if o.runs == nil {
+		return nil, fmt.Errorf("object %d is in VRAM: %w", m.ID, syscall.EINVAL)
+	}
+	// The device forgets the mappings with its memory object, so a new one takes
+	// the place: the grant, which costs the guest exits, stays.
+	mem, err := s.ctx.NewSystem(o.runs)
+	if err != nil {
+		return nil, err
+	}
+	old := o.mem
+	o.mem = mem
+	return nil, old.Close()
 }
 
 func (s *Session) gemClose(payload []byte) ([]byte, error) {

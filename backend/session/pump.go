@@ -9,11 +9,17 @@ import (
 	"pvdrm/hypercall"
 )
 
-// How the pump waits for work: it looks at the ring for spinTime, then sleeps.
-// The yield between looks leaves the processor to the device's goroutines.
+// How the pump waits for work. It looks at the ring without a pause for
+// spinTime, yielding the processor to the device's goroutines; then with pauses
+// that grow with the time it has waited, so that a frontend that computes for a
+// moment needs no doorbell when it comes back; after pollTime it sleeps.
 const (
 	spinTime  = 50 * time.Microsecond
 	spinLooks = 16 // between two looks at the clock
+	pollTime  = 250 * time.Millisecond
+	minNap    = 20 * time.Microsecond
+	maxNap    = 500 * time.Microsecond
+	napPart   = 16 // a nap is this part of the time waited so far
 	// fullRetry is how often a pump looks for room in a completion queue that
 	// the frontend does not empty.
 	fullRetry = time.Millisecond
@@ -40,7 +46,7 @@ func (s *Session) pump() {
 		if s.out.Publish() {
 			s.carrier.Notify()
 		}
-		if worked || s.spin() {
+		if worked || s.poll() {
 			continue
 		}
 		if !s.sleep() {
@@ -124,17 +130,29 @@ func (s *Session) dropRevoked() (worked bool) {
 	return len(revoked) > 0
 }
 
-// spin looks for work for a while and reports whether there is some.
-func (s *Session) spin() bool {
-	for end := time.Now().Add(spinTime); ; {
+// poll looks for work for a while and reports whether there is some.
+func (s *Session) poll() bool {
+	if s.noPoll {
+		return false
+	}
+	for start := time.Now(); ; {
 		for range spinLooks {
 			if s.in.Ready() && s.inFlight < maxInFlight || len(s.wake) > 0 {
 				return true
 			}
 			runtime.Gosched()
 		}
-		if time.Now().After(end) {
+		waited := time.Since(start)
+		if waited < spinTime {
+			continue
+		}
+		if waited > pollTime {
 			return false
+		}
+		select {
+		case <-s.stop:
+			return true
+		case <-time.After(min(max(waited/napPart, minNap), maxNap)):
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Session struct {
 	in      *hypercall.Consumer
 	out     *hypercall.Producer
 	unmap   func() // gives the mapping of the ring object back
+	noPoll  bool   // the frontend wants doorbells measured
 
 	objects   *gem.Table[*object]
 	modules   *gem.Table[*module]
@@ -109,6 +110,7 @@ func Attach(device gpu.Device, carrier Carrier, d hypercall.Doorbell, label stri
 	s := &Session{
 		carrier: carrier, device: device, ctx: ctx, log: log.With(zap.String("client", label)),
 		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap,
+		noPoll:    d.Flags&hypercall.DoorbellNoPoll != 0,
 		objects:   gem.NewTable[*object]("GEM object", maxObjects),
 		modules:   gem.NewTable[*module]("module", maxModules),
 		functions: gem.NewTable[gpu.Function]("function", maxFunctions),

@@ -26,14 +26,17 @@ type Carrier interface {
 	Export(p *Pages) (fd int, err error)
 	// Import adds memory of another process. The descriptor stays the caller's.
 	Import(fd int) (*Pages, error)
-	// Attach tells the backend where the ring object is.
-	Attach(p *Pages, l hypercall.Layout) error
+	// Attach tells the backend where the ring object is: d.Resource is p.ID.
+	Attach(p *Pages, d hypercall.Doorbell) error
 	// Kick wakes the backend.
 	Kick() error
 	// Sleep blocks until the backend has cleared the completion flag of the
 	// ring, which the caller set before, or the timeout is over; negative means
 	// for ever. It may return early for no reason.
 	Sleep(timeout time.Duration) error
+	// SleepExits reports whether Sleep leaves the guest, so that a short wait is
+	// better spent looking now and then.
+	SleepExits() bool
 	// Doorbells is the number of calls so far that leave the guest: kicks, arms
 	// and the making and freeing of memory.
 	Doorbells() uint64

@@ -193,7 +193,7 @@ func (f *fakeFile) GetParam(p drm.Param) (uint64, error) {
 	return v, nil
 }
 
-func (f *fakeFile) GemNew(size uint64, d drm.Domain) (uint32, error) {
+func (f *fakeFile) GemNew(size uint64, d drm.Domain, _ drm.GemFlags) (uint32, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
 	if err := errors.Join(f.enter("GemNew"), f.live()); err != nil {

@@ -127,7 +127,7 @@ func (h *heap) newObject(n uint64) (*object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes of GPU addresses: %w", size, err)
 	}
-	handle, err := h.file.GemNew(size, h.domain)
+	handle, err := h.file.GemNew(size, h.domain, drm.GemNoShare|drm.GemDirty)
 	if err != nil {
 		_, ferr := h.space.Free(addr)
 		return nil, errors.Join(fmt.Errorf("an object of %d bytes: %w", size, err), ferr)

@@ -187,8 +187,7 @@ func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
 }
 
 // Attach is part of carrier.Carrier.
-func (c *Carrier) Attach(p *carrier.Pages, l hypercall.Layout) error {
-	d := hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: p.ID, Layout: l}
+func (c *Carrier) Attach(_ *carrier.Pages, d hypercall.Doorbell) error {
 	_, _, _, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalAttach}, d.Encode())
 	return err
 }
@@ -202,6 +201,9 @@ func (c *Carrier) Kick() error {
 	}
 	return nil
 }
+
+// SleepExits is part of carrier.Carrier: to sleep is to wait for an eventfd.
+func (c *Carrier) SleepExits() bool { return false }
 
 // Sleep is part of carrier.Carrier.
 func (c *Carrier) Sleep(timeout time.Duration) error {

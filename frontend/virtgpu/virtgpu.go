@@ -179,8 +179,8 @@ func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
 }
 
 // Attach is part of carrier.Carrier.
-func (c *Carrier) Attach(p *carrier.Pages, l hypercall.Layout) error {
-	_, err := c.ring(hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: p.ID, Layout: l}, 0)
+func (c *Carrier) Attach(_ *carrier.Pages, d hypercall.Doorbell) error {
+	_, err := c.ring(d, 0)
 	return err
 }
 
@@ -202,6 +202,9 @@ func (c *Carrier) ring(d hypercall.Doorbell, flags uint32) (fence int, err error
 	}
 	return int(arg.FenceFD), nil
 }
+
+// SleepExits is part of carrier.Carrier: to sleep takes an EXECBUFFER.
+func (c *Carrier) SleepExits() bool { return true }
 
 // Sleep is part of carrier.Carrier. Fences of one guest are on one timeline:
 // any later doorbell of any process signals ours too, which is why a return

@@ -1,0 +1,43 @@
+package frontend
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Config switches off what makes forwarding fast, to measure what each part
+// brings. The zero value has everything on.
+type Config struct {
+	// NoPoll: neither side looks at the ring on its own. Each multicall needs a
+	// doorbell, each wait an interrupt.
+	NoPoll bool
+	// NoMulticall: each operation has a doorbell of its own, and each map
+	// operation is one page: the interface of naive para-virtualization.
+	NoMulticall bool
+	// NoPool: granted memory is made for each object and given back with it.
+	NoPool bool
+}
+
+// ConfigEnv names the environment variable with a list of switches: nopoll,
+// nomulticall and nopool, separated by commas.
+const ConfigEnv = "PVDRM_CONFIG"
+
+// ConfigFromEnv reads the switches from the environment.
+func ConfigFromEnv() (Config, error) {
+	var c Config
+	for word := range strings.SplitSeq(os.Getenv(ConfigEnv), ",") {
+		switch strings.TrimSpace(word) {
+		case "", "full":
+		case "nopoll":
+			c.NoPoll = true
+		case "nomulticall":
+			c.NoMulticall = true
+		case "nopool":
+			c.NoPool = true
+		default:
+			return c, fmt.Errorf("%s: there is no switch %q; there are nopoll, nomulticall and nopool", ConfigEnv, word)
+		}
+	}
+	return c, nil
+}
