@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"golang.org/x/term"
 
 	guestimage "pvdrm/guest-image"
 	"pvdrm/vmm"
@@ -57,7 +58,7 @@ Programs in the image: gdev, and a shell with the usual small commands.`,
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
 	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", 2*time.Minute, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
-	c.Flags().BoolVar(&f.console, "console", false, "show the guest's console on standard error while it boots and runs")
+	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
 	c.Flags().StringVar(&f.screenshot, "screenshot", "", "when the program has ended, save a picture of the guest's screen to this PNG file")
 	return c
@@ -97,6 +98,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	cfg.ExtraArgs = []string{"-qmp", "unix:" + run.path(socketQMP) + ",server=on,wait=off"}
 	if f.console {
 		cfg.Console = os.Stderr
+		cfg.Append += " loglevel=7" // what Linux finds; without it only what goes wrong
 	}
 	machine, err := vmm.Start(ctx, cfg)
 	if err != nil {

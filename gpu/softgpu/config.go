@@ -1,0 +1,121 @@
+package softgpu
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/simt"
+)
+
+// Config says what device to make. The zero value is a sound choice.
+type Config struct {
+	// VRAMBytes is the size of device memory, a multiple of 2 MiB between
+	// 4 MiB and 256 GiB. 0 stands for 1 GiB. The host gives memory only for
+	// what is used.
+	VRAMBytes uint64
+	// SMs is the number of streaming multiprocessors: CPU cores that a kernel
+	// may keep busy, at most 1024. 0 stands for all that the process has.
+	SMs int
+	// MaxChannels is the number of channels of the whole device, at most 4096.
+	// 0 stands for 64.
+	MaxChannels int
+	// LaunchLimit is the time after which a running kernel is stopped and its
+	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when
+	// it is negative.
+	LaunchLimit time.Duration
+}
+
+// Defaults and bounds of Config.
+const (
+	defaultVRAM     = 1 << 30
+	minVRAM         = 4 << 20
+	maxVRAM         = 256 << 30
+	maxSMs          = 1024
+	defaultChannels = 64
+	maxChannels     = 4096
+	defaultLimit    = 60 * time.Second
+)
+
+// withDefaults fills in what is zero and checks the rest.
+func (c Config) withDefaults() (Config, error) {
+	if c.VRAMBytes == 0 {
+		c.VRAMBytes = defaultVRAM
+	}
+	if c.SMs == 0 {
+		c.SMs = min(runtime.GOMAXPROCS(0), maxSMs)
+	}
+	if c.MaxChannels == 0 {
+		c.MaxChannels = defaultChannels
+	}
+	if c.LaunchLimit == 0 {
+		c.LaunchLimit = defaultLimit
+	}
+	switch {
+	case c.VRAMBytes < minVRAM || c.VRAMBytes > maxVRAM || c.VRAMBytes%largePage != 0:
+		return c, fmt.Errorf("%w: VRAM of %d bytes; choose a multiple of 2 MiB from 4 MiB to 256 GiB", gpu.ErrInvalid, c.VRAMBytes)
+	case c.SMs < 0 || c.SMs > maxSMs:
+		return c, fmt.Errorf("%w: %d multiprocessors; choose 1 to %d", gpu.ErrInvalid, c.SMs, maxSMs)
+	case c.MaxChannels < 0 || c.MaxChannels > maxChannels:
+		return c, fmt.Errorf("%w: %d channels; choose 1 to %d", gpu.ErrInvalid, c.MaxChannels, maxChannels)
+	case uint64(c.MaxChannels)*descBytes > c.VRAMBytes/2:
+		return c, fmt.Errorf("%w: the descriptors of %d channels leave too little of %d bytes of VRAM", gpu.ErrInvalid, c.MaxChannels, c.VRAMBytes)
+	}
+	return c, nil
+}
+
+// Windows of the address space. What lies below is never mapped, so that null
+// pointers fault. The VRAM window follows the size of VRAM, and no window is
+// larger than needed, because each 128 MiB of addresses in use costs a table.
+const (
+	vramBase     = 64 << 30
+	vramFactor   = 4 // addresses for each byte of VRAM, between
+	vramWindow   = 4 << 30
+	vramLargest  = 512 << 30
+	systemBase   = 0xe0 << 32
+	systemWindow = 64 << 30
+	moduleBase   = 0xf0 << 32
+	moduleWindow = 1 << 30
+)
+
+var modules = gpu.Window{Base: moduleBase, Size: moduleWindow, Page: smallPage}
+
+// Limits of modules that simt.Limits does not have.
+const (
+	constBytes   = 64 << 10 // .const of a module
+	paramBytes   = 4 << 10  // parameters of a kernel
+	regsPerBlock = 64 << 10
+)
+
+// properties describes the device. What is not a limit of this device, such as
+// the clocks and the bus, are round numbers: code that models performance by
+// them gets no sensible answer from a software device.
+func (c Config) properties(limits simt.Limits) gpu.Properties {
+	return gpu.Properties{
+		Name:           "PVDRM softgpu",
+		Driver:         "softgpu",
+		ComputeMajor:   7,
+		ComputeMinor:   0,
+		Multiprocs:     c.SMs,
+		WarpSize:       32,
+		MaxThreads:     limits.MaxThreads,
+		MaxBlockDim:    dims(limits.MaxBlock),
+		MaxGridDim:     dims(limits.MaxGrid),
+		SharedPerBlock: limits.SharedBytes,
+		RegsPerBlock:   regsPerBlock,
+		MaxThreadsSM:   limits.MaxThreads, // one block at a time
+		ConstBytes:     constBytes,
+		ClockKHz:       1_000_000,
+		MemClockKHz:    1_000_000,
+		MemBusBits:     128,
+		L2Bytes:        1 << 20,
+		VRAMBytes:      c.VRAMBytes,
+		MaxChannels:    c.MaxChannels,
+		MaxParamBytes:  paramBytes,
+		VRAM:           gpu.Window{Base: vramBase, Size: min(max(vramFactor*c.VRAMBytes, vramWindow), vramLargest), Page: smallPage},
+		System:         gpu.Window{Base: systemBase, Size: systemWindow, Page: smallPage},
+	}
+}
+
+func dims(d [3]uint32) [3]int { return [3]int{int(d[0]), int(d[1]), int(d[2])} }

@@ -1,0 +1,240 @@
+package softgpu
+
+import (
+	"fmt"
+	"sync"
+
+	"pvdrm/gpu"
+)
+
+// context is one address space with its memories, modules and channels. It
+// implements gpu.Context.
+type context struct {
+	dev   *device
+	label string
+	space *space
+	life
+
+	mu       sync.Mutex // one call at a time; see the package comment
+	closed   bool
+	memories map[*memory]struct{}
+	modules  map[*module]struct{}
+	channels map[*channel]struct{}
+
+	closing sync.Once
+}
+
+func newContext(d *device, label string, s *space) *context {
+	c := &context{
+		dev: d, label: label, space: s,
+		memories: map[*memory]struct{}{},
+		modules:  map[*module]struct{}{},
+		channels: map[*channel]struct{}{},
+	}
+	c.life.init()
+	return c
+}
+
+// Err implements gpu.Context.
+func (c *context) Err() error { return c.life.Err() }
+
+// wrap says which context an error is of.
+func (c *context) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("context %q: %s: %w", c.label, doing, err)
+}
+
+// lose ends the context after a fault.
+func (c *context) lose(fault *gpu.LostError) {
+	if !c.end(fault) {
+		return
+	}
+	c.dev.faults.Add(1)
+}
+
+// NewVRAM implements gpu.Context.
+func (c *context) NewVRAM(size uint64) (gpu.Memory, error) {
+	m, err := c.newVRAM(size)
+	if err != nil {
+		return nil, c.wrap("allocate VRAM", err)
+	}
+	return m, nil
+}
+
+func (c *context) newVRAM(size uint64) (*memory, error) {
+	if page := c.dev.props.VRAM.Page; size == 0 || size%page != 0 {
+		return nil, fmt.Errorf("%w: size %d is not a positive multiple of %d", gpu.ErrInvalid, size, page)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	ext, err := c.dev.vram.alloc(size)
+	if err != nil {
+		return nil, err
+	}
+	m := newVRAMMemory(c, ext)
+	c.memories[m] = struct{}{}
+	return m, nil
+}
+
+// NewSystem implements gpu.Context.
+func (c *context) NewSystem(runs [][]byte) (gpu.Memory, error) {
+	m, err := c.newSystem(runs)
+	if err != nil {
+		return nil, c.wrap("take system memory", err)
+	}
+	return m, nil
+}
+
+func (c *context) newSystem(runs [][]byte) (*memory, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%w: no pages", gpu.ErrInvalid)
+	}
+	for i, r := range runs {
+		if len(r) == 0 || len(r)%smallPage != 0 || !pageAligned(r) {
+			return nil, fmt.Errorf("%w: run %d of %d bytes is not made of whole pages of 4096 bytes", gpu.ErrInvalid, i, len(r))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	c.space.mu.Lock()
+	o, err := c.space.bus.add(runs)
+	c.space.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{ctx: c, size: o.size, object: o}
+	c.memories[m] = struct{}{}
+	return m, nil
+}
+
+// Map implements gpu.Context.
+func (c *context) Map(va uint64, m gpu.Memory, off, n uint64, prot gpu.Prot) error {
+	return c.wrap("map", c.mapMemory(va, m, off, n, prot))
+}
+
+func (c *context) mapMemory(va uint64, mem gpu.Memory, off, n uint64, prot gpu.Prot) error {
+	m, ok := mem.(*memory)
+	if !ok || m == nil || m.ctx != c {
+		return fmt.Errorf("%w: memory is not of this context", gpu.ErrInvalid)
+	}
+	w := m.window()
+	switch {
+	case va%w.Page != 0 || off%w.Page != 0 || n%w.Page != 0 || n == 0:
+		return fmt.Errorf("%w: address 0x%x, offset 0x%x and size 0x%x must be multiples of 0x%x, and the size positive",
+			gpu.ErrInvalid, va, off, n, w.Page)
+	case !w.Contains(va, n):
+		return fmt.Errorf("%w: %d bytes at 0x%x do not lie in the window of 0x%x bytes at 0x%x", gpu.ErrInvalid, n, va, w.Size, w.Base)
+	case off > m.size || n > m.size-off:
+		return fmt.Errorf("%w: %d bytes at offset %d of a memory of %d", gpu.ErrInvalid, n, off, m.size)
+	case prot != gpu.ProtRead && prot != gpu.ProtRead|gpu.ProtWrite:
+		return fmt.Errorf("%w: rights %#x; pages can be read, or read and written", gpu.ErrInvalid, uint32(prot))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if m.closed {
+		return fmt.Errorf("memory %w", gpu.ErrClosed)
+	}
+	return c.space.insert(va, m, off, n, prot&gpu.ProtWrite == 0)
+}
+
+// Unmap implements gpu.Context.
+func (c *context) Unmap(va, n uint64) error {
+	return c.wrap("unmap", c.unmap(va, n))
+}
+
+func (c *context) unmap(va, n uint64) error {
+	w := c.dev.props.VRAM
+	if !w.Contains(va, n) {
+		w = c.dev.props.System
+	}
+	switch {
+	case !w.Contains(va, n):
+		return fmt.Errorf("%w: %d bytes at 0x%x do not lie in one window", gpu.ErrInvalid, n, va)
+	case va%w.Page != 0 || n%w.Page != 0 || n == 0:
+		return fmt.Errorf("%w: address 0x%x and size 0x%x must be multiples of 0x%x, and the size positive", gpu.ErrInvalid, va, n, w.Page)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return gpu.ErrClosed
+	}
+	dead, found := c.space.remove(va, n)
+	if !found {
+		return fmt.Errorf("%w: nothing is mapped in %d bytes at 0x%x", gpu.ErrNotFound, n, va)
+	}
+	c.flushTLB()
+	c.dev.vram.free(dead...)
+	return nil
+}
+
+// flushTLB returns when no engine uses a translation of this context that it
+// looked up before the call.
+func (c *context) flushTLB() {
+	c.space.settle()
+	for _, k := range c.controls() {
+		k.FlushTLB()
+	}
+}
+
+// release takes a memory's mappings away and frees it. Preconditions: c.mu is held.
+func (c *context) release(m *memory) {
+	if m.closed {
+		return
+	}
+	m.closed = true
+	delete(c.memories, m)
+	dead, found := c.space.removeMemory(m)
+	if found {
+		c.flushTLB()
+	}
+	c.dev.vram.free(dead...)
+	c.dev.vram.free(m.extents...)
+	if m.object != nil {
+		c.space.mu.Lock()
+		c.space.bus.remove(m.object)
+		c.space.mu.Unlock()
+	}
+}
+
+// Close implements gpu.Context.
+func (c *context) Close() error {
+	c.closing.Do(func() {
+		c.end(gpu.ErrClosed)
+		c.mu.Lock()
+		c.closed = true
+		open := make([]*channel, 0, len(c.channels))
+		for ch := range c.channels {
+			open = append(open, ch)
+		}
+		c.mu.Unlock()
+		for _, ch := range open {
+			ch.Close()
+		}
+		// Nothing runs any more, and nothing new comes.
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for m := range c.modules {
+			m.closed.Store(true)
+		}
+		for m := range c.memories {
+			m.closed = true
+			c.dev.vram.free(m.extents...)
+		}
+		clear(c.modules)
+		clear(c.memories)
+		c.space.destroy()
+		c.dev.forget(c)
+	})
+	return nil
+}

@@ -1,0 +1,164 @@
+package softgpu
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/simt"
+)
+
+// device is one software GPU. It implements gpu.Device.
+type device struct {
+	config Config
+	limits simt.Limits
+	props  gpu.Properties
+	vram   *vram
+	epoch  time.Time // zero of the device's clock
+
+	compute engine
+	copy    engine
+
+	launches, copyBytes, faults atomic.Uint64
+
+	mu       sync.Mutex
+	closed   bool
+	contexts map[*context]struct{}
+	slots    []bool // channel numbers in use
+
+	closing sync.Once
+}
+
+// New makes a device. Errors wrap gpu.ErrInvalid where the configuration is
+// at fault. Close it when done.
+func New(config Config) (gpu.Device, error) {
+	d, err := newDevice(config)
+	if err != nil {
+		return nil, fmt.Errorf("softgpu: %w", err)
+	}
+	return d, nil
+}
+
+func newDevice(config Config) (*device, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVRAM(config.VRAMBytes)
+	if err != nil {
+		return nil, err
+	}
+	v.reserve(uint64(config.MaxChannels) * descBytes)
+	limits := simt.DefaultLimits()
+	return &device{
+		config:   config,
+		limits:   limits,
+		props:    config.properties(limits),
+		vram:     v,
+		epoch:    time.Now(),
+		contexts: map[*context]struct{}{},
+		slots:    make([]bool, config.MaxChannels),
+	}, nil
+}
+
+// Properties implements gpu.Device.
+func (d *device) Properties() gpu.Properties { return d.props }
+
+// now is the device's clock: nanoseconds since it was opened.
+func (d *device) now() uint64 { return uint64(time.Since(d.epoch)) }
+
+// NewContext implements gpu.Device.
+func (d *device) NewContext(label string) (gpu.Context, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fmt.Errorf("new context %q: device %w", label, gpu.ErrClosed)
+	}
+	s, err := newSpace(d.vram)
+	if err != nil {
+		return nil, fmt.Errorf("new context %q: %w", label, err)
+	}
+	c := newContext(d, label, s)
+	d.contexts[c] = struct{}{}
+	return c, nil
+}
+
+// forget drops a context that has closed.
+func (d *device) forget(c *context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.contexts, c)
+}
+
+// Stats implements gpu.Device.
+func (d *device) Stats() gpu.Stats {
+	d.mu.Lock()
+	open := 0
+	for _, used := range d.slots {
+		if used {
+			open++
+		}
+	}
+	d.mu.Unlock()
+	return gpu.Stats{
+		ComputeBusy: d.compute.busyTime(),
+		CopyBusy:    d.copy.busyTime(),
+		Launches:    d.launches.Load(),
+		CopyBytes:   d.copyBytes.Load(),
+		Faults:      d.faults.Load(),
+		VRAMUsed:    d.vram.used(),
+		Channels:    open,
+	}
+}
+
+// openSlot takes a channel number and writes its descriptor.
+func (d *device) openSlot(directory uint64) (number int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	number = slices.Index(d.slots, false)
+	if number < 0 {
+		return 0, fmt.Errorf("%w: all %d of the device are open", gpu.ErrBusy, len(d.slots))
+	}
+	d.slots[number] = true
+	desc := descriptor(number)
+	d.vram.setWord(desc+descNumber, uint64(number))
+	d.vram.setWord(desc+descDirectory, directory)
+	d.vram.setWord(desc+descState, stateOpen)
+	return number, nil
+}
+
+// closeSlot gives a channel number back. Preconditions: the channel is idle.
+func (d *device) closeSlot(number int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.vram.bytes(descriptor(number), descBytes))
+	d.slots[number] = false
+}
+
+// descriptor returns the VRAM address of a channel's descriptor.
+func descriptor(number int) uint64 { return uint64(number) * descBytes }
+
+// Close implements gpu.Device.
+func (d *device) Close() error {
+	var err error
+	d.closing.Do(func() {
+		d.mu.Lock()
+		d.closed = true
+		var open []*context
+		for c := range d.contexts {
+			open = append(open, c)
+		}
+		d.mu.Unlock()
+		for _, c := range open {
+			c.end(gpu.ErrClosed) // all stop at once, so that closing waits for the slowest only
+		}
+		for _, c := range open {
+			c.Close()
+		}
+		err = d.vram.unmap()
+	})
+	return err
+}

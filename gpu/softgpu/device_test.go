@@ -1,0 +1,288 @@
+package softgpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/gpu"
+)
+
+// TestMain fails the tests that leave goroutines of the device behind.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := goroutines(); code == 0 && left != "" {
+		fmt.Fprintf(os.Stderr, "goroutines left behind:\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// goroutines returns the stacks of the goroutines that the device started. It
+// gives those that are about to end the time to do so.
+func goroutines() (left string) {
+	for range 500 {
+		buf := make([]byte, 1<<20)
+		buf = buf[:runtime.Stack(buf, true)]
+		left = ""
+		for stack := range strings.SplitSeq(string(buf), "\n\n") {
+			if strings.Contains(stack, "created by pvdrm/gpu/") {
+				left += stack + "\n\n"
+			}
+		}
+		if left == "" {
+			return ""
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return left
+}
+
+func testDevice(t testing.TB, config Config) *device {
+	d, err := newDevice(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+func testContext(t testing.TB, d *device) (*context, *channel) {
+	c, err := d.NewContext(t.Name())
+	require.NoError(t, err)
+	ch, err := c.NewChannel()
+	require.NoError(t, err)
+	return c.(*context), ch.(*channel)
+}
+
+func submit(t testing.TB, ch gpu.Channel, cmds ...gpu.Command) <-chan gpu.Result {
+	results := make(chan gpu.Result, 1)
+	require.NoError(t, ch.Submit(cmds, func(r gpu.Result) { results <- r }))
+	return results
+}
+
+func TestConfig(t *testing.T) {
+	c, err := Config{}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, Config{VRAMBytes: 1 << 30, SMs: runtime.GOMAXPROCS(0), MaxChannels: 64, LaunchLimit: time.Minute}, c)
+	for _, bad := range []Config{
+		{VRAMBytes: 1}, {VRAMBytes: 2 << 20}, {VRAMBytes: 4<<20 + 4096}, {VRAMBytes: 512 << 30},
+		{SMs: -1}, {SMs: 1 << 20}, {MaxChannels: -1}, {MaxChannels: 5000}, {VRAMBytes: 4 << 20, MaxChannels: 1024},
+	} {
+		_, err := New(bad)
+		require.ErrorIs(t, err, gpu.ErrInvalid, "%+v", bad)
+	}
+	for _, good := range []Config{{VRAMBytes: 4 << 20}, {VRAMBytes: 256 << 30, SMs: 1024, MaxChannels: 4096}} {
+		d := testDevice(t, good)
+		p := d.Properties()
+		require.Equal(t, good.VRAMBytes, p.VRAMBytes)
+		require.LessOrEqual(t, p.VRAM.Base+p.VRAM.Size, p.System.Base)
+		require.LessOrEqual(t, p.System.Base+p.System.Size, modules.Base)
+		require.LessOrEqual(t, modules.Base+modules.Size, uint64(addressMax))
+	}
+}
+
+func TestDescriptors(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20, MaxChannels: 4})
+	c, first := testContext(t, d)
+	_, err := c.NewChannel()
+	require.NoError(t, err)
+	read := func(number int) (words [5]uint64) {
+		for i := range words {
+			words[i] = d.vram.word(uint64(number)*4096 + uint64(i)*8)
+		}
+		return words
+	}
+	require.Equal(t, [5]uint64{stateOpen, 0, c.space.directory, 0, 0}, read(0))
+	require.Equal(t, [5]uint64{stateOpen, 1, c.space.directory, 0, 0}, read(1))
+	require.Equal(t, [5]uint64{}, read(2))
+	require.NoError(t, (<-submit(t, first)).Err)
+	require.NoError(t, (<-submit(t, first)).Err)
+	require.Equal(t, [5]uint64{stateOpen, 0, c.space.directory, 2, 2}, read(0))
+	require.Error(t, (<-submit(t, first, &gpu.Timestamp{})).Err)
+	require.Equal(t, [5]uint64{stateHalted, 0, c.space.directory, 3, 3}, read(0))
+	require.NoError(t, c.Close())
+	require.Equal(t, [5]uint64{}, read(0))
+	require.Equal(t, [5]uint64{}, read(1))
+}
+
+// Engines find the page tables through the descriptor, and trust nothing in it.
+func TestDescriptorNamesTheDirectory(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20})
+	for _, directory := range []uint64{0, 1, 12345, 8<<20 - 8, 8 << 20, 1<<64 - 8} {
+		c, ch := testContext(t, d)
+		m, err := c.NewVRAM(4096)
+		require.NoError(t, err)
+		require.NoError(t, c.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
+		stamp := &gpu.Timestamp{VA: vramBase}
+		require.NoError(t, (<-submit(t, ch, stamp)).Err)
+		d.vram.setWord(descriptor(ch.number)+descDirectory, directory)
+		var lost *gpu.LostError
+		require.ErrorAs(t, (<-submit(t, ch, stamp)).Err, &lost)
+		require.Equal(t, gpu.LostAddress, lost.Cause)
+		require.NoError(t, c.Close())
+	}
+}
+
+// longFill makes a context with a fill that takes very long: one memory of
+// 16 MiB, mapped again and again over 4 GiB of addresses.
+func longFill(t *testing.T, d *device) (*context, gpu.Memory, <-chan gpu.Result) {
+	c, ch := testContext(t, d)
+	const size = 16 << 20
+	m, err := c.NewVRAM(size)
+	require.NoError(t, err)
+	for at := uint64(0); at < vramWindow; at += size {
+		require.NoError(t, c.Map(vramBase+at, m, 0, size, gpu.ProtRead|gpu.ProtWrite))
+	}
+	before := d.Stats().CopyBytes
+	results := submit(t, ch, &gpu.Fill{Dst: vramBase, Pattern: 0xff, Size: 1, Width: vramWindow, Height: 1})
+	for d.Stats().CopyBytes == before {
+		runtime.Gosched()
+	}
+	return c, m, results
+}
+
+func TestLongTransfersGiveWay(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 64 << 20})
+	c, _, long := longFill(t, d)
+	other, ch := testContext(t, d)
+	m, err := other.NewVRAM(4096)
+	require.NoError(t, err)
+	require.NoError(t, other.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
+	require.NoError(t, (<-submit(t, ch, &gpu.Timestamp{VA: vramBase})).Err)
+	require.Empty(t, long, "the short one overtook the long one")
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, (<-long).Err, gpu.ErrClosed)
+	require.Less(t, d.Stats().CopyBytes, uint64(vramWindow))
+}
+
+func TestUnmapDuringTransfer(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 64 << 20})
+	c, m, long := longFill(t, d)
+	require.NoError(t, m.Close())
+	free := d.vram.alloc
+	ext, err := free(16 << 20)
+	require.NoError(t, err)
+	var lost *gpu.LostError
+	require.ErrorAs(t, (<-long).Err, &lost)
+	require.Equal(t, gpu.LostAddress, lost.Cause)
+	require.True(t, lost.Write)
+	for _, e := range ext {
+		require.Equal(t, make([]byte, e.size), d.vram.bytes(e.addr, e.size), "nothing was written after Close had returned")
+	}
+	d.vram.free(ext...)
+	require.NoError(t, c.Close())
+}
+
+// Memory that its owner truncates away costs the context, not the process.
+func TestSystemMemoryGone(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20})
+	fd, err := unix.MemfdCreate("pages", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	for name, touch := range map[string]func(c *context) gpu.Command{
+		"fill": func(c *context) gpu.Command {
+			return &gpu.Fill{Dst: systemBase, Pattern: 1, Size: 4, Width: 8192, Height: 1}
+		},
+		"timestamp": func(c *context) gpu.Command { return &gpu.Timestamp{VA: systemBase + 4096} },
+		"kernel": func(c *context) gpu.Command {
+			l := launchOf(t, c, touchPTX, "touch")
+			l.Params = binary.LittleEndian.AppendUint64(nil, systemBase+4096)
+			return l
+		},
+	} {
+		require.NoError(t, unix.Ftruncate(fd, 8192))
+		pages, err := unix.Mmap(fd, 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		require.NoError(t, err)
+		c, ch := testContext(t, d)
+		m, err := c.NewSystem([][]byte{pages})
+		require.NoError(t, err)
+		require.NoError(t, c.Map(systemBase, m, 0, 8192, gpu.ProtRead|gpu.ProtWrite))
+		cmd := touch(c)
+		require.NoError(t, (<-submit(t, ch, cmd)).Err, name)
+		require.NoError(t, unix.Ftruncate(fd, 4096))
+		var lost *gpu.LostError
+		require.ErrorAs(t, (<-submit(t, ch, cmd)).Err, &lost, name)
+		require.Equal(t, gpu.LostDevice, lost.Cause, name)
+		require.NoError(t, c.Close())
+		require.NoError(t, unix.Munmap(pages))
+	}
+	_, ch := testContext(t, d)
+	require.NoError(t, (<-submit(t, ch)).Err)
+}
+
+const touchPTX = `.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry touch(.param .u64 p)
+{
+	.reg .u64 %a;
+	ld.param.u64 %a, [p];
+	st.global.u64 [%a], %a;
+	ret;
+}
+`
+
+// launchOf loads PTX and launches one of its kernels with one thread.
+func launchOf(t testing.TB, c *context, source, name string) *gpu.Launch {
+	mod, err := c.LoadModule("test.ptx", []byte(source))
+	require.NoError(t, err)
+	f, err := mod.Function(name)
+	require.NoError(t, err)
+	return &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}
+}
+
+const endless = `.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry spin()
+{
+again:
+	bra again;
+}
+`
+
+func TestLaunchLimit(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20, LaunchLimit: 20 * time.Millisecond})
+	c, ch := testContext(t, d)
+	l := launchOf(t, c, endless, "spin")
+	l.Grid[0], l.Block[0] = 100, 256
+	_, other := testContext(t, d)
+	results := submit(t, ch, l)
+	queued := submit(t, ch)
+	r := <-results
+	var lost *gpu.LostError
+	require.ErrorAs(t, r.Err, &lost)
+	require.Equal(t, gpu.LostTimeout, lost.Cause)
+	require.Equal(t, "spin", lost.Kernel)
+	require.GreaterOrEqual(t, r.Compute, 20*time.Millisecond)
+	require.ErrorIs(t, (<-queued).Err, lost)
+	require.Equal(t, error(lost), c.Err())
+	require.NoError(t, (<-submit(t, other)).Err)
+	require.Equal(t, uint64(1), d.Stats().Faults)
+}
+
+func TestModuleLimits(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20})
+	c, _ := testContext(t, d)
+	before := d.Stats().VRAMUsed
+	const header = ".version 6.0\n.target sm_50\n.address_size 64\n"
+	for name, src := range map[string]string{
+		"parameters": header + ".visible .entry f(.param .align 8 .b8 p[5000]) { ret; }",
+		".shared":    header + ".visible .entry f() { .shared .b8 s[49153]; .reg .u32 %r; mov.u32 %r, s; ret; }",
+		".const":     header + ".const .b8 c[65537];\n.visible .entry f() { .reg .u64 %r; mov.u64 %r, c; ret; }",
+	} {
+		_, err := c.LoadModule("big.ptx", []byte(src))
+		var build *gpu.BuildError
+		require.ErrorAs(t, err, &build, name)
+		require.NotEmpty(t, build.Diagnostics, name)
+	}
+	_, err := c.LoadModule("big.ptx", []byte(header+".visible .global .b8 g[16777216];\n.visible .entry f() { ret; }"))
+	require.ErrorIs(t, err, gpu.ErrNoMemory, "more than VRAM")
+	require.Equal(t, before, d.Stats().VRAMUsed)
+}

@@ -1,0 +1,47 @@
+// Package softgpu is a discrete GPU in software: device memory with page
+// tables in it, a limited number of channels, a compute engine that runs PTX
+// (package simt) and a copy engine beside it.
+//
+// # Address spaces
+//
+// GPU virtual addresses have 40 bits. Each context has one address space, whose
+// two-level page tables lie in VRAM in the format of layout.go; engines reach
+// them through the channel descriptor, as in hardware, and trust nothing that
+// they read there. A page is 4 KiB or 2 MiB, in VRAM or in system memory.
+// System memory is named by bus addresses, which mean something only in the bus
+// of the context that they were handed out to: no page table entry, whoever
+// wrote it, can name host memory that was not given to its context.
+//
+// Three windows divide the address space: VRAM and system memory, where the
+// owner of a context maps what it likes, and modules, where the device puts the
+// variables of loaded modules.
+//
+// # From command to engine
+//
+// Each channel has a goroutine that takes its batches in order. For each
+// command it waits for the turn on an engine (type engine, where the choice
+// between channels is made), runs the command and gives the engine back. There
+// is no other way to an engine.
+//
+// # Who owns what
+//
+// A device owns VRAM and its contexts; a context owns its address space,
+// memories, modules and channels; a channel owns its goroutine, which ends with
+// Channel.Close. Nothing else starts goroutines, save simt.Run for the time of
+// one kernel.
+//
+// Locks, in the order in which they are taken:
+//
+//	context.mu      one call at a time of everything but Submit; closed flags
+//	device.mu       the set of contexts and the channel slots
+//	space.mu        mappings, page tables, bus. Engines hold it shared: the
+//	                compute engine for one walk, the copy engine for one slice
+//	frames.mu       which frames of VRAM are free
+//
+// channel.mu (the queue), engine.mu (the turns) and life.mu (why a context
+// ended, and what runs in it) are leaves: nothing is locked under them.
+//
+// Removing a mapping clears the entries under space.mu, and so waits for the
+// copy engine, then flushes the TLBs of the kernels that run in the context.
+// Only after that are the frames freed; they are zeroed on the way.
+package softgpu

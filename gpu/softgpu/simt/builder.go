@@ -1,0 +1,459 @@
+package simt
+
+import (
+	"pvdrm/gpu/ptx"
+)
+
+// builder decodes one function into flat operations. Until they are laid out
+// (layout.go), targets are labels: indexes of builder.labels.
+type builder struct {
+	c  *compiler
+	f  *ptx.Func
+	fn *function
+
+	ops    []inst
+	lines  []int32 // source line of each operation
+	stmts  []int32 // statement of each operation
+	line   int32
+	labels []int32 // operation at which a label stands; -1: not yet
+
+	regs     []register // by index in ptx.Func.Regs
+	const32  map[uint32]uint32
+	const64  map[uint64]uint32
+	data     map[uint64]uint32 // registers with addresses in the data segment
+	free32   []uint32          // temporaries that are not in use
+	free64   []uint32
+	freePr   []uint32
+	busy32   []uint32 // temporaries of this instruction
+	busy64   []uint32
+	busyPr   []uint32
+	carry    uint32           // predicate register of the carry flag, or noReg
+	offsets  map[*ptx.Var]int // .local and .param variables, in the frame's local memory
+	params   map[*ptx.Var]int // of a kernel, in its parameter block
+	mentions []mention
+	adds     map[int]fused // what contract found: additions that take in products
+	gone     map[int]bool  // and statements that are not needed
+	stmt     int32         // statement that is decoded
+	results  []int32       // registers of the source that hold results of the function
+}
+
+// register is where a register of the source lives.
+type register struct {
+	kind  regKind
+	index uint32
+	typ   ptx.Type
+}
+
+// mention records that an operation reads or writes a register of the source.
+type mention struct {
+	op    int32
+	stmt  int32
+	reg   int32
+	write bool
+}
+
+// lower decodes a function. It does so twice if there are many registers: the
+// first time shows where each of them is alive, so that those that are not
+// alive together can share a place. Frames stay small that way.
+func (c *compiler) lower(f *ptx.Func, fn *function) {
+	before := *fn
+	b := c.newBuilder(f, fn)
+	b.adds, b.gone = b.contract()
+	b.decode(nil)
+	if len(c.diags) > 0 {
+		return
+	}
+	list, order := b.graph()
+	live := b.liveness(list, order)
+	if len(f.Regs) > fewRegisters && live != nil {
+		places := b.allocate(list, order, live)
+		*fn = before
+		b.reset()
+		b.decode(places)
+		list, order = b.graph()
+	}
+	b.zeroUnwritten(live)
+	b.layout(list, order)
+}
+
+// fewRegisters is how many are not worth sharing.
+const fewRegisters = 64
+
+func (c *compiler) newBuilder(f *ptx.Func, fn *function) *builder {
+	n := len(f.Body) + len(f.Body)/4 + 16
+	b := &builder{
+		c: c, f: f, fn: fn,
+		ops: make([]inst, 0, n), lines: make([]int32, 0, n), stmts: make([]int32, 0, n), mentions: make([]mention, 0, 3*n),
+		labels: make([]int32, len(f.Body)),
+		regs:   make([]register, len(f.Regs)),
+	}
+	b.reset()
+	return b
+}
+
+// reset makes b ready to decode its function, again. What contract found stays.
+func (b *builder) reset() {
+	*b = builder{
+		c: b.c, f: b.f, fn: b.fn, adds: b.adds, gone: b.gone, carry: noReg,
+		const32: map[uint32]uint32{}, const64: map[uint64]uint32{}, data: map[uint64]uint32{},
+		offsets: map[*ptx.Var]int{}, params: map[*ptx.Var]int{},
+		ops: b.ops[:0], lines: b.lines[:0], stmts: b.stmts[:0], mentions: b.mentions[:0],
+		labels: b.labels[:len(b.f.Body)], regs: b.regs,
+	}
+	for i := range b.labels {
+		b.labels[i] = -1
+	}
+}
+
+// decode turns the body into operations. Places are the registers of the
+// source by index, or nil for one of its own for each.
+func (b *builder) decode(places []uint32) {
+	c, f := b.c, b.f
+	for i, r := range f.Regs {
+		if r.Type.Size() > 8 {
+			c.fail(f.Pos, "register '%s' of type .%s is not supported", r.Name, r.Type)
+			return
+		}
+		if places == nil {
+			b.regs[i] = b.newRegister(r.Type)
+			continue
+		}
+		k := kindOf(r.Type)
+		b.regs[i] = register{k, places[i], r.Type}
+		switch n := int(places[i]) + 1; k {
+		case inPred:
+			b.fn.preds = max(b.fn.preds, n)
+		case in64:
+			b.fn.regs64 = max(b.fn.regs64, n)
+		default:
+			b.fn.regs32 = max(b.fn.regs32, n)
+		}
+	}
+	b.declare()
+	for i, s := range f.Body {
+		switch s := s.(type) {
+		case *ptx.Label:
+			b.labels[i] = int32(len(b.ops))
+		case *ptx.Instr:
+			b.line, b.stmt = s.Pos.Line, int32(i)
+			if add, ok := b.adds[i]; ok {
+				b.instr(s, &add)
+			} else if !b.gone[i] {
+				b.instr(s, nil)
+			}
+			b.releaseTemps()
+		}
+		if len(c.diags) >= maxDiagnostics {
+			return
+		}
+	}
+	b.line, b.stmt = f.End.Line, int32(len(f.Body))
+	b.leave(kRet)
+}
+
+// fail refuses the instruction.
+func (b *builder) fail(i *ptx.Instr, why string) {
+	if why != "" {
+		why = ": " + why
+	}
+	b.c.fail(i.Pos, "instruction '%s' is not supported%s", i.Name(), why)
+}
+
+// emit adds an operation and returns it; the pointer is valid until the next one.
+func (b *builder) emit(in inst) *inst {
+	b.ops = append(b.ops, in)
+	b.lines = append(b.lines, b.line)
+	b.stmts = append(b.stmts, b.stmt)
+	return &b.ops[len(b.ops)-1]
+}
+
+// newLabel makes a label that no statement stands for.
+func (b *builder) newLabel() int32 {
+	b.labels = append(b.labels, -1)
+	return int32(len(b.labels) - 1)
+}
+
+// place puts a label before the next operation.
+func (b *builder) place(label int32) { b.labels[label] = int32(len(b.ops)) }
+
+func (b *builder) newRegister(t ptx.Type) register {
+	k := kindOf(t)
+	r := register{kind: k, typ: t}
+	switch k {
+	case inPred:
+		r.index = b.newPred()
+	case in64:
+		r.index = b.new64()
+	default:
+		r.index = b.new32()
+	}
+	return r
+}
+
+func (b *builder) new32() uint32 {
+	b.fn.regs32++
+	return uint32(b.fn.regs32 - 1)
+}
+
+func (b *builder) new64() uint32 {
+	b.fn.regs64++
+	return uint32(b.fn.regs64 - 1)
+}
+
+func (b *builder) newPred() uint32 {
+	b.fn.preds++
+	return uint32(b.fn.preds - 1)
+}
+
+// temp32, temp64 and tempPred are registers for this instruction only.
+func (b *builder) temp32() uint32 { return take(&b.free32, &b.busy32, b.new32) }
+func (b *builder) temp64() uint32 { return take(&b.free64, &b.busy64, b.new64) }
+func (b *builder) tempPred() uint32 {
+	return take(&b.freePr, &b.busyPr, b.newPred)
+}
+
+func take(free, busy *[]uint32, make func() uint32) uint32 {
+	var r uint32
+	if n := len(*free); n > 0 {
+		r = (*free)[n-1]
+		*free = (*free)[:n-1]
+	} else {
+		r = make()
+	}
+	*busy = append(*busy, r)
+	return r
+}
+
+func (b *builder) releaseTemps() {
+	b.free32 = append(b.free32, b.busy32...)
+	b.free64 = append(b.free64, b.busy64...)
+	b.freePr = append(b.freePr, b.busyPr...)
+	b.busy32, b.busy64, b.busyPr = b.busy32[:0], b.busy64[:0], b.busyPr[:0]
+}
+
+// imm32 and imm64 are registers that hold a constant.
+func (b *builder) imm32(x uint32) uint32 {
+	r, ok := b.const32[x]
+	if !ok {
+		r = b.new32()
+		b.const32[x] = r
+		b.fn.const32 = append(b.fn.const32, const32{r, x})
+	}
+	return r
+}
+
+func (b *builder) imm64(x uint64) uint32 {
+	r, ok := b.const64[x]
+	if !ok {
+		r = b.new64()
+		b.const64[x] = r
+		b.fn.const64 = append(b.fn.const64, const64{r, x})
+	}
+	return r
+}
+
+// dataAddr is a register that holds the address of an offset in the data segment.
+func (b *builder) dataAddr(offset uint64) uint32 {
+	r, ok := b.data[offset]
+	if !ok {
+		r = b.new64()
+		b.data[offset] = r
+		b.fn.relocs = append(b.fn.relocs, len(b.fn.const64))
+		b.fn.const64 = append(b.fn.const64, const64{r, offset})
+	}
+	return r
+}
+
+// lane emits the operation of a table row.
+func (b *builder) lane(key string, d uint32, args ...uint32) *inst {
+	row, ok := laneRows[key]
+	if !ok {
+		panic("simt: no lane operation " + key) // a key written in this package
+	}
+	return b.emitRow(row, d, args)
+}
+
+func (b *builder) emitRow(row laneRow, d uint32, args []uint32) *inst {
+	in := inst{fn: row.fn, kind: kLane32, d: d, other: -1}
+	if row.form[0] == 'q' || row.form[0] == 'g' {
+		in.kind = kLane64
+	}
+	for n, r := range args {
+		switch n {
+		case 0:
+			in.a = r
+		case 1:
+			in.b = r
+		case 2:
+			in.c = r
+		case 3:
+			in.e = r
+		}
+	}
+	return b.emit(in)
+}
+
+// use and define note mentions of a register of the source.
+func (b *builder) use(reg int32) {
+	b.mentions = append(b.mentions, mention{int32(len(b.ops)), b.stmt, reg, false})
+}
+
+func (b *builder) define(reg int32) {
+	b.mentions = append(b.mentions, mention{int32(len(b.ops)), b.stmt, reg, true})
+}
+
+// src32 is a 32-bit register with the value of an operand of type t, at most
+// 32 bits wide.
+func (b *builder) src32(o *ptx.Operand, t ptx.Type) uint32 {
+	switch o.Kind {
+	case ptx.OperandReg:
+		r := b.regs[o.Reg]
+		b.use(o.Reg)
+		if r.kind == in64 {
+			d := b.temp32()
+			b.lane("cvt.u32.u64", d, r.index)
+			return d
+		}
+		return r.index
+	case ptx.OperandImm:
+		return b.imm32(uint32(o.Imm(t)))
+	case ptx.OperandSpecial:
+		if o.Special.Type() == ptx.U64 {
+			d := b.temp32()
+			b.lane("cvt.u32.u64", d, b.special(o))
+			return d
+		}
+		return b.special(o)
+	}
+	d := b.temp32()
+	b.lane("cvt.u32.u64", d, b.src64(o, ptx.U64))
+	return d
+}
+
+// src64 is a 64-bit register with the value of an operand of type t.
+func (b *builder) src64(o *ptx.Operand, t ptx.Type) uint32 {
+	switch o.Kind {
+	case ptx.OperandReg:
+		r := b.regs[o.Reg]
+		b.use(o.Reg)
+		if r.kind == in32 {
+			return b.widen(r.index, ptx.U32)
+		}
+		return r.index
+	case ptx.OperandImm:
+		return b.imm64(o.Imm(t))
+	case ptx.OperandSpecial:
+		if o.Special.Type() == ptx.U32 {
+			return b.widen(b.special(o), ptx.U32)
+		}
+		return b.special(o)
+	}
+	return b.addressOf(o)
+}
+
+// widen extends a 32-bit register that holds a value of type t to 64 bits.
+func (b *builder) widen(r uint32, t ptx.Type) uint32 {
+	d := b.temp64()
+	b.lane(wideKey(t), d, r)
+	return d
+}
+
+// wideKey is the conversion from t to 64 bits.
+func wideKey(t ptx.Type) string {
+	switch t {
+	case ptx.S8:
+		return "cvt.s64.s8"
+	case ptx.S16:
+		return "cvt.s64.s16"
+	case ptx.S32:
+		return "cvt.s64.s32"
+	case ptx.U8, ptx.B8:
+		return "cvt.u64.u8"
+	}
+	if t.Size() == 2 {
+		return "cvt.u64.u16"
+	}
+	return "cvt.u64.u32"
+}
+
+// srcPred is the predicate register of an operand, and whether it is negated.
+func (b *builder) srcPred(o *ptx.Operand) (uint32, bool) {
+	if o.Kind == ptx.OperandReg {
+		b.use(o.Reg)
+		return b.regs[o.Reg].index, o.Neg
+	}
+	d := b.tempPred()
+	b.emit(inst{kind: kMasked, fn: predImm, d: d, imm: o.Imm(ptx.Pred), other: -1})
+	return d, o.Neg
+}
+
+// plainPred is srcPred without negation.
+func (b *builder) plainPred(o *ptx.Operand) uint32 {
+	p, neg := b.srcPred(o)
+	if !neg {
+		return p
+	}
+	d := b.tempPred()
+	b.emit(inst{kind: kMasked, fn: predNot, d: d, a: p, other: -1})
+	return d
+}
+
+// dst is the register of a result: a register of the source of that kind, or
+// else a temporary. Call finish after the operation has been emitted.
+func (b *builder) dst(o *ptx.Operand, k regKind) uint32 {
+	if o.Kind == ptx.OperandReg && b.regs[o.Reg].kind == k {
+		b.define(o.Reg)
+		return b.regs[o.Reg].index
+	}
+	switch k {
+	case in64:
+		return b.temp64()
+	case inPred:
+		return b.tempPred()
+	}
+	return b.temp32()
+}
+
+// finish moves a result of type t from register r to where the source wants
+// it, if that is a wider register than t.
+func (b *builder) finish(o *ptx.Operand, r uint32, t ptx.Type) {
+	if o.Kind != ptx.OperandReg {
+		return
+	}
+	to := b.regs[o.Reg]
+	switch {
+	case to.kind == in64 && kindOf(t) == in32:
+		b.define(o.Reg)
+		b.lane(wideKey(t), to.index, r)
+	case to.kind == in32 && kindOf(t) == in64:
+		b.define(o.Reg)
+		b.lane("cvt.u32.u64", to.index, r)
+	case to.kind == in32 && to.typ.Size() > t.Size() && t.Signed():
+		key := "cvt.s32.s8"
+		if t == ptx.S16 {
+			key = "cvt.s32.s16"
+		} else if to.typ.Size() == 2 {
+			key = "cvt.s16.s8"
+		}
+		b.define(o.Reg)
+		b.lane(key, to.index, r)
+	}
+}
+
+// pair splits d|p; the parts may be missing.
+func pair(o *ptx.Operand) (d, p *ptx.Operand) {
+	if o.Kind == ptx.OperandPair {
+		return &o.Elems[0], &o.Elems[1]
+	}
+	return o, &sink
+}
+
+var sink = ptx.Operand{Kind: ptx.OperandSink, Reg: ptx.NoReg}
+
+// dstPred is the predicate register of a result, or noReg for a sink.
+func (b *builder) dstPred(o *ptx.Operand) uint32 {
+	if o.Kind == ptx.OperandSink {
+		return noReg
+	}
+	return b.dst(o, inPred)
+}

@@ -1,0 +1,204 @@
+package main
+
+import "fmt"
+
+// convertRows are the forms of cvt. The decoder widens results that go to a
+// larger register.
+func convertRows() []row {
+	u8, s8 := intType{"u8", 8, false}, intType{"s8", 8, true}
+	all := append([]intType{u8, s8}, intTypes...)
+	var rows []row
+	for _, d := range all {
+		for _, s := range all {
+			src := s.As("a")
+			if !s.Signed && s.Bits < 32 {
+				src = fmt.Sprintf("uint32(uint%d(a))", s.Bits)
+			}
+			form := d.Letter() + "=" + s.Letter()
+			rows = append(rows, row{Keys: "cvt." + d.Name + "." + s.Name, Form: form, Expr: signedBack(d, src)})
+			wide := "clampS"
+			if s.Signed {
+				src = "int64(" + src + ")"
+			} else {
+				src, wide = "uint64("+src+")", "clampU"
+			}
+			rows = append(rows, row{Keys: "cvt.sat." + d.Name + "." + s.Name, Form: form,
+				Expr: signedBack(d, fmt.Sprintf("%s(%s, %d, %v)", wide, src, d.Bits, d.Signed)), Slow: true})
+		}
+	}
+	// Integers to floating point.
+	for _, s := range all {
+		src := s.As("a")
+		if !s.Signed && s.Bits < 32 {
+			src = fmt.Sprintf("uint32(uint%d(a))", s.Bits)
+		}
+		l := s.Letter()
+		for _, sat := range []string{"", "sat."} {
+			x := func(e string) string {
+				if sat != "" {
+					return "sat01(" + e + ")"
+				}
+				return e
+			}
+			rows = append(rows, row{Keys: "cvt.rn." + sat + "f32." + s.Name, Form: "f=" + l, Expr: x("float32(" + src + ")")})
+			for _, m := range []string{"rz", "rm", "rp"} {
+				rows = append(rows, row{Keys: "cvt." + m + "." + sat + "f32." + s.Name, Form: "f=" + l, Expr: x(fmt.Sprintf("intTo32(%s, %s)", magnitude(s, src), m)), Slow: true})
+			}
+		}
+		for _, sat := range []string{"", ".sat"} {
+			rows = append(rows, row{Keys: "cvt.rn" + sat + ".f64." + s.Name, Form: "g=" + l, Expr: satDouble(sat, "float64("+src+")")})
+			for _, m := range []string{"rz", "rm", "rp"} {
+				rows = append(rows, row{Keys: "cvt." + m + sat + ".f64." + s.Name, Form: "g=" + l, Expr: satDouble(sat, fmt.Sprintf("intTo64(%s, %s)", magnitude(s, src), m)), Slow: true})
+			}
+		}
+		for _, h := range []string{"f16", "bf16"} {
+			for _, m := range []string{"rn", "rz", "rm", "rp"} {
+				rows = append(rows, row{Keys: "cvt." + m + ".sat." + h + "." + s.Name, Form: "w=" + l, Expr: fmt.Sprintf("%sRound(satDouble(oddInt(%s)), %s)", h, magnitude(s, src), m), Slow: true})
+				rows = append(rows, row{Keys: "cvt." + m + "." + h + "." + s.Name, Form: "w=" + l, Expr: fmt.Sprintf("intTo%s(%s, %s)", upper(h), magnitude(s, src), m), Slow: true})
+			}
+		}
+	}
+	// Floating point to integers.
+	for _, d := range all {
+		for _, s := range []struct{ name, letter, dec string }{
+			{"f32", "f", "float64(a)"}, {"ftz.f32", "f", "float64(ftz(a))"}, {"f64", "g", "a"},
+			{"f16", "w", "float64(f16to32(a&0xffff))"}, {"bf16", "w", "float64(bf16to32(a&0xffff))"},
+		} {
+			for _, m := range []string{"rni", "rzi", "rmi", "rpi"} {
+				keys := fmt.Sprintf("cvt.%s.%s.%s", m, d.Name, s.name)
+				if len(s.name) > 4 && s.name[:4] == "ftz." {
+					keys = fmt.Sprintf("cvt.%s.ftz.%s.%s", m, d.Name, s.name[4:])
+				}
+				form := d.Letter() + "=" + s.letter
+				if m == "rzi" && d.Bits == 32 && d.Signed && s.letter != "w" {
+					rows = append(rows, row{Keys: keys, Form: form, Expr: fmt.Sprintf("truncS32(%s, %v)", s.dec, s.letter == "g")})
+					continue
+				}
+				rows = append(rows, row{Keys: keys, Form: form, Slow: true,
+					Expr: signedBack(d, fmt.Sprintf("floatToInt(%s, %s, %d, %v, %v)", s.dec, m, d.Bits, d.Signed, s.letter == "g"))})
+			}
+		}
+	}
+	return append(rows, floatConversions()...)
+}
+
+// signedBack makes a register value of type d from an expression of any integer type.
+func signedBack(d intType, expr string) string {
+	kind := "uint"
+	if d.Signed {
+		kind = "int"
+	}
+	reg := max(d.Bits, 32)
+	if d.Bits == reg {
+		return fmt.Sprintf("uint%d(%s)", reg, expr)
+	}
+	if d.Bits == 8 { // a 16-bit register holds the value extended to 16 bits
+		return fmt.Sprintf("uint32(uint16(%s8(%s)))", kind, expr)
+	}
+	return fmt.Sprintf("uint32(uint16(%s))", expr)
+}
+
+// magnitude is "negative, absolute value" of an integer expression.
+func magnitude(s intType, src string) string {
+	if s.Signed {
+		return fmt.Sprintf("magS(int64(%s))", src)
+	}
+	return fmt.Sprintf("magU(uint64(%s))", src)
+}
+
+func upper(h string) string {
+	if h == "f16" {
+		return "F16"
+	}
+	return "BF16"
+}
+
+// narrowing converts a double to float32, by the key of .ftz.
+var narrowing = map[string]string{"": "narrow32", ".ftz": "narrowFTZ"}
+
+func floatConversions() []row {
+	var rows []row
+	add := func(keys, form, expr string) {
+		rows = append(rows, row{Keys: keys, Form: form, Expr: expr, Slow: true})
+	}
+	type mod struct{ key, pre, post string }
+	for _, sat := range []mod{{}, {".sat", "sat01(", ")"}} {
+		for _, ftz := range []mod{{}, {".ftz", "ftz(", ")"}} {
+			post := func(e string) string { return sat.pre + ftz.pre + e + ftz.post + sat.post }
+			in := func(x string) string { return ftz.pre + x + ftz.post }
+			mods := ftz.key + sat.key
+			// Between f32 and f64. NaNs are cut, but .ftz makes them canonical.
+			if sat.key == "" && ftz.key == "" {
+				rows = append(rows, row{Keys: "cvt.rn.f32.f64", Form: "w=g", Expr: "math.Float32bits(float32(a))"})
+			} else {
+				add("cvt.rn"+mods+".f32.f64", "w=g", "math.Float32bits("+sat.pre+narrowing[ftz.key]+"(a, rn)"+sat.post+")")
+			}
+			wide := "float64(" + in("a") + ")"
+			if ftz.key != "" {
+				wide = "float64(canon32(" + in("a") + "))"
+			}
+			rows = append(rows, row{Keys: "cvt" + mods + ".f64.f32", Form: "g=f", Expr: satDouble(sat.key, wide)})
+			if mods != "" {
+				rows = append(rows, row{Keys: "cvt" + mods + ".f32.f32", Form: "f=f", Expr: post("a")})
+				if ftz.key == "" {
+					rows = append(rows, row{Keys: "cvt.sat.f64.f64", Form: "g=g", Expr: "satDouble(a)"})
+				}
+			}
+			for _, m := range []string{"rz", "rm", "rp"} {
+				add("cvt."+m+mods+".f32.f64", "w=g", "math.Float32bits("+sat.pre+narrowing[ftz.key]+"(a, "+m+")"+sat.post+")")
+			}
+			for _, m := range []string{"rni", "rzi", "rmi", "rpi"} {
+				add("cvt."+m+mods+".f32.f32", "f=f", post("float32(roundInt(float64("+in("a")+"), "+m+"))"))
+				if ftz.key == "" {
+					add("cvt."+m+mods+".f64.f64", "g=g", satDouble(sat.key, "roundInt(a, "+m+")"))
+				}
+			}
+			// f16 and bf16.
+			for _, h := range []string{"f16", "bf16"} {
+				if h == "f16" {
+					add("cvt"+mods+".f32.f16", "f=w", post("f16to32(a&0xffff)"))
+				}
+				for _, m := range []string{"rn", "rz", "rm", "rp"} {
+					// .ftz is without effect: the source is not flushed.
+					add("cvt."+m+mods+"."+h+".f32", "w=f", h+"Round(float64("+sat.pre+"a"+sat.post+"), "+m+")")
+				}
+				if ftz.key != "" {
+					continue
+				}
+				wide := "float64(" + h + "to32(a&0xffff))"
+				add("cvt"+mods+".f64."+h, "g=w", satDouble(sat.key, wide))
+				add("cvt"+mods+"."+h+"."+h, "w=w", h+"Round("+satDouble(sat.key, wide)+", rn)")
+				for _, m := range []string{"rn", "rz", "rm", "rp"} {
+					add("cvt."+m+mods+"."+h+".f64", "w=g", h+"Narrow("+satDouble(sat.key, "a")+", "+m+")")
+				}
+				for _, m := range []string{"rni", "rzi", "rmi", "rpi"} {
+					add("cvt."+m+mods+"."+h+"."+h, "w=w", h+"Round("+satDouble(sat.key, "roundInt("+wide+", "+m+")")+", rn)")
+				}
+			}
+		}
+	}
+	for _, m := range []string{"rn", "rz"} {
+		for _, h := range []string{"f16", "bf16"} {
+			for _, r := range []mod{{}, {".relu", "relu(", ")"}} {
+				add("cvt."+m+r.key+"."+h+"x2.f32", "w=ff", fmt.Sprintf("%[1]sRound(float64(%[2]sb%[3]s), %[4]s)|%[1]sRound(float64(%[2]sa%[3]s), %[4]s)<<16", h, r.pre, r.post, m))
+				if r.key != "" {
+					add("cvt."+m+r.key+"."+h+".f32", "w=f", fmt.Sprintf("%sRound(float64(relu(a)), %s)", h, m))
+				}
+			}
+		}
+	}
+	for _, m := range []string{"rn", "rz", "rm", "rp"} {
+		add("cvt."+m+".bf16.f16", "w=w", "bf16Round(float64(f16to32(a&0xffff)), "+m+")")
+		add("cvt."+m+".f16.bf16", "w=w", "f16Round(float64(bf16to32(a&0xffff)), "+m+")")
+	}
+	rows = append(rows, row{Keys: "cvt.f32.bf16", Form: "w=w", Expr: "a<<16"})
+	add("cvt.rna.tf32.f32", "w=w", "tf32(a)")
+	return rows
+}
+
+func satDouble(sat, expr string) string {
+	if sat != "" {
+		return "satDouble(" + expr + ")"
+	}
+	return expr
+}

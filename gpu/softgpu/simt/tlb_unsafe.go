@@ -1,0 +1,107 @@
+package simt
+
+import (
+	"fmt"
+	"unsafe"
+
+	"pvdrm/gpu"
+)
+
+// tlb is a worker's cache of translations, direct mapped: one part for pages
+// of 2 MiB and more, one for smaller ones.
+type tlb struct {
+	large [64]translation
+	small [256]translation
+}
+
+const largeShift, smallShift = 21, 12
+
+// slots are the entries that may hold the translation of va. Higher bits take
+// part, since programs use buffers that lie powers of two apart.
+func (t *tlb) slots(va uint64) (large, small *translation) {
+	l, s := va>>largeShift, va>>smallShift
+	return &t.large[(l^l>>6^l>>12)%uint64(len(t.large))], &t.small[(s^s>>8^s>>16)%uint64(len(t.small))]
+}
+
+// translation maps the page at base; it is empty where page is nil.
+type translation struct {
+	base uint64
+	mask uint64         // page size minus 1
+	page unsafe.Pointer // host memory of the page: a pointer, so it keeps the memory alive
+	prot gpu.Prot
+}
+
+func (t *tlb) flush() { *t = tlb{} }
+
+// translate returns the translation of va, or nil where it is not mapped or not
+// with the rights in need.
+func (w *worker) translate(va uint64, need gpu.Prot) *translation {
+	e, small := w.tlb.slots(va)
+	if va&^e.mask != e.base || e.page == nil {
+		e = small
+		if va&^e.mask != e.base || e.page == nil {
+			e = w.fillTLB(va)
+		}
+	}
+	if e == nil || e.prot&need != need {
+		return nil
+	}
+	return e
+}
+
+// fillTLB asks the address space.
+func (w *worker) fillTLB(va uint64) *translation {
+	page, base, prot, ok := w.run.space.Lookup(va)
+	if !ok {
+		return nil
+	}
+	size := uint64(len(page))
+	aligned := uintptr(unsafe.Pointer(unsafe.SliceData(page)))%8 == 0 // for atomics; the address is only looked at
+	if size < 1<<smallShift || size&(size-1) != 0 || va&^(size-1) != base || !aligned {
+		panic(&gpu.LostError{Cause: gpu.LostDevice, Kernel: w.run.kernel.attrs.Name,
+			Detail: fmt.Sprintf("bad page of %d bytes at 0x%x", size, base)})
+	}
+	large, e := w.tlb.slots(va)
+	if size >= 1<<largeShift {
+		e = large
+	}
+	*e = translation{base: base, mask: size - 1, page: unsafe.Pointer(&page[0]), prot: prot} // the page is not empty, see above
+	return e
+}
+
+// word is what one lane moves at once.
+type word interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+// at returns the place of address va in the page. Precondition: va lies in the
+// page and is aligned for T, and pages are aligned and sized for any T.
+func at[T word](e *translation, va uint64) *T {
+	return (*T)(unsafe.Add(e.page, va&e.mask)) // within the page by the precondition
+}
+
+// sharedAt returns the place of an offset in .shared memory. Precondition: off
+// is aligned for T and off+size of T is at most len(s); s starts aligned to 8.
+func sharedAt[T word](s []byte, off uint64) *T {
+	return (*T)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), off)) // within s by the precondition
+}
+
+// wordBytes is the same memory as bytes.
+func wordBytes(w []uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), 8*len(w)) // 8 bytes for each element
+}
+
+// sizeOf is the size of T in bytes.
+func sizeOf[T word]() uint64 {
+	var x T
+	return uint64(unsafe.Sizeof(x)) // a constant
+}
+
+// reg is 32-bit or 64-bit register i, as the size of D asks.
+func reg[D uint32 | uint64](w *warp, i uint32) *[32]D {
+	var x D
+	if unsafe.Sizeof(x) == 8 { // a constant in each instance
+		return (*[32]D)(unsafe.Pointer(&w.r64[i])) // D is uint64
+	}
+	return (*[32]D)(unsafe.Pointer(&w.r32[i])) // D is uint32
+}

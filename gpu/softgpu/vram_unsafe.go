@@ -1,0 +1,26 @@
+package softgpu
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// loadWord reads a word that kernels may write at the same time.
+// Preconditions: b has 8 bytes, 8-byte aligned.
+func loadWord(b []byte) uint64 {
+	// The slice has 8 bytes and both callers check alignment; VRAM itself is page aligned.
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
+// storeWord writes a word that kernels may read at the same time.
+// Preconditions: b has 8 bytes, 8-byte aligned.
+func storeWord(b []byte, v uint64) {
+	// As in loadWord.
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), v)
+}
+
+// pageAligned reports whether b begins on a 4 KiB boundary of host memory.
+func pageAligned(b []byte) bool {
+	// Only the address is looked at.
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%smallPage == 0
+}

@@ -1,0 +1,94 @@
+#!/bin/sh
+# Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
+# and CA certificates. Says and does nothing where all of it is there. As root it installs; as another
+# user it asks for sudo at a terminal, and elsewhere names the commands and fails.
+set -eu
+
+here=$(dirname "$0")
+min_qemu=10 # 7.2, which Debian 12 has, refuses vhost-user devices without KVM
+min_go=21   # the first go command that fetches the version that go.mod asks for
+backport_go=golang-1.23-go
+
+# have_qemu and have_go look at versions, since older ones may be installed.
+have_qemu() {
+	major=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\)\..*/\1/p')
+	[ "${major:-0}" -ge "$min_qemu" ]
+}
+have_go() {
+	go=$("$here/go.sh")
+	minor=$(cd / && GOTOOLCHAIN=local "$go" env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+	[ "${minor:-0}" -ge "$min_go" ]
+}
+
+plain='' # packages of the release itself
+newer='' # packages that Debian 12 has in its backports only
+command -v make >/dev/null || plain="$plain make"
+command -v git >/dev/null || plain="$plain git"
+[ -s /etc/ssl/certs/ca-certificates.crt ] || plain="$plain ca-certificates"
+if [ "${PVDRM_DEPS:-}" = dev ]; then # what only .ci/run needs: the race detector links with a C compiler
+	command -v gcc >/dev/null || plain="$plain gcc libc6-dev"
+fi
+have_qemu || newer="$newer qemu-system-x86"
+have_go || newer="$newer go"
+[ -n "$plain$newer" ] || exit 0
+
+codename=$(. /etc/os-release 2>/dev/null && echo "${ID:-}-${VERSION_CODENAME:-}") || true
+case $codename in
+debian-bookworm) newer=$(echo "$newer" | sed "s/ go$/ $backport_go/") ;;
+debian-*) newer=$(echo "$newer" | sed 's/ go$/ golang-go/') ;;
+*)
+	echo "deps: missing:$plain$newer" >&2
+	echo "deps: this is not Debian 12 or later, so install them in its own way: QEMU $min_qemu.0 or later, Go 1.$min_go or later" >&2
+	exit 1
+	;;
+esac
+if ! command -v apt-get >/dev/null; then
+	echo "deps: missing:$plain$newer, and there is no apt-get to install them with" >&2
+	exit 1
+fi
+
+# The commands, one a line, as a person would type them.
+install='DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends'
+commands='apt-get update'
+target=
+if [ "$codename" = debian-bookworm ] && [ -n "$newer" ]; then
+	target=' -t bookworm-backports'
+	releases=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages')
+	if ! echo "$releases" | grep -q ' bookworm-backports$'; then
+		mirror=$(echo "$releases" | sed -n 's/ bookworm$//p' | head -n 1)
+		line="deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian/} bookworm-backports main"
+		commands="echo '$line' > /etc/apt/sources.list.d/bookworm-backports.list
+$commands"
+	fi
+fi
+[ -z "$plain" ] || commands="$commands
+$install$plain"
+[ -z "$newer" ] || commands="$commands
+$install$target$newer"
+
+echo "deps: missing:$plain$newer" >&2
+if [ "$(id -u)" = 0 ]; then
+	run=sh
+elif [ -t 0 ] && [ -t 2 ] && command -v sudo >/dev/null; then
+	printf 'deps: these commands install them:\n%s\ndeps: run them with sudo? [y/N] ' "$commands" >&2
+	read -r answer
+	case $answer in
+	[yY]*) run='sudo sh' ;;
+	*) exit 1 ;;
+	esac
+else
+	printf 'deps: as root, run:\n%s\n' "$commands" >&2
+	exit 1
+fi
+
+echo "deps: installing" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! $run -euc "$commands" >"$log" 2>&1 </dev/null; then
+	cat "$log" >&2
+	echo "deps: the commands above failed; they were:" >&2
+	echo "$commands" >&2
+	exit 1
+fi
+have_qemu || { echo "deps: installed, but there is still no QEMU $min_qemu in PATH" >&2; exit 1; }
+have_go || { echo "deps: installed, but there is still no Go 1.$min_go in PATH or /usr/lib" >&2; exit 1; }
