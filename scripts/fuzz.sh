@@ -8,9 +8,14 @@ count=0
 while IFS=: read -r file _ name; do
 	pkg=./$(dirname "$file")
 	printf '%-28s %s\n' "$name" "$pkg"
-	if ! out=$("$go" test -run '^$' -fuzz "^$name\$" -fuzztime "$time" -parallel 2 "$pkg" 2>&1); then
-		echo "$out"
-		exit 1
+	fuzz() { out=$("$go" test -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 50x -parallel 2 "$pkg" 2>&1); }
+	if ! fuzz; then
+		# On a busy machine the go command may give up on its own worker when the time is
+		# over. That is no finding: nothing was written. Once more tells.
+		if [[ $out != *"context deadline exceeded"* || $out == *"Failing input"* ]] || ! fuzz; then
+			echo "$out"
+			exit 1
+		fi
 	fi
 	count=$((count + 1))
 done < <(git ls-files -c -o --exclude-standard '*_test.go' | xargs grep -n '^func Fuzz' | sed -E 's/:func (Fuzz[A-Za-z0-9_]*).*/:\1/')

@@ -95,6 +95,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	cfg.Append = quietConsole
 	cfg.GPUSocket = run.path(socketGPU)
 	cfg.CacheDir, cfg.Log = f.cache, log
+	cfg.Progress = func(line string) { progress("%s", line) }
 	cfg.ExtraArgs = []string{"-qmp", "unix:" + run.path(socketQMP) + ",server=on,wait=off"}
 	if f.console {
 		cfg.Console = os.Stderr

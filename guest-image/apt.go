@@ -1,0 +1,253 @@
+package guestimage
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// kernelMeta is the package that depends on the suite's current kernel image.
+const kernelMeta = "linux-image-amd64"
+
+// shellPackage is the package with the guest's shell and small tools, in one static binary.
+const shellPackage = "busybox-static"
+
+// aptDir is where a package index of our own is, below the cache.
+const aptDir = "apt"
+
+// debPackage names one version of a Debian package as the archive's signed index describes it.
+type debPackage struct {
+	Name, Version, SHA256 string
+	Size                  int64 // of the .deb in bytes
+}
+
+// id is a file name for what was made of the package.
+func (p debPackage) id() string {
+	return p.Name + "_" + strings.ReplaceAll(p.Version, ":", "%3a") + "_" + p.SHA256[:12]
+}
+
+// apt resolves and downloads packages with the host's apt, as any user: it writes only below dir.
+type apt struct {
+	dir      string // private directory
+	private  bool   // use a package index of our own, because the host has none
+	progress func(string, ...any)
+}
+
+// options that every command gets.
+func (a *apt) options() []string {
+	o := []string{"-q", "-o", "Acquire::Retries=3"}
+	if os.Geteuid() == 0 {
+		// As root, apt would download as a user that cannot write to a private directory.
+		o = append(o, "-o", "APT::Sandbox::User=root")
+	}
+	if a.private {
+		state := filepath.Join(a.dir, aptDir)
+		o = append(o, "-o", "Dir::State::lists="+filepath.Join(state, "lists"), "-o", "Dir::Cache="+filepath.Join(state, "cache"))
+	}
+	return o
+}
+
+func (a *apt) run(ctx context.Context, dir, tool string, args ...string) ([]byte, error) {
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		return nil, fmt.Errorf("%s not found: the guest's kernel comes from Debian's archive, so building the image needs apt (Debian 12 or later)", tool)
+	}
+	cmd := exec.CommandContext(ctx, path, append(a.options(), args...)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+	var out, msg bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &msg
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("%s %s: %w\n%s", tool, strings.Join(args, " "), err, lastLines(msg.String(), 5))
+	}
+	return out.Bytes(), nil
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// update fetches a package index into the private directory.
+func (a *apt) update(ctx context.Context) error {
+	a.private = true
+	a.progress("Fetching Debian's package index (the host's is missing or out of date)")
+	for _, d := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(a.dir, aptDir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	_, err := a.run(ctx, a.dir, "apt-get", "update")
+	return err
+}
+
+// resolve returns the kernel image and the shell of the host's suite.
+func (a *apt) resolve(ctx context.Context) (kernel, shell debPackage, err error) {
+	meta, err := a.show(ctx, kernelMeta)
+	if errors.Is(err, errNoPackage) && !a.private {
+		if err = a.update(ctx); err == nil {
+			meta, err = a.show(ctx, kernelMeta)
+		}
+	}
+	if err != nil {
+		return kernel, shell, fmt.Errorf("find Debian's kernel: %w", err)
+	}
+	name, version, ok := firstDependency(meta["Depends"])
+	if !ok {
+		return kernel, shell, fmt.Errorf("find Debian's kernel: cannot read the dependency %q of %s", meta["Depends"], kernelMeta)
+	}
+	if kernel, err = a.describe(ctx, name+"="+version); err != nil {
+		return kernel, shell, fmt.Errorf("find Debian's kernel: %w", err)
+	}
+	if shell, err = a.describe(ctx, shellPackage); err != nil {
+		return kernel, shell, fmt.Errorf("find the guest's shell: %w", err)
+	}
+	return kernel, shell, nil
+}
+
+// errNoPackage says that the package index does not have a package, or that there is no index.
+var errNoPackage = errors.New("not in the package index")
+
+// show returns the fields of a package's candidate version.
+func (a *apt) show(ctx context.Context, pkg string) (map[string]string, error) {
+	out, err := a.run(ctx, a.dir, "apt-cache", "show", "--no-all-versions", pkg)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if errors.Is(err, exec.ErrNotFound) || err == nil && len(out) > 0 {
+		return stanza(string(out)), err
+	}
+	var exit *exec.ExitError
+	if err == nil || errors.As(err, &exit) {
+		return nil, fmt.Errorf("%s: %w", pkg, errNoPackage)
+	}
+	return nil, err
+}
+
+func (a *apt) describe(ctx context.Context, pkg string) (debPackage, error) {
+	f, err := a.show(ctx, pkg)
+	if err != nil {
+		return debPackage{}, err
+	}
+	p := debPackage{Name: f["Package"], Version: f["Version"], SHA256: f["SHA256"]}
+	p.Size, err = strconv.ParseInt(f["Size"], 10, 63)
+	if err != nil || p.Name == "" || p.Version == "" || len(p.SHA256) != 2*sha256.Size || strings.Contains(p.Name+p.Version, "/") {
+		return debPackage{}, fmt.Errorf("the package index has no full description of %s", pkg)
+	}
+	return p, nil
+}
+
+// stanza parses the first paragraph of deb822 text. Continuation lines are dropped.
+func stanza(s string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(s) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" {
+			break
+		}
+		if name, value, ok := strings.Cut(line, ":"); ok && line[0] != ' ' && line[0] != '\t' {
+			fields[name] = strings.TrimSpace(value)
+		}
+	}
+	return fields
+}
+
+// firstDependency parses "name (= version), …".
+func firstDependency(depends string) (name, version string, ok bool) {
+	first, _, _ := strings.Cut(depends, ",")
+	first, _, _ = strings.Cut(first, "|")
+	name, rest, ok := strings.Cut(strings.TrimSpace(first), " (= ")
+	if !ok || !strings.HasSuffix(rest, ")") {
+		return "", "", false
+	}
+	return name, strings.TrimSuffix(rest, ")"), true
+}
+
+// errDownload says that the archive did not give a package that the index has.
+var errDownload = errors.New("download")
+
+// download fetches a package into dir, checks it against the index and returns its path.
+func (a *apt) download(ctx context.Context, p debPackage, dir string) (string, error) {
+	a.progress("Downloading %s %s (%.1f MB)", p.Name, p.Version, float64(p.Size)/1e6)
+	if _, err := a.run(ctx, dir, "apt-get", "download", p.Name+"="+p.Version); err != nil {
+		return "", fmt.Errorf("%w %s: %w", errDownload, p.Name, err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, p.Name+"_*.deb"))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("download %s: apt-get left %d files, want 1", p.Name, len(found))
+	}
+	return found[0], p.verify(found[0])
+}
+
+// verify compares a file with the index.
+func (p debPackage) verify(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return err
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); n != p.Size || sum != p.SHA256 {
+		return fmt.Errorf("%s has %d bytes and SHA256 %s, but the package index says %d and %s: try again, and if it stays so distrust the mirror", filepath.Base(path), n, sum, p.Size, p.SHA256)
+	}
+	return nil
+}
+
+// resolution is what was resolved last, kept so that apt is asked only when its index has changed.
+type resolution struct {
+	Stamp         string
+	Kernel, Shell debPackage
+}
+
+// resolveCached is resolve with a memory in dir.
+func (a *apt) resolveCached(ctx context.Context) (kernel, shell debPackage, err error) {
+	file := filepath.Join(a.dir, "resolved.json")
+	var last resolution
+	if b, err := os.ReadFile(file); err == nil {
+		if json.Unmarshal(b, &last) != nil || len(last.Kernel.SHA256) != 2*sha256.Size || len(last.Shell.SHA256) != 2*sha256.Size {
+			last = resolution{} // damaged: as if there were none
+		}
+	}
+	stamp := aptStamp()
+	if last.Stamp == stamp && !a.private {
+		return last.Kernel, last.Shell, nil
+	}
+	kernel, shell, err = a.resolve(ctx)
+	if err != nil {
+		return kernel, shell, err
+	}
+	b, err := json.MarshalIndent(resolution{stamp, kernel, shell}, "", "  ")
+	if err != nil {
+		return kernel, shell, err
+	}
+	return kernel, shell, writeFile(file, bytes.NewReader(b), 0o644)
+}
+
+// aptStamp changes whenever apt's answer might. What an index of our own says is good until the next
+// change of the host's.
+func aptStamp() string {
+	h := sha256.New()
+	for _, p := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/preferences", "/etc/apt/preferences.d", "/etc/apt/apt.conf.d", "/var/lib/apt/lists"} {
+		if st, err := os.Stat(p); err == nil {
+			fmt.Fprintln(h, p, st.ModTime().UnixNano())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,367 @@
+// Package guestimage builds the bootable image of a PVDRM guest, as any user: Debian's own kernel of
+// the host's suite with the modules that a paravirtual GPU needs, and an initramfs with PVDRM's init,
+// guest programs and a small shell.
+//
+// # The cache
+//
+// Everything lies below one directory and is keyed by what it was made from, so that nothing is done
+// twice and nothing stale is used:
+//
+//	resolved.json      which packages apt named last
+//	deb/PKG_VER_SHA/   what was taken from a package: kernel and modules, or the shell
+//	image/KEY/         initrd.gz and manifest.json
+//	build/             guest programs built from the source tree
+//	lock               held while any of these is written
+//
+// Every folder appears with all of its content or not at all; what a killed builder left is removed
+// by the next one. Equal inputs give equal bytes.
+package guestimage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// format changes whenever this package makes another image of the same inputs.
+const format = 1
+
+// keepImages is how many images survive, the most recently used ones.
+const keepImages = 4
+
+// Config says what image is wanted.
+type Config struct {
+	// CacheDir holds all that is made; DefaultCacheDir where empty.
+	CacheDir string
+	// Programs are installed in the guest's /bin, beside init and the shell.
+	Programs []Program
+	// Modules are kernel modules to be loaded beside those for virtio and the GPU.
+	Modules []string
+	// Progress is told what takes long, one line at a time. May be nil.
+	Progress func(line string)
+}
+
+// Image is a bootable image in the cache.
+type Image struct {
+	Kernel  string // what QEMU boots: an ELF kernel where Debian's could be unpacked, else Vmlinuz
+	Vmlinuz string // the same kernel as Debian packs it, for other boot loaders
+	Initrd  string // gzip-compressed initramfs
+	Release string // of the kernel, as uname -r says
+	Key     string // hash of all inputs, in hexadecimal
+	Size    int64  // of Vmlinuz and Initrd in bytes: what the image takes compressed
+}
+
+// DefaultCacheDir returns $XDG_CACHE_HOME/pvdrm or ~/.cache/pvdrm, or ./.cache/pvdrm where there is
+// no home.
+func DefaultCacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = ".cache"
+	}
+	return filepath.Join(dir, "pvdrm")
+}
+
+// manifest records what an image was made from, for a person and for the key.
+type manifest struct {
+	Format   int
+	Kernel   debPackage
+	Shell    debPackage
+	Modules  []string          // asked for, not what they depend on
+	Programs map[string]string // name → SHA256
+}
+
+func (m manifest) key() (string, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// Build returns the image for cfg, making what the cache does not have. Several may build in one
+// cache at once.
+func Build(ctx context.Context, cfg Config) (Image, error) {
+	b, err := newBuilder(cfg)
+	if err != nil {
+		return Image{}, fmt.Errorf("guest image: %w", err)
+	}
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return Image{}, fmt.Errorf("guest image: %w", err)
+	}
+	defer unlock()
+	image, err := b.build(ctx)
+	b.sweep() // apt's index is 26 MB, and out of date when it is next needed
+	if err != nil {
+		return Image{}, fmt.Errorf("guest image: %w", err)
+	}
+	return image, nil
+}
+
+type builder struct {
+	dir      string
+	programs []Program
+	modules  []string
+	apt      apt
+	progress func(string, ...any)
+}
+
+func newBuilder(cfg Config) (*builder, error) {
+	dir := cfg.CacheDir
+	if dir == "" {
+		dir = DefaultCacheDir()
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{dir: dir, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
+	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
+	b.progress = func(format string, args ...any) {
+		if cfg.Progress != nil {
+			cfg.Progress(fmt.Sprintf(format, args...))
+		}
+	}
+	b.apt = apt{dir: dir, progress: b.progress}
+	return b, os.MkdirAll(dir, 0o755)
+}
+
+// lock waits until no other builder uses the cache.
+func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(b.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for said := false; ; said = true {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		if !said {
+			b.progress("Waiting for another process that builds in %s", b.dir)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (b *builder) build(ctx context.Context) (Image, error) {
+	b.sweep()
+	programs, sums, err := b.readPrograms(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	d, err := b.packages(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	k := d.kernel
+	m := manifest{format, d.kernelDeb, d.shellDeb, b.modules, sums}
+	key, err := m.key()
+	if err != nil {
+		return Image{}, err
+	}
+	dir := filepath.Join(b.dir, "image", key)
+	image := Image{Kernel: k.boot(), Vmlinuz: k.vmlinuz(), Initrd: filepath.Join(dir, "initrd.gz"), Release: k.release, Key: key}
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		b.progress("Building the guest image (Linux %s)", k.release)
+		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: k.modules,
+			module: func(name string) ([]byte, error) { return os.ReadFile(k.module(name)) }}
+		delete(programs, initProgram)
+		if err := replaceDir(dir, func(tmp string) error { return writeImage(tmp, m, c) }); err != nil {
+			return Image{}, err
+		}
+	}
+	for _, f := range []string{image.Vmlinuz, image.Initrd} {
+		st, err := os.Stat(f)
+		if err != nil {
+			return Image{}, fmt.Errorf("damaged cache, remove %s: %w", b.dir, err)
+		}
+		image.Size += st.Size()
+	}
+	touch(dir)
+	b.prune(filepath.Join(b.dir, "image"), keepImages)
+	return image, nil
+}
+
+// writeImage fills the folder of an image.
+func writeImage(dir string, m manifest, c content) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "manifest.json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return c.writeFile(filepath.Join(dir, "initrd.gz"))
+}
+
+// touch notes that a folder is in use. Only the order of removal depends on it.
+func touch(dir string) {
+	now := time.Now()
+	_ = os.Chtimes(dir, now, now)
+}
+
+// fromDebian is what an image has from Debian.
+type fromDebian struct {
+	kernelDeb, shellDeb debPackage
+	kernel              kernel
+	shell               []byte // an executable
+}
+
+// packages returns what is needed from Debian, downloading what the cache does not have.
+func (b *builder) packages(ctx context.Context) (d fromDebian, err error) {
+	for {
+		if d.kernelDeb, d.shellDeb, err = b.apt.resolveCached(ctx); err == nil {
+			if d.kernel, err = b.kernel(ctx, d.kernelDeb); err == nil {
+				d.shell, err = b.shell(ctx, d.shellDeb)
+			}
+		}
+		if !errors.Is(err, errDownload) || b.apt.private || ctx.Err() != nil {
+			return d, err
+		}
+		// The host's index may name what the mirrors no longer have.
+		if b.apt.update(ctx) != nil {
+			return d, err
+		}
+	}
+}
+
+func (b *builder) readPrograms(ctx context.Context) (contents map[string][]byte, sums map[string]string, err error) {
+	contents, sums = map[string][]byte{}, map[string]string{}
+	for _, p := range b.programs {
+		if _, twice := contents[p.Name]; twice {
+			return nil, nil, fmt.Errorf("two guest programs are called %s", p.Name)
+		}
+		path, err := locate(ctx, p, filepath.Join(b.dir, "build"))
+		if err != nil {
+			return nil, nil, err
+		}
+		if contents[p.Name], err = readProgram(path); err != nil {
+			return nil, nil, fmt.Errorf("guest program %s: %w", p.Name, err)
+		}
+		sum := sha256.Sum256(contents[p.Name])
+		sums[p.Name] = hex.EncodeToString(sum[:])
+	}
+	return contents, sums, nil
+}
+
+// fromDeb returns the folder with what is taken from a package, filling it where it is missing.
+func (b *builder) fromDeb(ctx context.Context, p debPackage, variant string, take func(deb, dir string) error) (string, error) {
+	dir := filepath.Join(b.dir, "deb", p.id()+variant)
+	if _, err := os.Stat(dir); err == nil {
+		touch(dir)
+		return dir, nil
+	}
+	tmp, err := os.MkdirTemp(b.dir, newDirPrefix)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	deb, err := b.apt.download(ctx, p, tmp)
+	if err != nil {
+		return "", err
+	}
+	b.progress("Unpacking %s", p.Name)
+	return dir, replaceDir(dir, func(d string) error { return take(deb, d) })
+}
+
+// kernel returns the kernel with the wanted modules.
+func (b *builder) kernel(ctx context.Context, p debPackage) (kernel, error) {
+	sum := sha256.Sum256([]byte(strings.Join(b.modules, " ")))
+	dir, err := b.fromDeb(ctx, p, "_"+hex.EncodeToString(sum[:4]), func(deb, dir string) error {
+		return unpackKernel(ctx, deb, dir, b.modules)
+	})
+	if err != nil {
+		return kernel{}, err
+	}
+	b.prune(filepath.Join(b.dir, "deb"), 2*keepImages)
+	return openKernel(dir)
+}
+
+// shell returns the shell's executable.
+func (b *builder) shell(ctx context.Context, p debPackage) ([]byte, error) {
+	dir, err := b.fromDeb(ctx, p, "", func(deb, dir string) error {
+		return extractFile(deb, "bin/busybox", filepath.Join(dir, "busybox"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return readProgram(filepath.Join(dir, "busybox"))
+}
+
+// extractFile copies one file out of a Debian package.
+func extractFile(deb, name, to string) error {
+	f, err := os.Open(deb)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	tr, err := debData(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(deb), err)
+	}
+	for {
+		h, err := tr.Next()
+		if err != nil {
+			return fmt.Errorf("find %s in %s: %w", name, filepath.Base(deb), err)
+		}
+		if strings.TrimPrefix(path.Clean(h.Name), "/") == name {
+			return writeFile(to, tr, 0o755)
+		}
+	}
+}
+
+// sweep removes what builders leave behind, killed ones above all. The lock is held, so nobody else's
+// is there.
+func (b *builder) sweep() {
+	_ = os.RemoveAll(filepath.Join(b.dir, aptDir)) // what stays costs space and nothing else
+	for _, d := range []string{"", "image", "deb"} {
+		left, _ := filepath.Glob(filepath.Join(b.dir, d, newDirPrefix+"*")) // the pattern is good
+		for _, l := range left {
+			_ = os.RemoveAll(l)
+		}
+	}
+}
+
+// prune removes all but the folders used last. One that a running guest was started from may go: QEMU
+// has read it by then.
+func (b *builder) prune(dir string, keep int) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) <= keep {
+		return
+	}
+	used := func(e os.DirEntry) time.Time {
+		info, err := e.Info()
+		if err != nil {
+			return time.Time{}
+		}
+		return info.ModTime()
+	}
+	slices.SortFunc(entries, func(x, y os.DirEntry) int { return used(y).Compare(used(x)) })
+	for _, e := range entries[keep:] {
+		if time.Since(used(e)) > time.Hour { // not between another's Build and its start of QEMU
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+}

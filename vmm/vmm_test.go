@@ -1,0 +1,252 @@
+package vmm
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseVersion(t *testing.T) {
+	for text, want := range map[string]Version{
+		"QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright (c) 2003-2025\n": {10, 0, 2},
+		"QEMU emulator version 7.2.19 (Debian 1:7.2+dfsg-7)\n":                                           {7, 2, 19},
+		"QEMU emulator version 11.1.50 (v11.1.0-123-gabcdef)\n":                                          {11, 1, 50},
+		"QEMU emulator version 9.2\n":                                                                    {9, 2, 0},
+		"warning: something\nQEMU emulator version 10.1.0\n":                                             {10, 1, 0},
+	} {
+		got, err := parseVersion(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{"", "GNU bash, version 5.2", "QEMU emulator version x", "QEMU emulator version 99999999999999999999.1"} {
+		_, err := parseVersion(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestVersionOrder(t *testing.T) {
+	sorted := []Version{{6, 9, 9}, {7, 2, 0}, {7, 2, 19}, {7, 10, 0}, {10, 0, 0}, {10, 0, 2}}
+	for i, v := range sorted {
+		for j, w := range sorted {
+			require.Equal(t, i < j, v.Less(w), "%v < %v", v, w)
+		}
+	}
+}
+
+// fakeQEMU is a script in QEMU's place.
+func fakeQEMU(t *testing.T, version, body string) string {
+	path := filepath.Join(t.TempDir(), "qemu")
+	script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'QEMU emulator version " + version + "'; exit; fi\n" + body + "\n"
+	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
+	return path
+}
+
+// minimal is a Config that passes all checks before QEMU is started.
+func minimal(t *testing.T, qemu string) Config {
+	kernel := filepath.Join(t.TempDir(), "kernel")
+	require.NoError(t, os.WriteFile(kernel, []byte("kernel"), 0o644))
+	return Config{QEMU: qemu, Accel: TCG, Kernel: kernel}
+}
+
+func listen(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "gpu")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return path
+}
+
+func TestStartErrors(t *testing.T) {
+	old := qmpTimeout
+	qmpTimeout = 300 * time.Millisecond
+	defer func() { qmpTimeout = old }()
+	for name, tc := range map[string]struct {
+		qemu string
+		cfg  func(*Config)
+		is   error
+		want string
+	}{
+		"no QEMU":            {"/no/such/qemu", nil, ErrNoQEMU, "bookworm-backports"},
+		"old QEMU":           {fakeQEMU(t, "6.2.0", ""), nil, ErrOldQEMU, "is version 6.2.0, but version 7.2.0 is needed"},
+		"old for TCG":        {fakeQEMU(t, "7.2.19", ""), func(c *Config) { c.GPUSocket = listen(t) }, ErrOldQEMU, "without KVM version 10.0.0"},
+		"no version":         {fakeQEMU(t, "?", ""), nil, nil, "cannot read QEMU's version"},
+		"complains":          {fakeQEMU(t, "10.0.2", "echo 'qemu: -device x: no such thing' >&2; exit 1"), nil, nil, "| qemu: -device x: no such thing"},
+		"backend gone":       {fakeQEMU(t, "10.0.2", "echo \"Failed to connect to 'x': Connection refused\" >&2; exit 1"), nil, nil, "start the backend first"},
+		"ends without words": {fakeQEMU(t, "10.0.2", "exit 0"), nil, nil, "QEMU did not start: wait for QEMU's greeting"},
+		"hangs":              {fakeQEMU(t, "10.0.2", "exec sleep 1000"), nil, nil, "QEMU did not start: wait for QEMU's greeting"},
+		"backend is in use":  {fakeQEMU(t, "10.0.2", "exec sleep 1000"), func(c *Config) { c.GPUSocket = listen(t) }, nil, "A backend serves one guest"},
+		"no kernel":          {"", func(c *Config) { c.Kernel = "" }, nil, "no kernel"},
+		"kernel is gone":     {"", func(c *Config) { c.Kernel = "/no/such" }, os.ErrNotExist, "pvdrm image"},
+		"initrd is gone":     {"", func(c *Config) { c.Initrd = "/no/such" }, os.ErrNotExist, "pvdrm image"},
+		"no backend":         {"", func(c *Config) { c.GPUSocket = "/no/such" }, os.ErrNotExist, "pvdrm backend"},
+		"backend is a file":  {"", func(c *Config) { c.GPUSocket = c.Kernel }, nil, "is not a socket"},
+		"long path":          {"", func(c *Config) { c.GPUSocket = "/" + strings.Repeat("x", 107) }, nil, "shorter directory"},
+		"little memory":      {"", func(c *Config) { c.MemoryMiB = 16 }, nil, "at least 128"},
+		"no processors":      {"", func(c *Config) { c.CPUs = -1 }, nil, "1 to 64"},
+		"accelerator":        {fakeQEMU(t, "10.0.2", ""), func(c *Config) { c.Accel = "hvf" }, nil, `unknown accelerator "hvf"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := minimal(t, tc.qemu)
+			if tc.cfg != nil {
+				tc.cfg(&cfg)
+			}
+			_, err := Start(t.Context(), cfg)
+			require.ErrorContains(t, err, tc.want)
+			if tc.is != nil {
+				require.ErrorIs(t, err, tc.is)
+			}
+		})
+	}
+}
+
+func TestChooseAccelerator(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	olds := []string{cpuinfoFile, kvmFile, bootIDFile}
+	defer func() { cpuinfoFile, kvmFile, bootIDFile = olds[0], olds[1], olds[2] }()
+	intel, amd, none := file("intel", "processor\t: 0\nflags\t\t: fpu vmx sse\n"), file("amd", "flags\t\t: fpu svm\n"), file("none", "flags\t\t: fpu vmxish sse\nbugs: vmx\n")
+	kvm, missing := file("kvm", ""), filepath.Join(dir, "missing")
+	bootIDFile = file("boot", "id-1")
+
+	// The fake QEMU fails, so KVM that has to prove itself does not.
+	tries := filepath.Join(dir, "tries")
+	path := fakeQEMU(t, "10.0.2", "echo >> "+tries+"; echo no >&2; exit 1")
+	qemu := QEMU{path, Version{10, 0, 2}}
+	cfg := minimal(t, path)
+	cfg.Initrd, cfg.CacheDir = cfg.Kernel, t.TempDir()
+	for name, tc := range map[string]struct {
+		accel, cpuinfo, kvm string
+		want, reason, err   string
+	}{
+		"asked for TCG":        {TCG, intel, kvm, TCG, "asked for", ""},
+		"asked for KVM":        {KVM, amd, kvm, KVM, "asked for", ""},
+		"KVM without flags":    {KVM, none, kvm, "", "", "KVM cannot be used: the processor offers no"},
+		"no flags":             {Auto, none, kvm, TCG, "neither vmx nor svm", ""},
+		"no device":            {"", intel, missing, TCG, "is missing", ""},
+		"flags, but no proof":  {Auto, intel, kvm, TCG, "does not boot under it", ""},
+		"flags, and no memory": {Auto, amd, kvm, TCG, "does not boot under it", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cpuinfoFile, kvmFile = tc.cpuinfo, tc.kvm
+			cfg := cfg
+			cfg.Accel = tc.accel
+			if name == "flags, and no memory" {
+				cfg.CacheDir = ""
+			}
+			a, err := ChooseAccelerator(t.Context(), qemu, cfg)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, a.Name)
+			require.Contains(t, a.Reason, tc.reason)
+		})
+	}
+
+	cpuinfoFile, kvmFile = intel, kvm
+	cfg.Accel = Auto
+	count := func() int {
+		b, err := os.ReadFile(tries)
+		require.NoError(t, err)
+		return len(b)
+	}
+	choose := func() Accelerator {
+		a, err := ChooseAccelerator(t.Context(), qemu, cfg)
+		require.NoError(t, err)
+		return a
+	}
+	first := choose()
+	before := count()
+	require.Equal(t, first, choose())
+	require.Equal(t, before, count(), "the result is remembered")
+	qemu.Version.Micro++
+	choose()
+	require.Equal(t, before+1, count(), "another QEMU tries again")
+	bootIDFile = file("boot2", "id-2")
+	choose()
+	require.Equal(t, before+2, count(), "another boot tries again")
+	require.NoError(t, os.WriteFile(filepath.Join(cfg.CacheDir, "accelerator.json"), []byte("{damaged"), 0o644))
+	choose()
+	require.Equal(t, before+3, count(), "a damaged memory is none")
+	left, err := filepath.Glob(filepath.Join(cfg.CacheDir, ".*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestArguments(t *testing.T) {
+	cfg := Config{MemoryMiB: 300, CPUs: 3, Kernel: "/k", Initrd: "/i", Append: "extra=1", GPUSocket: "/run/a,b", ExtraArgs: []string{"-device", "x"}}
+	run := strings.Join(arguments(cfg, TCG, false), " ")
+	for _, want := range []string{"memory-backend-memfd,id=mem,share=on,seal=on,size=300M", "-smp 3", "-accel tcg", "-kernel /k", "-initrd /i",
+		" extra=1 ", "socket,id=gpu,path=/run/a,,b", "vhost-user-gpu-pci", "chardev=control,name=pvdrm.control", "-sandbox on", "panic=-1"} {
+		require.Contains(t, run, want)
+	}
+	require.True(t, strings.HasSuffix(run, " -device x"))
+	person := strings.Join(arguments(cfg, KVM, true), " ")
+	require.Contains(t, person, "-accel kvm -cpu host")
+	require.Contains(t, person, "-serial mon:stdio")
+	require.NotContains(t, person, "fd=")
+	require.NotContains(t, person, "mitigations=off")
+	cfg.GPUSocket, cfg.Initrd = "", ""
+	plain := strings.Join(arguments(cfg, TCG, true), " ")
+	require.NotContains(t, plain, "gpu")
+	require.NotContains(t, plain, "initrd")
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"plain-1.2,a=b:/x": "plain-1.2,a=b:/x", "": "''", "two words": "'two words'", "it's": `'it'\''s'`, "$x": "'$x'",
+	} {
+		require.Equal(t, want, quote(word))
+	}
+}
+
+func TestConsole(t *testing.T) {
+	var seen bytes.Buffer
+	c := &console{to: &seen}
+	long := strings.Repeat("early\n", consoleTail)
+	for _, s := range []string{long, "\x1b[1;31mred\x1b[0m\r\n\x07bell \xff\n\n", "[ 1.0] Kernel panic - not sync", "ing: no \x1b[2Jinit\r\n---[ end"} {
+		n, err := c.Write([]byte(s))
+		require.NoError(t, err)
+		require.Equal(t, len(s), n)
+	}
+	require.Greater(t, seen.Len(), len(long))
+	require.Len(t, c.text(), consoleTail)
+	words, before := c.panicked()
+	require.Equal(t, "no init", words)
+	require.Equal(t, "  | [ 1.0] Kernel panic - not syncing: no init", lastLines(before, 1))
+	require.Equal(t, "  | red\n  | bell\n  | [ 1.0] Kernel panic - not syncing: no init\n  | ---[ end", lastLines(c.text(), 4))
+	require.Empty(t, lastLines("", 5))
+	words, _ = (&console{}).panicked()
+	require.Empty(t, words)
+
+	// An audience that fails is not asked again, and the guest does not notice.
+	failing := &failAfter{1}
+	c = &console{to: failing}
+	for range 3 {
+		_, err := c.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	require.Equal(t, -1, failing.left)
+	require.Equal(t, "xxx", c.text())
+}
+
+type failAfter struct{ left int }
+
+func (f *failAfter) Write(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, errors.New("closed")
+	}
+	return len(p), nil
+}
