@@ -1,0 +1,149 @@
+package ptx_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/tests/ptx/internal/fixture"
+	"pvdrm/tests/ptx/internal/random"
+)
+
+// engine is something that runs PTX.
+type engine struct {
+	name string
+	// run executes a fixture and returns the contents of its output buffers. A
+	// kernel that ends with a fault is a *gpu.LostError; any other error says
+	// why the fixture cannot be run.
+	run func(f *fixture.Fixture) ([][]byte, error)
+}
+
+// engines are all that must agree with the GPU.
+var engines = []engine{
+	{"simt", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, 1) }},
+}
+
+// Addresses of buffers: each has a region of its own, so that a kernel that
+// runs over an end faults. The module's variables lie below them.
+const (
+	bufferBase = uint64(0x10) << regionBits
+	dataBase   = uint64(0x01) << regionBits
+	regionBits = 32
+	pageBytes  = 64 << 10
+)
+
+// memory is a simt.Space with one region for each buffer. It is not changed
+// while a kernel runs.
+type memory map[uint64][]byte // by region number
+
+// add makes a region of zeros, aligned to words, and returns its bytes.
+func (m memory) add(base uint64, n int) []byte {
+	m[base>>regionBits] = wordBytes(make([]uint64, (n+pageBytes)/pageBytes*pageBytes/8))
+	return m[base>>regionBits]
+}
+
+// Lookup implements simt.Space.
+func (m memory) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
+	region := m[va>>regionBits]
+	at := va & (1<<regionBits - 1) &^ (pageBytes - 1)
+	if at >= uint64(len(region)) {
+		return nil, 0, 0, false
+	}
+	return region[at : at+pageBytes], va &^ (pageBytes - 1), gpu.ProtRead | gpu.ProtWrite, true
+}
+
+// runSIMT runs a fixture on the software GPU's engine.
+func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			err = fmt.Errorf("engine panicked: %v", e)
+		}
+	}()
+	mod, err := ptx.Load(f.Name+".ptx", f.Source)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := simt.Compile(mod)
+	if err != nil {
+		return nil, err
+	}
+	image, err := prog.Link(dataBase)
+	if err != nil {
+		return nil, err
+	}
+	m := memory{}
+	copy(m.add(dataBase, len(image)), image)
+	address := func(buffer int) uint64 { return bufferBase + uint64(buffer)<<regionBits }
+	for i := range f.Buffers {
+		copy(m.add(address(i), f.Buffers[i].Bytes()), f.Buffers[i].Initial())
+	}
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		k, ok := prog.Kernel(r.Kernel)
+		if !ok {
+			return nil, fmt.Errorf("no kernel %s", r.Kernel)
+		}
+		limits := simt.DefaultLimits()
+		limits.SharedBytes = 96 << 10
+		l := simt.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits}
+		if err := simt.Run(k, l, m, new(simt.Control), workers); err != nil {
+			return nil, err
+		}
+	}
+	for i := range f.Buffers {
+		if b := &f.Buffers[i]; b.Output {
+			outputs = append(outputs, m[address(i)>>regionBits][:b.Bytes()])
+		}
+	}
+	return outputs, nil
+}
+
+// lost returns the fault in err.
+func lost(err error) (*gpu.LostError, bool) {
+	var e *gpu.LostError
+	return e, errors.As(err, &e)
+}
+
+// TestRandomKernels runs random kernels on all engines, which must agree, and
+// on several workers.
+func TestRandomKernels(t *testing.T) {
+	for seed := range uint64(60) {
+		f, err := fixture.Parse(fmt.Sprintf("random%d", seed), []byte(random.Kernel(seed)))
+		require.NoError(t, err)
+		want, err := engines[0].run(f)
+		require.NoError(t, err, f.Name)
+		others := append([]engine{{"simt with 4 workers", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, 4) }}}, engines[1:]...)
+		for _, e := range others {
+			got, err := e.run(f)
+			require.NoError(t, err, "%s: %s", f.Name, e.name)
+			diffs, _ := f.Compare(got, want)
+			require.Empty(t, diffs, "%s: %s differs from %s", f.Name, e.name, engines[0].name)
+		}
+	}
+}
+
+// TestWorkersDoNotMatter runs kernels of several blocks on several workers.
+func TestWorkersDoNotMatter(t *testing.T) {
+	for _, c := range readCorpus(t) {
+		if c.recording == nil || c.recording.Fault != "" || c.fixture.Runs[0].Grid[0] < 4 {
+			continue
+		}
+		one, err := runSIMT(c.fixture, 1)
+		if err != nil {
+			continue // TestCorpus reports it
+		}
+		many, err := runSIMT(c.fixture, 4)
+		if err != nil {
+			t.Errorf("%s: with 4 workers: %v", c.fixture.Name, err)
+			continue
+		}
+		if diffs, _ := c.fixture.Compare(many, one); len(diffs) > 0 {
+			t.Errorf("%s: with 4 workers %d values differ from those with one: %v", c.fixture.Name, len(diffs), diffs[0])
+		}
+	}
+}

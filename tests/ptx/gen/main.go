@@ -1,0 +1,61 @@
+// Command gen writes the fixtures of tests/ptx/op: one small kernel for each
+// instruction with its modifiers. Run it as "go run ./tests/ptx/gen" in the
+// root of the repository; a test checks that its files are up to date.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if err := write(filepath.Join("tests", "ptx", "op")); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+// write replaces the sources in a directory and removes those that are no
+// longer in the table, with their recordings.
+func write(dir string) error {
+	files := sources()
+	old, err := filepath.Glob(filepath.Join(dir, "*.ptx"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		name := filepath.Base(path[:len(path)-len(".ptx")])
+		if _, ok := files[name]; ok {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		if err := os.Remove(path[:len(path)-len(".ptx")] + ".out"); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name+".ptx"), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sources returns the text of all fixtures by name.
+func sources() map[string]string {
+	files := map[string]string{}
+	groups := [][]spec{intSpecs(), carrySpecs(), logicSpecs(), floatSpecs(), halfSpecs(), compareSpecs(),
+		selectSpecs(), convertSpecs(), moveSpecs(), memorySpecs(), atomicSpecs(), warpSpecs(), barrierSpecs(), miscSpecs(), contractSpecs()}
+	for _, group := range groups {
+		for _, s := range group {
+			if _, twice := files[s.name]; twice {
+				panic("two fixtures are named " + s.name)
+			}
+			files[s.name] = s.text()
+		}
+	}
+	return files
+}
