@@ -57,6 +57,20 @@ func (l *link) wait(cond func() bool, timeout time.Duration) error {
 	}
 }
 
+// settle delivers the completions that are there, unless somebody leads and does
+// so: failures of asynchronous requests are published before the points that
+// come after them.
+func (l *link) settle() error {
+	select {
+	case l.leader <- struct{}{}:
+		err := l.deliver()
+		<-l.leader
+		return err
+	default:
+		return nil
+	}
+}
+
 // report tells the waiting that something came in.
 func (l *link) report() {
 	l.progressMu.Lock()

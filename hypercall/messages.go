@@ -323,23 +323,35 @@ func DecodeMemoryInfo(b []byte) (m MemoryInfo, err error) {
 	return m, r.end()
 }
 
-// Counters is the answer to OpCounters.
+// Counters is the answer to OpCounters. The two numbers of exits are of the
+// whole guest, the others of this session.
 type Counters struct {
-	Doorbells  uint64 // that the backend saw from this guest: every virtqueue kick, or wake-up of a local client
-	Interrupts uint64 // that the backend sent to this guest
-	Requests   uint64 // messages of this session
-	Multicalls uint64 // runs of messages of this session that were there at once
-	Grants     uint64 // grants made by this session
+	Doorbells        uint64 `json:"doorbells,omitempty"`  // that the backend saw from this guest: every virtqueue kick, or wake-up of a local client
+	Interrupts       uint64 `json:"interrupts,omitempty"` // that the backend sent to this guest
+	Requests         uint64 `json:"requests"`             // ring entries
+	Multicalls       uint64 `json:"multicalls"`           // runs of entries that were there at once
+	LargestMulticall uint64 `json:"largest_multicall"`    // entries in the largest of them
+	Grants           uint64 `json:"grants"`               // objects made of granted pages
+	GrantedBytes     uint64 `json:"granted_bytes"`        // and their size
+	PTEs             uint64 `json:"ptes"`                 // pages of 4096 bytes mapped
+	Batches          uint64 `json:"batches"`              // command streams taken
+	Sleeps           uint64 `json:"sleeps"`               // times the backend went to sleep
+	PollingNS        uint64 `json:"polling_ns"`           // time it looked for work and found none
+	SleepingNS       uint64 `json:"sleeping_ns"`          // time it slept
 }
 
 // Append appends the encoded payload.
 func (m Counters) Append(b []byte) []byte {
-	return put64(b, m.Doorbells, m.Interrupts, m.Requests, m.Multicalls, m.Grants)
+	return put64(b, m.Doorbells, m.Interrupts, m.Requests, m.Multicalls, m.LargestMulticall, m.Grants,
+		m.GrantedBytes, m.PTEs, m.Batches, m.Sleeps, m.PollingNS, m.SleepingNS)
 }
 
 // DecodeCounters decodes Counters.
 func DecodeCounters(b []byte) (m Counters, err error) {
 	r := reader{b: b}
-	m.Doorbells, m.Interrupts, m.Requests, m.Multicalls, m.Grants = r.u64(), r.u64(), r.u64(), r.u64(), r.u64()
+	for _, v := range [...]*uint64{&m.Doorbells, &m.Interrupts, &m.Requests, &m.Multicalls, &m.LargestMulticall, &m.Grants,
+		&m.GrantedBytes, &m.PTEs, &m.Batches, &m.Sleeps, &m.PollingNS, &m.SleepingNS} {
+		*v = r.u64()
+	}
 	return m, r.end()
 }

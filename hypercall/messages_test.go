@@ -51,7 +51,7 @@ var payloads = map[string]payload{
 	"Status":     {decoder(DecodeStatus), Status{Cause: 1, Text: "illegal address"}},
 	"Properties": {decoder(DecodeProperties), Properties{Name: "PVDRM softgpu", Values: []uint64{1, 2, 3}}},
 	"MemoryInfo": {decoder(DecodeMemoryInfo), MemoryInfo{Used: 1 << 33}},
-	"Counters":   {decoder(DecodeCounters), Counters{1, 2, 3, 4, 5}},
+	"Counters":   {decoder(DecodeCounters), Counters{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
 }
 
 // Every operation has everything; nothing is left over.

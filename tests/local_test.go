@@ -37,10 +37,25 @@ func startHost(t *testing.T, cfg softgpu.Config) *host {
 	return startHostOn(t, device)
 }
 
-// startHostOn starts a backend on a device, and checks at the end of the test
-// that it ends cleanly with nothing left behind.
+// startLimitedHost starts a backend that grants at most so many bytes.
+func startLimitedHost(t *testing.T, bytes uint64) *host {
+	t.Helper()
+	device, err := softgpu.New(softgpu.Config{VRAMBytes: 64 << 20})
+	require.NoError(t, err)
+	return startServer(t, backend.Config{Device: device, MaxMemory: bytes})
+}
+
+// startHostOn starts a backend on a device.
 func startHostOn(t *testing.T, device gpu.Device) *host {
 	t.Helper()
+	return startServer(t, backend.Config{Device: device})
+}
+
+// startServer starts a backend, and checks at the end of the test that it ends
+// cleanly with nothing left behind.
+func startServer(t *testing.T, cfg backend.Config) *host {
+	t.Helper()
+	device := cfg.Device
 	// Not t.TempDir: its path may be too long for a socket's name.
 	dir, err := os.MkdirTemp("", "pvdrm-test-")
 	require.NoError(t, err)
@@ -48,8 +63,8 @@ func startHostOn(t *testing.T, device gpu.Device) *host {
 	h := &host{device: device, socket: filepath.Join(dir, "gpu")}
 	l, err := backend.Listen(h.socket)
 	require.NoError(t, err)
-	log := zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
-	h.server = backend.NewServer(backend.Config{Device: device, Log: log})
+	cfg.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
+	h.server = backend.NewServer(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.server.Serve(ctx, l) }()

@@ -240,7 +240,7 @@ func (c *conn) attach(rest []byte) error {
 	if d.Op != hypercall.DoorbellAttach || c.session != nil {
 		return fmt.Errorf("attach out of order: %w", unix.EBUSY)
 	}
-	s, err := session.Attach(c.server.cfg.Device, c, d, c.label, c.server.cfg.Log)
+	s, err := session.Attach(c.server.cfg.Device, c, &c.server.group, d, c.label, c.server.cfg.Log)
 	if err != nil {
 		return err
 	}

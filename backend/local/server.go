@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/session"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
 	"pvdrm/internal/hostmem"
@@ -40,6 +41,7 @@ type Server struct {
 
 	doorbells, interrupts atomic.Uint64
 	granted               atomic.Uint64 // bytes
+	group                 session.Group
 
 	mu      sync.Mutex
 	clients int
@@ -263,6 +265,13 @@ type Stats struct {
 	Doorbells, Interrupts uint64
 	GrantedBytes          uint64 // now
 	Clients               int    // now
+}
+
+// Sessions are the counters of the clients' sessions.
+func (s *Server) Sessions() session.GuestStats {
+	st := s.group.Stats()
+	st.Total.Doorbells, st.Total.Interrupts = s.doorbells.Load(), s.interrupts.Load()
+	return st
 }
 
 // Stats returns the counts.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"pvdrm/drm"
+	"pvdrm/backend/translate"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
 )
@@ -94,6 +94,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	b := &batch{seqno: m.Seqno}
 	ch.submitted = m.Seqno
 	s.inFlight++
+	s.count.batches.Add(1)
 	for _, p := range m.Waits {
 		on, err := s.channels.Get(p.Channel)
 		if err == nil && p.Seqno > on.submitted {
@@ -107,9 +108,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 		b.waits = append(b.waits, wait{on, p.Seqno})
 	}
 	if b.invalid == nil {
-		t := translator{s: s}
-		b.index, b.invalid = drm.WalkCommands(m.Stream, &t)
-		b.commands = t.out
+		b.commands, b.index, b.invalid = translate.Commands(m.Stream, s.functions.Get)
 	}
 	ch.waiting = append(ch.waiting, b)
 	ch.advance(s)
@@ -155,7 +154,7 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 	}
 	if err != nil && !ch.failed {
 		ch.failed = true
-		s.ring.SetFailed(ch.id, b.seqno, uint32(errno(err)), uint32(index))
+		s.ring.SetFailed(ch.id, b.seqno, uint32(translate.Errno(err)), uint32(index))
 	}
 	ch.done.Store(b.seqno)
 	s.ring.SetDone(ch.id, b.seqno)
@@ -169,37 +168,4 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 	if s.hungry.Load() {
 		s.Kick()
 	}
-}
-
-// translator turns a command stream into commands of the device.
-type translator struct {
-	s   *Session
-	out []gpu.Command
-}
-
-func (t *translator) Copy(c drm.CopyCmd) error {
-	t.out = append(t.out, &gpu.Copy{Dst: c.Dst, Src: c.Src, Width: c.Width, Height: c.Height,
-		DstPitch: c.DstPitch, SrcPitch: c.SrcPitch})
-	return nil
-}
-
-func (t *translator) Fill(c drm.FillCmd) error {
-	t.out = append(t.out, &gpu.Fill{Dst: c.Dst, Pattern: c.Pattern, Size: c.Size,
-		Width: c.Width, Height: c.Height, Pitch: c.Pitch})
-	return nil
-}
-
-func (t *translator) Launch(c drm.LaunchCmd) error {
-	f, err := t.s.functions.Get(c.Function)
-	if err != nil {
-		return err
-	}
-	t.out = append(t.out, &gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes,
-		Params: append([]byte{}, c.Params...)})
-	return nil
-}
-
-func (t *translator) Timestamp(c drm.TimestampCmd) error {
-	t.out = append(t.out, &gpu.Timestamp{VA: c.Addr})
-	return nil
 }

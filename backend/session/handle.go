@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"pvdrm/backend/translate"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
 )
@@ -49,23 +50,20 @@ func (s *Session) handle(h hypercall.Header, payload []byte) bool {
 	if err == nil && info.Async && h.Flags&hypercall.FlagAnswer == 0 {
 		return true
 	}
-	return s.answer(hypercall.Header{Op: h.Op, ID: h.ID, Errno: uint32(errno(err))}, answer)
+	if !s.answer(hypercall.Header{Op: h.Op, ID: h.ID, Errno: uint32(translate.Errno(err))}, answer) {
+		return false
+	}
+	if err != nil && info.Async && s.out.Publish() {
+		// Not with the others: it must be there before any point of what comes later is
+		// reached, since whoever waits for that is told of the failure.
+		s.carrier.Notify()
+	}
+	return true
 }
 
-// Properties in the order of the user API's GETPARAM.
-func (s *Session) properties(payload []byte) ([]byte, error) {
+func (s *Session) properties([]byte) ([]byte, error) {
 	p := s.device.Properties()
-	n := func(v int) uint64 { return uint64(max(v, 0)) }
-	values := []uint64{
-		n(p.ComputeMajor), n(p.ComputeMinor), n(p.Multiprocs), n(p.WarpSize), n(p.MaxThreads),
-		n(p.MaxBlockDim[0]), n(p.MaxBlockDim[1]), n(p.MaxBlockDim[2]),
-		n(p.MaxGridDim[0]), n(p.MaxGridDim[1]), n(p.MaxGridDim[2]),
-		n(p.SharedPerBlock), n(p.RegsPerBlock), n(p.MaxThreadsSM), n(p.ConstBytes),
-		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
-		min(n(p.MaxChannels), hypercall.MaxChannels-1), n(p.MaxParamBytes),
-		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
-	}
-	return hypercall.Properties{Name: p.Name, Values: values}.Append(nil), nil
+	return hypercall.Properties{Name: p.Name, Values: translate.Params(p)}.Append(nil), nil
 }
 
 func (s *Session) memoryInfo([]byte) ([]byte, error) {
@@ -84,7 +82,7 @@ func (s *Session) status([]byte) ([]byte, error) {
 }
 
 func (s *Session) counters([]byte) ([]byte, error) {
-	c := hypercall.Counters{Requests: s.count.requests, Multicalls: s.count.multicalls, Grants: s.count.grants}
+	c := s.count.snapshot()
 	c.Doorbells, c.Interrupts = s.carrier.Counts()
 	return c.Append(nil), nil
 }

@@ -67,7 +67,8 @@ func (s *Session) gemGrant(payload []byte) ([]byte, error) {
 		unpin()
 		return nil, err
 	}
-	s.count.grants++
+	s.count.grants.Add(1)
+	s.count.grantedBytes.Add(m.Size)
 	return nil, s.objects.Put(m.Handle, &object{mem: mem, resource: m.Resource, runs: runs, unpin: unpin})
 }
 
@@ -178,7 +179,12 @@ func (s *Session) bindOne(op hypercall.BindOp) error {
 		if op.Flags&hypercall.BindReadOnly != 0 {
 			prot = gpu.ProtRead
 		}
-		return s.ctx.Map(op.Addr, o.mem, op.Offset, op.Range, prot)
+		if err := s.ctx.Map(op.Addr, o.mem, op.Offset, op.Range, prot); err != nil {
+			return err
+		}
+		const page = 4096
+		s.count.pages.Add(op.Range / page)
+		return nil
 	case hypercall.BindUnmap:
 		if op.Flags != 0 || op.Handle != 0 || op.Offset != 0 {
 			return fmt.Errorf("unmap with an object or flags: %w", syscall.EINVAL)

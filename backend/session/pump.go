@@ -59,6 +59,14 @@ func (s *Session) pump() {
 // housekeeping has its turn with a frontend that never stops.
 func (s *Session) drain(buf []byte) (worked bool, err error) {
 	const burst = 256
+	taken := uint64(0)
+	defer func() {
+		if taken > 0 {
+			s.count.requests.Add(taken)
+			s.count.multicalls.Add(1)
+			s.count.largest.Store(max(s.count.largest.Load(), taken)) // nobody else stores it
+		}
+	}()
 	for range burst {
 		if s.full() {
 			return worked, nil
@@ -70,11 +78,8 @@ func (s *Session) drain(buf []byte) (worked bool, err error) {
 		if !ok {
 			return worked, nil
 		}
-		if !worked {
-			worked = true
-			s.count.multicalls++
-		}
-		s.count.requests++
+		worked = true
+		taken++
 		if !s.handle(h, payload) {
 			return worked, nil // closed while waiting for room
 		}
@@ -135,7 +140,9 @@ func (s *Session) poll() bool {
 	if s.noPoll {
 		return false
 	}
-	for start := time.Now(); ; {
+	start := time.Now()
+	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
+	for {
 		for range spinLooks {
 			if s.in.Ready() && s.inFlight < maxInFlight || len(s.wake) > 0 {
 				return true
@@ -162,10 +169,13 @@ func (s *Session) sleep() bool {
 	if !s.full() && !s.in.Sleep() {
 		return true
 	}
+	start := time.Now()
 	select {
 	case <-s.wake:
 	case <-s.stop:
 	}
+	s.count.sleeps.Add(1)
+	s.count.sleeping.Add(int64(time.Since(start)))
 	s.in.Awake()
 	select {
 	case <-s.stop:

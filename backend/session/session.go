@@ -1,11 +1,11 @@
 package session
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -55,7 +55,10 @@ type Session struct {
 	in      *hypercall.Consumer
 	out     *hypercall.Producer
 	unmap   func() // gives the mapping of the ring object back
-	noPoll  bool   // the frontend wants doorbells measured
+	label   string
+	group   *Group
+	start   time.Time
+	noPoll  bool // the frontend wants doorbells measured
 
 	objects   *gem.Table[*object]
 	modules   *gem.Table[*module]
@@ -80,11 +83,9 @@ type Session struct {
 	unmapped bool
 }
 
-type counters struct{ requests, multicalls, grants uint64 }
-
 // Attach starts a session on the ring object that the frontend granted. The
-// label names the guest process in logs and errors.
-func Attach(device gpu.Device, carrier Carrier, d hypercall.Doorbell, label string, log *zap.Logger) (*Session, error) {
+// label names the guest process in logs and errors; the group counts it.
+func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbell, label string, log *zap.Logger) (*Session, error) {
 	grant, err := carrier.Grant(d.Resource)
 	if err != nil {
 		return nil, fmt.Errorf("ring object: %w", err)
@@ -110,6 +111,7 @@ func Attach(device gpu.Device, carrier Carrier, d hypercall.Doorbell, label stri
 	s := &Session{
 		carrier: carrier, device: device, ctx: ctx, log: log.With(zap.String("client", label)),
 		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap,
+		label: label, group: group, start: time.Now(),
 		noPoll:    d.Flags&hypercall.DoorbellNoPoll != 0,
 		objects:   gem.NewTable[*object]("GEM object", maxObjects),
 		modules:   gem.NewTable[*module]("module", maxModules),
@@ -117,6 +119,7 @@ func Attach(device gpu.Device, carrier Carrier, d hypercall.Doorbell, label stri
 		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
 		wake:      make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
+	group.enter(s)
 	go s.pump()
 	return s, nil
 }
@@ -184,6 +187,7 @@ func (s *Session) teardown() {
 		o.release()
 	}
 	s.notify()
+	s.group.leave(s)
 	s.mu.Lock()
 	s.unmapped = true
 	s.mu.Unlock()
@@ -195,36 +199,4 @@ func (s *Session) notify() {
 	if s.ring.WakeFrontend() {
 		s.carrier.Notify()
 	}
-}
-
-// errno turns an error into what the frontend gets.
-func errno(err error) syscall.Errno {
-	var no syscall.Errno
-	var lost *gpu.LostError
-	var build *gpu.BuildError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &no):
-		return no
-	case errors.As(err, &lost):
-		return syscall.EIO
-	case errors.As(err, &build):
-		return syscall.ENOEXEC
-	case errors.Is(err, hypercall.ErrMessage), errors.Is(err, gpu.ErrInvalid):
-		return syscall.EINVAL
-	case errors.Is(err, gpu.ErrExists):
-		return syscall.EEXIST
-	case errors.Is(err, gpu.ErrNotFound):
-		return syscall.ENOENT
-	case errors.Is(err, gpu.ErrNoMemory):
-		return syscall.ENOMEM
-	case errors.Is(err, gpu.ErrBusy):
-		return syscall.EBUSY
-	case errors.Is(err, gpu.ErrCanceled):
-		return syscall.ECANCELED
-	case errors.Is(err, gpu.ErrClosed):
-		return syscall.ENODEV
-	}
-	return syscall.EREMOTEIO
 }

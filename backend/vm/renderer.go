@@ -22,7 +22,8 @@ type Renderer struct {
 	// Counts tells the doorbells and interrupts of the guest so far; may be nil.
 	Counts func() (doorbells, interrupts uint64)
 
-	open atomic.Int64
+	open  atomic.Int64
+	group session.Group
 }
 
 var _ virtgpu.Renderer = (*Renderer)(nil)
@@ -38,6 +39,15 @@ func (r *Renderer) Capsets() []virtgpu.Capset {
 func (r *Renderer) NewContext(id uint32, name string) (virtgpu.Context, error) {
 	r.open.Add(1)
 	return &client{renderer: r, label: fmt.Sprintf("%s#%d", name, id), resources: map[uint32]*virtgpu.Resource{}}, nil
+}
+
+// Sessions are the counters of the guest's sessions.
+func (r *Renderer) Sessions() session.GuestStats {
+	st := r.group.Stats()
+	if r.Counts != nil {
+		st.Total.Doorbells, st.Total.Interrupts = r.Counts()
+	}
+	return st
 }
 
 // Open is the number of contexts that are open.
@@ -68,7 +78,7 @@ func (c *client) Submit(cmd []byte, fence func()) error {
 	}
 	switch d.Op {
 	case hypercall.DoorbellAttach:
-		c.session, err = session.Attach(c.renderer.Device, c, d, c.label, c.renderer.Log)
+		c.session, err = session.Attach(c.renderer.Device, c, &c.renderer.group, d, c.label, c.renderer.Log)
 		if err != nil {
 			return fmt.Errorf("attaching the ring of %s: %w", c.label, err)
 		}

@@ -1,0 +1,103 @@
+// Package translate turns the terms of gpu.Device into those of the DRM user
+// API: errors into errnos, properties into the values of GETPARAM, and command
+// streams into the commands of a channel. It has no state and no goroutines.
+package translate
+
+import (
+	"errors"
+	"syscall"
+
+	"pvdrm/drm"
+	"pvdrm/gpu"
+	"pvdrm/hypercall"
+)
+
+// Errno is the error of the user API that stands for err: an errno that err
+// wraps, else the one for the device's error, and EREMOTEIO for all others.
+func Errno(err error) syscall.Errno {
+	var no syscall.Errno
+	var lost *gpu.LostError
+	var build *gpu.BuildError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &lost):
+		return syscall.EIO
+	case errors.As(err, &build):
+		return syscall.ENOEXEC
+	case errors.Is(err, hypercall.ErrMessage), errors.Is(err, gpu.ErrInvalid):
+		return syscall.EINVAL
+	case errors.Is(err, gpu.ErrExists):
+		return syscall.EEXIST
+	case errors.Is(err, gpu.ErrNotFound):
+		return syscall.ENOENT
+	case errors.Is(err, gpu.ErrNoMemory):
+		return syscall.ENOMEM
+	case errors.Is(err, gpu.ErrBusy):
+		return syscall.EBUSY
+	case errors.Is(err, gpu.ErrCanceled):
+		return syscall.ECANCELED
+	case errors.Is(err, gpu.ErrClosed):
+		return syscall.ENODEV
+	}
+	return syscall.EREMOTEIO
+}
+
+// Params are the values of GETPARAM that do not change, in the order of
+// drm.Param from ParamComputeMajor to ParamSystemPage.
+func Params(p gpu.Properties) []uint64 {
+	n := func(v int) uint64 { return uint64(max(v, 0)) }
+	return []uint64{
+		n(p.ComputeMajor), n(p.ComputeMinor), n(p.Multiprocs), n(p.WarpSize), n(p.MaxThreads),
+		n(p.MaxBlockDim[0]), n(p.MaxBlockDim[1]), n(p.MaxBlockDim[2]),
+		n(p.MaxGridDim[0]), n(p.MaxGridDim[1]), n(p.MaxGridDim[2]),
+		n(p.SharedPerBlock), n(p.RegsPerBlock), n(p.MaxThreadsSM), n(p.ConstBytes),
+		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
+		min(n(p.MaxChannels), hypercall.MaxChannels-1), n(p.MaxParamBytes),
+		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
+	}
+}
+
+// Commands decodes a command stream. Function finds kernels by the id of
+// MODULE_FUNCTION. What is returned does not alias the stream. On an error the
+// index is that of the command it belongs to.
+func Commands(stream []byte, function func(id uint32) (gpu.Function, error)) (cmds []gpu.Command, index int, err error) {
+	s := sink{function: function}
+	index, err = drm.WalkCommands(stream, &s)
+	return s.out, index, err
+}
+
+// sink implements drm.CommandSink.
+type sink struct {
+	function func(id uint32) (gpu.Function, error)
+	out      []gpu.Command
+}
+
+func (s *sink) Copy(c drm.CopyCmd) error {
+	s.out = append(s.out, &gpu.Copy{Dst: c.Dst, Src: c.Src, Width: c.Width, Height: c.Height,
+		DstPitch: c.DstPitch, SrcPitch: c.SrcPitch})
+	return nil
+}
+
+func (s *sink) Fill(c drm.FillCmd) error {
+	s.out = append(s.out, &gpu.Fill{Dst: c.Dst, Pattern: c.Pattern, Size: c.Size,
+		Width: c.Width, Height: c.Height, Pitch: c.Pitch})
+	return nil
+}
+
+func (s *sink) Launch(c drm.LaunchCmd) error {
+	f, err := s.function(c.Function)
+	if err != nil {
+		return err
+	}
+	s.out = append(s.out, &gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes,
+		Params: append([]byte{}, c.Params...)})
+	return nil
+}
+
+func (s *sink) Timestamp(c drm.TimestampCmd) error {
+	s.out = append(s.out, &gpu.Timestamp{VA: c.Addr})
+	return nil
+}
