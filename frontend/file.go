@@ -293,6 +293,18 @@ func (f *File) LostStatus() (uint32, string, error) {
 	return st.Cause, st.Text, err
 }
 
+// WaitCounters tell how a file's callers waited for the backend.
+type WaitCounters struct {
+	PollingNS  uint64 `json:"polling_ns"`  // time spent looking, with and without pauses
+	Sleeps     uint64 `json:"sleeps"`      // waits that took the carrier's interrupt
+	SleepingNS uint64 `json:"sleeping_ns"` // time in those
+}
+
+// Waits returns how this file's callers waited so far.
+func (f *File) Waits() WaitCounters {
+	return WaitCounters{uint64(f.link.polling.Load()), f.link.sleeps.Load(), uint64(f.link.sleeping.Load())}
+}
+
 // Doorbells is the number of calls on this file so far that leave the guest.
 func (f *File) Doorbells() uint64 { return f.link.carrier.Doorbells() }
 

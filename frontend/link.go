@@ -18,8 +18,9 @@ const (
 	// flushAfter bounds how long an asynchronous request stays in the queue
 	// while the backend sleeps.
 	flushAfter = 200 * time.Microsecond
-	// spinTime is how long a leader polls before it sleeps.
-	spinTime = 50 * time.Microsecond
+	// spinTime is how long a leader polls before it sleeps: longer than the
+	// backend's shortest pause, see backend/session.
+	spinTime = 200 * time.Microsecond
 	// napTime is how long it then looks now and then, where to sleep is dear;
 	// the pauses are a part of the time waited so far, so that little is lost.
 	napTime = 100 * time.Millisecond
@@ -55,6 +56,9 @@ type link struct {
 	progressMu sync.Mutex
 	progress   chan struct{} // closed and replaced when something came in
 	followers  atomic.Int32
+	polling    atomic.Int64 // ns that leaders polled and napped
+	sleeping   atomic.Int64 // ns that they slept
+	sleeps     atomic.Uint64
 	broken     atomic.Pointer[error] // the link does not work any more
 }
 

@@ -36,10 +36,10 @@ type pool struct {
 
 // PoolCounters count what the pool and the slab saved.
 type PoolCounters struct {
-	Made   uint64 // grants made
-	Reused uint64 // objects that took the place of a kept one
-	Slab   uint64 // objects that were made in the slab
-	Kept   uint64 // bytes in the pool now
+	Made   uint64 `json:"made"`   // grants made
+	Reused uint64 `json:"reused"` // objects that took the place of a kept one
+	Slab   uint64 `json:"slab"`   // objects that were made in the slab
+	Kept   uint64 `json:"kept"`   // bytes in the pool now
 }
 
 // Pool returns the counters of the pool.

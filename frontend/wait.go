@@ -2,11 +2,11 @@ package frontend
 
 import (
 	"fmt"
-	"runtime"
 	"syscall"
 	"time"
 
 	"pvdrm/hypercall"
+	"pvdrm/internal/yield"
 )
 
 // errTimeout is what wait returns when its time is over.
@@ -83,14 +83,16 @@ func (l *link) report() {
 // leadership.
 func (l *link) lead(cond func() bool, deadline time.Time) error {
 	nap := napTime
-	for start := time.Now(); ; {
+	start := time.Now()
+	defer func() { l.polling.Add(int64(time.Since(start))) }()
+	for {
 		if ok, err := l.look(cond, deadline); ok || err != nil {
 			return err
 		}
 		switch waited := time.Since(start); {
 		case l.cfg.NoPoll:
 		case waited < spinTime:
-			runtime.Gosched()
+			yield.Processor()
 			continue
 		case waited < nap && l.carrier.SleepExits():
 			if l.followers.Load() > 1 {
@@ -99,14 +101,19 @@ func (l *link) lead(cond func() bool, deadline time.Time) error {
 			time.Sleep(min(max(waited/napPart, minNap), maxNap))
 			continue
 		}
-		if done, err := l.sleep(cond, deadline); done || err != nil {
+		asleep := time.Now()
+		l.polling.Add(int64(asleep.Sub(start)))
+		done, err := l.sleep(cond, deadline)
+		start = time.Now()
+		l.sleeping.Add(int64(start.Sub(asleep)))
+		l.sleeps.Add(1)
+		if done || err != nil {
 			return err
 		}
 		// Work is being done, only not all of it yet: each batch that ends wakes
 		// us. Look longer before the next sleep, so that a long wait for many
 		// batches does not take a doorbell for each.
 		nap *= 2
-		start = time.Now()
 	}
 }
 

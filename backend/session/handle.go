@@ -16,7 +16,7 @@ import (
 type handler func(s *Session, payload []byte) (answer []byte, err error)
 
 // handlers has one entry for each operation in hypercall.Ops; a test keeps them in step.
-var handlers = map[hypercall.Op]handler{
+var handlers = [...]handler{
 	hypercall.OpNop:            func(*Session, []byte) ([]byte, error) { return nil, nil },
 	hypercall.OpProperties:     (*Session).properties,
 	hypercall.OpMemoryInfo:     (*Session).memoryInfo,

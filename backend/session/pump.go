@@ -1,20 +1,24 @@
 package session
 
 import (
-	"runtime"
 	"time"
 
 	"go.uber.org/zap"
 
 	"pvdrm/hypercall"
+	"pvdrm/internal/yield"
 )
 
 // How the pump waits for work. It looks at the ring without a pause for
 // spinTime, yielding the processor to the device's goroutines; then with pauses
 // that grow with the time it has waited, so that a frontend that computes for a
 // moment needs no doorbell when it comes back; after pollTime it sleeps.
+//
+// The pauses take longer than they ask for, 100 µs or so. Both sides must spin for
+// longer than the other's shortest pause, or else each finds the other pausing
+// for ever after one of them was late once.
 const (
-	spinTime  = 50 * time.Microsecond
+	spinTime  = 200 * time.Microsecond
 	spinLooks = 16 // between two looks at the clock
 	pollTime  = 250 * time.Millisecond
 	minNap    = 20 * time.Microsecond
@@ -140,6 +144,11 @@ func (s *Session) poll() bool {
 	if s.noPoll {
 		return false
 	}
+	for range spinLooks { // a busy frontend is found without looking at the clock
+		if s.in.Ready() && s.inFlight < maxInFlight {
+			return true
+		}
+	}
 	start := time.Now()
 	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
 	for {
@@ -147,8 +156,8 @@ func (s *Session) poll() bool {
 			if s.in.Ready() && s.inFlight < maxInFlight || len(s.wake) > 0 {
 				return true
 			}
-			runtime.Gosched()
 		}
+		yield.Processor()
 		waited := time.Since(start)
 		if waited < spinTime {
 			continue

@@ -25,6 +25,8 @@ type Config struct {
 	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when
 	// it is negative.
 	LaunchLimit time.Duration
+	// Gate is asked before an engine is used; nil for a device of one process.
+	Gate gpu.Gate
 }
 
 // Defaults and bounds of Config.

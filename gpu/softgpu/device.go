@@ -59,6 +59,8 @@ func newDevice(config Config) (*device, error) {
 		props:    config.properties(limits),
 		vram:     v,
 		epoch:    time.Now(),
+		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate},
+		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate},
 		contexts: map[*context]struct{}{},
 		slots:    make([]bool, config.MaxChannels),
 	}, nil

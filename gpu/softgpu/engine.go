@@ -4,14 +4,21 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"pvdrm/gpu"
 )
 
 // engine runs one command at a time. A channel that wants it waits for its
-// turn; whose turn it is, choose decides.
+// turn; whose turn it is, choose decides. Where processes share the engine, the
+// gate then says when.
 type engine struct {
+	kind gpu.Engine
+	gate gpu.Gate // nil without
+
 	mu      sync.Mutex
-	held    bool
-	since   time.Time     // when it was last taken, while held
+	held    bool          // somebody has the turn
+	using   bool          // and is past the gate
+	since   time.Time     // then
 	busy    time.Duration // before that
 	waiting []*turn       // in order of arrival
 }
@@ -23,12 +30,42 @@ type turn struct {
 }
 
 // choose picks who is next among those that wait, of which there is at least
-// one. This is the only place where an engine is given to one channel or
-// another; a scheduler would go here.
+// one. This is the only place where an engine is given to one channel or another
+// of this device.
 func choose([]*turn) int { return 0 } // first come, first served
 
 // acquire waits for the engine. It returns false if a stop came first.
 func (e *engine) acquire(c *channel) bool {
+	if !e.turn(c) {
+		return false
+	}
+	if e.gate == nil {
+		return true
+	}
+	if admitted := e.gate.Enter(e.kind); admitted != nil {
+		select {
+		case <-admitted:
+		case <-c.ctx.over:
+			return e.withdraw()
+		case <-c.stop:
+			return e.withdraw()
+		}
+	}
+	e.mu.Lock()
+	e.using, e.since = true, time.Now()
+	e.mu.Unlock()
+	return true
+}
+
+// withdraw gives up a turn that waits at the gate.
+func (e *engine) withdraw() bool {
+	e.gate.Cancel(e.kind)
+	e.next()
+	return false
+}
+
+// turn waits for this channel's turn among those of the device.
+func (e *engine) turn(c *channel) bool {
 	t := e.ask(c)
 	if t == nil {
 		return true
@@ -46,7 +83,7 @@ func (e *engine) acquire(c *channel) bool {
 	}
 	e.mu.Unlock()
 	if i < 0 { // granted meanwhile
-		e.release()
+		e.next()
 	}
 	return false
 }
@@ -56,7 +93,7 @@ func (e *engine) ask(c *channel) *turn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.held {
-		e.held, e.since = true, time.Now()
+		e.take()
 		return nil
 	}
 	t := &turn{c, make(chan struct{})}
@@ -64,19 +101,39 @@ func (e *engine) ask(c *channel) *turn {
 	return t
 }
 
-// release gives the engine to the next.
+// release leaves the engine to the next.
 func (e *engine) release() {
+	if e.gate != nil {
+		e.mu.Lock()
+		used, more := time.Since(e.since), len(e.waiting) > 0
+		e.mu.Unlock()
+		e.gate.Leave(e.kind, used, more)
+	}
+	e.next()
+}
+
+// next ends a turn and begins that of the next channel.
+func (e *engine) next() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := time.Now()
-	e.busy += now.Sub(e.since)
-	e.held, e.since = false, now
+	if e.using {
+		e.busy += time.Since(e.since)
+	}
+	e.held, e.using = false, false
 	if len(e.waiting) > 0 {
 		i := choose(e.waiting)
 		t := e.waiting[i]
 		e.waiting = slices.Delete(e.waiting, i, i+1)
-		e.held = true
+		e.take()
 		close(t.granted)
+	}
+}
+
+// take begins a turn. e.mu is held.
+func (e *engine) take() {
+	e.held = true
+	if e.gate == nil {
+		e.using, e.since = true, time.Now()
 	}
 }
 
@@ -91,7 +148,7 @@ func (e *engine) contended() bool {
 func (e *engine) busyTime() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.held {
+	if e.using {
 		return e.busy + time.Since(e.since)
 	}
 	return e.busy

@@ -1,0 +1,39 @@
+package gpu
+
+import (
+	"fmt"
+	"time"
+)
+
+// Engine names a part of a device that runs one command at a time.
+type Engine uint16
+
+// The engines of a device.
+const (
+	EngineCompute Engine = iota // kernels
+	EngineCopy                  // copies, fills and timestamps
+	Engines                     // their number
+)
+
+func (e Engine) String() string {
+	switch e {
+	case EngineCompute:
+		return "compute"
+	case EngineCopy:
+		return "copy"
+	}
+	return fmt.Sprintf("engine %d", uint16(e))
+}
+
+// Gate decides when a device may use its engines, where several processes share
+// what is behind them. A device calls it for each command, or part of a long
+// copy; for one engine at most one Enter is open at a time.
+type Gate interface {
+	// Enter returns nil if the engine may be used at once, and otherwise a channel
+	// that is closed as soon as it may. Leave follows, or Cancel of a wait.
+	Enter(Engine) <-chan struct{}
+	Cancel(Engine)
+	// Leave says that the use has ended, and how long it took. more says that
+	// another Enter follows at once.
+	Leave(e Engine, used time.Duration, more bool)
+}
