@@ -1,0 +1,252 @@
+package arbiter
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/backend/sched"
+)
+
+// limits are how long the arbiter has patience.
+type limits struct {
+	answer time.Duration // for a command to end once its engine is wanted by others
+	use    time.Duration // for a command to begin once the token was granted
+}
+
+// arena is one GPU: who shares it, and its tokens. The package comment says what
+// the mutex is for.
+type arena struct {
+	number int
+	limits limits
+	log    *zap.Logger
+	start  time.Time // times below are counted from it
+
+	mu      sync.Mutex
+	tokens  [Engines]*token
+	members map[string]*member  // by name
+	debtors map[string]sched.ID // backends that are gone and have used more than their shares
+	next    sched.ID
+	closed  bool
+}
+
+// maxDebtors bounds what is remembered of those who are gone.
+const maxDebtors = 256
+
+// member is a connected backend. Its arena's mutex guards it.
+type member struct {
+	id     sched.ID
+	name   string
+	peer   Peer
+	share  sched.Share
+	page   *page
+	link   link
+	joined time.Duration
+	gone   bool
+	seats  [Engines]seat
+}
+
+// seat is what the arbiter knows of a member at one engine.
+type seat struct {
+	waiting     bool
+	since       time.Duration // it waits
+	used        uint64        // of the page, when it was last looked at
+	commands    uint64        // as used
+	trust       time.Duration // see token.owed
+	waits       Histogram
+	missed      uint   // grants in a row with which nothing was begun
+	implausible uint64 // claims of use that cannot be
+}
+
+// errName is a name that another backend has.
+var errName = errors.New("name is taken")
+
+func newArena(number int, c GPU, l limits, log *zap.Logger) (*arena, error) {
+	a := &arena{number: number, limits: l, log: log, start: time.Now(), members: map[string]*member{}, debtors: map[string]sched.ID{}}
+	for e := range a.tokens {
+		s, err := sched.New(c.Policy, c.Settings, 0)
+		if err != nil {
+			return nil, fmt.Errorf("GPU %d: %w", number, err)
+		}
+		a.tokens[e] = newToken(a, Engine(e), s)
+	}
+	return a, nil
+}
+
+// now is the arena's time.
+func (a *arena) now() time.Duration { return time.Since(a.start) }
+
+// join adds a backend.
+func (a *arena) join(name string, peer Peer, share sched.Share, p *page, l link) (*member, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, errors.New("the arbiter ends")
+	}
+	if other := a.members[name]; other != nil {
+		return nil, fmt.Errorf("%w: guest %s is served by process %d", errName, name, other.peer.PID)
+	}
+	now := a.now()
+	m := &member{name: name, peer: peer, share: share, page: p, link: l, joined: now}
+	if err := a.account(m, now); err != nil {
+		return nil, err
+	}
+	for _, t := range a.tokens {
+		t.byID[m.id] = m
+	}
+	a.members[name] = m
+	return m, nil
+}
+
+// account gives a member its accounts: those that it left with debts, or new ones.
+func (a *arena) account(m *member, now time.Duration) error {
+	if id, owed := a.debtors[m.name]; owed {
+		for _, t := range a.tokens {
+			if err := t.sched.SetShare(id, m.share, now); err != nil {
+				return err
+			}
+		}
+		m.id = id
+		delete(a.debtors, m.name)
+		return nil
+	}
+	a.next++
+	m.id = a.next
+	for e, t := range a.tokens {
+		if err := t.sched.Add(m.id, m.share, now); err != nil {
+			for _, t := range a.tokens[:e] {
+				t.sched.Remove(m.id, now)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// leave removes a backend, whatever it has or waits for.
+func (a *arena) leave(m *member) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(m)
+}
+
+func (a *arena) remove(m *member) {
+	if m.gone {
+		return
+	}
+	m.gone = true
+	delete(a.members, m.name)
+	debt := time.Duration(0)
+	for _, t := range a.tokens {
+		t.remove(m)
+		debt = max(debt, t.sched.Debt(m.id))
+	}
+	a.settleDebts()
+	if debt > 0 && len(a.debtors) < maxDebtors {
+		a.debtors[m.name] = m.id
+		for _, t := range a.tokens {
+			t.must(t.sched.SetShare(m.id, sched.Share{Weight: m.share.Weight}, a.now())) // without its reserve
+		}
+	} else {
+		a.forget(m.id)
+	}
+	for _, t := range a.tokens {
+		t.decide()
+	}
+}
+
+// settleDebts forgets those who are gone and owe nothing any more. Debts go down
+// while others use the GPU.
+func (a *arena) settleDebts() {
+	for name, id := range a.debtors {
+		if a.tokens[Compute].sched.Debt(id) == 0 && a.tokens[Copy].sched.Debt(id) == 0 {
+			delete(a.debtors, name)
+			a.forget(id)
+		}
+	}
+}
+
+func (a *arena) forget(id sched.ID) {
+	for _, t := range a.tokens {
+		t.sched.Remove(id, a.now())
+	}
+}
+
+// expel disconnects a backend. Its reader sees the end of the link.
+func (a *arena) expel(m *member, why string) {
+	a.log.Warn("backend disconnected", zap.String("guest", m.name), zap.Int32("pid", m.peer.PID), zap.String("reason", why))
+	_ = m.link.send(message{op: opRefuse, value: uint32(unix.ETIMEDOUT), text: why}) // if it does not read, it sees the end
+	m.link.close()
+	a.remove(m)
+}
+
+// handle serves a message of a member. An error ends the connection.
+func (a *arena) handle(m *member, msg message) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m.gone {
+		return errors.New("disconnected")
+	}
+	began := time.Now()
+	t := a.tokens[msg.engine]
+	switch msg.op {
+	case opRequest:
+		t.request(m)
+	case opCancel:
+		t.cancel(m)
+	case opYield:
+		t.yielded(m, msg.grant, msg.value&flagMore != 0)
+	}
+	t.decide()
+	t.sched.Overhead(time.Since(began), a.now())
+	return nil
+}
+
+// close ends all connections.
+func (a *arena) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, m := range a.members {
+		m.link.close()
+		a.remove(m)
+	}
+	for _, t := range a.tokens {
+		t.timer.Stop()
+	}
+}
+
+// change switches the policy.
+func (a *arena) change(policy string, settings sched.Settings) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tokens {
+		if err := t.sched.Switch(policy, settings, a.now()); err != nil {
+			return fmt.Errorf("GPU %d: %w", a.number, err)
+		}
+		t.decide()
+	}
+	return nil
+}
+
+// setShare changes what a guest is entitled to.
+func (a *arena) setShare(name string, share sched.Share) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := a.members[name]
+	if m == nil {
+		return fmt.Errorf("guest %q is not connected to GPU %d", name, a.number)
+	}
+	for _, t := range a.tokens {
+		if err := t.sched.SetShare(m.id, share, a.now()); err != nil {
+			return fmt.Errorf("guest %s: %w", name, err)
+		}
+		t.decide()
+	}
+	m.share = share
+	return nil
+}

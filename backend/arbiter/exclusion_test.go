@@ -1,0 +1,136 @@
+package arbiter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/backend/sched"
+)
+
+// Guests enter, change their minds, leave, close and come back at random, while
+// the policy changes: never are two inside at once, and nobody waits for ever.
+func TestNeverTwoAtOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			policies := sched.Names()
+			h := newHost(t, Config{GPUs: []GPU{{Policy: policies[seed%3]}}})
+			var inside [Engines]struct {
+				sync.Mutex
+				who string
+			}
+			var all sync.WaitGroup
+			for i := range 5 {
+				name := fmt.Sprintf("guest-%d", i)
+				all.Go(func() {
+					rng := rand.New(rand.NewPCG(seed, uint64(i)))
+					pause := func(most time.Duration) { time.Sleep(time.Duration(rng.Int64N(int64(most)))) }
+					for range 3 {
+						g := h.gate(name, sched.Share{Weight: 1 + rng.Uint32N(5)}, WaitForArbiter)
+						var engines sync.WaitGroup
+						for e := range Engines {
+							seed := rng.Uint64()
+							engines.Go(func() {
+								rng := rand.New(rand.NewPCG(seed, uint64(e)))
+								pause := func(most time.Duration) { time.Sleep(time.Duration(rng.Int64N(int64(most)))) }
+								for range 100 {
+									if granted := g.Enter(e); granted != nil {
+										patience := time.Hour
+										if rng.IntN(3) == 0 {
+											patience = time.Duration(rng.Int64N(int64(5 * ms)))
+										}
+										select {
+										case <-granted:
+										case <-time.After(patience):
+											g.Cancel(e)
+											require.Less(t, patience, time.Hour, "%s waits for ever", name)
+											continue
+										}
+									}
+									in := &inside[e]
+									require.True(t, in.TryLock(), "%s and %s are inside of %v", name, in.who, e)
+									in.who = name
+									pause(3 * ms)
+									in.Unlock()
+									g.Leave(e, ms, rng.IntN(2) == 0)
+									if rng.IntN(2) == 0 {
+										pause(2 * ms)
+									}
+								}
+							})
+						}
+						engines.Wait()
+						g.Close()
+						synctest.Wait() // until the arbiter has noticed
+						pause(10 * ms)
+					}
+				})
+			}
+			done := make(chan struct{})
+			go func() {
+				all.Wait()
+				close(done)
+			}()
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					h.stop()
+					return
+				case <-time.After(50 * ms):
+					require.NoError(t, h.s.Switch(0, policies[n%3], sched.Settings{}))
+				}
+			}
+		})
+	}
+}
+
+// The arbiter ends and starts again and again under load: nobody is left behind.
+func TestRestartsUnderLoad(t *testing.T) {
+	for _, lost := range []Lost{GoAlone, WaitForArbiter} {
+		for seed := range uint64(10) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t, Config{})
+				var all sync.WaitGroup
+				const commands = 2000
+				for i := range 4 {
+					all.Go(func() {
+						rng := rand.New(rand.NewPCG(seed, uint64(i)))
+						g := h.gate(fmt.Sprintf("guest-%d", i), sched.Share{}, lost)
+						defer g.Close()
+						for range commands {
+							run(g, Engine(rng.IntN(2)), time.Duration(rng.Int64N(int64(2*ms))))
+						}
+					})
+				}
+				done := make(chan struct{})
+				go func() {
+					all.Wait()
+					close(done)
+				}()
+				rng := rand.New(rand.NewPCG(seed, 99))
+				for up := true; ; up = !up {
+					select {
+					case <-done:
+						if up {
+							h.stop()
+						}
+						return
+					case <-time.After(time.Duration(rng.Int64N(int64(200 * ms)))):
+					case <-time.After(time.Hour):
+						require.Fail(t, "somebody waits for ever")
+					}
+					if up {
+						h.stop()
+					} else {
+						h.start(Config{})
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package arbiter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+// Lost says what a backend does while there is no arbiter.
+type Lost int
+
+// What to do while there is no arbiter.
+const (
+	// GoAlone runs everything at once, as the sole user of the GPU would.
+	GoAlone Lost = iota
+	// WaitForArbiter runs nothing until there is one.
+	WaitForArbiter
+)
+
+// GateConfig says how a backend takes part.
+type GateConfig struct {
+	// Socket is where the arbiter listens. "" means that there is none and
+	// never will be.
+	Socket string
+	Hello  Hello
+	// WhenLost says what to do while no arbiter answers.
+	WhenLost Lost
+	// Backoff is the time between the first attempts to connect; it doubles up
+	// to MaxBackoff. 0 stands for DefaultBackoff and DefaultMaxBackoff.
+	Backoff, MaxBackoff time.Duration
+	Log                 *zap.Logger
+
+	dial func(*Hello) (link, *page, error) // of tests; nil stands for the socket
+}
+
+// Defaults of GateConfig.
+const (
+	DefaultBackoff    = 20 * time.Millisecond
+	DefaultMaxBackoff = 2 * time.Second
+)
+
+// dialLimit is how long an arbiter may take to answer a hello.
+const dialLimit = 5 * time.Second
+
+// Join connects to the arbiter. If there is none, the Gate works as WhenLost
+// says and goes on trying; if there is one that refuses the backend, it is an
+// error, a *RefusedError.
+func Join(cfg GateConfig) (*Gate, error) {
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Backoff <= 0 {
+		cfg.Backoff = DefaultBackoff
+	}
+	if cfg.MaxBackoff <= 0 {
+		cfg.MaxBackoff = DefaultMaxBackoff
+	}
+	if cfg.dial == nil {
+		cfg.dial = func(h *Hello) (link, *page, error) {
+			s, p, err := dial(cfg.Socket, h, dialLimit)
+			if err != nil {
+				return nil, nil, err // not a nil *socket in an interface
+			}
+			return s, p, nil
+		}
+	}
+	g := &Gate{cfg: cfg, log: cfg.Log, stop: make(chan struct{}), ended: make(chan struct{})}
+	g.page.Store(openPage())
+	if cfg.Socket == "" {
+		close(g.ended)
+		return g, nil
+	}
+	if err := checkName(cfg.Hello.Name); err != nil {
+		return nil, err
+	}
+	var refused *RefusedError
+	l, p, err := cfg.dial(&cfg.Hello)
+	switch {
+	case errors.As(err, &refused):
+		return nil, err
+	case err != nil:
+		g.log.Warn("no arbiter yet", zap.Error(err), zap.Bool("alone", cfg.WhenLost == GoAlone))
+		if cfg.WhenLost == WaitForArbiter {
+			g.page.Store(privatePage())
+		}
+	default:
+		g.mu.Lock()
+		g.change(p, l)
+		g.mu.Unlock()
+	}
+	go g.run(l)
+	return g, nil
+}
+
+// Close leaves the arbiter. Commands that wait then, or later, may run: whoever
+// closes a Gate sees to it that there are none.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	if !g.closed {
+		g.closed = true
+		close(g.stop)
+		if g.link != nil {
+			g.link.close()
+		}
+	}
+	g.mu.Unlock()
+	<-g.ended
+}
+
+// run serves the connection, and connects again when it is lost.
+func (g *Gate) run(l link) {
+	defer close(g.ended)
+	for {
+		if l != nil {
+			g.lose(g.read(l))
+			l.close()
+		}
+		if l = g.reconnect(); l == nil {
+			g.mu.Lock()
+			g.change(openPage(), nil)
+			g.mu.Unlock()
+			return
+		}
+	}
+}
+
+// read serves the connection to its end.
+func (g *Gate) read(l link) error {
+	for {
+		m, err := l.receive()
+		if err != nil {
+			return err
+		}
+		switch m.op {
+		case opGrant:
+			g.granted(m.engine)
+		case opRefuse:
+			return &RefusedError{unix.Errno(m.value), m.text}
+		default:
+			return fmt.Errorf("%v from the arbiter: %w", m.op, ErrWire)
+		}
+	}
+}
+
+// lose is that the connection is lost. An arbiter that disconnects a backend is
+// still there: others use the GPU, and going on alone would be at their cost.
+func (g *Gate) lose(err error) {
+	var refused *RefusedError
+	alone := g.cfg.WhenLost == GoAlone && !errors.As(err, &refused)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lost++
+	if g.closed {
+		return
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("it has closed the connection")
+	}
+	g.log.Warn("the arbiter is lost", zap.Error(err), zap.Bool("alone", alone))
+	g.waitOrGo(alone)
+}
+
+// waitOrGo changes to a page without an arbiter. g.mu is held.
+func (g *Gate) waitOrGo(alone bool) {
+	p := privatePage()
+	if alone {
+		p = openPage()
+	}
+	g.change(p, nil)
+}
+
+// reconnect connects again. It returns nil when the Gate is closed.
+func (g *Gate) reconnect() link {
+	backoff := g.cfg.Backoff
+	for {
+		// Half of the time is random: many backends lose their arbiter at once.
+		select {
+		case <-g.stop:
+			return nil
+		case <-time.After(backoff/2 + rand.N(backoff/2+1)):
+		}
+		l, p, err := g.cfg.dial(&g.cfg.Hello)
+		if err == nil {
+			g.mu.Lock()
+			if g.closed {
+				g.mu.Unlock()
+				l.close()
+				return nil
+			}
+			g.change(p, l)
+			g.mu.Unlock()
+			g.log.Info("joined the arbiter")
+			return l
+		}
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			g.log.Warn("cannot join the arbiter", zap.Error(err))
+		} else if g.cfg.WhenLost == GoAlone {
+			// It may have ended after it had disconnected this backend.
+			g.mu.Lock()
+			if g.page.Load().load(Compute)&bitHeld == 0 {
+				g.waitOrGo(true)
+			}
+			g.mu.Unlock()
+		}
+		backoff = min(2*backoff, g.cfg.MaxBackoff)
+	}
+}

@@ -1,0 +1,208 @@
+package arbiter
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bits of the word of a token; see the package comment.
+const (
+	bitHeld uint32 = 1 << iota
+	bitBusy
+	bitBegun
+	bitShared
+	bitOnce
+	bitRevoked
+)
+
+// Layout of the page, bytes.
+const (
+	pageBytes   = 4096
+	blockBytes  = 128 // of an engine; the first block is not used
+	wordOff     = 0
+	grantOff    = 8
+	usedOff     = 64
+	commandsOff = 72
+)
+
+// pageSeals keep either side from taking pages away from the other.
+const pageSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// page is the memory that a backend shares with the arbiter, or one that a Gate
+// has for itself. Its methods may be called from any goroutine.
+type page struct {
+	mem   []byte
+	slots [Engines]slot
+}
+
+// slot is the block of an engine.
+type slot struct {
+	word     *atomic.Uint32
+	grant    *atomic.Uint64
+	used     *atomic.Uint64 // nanoseconds
+	commands *atomic.Uint64
+}
+
+func newPage(mem []byte) *page {
+	p := &page{mem: mem}
+	for e := range p.slots {
+		b := mem[blockBytes*(e+1):][:blockBytes]
+		// b has the length of a block, so that all offsets are inside of it, and
+		// starts at a multiple of 8 because mem does: these are aligned words.
+		// They point into mem, which the page keeps alive (or mapped).
+		p.slots[e] = slot{
+			word:     (*atomic.Uint32)(unsafe.Pointer(&b[wordOff])),     // aligned, in b: see above
+			grant:    (*atomic.Uint64)(unsafe.Pointer(&b[grantOff])),    // aligned, in b: see above
+			used:     (*atomic.Uint64)(unsafe.Pointer(&b[usedOff])),     // aligned, in b: see above
+			commands: (*atomic.Uint64)(unsafe.Pointer(&b[commandsOff])), // aligned, in b: see above
+		}
+	}
+	return p
+}
+
+// privatePage is a page without another side.
+func privatePage() *page {
+	words := make([]uint64, pageBytes/8) // for the alignment
+	// The slice of bytes covers exactly the words, and keeps them alive.
+	return newPage(unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), pageBytes))
+}
+
+// createPage makes a page that can be sent to another process. The descriptor is
+// the caller's to close.
+func createPage() (p *page, fd int, err error) {
+	fd, err = unix.MemfdCreate("pvdrm-arbiter", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, -1, fmt.Errorf("shared page: %w", os.NewSyscallError("memfd_create", err))
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd) // err is what to report
+		}
+	}()
+	if err := unix.Ftruncate(fd, pageBytes); err != nil {
+		return nil, -1, fmt.Errorf("shared page: %w", os.NewSyscallError("ftruncate", err))
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, pageSeals); err != nil {
+		return nil, -1, fmt.Errorf("sealing the shared page: %w", os.NewSyscallError("fcntl", err))
+	}
+	p, err = mapPage(fd)
+	return p, fd, err
+}
+
+// mapPage maps a page, which must have its size for good. It does not keep fd.
+func mapPage(fd int) (*page, error) {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("shared page: not a memfd: %w", os.NewSyscallError("fcntl", err))
+	}
+	if seals&unix.F_SEAL_SHRINK == 0 {
+		return nil, fmt.Errorf("shared page: not sealed against shrinking: %w", ErrWire)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("shared page: %w", os.NewSyscallError("fstat", err))
+	}
+	if st.Size < pageBytes {
+		return nil, fmt.Errorf("shared page of %d bytes, %d are needed: %w", st.Size, pageBytes, ErrWire)
+	}
+	mem, err := unix.Mmap(fd, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("shared page: %w", os.NewSyscallError("mmap", err))
+	}
+	p := newPage(mem)
+	// A goroutine in Enter or Leave may still have the page when the connection is
+	// gone, so it is unmapped when nobody can reach it any more. Nothing but the
+	// page refers to the mapping; its methods keep it alive until they are done.
+	runtime.AddCleanup(p, func(mem []byte) {
+		_ = unix.Munmap(mem) // our own mapping; cannot fail
+	}, mem)
+	return p, nil
+}
+
+// load is the word of an engine.
+func (p *page) load(e Engine) uint32 {
+	w := p.slots[e].word.Load()
+	runtime.KeepAlive(p) // the word is not Go's memory
+	return w
+}
+
+// store writes the word.
+func (p *page) store(e Engine, w uint32) {
+	p.slots[e].word.Store(w)
+	runtime.KeepAlive(p)
+}
+
+// or sets bits and returns the word from before.
+func (p *page) or(e Engine, bits uint32) uint32 {
+	w := p.slots[e].word.Or(bits)
+	runtime.KeepAlive(p)
+	return w
+}
+
+// begin takes the word from Held to Busy. It fails if the token is not held or
+// not to be used, or in use.
+func (p *page) begin(e Engine) bool {
+	word := p.slots[e].word
+	for {
+		w := word.Load()
+		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld {
+			return false
+		}
+		// Only the arbiter changes the word meanwhile, and only once or twice.
+		if word.CompareAndSwap(w, w|bitBusy|bitBegun) {
+			runtime.KeepAlive(p)
+			return true
+		}
+	}
+}
+
+// end takes the word from Busy to Held. It fails if the token has to be given
+// back; more says that the next command is ready.
+func (p *page) end(e Engine, more bool) bool {
+	word := p.slots[e].word
+	for {
+		w := word.Load()
+		if w&bitHeld == 0 || w&(bitOnce|bitRevoked) != 0 || w&bitShared != 0 && !more {
+			return false
+		}
+		if word.CompareAndSwap(w, w&^bitBusy) { // as in begin
+			runtime.KeepAlive(p)
+			return true
+		}
+	}
+}
+
+// addUsed notes a command. One goroutine at a time calls it.
+func (p *page) addUsed(e Engine, d time.Duration) {
+	s := &p.slots[e]
+	s.used.Store(s.used.Load() + uint64(max(d, 0)))
+	s.commands.Store(s.commands.Load() + 1)
+	runtime.KeepAlive(p)
+}
+
+// usage is what addUsed has noted in all: as the other side says.
+func (p *page) usage(e Engine) (used, commands uint64) {
+	s := &p.slots[e]
+	used, commands = s.used.Load(), s.commands.Load()
+	runtime.KeepAlive(p)
+	return used, commands
+}
+
+// setGrant writes the number of the grant; the word is to be stored after it.
+func (p *page) setGrant(e Engine, n uint64) {
+	p.slots[e].grant.Store(n)
+	runtime.KeepAlive(p)
+}
+
+// grant is the number of the grant.
+func (p *page) grant(e Engine) uint64 {
+	n := p.slots[e].grant.Load()
+	runtime.KeepAlive(p)
+	return n
+}

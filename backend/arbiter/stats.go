@@ -1,0 +1,85 @@
+package arbiter
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"pvdrm/backend/sched"
+)
+
+// Histogram counts times by their magnitude: bucket i has those below 2^i
+// microseconds that are in no smaller bucket, the last one all others.
+type Histogram [24]uint64
+
+func (h *Histogram) add(d time.Duration) {
+	h[min(bits.Len64(uint64(max(d, 0)/time.Microsecond)), len(h)-1)]++
+}
+
+// Bound is the upper bound of a bucket.
+func (h *Histogram) Bound(i int) time.Duration { return time.Microsecond << i }
+
+// GPUStats are the counts of a GPU since the arbiter was started.
+type GPUStats struct {
+	Number  int
+	Policy  string
+	Engines [Engines]EngineStats
+	Guests  []GuestStats // that are connected, by name
+}
+
+// EngineStats are the counts of an engine.
+type EngineStats struct {
+	Holder  string // the guest that has the token; "" for nobody
+	Grants  uint64
+	Revokes uint64
+	Expired uint64 // backends disconnected because they kept the token for too long
+}
+
+// GuestStats are the counts of a connected guest.
+type GuestStats struct {
+	Name    string
+	Peer    Peer
+	Share   sched.Share
+	Joined  time.Duration // ago
+	Engines [Engines]GuestEngineStats
+}
+
+// GuestEngineStats are the counts of a guest at one engine.
+type GuestEngineStats struct {
+	sched.Stats
+	Waits       Histogram // for the token
+	Implausible uint64    // claims to have used more time than there was
+	Standing    bool      // it has the token, and nobody else waits
+}
+
+func (a *arena) stats() GPUStats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	out := GPUStats{Number: a.number, Policy: a.tokens[0].sched.Policy()}
+	byID := map[sched.ID]int{}
+	for _, m := range a.members {
+		byID[m.id] = len(out.Guests)
+		out.Guests = append(out.Guests, GuestStats{Name: m.name, Peer: m.peer, Share: m.share, Joined: now - m.joined})
+	}
+	for e, t := range a.tokens {
+		out.Engines[e] = EngineStats{Grants: t.grants, Revokes: t.revokes, Expired: t.expelled}
+		if t.holder != nil { // what it has used until now counts, too
+			out.Engines[e].Holder = t.holder.name
+			t.look(now)
+		}
+		for _, st := range t.sched.Stats(now) {
+			m := t.byID[st.ID]
+			if m == nil {
+				continue // gone, with debts
+			}
+			s := &m.seats[e]
+			g := &out.Guests[byID[st.ID]].Engines[e]
+			*g = GuestEngineStats{Stats: st, Waits: s.waits, Implausible: s.implausible,
+				Standing: t.holder == m && t.standing && !t.wanted}
+		}
+	}
+	slices.SortFunc(out.Guests, func(a, b GuestStats) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

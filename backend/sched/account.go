@@ -1,0 +1,161 @@
+package sched
+
+import (
+	"time"
+)
+
+// advance moves the clock on and gives out credit when a period has passed.
+func (s *Scheduler) advance(now time.Duration) {
+	s.now = max(s.now, now)
+	s.refresh()
+	if s.now-s.replenished >= s.settings.Period {
+		s.replenish()
+		s.replenished = s.now
+	}
+}
+
+// isActive reports whether a guest counts: see the package comment.
+func (s *Scheduler) isActive(g *Guest) bool {
+	return g.Waiting || s.holds(g) || s.now-s.settings.Window <= g.lastSeen
+}
+
+// refresh divides the engine's time anew if other guests are active than before.
+func (s *Scheduler) refresh() {
+	changed := s.stale
+	for _, g := range s.list {
+		if active := s.isActive(g); active != g.active {
+			g.active, changed = active, true
+		}
+	}
+	if !changed {
+		return
+	}
+	s.replenish() // for the time before, to those that were active then
+	s.stale = false
+	s.active = s.active[:0]
+	for _, g := range s.list {
+		if g.active {
+			s.active = append(s.active, g)
+		}
+	}
+	divide(s.active)
+}
+
+// wants reports whether a guest would use the engine if it got it: it waits, or
+// runs, or has the next command ready at any moment.
+func (s *Scheduler) wants(g *Guest) bool {
+	return g.Waiting || s.holds(g) || s.now <= g.comesBack(s.settings.Wait)
+}
+
+// saving is the most credit that a guest can have without using any.
+func (s *Scheduler) saving(g *Guest) time.Duration {
+	if s.wants(g) {
+		return s.bound()
+	}
+	return s.settings.CreditBound
+}
+
+// bound is the most credit that can be owed or saved.
+func (s *Scheduler) bound() time.Duration {
+	return max(s.settings.CreditBound, s.longest[0], s.longest[1])
+}
+
+// replenish gives out what was taken off as credit. What guests that want nothing
+// cannot take because they have saved enough goes to the others.
+func (s *Scheduler) replenish() {
+	d := s.spent
+	s.spent = 0
+	poor := append(s.poor[:0], s.active...)
+	left := d
+	for left > 0 && len(poor) > 0 {
+		sum := 0.0
+		for _, g := range poor {
+			sum += g.fraction
+		}
+		next, given := poor[:0], time.Duration(0)
+		for _, g := range poor {
+			part := time.Duration(float64(left) * g.fraction / sum)
+			room := max(s.saving(g)-g.Credit, 0)
+			g.Credit += min(part, room)
+			if part < room || s.wants(g) {
+				next = append(next, g)
+				given += part
+			} else {
+				given += room
+			}
+		}
+		left -= given
+		if len(next) == len(poor) || given == 0 {
+			break // all took their parts; what is left was lost to rounding
+		}
+		poor = next
+	}
+	s.poor = poor
+	// Idle guests pay back what they owe, and save, at nobody's expense.
+	weights := 0.0
+	for _, g := range s.active {
+		weights += float64(g.Share.Weight)
+	}
+	for _, g := range s.list {
+		if g.active {
+			continue
+		}
+		weight := float64(g.Share.Weight)
+		part := time.Duration(float64(d) * max(weight/(weights+weight), g.Share.Reserve))
+		g.Credit += min(part, max(s.settings.CreditBound-g.Credit, 0))
+	}
+}
+
+// charge takes what was used off the credit of the guest that has the engine.
+// It comes before the credit of the same time is given out, so that a long run
+// does not lose what it would not have had room to save.
+func (s *Scheduler) charge(t *tenure, used time.Duration, commands uint64, now time.Duration) {
+	s.now = max(s.now, now)
+	g := t.guest
+	used = min(max(used, 0), s.now-t.since-t.accounted) // nobody uses more than the time that goes by
+	t.accounted += used
+	g.stats.Busy += used
+	g.stats.Commands += commands
+	g.use.add(used, t.looked, s.now)
+	s.total.add(used, t.looked, s.now)
+	t.looked = s.now
+	s.cap(g, used)
+
+	owed := min(used, s.now-t.owes)
+	if used > 0 || commands > 0 {
+		g.lastSeen = s.now
+	}
+	if t.contended <= s.now {
+		s.noteRun(s.now - t.contended)
+	}
+	s.debit(g, owed)
+}
+
+// noteRun remembers the longest time for which somebody had the engine while
+// others waited, of this window and of the last one.
+func (s *Scheduler) noteRun(d time.Duration) {
+	switch age := s.now - s.longestFrom; {
+	case age >= 2*s.settings.Window:
+		s.longest = [2]time.Duration{}
+		s.longestFrom = s.now
+	case age >= s.settings.Window:
+		s.longest[1], s.longest[0] = s.longest[0], 0
+		s.longestFrom = s.now
+	}
+	s.longest[0] = max(s.longest[0], d)
+}
+
+// debit takes credit off. Debts stop growing at the bound, but one that is
+// larger, from when the bound was, stays.
+func (s *Scheduler) debit(g *Guest, d time.Duration) {
+	s.spent += d
+	g.Credit = max(g.Credit-d, min(g.Credit, -s.bound()))
+}
+
+// cap notes what a guest with a cap has used: it may run again once so much
+// time has gone by that it has kept its cap, of which it can save up a period.
+func (s *Scheduler) cap(g *Guest, used time.Duration) {
+	if g.Share.Cap > 0 {
+		g.allowed = max(g.allowed, s.now-used-s.settings.Period) + time.Duration(float64(used)/g.Share.Cap)
+	}
+}

@@ -1,0 +1,77 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// Shares add up, keep their bounds, and are by weight where nothing binds them.
+func TestDivide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "guests")
+		guests := make([]*Guest, n)
+		left, caps := 1.0, 0.0
+		for i := range guests {
+			g := &Guest{Share: Share{Weight: rapid.Uint32Range(1, MaxWeight).Draw(t, "weight")}}
+			if rapid.IntRange(0, 2).Draw(t, "reserves") == 0 {
+				g.Share.Reserve = rapid.Float64Range(0, left).Draw(t, "reserve")
+				left -= g.Share.Reserve
+			}
+			if rapid.IntRange(0, 2).Draw(t, "caps") == 0 {
+				g.Share.Cap = rapid.Float64Range(max(g.Share.Reserve, MinCap), 1).Draw(t, "cap")
+			}
+			caps += g.most()
+			guests[i] = g
+		}
+		divide(guests)
+		sum, unit := 0.0, -1.0
+		for _, g := range guests {
+			sum += g.fraction
+			require.GreaterOrEqual(t, g.fraction, g.Share.Reserve-1e-9)
+			require.LessOrEqual(t, g.fraction, g.most()+1e-9)
+			if g.fraction > g.Share.Reserve+1e-6 && g.fraction < g.most()-1e-6 {
+				u := g.fraction / float64(g.Share.Weight)
+				if unit >= 0 {
+					require.InEpsilon(t, unit, u, 1e-6)
+				}
+				unit = u
+			}
+		}
+		require.InDelta(t, min(1, caps), sum, 1e-6)
+	})
+}
+
+// The window has what was added within it, to a bucket.
+func TestWindow(t *testing.T) {
+	const length = 320 * time.Millisecond
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWindow(length, 0)
+		type piece struct{ used, from, to time.Duration }
+		var all []piece
+		now := time.Duration(0)
+		for range rapid.IntRange(1, 40).Draw(t, "pieces") {
+			p := piece{from: now + time.Duration(rapid.Int64Range(0, int64(length)).Draw(t, "gap"))}
+			p.to = p.from + time.Duration(rapid.Int64Range(1, int64(2*length)).Draw(t, "span"))
+			p.used = time.Duration(rapid.Int64Range(0, int64(p.to-p.from)).Draw(t, "used"))
+			now = p.to
+			all = append(all, p)
+			w.add(p.used, p.from, p.to)
+			within := func(length time.Duration) (sum time.Duration) {
+				for _, p := range all {
+					if from := max(p.from, now-length); from < p.to {
+						sum += time.Duration(float64(p.used) * float64(p.to-from) / float64(p.to-p.from))
+					}
+				}
+				return sum
+			}
+			total := w.total(now)
+			require.LessOrEqual(t, total, within(length)+100)
+			require.GreaterOrEqual(t, total, within(length-w.step)-100)
+			require.LessOrEqual(t, w.part(now), 1.0001)
+		}
+		require.Zero(t, w.total(now+2*length))
+	})
+}

@@ -1,0 +1,72 @@
+package sched
+
+import "time"
+
+func init() { Register("band", func() Policy { return band{} }) }
+
+// band is the bandwidth-aware non-preemptive device scheduler. Guests are in
+// three classes: those with credit that have not used more than their share of
+// the window; those with credit that have; those without credit. The first class
+// with anybody waiting is served, most credit for the weight first.
+//
+// When the best that waits is not of the first class, and a guest that would go
+// before it has just been served and is about to come with its next command,
+// the engine stays idle for a moment (Settings.Wait). A guest that waits for each
+// of its short commands would lose to the long ones of another otherwise,
+// because it has nothing queued at the instant at which its command ends. The
+// engine is kept only until that time has passed since the guest's last command
+// ended, and not for a guest whose last commands came later than that after one
+// another; so next to nothing is lost to guests that have nothing to do.
+type band struct{}
+
+func (band) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
+	best := ready[0]
+	for _, g := range ready[1:] {
+		if v.before(g, best) {
+			best = g
+		}
+	}
+	if v.class(best) == 0 {
+		return best, Never
+	}
+	until := v.Now()
+	for _, g := range v.List() {
+		if !g.Waiting && v.before(g, best) {
+			until = max(until, g.comesBack(v.Settings().Wait))
+		}
+	}
+	if until > v.Now() {
+		return nil, until
+	}
+	return best, Never
+}
+
+// before reports whether a goes before b.
+func (v *View) before(a, b *Guest) bool {
+	if ca, cb := v.class(a), v.class(b); ca != cb {
+		return ca < cb
+	}
+	return v.lead(a) > v.lead(b)
+}
+
+// class is the class of a guest: the smaller, the better.
+func (v *View) class(g *Guest) int {
+	switch {
+	case g.Credit <= 0:
+		return 2
+	case v.Over(g):
+		return 1
+	}
+	return 0
+}
+
+// lead is the guest's credit for each unit of its share.
+func (v *View) lead(g *Guest) float64 { return float64(g.Credit) / g.fraction }
+
+func (band) Completed(v *View, g *Guest) {
+	if g.Credit <= 0 && v.Over(g) {
+		v.ToTail(g)
+	}
+}
+
+func (band) Slice(v *View) time.Duration { return v.Settings().Slice }

@@ -1,0 +1,28 @@
+package sched
+
+import "time"
+
+func init() { Register("credit", func() Policy { return credit{} }) }
+
+// credit runs guests that have credit, in turn, and others only when no guest
+// with credit waits. It never waits for anybody: where a guest with short
+// commands has nothing queued at the instant at which one ends, the long
+// commands of another win although that one has no credit.
+type credit struct{}
+
+func (credit) Pick(_ *View, ready []*Guest) (*Guest, time.Duration) {
+	for _, g := range ready {
+		if g.Credit > 0 {
+			return g, Never
+		}
+	}
+	return ready[0], Never
+}
+
+func (credit) Completed(v *View, g *Guest) {
+	if g.Credit <= 0 {
+		v.ToTail(g)
+	}
+}
+
+func (credit) Slice(v *View) time.Duration { return v.Settings().Slice }

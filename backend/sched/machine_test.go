@@ -1,0 +1,231 @@
+package sched_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"pvdrm/backend/sched"
+)
+
+// machine drives a Scheduler with random events and keeps a model of who waits
+// and who runs.
+type machine struct {
+	s       *sched.Scheduler
+	set     sched.Settings
+	now     time.Duration
+	guests  map[sched.ID]*model
+	next    sched.ID
+	running sched.ID
+	granted time.Duration // when it got the engine
+	since   time.Duration // when it was last charged
+	longest time.Duration // that somebody had the engine: credits are bounded by it
+	idle    time.Duration // since when somebody waits for the idle engine; -1 if not
+}
+
+type model struct {
+	waiting bool
+	busy    time.Duration
+}
+
+func (m *machine) ids(waiting bool) (out []sched.ID) {
+	for id, g := range m.guests {
+		if id != m.running && g.waiting == waiting {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func pick(t *rapid.T, from []sched.ID) sched.ID {
+	if len(from) == 0 {
+		t.Skip("none")
+	}
+	return rapid.SampledFrom(from).Draw(t, "guest")
+}
+
+func (m *machine) pass(t *rapid.T) {
+	d := rapid.OneOf(rapid.Int64Range(0, int64(100*us)), rapid.Int64Range(0, int64(20*ms)), rapid.Int64Range(0, int64(3*time.Second))).Draw(t, "pass")
+	m.now += time.Duration(d)
+}
+
+func (m *machine) used(t *rapid.T) time.Duration {
+	used := time.Duration(float64(m.now-m.since) * rapid.Float64Range(0, 1).Draw(t, "used"))
+	m.longest = max(m.longest, m.now-m.granted)
+	m.guests[m.running].busy += used
+	m.since = m.now // a model of the engine: what is charged now cannot be charged again
+	return used
+}
+
+// decide does what Next says.
+func (m *machine) decide(t *rapid.T) {
+	d := m.s.Next(m.now)
+	require.GreaterOrEqual(t, d.Again, m.now)
+	if d.Run != 0 {
+		require.Zero(t, m.running, "the engine was not free")
+		require.True(t, m.guests[d.Run].waiting, "guest %d does not wait", d.Run)
+		m.guests[d.Run].waiting = false
+		m.running, m.granted, m.since = d.Run, m.now, m.now
+		require.False(t, d.Revoke)
+		require.False(t, d.Standing && len(m.ids(true)) > 0, "standing while others wait")
+	}
+	if d.Revoke {
+		require.NotZero(t, m.running)
+	}
+	// The engine does not stay idle while somebody waits, but for a moment.
+	if m.running == 0 && len(m.ids(true)) > 0 {
+		if m.idle < 0 {
+			m.idle = m.now
+		}
+		require.LessOrEqual(t, d.Again, m.idle+m.set.Wait)
+		m.now = max(m.now, d.Again)
+		m.decide(t)
+		return
+	}
+	m.idle = -1
+}
+
+func (m *machine) check(t *rapid.T) {
+	fractions := 0.0
+	for _, st := range m.s.Stats(m.now) {
+		g := m.guests[st.ID]
+		require.NotNil(t, g)
+		require.Equal(t, g.waiting, st.Waiting)
+		require.Equal(t, g.busy, st.Busy)
+		bound := max(m.set.CreditBound, m.longest)
+		require.LessOrEqual(t, st.Credit, bound)
+		require.GreaterOrEqual(t, st.Credit, -bound)
+		require.LessOrEqual(t, st.Usage, 1.0001)
+		fractions += st.Fraction
+	}
+	if fractions > 0 {
+		require.InDelta(t, 1, fractions, 1e-6)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	for _, policy := range sched.Names() {
+		t.Run(policy, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				s, err := sched.New(policy, sched.Settings{}, 0)
+				require.NoError(t, err)
+				m := &machine{s: s, set: s.Settings(), guests: map[sched.ID]*model{}, idle: -1}
+				t.Repeat(map[string]func(*rapid.T){
+					"add": func(t *rapid.T) {
+						if len(m.guests) == 6 {
+							t.Skip("enough")
+						}
+						m.next++
+						share := sched.Share{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Reserve: rapid.Float64Range(0, 0.15).Draw(t, "reserve")}
+						require.NoError(t, s.Add(m.next, share, m.now))
+						m.guests[m.next] = &model{}
+					},
+					"remove": func(t *rapid.T) {
+						id := pick(t, append(m.ids(true), m.ids(false)...))
+						s.Remove(id, m.now)
+						delete(m.guests, id)
+					},
+					"remove running": func(t *rapid.T) {
+						if m.running == 0 {
+							t.Skip("none")
+						}
+						s.Remove(m.running, m.now)
+						delete(m.guests, m.running)
+						m.running = 0
+						m.decide(t)
+					},
+					"arrive": func(t *rapid.T) {
+						m.pass(t)
+						id := pick(t, m.ids(false))
+						if m.running != 0 {
+							require.NoError(t, s.Charge(m.running, m.used(t), 1, m.now))
+						}
+						require.NoError(t, s.Arrive(id, m.now))
+						m.guests[id].waiting = true
+						m.decide(t)
+					},
+					"withdraw": func(t *rapid.T) {
+						id := pick(t, m.ids(true))
+						require.NoError(t, s.Withdraw(id, m.now))
+						m.guests[id].waiting = false
+						m.decide(t)
+					},
+					"complete": func(t *rapid.T) {
+						if m.running == 0 {
+							t.Skip("none")
+						}
+						m.pass(t)
+						more := rapid.Bool().Draw(t, "more")
+						id := m.running
+						require.NoError(t, s.Complete(id, m.used(t), rapid.Uint64Range(0, 9).Draw(t, "commands"), more, m.now))
+						m.running = 0
+						m.guests[id].waiting = more
+						m.decide(t)
+					},
+					"reclaim": func(t *rapid.T) {
+						if m.running == 0 {
+							t.Skip("none")
+						}
+						require.NoError(t, s.Reclaim(m.running, m.used(t), 1, m.now))
+						m.running = 0
+						m.decide(t)
+					},
+					"overhead": func(t *rapid.T) {
+						s.Overhead(time.Duration(rapid.Int64Range(0, int64(50*us)).Draw(t, "overhead")), m.now)
+					},
+					"tick": func(t *rapid.T) {
+						m.pass(t)
+						m.decide(t)
+					},
+					"switch": func(t *rapid.T) {
+						require.NoError(t, s.Switch(rapid.SampledFrom(sched.Names()).Draw(t, "policy"), sched.Settings{}, m.now))
+					},
+					"": m.check,
+				})
+			})
+		})
+	}
+}
+
+// Whoever waits runs, however the others behave: no later than when its share of
+// what was used since has made up for the most that can be owed.
+func TestNobodyStarves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := rapid.SampledFrom(sched.Names()).Draw(t, "policy")
+		s, err := sched.New(policy, sched.Settings{}, 0)
+		require.NoError(t, err)
+		n := rapid.IntRange(2, 6).Draw(t, "guests")
+		lengths := make([]time.Duration, n)
+		since := make([]time.Duration, n) // it waits; -1 if not
+		weights, sum := make([]uint32, n), uint32(0)
+		longest := time.Duration(0)
+		now := time.Duration(0)
+		for i := range n {
+			lengths[i] = time.Duration(rapid.Int64Range(int64(100*us), int64(200*ms)).Draw(t, "command"))
+			longest = max(longest, lengths[i])
+			weights[i] = rapid.Uint32Range(1, 10).Draw(t, "weight")
+			sum += weights[i]
+			require.NoError(t, s.Add(sched.ID(i+1), sched.Share{Weight: weights[i]}, 0))
+			require.NoError(t, s.Arrive(sched.ID(i+1), 0))
+		}
+		for range 500 {
+			d := s.Next(now)
+			if d.Run == 0 {
+				require.Less(t, d.Again, sched.Never)
+				now = d.Again
+				continue
+			}
+			i := int(d.Run - 1)
+			bound := max(sched.DefaultCreditBound, longest)
+			limit := time.Duration(float64(sum)/float64(weights[i])*float64(3*bound)) + sched.DefaultWindow + time.Duration(n)*longest
+			require.Less(t, now-since[i], limit, "guest %d of %d, weight %d of %d, under %s", i, n, weights[i], sum, policy)
+			now += lengths[i]
+			require.NoError(t, s.Complete(d.Run, lengths[i], 1, true, now))
+			since[i] = now
+		}
+	})
+}

@@ -1,0 +1,398 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// longAgo is before all times, and far enough from the ends of the type to be
+// subtracted.
+const longAgo = -Never / 2
+
+// ErrGuest is what an event is refused with that does not fit the guest's state.
+var ErrGuest = errors.New("no such guest, or not in that state")
+
+// Decision is what the caller is to do now.
+type Decision struct {
+	// Run is the guest to give the engine to; 0 is none. The engine is its own
+	// until Complete, Remove or a Revoke.
+	Run ID
+	// Standing says, with Run, that nobody else waits: the guest may go on with
+	// command after command and may keep the engine while it has none.
+	Standing bool
+	// Slice is, with Run and without Standing, how long the guest may go on as
+	// long as it has the next command ready. 0 is one command.
+	Slice time.Duration
+	// Revoke says that the guest that has the engine has to give it back when
+	// its command ends. It is said once, and not of a guest that has the engine
+	// for one command only.
+	Revoke bool
+	// Again is when Next has to be called again even if nothing happens.
+	Again time.Duration
+}
+
+// Scheduler decides for one engine. See the package comment.
+type Scheduler struct {
+	name     string
+	policy   Policy
+	settings Settings
+
+	guests map[ID]*Guest
+	list   []*Guest // the order that policies change with View.ToTail
+	now    time.Duration
+	count  uint64 // of arrivals
+
+	current *tenure // nil while nobody has the engine
+
+	replenished time.Duration // when credit was given out last
+	spent       time.Duration // credit taken off since then
+	total       window        // engine time used by all
+	longest     [2]time.Duration
+	longestFrom time.Duration // since when longest[0] is the longest run
+
+	stale  bool     // the shares changed
+	active []*Guest // in the order of list
+	ready  []*Guest // scratch
+	poor   []*Guest // scratch
+}
+
+// tenure is the time for which a guest has the engine.
+type tenure struct {
+	guest     *Guest
+	since     time.Duration
+	standing  bool
+	end       time.Duration // of its slice
+	revoked   bool
+	accounted time.Duration // engine time used since
+	looked    time.Duration // when it was charged last, or began
+	contended time.Duration // since when others waited; Never if nobody did
+	owes      time.Duration // since when what it uses is taken off its credit
+}
+
+// New makes a Scheduler at the given time, with a registered policy.
+func New(policy string, settings Settings, now time.Duration) (*Scheduler, error) {
+	s := &Scheduler{guests: map[ID]*Guest{}, now: now, replenished: now, longestFrom: now}
+	if err := s.Switch(policy, settings, now); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Switch changes the policy and the settings. The guests, who waits, who runs,
+// credit and usage stay. A window of another length begins empty.
+func (s *Scheduler) Switch(policy string, settings Settings, now time.Duration) error {
+	p, err := newPolicy(policy)
+	if err != nil {
+		return err
+	}
+	settings, err = settings.normal()
+	if err != nil {
+		return err
+	}
+	s.advance(now)
+	if settings.Window != s.settings.Window {
+		s.total = newWindow(settings.Window, s.now)
+		for _, g := range s.list {
+			g.use = newWindow(settings.Window, s.now)
+		}
+	}
+	s.name, s.policy, s.settings = policy, p, settings
+	return nil
+}
+
+// Policy is the name of the policy.
+func (s *Scheduler) Policy() string { return s.name }
+
+// Settings are the settings, with the defaults filled in.
+func (s *Scheduler) Settings() Settings { return s.settings }
+
+// Add adds a guest that has no work yet.
+func (s *Scheduler) Add(id ID, share Share, now time.Duration) error {
+	if id == 0 || s.guests[id] != nil {
+		return fmt.Errorf("adding guest %d: %w", id, ErrGuest)
+	}
+	g := &Guest{ID: id, lastSeen: longAgo, lastDone: longAgo, idle: true}
+	if err := s.admit(g, share); err != nil {
+		return err
+	}
+	s.advance(now)
+	g.use = newWindow(s.settings.Window, s.now)
+	g.allowed = s.now
+	s.guests[id] = g
+	s.list = append(s.list, g)
+	return nil
+}
+
+// SetShare changes what a guest is entitled to.
+func (s *Scheduler) SetShare(id ID, share Share, now time.Duration) error {
+	g := s.guests[id]
+	if g == nil {
+		return fmt.Errorf("share of guest %d: %w", id, ErrGuest)
+	}
+	s.advance(now)
+	return s.admit(g, share)
+}
+
+// admit sets the share if there is room for its reserve.
+func (s *Scheduler) admit(g *Guest, share Share) error {
+	share, err := share.normal()
+	if err != nil {
+		return err
+	}
+	reserved := share.Reserve
+	for _, other := range s.list {
+		if other != g {
+			reserved += other.Share.Reserve
+		}
+	}
+	if reserved > 1+1e-9 {
+		return fmt.Errorf("%w: with it, %.1f %% of the engine would be reserved", ErrShare, 100*reserved)
+	}
+	g.Share, s.stale = share, true
+	return nil
+}
+
+// Remove forgets a guest, whatever it does. If it has the engine, the engine is
+// free then.
+func (s *Scheduler) Remove(id ID, now time.Duration) {
+	g := s.guests[id]
+	if g == nil {
+		return
+	}
+	s.advance(now)
+	if s.holds(g) {
+		s.current = nil
+	}
+	delete(s.guests, id)
+	s.list = slices.DeleteFunc(s.list, func(o *Guest) bool { return o == g })
+	s.stale = true
+}
+
+func (s *Scheduler) holds(g *Guest) bool { return s.current != nil && s.current.guest == g }
+
+// Arrive says that a guest has work and waits. If another has the engine, Charge
+// comes first. What that one used while no other guest was active it does not
+// owe: there was nobody to take it from.
+func (s *Scheduler) Arrive(id ID, now time.Duration) error {
+	g := s.guests[id]
+	if g == nil || g.Waiting || s.holds(g) {
+		return fmt.Errorf("arrival of guest %d: %w", id, ErrGuest)
+	}
+	s.advance(now)
+	if c := s.current; c != nil {
+		c.contended = min(c.contended, s.now)
+		if len(s.active) == 1 {
+			c.owes = s.now
+		}
+	}
+	s.arrive(g)
+	switch {
+	case g.idle: // nobody knows when its last command ended
+	case s.now-g.lastDone <= s.settings.Wait:
+		g.late = 0
+	case g.late < maxLate:
+		g.late++
+	}
+	g.idle = false
+	return nil
+}
+
+func (s *Scheduler) arrive(g *Guest) {
+	s.count++
+	g.arrival, g.since, g.lastSeen, g.Waiting = s.count, s.now, s.now, true
+}
+
+// Withdraw says that a guest no longer waits.
+func (s *Scheduler) Withdraw(id ID, now time.Duration) error {
+	g := s.guests[id]
+	if g == nil || !g.Waiting {
+		return fmt.Errorf("withdrawal of guest %d: %w", id, ErrGuest)
+	}
+	s.advance(now)
+	g.Waiting, g.lastSeen = false, s.now
+	return nil
+}
+
+// Charge says that the guest that has the engine used it for so long, with so
+// many commands, since it got it or was last charged.
+func (s *Scheduler) Charge(id ID, used time.Duration, commands uint64, now time.Duration) error {
+	g := s.guests[id]
+	if g == nil || !s.holds(g) {
+		return fmt.Errorf("charge of guest %d: %w", id, ErrGuest)
+	}
+	s.charge(s.current, used, commands, now)
+	s.advance(now)
+	return nil
+}
+
+// Complete says that a guest gave the engine back, charges it as Charge does,
+// and, if more is set, says that it waits again.
+func (s *Scheduler) Complete(id ID, used time.Duration, commands uint64, more bool, now time.Duration) error {
+	g := s.guests[id]
+	if g == nil || !s.holds(g) {
+		return fmt.Errorf("completion of guest %d: %w", id, ErrGuest)
+	}
+	s.complete(used, commands, now)
+	g.lastSeen = s.now
+	if more {
+		s.arrive(g)
+		g.late = 0
+	} else {
+		g.lastDone = s.now
+	}
+	return nil
+}
+
+// Reclaim says that the engine was taken from a guest that had it and did
+// nothing with it, and charges it as Charge does.
+func (s *Scheduler) Reclaim(id ID, used time.Duration, commands uint64, now time.Duration) error {
+	g := s.guests[id]
+	if g == nil || !s.holds(g) {
+		return fmt.Errorf("engine of guest %d: %w", id, ErrGuest)
+	}
+	standing := s.current.standing
+	s.complete(used, commands, now)
+	if standing {
+		g.idle = true // for nobody knows how long
+	} else {
+		g.lastDone = s.now // within its slice
+	}
+	return nil
+}
+
+// complete ends the tenure.
+func (s *Scheduler) complete(used time.Duration, commands uint64, now time.Duration) {
+	g := s.current.guest
+	s.charge(s.current, used, commands, now)
+	s.advance(now)
+	s.current = nil
+	s.policy.Completed(&View{s}, g)
+}
+
+// Next decides. It is to be called after every event, and at the time that the
+// last decision named.
+func (s *Scheduler) Next(now time.Duration) Decision {
+	s.advance(now)
+	ready, again := s.eligible()
+	if c := s.current; c != nil {
+		switch {
+		case c.revoked || c.standing && len(ready) == 0:
+			return Decision{Again: again}
+		case !c.standing && s.now < c.end:
+			return Decision{Again: c.end}
+		case len(ready) == 0 && c.guest.Share.Cap == 0:
+			return Decision{Again: again}
+		}
+		c.revoked = true
+		return Decision{Revoke: true, Again: Never}
+	}
+	if len(ready) == 0 {
+		return Decision{Again: again}
+	}
+	v := &View{s}
+	g, later := s.policy.Pick(v, ready)
+	if g == nil {
+		return Decision{Again: min(again, max(later, s.now+1))}
+	}
+	g.Waiting = false
+	g.stats.Runs++
+	g.stats.Waited += s.now - g.since
+	// With a cap, what it uses has to be known while nobody else waits, too.
+	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !s.contended(), Again: Never}
+	if !d.Standing {
+		d.Slice = s.policy.Slice(v)
+	}
+	if d.Slice > 0 {
+		d.Again = s.now + d.Slice
+	}
+	s.current = &tenure{guest: g, since: s.now, standing: d.Standing, end: s.now + d.Slice,
+		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
+	if s.contended() {
+		s.current.contended = s.now
+	}
+	return d
+}
+
+// eligible are the guests that wait and may run, and the time at which a cap
+// allows another one.
+func (s *Scheduler) eligible() (ready []*Guest, again time.Duration) {
+	ready, again = s.ready[:0], Never
+	for _, g := range s.list {
+		switch {
+		case !g.Waiting:
+		case g.Share.Cap == 0 || g.allowed <= s.now:
+			ready = append(ready, g)
+		default:
+			again = min(again, g.allowed)
+		}
+	}
+	s.ready = ready
+	return ready, again
+}
+
+// contended reports whether somebody waits.
+func (s *Scheduler) contended() bool {
+	return slices.ContainsFunc(s.list, func(g *Guest) bool { return g.Waiting })
+}
+
+// Debt is how much engine time a guest owes; 0 if it owes nothing.
+func (s *Scheduler) Debt(id ID) time.Duration {
+	if g := s.guests[id]; g != nil {
+		return max(-g.Credit, 0)
+	}
+	return 0
+}
+
+// Overhead charges time that scheduling itself took to all active guests,
+// equally, as if it were time of the engine.
+func (s *Scheduler) Overhead(d, now time.Duration) {
+	s.advance(now)
+	for _, g := range s.active {
+		s.debit(g, d/time.Duration(len(s.active)))
+	}
+}
+
+// Stats are the counts of all guests, in no particular order.
+func (s *Scheduler) Stats(now time.Duration) []Stats {
+	s.advance(now)
+	out := make([]Stats, 0, len(s.list))
+	for _, g := range s.list {
+		st := g.stats
+		st.ID, st.Share, st.Credit, st.Waiting = g.ID, g.Share, g.Credit, g.Waiting
+		st.Usage = g.use.part(s.now)
+		if g.active {
+			st.Fraction = g.fraction
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// View is what a policy sees of its Scheduler.
+type View struct{ s *Scheduler }
+
+// Now is the time of the event.
+func (v *View) Now() time.Duration { return v.s.now }
+
+// Settings are the constants, with the defaults filled in.
+func (v *View) Settings() Settings { return v.s.settings }
+
+// List are all guests, in an order that is the policy's to change.
+func (v *View) List() []*Guest { return v.s.list }
+
+// ToTail moves a guest to the end of the list.
+func (v *View) ToTail(g *Guest) {
+	l := v.s.list
+	if i := slices.Index(l, g); i >= 0 {
+		copy(l[i:], l[i+1:])
+		l[len(l)-1] = g
+	}
+}
+
+// Over reports whether the guest has used more than its share of what was used
+// of the engine within the window.
+func (v *View) Over(g *Guest) bool {
+	return float64(g.use.total(v.s.now)) > g.fraction*float64(v.s.total.total(v.s.now))
+}
