@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -298,4 +299,83 @@ func TestUpThatIsKilled(t *testing.T) {
 	next.Env = c.Env
 	_ = next.Run() // fails for want of a QEMU
 	c.requireNothingLeft(t)
+}
+
+func TestStats(t *testing.T) {
+	dir, err := built()
+	require.NoError(t, err)
+	// gdev holds a file open while stats looks: its counters are those of a client.
+	script := `"$0/gdev" run --repeat 20 madd >/dev/null & sleep 0.3; "$0/pvdrm" stats --json; "$0/pvdrm" stats; wait`
+	c := start(t, "run", "--", "sh", "-c", script, dir)
+	code, out := c.wait(t)
+	require.Zero(t, code, out)
+	line, table, _ := strings.Cut(out, "\n")
+	var st struct {
+		Kind  string
+		Guest struct {
+			Sessions uint64
+			Total    map[string]uint64
+			Clients  []struct {
+				Client   string
+				Counters map[string]uint64
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(line), &st), out)
+	require.Equal(t, "local", st.Kind)
+	require.NotZero(t, st.Guest.Sessions)
+	for _, name := range []string{"doorbells", "requests", "multicalls", "grants", "granted_bytes", "ptes", "batches"} {
+		require.NotZero(t, st.Guest.Total[name], name)
+	}
+	require.NotEmpty(t, st.Guest.Clients)
+	require.Contains(t, st.Guest.Clients[0].Client, "gdev[")
+	require.Contains(t, table, "multicalls")
+	require.Contains(t, table, "gdev[")
+	c.requireNothingLeft(t)
+}
+
+func TestGdevCounters(t *testing.T) {
+	code, out := start(t, "run", "--", "gdev", "run", "--counters", "--json", "madd").wait(t)
+	require.Zero(t, code, out)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 2, out)
+	var c struct {
+		Counters struct {
+			Bench         string
+			Backend, Pool map[string]uint64
+			Waits         map[string]uint64
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &c))
+	require.Equal(t, "madd", c.Counters.Bench)
+	for _, name := range []string{"requests", "multicalls", "grants", "ptes", "batches"} {
+		require.NotZero(t, c.Counters.Backend[name], name)
+	}
+	require.NotZero(t, c.Counters.Pool["slab"])
+	code, out = start(t, "run", "--", "gdev", "run", "--counters", "nop", "madd").wait(t)
+	require.Zero(t, code, out)
+	require.Equal(t, 2, strings.Count(out, "multicalls"), out)
+}
+
+// Every combination of the switches runs the suite.
+func TestAblation(t *testing.T) {
+	dir, err := built()
+	require.NoError(t, err)
+	for mask := range 8 {
+		var words []string
+		for i, word := range []string{"nopoll", "nomulticall", "nopool"} {
+			if mask>>i&1 != 0 {
+				words = append(words, word)
+			}
+		}
+		config := strings.Join(words, ",")
+		t.Run(config, func(t *testing.T) {
+			code, out := start(t, "run", "--", "env", "PVDRM_CONFIG="+config, filepath.Join(dir, "gdev"), "run", "--all", "--json").wait(t)
+			require.Zero(t, code, out)
+			checkSuite(t, out)
+		})
+	}
+	code, out := start(t, "run", "--", "env", "PVDRM_CONFIG=nonsense", filepath.Join(dir, "gdev"), "run", "nop").wait(t)
+	require.NotZero(t, code)
+	require.Contains(t, out, "nonsense")
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	"pvdrm/cmd/gdev/suite"
 )
@@ -22,13 +23,19 @@ Usage:
   gdev list                        name the programs
   gdev run [flags] PROGRAM...      run programs, check and time them
   gdev run [flags] --all           run all of them
+  gdev micro [--json]              measure calls: what each costs, and what it is
+                                   to be compared with
 
 Flags of run:
   --all         run all programs, in the order of the list
   --json        print one JSON object a line for each run instead of the table:
-                bench, run, verified, seconds (by phase), doorbells, error
+                bench, run, verified, seconds (by phase), doorbells, interrupts, error
   --repeat N    run each program N times; for N > 1 the first run warms up, and
                 the table shows the means of the others
+  --counters    say after each program what its ring, its memory and its waits
+                counted, on both ends; with --json as objects of their own
+  --floor       run without a GPU, on a driver that answers at once and computes
+                nothing: what the programs themselves cost. Results are not checked
 
 The phases are init (context, module, memory), htod (copies to the GPU), launch
 (kernels), dtoh (copies back) and close. Making the input and checking the result
@@ -46,7 +53,7 @@ type runner func(name string) (suite.Result, error)
 
 // command is the whole program: it does what args say and returns the exit code.
 // open is called only when there is something to run.
-func command(args []string, stdout, stderr io.Writer, open func() (runner, error)) int {
+func command(args []string, stdout, stderr io.Writer, log *counterLog, open func(onFloor bool) (runner, error)) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
 		return exitUsage
@@ -72,12 +79,12 @@ func command(args []string, stdout, stderr io.Writer, open func() (runner, error
 		if err != nil {
 			return misuse(stderr, err.Error())
 		}
-		run, err := open()
+		run, err := open(job.floor)
 		if err != nil {
 			fmt.Fprintf(stderr, "gdev: cannot use the GPU: %v\n", err)
 			return exitFailed
 		}
-		ok, err := job.do(run, stdout)
+		ok, err := job.do(run, log, stdout)
 		if err != nil {
 			fmt.Fprintf(stderr, "gdev: %v\n", err)
 			return exitFailed
@@ -86,6 +93,10 @@ func command(args []string, stdout, stderr io.Writer, open func() (runner, error
 			return exitFailed
 		}
 		return exitOK
+	case "micro":
+		return microCommand(args[1:], stdout, stderr)
+	case "agent": // for pvdrm bench; not in the usage
+		return serveAgent(os.Stdin, stdout, stderr)
 	}
 	return misuse(stderr, fmt.Sprintf("no command %q", args[0]))
 }
@@ -97,9 +108,11 @@ func misuse(stderr io.Writer, message string) int {
 
 // job is what `gdev run` was asked for.
 type job struct {
-	names  []string
-	json   bool
-	repeat int
+	names    []string
+	json     bool
+	repeat   int
+	floor    bool // without a GPU: results are not checked
+	counters bool // say what was counted
 }
 
 // parseRun reads flags and names in any order.
@@ -110,6 +123,8 @@ func parseRun(args []string) (job, error) {
 	all := flags.Bool("all", false, "")
 	flags.BoolVar(&j.json, "json", false, "")
 	flags.IntVar(&j.repeat, "repeat", 1, "")
+	flags.BoolVar(&j.floor, "floor", false, "")
+	flags.BoolVar(&j.counters, "counters", false, "")
 	for {
 		if err := flags.Parse(args); err != nil {
 			return j, err

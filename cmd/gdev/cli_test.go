@@ -14,8 +14,8 @@ import (
 
 // gpu is a GPU on which all programs but the broken one work. Each run takes
 // one second more than the one before in all phases, and 10 doorbells more.
-func gpu(broken string) func() (runner, error) {
-	return func() (runner, error) {
+func gpu(broken string) func(bool) (runner, error) {
+	return func(bool) (runner, error) {
 		runs := 0
 		return func(name string) (suite.Result, error) {
 			runs++
@@ -35,7 +35,7 @@ func gpu(broken string) func() (runner, error) {
 func gdev(t *testing.T, broken string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = command(args, &out, &errs, gpu(broken))
+	code = command(args, &out, &errs, &counterLog{}, gpu(broken))
 	return code, out.String(), errs.String()
 }
 
@@ -106,7 +106,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	rows := strings.Split(strings.TrimSpace(stdout), "\n")
 	require.Len(t, rows, 4)
-	require.JSONEq(t, `{"bench": "madd", "run": 2, "verified": true, "doorbells": 20,
+	require.JSONEq(t, `{"bench": "madd", "run": 2, "verified": true, "doorbells": 20, "interrupts": 0,
 		"seconds": {"init": 2, "htod": 2, "launch": 2, "dtoh": 2, "close": 2}}`, rows[1])
 	var last suite.Result
 	require.NoError(t, json.Unmarshal([]byte(rows[3]), &last))
@@ -114,10 +114,26 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, "c[0] is 1, want 2", last.Error)
 }
 
+// Without a GPU every result is wrong, and that is in order.
+func TestFloor(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := command([]string{"run", "--floor", "nop", "madd"}, &out, &errs, &counterLog{}, new(counterLog).openGPU)
+	require.Equal(t, exitOK, code, errs.String())
+	require.Equal(t, 2, strings.Count(out.String(), " 0  not checked\n"), out.String())
+	require.Contains(t, out.String(), "0 of 2 verified\n")
+	out.Reset()
+	require.Equal(t, exitOK, command([]string{"run", "--floor", "--json", "madd"}, &out, &errs, &counterLog{}, new(counterLog).openGPU))
+	var res suite.Result
+	require.NoError(t, json.Unmarshal(out.Bytes(), &res))
+	require.False(t, res.Verified)
+	require.Empty(t, res.Error)
+	require.Positive(t, res.Seconds.Total())
+}
+
 func TestNoGPU(t *testing.T) {
 	var out, errs bytes.Buffer
-	code := command([]string{"run", "nop"}, &out, &errs,
-		func() (runner, error) { return nil, errors.New("no such device") })
+	code := command([]string{"run", "nop"}, &out, &errs, &counterLog{},
+		func(bool) (runner, error) { return nil, errors.New("no such device") })
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, out.String())
 	require.Equal(t, "gdev: cannot use the GPU: no such device\n", errs.String())
@@ -131,7 +147,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func TestReportThatCannotBeWritten(t *testing.T) {
 	for _, args := range [][]string{{"run", "nop"}, {"run", "nop", "--json"}} {
 		var errs bytes.Buffer
-		require.Equal(t, exitFailed, command(args, fullDisk{}, &errs, gpu("")))
+		require.Equal(t, exitFailed, command(args, fullDisk{}, &errs, &counterLog{}, gpu("")))
 		require.Equal(t, "gdev: disk full\n", errs.String())
 	}
 }

@@ -17,9 +17,7 @@ import (
 
 func newBackend(g *global) *cobra.Command {
 	var dev deviceFlags
-	var vhostUser, localPath string
-	var once bool
-	var listenFD int
+	var s serving
 	c := &cobra.Command{
 		Use:   "backend (--vhost-user SOCKET | --local SOCKET)",
 		Short: "Serve one guest",
@@ -35,33 +33,42 @@ With --local the guest is a program of this host, which finds the socket in the
 environment variable PVDRM_SOCKET.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if (vhostUser == "") == (localPath == "") {
+			if (s.vhostUser == "") == (s.local == "") {
 				return usageError{errors.New("give one of --vhost-user and --local")}
 			}
 			log, err := g.logger()
 			if err != nil {
 				return err
 			}
-			if vhostUser != "" {
-				return serveVM(c.Context(), log, &dev, vhostUser, listenFD, once)
+			if s.vhostUser != "" {
+				return s.serveVM(c.Context(), log, &dev)
 			}
-			return serveLocal(c.Context(), log, &dev, localPath)
+			return s.serveLocal(c.Context(), log, &dev)
 		},
 	}
 	dev.add(c)
-	c.Flags().StringVar(&vhostUser, "vhost-user", "", "path of the vhost-user-gpu socket to make, for QEMU")
-	c.Flags().StringVar(&localPath, "local", "", "path of the socket to make, for programs of this host")
-	c.Flags().BoolVar(&once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
-	c.Flags().IntVar(&listenFD, "listen-fd", -1, "with --vhost-user: the socket is listened on already, by this descriptor")
+	c.Flags().StringVar(&s.vhostUser, "vhost-user", "", "path of the vhost-user-gpu socket to make, for QEMU")
+	c.Flags().StringVar(&s.local, "local", "", "path of the socket to make, for programs of this host")
+	c.Flags().BoolVar(&s.once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
+	c.Flags().StringVar(&s.stats, "stats", "", "path of a socket to make, on which pvdrm stats asks for the counters")
+	c.Flags().IntVar(&s.listenFD, "listen-fd", -1, "with --vhost-user: the socket is listened on already, by this descriptor")
 	if err := c.Flags().MarkHidden("listen-fd"); err != nil {
 		panic(err) // the flag is one line above
 	}
 	return c
 }
 
+// serving says whom a backend serves, and how.
+type serving struct {
+	vhostUser, local string // one of these sockets
+	stats            string // socket for statistics; may be empty
+	listenFD         int    // of vhostUser, where somebody listens already; else -1
+	once             bool
+}
+
 // serveVM serves a virtual machine until ctx ends.
-func serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags, path string, listenFD int, once bool) error {
-	device, err := dev.open()
+func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags) error {
+	device, err := dev.open(log)
 	if err != nil {
 		return err
 	}
@@ -74,13 +81,18 @@ func serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags, path string
 		s := gpu.Stats()
 		return s.Kicks, s.Interrupts
 	}
-	l, err := listenOn(path, listenFD)
+	if s.stats != "" {
+		if err := serveStats(ctx, s.stats, ownStats("vm", device, renderer.Sessions)); err != nil {
+			return errors.Join(err, device.Close())
+		}
+	}
+	l, err := listenOn(s.vhostUser, s.listenFD)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
-	defer func() { _ = os.Remove(path) }() // Close of the listener may have done it
-	log.Info("waiting for a virtual machine", zap.String("socket", path))
-	if once {
+	defer func() { _ = os.Remove(s.vhostUser) }() // Close of the listener may have done it
+	log.Info("waiting for a virtual machine", zap.String("socket", s.vhostUser))
+	if s.once {
 		err = serveOnce(ctx, l, gpu)
 	} else {
 		err = gpu.Serve(ctx, l)
@@ -104,17 +116,23 @@ func serveOnce(ctx context.Context, l *net.UnixListener, gpu *virtgpu.Device) er
 }
 
 // serveLocal serves programs of this host until ctx ends.
-func serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFlags, path string) error {
-	device, err := dev.open()
+func (s *serving) serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFlags) error {
+	device, err := dev.open(log)
 	if err != nil {
 		return err
 	}
-	l, err := local.Listen(path)
+	server := local.NewServer(local.Config{Device: device, Log: log})
+	if s.stats != "" {
+		if err := serveStats(ctx, s.stats, ownStats("local", device, server.Sessions)); err != nil {
+			return errors.Join(err, device.Close())
+		}
+	}
+	l, err := local.Listen(s.local)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
-	log.Info("waiting for programs", zap.String("socket", path))
-	err = local.NewServer(local.Config{Device: device, Log: log}).Serve(ctx, l)
+	log.Info("waiting for programs", zap.String("socket", s.local))
+	err = server.Serve(ctx, l)
 	return errors.Join(err, device.Close())
 }
 

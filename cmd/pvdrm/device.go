@@ -2,11 +2,16 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/sched"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )
@@ -16,21 +21,33 @@ type deviceFlags struct {
 	device string
 	vram   string
 	sms    int
+	limit  time.Duration
+
+	arbiter string // socket; "" for none
+	guest   string // name at the arbiter
+	weight  uint32
+	wait    bool // for an arbiter that is away
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.device, "device", "softgpu", "the GPU: softgpu, a software GPU that runs PTX")
 	c.Flags().StringVar(&d.vram, "vram", "1G", "memory of the software GPU, bytes with a suffix K, M or G; it takes host memory only where it is written to")
 	c.Flags().IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
+	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
+	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
+	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
+	c.Flags().Uint32Var(&d.weight, "weight", 1, "share of the GPU at the arbiter, relative to the weights of the other guests that are active")
+	c.Flags().BoolVar(&d.wait, "wait-for-arbiter", false, "while no arbiter answers, run nothing (default: go on as the sole user)")
 }
 
 // args are the flags as another pvdrm takes them.
 func (d *deviceFlags) args() []string {
-	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms)}
+	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(),
+		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait)}
 }
 
 // open opens the device.
-func (d *deviceFlags) open() (gpu.Device, error) {
+func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 	vram, err := parseBytes(d.vram)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--vram: %w", err)}
@@ -38,7 +55,41 @@ func (d *deviceFlags) open() (gpu.Device, error) {
 	if d.device != "softgpu" {
 		return nil, usageError{fmt.Errorf("--device: there is no device %q, only softgpu", d.device)}
 	}
-	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms})
+	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
+		return nil, usageError{fmt.Errorf("--launch-limit: choose more than 0 and less than %v, after which an arbiter gives a backend up", arbiter.DefaultAnswerLimit)}
+	}
+	cfg := softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit}
+	if d.arbiter == "" {
+		return softgpu.New(cfg)
+	}
+	lost := arbiter.GoAlone
+	if d.wait {
+		lost = arbiter.WaitForArbiter
+	}
+	gate, err := arbiter.Join(arbiter.GateConfig{Socket: d.arbiter, WhenLost: lost, Log: log,
+		Hello: arbiter.Hello{Name: d.guest, Share: sched.Share{Weight: d.weight}}})
+	if err != nil {
+		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
+	}
+	cfg.Gate = gate
+	device, err := softgpu.New(cfg)
+	if err != nil {
+		gate.Close()
+		return nil, err
+	}
+	return gatedDevice{device, gate}, nil
+}
+
+// gatedDevice is a device that leaves its arbiter when it is closed.
+type gatedDevice struct {
+	gpu.Device
+	gate *arbiter.Gate
+}
+
+// Close is part of gpu.Device.
+func (d gatedDevice) Close() error {
+	defer d.gate.Close() // when nothing waits at it any more
+	return d.Device.Close()
 }
 
 // parseBytes reads a number of bytes with an optional suffix K, M or G (powers of 1024).

@@ -35,7 +35,7 @@ then in PATH. Its exit code becomes that of pvdrm.`,
 	return c
 }
 
-func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) error {
+func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (err error) {
 	log, err := g.logger()
 	if err != nil {
 		return err
@@ -44,23 +44,28 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) e
 	if err != nil {
 		return err
 	}
-	device, err := dev.open()
+	device, err := dev.open(log)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "pvdrm-run-")
+	dir, err := newRunDir()
 	if err != nil {
-		return errors.Join(fmt.Errorf("a directory for the socket: %w", err), device.Close())
+		return errors.Join(err, device.Close())
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // best effort at the end
-	socket := filepath.Join(dir, "gpu")
+	defer func() { err = errors.Join(err, dir.remove()) }()
+	socket := dir.path(socketGPU)
 	l, err := local.Listen(socket)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
 	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	server := local.NewServer(local.Config{Device: device, Log: log})
+	if err := serveStats(serving, dir.path(socketStats), ownStats("local", device, server.Sessions)); err != nil {
+		return errors.Join(err, l.Close(), device.Close())
+	}
 	served := make(chan error, 1)
-	go func() { served <- local.NewServer(local.Config{Device: device, Log: log}).Serve(serving, l) }()
+	go func() { served <- server.Serve(serving, l) }()
 
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Args[0] = args[0]

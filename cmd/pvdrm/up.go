@@ -84,7 +84,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.remove()) }()
-	backend, err := startBackend(g, &f.dev, run.path(socketGPU))
+	backend, err := startBackend(g, &f.dev, run.path(socketGPU), run.path(socketStats))
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (b *backendProcess) explain(ctx context.Context, err error) error {
 }
 
 // startBackend starts `pvdrm backend` on a socket that is there when it returns.
-func startBackend(g *global, dev *deviceFlags, socket string) (*backendProcess, error) {
+func startBackend(g *global, dev *deviceFlags, socket, stats string) (*backendProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
@@ -214,7 +214,7 @@ func startBackend(g *global, dev *deviceFlags, socket string) (*backendProcess, 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("passing the socket on: %w", err), l.Close())
 	}
-	args := append([]string{"backend", "--vhost-user", socket, "--listen-fd", "3", "--once", "--log", g.logLevel}, dev.args()...)
+	args := append([]string{"backend", "--vhost-user", socket, "--listen-fd", "3", "--stats", stats, "--once", "--log", g.logLevel}, dev.args()...)
 	cmd := exec.Command(self, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.ExtraFiles = []*os.File{file}
@@ -247,8 +247,9 @@ func (b *backendProcess) stop() {
 
 // Sockets of a running machine.
 const (
-	socketGPU = "gpu"
-	socketQMP = "qmp"
+	socketGPU   = "gpu"
+	socketQMP   = "qmp"
+	socketStats = "stats"
 )
 
 // runDir is the directory with the sockets of one running machine. A lock on it

@@ -55,17 +55,19 @@ func (p Phases) Total() float64 { return p.Init + p.HtoD + p.Launch + p.DtoH + p
 
 // Result is the outcome of one run.
 type Result struct {
-	Bench     string `json:"bench"`
-	Verified  bool   `json:"verified"` // the result was checked and is right
-	Seconds   Phases `json:"seconds"`
-	Doorbells uint64 `json:"doorbells"`       // rung during the run
-	Error     string `json:"error,omitempty"` // why it is not verified
+	Bench      string `json:"bench"`
+	Verified   bool   `json:"verified"` // the result was checked and is right
+	Seconds    Phases `json:"seconds"`
+	Doorbells  uint64 `json:"doorbells"`       // rung during the run
+	Interrupts uint64 `json:"interrupts"`      // and those of the other direction
+	Error      string `json:"error,omitempty"` // why it is not verified
 }
 
 // Options are the settings of a run.
 type Options struct {
-	// Doorbells reads a counter of doorbells. Without it Result.Doorbells is 0.
-	Doorbells func() uint64
+	// Exits reads the counters of doorbells and interrupts. Without it both are
+	// 0 in the Result.
+	Exits func() (doorbells, interrupts uint64)
 }
 
 // All returns the programs in the order in which they are listed and run.
@@ -104,17 +106,20 @@ func Find(name string) (Bench, error) {
 }
 
 func run(b Bench, open func() (device, error), opts Options) Result {
-	count := opts.Doorbells
+	count := opts.Exits
 	if count == nil {
-		count = func() uint64 { return 0 }
+		count = func() (uint64, uint64) { return 0, 0 }
 	}
 	// What the last program left behind is collected now, not in this one's
 	// phases; a guest's memory is small.
 	debug.FreeOSMemory()
 	env := &Env{open: open}
-	before := count()
+	doorbells, interrupts := count()
 	err := b.Run(env)
-	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases, Doorbells: count() - before}
+	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases}
+	res.Doorbells, res.Interrupts = count()
+	res.Doorbells -= doorbells
+	res.Interrupts -= interrupts
 	if err != nil {
 		res.Error = err.Error()
 	}

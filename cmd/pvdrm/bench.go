@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"pvdrm/cmd/gdev/agent"
+	"pvdrm/cmd/gdev/suite"
+	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/vmm"
+)
+
+// benchFlags are the flags of `pvdrm bench`.
+type benchFlags struct {
+	dev             deviceFlags
+	modes, benches  []string
+	configs         []string
+	ablation, quick bool
+	runs            int
+	microTime       time.Duration
+	json, csv, html string
+	qemu, accel     string
+	memory, cpus    int
+	only            string // "micro", "suite" or "" for both
+}
+
+// quickBenches are the programs of a quick bench: one of each kind, and none
+// that takes long.
+var quickBenches = []string{"nop", "loop", "madd", "cpy", "pincpy", "bp", "hs", "lud", "nn", "srad2"}
+
+const (
+	defaultRuns  = 11
+	quickRuns    = 4
+	defaultMicro = 300 * time.Millisecond
+	quickMicro   = 100 * time.Millisecond
+)
+
+func newBench(*global) *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{
+		Use:   "bench [flags] [micro | suite]",
+		Short: "Measure the Gdev suite on the bare device, as a local guest and in a virtual machine",
+		Long: `Run the programs of the Gdev suite, and micro-benchmarks, side by side:
+
+  native    linked straight onto the device, with nothing between
+  local     as a local guest: a process of its own, through the ring
+  vm        in a virtual machine, which stays up meanwhile
+  vm-floor  in that machine, on a driver that answers at once and computes
+            nothing: what the program itself costs there
+
+Every round runs each program once in each of them. The first round warms up and
+is thrown away; ratios are taken within a round. Run it on a quiet machine.
+
+With --ablation it also measures without what makes forwarding fast: polling,
+multicalls, the pool, and without all three. --config names combinations, such
+as full,nopoll+nopool.
+
+The exit code is 1 when a result is wrong.`,
+		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && args[0] != "micro" && args[0] != "suite" {
+				return fmt.Errorf("%q: bench takes micro, suite or nothing", strings.Join(args, " "))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.only = args[0]
+			}
+			if err := f.complete(c); err != nil {
+				return usageError{err}
+			}
+			return f.run(c.Context(), c.OutOrStdout())
+		},
+	}
+	f.dev.add(c)
+	fl := c.Flags()
+	fl.StringSliceVar(&f.modes, "modes", modeNames(), "where to run")
+	fl.StringSliceVar(&f.benches, "bench", nil, "programs to run (default: all; with --quick: "+strings.Join(quickBenches, ",")+")")
+	fl.StringSliceVar(&f.configs, "config", []string{bench.Full}, "configurations of local guests and machines: full, or nopoll, nomulticall and nopool joined by +")
+	fl.BoolVar(&f.ablation, "ablation", false, "the configurations "+strings.Join(bench.Ablation, ","))
+	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about two minutes: %d runs of some programs", quickRuns))
+	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
+	fl.DurationVar(&f.microTime, "micro-time", defaultMicro, "about how long each micro-benchmark takes")
+	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
+	fl.StringVar(&f.csv, "csv", "", "write the results to this file as CSV")
+	fl.StringVar(&f.html, "html", "", "write a report with charts to this file, HTML that needs nothing else")
+	fl.StringVar(&f.qemu, "qemu", vmm.DefaultQEMU, "QEMU to use, name or path")
+	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
+	fl.IntVar(&f.memory, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
+	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
+	return c
+}
+
+func modeNames() (names []string) {
+	for _, m := range bench.Modes {
+		names = append(names, string(m))
+	}
+	return names
+}
+
+// complete checks the flags and fills in what follows from others.
+func (f *benchFlags) complete(c *cobra.Command) error {
+	if f.quick {
+		if !c.Flags().Changed("runs") {
+			f.runs = quickRuns
+		}
+		if !c.Flags().Changed("micro-time") {
+			f.microTime = quickMicro
+		}
+		if f.benches == nil {
+			f.benches = quickBenches
+		}
+	}
+	if f.benches == nil {
+		for _, b := range suite.All() {
+			f.benches = append(f.benches, b.Name)
+		}
+	}
+	for _, b := range f.benches {
+		if _, err := suite.Find(b); err != nil {
+			return fmt.Errorf("--bench: %w", err)
+		}
+	}
+	if f.runs < 1 {
+		return fmt.Errorf("--runs %d: must be at least 1", f.runs)
+	}
+	for _, m := range f.modes {
+		if !slices.Contains(bench.Modes, bench.Mode(m)) {
+			return fmt.Errorf("--modes: there is no mode %q, only %s", m, strings.Join(modeNames(), ", "))
+		}
+	}
+	if f.ablation {
+		if c.Flags().Changed("config") {
+			return errors.New("say --ablation or --config, not both")
+		}
+		f.configs = bench.Ablation
+	}
+	for _, name := range f.configs {
+		if err := bench.CheckConfig(name); err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+	}
+	return nil
+}
+
+// run measures and reports.
+func (f *benchFlags) run(ctx context.Context, out io.Writer) (err error) {
+	files, err := f.create()
+	if err != nil {
+		return err
+	}
+	r := bench.Report{Header: bench.Header{Date: time.Now(), Command: "pvdrm " + strings.Join(os.Args[1:], " "), Runs: f.runs}}
+	if err := f.measure(ctx, &r); err != nil {
+		return errors.Join(err, files.close())
+	}
+	err = r.WriteText(out)
+	for _, x := range files {
+		err = errors.Join(err, x.write(r, x.file))
+	}
+	if err := errors.Join(err, files.close()); err != nil {
+		return err
+	}
+	if len(r.Failures()) > 0 {
+		return exitError{1}
+	}
+	return nil
+}
+
+// measure starts the agents, runs everything and ends them.
+func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
+	agents := map[bench.Mode]*agentProcess{}
+	defer func() {
+		for _, a := range agents {
+			err = errors.Join(err, a.stop())
+		}
+	}()
+	plan := bench.Plan{Benches: f.benches, Runs: f.runs}
+	for _, mode := range bench.Modes {
+		if !slices.Contains(f.modes, string(mode)) {
+			continue
+		}
+		a := agents[bench.VM]
+		if mode != bench.Floor || a == nil { // the floor is in the same machine
+			if a, err = startAgent(ctx, f.agentArgs(mode)...); err != nil {
+				return err
+			}
+			agents[mode] = a
+		}
+		configs := f.configs
+		if mode == bench.Native || mode == bench.Floor {
+			configs = []string{bench.Full} // there is nothing to switch off
+		}
+		for _, c := range configs {
+			plan.Places = append(plan.Places, place{a, bench.Series{Mode: mode, Config: c}, f.microTime})
+		}
+	}
+	r.Header.Facts = f.facts(ctx, agents)
+
+	status := newStatus()
+	defer status.clear()
+	if f.only != "suite" {
+		if r.Micros, err = plan.RunMicro(ctx, status.show); err != nil {
+			return err
+		}
+	}
+	if f.only != "micro" {
+		samples, err := plan.Run(ctx, status.show)
+		if err != nil {
+			return err
+		}
+		r.Rows = bench.Rows(samples)
+	}
+	return nil
+}
+
+// agentArgs is the command line of a mode's agent.
+func (f *benchFlags) agentArgs(m bench.Mode) []string {
+	switch m {
+	case bench.Native:
+		return append([]string{"bench-native"}, f.dev.args()...)
+	case bench.Local:
+		return append(append([]string{"run"}, f.dev.args()...), "--", "gdev", "agent")
+	}
+	args := append([]string{"up", "--console=false", "--qemu", f.qemu, "--accel", f.accel,
+		"--memory", fmt.Sprint(f.memory), "--cpus", fmt.Sprint(f.cpus)}, f.dev.args()...)
+	return append(args, "--", "gdev", "agent")
+}
+
+// facts describe the machine and the versions.
+func (f *benchFlags) facts(ctx context.Context, agents map[bench.Mode]*agentProcess) []bench.Fact {
+	describe := func(h agent.Hello) string {
+		return fmt.Sprintf("%s, %d processors: %s", h.System, h.Processors, h.Processor)
+	}
+	facts := []bench.Fact{
+		{Name: "host", Value: describe(agent.Here())},
+		{Name: "load before", Value: loadAverage()},
+		{Name: "pvdrm", Value: fmt.Sprintf("%s, %s", version, runtime.Version())},
+		{Name: "device", Value: strings.Join(f.dev.args(), " ")},
+	}
+	for _, m := range []bench.Mode{bench.VM, bench.Floor} {
+		a := agents[m]
+		if a == nil {
+			continue
+		}
+		facts = append(facts, bench.Fact{Name: "guest", Value: describe(a.hello)})
+		if q, err := vmm.FindQEMU(ctx, f.qemu); err == nil { // it runs, so it can be found
+			facts = append(facts, bench.Fact{Name: "QEMU", Value: q.Version.String()})
+		}
+	}
+	return facts
+}
+
+// loadAverage is how busy the host was: what else runs disturbs the figures.
+func loadAverage() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	words := strings.Fields(string(b))
+	return strings.Join(words[:min(3, len(words))], " ")
+}
+
+// status shows what is running, on one line of a terminal.
+type status struct{ terminal bool }
+
+func newStatus() status { return status{term.IsTerminal(int(os.Stderr.Fd()))} }
+
+func (s status) show(text string) {
+	if s.terminal {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", text)
+	}
+}
+
+func (s status) clear() { s.show("") }
+
+// benchFile is a file that the report goes to.
+type benchFile struct {
+	file  *os.File
+	write func(bench.Report, io.Writer) error
+}
+
+type benchFiles []benchFile
+
+// create makes the files before anything is measured, so that a wrong path
+// costs no time.
+func (f *benchFlags) create() (files benchFiles, err error) {
+	for _, x := range []struct {
+		path  string
+		write func(bench.Report, io.Writer) error
+	}{
+		{f.json, bench.Report.WriteJSON}, {f.csv, bench.Report.WriteCSV}, {f.html, bench.Report.WriteHTML},
+	} {
+		if x.path == "" {
+			continue
+		}
+		file, err := os.Create(x.path)
+		if err != nil {
+			return nil, errors.Join(err, files.close())
+		}
+		files = append(files, benchFile{file, x.write})
+	}
+	return files, nil
+}
+
+func (files benchFiles) close() (err error) {
+	for _, f := range files {
+		err = errors.Join(err, f.file.Close())
+	}
+	return err
+}

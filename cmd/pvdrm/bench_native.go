@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"pvdrm/backend/native"
+	"pvdrm/cmd/gdev/agent"
+	"pvdrm/cmd/gdev/micro"
+	"pvdrm/cmd/gdev/suite"
+	"pvdrm/drm"
+	"pvdrm/frontend/cuda"
+	"pvdrm/gpu"
+)
+
+// newBenchNative makes the command behind the native mode of bench: a process
+// in which programs are linked straight onto the device.
+func newBenchNative() *cobra.Command {
+	var dev deviceFlags
+	c := &cobra.Command{
+		Use:    "bench-native",
+		Short:  "Serve pvdrm bench: run programs on the device itself",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			device, err := dev.open(zap.NewNop())
+			if err != nil {
+				return err
+			}
+			// Not on the main goroutine: that one is bound to its thread (see main), and
+			// each time it gives way, as waiting does, threads would have to change.
+			served := make(chan error)
+			go func() { served <- agent.Serve(os.Stdin, os.Stdout, nativeHandler(device)) }()
+			return errors.Join(<-served, device.Close())
+		},
+	}
+	dev.add(c)
+	return c
+}
+
+// nativeHandler serves requests in this process. The device stays open from
+// run to run, as that of a backend does.
+func nativeHandler(device gpu.Device) func(agent.Request) (agent.Answer, error) {
+	open := func() (drm.File, error) {
+		f, err := native.Open(device, "bench")
+		if err != nil {
+			return nil, err // not a nil *native.File inside of an interface
+		}
+		return f, nil
+	}
+	return func(req agent.Request) (a agent.Answer, err error) {
+		switch {
+		case req.Hello:
+			h := agent.Here()
+			h.Device = device.Properties().Name
+			a.Hello = &h
+			return a, nil
+		case req.Micro:
+			a.Micro, err = micro.Run(micro.Target{Open: open, Budget: req.Budget})
+			return a, err
+		}
+		drv, err := cuda.Init(open)
+		if err == nil {
+			err = drv.Close() // the program opens its own file, in its own time
+		}
+		if err != nil {
+			return a, err
+		}
+		before := device.Stats()
+		res, err := suite.Run(drv, req.Bench, suite.Options{})
+		after := device.Stats()
+		a.Result = &res
+		a.DeviceSeconds = (after.ComputeBusy - before.ComputeBusy + after.CopyBusy - before.CopyBusy).Seconds()
+		return a, err
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"pvdrm/cmd/gdev/agent"
+	"pvdrm/cmd/gdev/micro"
+	"pvdrm/cmd/pvdrm/bench"
+)
+
+// agentProcess is an agent in a pvdrm of its own: `pvdrm bench-native`, or
+// `gdev agent` under `pvdrm run` or `pvdrm up`.
+type agentProcess struct {
+	*agent.Client
+	cmd   *exec.Cmd
+	hello agent.Hello
+}
+
+// startAgent starts one and waits until it answers, which in a virtual machine
+// means that the machine is up.
+func startAgent(ctx context.Context, args ...string) (*agentProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Stderr = os.Stderr
+	// A session of its own: ^C is for us, and we end it by closing its input. The
+	// main goroutine, which starts it, never leaves its thread; see main.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	to, err := cmd.StdinPipe()
+	var from io.ReadCloser
+	if err == nil {
+		from, err = cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting pvdrm %s: %w", args[0], err)
+	}
+	a := &agentProcess{Client: agent.NewClient(to, from), cmd: cmd}
+	answer, err := a.Do(ctx, agent.Request{Hello: true})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("pvdrm %s: %w", args[0], err), a.stop())
+	}
+	if answer.Hello != nil {
+		a.hello = *answer.Hello
+	}
+	return a, nil
+}
+
+// stop ends the agent: by the end of its input, else by a signal, else by force.
+func (a *agentProcess) stop() error {
+	err := a.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- a.cmd.Wait() }()
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		select {
+		case e := <-ended:
+			return errors.Join(err, e)
+		case <-time.After(15 * time.Second):
+			_ = a.cmd.Process.Signal(sig) // it may have ended just now
+		}
+	}
+	return errors.Join(err, <-ended)
+}
+
+// place is a series that an agent runs.
+type place struct {
+	agent  *agentProcess
+	series bench.Series
+	budget time.Duration // of each micro-benchmark
+}
+
+// Series implements bench.Place.
+func (p place) Series() bench.Series { return p.series }
+
+// config is what the frontend is told.
+func (p place) config() string { return bench.Switches(p.series.Config) }
+
+// Run implements bench.Place.
+func (p place) Run(ctx context.Context, name string, round int) (bench.Sample, error) {
+	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Floor: p.series.Mode == bench.Floor, Config: p.config()})
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	if a.Result == nil {
+		return bench.Sample{}, errors.New("the agent answered without a result")
+	}
+	return bench.NewSample(p.series, round, *a.Result, a.DeviceSeconds), nil
+}
+
+// Micro implements bench.Place.
+func (p place) Micro(ctx context.Context) ([]micro.Result, error) {
+	a, err := p.agent.Do(ctx, agent.Request{Micro: true, Budget: p.budget, Config: p.config()})
+	return a.Micro, err
+}

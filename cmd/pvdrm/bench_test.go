@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/cmd/gdev/agent"
+	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/gpu/softgpu"
+)
+
+func TestBenchUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"bench micro suite":                `"micro suite": bench takes micro, suite or nothing`,
+		"bench fast":                       `"fast": bench takes`,
+		"bench --runs 0":                   "--runs 0: must be at least 1",
+		"bench --bench mad":                `no program "mad"`,
+		"bench --modes native,xen":         `there is no mode "xen", only native, local, vm, vm-floor`,
+		"bench --config fast":              `"fast" is neither full nor made of nopoll, nomulticall, nopool`,
+		"bench --ablation --config full":   "not both",
+		"bench --json /nowhere/r --runs 1": "/nowhere/r",
+	} {
+		root := newRoot()
+		root.SetArgs(strings.Fields(args))
+		root.SetOut(new(bytes.Buffer))
+		err := root.Execute()
+		require.ErrorContains(t, err, want, args)
+	}
+}
+
+func TestNativeAgent(t *testing.T) {
+	device, err := softgpu.New(softgpu.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, device.Close()) }()
+	empty := device.Stats().VRAMUsed
+	handle := nativeHandler(device)
+	a, err := handle(agent.Request{Hello: true})
+	require.NoError(t, err)
+	require.Equal(t, device.Properties().Name, a.Hello.Device)
+	a, err = handle(agent.Request{Bench: "madd"})
+	require.NoError(t, err)
+	require.True(t, a.Result.Verified, a.Result.Error)
+	require.Positive(t, a.DeviceSeconds)
+	require.Less(t, a.DeviceSeconds, a.Result.Seconds.Total())
+	_, err = handle(agent.Request{Bench: "mad"})
+	require.ErrorContains(t, err, `no program "mad"`)
+	a, err = handle(agent.Request{Micro: true, Budget: 1})
+	require.NoError(t, err)
+	require.NotEmpty(t, a.Micro)
+	require.Equal(t, empty, device.Stats().VRAMUsed, "everything is given back")
+}
+
+// A short bench of the programs as they are built, from the command line to the files.
+func TestBench(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"pvdrm", "gdev"} {
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), "pvdrm/cmd/"+name)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(file("pvdrm"), append([]string{"bench"}, args...)...)
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s%s", out, errs.Bytes())
+		require.Empty(t, errs.String())
+		return string(out)
+	}
+
+	out := run("--runs", "1", "--bench", "nop,madd", "--modes", "native,local", "--config", "full,nopool", "--micro-time", "1ms",
+		"--json", file("r.json"), "--csv", file("r.csv"), "--html", file("r.html"))
+	require.Contains(t, out, "\nlocal nopool: ")
+	lines := readLines(t, file("r.json"))
+	var rows []bench.Row
+	micros := map[bench.Series]int{}
+	for _, line := range lines {
+		var m bench.Micro
+		require.NoError(t, json.Unmarshal([]byte(line), &m))
+		if m.Micro != "" {
+			micros[bench.Series{Mode: m.Mode, Config: m.Config}]++
+			require.Positive(t, m.NS)
+			require.Positive(t, m.BaselineNS)
+			continue
+		}
+		var r bench.Row
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		rows = append(rows, r)
+	}
+	const places, phases = 3, 6
+	require.Len(t, rows, 2*places*phases)
+	for _, r := range rows {
+		require.True(t, r.Verified, "%+v", r)
+		require.Equal(t, r.Mode == bench.Local, r.Doorbells > 0, "%+v", r)
+		if r.Phase == "total" {
+			require.Positive(t, r.Seconds)
+			require.NotNil(t, r.Ratio)
+		}
+	}
+	require.Equal(t, map[bench.Series]int{
+		{Mode: bench.Native, Config: bench.Full}: 7, // no bare ring
+		{Mode: bench.Local, Config: bench.Full}:  8,
+		{Mode: bench.Local, Config: "nopool"}:    8,
+	}, micros)
+	require.Len(t, readLines(t, file("r.csv")), 1+len(lines))
+	require.Contains(t, readLines(t, file("r.html"))[0], "<!doctype html>")
+
+	out = run("micro", "--modes", "native", "--micro-time", "1ms")
+	require.Contains(t, out, "launch-sync")
+	require.NotContains(t, out, "madd")
+}
+
+func readLines(t *testing.T, path string) []string {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSpace(string(b)), "\n")
+}

@@ -1,0 +1,65 @@
+package tests
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// computeBusy asks a running pvdrm how long its device's compute engine was busy.
+func (c *command) computeBusy(t *testing.T) time.Duration {
+	t.Helper()
+	sockets, err := filepath.Glob(filepath.Join(c.runDir, "pvdrm", "vm-*", "stats"))
+	require.NoError(t, err)
+	require.Len(t, sockets, 1)
+	conn, err := net.Dial("unix", sockets[0])
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	var st struct {
+		Device struct{ ComputeBusy time.Duration }
+	}
+	require.NoError(t, json.NewDecoder(conn).Decode(&st))
+	return st.Device.ComputeBusy
+}
+
+// Two guests in processes of their own share one GPU by weight; the arbiter may
+// die, and they go on.
+func TestGuestsShareByWeight(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pvdrm-test-")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	socket := filepath.Join(dir, "arbiter")
+	arbiter := start(t, "arbiter", "--socket", socket, "--log", "info")
+	arbiter.waitFor(t, "waiting for backends")
+
+	guest := func(name, weight string) *command {
+		c := start(t, "run", "--arbiter", socket, "--guest", name, "--weight", weight, "--", "gdev", "run", "--json", "--repeat", "10000", "srad")
+		c.waitFor(t, `"verified":true`)
+		return c
+	}
+	heavy, light := guest("heavy", "4"), guest("light", "1")
+	h0, l0 := heavy.computeBusy(t), light.computeBusy(t)
+	// Long enough for a few of the policy's periods, however slow the machine is: by GPU time.
+	require.Eventually(t, func() bool { return light.computeBusy(t)-l0 > time.Second }, 2*time.Minute, 20*time.Millisecond,
+		"the light one starves")
+	h, l := heavy.computeBusy(t)-h0, light.computeBusy(t)-l0
+	t.Logf("GPU time: heavy %v, light %v", h, l)
+	require.Greater(t, 2*h, 3*l, "weights 4 and 1; less than 4 to 1, as neither has work all the time")
+
+	require.NoError(t, arbiter.Process.Kill())
+	<-arbiter.ended
+	h0, l0 = heavy.computeBusy(t), light.computeBusy(t)
+	require.Eventually(t, func() bool { return heavy.computeBusy(t) > h0 && light.computeBusy(t) > l0 }, time.Minute, 20*time.Millisecond,
+		"without an arbiter they go on alone")
+	for _, c := range []*command{heavy, light} {
+		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+		<-c.ended
+		c.requireNothingLeft(t)
+	}
+}
