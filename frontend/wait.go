@@ -82,7 +82,7 @@ func (l *link) report() {
 // lead waits until cond is true: it polls, naps, then sleeps. Caller holds the
 // leadership.
 func (l *link) lead(cond func() bool, deadline time.Time) error {
-	nap := napTime
+	nap, spin := napTime, spinTime
 	start := time.Now()
 	defer func() { l.polling.Add(int64(time.Since(start))) }()
 	for {
@@ -91,7 +91,7 @@ func (l *link) lead(cond func() bool, deadline time.Time) error {
 		}
 		switch waited := time.Since(start); {
 		case l.cfg.NoPoll:
-		case waited < spinTime:
+		case waited < spin:
 			yield.Processor()
 			continue
 		case waited < nap && l.carrier.SleepExits():
@@ -112,8 +112,10 @@ func (l *link) lead(cond func() bool, deadline time.Time) error {
 		}
 		// Work is being done, only not all of it yet: each batch that ends wakes
 		// us. Look longer before the next sleep, so that a long wait for many
-		// batches does not take a doorbell for each.
+		// batches does not take a doorbell for each; and do not spin, which would
+		// take the processor from that work.
 		nap *= 2
+		spin = 0
 	}
 }
 

@@ -164,8 +164,7 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 		s.ring.SetState(hypercall.StateLost)
 	}
 	s.finished.Add(1)
-	s.notify()
-	if s.hungry.Load() {
-		s.Kick()
+	if s.notify() || s.hungry.Load() {
+		s.Kick() // a frontend that wakes has something to ask soon: the pump polls for it
 	}
 }

@@ -157,6 +157,11 @@ func (s *Session) poll() bool {
 				return true
 			}
 		}
+		if s.ring.FrontendAsleep() {
+			// It waits for what the device does, which needs the processor more than we
+			// do. If another of its threads has a request, it rings.
+			return false
+		}
 		yield.Processor()
 		waited := time.Since(start)
 		if waited < spinTime {

@@ -114,6 +114,11 @@ func TestBench(t *testing.T) {
 	require.Len(t, readLines(t, file("r.csv")), 1+len(lines))
 	require.Contains(t, readLines(t, file("r.html"))[0], "<!doctype html>")
 
+	cmd := exec.Command(file("pvdrm"), "bench", "--modes", "native", "--device", "voodoo")
+	said, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), `"voodoo"`)
+
 	out = run("micro", "--modes", "native", "--micro-time", "1ms")
 	require.Contains(t, out, "launch-sync")
 	require.NotContains(t, out, "madd")
