@@ -239,7 +239,7 @@ func (f *File) Wait(p drm.Point, timeout time.Duration) error {
 	if err := f.link.flush(); err != nil {
 		return err
 	}
-	err = f.link.wait(func() bool { return f.link.ring.Done(p.Channel) >= p.Seqno }, timeout)
+	err = f.link.waitFor(func() bool { return f.link.ring.Done(p.Channel) >= p.Seqno }, hypercall.Point(p), timeout)
 	if err != nil {
 		return fmt.Errorf("wait for point %d of channel %d: %w", p.Seqno, p.Channel, err)
 	}

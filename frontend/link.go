@@ -56,8 +56,9 @@ type link struct {
 	progressMu sync.Mutex
 	progress   chan struct{} // closed and replaced when something came in
 	followers  atomic.Int32
-	polling    atomic.Int64 // ns that leaders polled and napped
-	sleeping   atomic.Int64 // ns that they slept
+	wanted     atomic.Uint32 // the channel that wantOnly named last
+	polling    atomic.Int64  // ns that leaders polled and napped
+	sleeping   atomic.Int64  // ns that they slept
 	sleeps     atomic.Uint64
 	broken     atomic.Pointer[error] // the link does not work any more
 }

@@ -15,6 +15,12 @@ var errTimeout error = syscall.ETIME
 // wait returns when cond is true, which it becomes by something the backend
 // stores. Timeout 0 asks once, a negative one waits for ever.
 func (l *link) wait(cond func() bool, timeout time.Duration) error {
+	return l.waitFor(cond, hypercall.Point{}, timeout)
+}
+
+// waitFor is wait for a condition that only one point of a channel makes true;
+// the zero Point stands for any event.
+func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Duration) error {
 	if cond() {
 		return nil
 	}
@@ -35,6 +41,7 @@ func (l *link) wait(cond func() bool, timeout time.Duration) error {
 		l.progressMu.Lock()
 		progress := l.progress
 		l.progressMu.Unlock()
+		l.wantAll()
 		// Looked at after progress was taken: what comes in from here on closes it.
 		if cond() {
 			return nil
@@ -44,7 +51,7 @@ func (l *link) wait(cond func() bool, timeout time.Duration) error {
 		}
 		select {
 		case l.leader <- struct{}{}:
-			err := l.lead(cond, deadline)
+			err := l.lead(cond, point, deadline)
 			<-l.leader
 			return err
 		case <-progress:
@@ -79,9 +86,31 @@ func (l *link) report() {
 	l.progressMu.Unlock()
 }
 
+// wantOnly makes the backend wake a leader for its point only, if nobody else
+// waits. It comes before the sleep is announced.
+func (l *link) wantOnly(p hypercall.Point) {
+	if p.Channel == 0 {
+		return
+	}
+	l.wanted.Store(p.Channel)
+	l.ring.SetWanted(p.Channel, p.Seqno)
+	// Whoever begins to wait counts itself first and calls wantAll then: if it is
+	// not seen here, it sees the channel there.
+	if l.followers.Load() > 1 {
+		l.wantAll()
+	}
+}
+
+// wantAll undoes wantOnly.
+func (l *link) wantAll() {
+	if channel := l.wanted.Load(); channel != 0 {
+		l.ring.SetWanted(channel, 0)
+	}
+}
+
 // lead waits until cond is true: it polls, naps, then sleeps. Caller holds the
 // leadership.
-func (l *link) lead(cond func() bool, deadline time.Time) error {
+func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time) error {
 	nap, spin := napTime, spinTime
 	start := time.Now()
 	defer func() { l.polling.Add(int64(time.Since(start))) }()
@@ -103,7 +132,9 @@ func (l *link) lead(cond func() bool, deadline time.Time) error {
 		}
 		asleep := time.Now()
 		l.polling.Add(int64(asleep.Sub(start)))
+		l.wantOnly(point)
 		done, err := l.sleep(cond, deadline)
+		l.wantAll()
 		start = time.Now()
 		l.sleeping.Add(int64(start.Sub(asleep)))
 		l.sleeps.Add(1)

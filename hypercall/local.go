@@ -13,8 +13,8 @@ type LocalOp uint16
 // Operations of the local carrier. Everything else goes through the ring.
 const (
 	// LocalHello is the first request. Answer: the capset follows the message;
-	// descriptors: an eventfd to wake the backend, one that the backend wakes
-	// the frontend with.
+	// descriptors: the writing end of a pipe to wake the backend, the reading end of
+	// one by which the backend wakes the frontend. What is written says nothing.
 	LocalHello LocalOp = 1
 	// LocalAlloc makes granted memory of Size bytes. Answer: ID; descriptor: a sealed memfd.
 	LocalAlloc LocalOp = 2

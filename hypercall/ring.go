@@ -91,7 +91,7 @@ func (r *Ring) FrontendAsleep() bool { return word32(r.mem, offCompletionAsleep)
 //	8       8     sequence number of the first batch that failed, 0 if none
 //	16      4     errno of that failure
 //	20      4     index of the command that failed
-//	24      8     reserved
+//	24      8     written by the frontend: wake it from this sequence number on
 type ChannelRecord struct {
 	Done   uint64
 	Failed uint64
@@ -129,6 +129,19 @@ func (r *Ring) SetFailed(channel uint32, seqno uint64, errno, index uint32) {
 
 // SetDone publishes progress of a channel.
 func (r *Ring) SetDone(channel uint32, seqno uint64) { word64(r.mem, recordAt(channel)).Store(seqno) }
+
+// SetWanted is for a frontend that is about to sleep and waits for one point
+// only: until the channel has come so far, its progress wakes nobody. It must be
+// set before the flag, and 0 again before anybody waits for another point.
+func (r *Ring) SetWanted(channel uint32, seqno uint64) {
+	word64(r.mem, recordAt(channel)+24).Store(seqno)
+}
+
+// Wanted reports whether progress up to seqno is to wake the frontend. The
+// backend asks after SetDone and before WakeFrontend.
+func (r *Ring) Wanted(channel uint32, seqno uint64) bool {
+	return seqno >= word64(r.mem, recordAt(channel)+24).Load()
+}
 
 // ResetChannel clears the record, for a new channel with an old id.
 func (r *Ring) ResetChannel(channel uint32) {

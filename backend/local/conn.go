@@ -8,12 +8,12 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/session"
+	"pvdrm/backend/translate"
 	"pvdrm/gem"
 	"pvdrm/hypercall"
 )
@@ -27,8 +27,8 @@ type conn struct {
 	sock   *net.UnixConn
 	label  string
 	log    *zap.Logger
-	kick   *os.File // eventfd: the client rings
-	notify *os.File // eventfd: the backend rings
+	kick   *os.File // reading end of the pipe in which the client rings
+	notify int      // writing end of the pipe in which the backend rings; -1 before the hello
 
 	mu     sync.Mutex
 	memory *gem.Table[*memory]
@@ -40,7 +40,7 @@ type conn struct {
 func (s *Server) serve(ctx context.Context, sock *net.UnixConn) {
 	label := peerLabel(sock)
 	c := &conn{server: s, sock: sock, label: label, log: s.cfg.Log.With(zap.String("client", label)),
-		memory: gem.NewTable[*memory]("grant", maxMemories)}
+		notify: -1, memory: gem.NewTable[*memory]("grant", maxMemories)}
 	unhook := context.AfterFunc(ctx, func() { _ = sock.Close() }) // ends the read below
 	defer unhook()
 	err := c.read()
@@ -54,12 +54,12 @@ func (c *conn) close() {
 	if c.session != nil {
 		c.session.Close()
 	}
-	_ = c.sock.Close() // nothing is written any more; the same holds for the eventfds
+	_ = c.sock.Close() // nothing is written any more; the same holds for the pipes
 	if c.kick != nil {
 		_ = c.kick.Close()
 	}
-	if c.notify != nil {
-		_ = c.notify.Close()
+	if c.notify >= 0 {
+		_ = unix.Close(c.notify)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,26 +74,32 @@ func (c *conn) read() error {
 	oob := make([]byte, unix.CmsgSpace(4*4))
 	for {
 		n, oobn, flags, _, err := c.sock.ReadMsgUnix(buf, oob)
+		fds, bad := receivedFDs(oob[:oobn]) // also of a message that ends the connection
 		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || err == nil && n == 0 {
+			closeAll(fds)
 			return nil
 		}
 		if err != nil {
+			closeAll(fds)
 			return fmt.Errorf("reading: %w", err)
 		}
-		fds, err := receivedFDs(oob[:oobn])
-		if err == nil {
+		if err = bad; err == nil {
 			if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 				err = fmt.Errorf("message cut: %w", hypercall.ErrMessage)
 			} else {
 				err = c.message(buf[:n], fds)
 			}
 		}
-		for _, fd := range fds {
-			_ = unix.Close(fd) // whoever needed it has made a copy
-		}
+		closeAll(fds) // whoever needed one has made a copy
 		if err != nil {
 			return err
 		}
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd) // nothing was written to them
 	}
 }
 
@@ -127,7 +133,9 @@ func (c *conn) message(b []byte, fds []int) error {
 	var send []int
 	switch m.Op {
 	case hypercall.LocalHello:
-		tail, send, err = c.hello()
+		if tail, send, err = c.hello(); err == nil {
+			defer closeAll(send) // the client has its own copies by then
+		}
 	case hypercall.LocalAlloc:
 		var fd int
 		if answer.ID, fd, err = c.alloc(m.Size); err == nil {
@@ -148,7 +156,7 @@ func (c *conn) message(b []byte, fds []int) error {
 	}
 	if err != nil {
 		c.log.Debug("request failed", zap.Uint16("operation", uint16(m.Op)), zap.Error(err))
-		answer.Errno = errnoOf(err)
+		answer.Errno = uint16(translate.Errno(err))
 	}
 	_, _, err = c.sock.WriteMsgUnix(append(answer.Encode(), tail...), unix.UnixRights(send...), nil)
 	if err != nil {
@@ -157,24 +165,20 @@ func (c *conn) message(b []byte, fds []int) error {
 	return nil
 }
 
-func errnoOf(err error) uint16 {
-	var no syscall.Errno
-	if errors.As(err, &no) {
-		return uint16(no)
-	}
-	return uint16(unix.EINVAL)
-}
-
+// hello makes the two pipes. Each side has its own end of each: unlike an eventfd,
+// which both would share, the client can neither fill nor unblock ours.
 func (c *conn) hello() (tail []byte, send []int, err error) {
-	var fds [2]int
-	for i := range fds {
-		fds[i], err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-		if err != nil {
-			return nil, nil, fmt.Errorf("doorbell: %w", os.NewSyscallError("eventfd", err))
+	var kick, notify [2]int // reading end, writing end
+	if err = unix.Pipe2(kick[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err == nil {
+		if err = unix.Pipe2(notify[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			closeAll(kick[:])
 		}
 	}
-	c.kick, c.notify = os.NewFile(uintptr(fds[0]), "kick"), os.NewFile(uintptr(fds[1]), "notify")
-	return capset().Encode(), fds[:], nil
+	if err != nil {
+		return nil, nil, fmt.Errorf("doorbell: %w", os.NewSyscallError("pipe2", err))
+	}
+	c.kick, c.notify = os.NewFile(uintptr(kick[0]), "kick"), notify[1]
+	return capset().Encode(), []int{kick[1], notify[0]}, nil
 }
 
 // alloc makes memory; fd is a descriptor of it for the client.
@@ -253,14 +257,15 @@ func (c *conn) attach(rest []byte) error {
 	return nil
 }
 
-// listen hands doorbells to the session until the eventfd is closed.
+// listen hands doorbells to the session until the pipe is closed.
 func (c *conn) listen(s *session.Session) {
-	var count [8]byte
+	var rings [4096]byte
 	for {
-		if _, err := c.kick.Read(count[:]); err != nil {
+		n, err := c.kick.Read(rings[:])
+		if err != nil {
 			return
 		}
-		c.server.doorbells.Add(1)
+		c.server.doorbells.Add(uint64(n)) // a byte for each
 		s.Kick()
 	}
 }
@@ -277,8 +282,7 @@ func (c *conn) Grant(id uint32) (session.Grant, error) {
 // Notify is part of session.Carrier.
 func (c *conn) Notify() {
 	c.server.interrupts.Add(1)
-	one := [8]byte{1}
-	_, _ = c.notify.Write(one[:]) // fails only when the counter is full: then the client is awake anyway
+	_, _ = unix.Write(c.notify, []byte{1}) // fails when the pipe is full: then the client is awake; or when it is gone
 }
 
 // Counts is part of session.Carrier.

@@ -1,6 +1,6 @@
 // Package local is the carrier for programs on the host: the same ring as in a
 // virtual machine, over a Unix socket for what is rare, memfds for granted
-// memory and eventfds for doorbells.
+// memory and pipes for doorbells.
 //
 // A Server accepts connections; each is one DRM file. The connection's reader
 // goroutine owns the socket, a second one waits for doorbells, and the session

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
@@ -65,16 +66,32 @@ func NewServer(cfg Config) *Server {
 // Listen opens the socket at path. A stale socket of a server that is gone is
 // replaced; one that answers is an error.
 func Listen(path string) (*net.UnixListener, error) {
-	addr := &net.UnixAddr{Name: path, Net: "unixpacket"}
-	if c, err := net.DialUnix("unixpacket", nil, addr); err == nil {
-		_ = c.Close() // it was a question only
-		return nil, fmt.Errorf("%s is in use by another pvdrm: choose another socket or end that one", path)
-	} else if errors.Is(err, unix.ECONNREFUSED) {
+	return ListenUnix("unixpacket", path)
+}
+
+// ListenUnix is Listen for a socket of any type ("unix", "unixpacket").
+func ListenUnix(network, path string) (*net.UnixListener, error) {
+	const longest = 107 // bytes of sun_path, with room for the zero
+	if len(path) > longest {
+		return nil, fmt.Errorf("the socket's path %s has %d bytes, at most %d are possible: choose a shorter one", path, len(path), longest)
+	}
+	addr := &net.UnixAddr{Name: path, Net: network}
+	if st, err := os.Lstat(path); err == nil {
+		if st.Mode()&os.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and is no socket: choose another path", path)
+		}
+		c, err := net.DialUnix(network, nil, addr)
+		if err == nil {
+			_ = c.Close() // it was a question only
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			return nil, fmt.Errorf("%s is in use by another process: choose another path or end that one", path)
+		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("removing the stale socket: %w", err)
 		}
 	}
-	l, err := net.ListenUnix("unixpacket", addr)
+	l, err := net.ListenUnix(network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
@@ -98,6 +115,14 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if err != nil && passing(err) {
+			s.cfg.Log.Warn("cannot take a client now", zap.Error(err))
+			select {
+			case <-ctx.Done():
+			case <-time.After(acceptRetry):
+			}
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("accepting local clients: %w", err)
 		}
@@ -111,6 +136,20 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			s.serve(ctx, c)
 		})
 	}
+}
+
+// acceptRetry is the pause after an Accept that failed for want of something.
+const acceptRetry = 100 * time.Millisecond
+
+// passing reports whether an error of Accept may be over soon: descriptors or
+// memory ran out, or the client has gone.
+func passing(err error) bool {
+	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Server) admit() bool {

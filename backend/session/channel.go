@@ -97,7 +97,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	s.count.batches.Add(1)
 	for _, p := range m.Waits {
 		on, err := s.channels.Get(p.Channel)
-		if err == nil && p.Seqno > on.submitted {
+		if err == nil && (p.Seqno > on.submitted || on == ch && p.Seqno == m.Seqno) {
 			// Only points that exist already: so nothing ever waits in a circle.
 			err = fmt.Errorf("wait for batch %d of channel %d, which has %d: %w", p.Seqno, p.Channel, on.submitted, syscall.EINVAL)
 		}
@@ -164,7 +164,9 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 		s.ring.SetState(hypercall.StateLost)
 	}
 	s.finished.Add(1)
-	if s.notify() || s.hungry.Load() {
+	// Errors are told at once; other progress when the frontend wants it.
+	woke := (err != nil || s.ring.Wanted(ch.id, b.seqno)) && s.notify()
+	if woke || s.hungry.Load() {
 		s.Kick() // a frontend that wakes has something to ask soon: the pump polls for it
 	}
 }

@@ -103,6 +103,9 @@ func (s *Session) full() bool {
 	return s.inFlight >= maxInFlight
 }
 
+// room reports whether a request may be taken.
+func (s *Session) room() bool { return s.inFlight-int(s.finished.Load()) < maxInFlight }
+
 // reap takes finished batches off the count.
 func (s *Session) reap() { s.inFlight -= int(s.finished.Swap(0)) }
 
@@ -145,7 +148,7 @@ func (s *Session) poll() bool {
 		return false
 	}
 	for range spinLooks { // a busy frontend is found without looking at the clock
-		if s.in.Ready() && s.inFlight < maxInFlight {
+		if s.in.Ready() && s.room() {
 			return true
 		}
 	}
@@ -153,7 +156,7 @@ func (s *Session) poll() bool {
 	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
 	for {
 		for range spinLooks {
-			if s.in.Ready() && s.inFlight < maxInFlight || len(s.wake) > 0 {
+			if s.in.Ready() && s.room() || len(s.wake) > 0 {
 				return true
 			}
 		}

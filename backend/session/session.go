@@ -174,6 +174,9 @@ func (s *Session) Close() {
 		close(s.stop)
 	}
 	s.mu.Unlock()
+	// Aborts what runs, which the pump may be waiting for. It closes the context
+	// once more at its end, and says there if that fails.
+	_ = s.ctx.Close()
 	<-s.ended
 }
 

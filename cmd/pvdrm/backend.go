@@ -154,24 +154,4 @@ func listenOn(path string, fd int) (*net.UnixListener, error) {
 }
 
 // listenUnix makes a stream socket at path, replacing a stale one.
-func listenUnix(path string) (*net.UnixListener, error) {
-	addr := &net.UnixAddr{Name: path, Net: "unix"}
-	if _, err := os.Lstat(path); err == nil {
-		if c, err := net.DialUnix("unix", nil, addr); err == nil {
-			_ = c.Close() // it was a question only
-			return nil, fmt.Errorf("%s is in use: another backend serves it; choose another path or end that one", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("removing the stale socket: %w", err)
-		}
-	}
-	l, err := net.ListenUnix("unix", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		_ = l.Close() // err is what to report
-		return nil, fmt.Errorf("protecting the socket: %w", err)
-	}
-	return l, nil
-}
+func listenUnix(path string) (*net.UnixListener, error) { return local.ListenUnix("unix", path) }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -40,10 +41,13 @@ shell. It is cached by the hash of what it is made from.`,
 		Short: "Remove all cached images and packages",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := os.RemoveAll(cache); err != nil {
-				return fmt.Errorf("removing the cache: %w", err)
+			// By name: the directory may have been given by mistake, and hold other things.
+			for _, name := range []string{"resolved.json", "deb", "image", "build"} {
+				if err := os.RemoveAll(filepath.Join(cache, name)); err != nil {
+					return fmt.Errorf("removing from the cache: %w", err)
+				}
 			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), "removed", cache)
+			_, err := fmt.Fprintln(c.OutOrStdout(), "removed images and packages from", cache)
 			return err
 		},
 	})

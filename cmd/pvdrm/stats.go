@@ -54,7 +54,10 @@ func readStats(path string) (st backendStats, err error) {
 		return st, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	const most = 16 << 20
+	const most, patience = 16 << 20, 5 * time.Second
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return st, err
+	}
 	if err := json.NewDecoder(io.LimitReader(c, most)).Decode(&st); err != nil {
 		return st, fmt.Errorf("statistics from %s: %w", path, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -96,7 +97,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	cfg.GPUSocket = run.path(socketGPU)
 	cfg.CacheDir, cfg.Log = f.cache, log
 	cfg.Progress = func(line string) { progress("%s", line) }
-	cfg.ExtraArgs = []string{"-qmp", "unix:" + run.path(socketQMP) + ",server=on,wait=off"}
+	cfg.ExtraArgs = []string{"-qmp", "unix:" + strings.ReplaceAll(run.path(socketQMP), ",", ",,") + ",server=on,wait=off"}
 	if f.console {
 		cfg.Console = os.Stderr
 		cfg.Append += " loglevel=7" // what Linux finds; without it only what goes wrong
@@ -270,11 +271,16 @@ func runRoot() string {
 func newRunDir() (*runDir, error) {
 	root := runRoot()
 	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("a directory for sockets: %w", err)
+		return nil, fmt.Errorf("a directory for sockets: %w (set XDG_RUNTIME_DIR to a directory of your own)", err)
 	}
 	if st, err := os.Lstat(root); err != nil || !st.IsDir() || st.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
 		return nil, fmt.Errorf("%s belongs to somebody else: set XDG_RUNTIME_DIR to a directory of your own", root)
 	}
+	guard, err := lockRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = guard.Close() }() // gives the lock up
 	for _, dir := range staleDirs(root) {
 		_ = os.RemoveAll(dir) // left by a pvdrm that was killed
 	}
@@ -289,6 +295,19 @@ func newRunDir() (*runDir, error) {
 	return &runDir{dir, lock}, nil
 }
 
+// lockRoot keeps others from making, cleaning up and removing directories until
+// the file is closed.
+func lockRoot(root string) (*os.File, error) {
+	f, err := os.Open(root)
+	if err != nil {
+		return nil, fmt.Errorf("locking: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", root, err), f.Close())
+	}
+	return f, nil
+}
+
 // lockDir takes the lock of a directory, unless its owner lives.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -301,14 +320,11 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// staleDirs lists the directories of machines whose pvdrm is gone. A directory
-// that is just being made has no lock yet and is left alone.
+// staleDirs lists the directories of machines whose pvdrm is gone. Caller holds
+// the lock of the root.
 func staleDirs(root string) (stale []string) {
 	dirs, _ := filepath.Glob(filepath.Join(root, "vm-*")) // the pattern is good
 	for _, dir := range dirs {
-		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
-			continue
-		}
 		if f, err := lockDir(dir); err == nil {
 			_ = f.Close() // was a question only
 			stale = append(stale, dir)
@@ -319,4 +335,10 @@ func staleDirs(root string) (stale []string) {
 
 func (r *runDir) path(name string) string { return filepath.Join(r.dir, name) }
 
-func (r *runDir) remove() error { return errors.Join(os.RemoveAll(r.dir), r.lock.Close()) }
+func (r *runDir) remove() error {
+	guard, err := lockRoot(filepath.Dir(r.dir))
+	if err != nil {
+		return errors.Join(err, r.lock.Close())
+	}
+	return errors.Join(os.RemoveAll(r.dir), r.lock.Close(), guard.Close())
+}

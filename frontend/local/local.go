@@ -1,7 +1,7 @@
 // Package local is the frontend's end of the carrier for programs on the host:
-// a Unix socket, memfds and eventfds. See hypercall/local.go for the messages.
+// a Unix socket, memfds and pipes. See hypercall/local.go for the messages.
 //
-// Carrier.mu serialises requests on the socket. Sleep and Kick use the eventfds
+// Carrier.mu serialises requests on the socket. Sleep and Kick use the pipes
 // only and take no lock.
 package local
 
@@ -25,8 +25,8 @@ import (
 type Carrier struct {
 	path      string
 	capset    hypercall.Capset
-	kick      int // eventfd, rings the backend
-	notify    int // eventfd, rung by the backend
+	kick      int // writing end of a pipe, rings the backend
+	notify    int // reading end of a pipe, rung by the backend
 	socketFD  int // for poll: a hang-up means that the backend is gone
 	doorbells atomic.Uint64
 
@@ -195,14 +195,13 @@ func (c *Carrier) Attach(_ *carrier.Pages, d hypercall.Doorbell) error {
 // Kick is part of carrier.Carrier.
 func (c *Carrier) Kick() error {
 	c.doorbells.Add(1)
-	one := [8]byte{1}
-	if _, err := unix.Write(c.kick, one[:]); err != nil && !errors.Is(err, unix.EAGAIN) { // full: it is ringing
+	if _, err := unix.Write(c.kick, []byte{1}); err != nil && !errors.Is(err, unix.EAGAIN) { // full: it is ringing
 		return fmt.Errorf("ringing the backend: %w", err)
 	}
 	return nil
 }
 
-// SleepExits is part of carrier.Carrier: to sleep is to wait for an eventfd.
+// SleepExits is part of carrier.Carrier: to sleep is to wait for a pipe.
 func (c *Carrier) SleepExits() bool { return false }
 
 // Sleep is part of carrier.Carrier.
@@ -221,8 +220,8 @@ func (c *Carrier) Sleep(timeout time.Duration) error {
 		return fmt.Errorf("waiting for the backend: %w", os.NewSyscallError("ppoll", err))
 	}
 	if fds[0].Revents&unix.POLLIN != 0 {
-		var count [8]byte
-		_, _ = unix.Read(c.notify, count[:]) // empties it; what it says is in the ring
+		var rings [4096]byte
+		_, _ = unix.Read(c.notify, rings[:]) // empties it; what it says is in the ring
 	}
 	if fds[1].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
 		return c.gone(nil)
@@ -234,7 +233,7 @@ func (c *Carrier) Sleep(timeout time.Duration) error {
 func (c *Carrier) Close() error {
 	for _, fd := range []int{c.kick, c.notify} {
 		if fd >= 0 {
-			_ = unix.Close(fd) // an eventfd has nothing to flush
+			_ = unix.Close(fd) // a pipe has nothing to flush
 		}
 	}
 	c.kick, c.notify = -1, -1
