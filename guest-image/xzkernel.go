@@ -36,6 +36,9 @@ func unpackXZ(b []byte, limit int64) ([]byte, error) {
 	}
 	b = b[xzStreamHeader:]
 	size := (int(b[0]) + 1) * 4 // of the block header, section 3.1.1
+	if b[0] == 0 {              // an index: a file without blocks
+		return nil, fmt.Errorf("%w: it is empty", errNotXZ)
+	}
 	if len(b) < size || binary.LittleEndian.Uint32(b[size-4:]) != crc32.ChecksumIEEE(b[:size-4]) {
 		return nil, fmt.Errorf("%w: damaged block header", errNotXZ)
 	}
