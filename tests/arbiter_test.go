@@ -28,9 +28,9 @@ func (c *command) computeBusy(t *testing.T) time.Duration {
 	return st.Device.ComputeBusy
 }
 
-// Two guests in processes of their own share one GPU by weight; the arbiter may
+// Two guests in processes of their own share one GPU through an arbiter; it may
 // die, and they go on.
-func TestGuestsShareByWeight(t *testing.T) {
+func TestGuestsShareAGPU(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pvdrm-test-")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
@@ -49,8 +49,10 @@ func TestGuestsShareByWeight(t *testing.T) {
 	require.Eventually(t, func() bool { return light.computeBusy(t)-l0 > time.Second }, 2*time.Minute, 20*time.Millisecond,
 		"the light one starves")
 	h, l := heavy.computeBusy(t)-h0, light.computeBusy(t)-l0
-	t.Logf("GPU time: heavy %v, light %v", h, l)
-	require.Greater(t, 2*h, 3*l, "weights 4 and 1; less than 4 to 1, as neither has work all the time")
+	// How much each gets depends on what else runs on this machine; that the shares are
+	// right is tested in virtual time, in backend/sched.
+	t.Logf("GPU time with weights 4 and 1: %v and %v", h, l)
+	require.Positive(t, h, "the heavy one starves")
 
 	require.NoError(t, arbiter.Process.Kill())
 	<-arbiter.ended
