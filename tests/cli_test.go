@@ -305,8 +305,9 @@ func TestStats(t *testing.T) {
 	dir, err := built()
 	require.NoError(t, err)
 	// gdev holds a file open while stats looks: its counters are those of a client.
-	script := `"$0/gdev" run --repeat 20 madd >/dev/null & sleep 0.3; "$0/pvdrm" stats --json; "$0/pvdrm" stats; wait`
-	c := start(t, "run", "--", "sh", "-c", script, dir)
+	script := `"$0/gdev" run --json --repeat 100000 madd >"$1" & while [ ! -s "$1" ]; do sleep 0.05; done;
+		"$0/pvdrm" stats --json; "$0/pvdrm" stats; kill $!; wait; true`
+	c := start(t, "run", "--", "sh", "-c", script, dir, filepath.Join(t.TempDir(), "out"))
 	code, out := c.wait(t)
 	require.Zero(t, code, out)
 	line, table, _ := strings.Cut(out, "\n")
