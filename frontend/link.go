@@ -44,18 +44,19 @@ type link struct {
 	mu     sync.Mutex
 	req    *hypercall.Producer
 	nextID uint32
-	calls  map[uint32]*call
+	calls  []*call     // whose completions are awaited; few, so that looking through them is fast
+	spare  *call       // one to use again
 	timer  *time.Timer // flushes what is queued; armed exactly while timerOn
 	timing bool
 	async  error // first failure of an asynchronous request, until someone is told
 
-	leader chan struct{} // a token: who holds it owns cpl and buf
-	cpl    *hypercall.Consumer
-	buf    []byte
+	leading atomic.Bool // who sets it is the leader, and owns cpl and buf
+	cpl     *hypercall.Consumer
+	buf     []byte
 
 	progressMu sync.Mutex
 	progress   chan struct{} // closed and replaced when something came in
-	followers  atomic.Int32
+	followers  atomic.Int32  // who waits, the leader included
 	wanted     atomic.Uint32 // the channel that wantOnly named last
 	polling    atomic.Int64  // ns that leaders polled and napped
 	sleeping   atomic.Int64  // ns that they slept
@@ -65,6 +66,7 @@ type link struct {
 
 // call is a request whose completion somebody waits for.
 type call struct {
+	id     uint32
 	done   atomic.Bool // everything below is written before it is set
 	errno  uint32
 	answer []byte
@@ -90,8 +92,7 @@ func newLink(c carrier.Carrier, layout hypercall.Layout, cfg Config) (*link, err
 		return nil, fmt.Errorf("ring object: %w", err)
 	}
 	l := &link{carrier: c, cfg: cfg, pages: pages, ring: ring, req: ring.Requests(), cpl: ring.Completions(),
-		calls: map[uint32]*call{}, leader: make(chan struct{}, 1), buf: make([]byte, hypercall.MaxMessage),
-		progress: make(chan struct{})}
+		buf: make([]byte, hypercall.MaxMessage), progress: make(chan struct{})}
 	l.timer = time.AfterFunc(time.Hour, l.flushLate)
 	l.timer.Stop()
 	return l, nil
@@ -122,25 +123,34 @@ func (l *link) do(op hypercall.Op, payload []byte) ([]byte, error) {
 
 // doWithin is do with a time limit, after which the link is given up.
 func (l *link) doWithin(op hypercall.Op, payload []byte, limit time.Duration) ([]byte, error) {
-	c := new(call)
 	l.mu.Lock()
+	c := l.spare
+	l.spare = nil
+	if c == nil {
+		c = new(call)
+	}
 	err := l.put(op, hypercall.FlagAnswer, payload, c)
 	if err == nil {
 		err = l.publish()
 	}
 	l.mu.Unlock()
-	if err == nil {
+	if err == nil && !l.glance(c) {
 		if err = l.wait(c.done.Load, limit); err == errTimeout {
 			err = l.fail(fmt.Errorf("no answer from the backend within %v (its log says why): %w", limit, syscall.ENODEV))
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+		return nil, fmt.Errorf("%s: %w", op, err) // whoever delivers may hold the call still
 	}
-	if c.errno != 0 {
-		return c.answer, fmt.Errorf("%s: %w", op, syscall.Errno(c.errno))
+	answer, errno := c.answer, syscall.Errno(c.errno)
+	*c = call{}
+	l.mu.Lock()
+	l.spare = c
+	l.mu.Unlock()
+	if errno != 0 {
+		return answer, fmt.Errorf("%s: %w", op, errno)
 	}
-	return c.answer, nil
+	return answer, nil
 }
 
 // put writes a request into the queue, waiting for room. Caller holds mu, which
@@ -157,7 +167,8 @@ func (l *link) put(op hypercall.Op, flags uint16, payload []byte, c *call) error
 		}
 		if ok {
 			if c != nil {
-				l.calls[l.nextID] = c
+				c.id = l.nextID
+				l.calls = append(l.calls, c)
 			}
 			return nil
 		}

@@ -2,11 +2,21 @@ package frontend
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
 	"pvdrm/hypercall"
 	"pvdrm/internal/yield"
+)
+
+const (
+	// glances is how often a caller looks for its answer before it waits in
+	// earnest: some microseconds.
+	glances = 1024
+	// looks is how often a leader looks before it yields the processor, which the
+	// device may need for what is waited for.
+	looks = 64
 )
 
 // errTimeout is what wait returns when its time is over.
@@ -49,11 +59,12 @@ func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Dur
 		if err := l.err(); err != nil {
 			return err
 		}
-		select {
-		case l.leader <- struct{}{}:
+		if l.takeLead() {
 			err := l.lead(cond, point, deadline)
-			<-l.leader
+			l.giveLead()
 			return err
+		}
+		select {
 		case <-progress:
 		case <-expired:
 			if cond() {
@@ -68,14 +79,46 @@ func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Dur
 // so: failures of asynchronous requests are published before the points that
 // come after them.
 func (l *link) settle() error {
-	select {
-	case l.leader <- struct{}{}:
-		err := l.deliver()
-		<-l.leader
-		return err
-	default:
+	if !l.takeLead() {
 		return nil
 	}
+	l.followers.Add(1)
+	err := l.deliver()
+	l.giveLead()
+	l.followers.Add(-1)
+	return err
+}
+
+// takeLead makes the caller the leader, if there is none.
+func (l *link) takeLead() bool { return l.leading.CompareAndSwap(false, true) }
+
+// giveLead ends the caller's leadership; one of those who wait takes it. The
+// caller is still counted among them. Somebody who counts himself later than it
+// is looked at here takes the lead by himself: it is free by then.
+func (l *link) giveLead() {
+	l.leading.Store(false)
+	if l.followers.Load() > 1 {
+		l.report()
+	}
+}
+
+// glance looks for the answer of a call for as long as a backend takes that
+// polls and is not busy, and reports whether it came. It is wait without all
+// that a long wait needs: an emulated guest takes longer for that than for the
+// request itself.
+func (l *link) glance(c *call) bool {
+	if l.cfg.NoPoll || !l.takeLead() {
+		return false
+	}
+	l.followers.Add(1)
+	for range glances {
+		if l.cpl.Ready() && (l.deliver() != nil || c.done.Load()) {
+			break // what deliver found is kept: wait returns it
+		}
+	}
+	l.giveLead()
+	l.followers.Add(-1)
+	return c.done.Load()
 }
 
 // report tells the waiting that something came in.
@@ -187,7 +230,6 @@ func (l *link) sleep(cond func() bool, deadline time.Time) (bool, error) {
 // look delivers completions and looks at cond, a few times. It reports whether
 // cond is true.
 func (l *link) look(cond func() bool, deadline time.Time) (bool, error) {
-	const looks = 64
 	for range looks {
 		if l.cpl.Ready() {
 			if err := l.deliver(); err != nil {
@@ -221,15 +263,15 @@ func (l *link) deliver() error {
 		}
 		delivered = true
 		l.mu.Lock()
-		c := l.calls[h.ID]
-		delete(l.calls, h.ID)
+		c := l.takeCall(h.ID)
 		if c == nil && h.Errno != 0 && l.async == nil {
 			l.async = asyncError(h, payload)
 		}
 		l.mu.Unlock()
 		if c != nil {
 			c.errno = h.Errno
-			c.answer = append([]byte(nil), payload...)
+			c.answer = make([]byte, len(payload))
+			copy(c.answer, payload)
 			c.done.Store(true)
 		}
 	}
@@ -237,6 +279,18 @@ func (l *link) deliver() error {
 		l.report()
 	}
 	return nil
+}
+
+// takeCall removes the call with an id from those that are awaited, or returns
+// nil if there is none. Caller holds mu.
+func (l *link) takeCall(id uint32) *call {
+	i := slices.IndexFunc(l.calls, func(c *call) bool { return c.id == id })
+	if i < 0 {
+		return nil
+	}
+	c := l.calls[i]
+	l.calls = slices.Delete(l.calls, i, i+1)
+	return c
 }
 
 // asyncError describes the failure of a request that nobody waited for.

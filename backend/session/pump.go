@@ -18,8 +18,12 @@ import (
 // longer than the other's shortest pause, or else each finds the other pausing
 // for ever after one of them was late once.
 const (
-	spinTime  = 200 * time.Microsecond
-	spinLooks = 16 // between two looks at the clock
+	spinTime = 200 * time.Microsecond
+	// Looks between two yields: a moment if the device has work, which needs the
+	// processor, and some microseconds if not, which is what a frontend takes from
+	// an answer to its next request.
+	busyLooks = 16
+	idleLooks = 3000
 	pollTime  = 250 * time.Millisecond
 	minNap    = 20 * time.Microsecond
 	maxNap    = 500 * time.Microsecond
@@ -45,6 +49,9 @@ func (s *Session) pump() {
 		if err != nil {
 			s.log.Warn("session ended: the frontend broke the protocol", zap.Error(err))
 			return
+		}
+		if s.out.Publish() { // first: somebody may wait for an answer
+			s.carrier.Notify()
 		}
 		worked = s.housekeep() || worked
 		if s.out.Publish() {
@@ -147,7 +154,11 @@ func (s *Session) poll() bool {
 	if s.noPoll {
 		return false
 	}
-	for range spinLooks { // a busy frontend is found without looking at the clock
+	looks := idleLooks
+	if s.inFlight > int(s.finished.Load()) {
+		looks = busyLooks
+	}
+	for range looks { // a busy frontend is found without looking at the clock
 		if s.in.Ready() && s.room() {
 			return true
 		}
@@ -155,7 +166,7 @@ func (s *Session) poll() bool {
 	start := time.Now()
 	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
 	for {
-		for range spinLooks {
+		for range looks {
 			if s.in.Ready() && s.room() || len(s.wake) > 0 {
 				return true
 			}
