@@ -8,19 +8,33 @@ import (
 )
 
 // tlb is a worker's cache of translations, direct mapped: one part for pages
-// of 2 MiB and more, one for smaller ones.
+// of 2 MiB and more, one for those from 64 KiB on, one for smaller ones. A page
+// has an entry for each piece of it of its part's granularity that was used, so
+// that a page of 1 MiB is asked for 16 times at most, and not 256 times.
 type tlb struct {
-	large [64]translation
-	small [256]translation
+	large  [64]translation
+	medium [256]translation
+	small  [256]translation
 }
 
-const largeShift, smallShift = 21, 12
+const largeShift, mediumShift, smallShift = 21, 16, 12
 
-// slots are the entries that may hold the translation of va. Higher bits take
-// part, since programs use buffers that lie powers of two apart.
-func (t *tlb) slots(va uint64) (large, small *translation) {
-	l, s := va>>largeShift, va>>smallShift
-	return &t.large[(l^l>>6^l>>12)%uint64(len(t.large))], &t.small[(s^s>>8^s>>16)%uint64(len(t.small))]
+// The entries that may hold the translation of va. Higher bits take part, since
+// programs use buffers that lie powers of two apart.
+
+func (t *tlb) largeSlot(va uint64) *translation {
+	n := va >> largeShift
+	return &t.large[(n^n>>6^n>>12)%uint64(len(t.large))]
+}
+
+func (t *tlb) mediumSlot(va uint64) *translation {
+	n := va >> mediumShift
+	return &t.medium[(n^n>>8^n>>16)%uint64(len(t.medium))]
+}
+
+func (t *tlb) smallSlot(va uint64) *translation {
+	n := va >> smallShift
+	return &t.small[(n^n>>8^n>>16)%uint64(len(t.small))]
 }
 
 // translation maps the page at base; it is empty where page is nil.
@@ -31,16 +45,20 @@ type translation struct {
 	prot gpu.Prot
 }
 
+// holds reports whether the translation is that of va.
+func (e *translation) holds(va uint64) bool { return va&^e.mask == e.base && e.page != nil }
+
 func (t *tlb) flush() { *t = tlb{} }
 
 // translate returns the translation of va, or nil where it is not mapped or not
 // with the rights in need.
 func (w *worker) translate(va uint64, need gpu.Prot) *translation {
-	e, small := w.tlb.slots(va)
-	if va&^e.mask != e.base || e.page == nil {
-		e = small
-		if va&^e.mask != e.base || e.page == nil {
-			e = w.fillTLB(va)
+	e := w.tlb.largeSlot(va)
+	if !e.holds(va) {
+		if e = w.tlb.mediumSlot(va); !e.holds(va) {
+			if e = w.tlb.smallSlot(va); !e.holds(va) {
+				e = w.fillTLB(va)
+			}
 		}
 	}
 	if e == nil || e.prot&need != need {
@@ -61,9 +79,12 @@ func (w *worker) fillTLB(va uint64) *translation {
 		panic(&gpu.LostError{Cause: gpu.LostDevice, Kernel: w.run.kernel.attrs.Name,
 			Detail: fmt.Sprintf("bad page of %d bytes at 0x%x", size, base)})
 	}
-	large, e := w.tlb.slots(va)
-	if size >= 1<<largeShift {
-		e = large
+	e := w.tlb.smallSlot(va)
+	switch {
+	case size >= 1<<largeShift:
+		e = w.tlb.largeSlot(va)
+	case size >= 1<<mediumShift:
+		e = w.tlb.mediumSlot(va)
 	}
 	*e = translation{base: base, mask: size - 1, page: unsafe.Pointer(&page[0]), prot: prot} // the page is not empty, see above
 	return e
