@@ -21,6 +21,7 @@ type device struct {
 
 	compute engine
 	copy    engine
+	helpers simt.Helpers // of kernels
 
 	launches, copyBytes, faults atomic.Uint64
 

@@ -59,7 +59,11 @@ func Run(k *Kernel, l Launch, s Space, c *Control, workers int) error {
 			errs[i] = w.work()
 			break
 		}
-		wg.Go(func() { errs[i] = w.work() })
+		wg.Add(1)
+		l.Helpers.do(func() {
+			defer wg.Done()
+			errs[i] = w.work()
+		})
 	}
 	wg.Wait()
 	for _, err := range errs {
