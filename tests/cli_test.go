@@ -57,9 +57,16 @@ func (c *command) output() string {
 // start runs pvdrm with a directory of its own for sockets.
 func start(t *testing.T, args ...string) *command {
 	t.Helper()
-	dir, err := built()
-	require.NoError(t, err)
 	run, err := os.MkdirTemp("", "pvdrm-run-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(run)) }) // after what startIn ends
+	return startIn(t, run, args...)
+}
+
+// startIn runs pvdrm with a directory for sockets that it shares with others.
+func startIn(t *testing.T, run string, args ...string) *command {
+	t.Helper()
+	dir, err := built()
 	require.NoError(t, err)
 	c := &command{runDir: run, ended: make(chan struct{})}
 	c.Cmd = exec.Command(filepath.Join(dir, "pvdrm"), args...)
@@ -75,7 +82,6 @@ func start(t *testing.T, args ...string) *command {
 	t.Cleanup(func() {
 		_ = c.Process.Kill() // it should have ended
 		<-c.ended
-		require.NoError(t, os.RemoveAll(run))
 	})
 	return c
 }

@@ -65,15 +65,25 @@ func vmGuest(t *testing.T) *guest {
 	return g
 }
 
-// guestImage builds the image that the tests boot.
-func guestImage() (guestimage.Image, error) {
-	return guestimage.Build(context.Background(), guestimage.Config{Programs: []guestimage.Program{{Name: "gdev"}}})
+// vmGuestWith returns a machine of the test's own with one more program.
+func vmGuestWith(t *testing.T, program string) *guest {
+	t.Helper()
+	g, err := boot(guestimage.Program{Name: filepath.Base(program), Path: program})
+	require.NoError(t, err)
+	return g
 }
 
-// bootGuest starts a backend and a machine. Its close ends both and checks that
+// guestImage builds an image that the tests boot.
+func guestImage(programs ...guestimage.Program) (guestimage.Image, error) {
+	return guestimage.Build(context.Background(), guestimage.Config{Programs: append(programs, guestimage.Program{Name: "gdev"})})
+}
+
+func bootGuest() (*guest, error) { return boot() }
+
+// boot starts a backend and a machine. Its close ends both and checks that
 // nothing of the guest is left in the backend.
-func bootGuest() (*guest, error) {
-	img, err := guestImage()
+func boot(programs ...guestimage.Program) (*guest, error) {
+	img, err := guestImage(programs...)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +92,7 @@ func bootGuest() (*guest, error) {
 		return nil, err
 	}
 	g := &guest{}
-	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30}); err != nil {
+	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 10 * time.Second}); err != nil {
 		return nil, err
 	}
 	g.empty = g.device.Stats().VRAMUsed

@@ -1,0 +1,57 @@
+package tests
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/frontend/carrier"
+	"pvdrm/frontend/local"
+	"pvdrm/gpu/softgpu"
+	"pvdrm/tests/hostile"
+)
+
+// Each attack of a local guest leaves another of its files as it was, and
+// nothing behind in the backend; what startHost checks at the end is part of it.
+func TestAttacksOfALocalGuest(t *testing.T) {
+	for seed, a := range hostile.Attacks() {
+		t.Run(a.Name, func(t *testing.T) {
+			h := startHost(t, softgpu.Config{LaunchLimit: 200 * time.Millisecond})
+			neighbour := newProgram(t, h.open(t))
+			require.NoError(t, neighbour.run(neighbour.launch(neighbour.addr, 16)))
+			require.NoError(t, a.Run(func() (carrier.Carrier, error) { return local.Open(h.socket) }, uint64(seed)))
+			require.NoError(t, neighbour.run(neighbour.launch(neighbour.addr, 16)))
+			for i := range 17 {
+				want := uint32(2)
+				if i == 16 {
+					want = 0
+				}
+				require.Equal(t, want, neighbour.word(i))
+			}
+			require.NoError(t, neighbour.Close())
+		})
+	}
+}
+
+// The same from inside of a virtual machine, with the suite running beside them.
+func TestAttacksOfAVirtualMachine(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "hostile")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "pvdrm/tests/hostile/guest")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	g := vmGuestWith(t, program)
+	text, code := g.try(t, `gdev run --json --repeat 3 madd cpy srad2 > /tmp/suite & hostile; code=$?; wait; cat /tmp/suite; exit $code`)
+	t.Log(text)
+	require.Zero(t, code)
+	for _, a := range hostile.Attacks() {
+		require.Contains(t, text, "withstood "+a.Name+"\n")
+	}
+	require.NotContains(t, text, `"verified":false`)
+	require.Contains(t, text, `"bench":"srad2"`)
+	require.Contains(t, g.sh(t, "gdev run --json madd"), `"verified":true`)
+	require.NoError(t, g.close(), "something of the guest is left")
+}
