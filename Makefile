@@ -44,7 +44,7 @@ test: deps build ## run all tests, those in virtual machines too
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector (needs gcc)
-	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./backend/... ./frontend/... ./gem/... ./gpu ./gpu/softgpu ./gpu/softgpu/simt/... ./hypercall/... ./internal/... ./vmm/control/... ./vmm/qmp/...
+	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/softgpu ./gpu/softgpu/simt/... ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/...
 	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./tests -skip "VirtualMachine|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses"
 	@echo "make race: nothing found"
 

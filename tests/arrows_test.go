@@ -17,6 +17,7 @@ import (
 var mayImport = map[string][]string{
 	"hypercall":   {},
 	"drm":         {},
+	"drm/trace":   {"drm"},
 	"gem":         {},
 	"gpu/ptx":     {"gpu"},
 	"gpu/softgpu": {"gpu", "gpu/ptx", "gpu/softgpu"},

@@ -92,7 +92,7 @@ func boot(programs ...guestimage.Program) (*guest, error) {
 		return nil, err
 	}
 	g := &guest{}
-	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 10 * time.Second}); err != nil {
+	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 2 * time.Second}); err != nil {
 		return nil, err
 	}
 	g.empty = g.device.Stats().VRAMUsed
@@ -261,4 +261,24 @@ func litPixels(img image.Image) (n int) {
 		}
 	}
 	return n
+}
+
+// The traces of the corpus replay in a virtual machine as they were recorded
+// natively, and a program in it can be recorded.
+func TestReplayInAVirtualMachine(t *testing.T) {
+	g := vmGuest(t)
+	files, err := filepath.Glob("replay/corpus/*.trace")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		code, err := g.Run(t.Context(), []string{"gdev", "replay", "-"}, bytes.NewReader(data), &out, &out)
+		require.NoError(t, err)
+		require.Zero(t, code, "%s: %s", file, out.String())
+		require.Contains(t, out.String(), "all as recorded")
+	}
+	out := g.sh(t, "PVDRM_TRACE=/tmp/t gdev run nn >&2; gdev replay --json /tmp/t; rm /tmp/t")
+	require.Contains(t, out, `"differences":[]`)
 }

@@ -25,6 +25,8 @@ Usage:
   gdev run [flags] --all           run all of them
   gdev micro [--json]              measure calls: what each costs, and what it is
                                    to be compared with
+  gdev replay [--json] [FILE]      make the calls of a trace (of standard input)
+                                   again, and compare results and memory
 
 Flags of run:
   --all         run all programs, in the order of the list
@@ -44,6 +46,8 @@ from the guest, which the papers count as hypercalls.
 
 The GPU is that of $PVDRM_SOCKET where it is set (a local guest), else that of the
 first virtio-gpu render node in /dev/dri (a virtual machine).
+
+With $PVDRM_TRACE the calls on the GPU are recorded into the file of that name.
 
 Exit codes: 0 all results are right, 1 something failed, 2 wrong usage.
 `
@@ -93,6 +97,8 @@ func command(args []string, stdout, stderr io.Writer, log *counterLog, open func
 			return exitFailed
 		}
 		return exitOK
+	case "replay":
+		return replayCommand(args[1:], os.Stdin, stdout, stderr)
 	case "micro":
 		return microCommand(args[1:], stdout, stderr)
 	case "agent": // for pvdrm bench; not in the usage

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pvdrm/drm"
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 	"pvdrm/hypercall"
 )
@@ -44,7 +45,7 @@ func (l *counterLog) open() (drm.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &countedFile{file, l}, nil
+	return trace.FromEnv(&countedFile{file, l})
 }
 
 // print writes what the files of a program counted that were closed since the last call.
