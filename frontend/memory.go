@@ -122,7 +122,13 @@ func (f *File) announce(o *object, op hypercall.Op, payload func(handle uint32) 
 	if err != nil {
 		return 0, err
 	}
-	if _, err := f.link.do(op, payload(h)); err != nil {
+	_, err = f.link.do(op, payload(h))
+	if errors.Is(err, syscall.ENOENT) { // it does not know the pages yet
+		if err = f.link.carrier.Settle(); err == nil {
+			_, err = f.link.do(op, payload(h))
+		}
+	}
+	if err != nil {
 		_, _ = take(f, f.objects, h) // it is ours; err is what to report
 		return 0, err
 	}

@@ -35,6 +35,7 @@ func (c *fakeCarrier) Alloc(n uint64) (*carrier.Pages, error) {
 	return &carrier.Pages{Mem: make([]byte, n)}, nil
 }
 func (c *fakeCarrier) Attach(*carrier.Pages, hypercall.Doorbell) error { return nil }
+func (c *fakeCarrier) Settle() error                                   { return nil }
 func (c *fakeCarrier) SleepExits() bool                                { return false }
 func (c *fakeCarrier) Kick() error                                     { return nil }
 

@@ -28,6 +28,9 @@ type Carrier interface {
 	Import(fd int) (*Pages, error)
 	// Attach tells the backend where the ring object is: d.Resource is p.ID.
 	Attach(p *Pages, d hypercall.Doorbell) error
+	// Settle returns when the backend knows all memory that was made before. It
+	// may learn of it later than of what the ring says.
+	Settle() error
 	// Kick wakes the backend.
 	Kick() error
 	// Sleep blocks until the backend has cleared the completion flag of the

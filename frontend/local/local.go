@@ -201,6 +201,9 @@ func (c *Carrier) Kick() error {
 	return nil
 }
 
+// Settle is part of carrier.Carrier: the backend answers each Alloc.
+func (c *Carrier) Settle() error { return nil }
+
 // SleepExits is part of carrier.Carrier: to sleep is to wait for a pipe.
 func (c *Carrier) SleepExits() bool { return false }
 

@@ -190,6 +190,17 @@ func (c *Carrier) Kick() error {
 	return err
 }
 
+// Settle is part of carrier.Carrier. Linux queues the commands that make a
+// resource known and does not wait for them; they are served in order, so when
+// the fence of a later one signals, they have been.
+func (c *Carrier) Settle() error {
+	fence, err := c.ring(hypercall.Doorbell{Op: hypercall.DoorbellKick}, drm.VirtgpuExecFenceFDOut)
+	if err != nil {
+		return err
+	}
+	return c.await(fence, -1)
+}
+
 // ring is one EXECBUFFER; with drm.VirtgpuExecFenceFDOut it returns a fence.
 func (c *Carrier) ring(d hypercall.Doorbell, flags uint32) (fence int, err error) {
 	c.doorbells.Add(1)
@@ -214,6 +225,11 @@ func (c *Carrier) Sleep(timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
+	return c.await(fence, timeout)
+}
+
+// await waits for a fence and closes it.
+func (c *Carrier) await(fence int, timeout time.Duration) error {
 	defer func() { _ = unix.Close(fence) }() // a sync_file has nothing to flush
 	var ts *unix.Timespec
 	if timeout >= 0 {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pvdrm/frontend"
 	"pvdrm/frontend/carrier"
 	"pvdrm/hypercall"
@@ -107,6 +109,12 @@ func withRaw(open Opener, do func(*raw) error) error {
 	if err = do(r); errors.Is(err, errGone) {
 		err = nil
 	}
+	return errors.Join(err, r.end())
+}
+
+// end closes the session. A mapping would keep the file open.
+func (r *raw) end() error {
+	err := unix.Munmap(r.pages.Mem)
 	_ = r.Close() // the backend may have hung up first
 	return err
 }

@@ -240,13 +240,14 @@ func openWithoutEnd(open Opener, _ *rand.Rand) error {
 			all = append(all, r)
 		}
 	}
+	var errs []error
 	for _, r := range all {
-		_ = r.Close() // the backend may have ended it
+		errs = append(errs, r.end())
 	}
 	if len(all) == 0 {
-		return refusal
+		errs = append(errs, refusal)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // hangUp goes away in the middle of everything.
