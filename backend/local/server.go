@@ -28,6 +28,8 @@ type Config struct {
 	MaxMemory uint64
 	// MaxClients bounds the connections; 0 means DefaultMaxClients.
 	MaxClients int
+	// Limits bound what all clients together may have.
+	Limits session.Limits
 }
 
 // Defaults of Config.
@@ -60,7 +62,9 @@ func NewServer(cfg Config) *Server {
 	if cfg.MaxClients == 0 {
 		cfg.MaxClients = DefaultMaxClients
 	}
-	return &Server{cfg: cfg, memory: map[inode]*memory{}}
+	s := &Server{cfg: cfg, memory: map[inode]*memory{}}
+	s.group.SetLimits(cfg.Limits)
+	return s
 }
 
 // Listen opens the socket at path. A stale socket of a server that is gone is

@@ -33,6 +33,7 @@ type batch struct {
 	commands []gpu.Command
 	invalid  error // why it cannot run: found before the device saw it
 	index    int   // the command that is invalid
+	queued   bool  // it counts as queued work of the guest
 }
 
 // wait is a point that a batch waits for.
@@ -52,8 +53,12 @@ func (s *Session) channelAlloc(payload []byte) ([]byte, error) {
 	if err := s.channels.Vacant(m.ID); err != nil {
 		return nil, err
 	}
+	if err := s.charge(Channels, 1); err != nil {
+		return nil, err
+	}
 	dev, err := s.ctx.NewChannel()
 	if err != nil {
+		s.discharge(Channels, 1)
 		return nil, err
 	}
 	s.ring.ResetChannel(m.ID)
@@ -69,6 +74,7 @@ func (s *Session) channelFree(payload []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.discharge(Channels, 1)
 	err = ch.dev.Close()
 	for _, b := range ch.waiting { // behind all that the device had
 		ch.finish(s, b, gpu.Result{Err: gpu.ErrClosed})
@@ -95,7 +101,12 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	ch.submitted = m.Seqno
 	s.inFlight++
 	s.count.batches.Add(1)
+	b.invalid = s.group.take(Queued, 1)
+	b.queued = b.invalid == nil
 	for _, p := range m.Waits {
+		if b.invalid != nil {
+			break
+		}
 		on, err := s.channels.Get(p.Channel)
 		if err == nil && (p.Seqno > on.submitted || on == ch && p.Seqno == m.Seqno) {
 			// Only points that exist already: so nothing ever waits in a circle.
@@ -141,6 +152,16 @@ func (ch *channel) advance(s *Session) (moved, left bool) {
 	return moved, false
 }
 
+// drop forgets the batches that the device never got.
+func (ch *channel) drop(s *Session) {
+	for _, b := range ch.waiting {
+		if b.queued {
+			s.group.give(Queued, 1)
+		}
+	}
+	ch.waiting = nil
+}
+
 // finish publishes how a batch ended. It runs on a goroutine of the device, or
 // on the pump for batches that never got there.
 func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
@@ -162,6 +183,9 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 	var lost *gpu.LostError
 	if errors.As(err, &lost) {
 		s.ring.SetState(hypercall.StateLost)
+	}
+	if b.queued {
+		s.group.give(Queued, 1)
 	}
 	s.finished.Add(1)
 	// Errors are told at once; other progress when the frontend wants it.

@@ -39,8 +39,8 @@ func (s *Session) moduleLoad(payload []byte) ([]byte, error) {
 		if m.Total == 0 || m.Total > hypercall.MaxSource {
 			return nil, fmt.Errorf("module source of %d bytes: %w", m.Total, syscall.EFBIG)
 		}
-		if s.sources+m.Total > maxSources {
-			return nil, fmt.Errorf("modules of %d bytes are loaded, %d more are too many: %w", s.sources, m.Total, syscall.ENOSPC)
+		if s.held[ModuleText]+m.Total > maxSources {
+			return nil, fmt.Errorf("modules of %d bytes are loaded, %d more are too many: %w", s.held[ModuleText], m.Total, syscall.ENOSPC)
 		}
 		s.loading = &loading{module: m.Module, name: printable(m.Name), total: m.Total}
 	}
@@ -55,12 +55,15 @@ func (s *Session) moduleLoad(payload []byte) ([]byte, error) {
 		return nil, nil
 	}
 	s.loading = nil
+	if err := s.chargeModule(m.Total); err != nil {
+		return []byte(err.Error()), err
+	}
 	mod, err := s.ctx.LoadModule(l.name, l.source)
 	if err != nil {
+		s.dischargeModule(m.Total)
 		text := err.Error()
 		return []byte(text[:min(len(text), hypercall.MaxText)]), err
 	}
-	s.sources += m.Total
 	return nil, s.modules.Put(m.Module, &module{Module: mod, source: m.Total})
 }
 
@@ -92,7 +95,7 @@ func (s *Session) moduleUnload(payload []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	s.sources -= mod.source
+	s.dischargeModule(mod.source)
 	return nil, mod.Close()
 }
 
@@ -144,4 +147,21 @@ func (s *Session) moduleGlobal(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	return hypercall.Global{Addr: addr, Size: size}.Append(nil), nil
+}
+
+// chargeModule takes a module with a source of so many bytes.
+func (s *Session) chargeModule(source uint64) error {
+	if err := s.charge(Modules, 1); err != nil {
+		return err
+	}
+	err := s.charge(ModuleText, source)
+	if err != nil {
+		s.discharge(Modules, 1)
+	}
+	return err
+}
+
+func (s *Session) dischargeModule(source uint64) {
+	s.discharge(Modules, 1)
+	s.discharge(ModuleText, source)
 }

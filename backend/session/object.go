@@ -34,8 +34,12 @@ func (s *Session) gemNew(payload []byte) ([]byte, error) {
 	if err := s.objects.Vacant(m.Handle); err != nil {
 		return nil, err
 	}
+	if err := s.charge(VRAM, m.Size); err != nil {
+		return nil, err
+	}
 	mem, err := s.ctx.NewVRAM(m.Size)
 	if err != nil {
+		s.discharge(VRAM, m.Size)
 		return nil, err
 	}
 	return nil, s.objects.Put(m.Handle, &object{mem: mem})
@@ -62,8 +66,13 @@ func (s *Session) gemGrant(payload []byte) ([]byte, error) {
 		unpin()
 		return nil, err
 	}
+	if err := s.charge(Granted, m.Size); err != nil {
+		unpin()
+		return nil, err
+	}
 	mem, err := s.ctx.NewSystem(runs)
 	if err != nil {
+		s.discharge(Granted, m.Size)
 		unpin()
 		return nil, err
 	}
@@ -133,6 +142,11 @@ func (s *Session) gemClose(payload []byte) ([]byte, error) {
 }
 
 func (s *Session) closeObject(o *object) error {
+	kind := VRAM
+	if o.runs != nil {
+		kind = Granted
+	}
+	s.discharge(kind, o.mem.Size())
 	err := o.mem.Close()
 	o.release()
 	return err

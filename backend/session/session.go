@@ -14,7 +14,7 @@ import (
 	"pvdrm/hypercall"
 )
 
-// Bounds of one session. What a guest may have in all is the carrier's to limit.
+// Bounds of one session. What a guest may have in all, its Group limits.
 const (
 	maxObjects   = 1 << 14
 	maxModules   = 1024
@@ -65,9 +65,9 @@ type Session struct {
 	functions *gem.Table[gpu.Function]
 	channels  *gem.Table[*channel]
 	loading   *loading
-	sources   uint64       // bytes of the sources of all modules
-	inFlight  int          // accepted batches that are not done: see reap
-	finished  atomic.Int64 // batches done since the pump last looked
+	held      [Resources]uint64 // of the guest's quotas
+	inFlight  int               // accepted batches that are not done: see reap
+	finished  atomic.Int64      // batches done since the pump last looked
 	count     counters
 
 	hungry atomic.Bool // the pump waits for a batch to end
@@ -102,7 +102,7 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		unmap()
 		return nil, fmt.Errorf("ring object: %w", err)
 	}
-	ctx, err := device.NewContext(label)
+	ctx, err := newContext(device, group, label)
 	if err != nil {
 		ring.SetState(hypercall.StateEnded) // the frontend sees it even where the carrier cannot tell
 		unmap()
@@ -119,9 +119,22 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
 		wake:      make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
+	s.held[Contexts] = 1
 	group.enter(s)
 	go s.pump()
 	return s, nil
+}
+
+// newContext makes a context if the guest may have one more.
+func newContext(device gpu.Device, group *Group, label string) (gpu.Context, error) {
+	if err := group.take(Contexts, 1); err != nil {
+		return nil, err
+	}
+	ctx, err := device.NewContext(label)
+	if err != nil {
+		group.give(Contexts, 1)
+	}
+	return ctx, err
 }
 
 // Kick wakes the pump: the frontend rang.
@@ -189,6 +202,10 @@ func (s *Session) teardown() {
 	for _, o := range s.objects.All {
 		o.release()
 	}
+	for _, ch := range s.channels.All {
+		ch.drop(s)
+	}
+	s.dischargeAll()
 	s.notify()
 	s.group.leave(s)
 	s.mu.Lock()

@@ -43,9 +43,11 @@ func add(a, b hypercall.Counters) hypercall.Counters {
 	return a
 }
 
-// Group is the sessions of one guest, for its statistics. The zero value is
+// Group is the sessions of one guest: its statistics and its quotas. The zero value is
 // ready. Its lock is held for moments only, and no other is taken under it.
 type Group struct {
+	quotas [Resources]quota
+
 	mu     sync.Mutex
 	live   map[*Session]struct{}
 	closed hypercall.Counters
@@ -65,6 +67,7 @@ type GuestStats struct {
 	Sessions uint64             `json:"sessions"`
 	Total    hypercall.Counters `json:"total"`
 	Clients  []ClientStats      `json:"clients"`
+	Quotas   []QuotaStats       `json:"quotas"`
 }
 
 func (g *Group) enter(s *Session) {
@@ -88,7 +91,7 @@ func (g *Group) leave(s *Session) {
 func (g *Group) Stats() GuestStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st := GuestStats{Sessions: g.count, Total: g.closed, Clients: []ClientStats{}}
+	st := GuestStats{Sessions: g.count, Total: g.closed, Clients: []ClientStats{}, Quotas: g.quotaStats()}
 	for s := range g.live {
 		c := s.count.snapshot()
 		st.Total = add(st.Total, c)

@@ -41,6 +41,9 @@ func (r *Renderer) NewContext(id uint32, name string) (virtgpu.Context, error) {
 	return &client{renderer: r, label: fmt.Sprintf("%s#%d", name, id), resources: map[uint32]*virtgpu.Resource{}}, nil
 }
 
+// SetLimits bounds what the guest may have. It must be called before the guest connects.
+func (r *Renderer) SetLimits(l session.Limits) { r.group.SetLimits(l) }
+
 // Sessions are the counters of the guest's sessions.
 func (r *Renderer) Sessions() session.GuestStats {
 	st := r.group.Stats()

@@ -68,11 +68,16 @@ type serving struct {
 
 // serveVM serves a virtual machine until ctx ends.
 func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags) error {
+	limits, err := dev.limits()
+	if err != nil {
+		return err
+	}
 	device, err := dev.open(log)
 	if err != nil {
 		return err
 	}
 	renderer := &vm.Renderer{Device: device, Log: log}
+	renderer.SetLimits(limits)
 	gpu, err := virtgpu.New(virtgpu.Config{Renderer: renderer, Log: log})
 	if err != nil {
 		return errors.Join(err, device.Close())
@@ -117,11 +122,15 @@ func serveOnce(ctx context.Context, l *net.UnixListener, gpu *virtgpu.Device) er
 
 // serveLocal serves programs of this host until ctx ends.
 func (s *serving) serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFlags) error {
+	limits, err := dev.limits()
+	if err != nil {
+		return err
+	}
 	device, err := dev.open(log)
 	if err != nil {
 		return err
 	}
-	server := local.NewServer(local.Config{Device: device, Log: log})
+	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
 	if s.stats != "" {
 		if err := serveStats(ctx, s.stats, ownStats("local", device, server.Sessions)); err != nil {
 			return errors.Join(err, device.Close())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/sched"
+	"pvdrm/backend/session"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )
@@ -22,6 +24,7 @@ type deviceFlags struct {
 	vram   string
 	sms    int
 	limit  time.Duration
+	quotas []string
 
 	arbiter string // socket; "" for none
 	guest   string // name at the arbiter
@@ -34,6 +37,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.vram, "vram", "1G", "memory of the software GPU, bytes with a suffix K, M or G; it takes host memory only where it is written to")
 	c.Flags().IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
+	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
 	c.Flags().Uint32Var(&d.weight, "weight", 1, "share of the GPU at the arbiter, relative to the weights of the other guests that are active")
@@ -43,7 +47,8 @@ func (d *deviceFlags) add(c *cobra.Command) {
 // args are the flags as another pvdrm takes them.
 func (d *deviceFlags) args() []string {
 	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(),
-		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait)}
+		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
+		"--quota", strings.Join(d.quotas, ",")}
 }
 
 // open opens the device.
@@ -105,4 +110,33 @@ func parseBytes(s string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not a number of bytes such as 512M or 4G", s)
 	}
 	return v << shift, nil
+}
+
+// quotaNames lists what --quota takes.
+func quotaNames() string {
+	var names []string
+	for r := range session.Resources {
+		names = append(names, r.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// limits reads --quota.
+func (d *deviceFlags) limits() (l session.Limits, err error) {
+	for _, q := range d.quotas {
+		name, value, _ := strings.Cut(q, "=")
+		r, ok := session.ResourceByName(name)
+		if !ok {
+			return l, usageError{fmt.Errorf("--quota: %q is none of %s", name, quotaNames())}
+		}
+		if r.Bytes() {
+			l[r], err = parseBytes(value)
+		} else if l[r], err = strconv.ParseUint(value, 10, 32); err == nil && l[r] == 0 {
+			err = errors.New("choose at least 1")
+		}
+		if err != nil {
+			return l, usageError{fmt.Errorf("--quota %s: %w", q, err)}
+		}
+	}
+	return l, nil
 }

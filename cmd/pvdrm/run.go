@@ -45,6 +45,10 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	if err != nil {
 		return err
 	}
+	limits, err := dev.limits()
+	if err != nil {
+		return err
+	}
 	device, err := dev.open(log)
 	if err != nil {
 		return err
@@ -61,7 +65,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	}
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
-	server := local.NewServer(local.Config{Device: device, Log: log})
+	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
 	if err := serveStats(serving, dir.path(socketStats), ownStats("local", device, server.Sessions)); err != nil {
 		return errors.Join(err, l.Close(), device.Close())
 	}

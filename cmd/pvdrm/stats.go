@@ -132,7 +132,20 @@ func printStats(out io.Writer, all []backendStats, asJSON bool) error {
 			row("\t", c)
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, st := range all {
+		for _, q := range st.Guest.Quotas {
+			if q.Refused == 0 {
+				continue
+			}
+			if _, err := fmt.Fprintf(out, "%s %d: %d requests refused by the quota of %d %s\n", st.Kind, st.PID, q.Refused, q.Limit, q.Resource); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // ownStats is the backendStats of this process.
