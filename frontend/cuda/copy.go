@@ -1,6 +1,11 @@
 package cuda
 
-import "pvdrm/drm"
+import (
+	"bytes"
+	"io"
+
+	"pvdrm/drm"
+)
 
 func copyOf(dst, src, n uint64) drm.CopyCmd {
 	return drm.CopyCmd{Dst: dst, Src: src, Width: n, Height: 1, DstPitch: n, SrcPitch: n}
@@ -23,8 +28,47 @@ func (c *Context) MemcpyHtoD(dst DevicePtr, src []byte) error {
 	if from, ok := c.pinnedAt(src); ok {
 		return c.copyAndWait(call, dst, from, uint64(len(src)))
 	}
-	return c.copyIn(call, uint64(dst), src)
+	return c.copyIn(call, uint64(dst), bytes.NewReader(src), uint64(len(src)))
 }
+
+// MemcpyFrom is MemcpyHtoD of n bytes that are read from src, in pieces and in
+// order. An error of src is ErrInvalidValue; what was read before it is copied.
+func (c *Context) MemcpyFrom(dst DevicePtr, src io.ReaderAt, n uint64) error {
+	const call = "cuMemcpyHtoD"
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	if n == 0 {
+		return nil
+	}
+	if err := c.check(call, "destination", dst, n); err != nil {
+		return err
+	}
+	return c.copyIn(call, uint64(dst), src, n)
+}
+
+// MemcpyTo is MemcpyDtoH of n bytes that are written to dst, in pieces and in
+// order. An error of dst is ErrInvalidValue.
+func (c *Context) MemcpyTo(dst io.WriterAt, src DevicePtr, n uint64) error {
+	const call = "cuMemcpyDtoH"
+	if err := c.enter(call); err != nil {
+		return err
+	}
+	defer c.life.RUnlock()
+	if n == 0 {
+		return nil
+	}
+	if err := c.check(call, "source", src, n); err != nil {
+		return err
+	}
+	return c.copyOut(call, dst, uint64(src), n)
+}
+
+// sliceWriter is a slice as an io.WriterAt. Who writes stays inside of it.
+type sliceWriter []byte
+
+func (w sliceWriter) WriteAt(p []byte, off int64) (int, error) { return copy(w[off:], p), nil }
 
 // MemcpyDtoH is cuMemcpyDtoH on the default stream: it waits for what was
 // queued before and for the copy.
@@ -43,7 +87,7 @@ func (c *Context) MemcpyDtoH(dst []byte, src DevicePtr) error {
 	if to, ok := c.pinnedAt(dst); ok {
 		return c.copyAndWait(call, to, src, uint64(len(dst)))
 	}
-	return c.copyOut(call, dst, uint64(src))
+	return c.copyOut(call, sliceWriter(dst), uint64(src), uint64(len(dst)))
 }
 
 // copyAndWait copies between memory that the device reaches itself.

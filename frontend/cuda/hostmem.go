@@ -45,6 +45,27 @@ func (h *HostMem) Bytes() []byte {
 	return h.block.mem
 }
 
+// Address is where the memory begins in the program, 0 when it is freed. It
+// serves callers that know memory by its address, as C programs do.
+func (h *HostMem) Address() uint64 {
+	if b := h.Bytes(); b != nil {
+		return hostAddress(b)
+	}
+	return 0
+}
+
+// HostMemAt finds the pinned memory in which n bytes at an address of the
+// program lie whole, and where in it; nil when there is none.
+func (c *Context) HostMemAt(addr, n uint64) (h *HostMem, off uint64) {
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	e, ok := c.memory.pinned.find(addr, n)
+	if !ok {
+		return nil, 0
+	}
+	return e.value, addr - e.start
+}
+
 // DevicePtr is cuMemHostGetDevicePointer: the address for kernels and copies.
 func (h *HostMem) DevicePtr() DevicePtr { return h.addr }
 

@@ -23,6 +23,33 @@ type LaunchConfig struct {
 // arguments is ErrInvalidValue, and nothing runs.
 func (f *Function) Launch(cfg LaunchConfig, args ...any) error {
 	const call = "cuLaunchKernel"
+	params, err := packParams(f.attr, args)
+	if err != nil {
+		return f.launch(cfg, nil, errorf(call, ErrInvalidValue, "kernel %s: %w", f.name, err))
+	}
+	return f.launch(cfg, params, nil)
+}
+
+// LaunchPacked is cuLaunchKernel with CU_LAUNCH_PARAM_BUFFER_POINTER: params
+// holds the arguments laid out as the kernel expects them. It may be longer than
+// the parameters, but not end before them (ErrInvalidValue).
+func (f *Function) LaunchPacked(cfg LaunchConfig, params []byte) error {
+	end := uint32(0)
+	for _, p := range f.attr.Params {
+		end = max(end, p.Offset+p.Size)
+	}
+	if uint64(len(params)) < uint64(end) {
+		return f.launch(cfg, nil, errorf("cuLaunchKernel", ErrInvalidValue, "kernel %s: %d bytes of arguments for %d bytes of parameters", f.name, len(params), end))
+	}
+	block := make([]byte, f.attr.ParamBytes)
+	copy(block, params)
+	return f.launch(cfg, block, nil)
+}
+
+// launch queues the kernel, unless what prepared it failed: that is told only
+// when nothing else is wrong.
+func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error {
+	const call = "cuLaunchKernel"
 	c := f.m.c
 	if err := c.enter(call); err != nil {
 		return err
@@ -35,9 +62,8 @@ func (f *Function) Launch(cfg LaunchConfig, args ...any) error {
 	if err := f.checkConfig(call, cfg); err != nil {
 		return err
 	}
-	params, err := packParams(f.attr, args)
-	if err != nil {
-		return errorf(call, ErrInvalidValue, "kernel %s: %w", f.name, err)
+	if prepared != nil {
+		return prepared
 	}
 	c.modMu.Lock()
 	err = f.m.loaded(call)

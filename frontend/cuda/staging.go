@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"io"
 	"sync"
 )
 
@@ -37,47 +38,50 @@ type piece struct {
 	until point
 }
 
-// copyIn copies pageable memory to the device.
-func (c *Context) copyIn(call string, dst uint64, src []byte) error {
+// copyIn copies n bytes of pageable memory to the device.
+func (c *Context) copyIn(call string, dst uint64, src io.ReaderAt, n uint64) error {
 	g := &c.staging
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.grow(c, call, uint64(len(src))); err != nil {
+	if err := g.grow(c, call, n); err != nil {
 		return err
 	}
-	for len(src) > 0 {
-		n := min(uint64(len(src)), g.size/2)
-		at, err := g.reserve(c, call, n)
+	for off := uint64(0); off < n; {
+		part := min(n-off, g.size/2)
+		at, err := g.reserve(c, call, part)
 		if err != nil {
 			return err
 		}
-		copy(g.block.mem[at:at+n], src)
-		if _, err := g.queue(c, call, copyOf(dst, g.block.addr+at, n), n); err != nil {
+		if _, err := src.ReadAt(g.block.mem[at:at+part], int64(off)); err != nil {
+			return errorf(call, ErrInvalidValue, "reading the source: %w", err)
+		}
+		if _, err := g.queue(c, call, copyOf(dst+off, g.block.addr+at, part), part); err != nil {
 			return err
 		}
-		src, dst = src[n:], dst+n
+		off += part
 	}
 	return nil
 }
 
-// copyOut copies from the device to pageable memory. While the program takes
-// one piece out, the device fills the next.
-func (c *Context) copyOut(call string, dst []byte, src uint64) error {
+// copyOut copies n bytes from the device to pageable memory. While the program
+// takes one piece out, the device fills the next.
+func (c *Context) copyOut(call string, dst io.WriterAt, src, n uint64) error {
 	g := &c.staging
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.grow(c, call, uint64(len(dst))); err != nil {
+	if err := g.grow(c, call, n); err != nil {
 		return err
 	}
 	// Two pieces of half the ring fit only from its start, and the first must
 	// not be given out again before the program took it.
-	if uint64(len(dst)) > g.size/2 {
+	if n > g.size/2 {
 		if err := g.drain(c, call); err != nil {
 			return err
 		}
 	}
 	var ready []byte // the piece before, in the ring
 	var until point
+	taken := uint64(0)
 	take := func() error {
 		if ready == nil {
 			return nil
@@ -85,24 +89,27 @@ func (c *Context) copyOut(call string, dst []byte, src uint64) error {
 		if err := c.wait(call, until, waitForever); err != nil {
 			return err
 		}
-		dst = dst[copy(dst, ready):]
+		if _, err := dst.WriteAt(ready, int64(taken)); err != nil {
+			return errorf(call, ErrInvalidValue, "writing the destination: %w", err)
+		}
+		taken += uint64(len(ready))
 		return nil
 	}
-	for left := uint64(len(dst)); left > 0; {
-		n := min(left, g.size/2)
-		at, err := g.reserve(c, call, n)
+	for left := n; left > 0; {
+		part := min(left, g.size/2)
+		at, err := g.reserve(c, call, part)
 		if err != nil {
 			return err
 		}
-		next, err := g.queue(c, call, copyOf(g.block.addr+at, src, n), n)
+		next, err := g.queue(c, call, copyOf(g.block.addr+at, src, part), part)
 		if err != nil {
 			return err
 		}
 		if err := take(); err != nil {
 			return err
 		}
-		ready, until = g.block.mem[at:at+n], next
-		src, left = src+n, left-n
+		ready, until = g.block.mem[at:at+part], next
+		src, left = src+part, left-part
 	}
 	return take()
 }
