@@ -93,6 +93,10 @@ func (c *Context) setUp() error {
 	return nil
 }
 
+// DefaultStream is what a nil *Stream means in calls of the context. It cannot
+// be destroyed.
+func (c *Context) DefaultStream() *Stream { return c.def }
+
 // Device is cuCtxGetDevice.
 func (c *Context) Device() *Device { return c.dev }
 

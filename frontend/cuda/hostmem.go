@@ -66,6 +66,14 @@ func (c *Context) HostMemAt(addr, n uint64) (h *HostMem, off uint64) {
 	return e.value, addr - e.start
 }
 
+// PinnedDevicePtr says whether p points into pinned memory of the context.
+func (c *Context) PinnedDevicePtr(p DevicePtr) bool {
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	e, ok := c.memory.byAddr.find(uint64(p), 1)
+	return ok && e.value.host != nil
+}
+
 // DevicePtr is cuMemHostGetDevicePointer: the address for kernels and copies.
 func (h *HostMem) DevicePtr() DevicePtr { return h.addr }
 

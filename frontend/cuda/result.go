@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"pvdrm/drm"
@@ -71,12 +72,26 @@ func (r Result) String() string {
 	if t, ok := resultText[r]; ok {
 		return t.name
 	}
+	if name, ok := otherNames[r]; ok {
+		return "CUDA_ERROR_" + name
+	}
 	return fmt.Sprintf("CUresult %d", int(r))
+}
+
+// Known says whether cuda.h has a name for the result.
+func (r Result) Known() bool {
+	_, ours := resultText[r]
+	_, other := otherNames[r]
+	return ours || other
 }
 
 // Error is the name, the number and a few words.
 func (r Result) Error() string {
-	return fmt.Sprintf("%s (%d): %s", r.String(), int(r), resultText[r].text)
+	text := resultText[r].text
+	if text == "" {
+		text = strings.ToLower(strings.ReplaceAll(otherNames[r], "_", " "))
+	}
+	return fmt.Sprintf("%s (%d): %s", r.String(), int(r), text)
 }
 
 // Error is what the functions of this package return.

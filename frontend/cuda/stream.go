@@ -140,6 +140,9 @@ func (s *Stream) Destroy() error {
 		return err
 	}
 	defer c.life.RUnlock()
+	if s == c.def {
+		return errorf(call, ErrInvalidHandle, "the default stream cannot be destroyed")
+	}
 	c.mu.Lock()
 	if s.dead {
 		c.mu.Unlock()

@@ -1,0 +1,45 @@
+//go:build cgo
+
+package main
+
+// #include "entry.h"
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"pvdrm/drm"
+	"pvdrm/frontend"
+	"pvdrm/frontend/libcuda"
+)
+
+// library is made at the first call, when the program's environment is there.
+var library = sync.OnceValue(func() *libcuda.Library {
+	return libcuda.New(libcuda.Config{
+		Open: openFile, Memory: libcuda.OwnMemory{},
+		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(C.uint32_t(i))) },
+		Invoke: func(fn, a, b, c uint64) uint64 {
+			return uint64(C.pvdrm_invoke(C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))
+		},
+	})
+})
+
+func openFile() (drm.File, error) {
+	file, err := frontend.OpenDefault()
+	if err != nil {
+		return nil, err // not a nil *frontend.File inside of an interface
+	}
+	return file, nil
+}
+
+//export pvdrmCall
+func pvdrmCall(symbol C.uint32_t, thread C.uint64_t, args *C.uint64_t) C.int {
+	// The C function made an array of this size on its stack, and waits.
+	words := (*[libcuda.MaxArgs]uint64)(unsafe.Pointer(args))
+	return C.int(library().Call(int(symbol), uint64(thread), words))
+}
+
+//export pvdrmThreadEnd
+func pvdrmThreadEnd(thread C.uint64_t) { library().ThreadEnd(uint64(thread)) }
+

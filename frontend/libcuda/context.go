@@ -1,0 +1,505 @@
+package libcuda
+
+import (
+	"errors"
+	"sync"
+
+	"pvdrm/frontend/cuda"
+)
+
+// context is a CUcontext.
+type context struct {
+	*cuda.Context
+	handle  uint64
+	primary bool
+
+	mu        sync.Mutex
+	flags     uint32
+	users     int // cuCtxAttach and cuCtxDetach
+	limits    map[uint32]uint64
+	cache     uint32
+	banks     uint32
+	ended     bool
+	host      map[*cuda.Stream]chan struct{} // closed when the last host function of a stream is done
+	streams   map[uint64]*cuda.Stream        // the default streams of threads
+	allocated map[uint64]uint32              // memory by cuMemHostAlloc: flags by address
+	lent      map[uint64]uint64              // memory by cuMemHostRegister: bytes by address
+}
+
+func (c *context) owner() *context { return nil } // its handle stays known, to be refused
+
+// primary is the primary context of the one device.
+type primary struct {
+	ctx   *context
+	users int
+	flags uint32
+}
+
+// newContext makes a context and its handle.
+func (c *call) newContext(dev *cuda.Device, flags uint32) (*context, error) {
+	made, err := dev.CreateContext()
+	if err != nil {
+		return nil, err
+	}
+	x := &context{Context: made, flags: flags, users: 1, limits: map[uint32]uint64{},
+		streams: map[uint64]*cuda.Stream{}, allocated: map[uint64]uint32{}, lent: map[uint64]uint64{}, host: map[*cuda.Stream]chan struct{}{}}
+	x.handle = c.lib.handles.add(x)
+	return x, nil
+}
+
+// destroy ends a context. What queued work did wrong is told by the error.
+func (l *Library) destroy(x *context) error {
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
+	err := x.Context.Destroy()
+	l.handles.removeOwned(x)
+	if !x.primary {
+		l.handles.remove(x.handle)
+	}
+	return err
+}
+
+// context finds the context in argument i; null is an error.
+func (c *call) context(i int) (*context, error) {
+	x, ok := find[*context](c.lib, c.u64(i))
+	if !ok {
+		return nil, c.fail(invalidContext, "0x%x is no context", c.u64(i))
+	}
+	return x, nil
+}
+
+const contextFlags = 0xff // CU_CTX_FLAGS_MASK of CUDA 12
+
+func ctxCreate(c *call) error { return c.create(1, 2) }
+
+// cuCtxCreate_v3 has an affinity for multiprocessors, cuCtxCreate_v4 a struct for the same.
+func ctxCreateAffinity(c *call) error {
+	if c.u64(1) != 0 {
+		return c.fail(cuda.ErrNotSupported, "execution affinity")
+	}
+	return c.create(3, 4)
+}
+
+func ctxCreateParams(c *call) error {
+	if c.u64(1) != 0 {
+		return c.fail(cuda.ErrNotSupported, "parameters of a context")
+	}
+	return c.create(2, 3)
+}
+
+func (c *call) create(flags, dev int) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	if c.u32(flags)&^contextFlags != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(flags))
+	}
+	d, err := c.device(dev)
+	if err != nil {
+		return err
+	}
+	x, err := c.newContext(d, c.u32(flags))
+	if err != nil {
+		return err
+	}
+	c.lib.mu.Lock()
+	c.lib.contexts[x] = struct{}{}
+	c.lib.mu.Unlock()
+	c.thread.stack = append(c.thread.stack, x)
+	return to.set(x.handle)
+}
+
+func ctxDestroy(c *call) error {
+	x, err := c.context(0)
+	if err != nil {
+		return err
+	}
+	if x.primary {
+		return c.fail(invalidContext, "the primary context is not destroyed but released")
+	}
+	return c.end(x)
+}
+
+// end destroys a context and takes it from the top of this thread's stack.
+func (c *call) end(x *context) error {
+	c.lib.mu.Lock()
+	delete(c.lib.contexts, x)
+	c.lib.mu.Unlock()
+	if n := len(c.thread.stack); n > 0 && c.thread.stack[n-1] == x {
+		c.thread.stack = c.thread.stack[:n-1]
+	}
+	return c.lib.destroy(x)
+}
+
+func ctxAttach(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.users++
+	x.mu.Unlock()
+	return to.set(x.handle)
+}
+
+func ctxDetach(c *call) error {
+	x, err := c.context(0)
+	if err != nil {
+		return err
+	}
+	if x.primary {
+		return c.fail(invalidContext, "the primary context is not detached but released")
+	}
+	x.mu.Lock()
+	x.users--
+	last := x.users == 0
+	x.mu.Unlock()
+	if last {
+		return c.end(x)
+	}
+	return nil
+}
+
+// maxStack bounds the contexts that a thread has pushed.
+const maxStack = 1 << 16
+
+func ctxPushCurrent(c *call) error {
+	x, err := c.context(0)
+	if err != nil {
+		return err
+	}
+	if len(c.thread.stack) == maxStack {
+		return c.fail(cuda.ErrOutOfMemory, "a thread can push %d contexts", maxStack)
+	}
+	c.thread.stack = append(c.thread.stack, x)
+	return nil
+}
+
+func ctxPopCurrent(c *call) error {
+	to, err := c.optional(0, 8)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	c.thread.stack = c.thread.stack[:len(c.thread.stack)-1]
+	return to.set(x.handle)
+}
+
+func ctxSetCurrent(c *call) error {
+	if n := len(c.thread.stack); n > 0 && c.u64(0) == 0 {
+		c.thread.stack = c.thread.stack[:n-1]
+		return nil
+	}
+	if c.u64(0) == 0 {
+		return nil
+	}
+	x, err := c.context(0)
+	if err != nil {
+		return err
+	}
+	if n := len(c.thread.stack); n > 0 {
+		c.thread.stack[n-1] = x
+	} else {
+		c.thread.stack = append(c.thread.stack, x)
+	}
+	return nil
+}
+
+func ctxGetCurrent(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	if n := len(c.thread.stack); n > 0 {
+		return to.set(c.thread.stack[n-1].handle)
+	}
+	return to.set(0)
+}
+
+func ctxGetDevice(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	if _, err := c.current(); err != nil {
+		return err
+	}
+	return to.set(0)
+}
+
+func ctxSynchronize(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	return c.settle(x, x.DefaultStream(), x.Synchronize)
+}
+
+func ctxGetFlags(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	flags := x.flags
+	x.mu.Unlock()
+	return to.set(uint64(flags))
+}
+
+func ctxSetFlags(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if c.u32(0)&^contextFlags != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(0))
+	}
+	x.mu.Lock()
+	x.flags = c.u32(0)
+	x.mu.Unlock()
+	return nil
+}
+
+func ctxGetID(c *call) error {
+	to, err := c.out64(1)
+	if err != nil {
+		return err
+	}
+	var x *context
+	if c.u64(0) == 0 {
+		x, err = c.current()
+	} else {
+		x, err = c.context(0)
+	}
+	if err != nil {
+		return err
+	}
+	return to.set((x.handle - handleBase) / handleStep)
+}
+
+func ctxGetAPIVersion(c *call) error {
+	to, err := c.out32(1)
+	if err != nil {
+		return err
+	}
+	if c.u64(0) == 0 {
+		_, err = c.current()
+	} else {
+		_, err = c.context(0)
+	}
+	if err != nil {
+		return err
+	}
+	return to.set(3020) // that of cuCtxCreate_v2
+}
+
+// defaultLimits is by CUlimit.
+var defaultLimits = [...]uint64{
+	0: 1024,    // CU_LIMIT_STACK_SIZE
+	1: 1 << 20, // CU_LIMIT_PRINTF_FIFO_SIZE
+	2: 8 << 20, // CU_LIMIT_MALLOC_HEAP_SIZE
+	3: 2,       // CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH
+	4: 2048,    // CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT
+	5: 64,      // CU_LIMIT_MAX_L2_FETCH_GRANULARITY
+	6: 0,       // CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+}
+
+func ctxSetLimit(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if c.u32(0) >= uint32(len(defaultLimits)) {
+		return c.fail(unsupportedLimit, "limit %d", c.u32(0))
+	}
+	x.mu.Lock()
+	x.limits[c.u32(0)] = c.u64(1)
+	x.mu.Unlock()
+	return nil
+}
+
+func ctxGetLimit(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if c.u32(1) >= uint32(len(defaultLimits)) {
+		return c.fail(unsupportedLimit, "limit %d", c.u32(1))
+	}
+	x.mu.Lock()
+	v, ok := x.limits[c.u32(1)]
+	x.mu.Unlock()
+	if !ok {
+		v = defaultLimits[c.u32(1)]
+	}
+	return to.set(v)
+}
+
+// hint sets or gets one of the context's hints, which have no effect.
+func (c *call) hint(set bool, which func(*context) *uint32, most uint32) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if set {
+		if c.u32(0) > most {
+			return c.fail(cuda.ErrInvalidValue, "%d", c.u32(0))
+		}
+		x.mu.Lock()
+		*which(x) = c.u32(0)
+		x.mu.Unlock()
+		return nil
+	}
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	v := *which(x)
+	x.mu.Unlock()
+	return to.set(uint64(v))
+}
+
+func cacheHint(x *context) *uint32 { return &x.cache }
+func bankHint(x *context) *uint32  { return &x.banks }
+
+func ctxSetCacheConfig(c *call) error     { return c.hint(true, cacheHint, 3) }
+func ctxGetCacheConfig(c *call) error     { return c.hint(false, cacheHint, 3) }
+func ctxSetSharedMemConfig(c *call) error { return c.hint(true, bankHint, 2) }
+func ctxGetSharedMemConfig(c *call) error { return c.hint(false, bankHint, 2) }
+
+func priorityRange(c *call) error {
+	for i := range 2 {
+		to, err := c.optional(i, 4)
+		if err != nil {
+			return err
+		}
+		if err := to.set(0); err != nil {
+			return err
+		}
+	}
+	_, err := c.current()
+	return err
+}
+
+func primaryRetain(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	dev, err := c.device(1)
+	if err != nil {
+		return err
+	}
+	l := c.lib
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &l.primary
+	if p.ctx == nil || p.ctx.isEnded() {
+		x, err := c.newContext(dev, p.flags)
+		if err != nil {
+			return err
+		}
+		x.primary = true
+		if p.ctx != nil {
+			l.handles.remove(p.ctx.handle)
+		}
+		p.ctx = x
+		l.contexts[x] = struct{}{}
+	}
+	p.users++
+	return to.set(p.ctx.handle)
+}
+
+func (c *context) isEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+func primaryRelease(c *call) error {
+	if _, err := c.device(0); err != nil {
+		return err
+	}
+	l := c.lib
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.primary.users == 0 {
+		return c.fail(invalidContext, "the primary context is not retained")
+	}
+	if l.primary.users--; l.primary.users > 0 {
+		return nil
+	}
+	return l.resetPrimary()
+}
+
+// resetPrimary destroys the primary context. l.mu is held.
+func (l *Library) resetPrimary() error {
+	x := l.primary.ctx
+	if x == nil || x.isEnded() {
+		return nil
+	}
+	delete(l.contexts, x)
+	return l.destroy(x)
+}
+
+func primaryReset(c *call) error {
+	if _, err := c.device(0); err != nil {
+		return err
+	}
+	c.lib.mu.Lock()
+	defer c.lib.mu.Unlock()
+	return c.lib.resetPrimary()
+}
+
+func primaryGetState(c *call) error {
+	if _, err := c.device(0); err != nil {
+		return err
+	}
+	flags, err := c.out32(1)
+	if err != nil {
+		return err
+	}
+	active, err := c.out32(2)
+	if err != nil {
+		return err
+	}
+	c.lib.mu.Lock()
+	f, p := c.lib.primary.flags, c.lib.primary.ctx
+	c.lib.mu.Unlock()
+	on := uint64(0)
+	if p != nil && !p.isEnded() {
+		on = 1
+	}
+	return errors.Join(flags.set(uint64(f)), active.set(on))
+}
+
+func primarySetFlags(c *call) error {
+	if _, err := c.device(0); err != nil {
+		return err
+	}
+	if c.u32(1)&^contextFlags != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(1))
+	}
+	c.lib.mu.Lock()
+	defer c.lib.mu.Unlock()
+	c.lib.primary.flags = c.u32(1)
+	return nil
+}

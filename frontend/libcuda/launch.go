@@ -1,0 +1,420 @@
+package libcuda
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"pvdrm/frontend/cuda"
+)
+
+func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+func launchKernel(c *call) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	cfg := cuda.LaunchConfig{Shared: c.u32(7)}
+	for i := range 3 {
+		cfg.Grid[i], cfg.Block[i] = c.u32(1+i), c.u32(4+i)
+	}
+	return c.launch(f, cfg, c.u64(8), c.u64(9), c.u64(10))
+}
+
+// launch runs a function with arguments as cuLaunchKernel has them.
+func (c *call) launch(f *function, cfg cuda.LaunchConfig, stream, kernelParams, extra uint64) error {
+	s, err := c.streamOf(f.mod.ctx, stream)
+	if err != nil {
+		return err
+	}
+	cfg.Stream = s
+	var params []byte
+	switch {
+	case kernelParams != 0 && extra != 0:
+		return c.fail(cuda.ErrInvalidValue, "both kernelParams and extra are given")
+	case kernelParams != 0:
+		params, err = c.gather(f, kernelParams)
+	case extra != 0:
+		params, err = c.packed(extra)
+	}
+	if err != nil {
+		return err
+	}
+	return c.settle(f.mod.ctx, s, func() error { return f.LaunchPacked(cfg, params) })
+}
+
+// gather reads arguments through an array of pointers to them.
+func (c *call) gather(f *function, array uint64) ([]byte, error) {
+	attr := f.Attributes()
+	ptrs, err := c.read(array, 8*len(attr.Params))
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, attr.ParamBytes)
+	for i, p := range attr.Params {
+		from := le64(ptrs[8*i:])
+		if from == 0 && p.Size > 0 {
+			return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: the pointer to argument %d is null", f.Name(), i)
+		}
+		if err := c.lib.cfg.Memory.Read(b[p.Offset:p.Offset+p.Size], from); err != nil {
+			return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: argument %d: %w", f.Name(), i, err)
+		}
+	}
+	return b, nil
+}
+
+// Keys in the array extra of cuLaunchKernel.
+const (
+	paramEnd           = 0 // CU_LAUNCH_PARAM_END
+	paramBufferPointer = 1
+	paramBufferSize    = 2
+
+	maxParamBytes = 4096
+	maxExtra      = 16
+)
+
+// packed reads arguments that are laid out in a buffer.
+func (c *call) packed(extra uint64) ([]byte, error) {
+	var buffer, size uint64
+	for range maxExtra {
+		key, err := c.read64(extra)
+		if err != nil {
+			return nil, err
+		}
+		if key == paramEnd {
+			if size > maxParamBytes {
+				return nil, c.fail(cuda.ErrInvalidValue, "%d bytes of arguments", size)
+			}
+			if size == 0 {
+				return nil, nil
+			}
+			return c.read(buffer, int(size))
+		}
+		value, err := c.read64(extra + 8)
+		if err != nil {
+			return nil, err
+		}
+		switch key {
+		case paramBufferPointer:
+			buffer = value
+		case paramBufferSize:
+			if size, err = c.read64(value); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, c.fail(cuda.ErrInvalidValue, "extra has the key 0x%x", key)
+		}
+		extra += 16
+	}
+	return nil, c.fail(cuda.ErrInvalidValue, "extra does not end with CU_LAUNCH_PARAM_END")
+}
+
+// Layout of CUlaunchConfig and CUlaunchAttribute, in bytes, and the attributes
+// that say more than a hint.
+const (
+	launchConfigBytes    = 56
+	launchAttributeBytes = 72
+	maxLaunchAttributes  = 64
+
+	launchCooperative = 2 // CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+	launchCluster     = 4 // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+	launchDependent   = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: allows, does not ask
+	launchEvent       = 7 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+	launchDone        = 12
+)
+
+func launchKernelEx(c *call) error {
+	b, err := c.read(c.u64(0), launchConfigBytes)
+	if err != nil {
+		return err
+	}
+	var cfg cuda.LaunchConfig
+	for i := range 3 {
+		cfg.Grid[i], cfg.Block[i] = le32(b[4*i:]), le32(b[12+4*i:])
+	}
+	cfg.Shared = le32(b[24:])
+	n := le32(b[48:])
+	if n > maxLaunchAttributes {
+		return c.fail(cuda.ErrInvalidValue, "%d attributes", n)
+	}
+	if n > 0 {
+		attrs, err := c.read(le64(b[40:]), int(n)*launchAttributeBytes)
+		if err != nil {
+			return err
+		}
+		for ; len(attrs) > 0; attrs = attrs[launchAttributeBytes:] {
+			if err := c.checkAttribute(attrs); err != nil {
+				return err
+			}
+		}
+	}
+	f, err := c.function(1)
+	if err != nil {
+		return err
+	}
+	return c.launch(f, cfg, le64(b[32:]), c.u64(2), c.u64(3))
+}
+
+// checkAttribute refuses what would change the meaning of a launch.
+func (c *call) checkAttribute(a []byte) error {
+	switch id := le32(a); id {
+	case launchCooperative:
+		if le32(a[8:]) != 0 {
+			return c.fail(cuda.ErrNotSupported, "a cooperative launch")
+		}
+	case launchCluster:
+		if le32(a[8:])|le32(a[12:])|le32(a[16:]) > 1 {
+			return c.fail(cuda.ErrNotSupported, "a launch in clusters")
+		}
+	case launchEvent, launchDone:
+		return c.fail(cuda.ErrNotSupported, "the attribute %d of a launch", id)
+	}
+	return nil
+}
+
+// Launches as before CUDA 4.0: the function keeps its configuration.
+
+func (c *call) configure(change func(f *function) error) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return change(f)
+}
+
+func funcSetBlockShape(c *call) error {
+	return c.configure(func(f *function) error {
+		for i := range 3 {
+			if c.i32(1+i) <= 0 {
+				return c.fail(cuda.ErrInvalidValue, "a block of %d×%d×%d", c.i32(1), c.i32(2), c.i32(3))
+			}
+		}
+		f.block = [3]uint32{c.u32(1), c.u32(2), c.u32(3)}
+		return nil
+	})
+}
+
+func funcSetSharedSize(c *call) error {
+	return c.configure(func(f *function) error { f.shared = c.u32(1); return nil })
+}
+
+func paramSetSize(c *call) error {
+	return c.configure(func(f *function) error {
+		if c.u32(1) > maxParamBytes {
+			return c.fail(cuda.ErrInvalidValue, "%d bytes of parameters", c.u32(1))
+		}
+		f.resize(int(c.u32(1)))
+		return nil
+	})
+}
+
+func (f *function) resize(n int) {
+	b := make([]byte, n)
+	copy(b, f.params)
+	f.params = b
+}
+
+// setParam writes at the offset in argument 1. f.mu is held.
+func (c *call) setParam(f *function, b []byte) error {
+	off := c.i32(1)
+	if off < 0 || int(off)+len(b) > maxParamBytes {
+		return c.fail(cuda.ErrInvalidValue, "%d bytes at %d of the parameters", len(b), off)
+	}
+	if end := int(off) + len(b); end > len(f.params) {
+		f.resize(end) // cuParamSetSize may come later
+	}
+	copy(f.params[off:], b)
+	return nil
+}
+
+// paramSetWord is cuParamSeti and cuParamSetf, whose number comes as its bits.
+func paramSetWord(c *call) error {
+	return c.configure(func(f *function) error {
+		return c.setParam(f, binary.LittleEndian.AppendUint32(nil, c.u32(2)))
+	})
+}
+
+func paramSetVector(c *call) error {
+	n := c.u32(3)
+	if n > maxParamBytes {
+		return c.fail(cuda.ErrInvalidValue, "%d bytes of a parameter", n)
+	}
+	b, err := c.read(c.u64(2), int(n))
+	if err != nil {
+		return err
+	}
+	return c.configure(func(f *function) error { return c.setParam(f, b) })
+}
+
+func launchOnce(c *call) error      { return c.launchGrid(1, 1, 0) }
+func launchGrid(c *call) error      { return c.launchGrid(c.i32(1), c.i32(2), 0) }
+func launchGridAsync(c *call) error { return c.launchGrid(c.i32(1), c.i32(2), c.u64(3)) }
+
+func (c *call) launchGrid(w, h int32, stream uint64) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	if w <= 0 || h <= 0 {
+		return c.fail(cuda.ErrInvalidValue, "a grid of %d×%d", w, h)
+	}
+	f.mu.Lock()
+	cfg := cuda.LaunchConfig{Grid: [3]uint32{uint32(w), uint32(h), 1}, Block: f.block, Shared: f.shared}
+	params := append([]byte(nil), f.params...)
+	f.mu.Unlock()
+	s, err := c.streamOf(f.mod.ctx, stream)
+	if err != nil {
+		return err
+	}
+	cfg.Stream = s
+	return c.settle(f.mod.ctx, s, func() error { return f.LaunchPacked(cfg, params) })
+}
+
+// Attributes of CUfunction_attribute.
+const (
+	funcMaxThreads = 0
+	funcShared     = 1
+	funcConst      = 2
+	funcLocal      = 3
+	funcRegs       = 4
+	funcPTX        = 5
+	funcBinary     = 6
+	funcCacheModes = 7
+	funcMaxDynamic = 8
+	funcCarveout   = 9
+	funcLast       = 15
+)
+
+func funcGetAttribute(c *call) error {
+	return c.functionAttribute(2)
+}
+
+// kernelGetAttribute has a device as its last argument, of which there is one.
+func kernelGetAttribute(c *call) error { return c.functionAttribute(2) }
+
+// functionAttribute writes attribute (argument 1) of a function to argument 0.
+func (c *call) functionAttribute(fn int) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	f, err := c.function(fn)
+	if err != nil {
+		return err
+	}
+	a := f.Attributes()
+	dev := f.mod.ctx.Device()
+	v := uint64(0)
+	switch k := c.i32(1); {
+	case k == funcMaxThreads:
+		most, _ := attribute(dev, int(cuda.AttributeMaxThreadsPerBlock))
+		if v = uint64(most); a.MaxThreads > 0 {
+			v = min(v, uint64(a.MaxThreads))
+		}
+	case k == funcShared:
+		v = uint64(a.SharedBytes)
+	case k == funcConst:
+		v = uint64(a.ConstBytes)
+	case k == funcLocal:
+		v = uint64(a.LocalBytes)
+	case k == funcRegs:
+		v = uint64(a.Regs)
+	case k == funcPTX || k == funcBinary:
+		v = uint64(capability(dev))
+	case k == funcMaxDynamic:
+		f.mu.Lock()
+		v = uint64(f.dynamic)
+		f.mu.Unlock()
+		if v == 0 {
+			all, _ := attribute(dev, int(cuda.AttributeMaxSharedMemoryPerBlock))
+			v = uint64(max(0, all-int(a.SharedBytes)))
+		}
+	case k == funcCarveout:
+		v = math.MaxUint32 // -1: no preference
+	case k < 0 || k > funcLast:
+		return c.fail(cuda.ErrInvalidValue, "attribute %d is not known", k)
+	}
+	return to.set(v)
+}
+
+func funcSetAttribute(c *call) error { return c.setAttribute(2, 0, 1) }
+
+// kernelSetAttribute gets (attribute, value, kernel, device).
+func kernelSetAttribute(c *call) error { return c.setAttribute(1, 2, 0) }
+
+// setAttribute takes the value, the function and the attribute by argument.
+func (c *call) setAttribute(value, fn, attr int) error {
+	f, err := c.function(fn)
+	if err != nil {
+		return err
+	}
+	switch c.i32(attr) {
+	case funcMaxDynamic:
+		all, _ := attribute(f.mod.ctx.Device(), int(cuda.AttributeMaxSharedMemoryPerBlock))
+		if n := c.i32(value); n < 0 || int64(n)+int64(f.Attributes().SharedBytes) > int64(all) {
+			return c.fail(cuda.ErrInvalidValue, "%d bytes of dynamic shared memory; a block has %d", n, all)
+		}
+		f.mu.Lock()
+		f.dynamic = c.u32(value)
+		f.mu.Unlock()
+	case funcCarveout:
+	default:
+		return c.fail(cuda.ErrInvalidValue, "attribute %d cannot be set", c.i32(attr))
+	}
+	return nil
+}
+
+// funcSetHint is for settings of a function that have no effect.
+func funcSetHint(c *call) error {
+	_, err := c.function(0)
+	return err
+}
+
+func funcGetModule(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	f, err := c.function(1)
+	if err != nil {
+		return err
+	}
+	return to.set(c.lib.handles.handleOf(f.mod))
+}
+
+func funcGetName(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	f, err := c.function(1)
+	if err != nil {
+		return err
+	}
+	return to.set(c.lib.text(f.Name()))
+}
+
+func funcGetParamInfo(c *call) error {
+	offset, err := c.out64(2)
+	if err != nil {
+		return err
+	}
+	size, err := c.optional(3, 8)
+	if err != nil {
+		return err
+	}
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	p := f.Attributes().Params
+	if c.u64(1) >= uint64(len(p)) {
+		return c.fail(cuda.ErrInvalidValue, "parameter %d of %d", c.u64(1), len(p))
+	}
+	at := p[c.u64(1)]
+	return errors.Join(offset.set(uint64(at.Offset)), size.set(uint64(at.Size)))
+}

@@ -1,0 +1,195 @@
+package libcuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"pvdrm/frontend/cuda"
+)
+
+// LogEnv names the environment variable that makes the library say on standard
+// error what fails and why, since a CUresult is only a number: "errors", or "calls" for every call.
+const LogEnv = "PVDRM_CUDA_LOG"
+
+// MaxArgs is how many arguments an entry point has at most.
+const MaxArgs = 12
+
+// Config is what a Library needs from the program it lives in.
+type Config struct {
+	Open   cuda.Opener
+	Memory Memory
+	// Symbol is the address of the entry point with an index of Symbols().
+	Symbol func(i int) uint64
+	// Invoke calls a C function of the program with up to three words.
+	Invoke func(fn, a, b, c uint64) uint64
+	// Logf writes a line for LogEnv; nil: standard error.
+	Logf func(format string, args ...any)
+}
+
+// Library is the state of a libcuda. Its zero value is of no use; see New.
+type Library struct {
+	cfg      Config
+	logAll   bool
+	logErrs  bool
+	driver   atomic.Pointer[cuda.Driver] // nil before cuInit
+	handles  handles
+	texts    sync.Map // string → address of a C string
+	mu       sync.Mutex
+	primary  primary
+	threads  map[uint64]*thread
+	contexts map[*context]struct{} // that were made and not destroyed
+}
+
+// New makes a library. Nothing is opened before cuInit.
+func New(cfg Config) *Library {
+	if cfg.Logf == nil {
+		cfg.Logf = func(format string, args ...any) { fmt.Fprintf(os.Stderr, "libcuda: "+format+"\n", args...) }
+	}
+	how := os.Getenv(LogEnv)
+	return &Library{cfg: cfg, logAll: how == "calls", logErrs: how == "errors" || how == "calls",
+		threads: map[uint64]*thread{}, contexts: map[*context]struct{}{}}
+}
+
+// Call runs the entry point with an index of Symbols() for a thread of the
+// program, which it names by a number. It returns a CUresult.
+func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64) cuda.Result {
+	if symbol < 0 || symbol >= len(symbols) {
+		return cuda.ErrInvalidValue
+	}
+	s := &symbols[symbol]
+	r, err := l.run(s, threadID, args)
+	if l.logAll || l.logErrs && err != nil && r != cuda.ErrNotReady {
+		if err == nil {
+			err = r
+		}
+		l.cfg.Logf("%s(%#x): %s: %v", s.Name, args[:s.entry.args], r.String(), err)
+	}
+	return r
+}
+
+func (l *Library) run(s *Symbol, threadID uint64, args *[MaxArgs]uint64) (cuda.Result, error) {
+	e := s.entry
+	if e.do == nil {
+		return cuda.ErrNotSupported, fmt.Errorf("PVDRM has no %s", e.name)
+	}
+	if l.driver.Load() == nil && !e.early {
+		return notInitialized, errors.New("cuInit was not called")
+	}
+	c := &call{lib: l, entry: e, thread: l.thread(threadID), args: args, perThread: s.perThread}
+	err := e.do(c)
+	return resultOf(err), err
+}
+
+// resultOf is the CUresult for what a handler returned.
+func resultOf(err error) cuda.Result {
+	if err == nil {
+		return cuda.Success
+	}
+	var r cuda.Result
+	if errors.As(err, &r) {
+		return r
+	}
+	if errors.Is(err, syscall.EFAULT) {
+		return cuda.ErrInvalidValue
+	}
+	return cuda.ErrUnknown
+}
+
+// thread is a thread of the program.
+type thread struct {
+	id    uint64
+	stack []*context // of current contexts, the current one last
+}
+
+func (l *Library) thread(id uint64) *thread {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.threads[id]
+	if t == nil {
+		t = &thread{id: id}
+		l.threads[id] = t
+	}
+	return t
+}
+
+// ThreadEnd forgets a thread that has ended, and gives its streams back.
+func (l *Library) ThreadEnd(id uint64) {
+	l.mu.Lock()
+	delete(l.threads, id)
+	var all []*context
+	for c := range l.contexts {
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		if s := c.takeThreadStream(id); s != nil {
+			_ = s.Destroy() // of a lost or destroyed context; there is nobody to tell
+		}
+	}
+}
+
+// handles is the table of what the program holds.
+type handles struct {
+	mu   sync.RWMutex
+	last uint64
+	all  map[uint64]any
+}
+
+// Handles look like pointers, since some programs take 0, 1 and 2 for streams
+// that they did not make, and print handles. None is one.
+const (
+	handleBase = 0x5056_0000_0000
+	handleStep = 16
+)
+
+func (h *handles) add(v any) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = map[uint64]any{}
+		h.last = handleBase
+	}
+	h.last += handleStep
+	h.all[h.last] = v
+	return h.last
+}
+
+func (h *handles) remove(handle uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.all, handle)
+}
+
+// owned is what belongs to a context and goes with it.
+type owned interface{ owner() *context }
+
+func (h *handles) removeOwned(c *context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k, v := range h.all {
+		if o, ok := v.(owned); ok && o.owner() == c {
+			delete(h.all, k)
+		}
+	}
+}
+
+// find returns what a handle stands for, if it is of that kind.
+func find[T any](l *Library, handle uint64) (T, bool) {
+	l.handles.mu.RLock()
+	defer l.handles.mu.RUnlock()
+	v, ok := l.handles.all[handle].(T)
+	return v, ok
+}
+
+// text is the address of a C string that lives for ever.
+func (l *Library) text(s string) uint64 {
+	if a, ok := l.texts.Load(s); ok {
+		return a.(uint64)
+	}
+	a, _ := l.texts.LoadOrStore(s, l.cfg.Memory.Keep(append([]byte(s), 0)))
+	return a.(uint64)
+}

@@ -1,0 +1,393 @@
+package libcuda
+
+import (
+	"errors"
+
+	"pvdrm/frontend/cuda"
+)
+
+func memAlloc(c *call) error {
+	return c.alloc(0, func(x *context) (cuda.DevicePtr, error) { return x.MemAlloc(c.u64(1)) })
+}
+
+// alloc writes the address of memory to argument i.
+func (c *call) alloc(i int, make func(x *context) (cuda.DevicePtr, error)) error {
+	to, err := c.out64(i)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	p, err := make(x)
+	if err != nil {
+		return err
+	}
+	return to.set(uint64(p))
+}
+
+func memAllocPitch(c *call) error {
+	pitch, err := c.out64(1)
+	if err != nil {
+		return err
+	}
+	return c.alloc(0, func(x *context) (cuda.DevicePtr, error) {
+		p, n, err := x.MemAllocPitch(c.u64(2), c.u64(3), c.u32(4))
+		if err != nil {
+			return 0, err
+		}
+		return p, pitch.set(n)
+	})
+}
+
+// memAllocAsync is there at once: that is earlier than it has to be.
+func memAllocAsync(c *call) error {
+	if _, _, err := c.stream(2); err != nil {
+		return err
+	}
+	return memAlloc(c)
+}
+
+func memFree(c *call) error {
+	if c.devicePtr(0) == 0 {
+		return nil
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	return c.settle(x, x.DefaultStream(), func() error { return x.MemFree(c.devicePtr(0)) })
+}
+
+// memFreeAsync waits for the stream, and frees.
+func memFreeAsync(c *call) error {
+	if _, _, err := c.stream(1); err != nil {
+		return err
+	}
+	return memFree(c)
+}
+
+func memGetInfo(c *call) error {
+	free, err := c.optional(0, 8)
+	if err != nil {
+		return err
+	}
+	total, err := c.optional(1, 8)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	f, t, err := x.MemGetInfo()
+	if err != nil {
+		return err
+	}
+	return errors.Join(free.set(f), total.set(t))
+}
+
+func memGetAddressRange(c *call) error {
+	base, err := c.optional(0, 8)
+	if err != nil {
+		return err
+	}
+	size, err := c.optional(1, 8)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	p, n, err := x.MemGetAddressRange(c.devicePtr(2))
+	if err != nil {
+		return err
+	}
+	return errors.Join(base.set(uint64(p)), size.set(n))
+}
+
+// Flags of cuMemHostAlloc and cuMemHostRegister.
+const (
+	hostFlags     = 7
+	registerFlags = 0xf
+
+	registerIOMemory = 4
+
+	alreadyRegistered cuda.Result = 712
+	notRegistered     cuda.Result = 713
+)
+
+func memAllocHost(c *call) error { return c.allocHost(0) }
+
+func memHostAlloc(c *call) error {
+	if c.u32(2)&^hostFlags != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(2))
+	}
+	return c.allocHost(c.u32(2))
+}
+
+func (c *call) allocHost(flags uint32) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	h, err := x.MemAllocHost(c.u64(1))
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.allocated[h.Address()] = flags
+	x.mu.Unlock()
+	return to.set(h.Address())
+}
+
+// hostMem finds pinned memory that n bytes of the program lie in: in the current
+// context, else in any.
+func (c *call) hostMem(addr, n uint64) (*context, *cuda.HostMem, uint64) {
+	var all []*context
+	if x, err := c.current(); err == nil {
+		all = append(all, x)
+	}
+	c.lib.mu.Lock()
+	for x := range c.lib.contexts {
+		all = append(all, x)
+	}
+	c.lib.mu.Unlock()
+	for _, x := range all {
+		if h, off := x.HostMemAt(addr, n); h != nil {
+			return x, h, off
+		}
+	}
+	return nil, nil, 0
+}
+
+func memFreeHost(c *call) error {
+	x, h, off := c.hostMem(c.u64(0), 1)
+	if h == nil || off != 0 {
+		return c.fail(cuda.ErrInvalidValue, "no pinned memory begins at 0x%x", c.u64(0))
+	}
+	return c.settle(x, x.DefaultStream(), func() error {
+		if err := h.Free(); err != nil {
+			return err
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.allocated, c.u64(0))
+		return nil
+	})
+}
+
+func memHostGetDevicePointer(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	if c.u32(2) != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(2))
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if h, off := x.HostMemAt(c.u64(1), 1); h != nil {
+		return to.set(uint64(h.DevicePtr()) + off)
+	}
+	if x.registered(c.u64(1)) {
+		return c.fail(cuda.ErrNotSupported, "memory of the program's own cannot be mapped for the device; allocate it with cuMemHostAlloc")
+	}
+	return c.fail(cuda.ErrInvalidValue, "0x%x is not in pinned memory of the context", c.u64(1))
+}
+
+func memHostGetFlags(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	x, h, off := c.hostMem(c.u64(1), 1)
+	if h == nil {
+		return c.fail(cuda.ErrInvalidValue, "0x%x is not in pinned memory", c.u64(1))
+	}
+	x.mu.Lock()
+	flags := x.allocated[c.u64(1)-off]
+	x.mu.Unlock()
+	const deviceMap = 2 // all of it is
+	return to.set(uint64(flags | deviceMap))
+}
+
+// memHostRegister only notes the range: a guest's driver cannot grant pages that
+// it did not make, so copies from and to it go through pinned memory as ever.
+func memHostRegister(c *call) error {
+	p, n, flags := c.u64(0), c.u64(1), c.u32(2)
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if n == 0 || p+n < p || flags&^registerFlags != 0 {
+		return c.fail(cuda.ErrInvalidValue, "%d bytes at 0x%x with flags 0x%x", n, p, flags)
+	}
+	if flags&registerIOMemory != 0 {
+		return c.fail(cuda.ErrNotPermitted, "memory of devices")
+	}
+	for _, at := range []uint64{p, p + n - 1} {
+		if _, err := c.read(at, 1); err != nil {
+			return err
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for at, size := range x.lent {
+		if p < at+size && at < p+n {
+			return c.fail(alreadyRegistered, "%d bytes at 0x%x", n, p)
+		}
+	}
+	x.lent[p] = n
+	return nil
+}
+
+func (c *context) registered(p uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, n := range c.lent {
+		if p >= at && p-at < n {
+			return true
+		}
+	}
+	return false
+}
+
+func memHostUnregister(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.lent[c.u64(0)]; !ok {
+		return c.fail(notRegistered, "nothing is registered at 0x%x", c.u64(0))
+	}
+	delete(x.lent, c.u64(0))
+	return nil
+}
+
+// Attributes of CUpointer_attribute, and memory types of CUmemorytype.
+const (
+	pointerContext    = 1
+	pointerType       = 2
+	pointerDevice     = 3
+	pointerHost       = 4
+	pointerBuffer     = 7
+	pointerManaged    = 8
+	pointerOrdinal    = 9
+	pointerRangeStart = 11
+	pointerRangeSize  = 12
+	pointerMapped     = 13
+
+	memoryHost    = 1
+	memoryDevice  = 2
+	memoryArray   = 3
+	memoryUnified = 4
+)
+
+// pointed is what cuPointerGetAttribute tells of an address.
+type pointed struct {
+	ctx         *context
+	kind        uint64
+	dev, host   uint64
+	start, size uint64
+}
+
+func (c *call) pointed(p uint64) (pointed, bool) {
+	x, err := c.current()
+	if err != nil {
+		return pointed{}, false
+	}
+	if h, off := x.HostMemAt(p, 1); h != nil {
+		return pointed{x, memoryHost, uint64(h.DevicePtr()) + off, p, h.Address(), uint64(len(h.Bytes()))}, true
+	}
+	if base, n, err := x.MemGetAddressRange(cuda.DevicePtr(p)); err == nil {
+		return pointed{x, memoryDevice, p, 0, uint64(base), n}, true
+	}
+	return pointed{}, false
+}
+
+// value is an attribute and its size in bytes.
+func (q pointed) value(attr uint32) (v uint64, n int) {
+	switch attr {
+	case pointerContext:
+		return q.ctx.handle, 8
+	case pointerType:
+		return q.kind, 4
+	case pointerDevice:
+		return q.dev, 8
+	case pointerHost:
+		return q.host, 8
+	case pointerBuffer:
+		return q.start, 8
+	case pointerManaged:
+		return 0, 4
+	case pointerOrdinal:
+		return 0, 4
+	case pointerRangeStart:
+		return q.start, 8
+	case pointerRangeSize:
+		return q.size, 8
+	case pointerMapped:
+		return 1, 4
+	}
+	return 0, 0
+}
+
+func pointerGetAttribute(c *call) error {
+	q, ok := c.pointed(c.u64(2))
+	if !ok {
+		return c.fail(cuda.ErrInvalidValue, "0x%x is not memory of CUDA", c.u64(2))
+	}
+	v, n := q.value(c.u32(1))
+	if n == 0 || c.u32(1) == pointerHost && v == 0 {
+		return c.fail(cuda.ErrInvalidValue, "no attribute %d of 0x%x", c.u32(1), c.u64(2))
+	}
+	to, err := c.out(0, n)
+	if err != nil {
+		return err
+	}
+	return to.set(v)
+}
+
+func pointerGetAttributes(c *call) error {
+	n := c.u32(0)
+	if n == 0 || n > 64 {
+		return c.fail(cuda.ErrInvalidValue, "%d attributes", n)
+	}
+	attrs, err := c.read(c.u64(1), 4*int(n))
+	if err != nil {
+		return err
+	}
+	data, err := c.read(c.u64(2), 8*int(n))
+	if err != nil {
+		return err
+	}
+	q, ok := c.pointed(c.u64(3))
+	for i := range int(n) {
+		attr, to := le32(attrs[4*i:]), le64(data[8*i:])
+		v, size := pointed{ctx: &context{}}.value(attr)
+		if ok {
+			v, size = q.value(attr)
+		}
+		if size == 0 || to == 0 {
+			return c.fail(cuda.ErrInvalidValue, "no attribute %d", attr)
+		}
+		if !ok {
+			v = 0 // what is not memory of CUDA has zeros, and that is no error
+		}
+		if err := (out{c, to, size}).set(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
