@@ -214,17 +214,12 @@ func (p debPackage) verify(path string) error {
 type resolution struct {
 	Stamp         string
 	Kernel, Shell debPackage
+	Named         map[string]debPackage `json:",omitempty"` // further packages, by name
 }
 
 // resolveCached is resolve with a memory in dir.
 func (a *apt) resolveCached(ctx context.Context) (kernel, shell debPackage, err error) {
-	file := filepath.Join(a.dir, "resolved.json")
-	var last resolution
-	if b, err := os.ReadFile(file); err == nil {
-		if json.Unmarshal(b, &last) != nil || len(last.Kernel.SHA256) != 2*sha256.Size || len(last.Shell.SHA256) != 2*sha256.Size {
-			last = resolution{} // damaged: as if there were none
-		}
-	}
+	last := a.recall()
 	stamp := aptStamp()
 	if last.Stamp == stamp && !a.private {
 		return last.Kernel, last.Shell, nil
@@ -233,11 +228,48 @@ func (a *apt) resolveCached(ctx context.Context) (kernel, shell debPackage, err 
 	if err != nil {
 		return kernel, shell, err
 	}
-	b, err := json.MarshalIndent(resolution{stamp, kernel, shell}, "", "  ")
+	return kernel, shell, a.remember(resolution{Stamp: stamp, Kernel: kernel, Shell: shell})
+}
+
+func (a *apt) remember(r resolution) error {
+	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return kernel, shell, err
+		return err
 	}
-	return kernel, shell, writeFile(file, bytes.NewReader(b), 0o644)
+	return writeFile(a.memory(), bytes.NewReader(b), 0o644)
+}
+
+func (a *apt) memory() string { return filepath.Join(a.dir, "resolved.json") }
+
+// recall returns what was resolved last; nothing where that is damaged.
+func (a *apt) recall() (last resolution) {
+	b, err := os.ReadFile(a.memory())
+	if err != nil || json.Unmarshal(b, &last) != nil || len(last.Kernel.SHA256) != 2*sha256.Size || len(last.Shell.SHA256) != 2*sha256.Size {
+		return resolution{}
+	}
+	return last
+}
+
+// namedCached describes packages. It comes after resolveCached, whose memory it adds to.
+func (a *apt) namedCached(ctx context.Context, names []string) (all []debPackage, err error) {
+	last, added := a.recall(), false
+	for _, name := range names {
+		p, ok := last.Named[name]
+		if !ok || a.private || len(p.SHA256) != 2*sha256.Size {
+			if p, err = a.describe(ctx, name); err != nil {
+				return nil, fmt.Errorf("find a library of the image: %w", err)
+			}
+			if last.Named == nil {
+				last.Named = map[string]debPackage{}
+			}
+			last.Named[name], added = p, true
+		}
+		all = append(all, p)
+	}
+	if added && last.Stamp != "" {
+		return all, a.remember(last)
+	}
+	return all, nil
 }
 
 // aptStamp changes whenever apt's answer might. What an index of our own says is good until the next

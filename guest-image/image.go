@@ -1,6 +1,6 @@
 // Package guestimage builds the bootable image of a PVDRM guest, as any user: Debian's own kernel of
 // the host's suite with the modules that a paravirtual GPU needs, and an initramfs with PVDRM's init,
-// guest programs and a small shell.
+// guest programs and a small shell. Other kinds of images (kind.go) have files of more packages.
 //
 // # The cache
 //
@@ -8,7 +8,7 @@
 // twice and nothing stale is used:
 //
 //	resolved.json      which packages apt named last
-//	deb/PKG_VER_SHA/   what was taken from a package: kernel and modules, or the shell
+//	deb/PKG_VER_SHA/   what was taken from a package: kernel and modules, the shell, libraries
 //	image/KEY/         initrd.gz and manifest.json
 //	build/             guest programs built from the source tree
 //	lock               held while any of these is written
@@ -46,6 +46,10 @@ type Config struct {
 	CacheDir string
 	// Programs are installed in the guest's /bin, beside init and the shell.
 	Programs []Program
+	// Kind is Base (where empty) or another of Kinds.
+	Kind string
+	// Libraries are shared libraries, by path, that go where Debian's lie. Not in the base image.
+	Libraries []string
 	// Modules are kernel modules to be loaded beside those for virtio and the GPU.
 	Modules []string
 	// Progress is told what takes long, one line at a time. May be nil.
@@ -79,6 +83,10 @@ type manifest struct {
 	Shell    debPackage
 	Modules  []string          // asked for, not what they depend on
 	Programs map[string]string // name → SHA256
+
+	Kind      string            `json:",omitempty"` // not Base
+	Packages  []debPackage      `json:",omitempty"` // of the kind
+	Libraries map[string]string `json:",omitempty"` // name → SHA256
 }
 
 func (m manifest) key() (string, error) {
@@ -111,11 +119,13 @@ func Build(ctx context.Context, cfg Config) (Image, error) {
 }
 
 type builder struct {
-	dir      string
-	programs []Program
-	modules  []string
-	apt      apt
-	progress func(string, ...any)
+	dir       string
+	programs  []Program
+	modules   []string
+	kind      kind
+	libraries []string
+	apt       apt
+	progress  func(string, ...any)
 }
 
 func newBuilder(cfg Config) (*builder, error) {
@@ -127,7 +137,11 @@ func newBuilder(cfg Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{dir: dir, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
+	k, err := kindOf(cfg.Kind)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
 	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
 	b.progress = func(format string, args ...any) {
 		if cfg.Progress != nil {
@@ -171,12 +185,19 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
+	libraries, librarySums, err := b.readLibraries()
+	if err != nil {
+		return Image{}, err
+	}
 	d, err := b.packages(ctx)
 	if err != nil {
 		return Image{}, err
 	}
 	k := d.kernel
-	m := manifest{format, d.kernelDeb, d.shellDeb, b.modules, sums}
+	m := manifest{Format: format, Kernel: d.kernelDeb, Shell: d.shellDeb, Modules: b.modules, Programs: sums}
+	if b.kind.name != Base {
+		m.Kind, m.Packages, m.Libraries = b.kind.name, d.rootDebs, librarySums
+	}
 	key, err := m.key()
 	if err != nil {
 		return Image{}, err
@@ -185,7 +206,7 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 	image := Image{Kernel: k.boot(), Vmlinuz: k.vmlinuz(), Initrd: filepath.Join(dir, "initrd.gz"), Release: k.release, Key: key}
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		b.progress("Building the guest image (Linux %s)", k.release)
-		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: k.modules,
+		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: k.modules, roots: d.roots, libraries: libraries,
 			module: func(name string) ([]byte, error) { return os.ReadFile(k.module(name)) }}
 		delete(programs, initProgram)
 		if err := replaceDir(dir, func(tmp string) error { return writeImage(tmp, m, c) }); err != nil {
@@ -227,6 +248,8 @@ type fromDebian struct {
 	kernelDeb, shellDeb debPackage
 	kernel              kernel
 	shell               []byte // an executable
+	rootDebs            []debPackage
+	roots               []string // folders with what rootDebs brought
 }
 
 // packages returns what is needed from Debian, downloading what the cache does not have.
@@ -235,6 +258,11 @@ func (b *builder) packages(ctx context.Context) (d fromDebian, err error) {
 		if d.kernelDeb, d.shellDeb, err = b.apt.resolveCached(ctx); err == nil {
 			if d.kernel, err = b.kernel(ctx, d.kernelDeb); err == nil {
 				d.shell, err = b.shell(ctx, d.shellDeb)
+			}
+		}
+		if err == nil {
+			if d.rootDebs, err = b.apt.namedCached(ctx, b.kind.packages); err == nil {
+				d.roots, err = b.rootfs(ctx, d.rootDebs)
 			}
 		}
 		if !errors.Is(err, errDownload) || b.apt.private || ctx.Err() != nil {
@@ -295,7 +323,7 @@ func (b *builder) kernel(ctx context.Context, p debPackage) (kernel, error) {
 	if err != nil {
 		return kernel{}, err
 	}
-	b.prune(filepath.Join(b.dir, "deb"), 2*keepImages)
+	b.prune(filepath.Join(b.dir, "deb"), 4*keepImages)
 	return openKernel(dir)
 }
 

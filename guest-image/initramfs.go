@@ -44,6 +44,9 @@ type content struct {
 	programs map[string][]byte // by name
 	modules  []string          // names in the order of loading
 	module   func(name string) ([]byte, error)
+
+	roots     []string          // folders whose files are in the image
+	libraries map[string][]byte // by name, beside Debian's
 }
 
 // records lists the initramfs, sorted by path, so that equal content gives equal bytes.
@@ -80,6 +83,19 @@ func (c content) records() ([]cpio.Record, error) {
 		order += m + ".ko\n"
 	}
 	r = append(r, cpio.StaticFile(rel(guestinit.ModulesList), order, 0o644))
+	for _, dir := range c.roots {
+		files, err := treeRecords(dir)
+		if err != nil {
+			return nil, err
+		}
+		r = append(r, files...)
+	}
+	for name, b := range c.libraries {
+		r = append(r, cpio.StaticFile(libDir+"/"+name, string(b), 0o644))
+	}
+	if len(c.roots)+len(c.libraries) > 0 {
+		r = append(r, cpio.Directory("lib64", 0o755), cpio.Directory(libDir, 0o755), cpio.Symlink("usr/lib", "/lib"), cpio.Symlink("usr/lib64", "/lib64"))
+	}
 	slices.SortFunc(r, func(a, b cpio.Record) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(r); i++ {
 		if r[i].Name == r[i-1].Name {

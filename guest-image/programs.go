@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -116,12 +117,9 @@ func readProgram(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := elf.NewFile(bytes.NewReader(b))
+	f, err := checkELF(path, b, elf.ET_EXEC, elf.ET_DYN)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not an ELF executable: %w", path, err)
-	}
-	if f.Machine != elf.EM_X86_64 || f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
-		return nil, fmt.Errorf("%s is not an executable for x86-64 (%v, %v)", path, f.Machine, f.Type)
+		return nil, err
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -129,4 +127,16 @@ func readProgram(path string) ([]byte, error) {
 		}
 	}
 	return b, nil
+}
+
+// checkELF reads the header of a file for x86-64 of one of the types.
+func checkELF(path string, b []byte, types ...elf.Type) (*elf.File, error) {
+	f, err := elf.NewFile(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s is not an ELF executable: %w", path, err)
+	}
+	if f.Machine != elf.EM_X86_64 || !slices.Contains(types, f.Type) {
+		return nil, fmt.Errorf("%s is not an executable for x86-64 (%v, %v)", path, f.Machine, f.Type)
+	}
+	return f, nil
 }
