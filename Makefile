@@ -27,7 +27,8 @@ build: ## build pvdrm and the guest programs into bin/
 	@$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS) -X main.version=$(VERSION)' -o bin/pvdrm ./cmd/pvdrm
 	@for p in $(GUEST); do CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/guest/$$p ./cmd/$$p; done
 	@ln -f bin/guest/gdev bin/gdev
-	@echo "built bin/pvdrm, bin/gdev and the guest programs in bin/guest"
+	@GO="$(GO)" scripts/libcuda.sh bin/lib
+	@echo "built bin/pvdrm, bin/gdev, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1"
 
 .PHONY: image
 image: deps build ## build the guest image into the cache

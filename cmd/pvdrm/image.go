@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +12,7 @@ import (
 )
 
 func newImage(*global) *cobra.Command {
-	var cache string
+	var cache, kind string
 	c := &cobra.Command{
 		Use:   "image",
 		Short: "Build, show or remove the guest image",
@@ -19,15 +20,16 @@ func newImage(*global) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
-	c.AddCommand(&cobra.Command{
+	build := &cobra.Command{
 		Use:   "build",
 		Short: "Build the image unless it is there, and print where its files are",
 		Long: `Build the guest image: Debian's kernel of this host's suite with the modules that
 a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
-shell. It is cached by the hash of what it is made from.`,
+shell. It is cached by the hash of what it is made from. The image debian has
+Debian's C and C++ libraries and PVDRM's libcuda.so.1 too.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			i, err := buildImage(c.Context(), cache)
+			i, err := buildImage(c.Context(), cache, kind)
 			if err != nil {
 				return err
 			}
@@ -36,7 +38,9 @@ shell. It is cached by the hash of what it is made from.`,
 				i.Release, i.Kernel, i.Vmlinuz, i.Initrd, i.Key, float64(i.Size)/mib)
 			return err
 		},
-	}, &cobra.Command{
+	}
+	build.Flags().StringVar(&kind, "image", guestimage.Base, "image to build: "+strings.Join(guestimage.Kinds(), " or "))
+	c.AddCommand(build, &cobra.Command{
 		Use:   "clean",
 		Short: "Remove all cached images and packages",
 		Args:  cobra.NoArgs,

@@ -24,8 +24,12 @@ func newRun(g *global) *cobra.Command {
 		Short: "Run a program as a local guest, without a virtual machine",
 		Long: `Run a program of this host with a GPU of PVDRM: the same protocol as in a
 virtual machine, without the machine. PROGRAM is looked for beside pvdrm first,
-then in PATH. Its exit code becomes that of pvdrm.`,
-		Example: "  pvdrm run -- gdev run --all",
+then in PATH. Its exit code becomes that of pvdrm.
+
+A program that was built against CUDA's driver API finds libcuda.so.1 of PVDRM
+first (LD_LIBRARY_PATH), if there is one in lib beside pvdrm. PVDRM_CUDA_LOG=errors
+makes that say what fails and why.`,
+		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runLocal(c.Context(), g, &dev, args)
@@ -46,6 +50,10 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 		return err
 	}
 	limits, err := dev.limits()
+	if err != nil {
+		return err
+	}
+	env, err := withLibcuda(os.Environ())
 	if err != nil {
 		return err
 	}
@@ -75,7 +83,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), frontend.SocketEnv+"="+socket)
+	cmd.Env = append(env, frontend.SocketEnv+"="+socket)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it has no GPU without us
 	cmd.WaitDelay = 10 * time.Second                                   // then it is killed
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -18,6 +18,7 @@ import (
 
 	guestimage "pvdrm/guest-image"
 	"pvdrm/vmm"
+	"pvdrm/vmm/control"
 )
 
 // upFlags are the flags of `pvdrm up`.
@@ -28,6 +29,8 @@ type upFlags struct {
 	console    bool
 	print      bool
 	screenshot string
+	image      string
+	copies     []string
 }
 
 // quietConsole keeps the text cursor from blinking: each blink would be a
@@ -44,8 +47,12 @@ PROGRAM in it; its output and its exit code become those of pvdrm. Without a
 program a shell is opened. When it ends the machine is shut down and nothing is
 left. The image is built on first use; see pvdrm image.
 
-Programs in the image: gdev, and a shell with the usual small commands.`,
-		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
+Programs in the image: gdev, and a shell with the usual small commands.
+
+The image debian has Debian's C and C++ libraries too, and libcuda.so.1 of PVDRM.
+In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
+/root and runs there.`,
+		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return up(c.Context(), g, &f, args)
@@ -59,6 +66,8 @@ Programs in the image: gdev, and a shell with the usual small commands.`,
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
 	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", 2*time.Minute, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
+	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), " or "))
+	c.Flags().StringArrayVar(&f.copies, "copy", nil, "copy a file of the host to the guest's /root, where the program then runs; may be given several times")
 	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
 	c.Flags().StringVar(&f.screenshot, "screenshot", "", "when the program has ended, save a picture of the guest's screen to this PNG file")
@@ -76,7 +85,11 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	image, err := buildImage(ctx, f.cache)
+	files, err := filesForGuest(f, args)
+	if err != nil {
+		return err
+	}
+	image, err := buildImage(ctx, f.cache, f.image)
 	if err != nil {
 		return err
 	}
@@ -130,7 +143,10 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 		return backend.explain(ctx, err)
 	}
 	progress("the guest is up after %.1f s: Linux %s", time.Since(start).Seconds(), image.Release)
-	code, err := runInGuest(ctx, machine, args)
+	if err := files.copy(ctx, machine); err != nil {
+		return backend.explain(ctx, err)
+	}
+	code, err := runInGuest(ctx, machine, files.args(args), files.dir())
 	if err != nil {
 		return backend.explain(ctx, err)
 	}
@@ -152,7 +168,7 @@ const (
 )
 
 // runInGuest runs a program, or a shell, with our standard streams.
-func runInGuest(ctx context.Context, machine *vmm.VM, args []string) (int, error) {
+func runInGuest(ctx context.Context, machine *vmm.VM, args []string, dir string) (int, error) {
 	if len(args) == 0 {
 		progress("a shell in the guest; `exit` shuts the machine down")
 		return machine.Shell(ctx, nil, os.Stdin, os.Stdout)
@@ -161,7 +177,7 @@ func runInGuest(ctx context.Context, machine *vmm.VM, args []string) (int, error
 	if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeCharDevice == 0 {
 		stdin = os.Stdin // a file or pipe; a terminal's input is for the shell
 	}
-	code, err := machine.Run(ctx, args, stdin, os.Stdout, os.Stderr)
+	code, err := machine.RunWith(ctx, control.Start{Argv: args, Dir: dir, Env: guestEnv()}, stdin, os.Stdout, os.Stderr)
 	if (code == notExecutable || code == notFound) && err != nil {
 		fmt.Fprintf(os.Stderr, "pvdrm: in the guest: %v\n", err)
 		return code, nil
@@ -169,12 +185,21 @@ func runInGuest(ctx context.Context, machine *vmm.VM, args []string) (int, error
 	return code, err
 }
 
-func buildImage(ctx context.Context, cache string) (guestimage.Image, error) {
-	return guestimage.Build(ctx, guestimage.Config{
+func buildImage(ctx context.Context, cache, kind string) (guestimage.Image, error) {
+	cfg := guestimage.Config{
 		CacheDir: cache,
+		Kind:     kind,
 		Programs: []guestimage.Program{{Name: "gdev"}},
 		Progress: func(line string) { progress("%s", line) },
-	})
+	}
+	if kind != guestimage.Base {
+		dir, err := libraryDir()
+		if err != nil {
+			return guestimage.Image{}, err
+		}
+		cfg.Libraries = []string{filepath.Join(dir, libcuda)}
+	}
+	return guestimage.Build(ctx, cfg)
 }
 
 // backendProcess is the process that serves the guest's GPU.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// libcuda is the name under which C programs look for the CUDA driver.
+const libcuda = "libcuda.so.1"
+
+// errNoLibcuda says how to get one.
+var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)
+
+// libraryDir is the directory with our libcuda.so.1: lib beside pvdrm, as "make
+// build" leaves it, or ../lib/pvdrm of an installed prefix.
+func libraryDir() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding pvdrm's own file: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	for _, dir := range []string{"lib", "../lib/pvdrm"} {
+		dir = filepath.Join(filepath.Dir(self), dir)
+		if st, err := os.Stat(filepath.Join(dir, libcuda)); err == nil && st.Mode().IsRegular() {
+			return dir, nil
+		}
+	}
+	return "", errNoLibcuda
+}
+
+// withLibcuda returns an environment in which programs find our libcuda.so.1
+// first, if there is one; other programs need none.
+func withLibcuda(env []string) ([]string, error) {
+	dir, err := libraryDir()
+	if errors.Is(err, errNoLibcuda) {
+		return env, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	const name = "LD_LIBRARY_PATH"
+	if old := os.Getenv(name); old != "" {
+		dir += string(os.PathListSeparator) + old
+	}
+	// The last one counts.
+	return append(env, name+"="+dir), nil
+}
