@@ -54,7 +54,12 @@ func (dev *Device) CreateContext() (*Context, error) {
 	}
 	f, err := dev.driver.open()
 	if err != nil {
-		return nil, &Error{call, resultOf(err), err}
+		r := resultOf(err)
+		// There was a device at Init: a backend that cannot be found is gone.
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+			r = ErrDeviceUnavailable
+		}
+		return nil, &Error{call, r, err}
 	}
 	return dev.newContext(call, f)
 }

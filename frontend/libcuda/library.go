@@ -193,3 +193,16 @@ func (l *Library) text(s string) uint64 {
 	a, _ := l.texts.LoadOrStore(s, l.cfg.Memory.Keep(append([]byte(s), 0)))
 	return a.(uint64)
 }
+
+// Close destroys all contexts. A C program has no need of it: its end is enough.
+func (l *Library) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for x := range l.contexts {
+		_ = l.destroy(x) // that their work failed is of no use to anybody any more
+	}
+	clear(l.contexts)
+	if d := l.driver.Load(); d != nil {
+		_ = d.Close() // the same
+	}
+}

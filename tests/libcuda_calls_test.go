@@ -1,0 +1,138 @@
+package tests
+
+import (
+	"encoding/binary"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"pvdrm/drm"
+	"pvdrm/frontend"
+	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/libcuda"
+	"pvdrm/frontend/local"
+	"pvdrm/gpu/softgpu"
+)
+
+// programMemory is memory of a program at made-up addresses.
+type programMemory struct {
+	mu   sync.Mutex
+	mem  [1 << 16]byte
+	used uint64
+}
+
+const memoryBase = 0x10000
+
+func (m *programMemory) at(addr uint64, n int) ([]byte, error) {
+	if addr < memoryBase || addr-memoryBase > uint64(len(m.mem)) || n > len(m.mem)-int(addr-memoryBase) {
+		return nil, syscall.EFAULT
+	}
+	return m.mem[addr-memoryBase:][:n], nil
+}
+
+func (m *programMemory) Read(p []byte, addr uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.at(addr, len(p))
+	copy(p, b)
+	return err
+}
+
+func (m *programMemory) Write(addr uint64, p []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, err := m.at(addr, len(p))
+	copy(b, p)
+	return err
+}
+
+func (m *programMemory) Keep(b []byte) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	addr := memoryBase + m.used
+	m.used = (m.used + uint64(copy(m.mem[m.used:], b)) + 15) &^ 15
+	return addr
+}
+
+func (m *programMemory) word(addr uint64) uint64 {
+	b := make([]byte, 8)
+	if m.Read(b, addr) != nil {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+const addressedPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .global .u32 v;\n" +
+	".visible .entry nop(.param .u32 n)\n{\n\tret;\n}\n\x00"
+
+// Whatever is called with whatever arguments, by several threads, there is a
+// CUresult, and no panic, hang or memory left behind. The arguments are those
+// that come near to making sense: handles and addresses of earlier calls among them.
+func TestCallsOfNonsense(t *testing.T) {
+	symbols := libcuda.Symbols()
+	rapid.Check(t, func(r *rapid.T) {
+		h := startHost(t, softgpu.Config{VRAMBytes: 32 << 20})
+		mem := &programMemory{}
+		l := libcuda.New(libcuda.Config{
+			Open: func() (drm.File, error) {
+				c, err := local.Open(h.socket)
+				if err != nil {
+					return nil, err
+				}
+				return frontend.New(c)
+			},
+			Memory: mem,
+			Symbol: func(i int) uint64 { return uint64(i) },
+			Invoke: func(_, a, _, _ uint64) uint64 { return a },
+			Logf:   t.Logf,
+		})
+		ptx, name, global := mem.Keep([]byte(addressedPTX)), mem.Keep([]byte("nop\x00")), mem.Keep([]byte("v\x00"))
+		scratch := mem.Keep(make([]byte, 4096))
+		known := []uint64{0, 1, 2, 3, 7, 16, 64, 1 << 20, 1 << 31, 1<<32 - 1, 1 << 63, ^uint64(0), 0xdead0000,
+			ptx, name, global, scratch, scratch + 8, scratch + 256, memoryBase + 1<<16 - 4}
+		call := func(i int, thread uint64, args [libcuda.MaxArgs]uint64) cuda.Result {
+			res := l.Call(i, thread, &args)
+			require.True(t, res.Known(), "%s: %d", symbols[i].Name, int(res))
+			return res
+		}
+		byName := map[string]int{}
+		for i, s := range symbols {
+			byName[s.Name] = i
+		}
+		create := func() {
+			if call(byName["cuCtxCreate_v2"], 1, [libcuda.MaxArgs]uint64{scratch}) == cuda.Success {
+				known = append(known, mem.word(scratch))
+			}
+		}
+		call(byName["cuMemAlloc_v2"], 1, [libcuda.MaxArgs]uint64{scratch, 64})
+		require.Equal(t, cuda.Success, call(byName["cuInit"], 1, [libcuda.MaxArgs]uint64{}))
+		create()
+		if call(byName["cuModuleLoadData"], 1, [libcuda.MaxArgs]uint64{scratch, ptx}) == cuda.Success {
+			known = append(known, mem.word(scratch))
+			if call(byName["cuModuleGetFunction"], 1, [libcuda.MaxArgs]uint64{scratch, mem.word(scratch), name}) == cuda.Success {
+				known = append(known, mem.word(scratch))
+			}
+		}
+		for range rapid.IntRange(50, 150).Draw(r, "calls") {
+			i := rapid.IntRange(0, len(symbols)-1).Draw(r, "symbol")
+			var args [libcuda.MaxArgs]uint64
+			for a := range symbols[i].Args {
+				args[a] = rapid.SampledFrom(known).Draw(r, symbols[i].Name)
+			}
+			thread := rapid.Uint64Range(1, 3).Draw(r, "thread")
+			if call(i, thread, args) == cuda.Success && symbols[i].Args > 0 {
+				if v := mem.word(args[0]); v > 1<<32 && len(known) < 60 {
+					known = append(known, v)
+				}
+			}
+		}
+		for thread := range uint64(3) {
+			l.ThreadEnd(thread + 1)
+		}
+		l.Close()
+		require.NoError(t, h.stop())
+	})
+}

@@ -1,0 +1,185 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/frontend"
+	"pvdrm/frontend/libcuda"
+	"pvdrm/gpu/softgpu"
+)
+
+// libcudaDir has libcuda.so.1, in lib beside the pvdrm of `built`.
+var libcudaDir = sync.OnceValues(func() (string, error) {
+	dir, err := built()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, "lib")
+	if out, err := exec.Command("../scripts/libcuda.sh", dir).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building libcuda.so.1: %w\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "libcuda.so.1")); err != nil {
+		return "", fmt.Errorf("these tests need a C compiler (`make deps` with PVDRM_DEPS=test installs it): %w", err)
+	}
+	return dir, nil
+})
+
+// clients compiles the C programs once, and returns their directory and names.
+var clients = sync.OnceValues(func() (dir clientDir, err error) {
+	lib, err := libcudaDir()
+	if err != nil {
+		return dir, err
+	}
+	dir.path = filepath.Join(filepath.Dir(lib), "clients")
+	if err := os.Mkdir(dir.path, 0o755); err != nil {
+		return dir, err
+	}
+	for _, pattern := range []string{"../examples/cuda/*.c", "clients/*.c"} {
+		sources, err := filepath.Glob(pattern)
+		if err != nil {
+			return dir, err
+		}
+		for _, src := range sources {
+			name := strings.TrimSuffix(filepath.Base(src), ".c")
+			out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I../examples/cuda",
+				"-o", filepath.Join(dir.path, name), src, "-L"+lib, "-lcuda", "-lpthread", "-ldl").CombinedOutput()
+			if err != nil {
+				return dir, fmt.Errorf("compiling %s: %w\n%s", src, err, out)
+			}
+			if name != "gone" { // which has a test of its own
+				dir.names = append(dir.names, name)
+			}
+		}
+	}
+	return dir, nil
+})
+
+type clientDir struct {
+	path  string
+	names []string
+}
+
+// client prepares a C program to run as a local guest.
+func (h *host) client(t *testing.T, name string) *exec.Cmd {
+	t.Helper()
+	dir, err := clients()
+	require.NoError(t, err)
+	lib, err := libcudaDir()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir.path, name))
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, frontend.SocketEnv+"="+h.socket, libcuda.LogEnv+"=errors")
+	return cmd
+}
+
+func TestCProgramsAsLocalGuests(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	require.Greater(t, len(dir.names), 7)
+	for _, name := range dir.names {
+		t.Run(name, func(t *testing.T) {
+			h := startHost(t, softgpu.Config{})
+			out, err := h.client(t, name).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), name+": PASS")
+		})
+	}
+}
+
+func TestCProgramsInAVirtualMachine(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	args := []string{"up", "--image", "debian"}
+	script := "#!/bin/sh\n"
+	for _, name := range dir.names {
+		args = append(args, "--copy", filepath.Join(dir.path, name))
+		script += "./" + name + " || exit 9\n"
+	}
+	// The script is the program: it is copied too, and its exit code comes back.
+	all := filepath.Join(t.TempDir(), "all.sh")
+	require.NoError(t, os.WriteFile(all, []byte(script+"exit $1\n"), 0o755))
+	code, out := start(t, append(args, "--", all, "7")...).wait(t)
+	for _, name := range dir.names {
+		require.Contains(t, out, name+": PASS")
+	}
+	require.Equal(t, 7, code, out)
+}
+
+func TestRunFindsLibcuda(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	code, out := start(t, "run", "--", filepath.Join(dir.path, "vector_add")).wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "vector_add: PASS")
+}
+
+func TestFilesForTheGuest(t *testing.T) {
+	for want, args := range map[string][]string{
+		"no such file":       {"up", "--image", "debian", "--", "./no-such-program"},
+		"is no regular file": {"up", "--copy", t.TempDir(), "--", "true"},
+		"the same name":      {"up", "--copy", "libcuda_test.go", "--copy", "../tests/libcuda_test.go", "--", "true"},
+		"there is no image":  {"up", "--image", "windows", "--", "true"},
+	} {
+		_, err := libcudaDir()
+		require.NoError(t, err)
+		code, out := start(t, args...).wait(t)
+		require.NotZero(t, code)
+		require.Contains(t, out, want)
+	}
+}
+
+func TestCProgramWhoseBackendIsGone(t *testing.T) {
+	h := startHost(t, softgpu.Config{})
+	cmd := h.client(t, "gone")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	pipe, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(pipe)
+	require.True(t, lines.Scan(), errs.String())
+	require.Equal(t, "running", lines.Text())
+	require.NoError(t, h.stop())
+	require.True(t, lines.Scan(), errs.String())
+	require.Equal(t, "gone: PASS", lines.Text())
+	require.NoError(t, cmd.Wait(), errs.String())
+}
+
+// The library exports what its table and so its documentation list, and nothing else.
+func TestExportsOfLibcuda(t *testing.T) {
+	dir, err := libcudaDir()
+	require.NoError(t, err)
+	f, err := elf.Open(filepath.Join(dir, "libcuda.so.1"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	name, err := f.DynString(elf.DT_SONAME)
+	require.NoError(t, err)
+	require.Equal(t, []string{"libcuda.so.1"}, name)
+	syms, err := f.DynamicSymbols()
+	require.NoError(t, err)
+	var got, want []string
+	for _, s := range syms {
+		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) == elf.STB_GLOBAL {
+			require.Equal(t, elf.STT_FUNC, elf.ST_TYPE(s.Info), s.Name)
+			got = append(got, s.Name)
+		}
+	}
+	for _, s := range libcuda.Symbols() {
+		want = append(want, s.Name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(t, want, got)
+}
