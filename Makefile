@@ -39,6 +39,7 @@ demo: deps build ## boot a virtual machine and run the Gdev suite on its paravir
 	@scripts/demo.sh
 
 .PHONY: test
+test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too
 	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 20m ./...
 	@echo "make test: all tests passed, those that boot a virtual machine included"

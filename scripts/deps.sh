@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
-# and CA certificates. Says and does nothing where all of it is there. As root it installs; as another
+# and CA certificates; with PVDRM_DEPS=test a C compiler too. Says and does nothing where all of it is there. As root it installs; as another
 # user it asks for sudo at a terminal, and elsewhere names the commands and fails.
 set -eu
 
@@ -25,9 +25,11 @@ newer='' # packages that Debian 12 has in its backports only
 command -v make >/dev/null || plain="$plain make"
 command -v git >/dev/null || plain="$plain git"
 [ -s /etc/ssl/certs/ca-certificates.crt ] || plain="$plain ca-certificates"
-if [ "${PVDRM_DEPS:-}" = dev ]; then # what only .ci/run needs: the race detector links with a C compiler
-	command -v gcc >/dev/null || plain="$plain gcc libc6-dev"
-fi
+case ${PVDRM_DEPS:-} in
+dev | test) # the race detector links with a C compiler, libcuda.so.1 and its clients are compiled by one
+	command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || plain="$plain gcc libc6-dev"
+	;;
+esac
 have_qemu || newer="$newer qemu-system-x86"
 have_go || newer="$newer go"
 [ -n "$plain$newer" ] || exit 0

@@ -42,4 +42,3 @@ func pvdrmCall(symbol C.uint32_t, thread C.uint64_t, args *C.uint64_t) C.int {
 
 //export pvdrmThreadEnd
 func pvdrmThreadEnd(thread C.uint64_t) { library().ThreadEnd(uint64(thread)) }
-

@@ -30,7 +30,7 @@ var families = []family{
 		{name: "cuGetErrorString", args: 2, do: getErrorString, early: true},
 		{name: "cuGetProcAddress", since: 11030, args: 4, do: getProcAddress, early: true},
 		{name: "cuGetProcAddress_v2", since: 12000, args: 5, do: getProcAddressV2, early: true},
-		{name: "cuGetExportTable", args: 2, do: getExportTable, early: true, note: "CUDA_ERROR_NOT_FOUND for every table; see below"},
+		{name: "cuGetExportTable", args: 2, do: getExportTable, early: true, note: "CUDA_ERROR_NOT_FOUND for every table; see above"},
 		{name: "cuProfilerInitialize", args: 3, do: nothing, note: noteHint},
 		{name: "cuProfilerStart", args: 0, do: nothing, note: noteHint},
 		{name: "cuProfilerStop", args: 0, do: nothing, note: noteHint},

@@ -42,7 +42,10 @@ type Symbol struct {
 	perThread bool
 }
 
-// Status is what a row of the documentation's table says.
+// Works says whether the entry point does something, if not all that it should.
+func (s Symbol) Works() bool { return s.entry.do != nil }
+
+// status is what a row of the documentation's table says.
 func (e *entry) status() string {
 	switch {
 	case e.do == nil:
