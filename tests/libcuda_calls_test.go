@@ -68,15 +68,40 @@ func (m *programMemory) word(addr uint64) uint64 {
 const addressedPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .global .u32 v;\n" +
 	".visible .entry nop(.param .u32 n)\n{\n\tret;\n}\n\x00"
 
+// libcuda is the library of a program with a memory of its own.
+func (h *host) libcuda(t *testing.T, mem libcuda.Memory) *libcuda.Library {
+	return libcuda.New(libcuda.Config{
+		Open: func() (drm.File, error) {
+			c, err := local.Open(h.socket)
+			if err != nil {
+				return nil, err
+			}
+			return frontend.New(c)
+		},
+		Memory: mem,
+		Symbol: func(i int) uint64 { return uint64(i) },
+		Invoke: func(_, a, _, _ uint64) uint64 { return a },
+		Logf:   t.Logf,
+	})
+}
+
+// symbolsByName are the indices of entry points.
+func symbolsByName() map[string]int {
+	byName := map[string]int{}
+	for i, s := range libcuda.Symbols() {
+		byName[s.Name] = i
+	}
+	return byName
+}
+
 // Whatever is called with whatever arguments, by several threads, there is a
 // CUresult, and no panic, hang or memory left behind. The arguments are those
 // that come near to making sense: handles and addresses of earlier calls among them.
 func TestCallsOfNonsense(t *testing.T) {
 	symbols := libcuda.Symbols()
-	byName := map[string]int{}
+	byName := symbolsByName()
 	var working []int // most of what is called does something
 	for i, s := range symbols {
-		byName[s.Name] = i
 		if s.Works() || i%10 == 0 {
 			working = append(working, i)
 		}
@@ -84,19 +109,7 @@ func TestCallsOfNonsense(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		h := startHost(t, softgpu.Config{VRAMBytes: 32 << 20})
 		mem := &programMemory{}
-		l := libcuda.New(libcuda.Config{
-			Open: func() (drm.File, error) {
-				c, err := local.Open(h.socket)
-				if err != nil {
-					return nil, err
-				}
-				return frontend.New(c)
-			},
-			Memory: mem,
-			Symbol: func(i int) uint64 { return uint64(i) },
-			Invoke: func(_, a, _, _ uint64) uint64 { return a },
-			Logf:   t.Logf,
-		})
+		l := h.libcuda(t, mem)
 		ptx, name, global := mem.Keep([]byte(addressedPTX)), mem.Keep([]byte("nop\x00")), mem.Keep([]byte("v\x00"))
 		scratch := mem.Keep(make([]byte, 4096))
 		known := []uint64{0xdead0000} // handles and addresses of earlier calls
@@ -145,4 +158,56 @@ func TestCallsOfNonsense(t *testing.T) {
 		l.Close()
 		require.NoError(t, h.stop())
 	})
+}
+
+// Threads share the primary context, and each has one of its own beside it.
+func TestCallsOfManyThreads(t *testing.T) {
+	h := startHost(t, softgpu.Config{})
+	mem := &programMemory{}
+	l := h.libcuda(t, mem)
+	byName := symbolsByName()
+	ptx, name := mem.Keep([]byte(addressedPTX)), mem.Keep([]byte("nop\x00"))
+	var wg sync.WaitGroup
+	for thread := range uint64(4) {
+		scratch := mem.Keep(make([]byte, 1024))
+		wg.Go(func() {
+			call := func(symbol string, args ...uint64) uint64 {
+				var all [libcuda.MaxArgs]uint64
+				copy(all[:], args)
+				if r := l.Call(byName[symbol], thread+1, &all); r != cuda.Success {
+					t.Errorf("%s: %v", symbol, r)
+				}
+				return mem.word(scratch)
+			}
+			call("cuInit")
+			for range 10 {
+				shared := call("cuDevicePrimaryCtxRetain", scratch, 0)
+				call("cuCtxSetCurrent", shared)
+				own := call("cuCtxCreate_v2", scratch, 0, 0)
+				for range 2 { // in the own context, then in the shared one
+					m := call("cuModuleLoadData", scratch, ptx)
+					f := call("cuModuleGetFunction", scratch, m, name)
+					p := call("cuMemAlloc_v2", scratch, 512)
+					args := scratch + 64
+					if err := mem.Write(args, binary.LittleEndian.AppendUint64(nil, scratch)); err != nil {
+						t.Error(err)
+					}
+					call("cuMemcpyHtoDAsync_v2_ptsz", p, scratch+512, 512)
+					call("cuLaunchKernel_ptsz", f, 1, 1, 1, 32, 1, 1, 0, 0, args)
+					call("cuLaunchHostFunc_ptsz", 0, 1, 2)
+					call("cuStreamSynchronize_ptsz", 0)
+					call("cuMemFree_v2", p)
+					call("cuModuleUnload", m)
+					if own != 0 {
+						call("cuCtxDestroy_v2", own)
+						own = 0
+					}
+				}
+				call("cuDevicePrimaryCtxRelease_v2", 0)
+			}
+			l.ThreadEnd(thread + 1)
+		})
+	}
+	wg.Wait()
+	l.Close()
 }

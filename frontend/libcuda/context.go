@@ -104,9 +104,7 @@ func (c *call) create(flags, dev int) error {
 	if err != nil {
 		return err
 	}
-	c.lib.mu.Lock()
-	c.lib.contexts[x] = struct{}{}
-	c.lib.mu.Unlock()
+	c.lib.remember(x)
 	c.thread.stack = append(c.thread.stack, x)
 	return to.set(x.handle)
 }
@@ -124,9 +122,7 @@ func ctxDestroy(c *call) error {
 
 // end destroys a context and takes it from the top of this thread's stack.
 func (c *call) end(x *context) error {
-	c.lib.mu.Lock()
-	delete(c.lib.contexts, x)
-	c.lib.mu.Unlock()
+	c.lib.forget(x)
 	if n := len(c.thread.stack); n > 0 && c.thread.stack[n-1] == x {
 		c.thread.stack = c.thread.stack[:n-1]
 	}
@@ -409,8 +405,8 @@ func primaryRetain(c *call) error {
 		return err
 	}
 	l := c.lib
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.once.Lock()
+	defer l.once.Unlock()
 	p := &l.primary
 	if p.ctx == nil || p.ctx.isEnded() {
 		x, err := c.newContext(dev, p.flags)
@@ -422,7 +418,7 @@ func primaryRetain(c *call) error {
 			l.handles.remove(p.ctx.handle)
 		}
 		p.ctx = x
-		l.contexts[x] = struct{}{}
+		l.remember(x)
 	}
 	p.users++
 	return to.set(p.ctx.handle)
@@ -439,8 +435,8 @@ func primaryRelease(c *call) error {
 		return err
 	}
 	l := c.lib
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.once.Lock()
+	defer l.once.Unlock()
 	if l.primary.users == 0 {
 		return c.fail(invalidContext, "the primary context is not retained")
 	}
@@ -450,13 +446,13 @@ func primaryRelease(c *call) error {
 	return l.resetPrimary()
 }
 
-// resetPrimary destroys the primary context. l.mu is held.
+// resetPrimary destroys the primary context. l.once is held.
 func (l *Library) resetPrimary() error {
 	x := l.primary.ctx
 	if x == nil || x.isEnded() {
 		return nil
 	}
-	delete(l.contexts, x)
+	l.forget(x)
 	return l.destroy(x)
 }
 
@@ -464,8 +460,8 @@ func primaryReset(c *call) error {
 	if _, err := c.device(0); err != nil {
 		return err
 	}
-	c.lib.mu.Lock()
-	defer c.lib.mu.Unlock()
+	c.lib.once.Lock()
+	defer c.lib.once.Unlock()
 	return c.lib.resetPrimary()
 }
 
@@ -481,9 +477,9 @@ func primaryGetState(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.lib.mu.Lock()
+	c.lib.once.Lock()
 	f, p := c.lib.primary.flags, c.lib.primary.ctx
-	c.lib.mu.Unlock()
+	c.lib.once.Unlock()
 	on := uint64(0)
 	if p != nil && !p.isEnded() {
 		on = 1
@@ -498,8 +494,8 @@ func primarySetFlags(c *call) error {
 	if c.u32(1)&^contextFlags != 0 {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(1))
 	}
-	c.lib.mu.Lock()
-	defer c.lib.mu.Unlock()
+	c.lib.once.Lock()
+	defer c.lib.once.Unlock()
 	c.lib.primary.flags = c.u32(1)
 	return nil
 }

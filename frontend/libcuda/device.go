@@ -23,8 +23,8 @@ func initDriver(c *call) error {
 	if c.lib.driver.Load() != nil {
 		return nil
 	}
-	c.lib.mu.Lock()
-	defer c.lib.mu.Unlock()
+	c.lib.once.Lock()
+	defer c.lib.once.Unlock()
 	if c.lib.driver.Load() != nil {
 		return nil
 	}

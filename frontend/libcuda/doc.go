@@ -19,12 +19,21 @@
 //
 // # What belongs to whom
 //
-// Calls come from any thread of the program. A thread's stack of contexts is
-// used by calls of that thread alone. Library.mu guards the primary context and
-// the table of threads; handles.mu the table of handles; context.mu what a
-// context has beside its cuda.Context; function.mu the arguments of legacy
-// launches; stream.mu the host functions of a stream. None is held while another is taken or frontend/cuda is called,
-// but Library.mu, which is held while the primary context is made and destroyed.
-// One goroutine for each stream with host functions (cuLaunchHostFunc) runs
-// until all of them have been called.
+// Calls come from any thread of the program. A thread's stack of contexts is used
+// by calls of that thread alone. One goroutine for each host function
+// (cuLaunchHostFunc) waits for its turn and calls it.
+//
+// # Locks
+//
+// From the outermost to the innermost; frontend/cuda is called with the first
+// three held:
+//
+//	Library.once   cuInit, making and destroying the primary context
+//	library.mu     a CUlibrary: the contexts that it is loaded into
+//	linker.mu      the input of a CUlinkState
+//	module.mu      the functions of a module
+//	function.mu    the configuration of legacy launches
+//	Library.mu     the tables of threads and contexts
+//	context.mu     what a context has beside its cuda.Context
+//	handles.mu     the table of handles
 package libcuda

@@ -3,7 +3,9 @@ package libcuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,14 +34,17 @@ type Config struct {
 
 // Library is the state of a libcuda. Its zero value is of no use; see New.
 type Library struct {
-	cfg      Config
-	logAll   bool
-	logErrs  bool
-	driver   atomic.Pointer[cuda.Driver] // nil before cuInit
-	handles  handles
-	texts    sync.Map // string → address of a C string
+	cfg     Config
+	logAll  bool
+	logErrs bool
+	driver  atomic.Pointer[cuda.Driver] // nil before cuInit
+	handles handles
+	texts   sync.Map // string → address of a C string
+
+	once    sync.Mutex // held for long, so not for more than these
+	primary primary
+
 	mu       sync.Mutex
-	primary  primary
 	threads  map[uint64]*thread
 	contexts map[*context]struct{} // that were made and not destroyed
 }
@@ -120,16 +125,31 @@ func (l *Library) thread(id uint64) *thread {
 func (l *Library) ThreadEnd(id uint64) {
 	l.mu.Lock()
 	delete(l.threads, id)
-	var all []*context
-	for c := range l.contexts {
-		all = append(all, c)
-	}
 	l.mu.Unlock()
-	for _, c := range all {
+	for _, c := range l.allContexts() {
 		if s := c.takeThreadStream(id); s != nil {
 			_ = s.Destroy() // of a lost or destroyed context; there is nobody to tell
 		}
 	}
+}
+
+func (l *Library) allContexts() []*context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.contexts))
+}
+
+// remember and forget keep the list of contexts that live.
+func (l *Library) remember(x *context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.contexts[x] = struct{}{}
+}
+
+func (l *Library) forget(x *context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.contexts, x)
 }
 
 // handles is the table of what the program holds.
@@ -196,12 +216,10 @@ func (l *Library) text(s string) uint64 {
 
 // Close destroys all contexts. A C program has no need of it: its end is enough.
 func (l *Library) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for x := range l.contexts {
+	for _, x := range l.allContexts() {
+		l.forget(x)
 		_ = l.destroy(x) // that their work failed is of no use to anybody any more
 	}
-	clear(l.contexts)
 	if d := l.driver.Load(); d != nil {
 		_ = d.Close() // the same
 	}

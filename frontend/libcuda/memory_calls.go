@@ -154,12 +154,7 @@ func (c *call) hostMem(addr, n uint64) (*context, *cuda.HostMem, uint64) {
 	if x, err := c.current(); err == nil {
 		all = append(all, x)
 	}
-	c.lib.mu.Lock()
-	for x := range c.lib.contexts {
-		all = append(all, x)
-	}
-	c.lib.mu.Unlock()
-	for _, x := range all {
+	for _, x := range append(all, c.lib.allContexts()...) {
 		if h, off := x.HostMemAt(addr, n); h != nil {
 			return x, h, off
 		}
