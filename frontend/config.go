@@ -17,6 +17,10 @@ type Config struct {
 	NoMulticall bool
 	// NoPool: granted memory is made for each object and given back with it.
 	NoPool bool
+
+	// Bound is no switch: callers are threads of a C program, whose goroutines
+	// are bound to them and wait in their own way.
+	Bound bool
 }
 
 // ConfigEnv names the environment variable with a list of switches: nopoll,

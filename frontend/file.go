@@ -56,15 +56,24 @@ type channel struct {
 	submitted uint64
 }
 
-// OpenDefault opens the backend that this process has: the local one that
-// PVDRM_SOCKET names, else the first virtio-gpu render node.
+// OpenDefault opens the backend that this process has; see DefaultCarrier.
 func OpenDefault() (*File, error) {
+	c, err := DefaultCarrier()
+	if err != nil {
+		return nil, err
+	}
+	return New(c)
+}
+
+// DefaultCarrier reaches the backend that this process has: the local one that
+// PVDRM_SOCKET names, else the first virtio-gpu render node.
+func DefaultCarrier() (carrier.Carrier, error) {
 	if path := os.Getenv(SocketEnv); path != "" {
 		c, err := local.Open(path)
 		if err != nil {
-			return nil, err
+			return nil, err // not a nil pointer inside of an interface
 		}
-		return New(c)
+		return c, nil
 	}
 	path, err := virtgpu.Find()
 	if err != nil {
@@ -74,7 +83,7 @@ func OpenDefault() (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(c)
+	return c, nil
 }
 
 // New opens a file over a carrier, which it owns from then on.

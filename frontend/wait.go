@@ -164,7 +164,11 @@ func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time)
 		switch waited := time.Since(start); {
 		case l.cfg.NoPoll:
 		case waited < spin:
-			yield.Processor()
+			if l.cfg.Bound {
+				yield.Thread()
+			} else {
+				yield.Processor()
+			}
 			continue
 		case waited < nap && l.carrier.SleepExits():
 			if l.followers.Load() > 1 {

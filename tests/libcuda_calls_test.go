@@ -41,6 +41,16 @@ func (m *programMemory) Read(p []byte, addr uint64) error {
 	return err
 }
 
+func (m *programMemory) ReadParts(p []byte, parts []libcuda.Range) error {
+	for _, r := range parts {
+		if err := m.Read(p[:r.Bytes], r.Addr); err != nil {
+			return err
+		}
+		p = p[r.Bytes:]
+	}
+	return nil
+}
+
 func (m *programMemory) Write(addr uint64, p []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,7 +26,16 @@ var library = sync.OnceValue(func() *libcuda.Library {
 })
 
 func openFile() (drm.File, error) {
-	file, err := frontend.OpenDefault()
+	cfg, err := frontend.ConfigFromEnv()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Bound = true
+	carrier, err := frontend.DefaultCarrier()
+	if err != nil {
+		return nil, err
+	}
+	file, err := frontend.NewConfig(carrier, cfg)
 	if err != nil {
 		return nil, err // not a nil *frontend.File inside of an interface
 	}

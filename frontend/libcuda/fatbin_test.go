@@ -138,6 +138,16 @@ func (a *arena) Read(p []byte, addr uint64) error {
 	return err
 }
 
+func (a *arena) ReadParts(p []byte, parts []Range) error {
+	for _, r := range parts {
+		if err := a.Read(p[:r.Bytes], r.Addr); err != nil {
+			return err
+		}
+		p = p[r.Bytes:]
+	}
+	return nil
+}
+
 func (a *arena) Write(addr uint64, p []byte) error {
 	b, err := a.at(addr, len(p))
 	copy(b, p)

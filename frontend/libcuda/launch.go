@@ -52,15 +52,22 @@ func (c *call) gather(f *function, array uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, attr.ParamBytes)
+	parts := make([]Range, len(attr.Params))
+	sum := uint32(0)
 	for i, p := range attr.Params {
-		from := le64(ptrs[8*i:])
-		if from == 0 && p.Size > 0 {
+		parts[i] = Range{le64(ptrs[8*i:]), int(p.Size)}
+		if parts[i].Addr == 0 {
 			return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: the pointer to argument %d is null", f.Name(), i)
 		}
-		if err := c.lib.cfg.Memory.Read(b[p.Offset:p.Offset+p.Size], from); err != nil {
-			return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: argument %d: %w", f.Name(), i, err)
-		}
+		sum += p.Size
+	}
+	values := make([]byte, sum)
+	if err := c.lib.cfg.Memory.ReadParts(values, parts); err != nil {
+		return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: an argument: %w", f.Name(), err)
+	}
+	b := make([]byte, attr.ParamBytes)
+	for _, p := range attr.Params {
+		values = values[copy(b[p.Offset:p.Offset+p.Size], values):]
 	}
 	return b, nil
 }

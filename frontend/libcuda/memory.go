@@ -13,9 +13,17 @@ import (
 // what is not mapped is an error.
 type Memory interface {
 	Read(p []byte, addr uint64) error
+	// ReadParts reads several ranges, few and small, one after the other into p.
+	ReadParts(p []byte, parts []Range) error
 	Write(addr uint64, p []byte) error
 	// Keep returns the address of a copy of b that lives as long as the program.
 	Keep(b []byte) uint64
+}
+
+// Range is memory of the program.
+type Range struct {
+	Addr  uint64
+	Bytes int
 }
 
 const (
@@ -30,6 +38,27 @@ type OwnMemory struct{}
 
 // Read copies len(p) bytes at addr.
 func (OwnMemory) Read(p []byte, addr uint64) error { return move(p, addr, unix.ProcessVMReadv) }
+
+// ReadParts reads with one system call.
+func (OwnMemory) ReadParts(p []byte, parts []Range) error {
+	if len(p) == 0 {
+		return nil
+	}
+	local := []unix.Iovec{{Base: &p[0]}}
+	local[0].SetLen(len(p))
+	remote := make([]unix.RemoteIovec, len(parts))
+	for i, r := range parts {
+		remote[i] = unix.RemoteIovec{Base: uintptr(r.Addr), Len: r.Bytes}
+	}
+	n, err := unix.ProcessVMReadv(unix.Getpid(), local, remote, 0)
+	if err == nil && n < len(p) {
+		err = unix.EFAULT
+	}
+	if err != nil {
+		return fmt.Errorf("%d bytes of the program's memory in %d parts: %w", len(p), len(parts), err)
+	}
+	return nil
+}
 
 // Write copies p to addr.
 func (OwnMemory) Write(addr uint64, p []byte) error { return move(p, addr, unix.ProcessVMWritev) }

@@ -43,6 +43,13 @@ func TestOwnMemory(t *testing.T) {
 		require.Equal(t, cuda.ErrInvalidValue, resultOf(err))
 	}
 
+	parts := make([]byte, 5)
+	require.NoError(t, m.ReadParts(parts, []Range{{at + 12, 1}, {at + 8, 4}}))
+	require.Equal(t, "ohell", string(parts))
+	require.NoError(t, m.ReadParts(nil, nil))
+	require.ErrorIs(t, m.ReadParts(parts, []Range{{at + 8, 4}, {at + uint64(page), 1}}), unix.EFAULT)
+	require.ErrorIs(t, m.ReadParts(parts, []Range{{0, 1}, {at + 8, 4}}), unix.EFAULT)
+
 	copy(b[page-6:], "string")
 	_, err = readString(m, at+uint64(page)-6, 100)
 	require.ErrorIs(t, err, unix.EFAULT, "it has no end before the page that cannot be read")

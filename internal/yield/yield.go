@@ -12,6 +12,13 @@ import (
 // on. It costs well under a microsecond where nobody else wants to run.
 func Processor() {
 	runtime.Gosched()
+	Thread()
+}
+
+// Thread lets other threads of the machine run, and not other goroutines. It is
+// for goroutines that are bound to a thread, as those that C calls: Gosched costs
+// such a one two switches of threads.
+func Thread() {
 	// Does not block, and has no error that means anything.
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
