@@ -7,8 +7,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 go=${GO:-$("$here/scripts/go.sh")}
-if ! command -v "${CC:-gcc}" >/dev/null; then
-	echo "libcuda.sh: no C compiler (${CC:-gcc}), so there is no libcuda.so.1 for C programs; on Debian: apt-get install gcc libc6-dev" >&2
+if ! echo '#include <pthread.h>' | "${CC:-gcc}" -E - >/dev/null 2>&1; then
+	echo "libcuda.sh: no C compiler (${CC:-gcc} and its headers), so there is no libcuda.so.1 for C programs; on Debian: apt-get install gcc libc6-dev" >&2
 	exit 0
 fi
 tmp=$(mktemp -d)

@@ -76,7 +76,7 @@ func TestArrowsBetweenPackages(t *testing.T) {
 	require.Greater(t, count, 10)
 }
 
-// Unsafe code is where its name says so.
+// Unsafe code is where its name says so, and cgo in one folder only.
 func TestUnsafeOnlyInItsFiles(t *testing.T) {
 	out, err := exec.Command("git", "-C", root(t), "ls-files", "-c", "-o", "--exclude-standard", "*.go").Output()
 	require.NoError(t, err)
@@ -88,6 +88,9 @@ func TestUnsafeOnlyInItsFiles(t *testing.T) {
 		require.NoError(t, err)
 		if bytes.Contains(src, []byte("\n\t\"unsafe\"\n")) || bytes.Contains(src, []byte("import \"unsafe\"")) {
 			require.True(t, strings.HasSuffix(file, "_unsafe.go") || strings.HasSuffix(file, "_unsafe_test.go"), "%s imports unsafe", file)
+		}
+		if bytes.Contains(src, []byte("\nimport \"C\"\n")) {
+			require.True(t, strings.HasPrefix(file, "cmd/libcuda/"), "%s uses cgo", file)
 		}
 	}
 }

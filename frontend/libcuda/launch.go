@@ -375,6 +375,18 @@ func (c *call) setAttribute(value, fn, attr int) error {
 	return nil
 }
 
+// funcIsLoaded is 1: a function is loaded with its module.
+func funcIsLoaded(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	if _, err := c.function(1); err != nil {
+		return err
+	}
+	return to.set(1)
+}
+
 // funcSetHint is for settings of a function that have no effect.
 func funcSetHint(c *call) error {
 	_, err := c.function(0)
