@@ -125,6 +125,18 @@ func TestRunFindsLibcuda(t *testing.T) {
 	require.Contains(t, out, "vector_add: PASS")
 }
 
+// What a C program does can be recorded, and made again.
+func TestTraceOfACProgram(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "trace")
+	code, out := start(t, "trace", "record", "-o", file, "--", filepath.Join(dir.path, "vector_add")).wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "vector_add: PASS")
+	code, out = start(t, "trace", "replay", file).wait(t)
+	require.Zero(t, code, out)
+}
+
 func TestFilesForTheGuest(t *testing.T) {
 	for want, args := range map[string][]string{
 		"no such file":       {"up", "--image", "debian", "--", "./no-such-program"},

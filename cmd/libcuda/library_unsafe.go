@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"pvdrm/drm"
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 	"pvdrm/frontend/libcuda"
 )
@@ -39,7 +40,7 @@ func openFile() (drm.File, error) {
 	if err != nil {
 		return nil, err // not a nil *frontend.File inside of an interface
 	}
-	return file, nil
+	return trace.FromEnv(file)
 }
 
 //export pvdrmCall
