@@ -45,8 +45,9 @@ type Properties struct {
 	MemBusBits     int
 	L2Bytes        int
 	VRAMBytes      uint64
-	MaxChannels    int // channels of the whole device
-	MaxParamBytes  int // bytes of kernel parameters
+	MaxChannels    int  // channels of the whole device
+	MaxParamBytes  int  // bytes of kernel parameters
+	FilePages      bool // NewSystem takes parts of a hostmem.Region only
 
 	VRAM   Window // where VRAM is mapped
 	System Window // where granted pages are mapped
@@ -98,7 +99,8 @@ type Context interface {
 
 	// NewSystem makes memory of pages that the caller owns: each run is page
 	// aligned and a multiple of 4096 bytes long, and together they are the
-	// object in order; otherwise ErrInvalid. The caller keeps the runs mapped
+	// object in order; otherwise ErrInvalid, as for pages that are not of a
+	// hostmem.Region where Properties.FilePages asks for that. The caller keeps the runs mapped
 	// until Memory.Close has returned; the device never accesses them after that.
 	NewSystem(runs [][]byte) (Memory, error)
 

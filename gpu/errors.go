@@ -68,7 +68,7 @@ func (c LostCause) String() string {
 type LostError struct {
 	Cause  LostCause
 	Kernel string    // "" for a copy or fill
-	Addr   uint64    // for LostAddress and LostAlign
+	Addr   uint64    // for LostAddress and LostAlign; 0 where the device does not tell, nor then Write, Block and Thread
 	Write  bool      // for LostAddress and LostAlign
 	Block  [3]uint32 // ctaid of the faulting thread
 	Thread [3]uint32 // tid

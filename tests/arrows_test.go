@@ -21,6 +21,8 @@ var mayImport = map[string][]string{
 	"gem":         {},
 	"gpu/ptx":     {"gpu"},
 	"gpu/softgpu": {"gpu", "gpu/ptx", "gpu/softgpu"},
+	"gpu/cuda":    {"gpu", "gpu/ptx", "internal"},
+	"gpu/gputest": {"gpu", "internal/hostmem"},
 	"gpu":         {"gpu"},
 	"frontend":    {"hypercall", "drm", "gem", "frontend", "internal/yield"},
 	"backend":     {"hypercall", "drm", "gem", "gpu", "backend", "internal"},

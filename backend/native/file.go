@@ -25,6 +25,7 @@ import (
 	"pvdrm/gem"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
+	"pvdrm/internal/hostmem"
 )
 
 // Bounds of one file, those of a session.
@@ -161,17 +162,35 @@ func add[T any](f *File, t *gem.Table[T], v T) (uint32, error) {
 
 // object is a GEM object.
 type object struct {
-	mem   gpu.Memory
-	size  uint64 // bytes
-	pages []byte // mapped into the program; nil in VRAM
+	mem    gpu.Memory
+	size   uint64          // bytes
+	pages  []byte          // mapped into the program; nil in VRAM
+	region *hostmem.Region // that the pages are, for devices that want a file; else nil
+}
+
+// allocate makes the pages, as a file's where the device needs that.
+func (o *object) allocate(file bool) (err error) {
+	if file {
+		if o.region, err = hostmem.New(o.size); err == nil {
+			o.pages = o.region.Bytes()
+		}
+		return err
+	}
+	o.pages, err = unix.Mmap(-1, 0, int(o.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return fmt.Errorf("mmap: %w", err)
+	}
+	return nil
 }
 
 func (o *object) unmap() error {
-	if o.pages == nil {
-		return nil
-	}
-	if err := unix.Munmap(o.pages); err != nil {
-		return fmt.Errorf("munmap: %w", err)
+	switch {
+	case o.region != nil:
+		o.region.Release()
+	case o.pages != nil:
+		if err := unix.Munmap(o.pages); err != nil {
+			return fmt.Errorf("munmap: %w", err)
+		}
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"pvdrm/drm"
 	"pvdrm/gpu"
 )
@@ -43,9 +41,8 @@ func (f *File) newObject(size uint64, d drm.Domain) (o *object, err error) {
 		o.mem, err = f.ctx.NewVRAM(size)
 		return o, err
 	}
-	o.pages, err = unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return nil, fmt.Errorf("mmap: %w", err)
+	if err := o.allocate(f.device.Properties().FilePages); err != nil {
+		return nil, err
 	}
 	if o.mem, err = f.ctx.NewSystem([][]byte{o.pages}); err != nil {
 		return nil, errors.Join(err, o.unmap())

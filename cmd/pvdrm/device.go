@@ -15,6 +15,7 @@ import (
 	"pvdrm/backend/sched"
 	"pvdrm/backend/session"
 	"pvdrm/gpu"
+	"pvdrm/gpu/cuda"
 	"pvdrm/gpu/softgpu"
 )
 
@@ -33,8 +34,8 @@ type deviceFlags struct {
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&d.device, "device", "softgpu", "the GPU: softgpu, a software GPU that runs PTX")
-	c.Flags().StringVar(&d.vram, "vram", "1G", "memory of the software GPU, bytes with a suffix K, M or G; it takes host memory only where it is written to")
+	c.Flags().StringVar(&d.device, "device", "softgpu", "the GPU: softgpu, a software GPU that runs PTX, or cuda, the first NVIDIA GPU of this machine")
+	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: 1G of the software GPU, which takes host memory only where it is written to; all of an NVIDIA GPU)")
 	c.Flags().IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
@@ -53,19 +54,21 @@ func (d *deviceFlags) args() []string {
 
 // open opens the device.
 func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
-	vram, err := parseBytes(d.vram)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--vram: %w", err)}
+	var vram uint64 // 0 is the device's default
+	if d.vram != "" {
+		var err error
+		if vram, err = parseBytes(d.vram); err != nil {
+			return nil, usageError{fmt.Errorf("--vram: %w", err)}
+		}
 	}
-	if d.device != "softgpu" {
-		return nil, usageError{fmt.Errorf("--device: there is no device %q, only softgpu", d.device)}
+	if d.device != "softgpu" && d.device != "cuda" {
+		return nil, usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
 	}
 	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
 		return nil, usageError{fmt.Errorf("--launch-limit: choose more than 0 and less than %v, after which an arbiter gives a backend up", arbiter.DefaultAnswerLimit)}
 	}
-	cfg := softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit}
 	if d.arbiter == "" {
-		return softgpu.New(cfg)
+		return d.make(vram, nil)
 	}
 	lost := arbiter.GoAlone
 	if d.wait {
@@ -76,13 +79,32 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}
-	cfg.Gate = gate
-	device, err := softgpu.New(cfg)
+	device, err := d.make(vram, gate)
 	if err != nil {
 		gate.Close()
 		return nil, err
 	}
 	return gatedDevice{device, gate}, nil
+}
+
+// make makes the device behind a gate, or none.
+func (d *deviceFlags) make(vram uint64, gate gpu.Gate) (gpu.Device, error) {
+	if d.device == "cuda" {
+		return cuda.New(cuda.Config{VRAMBytes: vram, LaunchLimit: d.limit, Gate: gate})
+	}
+	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit, Gate: gate})
+}
+
+// newCUDAWorker makes the command behind gpu/cuda: the process that a guest
+// process's CUDA context lives in.
+func newCUDAWorker() *cobra.Command {
+	return &cobra.Command{
+		Use:    cuda.WorkerCommand,
+		Short:  "Hold a CUDA context for a backend",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return cuda.ServeWorker() }, // on the main thread
+	}
 }
 
 // gatedDevice is a device that leaves its arbiter when it is closed.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/gpu/cuda"
 	"pvdrm/vmm"
 )
 
@@ -66,7 +67,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkTool("apt-get", "the guest image is made from Debian's packages, with apt-get"),
-		checkMemfd(), checkCPUs()}
+		checkMemfd(), checkCPUs(), checkNVIDIA()}
 }
 
 func checkOS() check {
@@ -128,4 +129,13 @@ func checkMemfd() check {
 
 func checkCPUs() check {
 	return check{name: "processors", ok: true, detail: fmt.Sprintf("%d: the software GPU uses all of them", runtime.NumCPU())}
+}
+
+// checkNVIDIA looks for the driver; that there is a GPU behind it, a first use tells.
+func checkNVIDIA() check {
+	version, err := cuda.Probe()
+	if err != nil {
+		return check{name: "NVIDIA GPU", detail: err.Error(), mend: "not needed: --device cuda is not offered without it, the software GPU is"}
+	}
+	return check{name: "NVIDIA GPU", ok: true, detail: "driver for CUDA " + version + ": --device cuda can be used"}
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
+	"pvdrm/internal/hostmem"
 )
 
 //go:embed kernels.ptx
@@ -22,7 +22,7 @@ type rig struct {
 	*testing.T
 	dev   gpu.Device
 	props gpu.Properties
-	host  [][]byte // given back after the device has been closed
+	host  []*hostmem.Region // given back after the device has been closed
 }
 
 func newRig(t *testing.T, open func(t *testing.T) gpu.Device) *rig {
@@ -30,8 +30,8 @@ func newRig(t *testing.T, open func(t *testing.T) gpu.Device) *rig {
 	r.props = r.dev.Properties()
 	t.Cleanup(func() {
 		require.NoError(t, r.dev.Close())
-		for _, b := range r.host {
-			require.NoError(t, unix.Munmap(b))
+		for _, region := range r.host {
+			region.Release()
 		}
 	})
 	return r
@@ -39,10 +39,10 @@ func newRig(t *testing.T, open func(t *testing.T) gpu.Device) *rig {
 
 // pages returns n bytes of zeroed, page-aligned host memory.
 func (r *rig) pages(n uint64) []byte {
-	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	region, err := hostmem.New(n)
 	require.NoError(r, err)
-	r.host = append(r.host, b)
-	return b
+	r.host = append(r.host, region)
+	return region.Bytes()
 }
 
 // client is a context with a channel and the suite's kernels.

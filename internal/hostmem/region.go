@@ -83,6 +83,7 @@ func mapFile(fd int, off, size uint64) (*Region, error) {
 	}
 	r := &Region{fd: fd, off: off, mapping: mapping, mem: mapping[off-start:][:size:size]}
 	r.refs.Store(1)
+	regions.add(r)
 	return r, nil
 }
 
@@ -103,6 +104,7 @@ func (r *Region) Release() {
 	switch n := r.refs.Add(-1); {
 	case n > 0:
 	case n == 0:
+		regions.remove(r)
 		// Neither can fail for a mapping and a descriptor that we made and own.
 		_ = unix.Munmap(r.mapping)
 		_ = unix.Close(r.fd)

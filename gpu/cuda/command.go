@@ -1,0 +1,232 @@
+package cuda
+
+import (
+	"fmt"
+
+	"pvdrm/gpu"
+)
+
+// work is a command made ready for the lane.
+type work struct {
+	entries []entry
+	params  []byte // of a launch
+	kernel  string // that it launches; "" for another command
+	bytes   uint64 // that it moves or writes
+}
+
+// prepare validates a command and cuts it into entries. A *gpu.LostError is a
+// fault of the context: an address that may not be used.
+func (c *channel) prepare(cmd gpu.Command) (work, error) {
+	switch cmd := cmd.(type) {
+	case *gpu.Copy:
+		return c.prepareCopy(cmd)
+	case *gpu.Fill:
+		return c.prepareFill(cmd)
+	case *gpu.Timestamp:
+		return c.prepareTimestamp(cmd)
+	case *gpu.Launch:
+		return c.prepareLaunch(cmd)
+	}
+	return work{}, fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, cmd)
+}
+
+func (c *channel) prepareLaunch(l *gpu.Launch) (work, error) {
+	if l == nil {
+		return work{}, fmt.Errorf("%w: nil launch", gpu.ErrInvalid)
+	}
+	f, ok := l.Func.(*function)
+	if !ok || f == nil || f.mod.ctx != c.ctx {
+		return work{}, fmt.Errorf("%w: launch of a function that is not of this context", gpu.ErrInvalid)
+	}
+	fail := func(format string, args ...any) (work, error) {
+		return work{}, fmt.Errorf("%w: launch of %s: %s", gpu.ErrInvalid, f.attrs.Name, fmt.Sprintf(format, args...))
+	}
+	if f.mod.closed.Load() {
+		return fail("its module is closed")
+	}
+	p := &c.ctx.dev.props
+	threads := uint64(1)
+	for i := range 3 {
+		if l.Grid[i] == 0 || uint64(l.Grid[i]) > uint64(p.MaxGridDim[i]) {
+			return fail("grid %v; the device allows 1 to %v", l.Grid, p.MaxGridDim)
+		}
+		if l.Block[i] == 0 || uint64(l.Block[i]) > uint64(p.MaxBlockDim[i]) {
+			return fail("block %v; the device allows 1 to %v", l.Block, p.MaxBlockDim)
+		}
+		threads *= uint64(l.Block[i])
+	}
+	if allowed := min(p.MaxThreads, f.attrs.MaxThreads); threads > uint64(allowed) {
+		return fail("%d threads in a block; the kernel allows %d", threads, allowed)
+	}
+	if shared := uint64(f.attrs.SharedBytes) + uint64(l.SharedBytes); shared > uint64(p.SharedPerBlock) {
+		return fail("%d bytes of .shared; the device has %d", shared, p.SharedPerBlock)
+	}
+	if len(l.Params) != f.attrs.ParamBytes || len(l.Params) > maxParamBytes {
+		return fail("%d bytes of parameters; the kernel takes %d", len(l.Params), f.attrs.ParamBytes)
+	}
+	two := func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
+	return work{kernel: f.attrs.Name, params: l.Params, entries: []entry{{kind: entryLaunch, words: [7]uint64{
+		f.handle, two(l.Grid[0], l.Grid[1]), two(l.Grid[2], l.Block[0]), two(l.Block[1], l.Block[2]),
+		two(l.SharedBytes, uint32(len(l.Params))),
+	}}}}, nil
+}
+
+// side is one side of a transfer of rows.
+type side struct {
+	va, pitch uint64
+	write     bool
+}
+
+// maxPieces bounds the entries of one transfer: rows that lie in more pieces than
+// this are refused.
+const maxPieces = 1 << 20
+
+// split cuts a transfer of rows into pieces that the driver can do at one go: one
+// row or several whole ones, each side within one mapping.
+func (c *channel) split(width, height uint64, sides []side, piece func(row, col, width, height uint64) error) error {
+	for row := uint64(0); row < height; {
+		// Whole rows at once, if the first and the last lie in one mapping with all between.
+		rows, err := c.wholeRows(row, width, height-row, sides)
+		if err != nil {
+			return err
+		}
+		if rows > 0 {
+			if err := piece(row, 0, width, rows); err != nil {
+				return err
+			}
+			row += rows
+			continue
+		}
+		for col := uint64(0); col < width; {
+			n := width - col
+			for _, s := range sides {
+				got, fault := c.ctx.space.reach(s.va+row*s.pitch+col, n, s.write)
+				if fault != nil {
+					return fault
+				}
+				n = min(n, got)
+			}
+			if err := piece(row, col, n, 1); err != nil {
+				return err
+			}
+			col += n
+		}
+		row++
+	}
+	return nil
+}
+
+// wholeRows returns how many rows from row on lie in one piece on each side; 0 if
+// not even one does.
+func (c *channel) wholeRows(row, width, height uint64, sides []side) (uint64, error) {
+	rows := height
+	for _, s := range sides {
+		at := s.va + row*s.pitch
+		span := width
+		if height > 1 {
+			span += (rows - 1) * s.pitch
+		}
+		got, fault := c.ctx.space.reach(at, span, s.write)
+		if fault != nil {
+			return 0, fault
+		}
+		if got < width {
+			return 0, nil
+		}
+		if rows > 1 && s.pitch > 0 {
+			rows = min(rows, (got-width)/s.pitch+1)
+		}
+	}
+	return rows, nil
+}
+
+// checkRows says whether rows of the given pitch lie within 64 bits of address.
+func checkRows(what string, va, width, height, pitch uint64) error {
+	if height == 0 {
+		return fmt.Errorf("%w: a transfer of no rows", gpu.ErrInvalid)
+	}
+	last := va // of the rows, the address of the last
+	if height > 1 {
+		if pitch < width {
+			return fmt.Errorf("%w: %s pitch %d is less than the width %d", gpu.ErrInvalid, what, pitch, width)
+		}
+		if pitch != 0 && height-1 > (^uint64(0)-va)/pitch {
+			return fmt.Errorf("%w: %s of %d rows at 0x%x wraps around", gpu.ErrInvalid, what, height, va)
+		}
+		last += (height - 1) * pitch
+	}
+	if width > ^uint64(0)-last {
+		return fmt.Errorf("%w: %s of %d bytes at 0x%x wraps around", gpu.ErrInvalid, what, width, last)
+	}
+	return nil
+}
+
+// add appends a piece to the work.
+func (w *work) add(e entry, bytes uint64) error {
+	if len(w.entries) == maxPieces {
+		return fmt.Errorf("%w: a transfer of more than %d pieces", gpu.ErrInvalid, maxPieces)
+	}
+	w.entries = append(w.entries, e)
+	w.bytes += bytes
+	return nil
+}
+
+func (c *channel) prepareCopy(cmd *gpu.Copy) (w work, err error) {
+	if cmd == nil {
+		return w, fmt.Errorf("%w: nil copy", gpu.ErrInvalid)
+	}
+	if err := checkRows("source", cmd.Src, cmd.Width, cmd.Height, cmd.SrcPitch); err != nil {
+		return w, err
+	}
+	if err := checkRows("destination", cmd.Dst, cmd.Width, cmd.Height, cmd.DstPitch); err != nil {
+		return w, err
+	}
+	if cmd.Width == 0 {
+		return w, nil
+	}
+	src, dst := side{cmd.Src, cmd.SrcPitch, false}, side{cmd.Dst, cmd.DstPitch, true}
+	err = c.split(cmd.Width, cmd.Height, []side{src, dst}, func(row, col, width, height uint64) error {
+		return w.add(entry{kind: entryCopy, words: [7]uint64{
+			dst.va + row*dst.pitch + col, src.va + row*src.pitch + col, width, height, dst.pitch, src.pitch}}, width*height)
+	})
+	return w, err
+}
+
+func (c *channel) prepareFill(cmd *gpu.Fill) (w work, err error) {
+	if cmd == nil {
+		return w, fmt.Errorf("%w: nil fill", gpu.ErrInvalid)
+	}
+	size := uint64(cmd.Size)
+	if size != 1 && size != 2 && size != 4 {
+		return w, fmt.Errorf("%w: a pattern of %d bytes; it has 1, 2 or 4", gpu.ErrInvalid, size)
+	}
+	if cmd.Dst%size != 0 || cmd.Width%size != 0 || cmd.Height > 1 && cmd.Pitch%size != 0 {
+		return w, fmt.Errorf("%w: address 0x%x, width %d and pitch %d must be multiples of the pattern's %d bytes",
+			gpu.ErrInvalid, cmd.Dst, cmd.Width, cmd.Pitch, size)
+	}
+	if err := checkRows("fill", cmd.Dst, cmd.Width, cmd.Height, cmd.Pitch); err != nil {
+		return w, err
+	}
+	if cmd.Width == 0 {
+		return w, nil
+	}
+	pattern := uint64(cmd.Pattern) & (1<<(8*size) - 1)
+	err = c.split(cmd.Width, cmd.Height, []side{{cmd.Dst, cmd.Pitch, true}}, func(row, col, width, height uint64) error {
+		return w.add(entry{kind: entryFill, words: [7]uint64{
+			cmd.Dst + row*cmd.Pitch + col, pattern | size<<32, width, height, cmd.Pitch}}, width*height)
+	})
+	return w, err
+}
+
+func (c *channel) prepareTimestamp(cmd *gpu.Timestamp) (w work, err error) {
+	if cmd == nil {
+		return w, fmt.Errorf("%w: nil timestamp", gpu.ErrInvalid)
+	}
+	if cmd.VA%8 != 0 {
+		return w, fmt.Errorf("%w: timestamp at 0x%x, which is not a multiple of 8", gpu.ErrInvalid, cmd.VA)
+	}
+	if _, fault := c.ctx.space.reach(cmd.VA, 8, true); fault != nil {
+		return w, fault
+	}
+	return w, w.add(entry{kind: entryTimestamp, words: [7]uint64{cmd.VA}}, 8)
+}

@@ -1,0 +1,188 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"pvdrm/gpu"
+)
+
+// context is a worker process with what it holds. It implements gpu.Context.
+type context struct {
+	dev    *device
+	label  string
+	worker *process
+	space  space
+	over   chan struct{} // closed when the context is no longer alive
+
+	mu       sync.Mutex // one call, and one request to the worker, at a time
+	closed   bool
+	lastID   uint64
+	memories map[*memory]struct{}
+	modules  map[*module]struct{}
+	channels [maxChannels]*channel
+
+	laneMu  sync.Mutex // one writer of the lane at a time
+	running []*channel // those that have a command in the lane or on the GPU, oldest first; under laneMu
+
+	lifeMu sync.Mutex
+	err    error // nil while alive; a *gpu.LostError stays when the context is closed
+
+	closing sync.Once
+}
+
+func newContext(d *device, label string, p *process) *context {
+	c := &context{dev: d, label: label, worker: p, over: make(chan struct{}),
+		memories: map[*memory]struct{}{}, modules: map[*module]struct{}{}}
+	go func() {
+		<-p.gone
+		// Unless the context has ended before, which is why it is gone.
+		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: fmt.Sprintf("the CUDA worker ended: %v", p.reason)})
+	}()
+	return c
+}
+
+// Err implements gpu.Context.
+func (c *context) Err() error {
+	c.lifeMu.Lock()
+	defer c.lifeMu.Unlock()
+	return c.err
+}
+
+// end ends the context, and the worker with all that it runs. Only the first call
+// counts; it returns true.
+func (c *context) end(err error) bool {
+	c.lifeMu.Lock()
+	defer c.lifeMu.Unlock()
+	if c.err != nil {
+		return false
+	}
+	c.err = err
+	if _, lost := errors.AsType[*gpu.LostError](err); lost {
+		c.dev.faults.Add(1)
+	}
+	close(c.over)
+	c.worker.kill()
+	return true
+}
+
+// lose ends the context after a fault.
+func (c *context) lose(fault *gpu.LostError) { c.end(fault) }
+
+// wrap says which context an error is of.
+func (c *context) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("context %q: %s: %w", c.label, doing, err)
+}
+
+// do makes a request to the worker. C.mu is held. What the driver refuses is an
+// error of package gpu; what ends the worker ends the context.
+func (c *context) do(q *request, fds []int, r *reply) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if r == nil {
+		r = &reply{}
+	}
+	err := c.worker.do(q, fds, r)
+	if err == nil {
+		return nil
+	}
+	refused, ok := errors.AsType[*driverError](err)
+	switch {
+	case !ok:
+		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: err.Error()})
+		return c.Err()
+	case refused.Code.sticky():
+		c.lose(c.fault(refused.Code))
+		return c.Err()
+	case refused.Code == resultOutOfMemory:
+		return fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
+	case refused.Code == resultInvalidValue:
+		return fmt.Errorf("%w: %w", gpu.ErrInvalid, err)
+	}
+	return err
+}
+
+// fault says what a result of the driver means. It has no place of the fault: the
+// driver tells the kind only.
+func (c *context) fault(code result) *gpu.LostError {
+	f := &gpu.LostError{Detail: (&driverError{Call: "CUDA", Code: code, Name: codeNames[code]}).Error()}
+	switch code {
+	case resultIllegalAddress, resultAddressSpace:
+		f.Cause = gpu.LostAddress
+	case resultMisaligned:
+		f.Cause = gpu.LostAlign
+	case resultInstruction, resultPC:
+		f.Cause = gpu.LostInstruction
+	case resultAssert, resultLaunchFailed: // the latter is what a trap gives
+		f.Cause = gpu.LostTrap
+	case resultLaunchTimeout:
+		f.Cause = gpu.LostTimeout
+	case resultStack:
+		f.Cause = gpu.LostStack
+	default:
+		f.Cause = gpu.LostDevice
+	}
+	f.Kernel = c.suspect()
+	return f
+}
+
+// codeNames are the names of results that end a context.
+var codeNames = map[result]string{
+	resultIllegalAddress: "illegal address", resultLaunchTimeout: "launch timeout", resultAssert: "assert",
+	resultStack: "hardware stack error", resultInstruction: "illegal instruction", resultMisaligned: "misaligned address",
+	resultAddressSpace: "invalid address space", resultPC: "invalid program counter", resultLaunchFailed: "launch failed",
+	resultContained: "contained memory error", resultUnknown: "unknown error", resultECC: "uncorrectable memory error",
+	resultNVLink: "uncorrectable NVLink error", resultContextDestroyd: "context destroyed",
+}
+
+// suspect is the kernel that was started first and has not ended.
+func (c *context) suspect() string {
+	c.laneMu.Lock()
+	defer c.laneMu.Unlock()
+	for _, ch := range c.running {
+		if ch.kernel != "" && !reached(c.worker.lane.fence(ch.slot), ch.number) {
+			return ch.kernel
+		}
+	}
+	return ""
+}
+
+// id makes a name for something in the worker. C.mu is held.
+func (c *context) id() uint64 {
+	c.lastID++
+	return c.lastID
+}
+
+// Close implements gpu.Context.
+func (c *context) Close() error {
+	c.closing.Do(func() {
+		c.end(gpu.ErrClosed)
+		c.mu.Lock()
+		c.closed = true
+		open := c.channels
+		c.mu.Unlock()
+		for _, ch := range open {
+			if ch != nil {
+				ch.Close()
+			}
+		}
+		<-c.worker.gone // the GPU touches nothing of it any more
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for m := range c.modules {
+			m.closed.Store(true)
+		}
+		for m := range c.memories {
+			m.forget()
+		}
+		clear(c.modules)
+		c.worker.discard()
+		c.dev.forget(c)
+	})
+	return nil
+}

@@ -1,0 +1,63 @@
+// Package cuda runs PVDRM's guests on an NVIDIA GPU, by way of libcuda.so.1,
+// which is opened at run time: programs that import this package start without it.
+//
+// # A process for each context
+//
+// An illegal access in a CUDA process makes every later call of that process
+// fail, and an endless kernel can be stopped by ending the process only. So each
+// gpu.Context is a worker process of its own, started by its backend from the
+// same program (ServeWorker), and aborting is killing: the driver frees what the
+// process had, and the other contexts of the backend, of other backends and of
+// native programs go on. A worker ends with its socket, thus with its backend,
+// whatever its kernels do. A context trusts its worker no more than its guest.
+//
+// # Memory and addresses
+//
+// VRAM is allocated in pages of 2 MiB with cuMemCreate and mapped where the guest
+// says, in a window that the worker has reserved with cuMemAddressReserve.
+// Granted pages are parts of memfds (package hostmem knows which): the worker maps
+// them with MAP_FIXED where the guest says, in a window that it has reserved with
+// mmap, and registers them with cuMemHostRegister, after which the GPU sees them
+// at that same address. Both windows are the same in every worker.
+//
+// Kernels reach what the GPU's page tables hold. Copies, fills and timestamps are
+// checked against the mappings of the context before the driver sees them: it
+// would take an address that is not mapped for memory of its own process.
+//
+// Taking granted pages away waits in the driver for the kernels that run in the
+// context, for as long as the launch limit lets them; a kernel that uses VRAM which
+// is taken away faults at once, as elsewhere.
+//
+// # Life of a command
+//
+// A channel's goroutine takes a batch, waits for its turn on the engine and at the
+// gate, validates the command and writes it into the lane, a queue in memory shared
+// with the worker. There one thread polls the queue, starts the command on the
+// stream of the channel, and has the GPU write the command's number into the fence
+// of the channel behind it (cuStreamWriteValue32). The goroutine sees the number
+// there: the way back involves neither the worker nor a system call. Who waits
+// polls for a time (spinTime, pollSpin) and then looks every few dozen µs. A command
+// begins when the one before it in its channel has ended, so that Close of a channel
+// can drop what was not begun. Engine time is measured on the host, from handing
+// a command over to seeing its fence.
+//
+// PTX is checked by package ptx, as for every device, then compiled by the driver;
+// what was compiled is kept by the hash of its source and serves the other contexts
+// of the device.
+//
+// # Who owns what
+//
+// A device owns its contexts; a context owns its worker, its mappings, memories,
+// modules and channels; a channel owns its goroutine, which ends with
+// Channel.Close. Each worker has a goroutine in the backend that waits for its end.
+//
+// Locks, in the order in which they are taken:
+//
+//	context.mu      one call at a time of everything but Submit; requests to the worker
+//	device.mu       counts of VRAM and channels, the set of contexts
+//	space.mu        what is mapped
+//
+// channel.mu (the queue), context.laneMu (writing the lane, which commands run),
+// engine.mu (times), imageCache.mu and context.lifeMu (why the context ended) are
+// leaves: nothing is locked under them.
+package cuda

@@ -1,0 +1,86 @@
+package cuda
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pvdrm/gpu"
+)
+
+// engine is the compute or the copy side of the GPU. Without a gate channels use
+// it side by side, as the GPU allows; with one, each takes a turn.
+type engine struct {
+	kind gpu.Engine
+	gate gpu.Gate
+	turn chan struct{} // holds a token while a channel has the turn
+
+	waiting atomic.Int32
+
+	mu    sync.Mutex
+	users int           // commands on it now
+	since time.Time     // when the first of them began
+	busy  time.Duration // before that
+}
+
+// acquire waits for the engine. It returns false if a stop came first.
+func (e *engine) acquire(c *channel) bool {
+	if e.gate != nil && !e.enter(c) {
+		return false
+	}
+	e.mu.Lock()
+	if e.users++; e.users == 1 {
+		e.since = time.Now()
+	}
+	e.mu.Unlock()
+	return true
+}
+
+// enter takes a turn at the gate.
+func (e *engine) enter(c *channel) bool {
+	e.waiting.Add(1)
+	defer e.waiting.Add(-1)
+	select {
+	case e.turn <- struct{}{}:
+	case <-c.ctx.over:
+		return false
+	case <-c.stop:
+		return false
+	}
+	admitted := e.gate.Enter(e.kind)
+	if admitted == nil {
+		return true
+	}
+	select {
+	case <-admitted:
+		return true
+	case <-c.ctx.over:
+	case <-c.stop:
+	}
+	e.gate.Cancel(e.kind)
+	<-e.turn
+	return false
+}
+
+// release says that a command has ended which took so long.
+func (e *engine) release(used time.Duration) {
+	e.mu.Lock()
+	if e.users--; e.users == 0 {
+		e.busy += time.Since(e.since)
+	}
+	e.mu.Unlock()
+	if e.gate != nil {
+		e.gate.Leave(e.kind, used, e.waiting.Load() > 0)
+		<-e.turn
+	}
+}
+
+// busyTime is how long the engine has been in use since the device was opened.
+func (e *engine) busyTime() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.users > 0 {
+		return e.busy + time.Since(e.since)
+	}
+	return e.busy
+}
