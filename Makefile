@@ -63,6 +63,9 @@ fuzz: ## run every fuzz target for FUZZTIME (5s)
 	@GO="$(GO)" scripts/fuzz.sh $(FUZZTIME)
 
 
+.PHONY: bundle
+bundle: image ## pack all that a machine needs without installing anything into out/pvdrm-bundle.tar.xz
+	@GO="$(GO)" LDFLAGS="$(LDFLAGS) -X main.version=$(VERSION)" scripts/bundle.sh out/pvdrm-bundle.tar.xz
 
 .PHONY: clean
 clean: ## remove what was built here

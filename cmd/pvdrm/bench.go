@@ -95,7 +95,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.csv, "csv", "", "write the results to this file as CSV")
 	fl.StringVar(&f.html, "html", "", "write a report with charts to this file, HTML that needs nothing else")
-	fl.StringVar(&f.qemu, "qemu", vmm.DefaultQEMU, "QEMU to use, name or path")
+	fl.StringVar(&f.qemu, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	fl.IntVar(&f.memory, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means at most two of the host's")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -59,14 +60,14 @@ func newDoctor() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&qemu, "qemu", vmm.DefaultQEMU, "QEMU to look at, name or path")
+	c.Flags().StringVar(&qemu, "qemu", defaultQEMU(), "QEMU to look at, name or path")
 	return c
 }
 
 const installQEMU = "apt-get install -t bookworm-backports --no-install-recommends qemu-system-x86 (or run `make deps` as root, which adds the backports)"
 
 func examine(ctx context.Context, qemu string) []check {
-	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkTool("apt-get", "the guest image is made from Debian's packages, with apt-get"),
+	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
 		checkMemfd(), checkCPUs(), checkNVIDIA()}
 }
 
@@ -108,6 +109,16 @@ func checkKVM() check {
 		c.ok, c.detail = true, "/dev/kvm can be opened; pvdrm up tries whether guests really run in it"
 	}
 	return c
+}
+
+// checkImage looks for a guest image in the bundle, or for what makes one.
+func checkImage() check {
+	if i, err := bundledImage(); err == nil {
+		return check{name: "guest image", ok: true, detail: "Linux " + i.Release + ", beside pvdrm"}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return check{name: "guest image", needed: true, detail: err.Error()}
+	}
+	return checkTool("apt-get", "the guest image is made from Debian's packages, with apt-get")
 }
 
 func checkTool(name, why string) check {

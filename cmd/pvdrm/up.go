@@ -60,7 +60,7 @@ In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
 	}
 	c.Flags().SetInterspersed(false)
 	f.dev.add(c)
-	c.Flags().StringVar(&f.cfg.QEMU, "qemu", vmm.DefaultQEMU, "QEMU to use, name or path")
+	c.Flags().StringVar(&f.cfg.QEMU, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
@@ -89,7 +89,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	image, err := buildImage(ctx, f.cache, f.image)
+	image, err := findImage(f.cache, f.image, func() (guestimage.Image, error) { return buildImage(ctx, f.cache, f.image) })
 	if err != nil {
 		return err
 	}
