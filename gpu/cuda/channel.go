@@ -135,6 +135,8 @@ func (c *channel) next() (batch, bool) {
 	if len(c.queue) == 0 && !c.closed {
 		c.mu.Unlock()
 		for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < spinTime; {
+			for n := 0; n < looks && c.news.Load() == seen; n++ {
+			}
 			yield.Processor()
 		}
 		c.mu.Lock()
@@ -281,8 +283,11 @@ func (c *channel) publish(e *entry, params []byte, number uint32) error {
 }
 
 // How a channel waits for the GPU: it looks without a pause at first, then every
-// pollTime, in which it blocks a thread of the process for a moment only.
+// pollTime, in which it blocks a thread of the process for a moment only. Between
+// two times that it gives way to others, it looks so many times: to give way takes
+// most of a microsecond.
 const (
+	looks    = 64
 	pollSpin = time.Millisecond
 	pollTime = 20 * time.Microsecond
 )
@@ -292,10 +297,10 @@ func (c *channel) await(number uint32, begin time.Time, ready func() bool) error
 	l := c.ctx.worker.lane
 	limit := c.ctx.dev.config.LaunchLimit
 	for n := 1; !ready(); n++ {
-		if n%32 != 0 {
-			yield.Processor()
+		if n%looks != 0 {
 			continue
 		}
+		yield.Processor()
 		select {
 		case <-c.ctx.over:
 			return c.ctx.Err()
@@ -312,7 +317,7 @@ func (c *channel) await(number uint32, begin time.Time, ready func() bool) error
 			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.kernel, Detail: fmt.Sprintf("after %v", limit)})
 		}
 		if waited > pollSpin {
-			n = 31 // look at everything each time
+			n = looks - 1 // look at everything each time
 			nap(pollTime)
 		}
 	}

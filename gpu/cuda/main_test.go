@@ -14,6 +14,7 @@ import (
 const (
 	workerEnv  = "PVDRM_TEST_CUDA_WORKER"
 	realWorker = "real"
+	fakeWorker = "fake"
 )
 
 func init() { runtime.LockOSThread() } // for TestMain, which may become a worker
@@ -23,9 +24,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case realWorker:
-		if err := cuda.ServeWorker(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
+		end(cuda.ServeWorker())
+	case fakeWorker:
+		end(cuda.ServeFake())
 	}
 	os.Exit(1)
 }
@@ -33,4 +34,11 @@ func TestMain(m *testing.M) {
 // workerCommand starts this binary as a worker of some kind.
 func workerCommand(kind string) []string {
 	return []string{"/usr/bin/env", workerEnv + "=" + kind, os.Args[0]}
+}
+
+// end reports why a worker ended.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }

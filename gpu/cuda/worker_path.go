@@ -38,6 +38,7 @@ type stream struct {
 const (
 	spinTime = 200 * time.Microsecond
 	napTime  = 50 * time.Microsecond
+	askTime  = 200 * time.Microsecond
 )
 
 // stampSource is the kernel of gpu.Timestamp: %globaltimer counts nanoseconds.
@@ -121,12 +122,12 @@ func (p *path) loop() error {
 			idle = time.Now()
 			continue
 		}
-		if n%16 != 0 {
+		if n%looks != 0 {
 			continue
 		}
 		now := time.Now()
 		busy := p.busy()
-		if busy && now.Sub(asked) > napTime {
+		if busy && now.Sub(asked) > askTime {
 			asked = now
 			p.ask()
 		}

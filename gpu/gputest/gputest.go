@@ -7,14 +7,16 @@
 package gputest
 
 import (
+	"slices"
 	"testing"
 
 	"pvdrm/gpu"
 )
 
 // Run tests the devices that open makes. The device needs 64 MiB of VRAM, eight
-// channels and no other user. Run closes each device; open must not.
-func Run(t *testing.T, open func(t *testing.T) gpu.Device) {
+// channels and no other user. Run closes each device; open must not. Where groups
+// are named, only those of the suite run: for a device of which a part is tested.
+func Run(t *testing.T, open func(t *testing.T) gpu.Device, groups ...string) {
 	for _, group := range []struct {
 		name  string
 		tests []test
@@ -32,6 +34,9 @@ func Run(t *testing.T, open func(t *testing.T) gpu.Device) {
 		{"close", closeTests},
 		{"model", modelTests},
 	} {
+		if len(groups) > 0 && !slices.Contains(groups, group.name) {
+			continue
+		}
 		t.Run(group.name, func(t *testing.T) {
 			for _, test := range group.tests {
 				t.Run(test.name, func(t *testing.T) { test.run(newRig(t, open)) })

@@ -1,0 +1,149 @@
+package cuda_test
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/cuda"
+	"pvdrm/gpu/gputest"
+)
+
+// fakeSource declares the kernels that the fake driver has.
+const fakeSource = `.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry store(.param .u64 p, .param .u32 v) { ret; }
+.visible .entry spin() { ret; }
+.visible .entry trapped() { ret; }
+.visible .entry dies() { ret; }
+`
+
+// fakeClient is a context on the fake driver, with granted pages at the start of
+// the window.
+type fakeClient struct {
+	*testing.T
+	dev   gpu.Device
+	ctx   gpu.Context
+	ch    gpu.Channel
+	mod   gpu.Module
+	props gpu.Properties
+}
+
+func newFakeClient(t *testing.T, config cuda.Config) *fakeClient {
+	config.Worker = workerCommand(fakeWorker)
+	dev, err := cuda.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	c := &fakeClient{T: t, dev: dev, props: dev.Properties()}
+	c.open()
+	return c
+}
+
+func (c *fakeClient) open() {
+	var err error
+	c.ctx, err = c.dev.NewContext("fake")
+	require.NoError(c, err)
+	c.ch, err = c.ctx.NewChannel()
+	require.NoError(c, err)
+	c.mod, err = c.ctx.LoadModule("fake.ptx", []byte(fakeSource))
+	require.NoError(c, err)
+}
+
+func (c *fakeClient) launch(name string, params ...byte) *gpu.Launch {
+	f, err := c.mod.Function(name)
+	require.NoError(c, err)
+	return &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params}
+}
+
+func (c *fakeClient) do(cmds ...gpu.Command) gpu.Result {
+	done := make(chan gpu.Result, 1)
+	require.NoError(c, c.ch.Submit(cmds, func(r gpu.Result) { done <- r }))
+	return <-done
+}
+
+// TestBookkeeping runs those groups of the suite that need a driver but no kernels:
+// what is mapped where, what commands may touch, and how they are cut into pieces.
+func TestBookkeeping(t *testing.T) {
+	gputest.Run(t, func(t *testing.T) gpu.Device {
+		d, err := cuda.New(cuda.Config{Worker: workerCommand(fakeWorker)})
+		require.NoError(t, err)
+		return d
+	}, "properties", "copy", "fill", "timestamp", "model")
+}
+
+func TestFaultEndsItsContextOnly(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		kernel string
+		params []byte
+		want   gpu.LostCause
+	}{
+		{"trap", "trapped", nil, gpu.LostTrap},
+		{"address", "store", make([]byte, 12), gpu.LostAddress},
+		{"worker died", "dies", nil, gpu.LostDevice},
+		{"endless", "spin", nil, gpu.LostTimeout},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newFakeClient(t, cuda.Config{LaunchLimit: 200 * time.Millisecond})
+			r := c.do(c.launch(test.kernel, test.params...))
+			var lost *gpu.LostError
+			require.ErrorAs(t, r.Err, &lost)
+			require.Equal(t, test.want, lost.Cause, "%v", lost)
+			if test.want != gpu.LostDevice {
+				require.Equal(t, test.kernel, lost.Kernel)
+			}
+			require.Equal(t, uint64(1), c.dev.Stats().Faults)
+			require.Equal(t, r.Err, c.do().Err, "it stays")
+			require.NoError(t, c.ctx.Close())
+			c.open()
+			require.NoError(t, c.do(&gpu.Fill{Dst: c.vram(), Size: 4, Width: 4, Height: 1}).Err, "the device lives")
+		})
+	}
+}
+
+// vram maps a page of VRAM at the start of the window.
+func (c *fakeClient) vram() uint64 {
+	m, err := c.ctx.NewVRAM(c.props.VRAM.Page)
+	require.NoError(c, err)
+	require.NoError(c, c.ctx.Map(c.props.VRAM.Base, m, 0, m.Size(), gpu.ProtRead|gpu.ProtWrite))
+	return c.props.VRAM.Base
+}
+
+func TestRefusalByTheDriverLeavesTheContextAlive(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	va := c.vram()
+	l := c.launch("store", binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(nil, va), 7)...)
+	require.NoError(t, c.do(l).Err)
+	l.Block[0] = 1023 // too many for the fake
+	r := c.do(&gpu.Fill{Dst: va, Size: 4, Width: 4, Height: 1}, l, l)
+	require.ErrorIs(t, r.Err, gpu.ErrInvalid)
+	require.Equal(t, 1, r.Index)
+	require.ErrorIs(t, c.do().Err, gpu.ErrCanceled)
+	require.NoError(t, c.ctx.Err())
+}
+
+func TestCompilerRefusalIsABuildError(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	_, err := c.ctx.LoadModule("x.ptx", []byte(strings.ReplaceAll(fakeSource, "trapped", "refused_by_driver")))
+	var build *gpu.BuildError
+	require.ErrorAs(t, err, &build)
+	require.Equal(t, "x.ptx", build.Diagnostics[0].File)
+}
+
+func TestSystemMemoryMustBeAFile(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	_, err := c.ctx.NewSystem([][]byte{make([]byte, 1<<16)[:4096]})
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+}
+
+func TestNoWorker(t *testing.T) {
+	_, err := cuda.New(cuda.Config{Worker: []string{"/nonexistent/worker"}})
+	require.ErrorContains(t, err, "starting a CUDA worker")
+	_, err = cuda.New(cuda.Config{Worker: []string{"/bin/false"}})
+	require.ErrorContains(t, err, "exit status 1")
+}

@@ -1,0 +1,55 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func testLane() lane { return lane{make([]byte, laneBytes)} }
+
+func TestLaneCarriesEntries(t *testing.T) {
+	l := testLane()
+	// Start shortly before the counters wrap around.
+	const start = ^uint32(0) - 10
+	l.store(offHead, start)
+	l.store(offTail, start)
+	for i := range uint32(3 * entryCount) {
+		in := entry{kind: entryCopy, last: i%2 == 0, channel: uint8(i % maxChannels), number: start + i,
+			words: [7]uint64{1, 2, 3, 4, 5, 6, uint64(i)}}
+		params := []byte{byte(i), 2, 3}
+		require.False(t, l.full())
+		require.False(t, l.publish(&in, params))
+		out, got := l.take(start + i)
+		require.Equal(t, in, out)
+		require.Equal(t, params, got[:3])
+		require.Len(t, got, maxParamBytes)
+		l.store(offTail, start+i+1)
+	}
+}
+
+func TestLaneIsBounded(t *testing.T) {
+	l := testLane()
+	for range entryCount {
+		require.False(t, l.full())
+		l.publish(&entry{kind: entryFill}, nil)
+	}
+	require.True(t, l.full())
+	l.store(offTail, 1)
+	require.False(t, l.full())
+}
+
+func TestLaneTellsOfSleep(t *testing.T) {
+	l := testLane()
+	require.False(t, l.publish(&entry{}, nil))
+	l.store(offSleeping, 1)
+	require.True(t, l.publish(&entry{}, nil))
+}
+
+func TestReached(t *testing.T) {
+	require.True(t, reached(5, 5))
+	require.True(t, reached(6, 5))
+	require.False(t, reached(4, 5))
+	require.True(t, reached(2, ^uint32(0)), "numbers wrap around")
+	require.False(t, reached(^uint32(0), 2))
+}
