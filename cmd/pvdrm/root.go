@@ -24,7 +24,7 @@ func newRoot() *cobra.Command {
 		Short: "A GPU for virtual machines, shared at the Linux DRM boundary",
 		Long: `pvdrm gives virtual machines a paravirtual GPU without passthrough, SR-IOV or
 changes to guest kernel and QEMU. The GPU is a software one that runs PTX, so
-everything works on any machine.
+everything works on any machine; with --device cuda it is an NVIDIA GPU.
 
   pvdrm up -- gdev run --all     boot a virtual machine and run the Gdev suite in it
   pvdrm run -- gdev run --all    run it on the host, as a local guest
