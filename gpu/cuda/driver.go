@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"structs"
+)
 
 // driver is the part of the CUDA driver interface that a worker uses, by the
 // names of cuda.h without their prefix and version. Handles and device addresses
@@ -54,13 +57,22 @@ type driver struct {
 
 // allocationProp is CUmemAllocationProp.
 type allocationProp struct {
-	kind, handles, locationKind, locationID int32
-	metadata                                uintptr
-	flags                                   [8]byte
+	_            structs.HostLayout
+	kind         int32
+	_            int32 // requestedHandleTypes: none
+	locationKind int32
+	_            int32   // location.id: the first device
+	_            uintptr // win32HandleMetaData
+	_            [8]byte // allocFlags
 }
 
 // accessDesc is CUmemAccessDesc.
-type accessDesc struct{ locationKind, locationID, access int32 }
+type accessDesc struct {
+	_            structs.HostLayout
+	locationKind int32
+	_            int32 // location.id: the first device
+	access       int32
+}
 
 // launchArgs is the shape of a launch.
 type launchArgs struct {

@@ -20,7 +20,6 @@ type fake struct {
 	mu      sync.Mutex
 	fds     []int // behind memory handles; handle i+1 is fds[i]
 	streams []*fakeStream
-	modules []string // sources
 	image   []byte
 	state   []byte // source being linked
 	sticky  atomic.Int32

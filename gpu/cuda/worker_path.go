@@ -15,12 +15,11 @@ import (
 // channels. It waits for nothing but more commands: that a command has ended, the
 // GPU writes into the fence of the channel, where the backend sees it.
 type path struct {
-	w        *worker
-	extra    *[5]uintptr // launch options
-	size     []byte      // u64: what extra points to
-	stamp    uintptr     // kernel that stores the time
-	stampLen uint64
-	fences   uint64 // address of the fences for the GPU
+	w      *worker
+	extra  *[5]uintptr // launch options
+	size   []byte      // u64: what extra points to
+	stamp  uintptr     // kernel that stores the time
+	fences uint64      // address of the fences for the GPU
 
 	mu      sync.Mutex // held while a stream is opened or closed, and by the path for each entry
 	streams [maxChannels]stream
