@@ -15,7 +15,7 @@ type vram struct {
 	zeroed []bool
 }
 
-// device is the place of memory and who may access it.
+// deviceAccess says that the GPU may access memory, and how.
 func deviceAccess(access int32) *accessDesc {
 	return &accessDesc{locationKind: locationDevice, access: access}
 }
