@@ -26,7 +26,7 @@ func (b *builder) instr(i *ptx.Instr, add *fused) {
 	}
 	if add != nil {
 		b.fma(i, add)
-	} else if i.Form != nil && i.Form.Status != ptx.Runs && !runsAnyway(i) {
+	} else if i.Form != nil && i.Form.Status != ptx.Runs {
 		b.fail(i, "")
 	} else if f := families[i.Op]; f != nil {
 		f(b, i)
@@ -56,16 +56,6 @@ func stands(i *ptx.Instr) bool {
 		return true
 	}
 	return i.Mods.Has(ptx.Sync)
-}
-
-// runsAnyway reports whether the engine runs an instruction that the table of
-// package ptx marks as parsed only.
-func runsAnyway(i *ptx.Instr) bool {
-	switch i.Op {
-	case ptx.OpAdd, ptx.OpMin, ptx.OpMax, ptx.OpLop3, ptx.OpElect:
-		return true
-	}
-	return false
 }
 
 // families are the instructions that are not plain rows of the lane table.

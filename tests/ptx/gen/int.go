@@ -52,6 +52,16 @@ func intSpecs() (list []spec) {
 	for _, i := range []string{"mad.hi.sat.s32", "mad24.hi.sat.s32"} {
 		add(i, "s32", edge("s32"), edge("s32"), edge("s32"))
 	}
+	// Two halves at once; the noise gives what the edge cases of 32 bits have not.
+	for _, t := range []string{"u16x2", "s16x2"} {
+		for _, i := range []string{"add.", "min.", "max."} {
+			add(i+t, "u32", edge("u32"), "u32:rand")
+		}
+	}
+	for _, i := range []string{"min.relu.", "max.relu."} {
+		add(i+"s32", "s32", edge("s32"), edge("s32"))
+		add(i+"s16x2", "u32", "u32:rand", edge("u32"))
+	}
 	return append(list, bitSpecs()...)
 }
 
@@ -140,6 +150,11 @@ func logicSpecs() (list []spec) {
 			s.body = append(s.body, "lop3.b32 "+outNames[i]+", %a, %b, %c, "+lut)
 		}
 		list = append(list, s)
+	}
+	for _, i := range []string{"or", "and"} {
+		list = append(list, spec{name: "lop3." + i + ".b32", in: append(three, "u32:bool"), out: []string{"u32", "u32", "u32"}, body: []string{
+			"setp.ne.u32 %q, %d, 0", "lop3." + i + ".b32 %x|%p, %a, %b, %c, 0x1e, %q", "selp.u32 %y, 1, 0, %p",
+			"lop3." + i + ".b32 _|%r, %a, %b, %c, 0x80, !%q", "selp.u32 %z, 1, 0, %r"}})
 	}
 	for _, mode := range []string{"", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"} {
 		add("prmt.b32"+mode, "u32", "u32:rand", "u32:edge", "u32:rand")

@@ -76,6 +76,9 @@ func voteSpecs() (list []spec) {
 		spec{name: "match.all.sync.b64", in: []string{"u64:below=6"}, out: []string{"u32", "u32"}, rows: 128, body: []string{
 			"shr.u32 %t0, %row, 6", "setp.eq.u32 %q, %t0, 0", "selp.u64 %l1, 5, %a, %q",
 			"match.all.sync.b64 %x|%p, %l1, " + full, "selp.u32 %y, 1, 0, %p"}},
+		spec{name: "elect.sync", in: bools, out: []string{"u32", "u32"}, rows: 128, body: []string{
+			"elect.sync %x|%p, " + full, "selp.u32 %y, 1, 0, %p", "setp.lt.u32 %q, %b, 20", "vote.sync.ballot.b32 %t0, %q, -1", "@!%q bra both",
+			"elect.sync %t1|%p, %t0", "mad.lo.u32 %x, %t1, 100, %x", "selp.u32 %t2, 2, 0, %p", "add.u32 %y, %y, %t2", "both:"}},
 		spec{name: "bar.warp.sync", in: []string{"u32:rand"}, out: []string{"u32"}, rows: 64, block: 64, top: []string{".shared .u32 buf[64];"}, body: []string{
 			"mov.u32 %t0, %tid.x", "mov.u32 %t1, buf", "mad.lo.u32 %t2, %t0, 4, %t1", "st.shared.u32 [%t2], %a", "bar.warp.sync " + full,
 			"xor.b32 %t0, %t0, 21", "mad.lo.u32 %t2, %t0, 4, %t1", "ld.shared.u32 %x, [%t2]"}},
