@@ -67,7 +67,7 @@ var arguments = map[string]any{
 	"PVDRM_GEM_NEW": drm.GemNew{}, "PVDRM_GEM_INFO": drm.GemInfo{}, "PVDRM_GEM_CPU_PREP": drm.GemCPUPrep{},
 	"PVDRM_GEM_CPU_FINI": drm.GemCPUFini{}, "PVDRM_VM_BIND": drm.VMBind{}, "PVDRM_EXEC": drm.Exec{}, "PVDRM_WAIT": drm.Wait{},
 	"PVDRM_MODULE_LOAD": drm.ModuleLoad{}, "PVDRM_MODULE_UNLOAD": drm.ModuleUnload{},
-	"PVDRM_MODULE_FUNCTION": drm.ModuleFunction{}, "PVDRM_MODULE_GLOBAL": drm.ModuleGlobal{}, "PVDRM_STATUS": drm.Status{},
+	"PVDRM_MODULE_FUNCTION": drm.ModuleFunction{}, "PVDRM_MODULE_GLOBAL": drm.ModuleGlobal{}, "PVDRM_STATUS": drm.Status{}, "PVDRM_READ_OUTPUT": drm.ReadOutput{},
 }
 
 // elements are the structs that arrays in arguments consist of, by the ioctl.

@@ -19,7 +19,7 @@ var arguments = map[string]any{
 	"PVDRM_GEM_NEW": GemNew{}, "PVDRM_GEM_INFO": GemInfo{}, "PVDRM_GEM_CPU_PREP": GemCPUPrep{},
 	"PVDRM_GEM_CPU_FINI": GemCPUFini{}, "PVDRM_VM_BIND": VMBind{}, "PVDRM_EXEC": Exec{}, "PVDRM_WAIT": Wait{},
 	"PVDRM_MODULE_LOAD": ModuleLoad{}, "PVDRM_MODULE_UNLOAD": ModuleUnload{},
-	"PVDRM_MODULE_FUNCTION": ModuleFunction{}, "PVDRM_MODULE_GLOBAL": ModuleGlobal{}, "PVDRM_STATUS": Status{},
+	"PVDRM_MODULE_FUNCTION": ModuleFunction{}, "PVDRM_MODULE_GLOBAL": ModuleGlobal{}, "PVDRM_STATUS": Status{}, "PVDRM_READ_OUTPUT": ReadOutput{},
 }
 
 func TestTableAgreesWithStructs(t *testing.T) {

@@ -58,6 +58,13 @@ type File interface {
 	Close() error
 }
 
+// OutputReader is a File that has what kernels printed; it is READ_OUTPUT.
+type OutputReader interface {
+	// ReadOutput takes the oldest part of what kernels of this file printed that
+	// have ended. It is empty when there is none, or where the device keeps none.
+	ReadOutput() ([]byte, error)
+}
+
 // Point is a point in a channel's order of work: everything up to Seqno is done.
 type Point struct {
 	Channel uint32

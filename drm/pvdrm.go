@@ -31,6 +31,7 @@ var (
 	IoctlModuleFunction = iowr(commandBase+0x0c, 56)
 	IoctlModuleGlobal   = iowr(commandBase+0x0d, 32)
 	IoctlStatus         = iowr(commandBase+0x0e, 16)
+	IoctlReadOutput     = iowr(commandBase+0x0f, 16)
 )
 
 // Param names a property of the device or of the file. Values are uint64.
@@ -282,4 +283,13 @@ type Status struct {
 	Cause     uint32 // out: 0 while it lives, else a value of gpu.LostCause
 	TextBytes uint32 // in: room, out: length
 	Text      uint64 // user address, may be 0
+}
+
+// ReadOutput is struct drm_pvdrm_read_output: takes the oldest part of what
+// kernels printed. What there is no room for is lost.
+type ReadOutput struct {
+	_         structs.HostLayout
+	TextBytes uint32 // in: room, 12288 is enough; out: length, 0 when there is nothing
+	Pad       uint32
+	Text      uint64 // user address
 }

@@ -45,6 +45,7 @@ var Table = []Entry{
 	{"PVDRM_MODULE_FUNCTION", IoctlModuleFunction, Forwarded, "finds a kernel and its attributes"},
 	{"PVDRM_MODULE_GLOBAL", IoctlModuleGlobal, Forwarded, "finds a variable"},
 	{"PVDRM_STATUS", IoctlStatus, Forwarded, "why the GPU context was lost"},
+	{"PVDRM_READ_OUTPUT", IoctlReadOutput, Forwarded, "takes what kernels printed"},
 }
 
 var byNumber = func() (t [256]*Entry) {

@@ -302,6 +302,9 @@ func (f *File) LostStatus() (uint32, string, error) {
 	return st.Cause, st.Text, err
 }
 
+// ReadOutput is PVDRM_READ_OUTPUT.
+func (f *File) ReadOutput() ([]byte, error) { return f.link.do(hypercall.OpReadOutput, nil) }
+
 // WaitCounters tell how a file's callers waited for the backend.
 type WaitCounters struct {
 	PollingNS  uint64 `json:"polling_ns"`  // time spent looking, with and without pauses

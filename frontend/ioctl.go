@@ -69,6 +69,7 @@ var ioctls = map[drm.Request]ioctlFunc{
 	drm.IoctlModuleFunction:  typed((*File).ioctlModuleFunction),
 	drm.IoctlModuleGlobal:    typed((*File).ioctlModuleGlobal),
 	drm.IoctlStatus:          typed((*File).ioctlStatus),
+	drm.IoctlReadOutput:      typed((*File).ioctlReadOutput),
 
 	drm.IoctlGemClose: typed(func(f *File, a *drm.GemClose, _ drm.UserMemory) error { return f.GemClose(a.Handle) }),
 	drm.IoctlGemCPUFini: typed(func(f *File, a *drm.GemCPUFini, _ drm.UserMemory) error {
@@ -360,5 +361,15 @@ func (f *File) ioctlStatus(a *drm.Status, mem drm.UserMemory) error {
 	}
 	err = writeText(mem, a.Text, uint64(a.TextBytes), text)
 	a.Cause, a.TextBytes = cause, uint32(len(text))
+	return err
+}
+
+func (f *File) ioctlReadOutput(a *drm.ReadOutput, mem drm.UserMemory) error {
+	text, err := f.ReadOutput()
+	if err != nil {
+		return err
+	}
+	err = writeText(mem, a.Text, uint64(a.TextBytes), string(text))
+	a.TextBytes = uint32(len(text))
 	return err
 }

@@ -135,6 +135,15 @@ type Context interface {
 	Close() error
 }
 
+// Printer is a Context that keeps what kernels print. Where a context is none,
+// printf of kernels is lost.
+type Printer interface {
+	// ReadOutput takes the oldest bytes of the printf output of kernels that have
+	// ended, as many as p has room for, and returns their number. Too much of it
+	// loses the oldest.
+	ReadOutput(p []byte) int
+}
+
 // Memory is an allocation: VRAM, or granted system pages.
 type Memory interface {
 	Size() uint64

@@ -29,6 +29,7 @@ const (
 	OpStatus         Op = 15
 	OpCounters       Op = 16
 	OpGemUnmap       Op = 17
+	OpReadOutput     Op = 18
 )
 
 // OpInfo describes an operation.
@@ -62,6 +63,7 @@ var Ops = []OpInfo{
 	{OpStatus, "status", false, "", "Status", "why the GPU context was lost"},
 	{OpCounters, "counters", false, "", "Counters", "what the backend counted"},
 	{OpGemUnmap, "gem-unmap", true, "ID", "", "drops all mappings of an object of granted memory, which stays granted"},
+	{OpReadOutput, "read-output", false, "", "text", "takes the oldest part of what kernels printed; empty when there is none"},
 }
 
 // Info returns the description of an operation.

@@ -161,6 +161,9 @@ func TestProgramOfBareIoctls(t *testing.T) {
 	status := &drm.Status{}
 	do(drm.IoctlStatus, status)
 	require.Zero(t, status.Cause)
+	output := &drm.ReadOutput{TextBytes: 64, Text: 0}
+	do(drm.IoctlReadOutput, output)
+	require.Zero(t, output.TextBytes, "nothing was printed")
 	do(drm.IoctlModuleUnload, &drm.ModuleUnload{Module: mod.Module})
 	do(drm.IoctlGemClose, &drm.GemClose{Handle: obj.Handle})
 	do(drm.IoctlChannelFree, ch)

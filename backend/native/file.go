@@ -128,6 +128,16 @@ func (f *File) LostStatus() (cause uint32, text string, err error) {
 	return uint32(gpu.LostNone), "", nil
 }
 
+// ReadOutput is PVDRM_READ_OUTPUT.
+func (f *File) ReadOutput() ([]byte, error) {
+	p, ok := f.ctx.(gpu.Printer)
+	if !ok {
+		return nil, nil
+	}
+	text := make([]byte, hypercall.MaxText)
+	return text[:p.ReadOutput(text)], nil
+}
+
 // find looks up an id of an open file.
 func find[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
 	f.mu.Lock()

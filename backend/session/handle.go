@@ -34,6 +34,7 @@ var handlers = [...]handler{
 	hypercall.OpStatus:         (*Session).status,
 	hypercall.OpCounters:       (*Session).counters,
 	hypercall.OpGemUnmap:       (*Session).gemUnmap,
+	hypercall.OpReadOutput:     (*Session).readOutput,
 }
 
 // handle serves one message. It reports false when the session is closed.
@@ -79,6 +80,15 @@ func (s *Session) status([]byte) ([]byte, error) {
 		st = hypercall.Status{Cause: uint32(gpu.LostDevice), Text: err.Error()}
 	}
 	return st.Append(nil), nil
+}
+
+func (s *Session) readOutput([]byte) ([]byte, error) {
+	p, ok := s.ctx.(gpu.Printer)
+	if !ok {
+		return nil, nil
+	}
+	text := make([]byte, hypercall.MaxText)
+	return text[:p.ReadOutput(text)], nil
 }
 
 func (s *Session) counters([]byte) ([]byte, error) {

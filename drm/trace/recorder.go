@@ -289,6 +289,14 @@ func (r *recorder) LostStatus() (uint32, string, error) {
 	return cause, text, err
 }
 
+// ReadOutput is not recorded: what kernels print changes nothing.
+func (r *recorder) ReadOutput() ([]byte, error) {
+	if p, ok := r.inner.(drm.OutputReader); ok {
+		return p.ReadOutput()
+	}
+	return nil, nil
+}
+
 func (r *recorder) Close() error {
 	start := r.w.now()
 	r.mu.Lock()

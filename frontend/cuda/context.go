@@ -22,6 +22,7 @@ type Context struct {
 	destroyed bool
 	lost      atomic.Pointer[loss] // set once
 
+	output  output
 	staging staging
 	memory  memory
 
@@ -130,6 +131,8 @@ func (c *Context) Destroy() error {
 	var first error
 	if c.lost.Load() == nil {
 		first = c.waitIdle(call)
+	} else {
+		c.output.flush(c.file) // what came before the fault
 	}
 	keep := func(err error) {
 		// Of a lost context only the loss matters, and it was told already.

@@ -53,6 +53,7 @@ func (c *Context) LoadModule(name string, ptx []byte) (*Module, error) {
 	if err != nil {
 		return nil, c.fail(call, err)
 	}
+	c.output.watch(ptx)
 	c.modMu.Lock()
 	defer c.modMu.Unlock()
 	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}}

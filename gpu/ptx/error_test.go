@@ -31,7 +31,7 @@ const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 // kernel puts statements into a kernel; they begin in line 6.
 func kernel(body string) string {
-	return head + ".visible .entry k(.param .u64 a)\n{ .reg .pred %p<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;\n" + body + "\n}\n"
+	return head + ".visible .entry k(.param .u64 a)\n{ .reg .pred %p<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b16 %h<3>; .reg .b64 %rd<9>;\n" + body + "\n}\n"
 }
 
 func TestMessages(t *testing.T) {
@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 		{"refused", kernel("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];\n@%p1 cp.async.ca.shared.global [%r1], [%rd1], 16;\nfma.rn.oob.f16 %h1, %h1, %h1, %h1;"), []string{
 			"6:1: error: instruction 'tex.2d.v4.f32.f32' is not supported (PTX ISA 9.7.9)",
 			"7:1: error: instruction 'cp.async.ca.shared.global' is not supported (PTX ISA 9.7.8)",
-			"8:1: error: instruction 'fma.rn.oob.f16' is not supported (PTX ISA 9.7.1)",
+			"8:1: error: instruction 'fma.rn.oob.f16' is not supported (PTX ISA 9.7.4)",
 		}},
 		{"refused register", kernel("mov.u32 %r1, %cluster_ctarank;"), []string{"6:1: error: special register %cluster_ctarank is not supported"}},
 		{"refused texture", head + ".global .texref t;", []string{"4:17: error: textures, samplers and surfaces are not supported: 't' is .texref"}},

@@ -21,6 +21,8 @@ type context struct {
 	modules  map[*module]struct{}
 	channels map[*channel]struct{}
 
+	output output
+
 	closing sync.Once
 }
 

@@ -43,6 +43,7 @@ func (c *channel) runKernel(f *function, l *gpu.Launch) error {
 	d.launches.Add(1)
 	return simt.Run(f.kernel, simt.Launch{
 		Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits, Helpers: &d.helpers,
+		Print: c.ctx.output.print,
 	}, c.view(), control, d.config.SMs)
 }
 

@@ -51,10 +51,11 @@ func DefaultLimits() Limits {
 // Launch is one run of a kernel.
 type Launch struct {
 	Grid, Block [3]uint32
-	SharedBytes uint32   // dynamic .shared, bytes
-	Params      []byte   // laid out as gpu.FunctionAttributes.Params says; Run only reads it
-	Limits      Limits   // the zero value stands for DefaultLimits
-	Helpers     *Helpers // of the device; nil if launches do not follow one another
+	SharedBytes uint32            // dynamic .shared, bytes
+	Params      []byte            // laid out as gpu.FunctionAttributes.Params says; Run only reads it
+	Limits      Limits            // the zero value stands for DefaultLimits
+	Print       func(text string) // takes what printf of a thread makes; called by all workers at once; may be nil
+	Helpers     *Helpers          // of the device; nil if launches do not follow one another
 }
 
 // Program is a module, decoded. It is immutable after Link and safe for

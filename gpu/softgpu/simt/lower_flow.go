@@ -262,6 +262,8 @@ func (b *builder) argument(o *ptx.Operand, v *ptx.Var) (actual, bool) {
 // CUDA run-time that the engine knows, or an error.
 func (b *builder) external(i *ptx.Instr, f *ptx.Func) {
 	switch f.Name {
+	case "vprintf":
+		b.vprintf(i)
 	case "__assertfail", "__assert_fail":
 		b.emit(inst{kind: kTrap, x: &extra{detail: "assertion failed"}, other: -1})
 	default:
