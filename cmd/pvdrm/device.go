@@ -25,6 +25,7 @@ type deviceFlags struct {
 	vram   string
 	sms    int
 	limit  time.Duration
+	model  bool
 	quotas []string
 
 	arbiter string // socket; "" for none
@@ -38,6 +39,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: 1G of the software GPU, which takes host memory only where it is written to; all of an NVIDIA GPU)")
 	c.Flags().IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
+	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
@@ -49,7 +51,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 func (d *deviceFlags) args() []string {
 	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(),
 		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
-		"--quota", strings.Join(d.quotas, ",")}
+		"--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
 }
 
 // open opens the device.
@@ -92,7 +94,7 @@ func (d *deviceFlags) make(vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	if d.device == "cuda" {
 		return cuda.New(cuda.Config{VRAMBytes: vram, LaunchLimit: d.limit, Gate: gate})
 	}
-	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit, Gate: gate})
+	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit, ModelTime: d.model, Gate: gate})
 }
 
 // newCUDAWorker makes the command behind gpu/cuda: the process that a guest

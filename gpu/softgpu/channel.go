@@ -17,6 +17,7 @@ type channel struct {
 	stop   chan struct{} // closed by Close: nothing more is begun
 	ended  chan struct{} // closed when the goroutine has ended
 	failed error         // of the first command that failed; the goroutine's own
+	moved  uint64        // bytes by the copy engine; likewise
 
 	mu        sync.Mutex
 	wake      sync.Cond // queue or closed changed

@@ -25,6 +25,11 @@ type Config struct {
 	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when
 	// it is negative.
 	LaunchLimit time.Duration
+	// ModelTime makes the device's clock and all times that it reports modelled
+	// ones: cycles by instruction class (simt.Model) at 1 GHz, and copies at
+	// copyBytesPerNS. They depend on what runs and not on the host, which is for
+	// tests and for comparing schedulers; LaunchLimit counts them, too.
+	ModelTime bool
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 }
@@ -39,6 +44,9 @@ const (
 	maxChannels     = 4096
 	defaultLimit    = 60 * time.Second
 )
+
+// copyBytesPerNS is the speed of the copy engine where time is modelled: 16 GB/s.
+const copyBytesPerNS = 16
 
 // withDefaults fills in what is zero and checks the rest.
 func (c Config) withDefaults() (Config, error) {

@@ -60,8 +60,8 @@ func newDevice(config Config) (*device, error) {
 		props:    config.properties(limits),
 		vram:     v,
 		epoch:    time.Now(),
-		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate},
-		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate},
+		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate, modelled: config.ModelTime},
+		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, modelled: config.ModelTime},
 		contexts: map[*context]struct{}{},
 		slots:    make([]bool, config.MaxChannels),
 	}, nil
@@ -70,8 +70,14 @@ func newDevice(config Config) (*device, error) {
 // Properties implements gpu.Device.
 func (d *device) Properties() gpu.Properties { return d.props }
 
-// now is the device's clock: nanoseconds since it was opened.
-func (d *device) now() uint64 { return uint64(time.Since(d.epoch)) }
+// now is the device's clock: nanoseconds since it was opened, or, where time is
+// modelled, in which its engines were busy.
+func (d *device) now() uint64 {
+	if d.config.ModelTime {
+		return uint64(d.compute.busyTime() + d.copy.busyTime())
+	}
+	return uint64(time.Since(d.epoch))
+}
 
 // NewContext implements gpu.Device.
 func (d *device) NewContext(label string) (gpu.Context, error) {

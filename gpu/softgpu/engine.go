@@ -15,6 +15,8 @@ type engine struct {
 	kind gpu.Engine
 	gate gpu.Gate // nil without
 
+	modelled bool // times are not those of the host
+
 	mu      sync.Mutex
 	held    bool          // somebody has the turn
 	using   bool          // and is past the gate
@@ -101,12 +103,14 @@ func (e *engine) ask(c *channel) *turn {
 	return t
 }
 
-// release leaves the engine to the next.
-func (e *engine) release() {
+// release leaves the engine to the next, after so much use.
+func (e *engine) release(used time.Duration) {
+	e.mu.Lock()
+	e.busy += used
+	e.using = false
+	more := len(e.waiting) > 0
+	e.mu.Unlock()
 	if e.gate != nil {
-		e.mu.Lock()
-		used, more := time.Since(e.since), len(e.waiting) > 0
-		e.mu.Unlock()
 		e.gate.Leave(e.kind, used, more)
 	}
 	e.next()
@@ -116,9 +120,6 @@ func (e *engine) release() {
 func (e *engine) next() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.using {
-		e.busy += time.Since(e.since)
-	}
 	e.held, e.using = false, false
 	if len(e.waiting) > 0 {
 		i := choose(e.waiting)
@@ -148,7 +149,7 @@ func (e *engine) contended() bool {
 func (e *engine) busyTime() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.using {
+	if e.using && !e.modelled {
 		return e.busy + time.Since(e.since)
 	}
 	return e.busy

@@ -3,6 +3,7 @@ package softgpu
 import (
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -42,10 +43,10 @@ func TestEngineFirstComeFirstServed(t *testing.T) {
 		for _, later := range got[i:] {
 			require.Empty(t, later)
 		}
-		e.release()
+		e.release(time.Microsecond)
 		require.True(t, <-got[i])
 	}
-	e.release()
+	e.release(time.Microsecond)
 	require.False(t, e.held)
 	require.Positive(t, e.busyTime())
 }
@@ -62,9 +63,9 @@ func TestEngineStops(t *testing.T) {
 		inLine(&e, testChannel(), 2, behind)
 		stop(c)
 		require.False(t, <-got, name)
-		e.release()
+		e.release(time.Microsecond)
 		require.True(t, <-behind, name)
-		e.release()
+		e.release(time.Microsecond)
 		require.False(t, e.held, name)
 		require.Empty(t, e.waiting, name)
 	}
@@ -78,9 +79,9 @@ func TestEngineStopMeetsGrant(t *testing.T) {
 		c, got := testChannel(), make(chan bool, 1)
 		inLine(&e, c, 1, got)
 		go close(c.stop)
-		e.release()
+		e.release(time.Microsecond)
 		if <-got {
-			e.release()
+			e.release(time.Microsecond)
 		}
 		require.False(t, e.held)
 		require.Empty(t, e.waiting)

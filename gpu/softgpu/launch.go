@@ -19,32 +19,39 @@ func (c *channel) launch(l *gpu.Launch, r *gpu.Result) error {
 	if !e.acquire(c) {
 		return c.halted()
 	}
-	start := time.Now()
-	err = c.runKernel(f, l)
-	r.Compute += time.Since(start)
-	e.release()
+	used, err := c.runKernel(f, l)
+	r.Compute += used
+	e.release(used)
 	if fault, ok := errors.AsType[*gpu.LostError](err); ok {
 		return c.fault(fault)
 	}
 	return err
 }
 
-func (c *channel) runKernel(f *function, l *gpu.Launch) error {
+// runKernel runs a kernel and returns the time that it took.
+func (c *channel) runKernel(f *function, l *gpu.Launch) (used time.Duration, err error) {
 	d := c.ctx.dev
 	control := new(simt.Control)
 	if err := c.ctx.enter(control); err != nil {
-		return err
+		return 0, err
 	}
 	defer c.ctx.leave(control)
-	if limit := d.config.LaunchLimit; limit > 0 {
+	launch := simt.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
+		Helpers: &d.helpers, Print: c.ctx.output.print}
+	limit := max(d.config.LaunchLimit, 0)
+	d.launches.Add(1)
+	if d.config.ModelTime {
+		launch.Model = simt.NewModel(d.config.SMs, uint64(limit)) // a cycle is a nanosecond
+		err = simt.Run(f.kernel, launch, c.view(), control, d.config.SMs)
+		return time.Duration(launch.Model.Cycles()), err
+	}
+	if limit > 0 {
 		timer := time.AfterFunc(limit, func() { control.Stop(gpu.LostTimeout) })
 		defer timer.Stop()
 	}
-	d.launches.Add(1)
-	return simt.Run(f.kernel, simt.Launch{
-		Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits, Helpers: &d.helpers,
-		Print: c.ctx.output.print,
-	}, c.view(), control, d.config.SMs)
+	start := time.Now()
+	err = simt.Run(f.kernel, launch, c.view(), control, d.config.SMs)
+	return time.Since(start), err
 }
 
 // checkLaunch validates a launch against the device and the kernel.

@@ -34,7 +34,7 @@ func (c *context) LoadModule(file string, source []byte) (gpu.Module, error) {
 }
 
 func (c *context) loadModule(file string, source []byte) (*module, error) {
-	prog, err := compile(file, source, c.dev.props)
+	prog, err := compile(file, source, c.dev.props, c.dev.config.ModelTime)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +52,16 @@ func (c *context) loadModule(file string, source []byte) (*module, error) {
 }
 
 // compile turns PTX into a program that respects the limits of the device.
-func compile(file string, source []byte, props gpu.Properties) (*simt.Program, error) {
+func compile(file string, source []byte, props gpu.Properties, timed bool) (*simt.Program, error) {
 	mod, err := ptx.Load(file, source)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := simt.Compile(mod)
+	decode := simt.Compile
+	if timed {
+		decode = simt.CompileTimed
+	}
+	prog, err := decode(mod)
 	if err != nil {
 		return nil, err
 	}

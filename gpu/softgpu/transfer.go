@@ -59,10 +59,14 @@ func (c *channel) transfer(j job, r *gpu.Result) error {
 		if !e.acquire(c) {
 			return c.halted()
 		}
-		start := time.Now()
+		start, before := time.Now(), c.moved
 		more, err := c.hold(e, j)
-		r.Copy += time.Since(start)
-		e.release()
+		used := time.Since(start)
+		if c.ctx.dev.config.ModelTime {
+			used = time.Duration((c.moved - before) / copyBytesPerNS)
+		}
+		r.Copy += used
+		e.release(used)
 		if err != nil || !more {
 			return err
 		}
@@ -91,7 +95,10 @@ func (c *channel) hold(e *engine, j job) (more bool, err error) {
 // slice does one step of a job.
 func (c *channel) slice(j job) (more bool, fault *gpu.LostError) {
 	m := mover{view: c.view(), left: sliceBytes}
-	defer func() { c.ctx.dev.copyBytes.Add(m.moved) }()
+	defer func() {
+		c.moved += m.moved
+		c.ctx.dev.copyBytes.Add(m.moved)
+	}()
 	s := c.ctx.space
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -26,6 +26,7 @@ type engine struct {
 // engines are all that must agree with the GPU.
 var engines = []engine{
 	{"simt", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, 1) }},
+	{"simt with modelled time", func(f *fixture.Fixture) ([][]byte, error) { return runTimed(f, simt.CompileTimed, 1) }},
 }
 
 // Addresses of buffers: each has a region of its own, so that a kernel that
@@ -59,6 +60,11 @@ func (m memory) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok b
 
 // runSIMT runs a fixture on the software GPU's engine.
 func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
+	return runTimed(f, simt.Compile, workers)
+}
+
+// runTimed runs a fixture on programs that compile makes.
+func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*simt.Program, error), workers int) (outputs [][]byte, err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("engine panicked: %v", e)
@@ -68,7 +74,7 @@ func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	prog, err := simt.Compile(mod)
+	prog, err := compile(mod)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +96,8 @@ func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
 		}
 		limits := simt.DefaultLimits()
 		limits.SharedBytes = 96 << 10
-		l := simt.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits}
+		l := simt.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits,
+			Model: simt.NewModel(4, 0)}
 		if err := simt.Run(k, l, m, new(simt.Control), workers); err != nil {
 			return nil, err
 		}

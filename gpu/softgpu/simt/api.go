@@ -54,6 +54,7 @@ type Launch struct {
 	SharedBytes uint32            // dynamic .shared, bytes
 	Params      []byte            // laid out as gpu.FunctionAttributes.Params says; Run only reads it
 	Limits      Limits            // the zero value stands for DefaultLimits
+	Model       *Model            // counts cycles, where CompileTimed made the program; may be nil
 	Print       func(text string) // takes what printf of a thread makes; called by all workers at once; may be nil
 	Helpers     *Helpers          // of the device; nil if launches do not follow one another
 }

@@ -14,6 +14,7 @@ const maxDiagnostics = 20
 // compiler decodes one module.
 type compiler struct {
 	m      *ptx.Module
+	timed  bool // count cycles, see Model
 	prog   *Program
 	funcs  map[*ptx.Func]*function // definitions
 	order  []*ptx.Func             // in the order of Program.funcs
@@ -23,9 +24,12 @@ type compiler struct {
 
 // Compile decodes a module that ptx.Verify has accepted. The error is a
 // *gpu.BuildError that names what the engine does not run and where it stands.
-func Compile(m *ptx.Module) (*Program, error) {
+func Compile(m *ptx.Module) (*Program, error) { return compile(m, false) }
+
+func compile(m *ptx.Module, timed bool) (*Program, error) {
 	c := &compiler{
 		m:     m,
+		timed: timed,
 		prog:  &Program{file: m.File, kernels: map[string]*Kernel{}},
 		funcs: map[*ptx.Func]*function{},
 	}

@@ -107,6 +107,9 @@ func (b *builder) layout(list []basicBlock, order []int32) {
 	for k, i := range order {
 		blk := &list[i]
 		blk.pc = int32(len(p.code))
+		if b.c.timed {
+			b.appendOp(b.clock(blk), b.lines[blk.first])
+		}
 		ops := b.ops[blk.first:blk.last]
 		last := &ops[len(ops)-1]
 		switch last.kind {

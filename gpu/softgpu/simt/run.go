@@ -30,6 +30,7 @@ type worker struct {
 	seen    uint64 // Control.word when last looked at
 	id      int
 	tlb     tlb
+	cycles  uint64 // of the running block; see Model
 	fence   uint32 // written by memory fences, for its effect on the order of accesses
 }
 
@@ -144,6 +145,7 @@ func (w *worker) work() (err error) {
 		}
 		row := n / uint64(grid[0])
 		b.run([3]uint32{uint32(n % uint64(grid[0])), uint32(row % uint64(grid[1])), uint32(row / uint64(grid[1]))})
+		w.account(n)
 	}
 }
 
