@@ -297,8 +297,11 @@ func peerLabel(c *net.UnixConn) string {
 		if err != nil {
 			return
 		}
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cred.Pid)) // empty if it is gone already
-		label = fmt.Sprintf("%s[%d]", strings.TrimSpace(string(name)), cred.Pid)
+		// It may be gone already, and a confined backend may not look.
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cred.Pid)); err == nil {
+			label = strings.TrimSpace(string(name))
+		}
+		label = fmt.Sprintf("%s[%d]", label, cred.Pid)
 	})
 	return label
 }

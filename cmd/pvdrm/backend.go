@@ -30,7 +30,11 @@ virtual machine: give QEMU (10 or later) the options
   -device vhost-user-gpu-pci,chardev=gpu
 
 With --local the guest is a program of this host, which finds the socket in the
-environment variable PVDRM_SOCKET.`,
+environment variable PVDRM_SOCKET.
+
+Once it serves, the backend is confined: it can neither open nor remove files, nor
+start programs (see --sandbox). So its sockets stay when it ends; the next backend
+at the same path replaces them.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (s.vhostUser == "") == (s.local == "") {
@@ -95,7 +99,10 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
-	defer func() { _ = os.Remove(s.vhostUser) }() // Close of the listener may have done it
+	if err := dev.confine(log); err != nil {
+		return errors.Join(err, l.Close(), device.Close())
+	}
+	defer func() { _ = os.Remove(s.vhostUser) }() // Close of the listener may have done it, and a confined backend may not
 	log.Info("waiting for a virtual machine", zap.String("socket", s.vhostUser))
 	if s.once {
 		err = serveOnce(ctx, l, gpu)
@@ -139,6 +146,9 @@ func (s *serving) serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFl
 	l, err := local.Listen(s.local)
 	if err != nil {
 		return errors.Join(err, device.Close())
+	}
+	if err := dev.confine(log); err != nil {
+		return errors.Join(err, l.Close(), device.Close())
 	}
 	log.Info("waiting for programs", zap.String("socket", s.local))
 	err = server.Serve(ctx, l)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/backend/arbiter"
+	"pvdrm/backend/sandbox"
 	"pvdrm/backend/sched"
 	"pvdrm/backend/session"
 	"pvdrm/gpu"
@@ -27,6 +28,7 @@ type deviceFlags struct {
 	limit  time.Duration
 	model  bool
 	quotas []string
+	box    string // sandboxOn or sandboxOff
 
 	arbiter string // socket; "" for none
 	guest   string // name at the arbiter
@@ -35,11 +37,12 @@ type deviceFlags struct {
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&d.device, "device", "softgpu", "the GPU: softgpu, a software GPU that runs PTX, or cuda, the first NVIDIA GPU of this machine")
+	c.Flags().StringVar(&d.device, "device", deviceSoftGPU, "the GPU: softgpu, a software GPU that runs PTX, or cuda, the first NVIDIA GPU of this machine")
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: 1G of the software GPU, which takes host memory only where it is written to; all of an NVIDIA GPU)")
 	c.Flags().IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
+	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process confines itself to the system calls that it needs (not in pvdrm run, which serves beside the program, nor with --device cuda); off: it does not")
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
@@ -51,7 +54,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 func (d *deviceFlags) args() []string {
 	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(),
 		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
-		"--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
+		"--sandbox", d.box, "--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
 }
 
 // open opens the device.
@@ -63,7 +66,7 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 			return nil, usageError{fmt.Errorf("--vram: %w", err)}
 		}
 	}
-	if d.device != "softgpu" && d.device != "cuda" {
+	if d.device != deviceSoftGPU && d.device != "cuda" {
 		return nil, usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
 	}
 	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
@@ -163,4 +166,31 @@ func (d *deviceFlags) limits() (l session.Limits, err error) {
 		}
 	}
 	return l, nil
+}
+
+// deviceSoftGPU is the --device that is always there.
+const deviceSoftGPU = "softgpu"
+
+// Values of --sandbox.
+const (
+	sandboxOn  = "on"
+	sandboxOff = "off"
+)
+
+// confine enters the sandbox, where that was asked for and is possible.
+func (d *deviceFlags) confine(log *zap.Logger) error {
+	switch {
+	case d.box == sandboxOff:
+		return nil
+	case d.box != sandboxOn:
+		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
+	case d.device != deviceSoftGPU:
+		log.Warn("the backend is not confined: its device starts worker processes", zap.String("device", d.device))
+		return nil
+	}
+	if err := sandbox.Enter(); err != nil {
+		return err
+	}
+	log.Info("confined to the system calls that serving needs")
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/sandbox"
 	"pvdrm/gpu/cuda"
 	"pvdrm/vmm"
 )
@@ -68,7 +69,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkCPUs(), checkNVIDIA()}
+		checkMemfd(), checkSandbox(), checkCPUs(), checkNVIDIA()}
 }
 
 func checkOS() check {
@@ -79,6 +80,13 @@ func checkOS() check {
 		c.detail = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:]) + " " + unix.ByteSliceToString(u.Machine[:])
 	}
 	return c
+}
+
+func checkSandbox() check {
+	if err := sandbox.Available(); err != nil {
+		return check{name: "sandbox", detail: err.Error(), mend: "backends cannot be confined here: use a kernel with CONFIG_SECCOMP_FILTER, or --sandbox=off"}
+	}
+	return check{name: "sandbox", ok: true, detail: "seccomp confines backends"}
 }
 
 func checkQEMU(ctx context.Context, path string) check {

@@ -1,0 +1,95 @@
+// Package sandbox confines a backend before it serves a guest: a guest that
+// takes over the code of its backend gets a process that can compute, wait, and
+// talk on the descriptors and Unix sockets that it has, and nothing else. It
+// cannot open or remove files, start programs, reach the network, or make
+// memory executable.
+//
+// Enter installs a seccomp filter on all threads of the process, built with
+// gVisor's compiler for them; later threads inherit it, and nothing takes it
+// off. It also forbids core dumps and gaining privileges. A forbidden call fails
+// with EPERM: what the Go runtime or a library tries in passing has a way round,
+// and a process that is killed for it would take its guest along.
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/abi/linux"
+	"gvisor.dev/gvisor/pkg/seccomp"
+)
+
+// calls are what a serving backend needs with any arguments.
+var calls = []uintptr{
+	// Memory, and threads that wait and give way.
+	unix.SYS_BRK, unix.SYS_MADVISE, unix.SYS_MUNMAP, unix.SYS_MINCORE,
+	unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_SCHED_YIELD,
+	unix.SYS_SCHED_GETAFFINITY, unix.SYS_RESTART_SYSCALL, unix.SYS_MEMBARRIER,
+	// Threads and signals of the Go runtime and the C library.
+	unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
+	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_GETRANDOM,
+	// Descriptors that are open: sockets, pipes, the guest's memory, the log.
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_CLOSE, unix.SYS_FSTAT, unix.SYS_FCNTL, unix.SYS_DUP,
+	unix.SYS_DUP3, unix.SYS_POLL, unix.SYS_PPOLL, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_WAIT,
+	unix.SYS_EVENTFD2, unix.SYS_PIPE2, unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE,
+	unix.SYS_ACCEPT4, unix.SYS_RECVMSG, unix.SYS_SENDMSG, unix.SYS_RECVFROM, unix.SYS_SENDTO, unix.SYS_SHUTDOWN,
+	unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
+	// To join an arbiter that was restarted; what kind of socket is checked below.
+	unix.SYS_CONNECT,
+}
+
+// rules are all that is allowed.
+func rules() seccomp.SyscallRules {
+	all := map[uintptr]seccomp.SyscallRule{}
+	for _, nr := range calls {
+		all[nr] = seccomp.MatchAll{}
+	}
+	var any seccomp.AnyValue
+	notExecutable := seccomp.PerArg{any, any, seccomp.MaskedEqual(unix.PROT_EXEC, 0)}
+	all[unix.SYS_MMAP] = notExecutable
+	all[unix.SYS_MPROTECT] = notExecutable
+	all[unix.SYS_SOCKET] = seccomp.PerArg{seccomp.EqualTo(unix.AF_UNIX)}
+	all[unix.SYS_TGKILL] = seccomp.PerArg{seccomp.EqualTo(os.Getpid())}                             // threads of this process: preemption
+	all[unix.SYS_CLONE] = seccomp.PerArg{seccomp.MaskedEqual(unix.CLONE_THREAD, unix.CLONE_THREAD)} // threads, no processes
+	return seccomp.MakeSyscallRules(all)
+}
+
+// Enter confines this process, for good. What it serves must be open already:
+// sockets that it listens on, and its log.
+func Enter() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("forbidding core dumps: %w", err)
+	}
+	program := seccomp.Program{
+		RuleSets: []seccomp.RuleSet{
+			// A filter cannot see the flags of clone3, so the C library is to use clone.
+			{Rules: seccomp.MakeSyscallRules(map[uintptr]seccomp.SyscallRule{unix.SYS_CLONE3: seccomp.MatchAll{}}),
+				Action: seccomp.ReturnError.Code(uint16(unix.ENOSYS))},
+			{Rules: rules(), Action: seccomp.Allow},
+		},
+		Options: seccomp.ProgramOptions{
+			DefaultAction: seccomp.ReturnError.Code(uint16(unix.EPERM)),
+			BadArchAction: seccomp.KillProcess,
+			HotSyscalls:   []uintptr{unix.SYS_SCHED_YIELD, unix.SYS_FUTEX},
+		},
+	}
+	filter, _, err := program.Build()
+	if err != nil {
+		return fmt.Errorf("building the seccomp filter: %w", err)
+	}
+	// No new privileges for this thread; the filter takes that to the others.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := seccomp.SetFilter(filter); err != nil {
+		return fmt.Errorf("installing the seccomp filter: %w (this host may have no seccomp; --sandbox=off goes without)", err)
+	}
+	return nil
+}
+
+// Available says why a process of this host cannot be confined, or nil.
+func Available() error {
+	action := uint32(linux.SECCOMP_RET_ERRNO)
+	return available(&action)
+}
