@@ -80,7 +80,10 @@ type BindOp struct {
 
 const bindBytes = 3*4 + 3*8
 
-// VMBind is a list of mapping changes, done in order until one fails.
+// VMBind is a list of mapping changes, done in order until one fails: a batch of
+// maps of contiguous runs, of the scattered runs of an object, of unmaps, or of
+// all of them. The device uses large pages where address, offset and length
+// allow it.
 type VMBind struct{ Ops []BindOp } // at most MaxBinds
 
 // Append appends the encoded payload.

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"pvdrm/cmd/gdev/suite"
+	"pvdrm/frontend/cuda"
+)
+
+// spinCommand is `gdev spin madd|long-madd`, for pvdrm bench fairness: it runs the
+// kernel until standard input ends. It prints "ready" after the first kernel, and
+// at the end the number of kernels that ended in between. "idle" opens a context
+// and does nothing.
+func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) != 1 {
+		return misuse(stderr, "spin takes a program's name")
+	}
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		_, _ = io.Copy(io.Discard, stdin) // its end is what counts
+	}()
+	drv, err := cuda.Init(openFile)
+	if err != nil {
+		fmt.Fprintf(stderr, "gdev: cannot use the GPU: %v\n", err)
+		return exitFailed
+	}
+	kernels := 0
+	if args[0] == "idle" {
+		fmt.Fprintln(stdout, "ready")
+		<-stop
+		err = drv.Close()
+	} else {
+		err = suite.Spin(drv, args[0], stop, func() { fmt.Fprintln(stdout, "ready") }, func(n int) { kernels += n })
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "gdev: %v\n", err)
+		return exitFailed
+	}
+	fmt.Fprintln(stdout, kernels)
+	return exitOK
+}
