@@ -25,6 +25,8 @@ type arena struct {
 	limits limits
 	log    *zap.Logger
 	start  time.Time // times below are counted from it
+	// settings are what the arena was made with, for changes of the policy alone.
+	settings sched.Settings
 
 	mu      sync.Mutex
 	tokens  [Engines]*token
@@ -66,7 +68,7 @@ type seat struct {
 var errName = errors.New("name is taken")
 
 func newArena(number int, c GPU, l limits, log *zap.Logger) (*arena, error) {
-	a := &arena{number: number, limits: l, log: log, start: time.Now(), members: map[string]*member{}, debtors: map[string]sched.ID{}}
+	a := &arena{number: number, limits: l, log: log, start: time.Now(), settings: c.Settings, members: map[string]*member{}, debtors: map[string]sched.ID{}}
 	for e := range a.tokens {
 		s, err := sched.New(c.Policy, c.Settings, 0)
 		if err != nil {
@@ -233,20 +235,21 @@ func (a *arena) change(policy string, settings sched.Settings) error {
 	return nil
 }
 
-// setShare changes what a guest is entitled to.
-func (a *arena) setShare(name string, share sched.Share) error {
+// setShare changes what a guest is entitled to, and returns what that is now.
+func (a *arena) setShare(name string, change func(sched.Share) sched.Share) (sched.Share, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m := a.members[name]
 	if m == nil {
-		return fmt.Errorf("guest %q is not connected to GPU %d", name, a.number)
+		return sched.Share{}, fmt.Errorf("guest %q is not connected to GPU %d", name, a.number)
 	}
+	share := change(m.share)
 	for _, t := range a.tokens {
 		if err := t.sched.SetShare(m.id, share, a.now()); err != nil {
-			return fmt.Errorf("guest %s: %w", name, err)
+			return sched.Share{}, fmt.Errorf("guest %s: %w", name, err)
 		}
 		t.decide()
 	}
 	m.share = share
-	return nil
+	return share, nil
 }

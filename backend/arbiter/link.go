@@ -147,8 +147,12 @@ func (s *socket) peer() (Peer, error) {
 // Listen opens the socket at path, for the given permissions. A socket that an
 // arbiter left behind is replaced; one that answers is an error.
 func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
-	addr := &net.UnixAddr{Name: path, Net: "unixpacket"}
-	if c, err := net.DialUnix("unixpacket", nil, addr); err == nil {
+	return listen("unixpacket", path, mode)
+}
+
+func listen(network, path string, mode os.FileMode) (*net.UnixListener, error) {
+	addr := &net.UnixAddr{Name: path, Net: network}
+	if c, err := net.DialUnix(network, nil, addr); err == nil {
 		_ = c.Close() // it was a question only
 		return nil, fmt.Errorf("%s is in use by another arbiter: choose another socket or end that one", path)
 	} else if errors.Is(err, unix.ECONNREFUSED) {
@@ -156,7 +160,7 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 			return nil, fmt.Errorf("removing the stale socket: %w", err)
 		}
 	}
-	l, err := net.ListenUnix("unixpacket", addr)
+	l, err := net.ListenUnix(network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}

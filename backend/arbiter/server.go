@@ -175,19 +175,11 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		all.Wait()
 	}()
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := AcceptPatiently(ctx, l, s.cfg.Log)
 		if ctx.Err() != nil {
-			if err == nil {
-				_ = conn.Close() // too late
-			}
 			return nil
 		}
 		if err != nil {
-			if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ECONNABORTED) {
-				s.cfg.Log.Warn("a backend cannot be accepted", zap.Error(err))
-				time.Sleep(100 * time.Millisecond) // it passes, when others leave
-				continue
-			}
 			return fmt.Errorf("accepting backends: %w", err)
 		}
 		all.Go(func() { s.serve(ctx, conn) })
@@ -366,7 +358,8 @@ func (s *Server) SetShare(number int, guest string, share sched.Share) error {
 	if err != nil {
 		return err
 	}
-	return a.setShare(guest, share)
+	_, err = a.setShare(guest, func(sched.Share) sched.Share { return share })
+	return err
 }
 
 func (s *Server) arena(number int) (*arena, error) {

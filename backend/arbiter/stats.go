@@ -22,18 +22,18 @@ func (h *Histogram) Bound(i int) time.Duration { return time.Microsecond << i }
 
 // GPUStats are the counts of a GPU since the arbiter was started.
 type GPUStats struct {
-	Number  int
-	Policy  string
-	Engines [Engines]EngineStats
-	Guests  []GuestStats // that are connected, by name
+	Number  int                  `json:"gpu"`
+	Policy  string               `json:"policy"`
+	Engines [Engines]EngineStats `json:"engines"` // compute, copy
+	Guests  []GuestStats         `json:"guests"`  // that are connected, by name
 }
 
 // EngineStats are the counts of an engine.
 type EngineStats struct {
-	Holder  string // the guest that has the token; "" for nobody
-	Grants  uint64
-	Revokes uint64
-	Expired uint64 // backends disconnected because they kept the token for too long
+	Holder  string `json:"holder"` // the guest that has the token; "" for nobody
+	Grants  uint64 `json:"grants"`
+	Revokes uint64 `json:"revokes"`
+	Expired uint64 `json:"expired"` // backends disconnected because they kept the token for too long
 }
 
 // GuestStats are the counts of a connected guest.

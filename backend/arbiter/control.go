@@ -1,0 +1,203 @@
+package arbiter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/backend/sched"
+)
+
+// ControlSuffix is added to the path of an arbiter's socket for the path of the
+// one on which it is asked for its counts and told to change.
+const ControlSuffix = ".control"
+
+// Command is what an arbiter is asked on its control socket: one JSON object for
+// each connection, answered by one Answer. The zero value asks for the counts.
+type Command struct {
+	GPU    int          `json:"gpu"`
+	Policy string       `json:"policy,omitempty"` // the policy to change to, if any
+	Guest  string       `json:"guest,omitempty"`  // whose share is to change, if any
+	Share  *ShareChange `json:"share,omitempty"`
+}
+
+// ShareChange is what of a guest's share is to change; nil leaves it as it is.
+type ShareChange struct {
+	Weight  *uint32  `json:"weight,omitempty"`
+	Cap     *float64 `json:"cap,omitempty"`     // part of the engine's time, 0 to 1; 0 is none
+	Reserve *float64 `json:"reserve,omitempty"` // part of the engine's time, 0 to 1
+}
+
+func (c *ShareChange) apply(s sched.Share) sched.Share {
+	if c.Weight != nil {
+		s.Weight = *c.Weight
+	}
+	if c.Cap != nil {
+		s.Cap = *c.Cap
+	}
+	if c.Reserve != nil {
+		s.Reserve = *c.Reserve
+	}
+	return s
+}
+
+// Answer is what an arbiter says to a Command: its counts after it, or an error.
+type Answer struct {
+	Error string     `json:"error,omitempty"`
+	PID   int        `json:"pid"`
+	GPUs  []GPUStats `json:"gpus,omitempty"`
+}
+
+// Bounds of a control connection.
+const (
+	maxCommand     = 4096 // bytes
+	maxAnswer      = 16 << 20
+	controlLimit   = 5 * time.Second
+	maxControllers = 16 // connections at once; more wait to be accepted
+)
+
+// ServeControl answers Commands of the user who runs the arbiter, and of root,
+// until ctx ends; then it closes l.
+func (s *Server) ServeControl(ctx context.Context, l *net.UnixListener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
+	defer stop()
+	room := make(chan struct{}, maxControllers)
+	defer func() {
+		for range maxControllers { // wait for those that are being answered
+			room <- struct{}{}
+		}
+	}()
+	for {
+		room <- struct{}{}
+		conn, err := AcceptPatiently(ctx, l, s.cfg.Log)
+		if err != nil {
+			<-room
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("accepting on the control socket: %w", err)
+		}
+		go func() {
+			defer func() { <-room }()
+			defer func() { _ = conn.Close() }() // the answer is written
+			s.control(conn)
+		}()
+	}
+}
+
+// AcceptPatiently is AcceptUnix that outlasts what passes: too few descriptors,
+// too little memory, a peer that is gone already. It returns an error when ctx
+// has ended or the listener is unusable.
+func AcceptPatiently(ctx context.Context, l *net.UnixListener, log *zap.Logger) (*net.UnixConn, error) {
+	const pause = 100 * time.Millisecond
+	for {
+		conn, err := l.AcceptUnix()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close() // too late
+			}
+			return nil, ctx.Err()
+		}
+		if err == nil {
+			return conn, nil
+		}
+		if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) && !errors.Is(err, unix.ENOMEM) &&
+			!errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.ECONNABORTED) {
+			return nil, err
+		}
+		log.Warn("a connection cannot be accepted", zap.Stringer("socket", l.Addr()), zap.Error(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// control serves one connection.
+func (s *Server) control(conn *net.UnixConn) {
+	_ = conn.SetDeadline(time.Now().Add(controlLimit)) // whoever dawdles keeps others waiting
+	answer := Answer{PID: os.Getpid()}
+	if err := s.obey(conn); err != nil {
+		answer.Error = err.Error()
+	} else {
+		answer.GPUs = s.Stats()
+	}
+	_ = json.NewEncoder(conn).Encode(answer) // if it is gone it does not want to know
+}
+
+func (s *Server) obey(conn *net.UnixConn) error {
+	sock, err := newSocket(conn, false)
+	if err != nil {
+		return err
+	}
+	peer, err := sock.peer()
+	if err != nil {
+		return err
+	}
+	if _, err := SameUser(peer, Hello{}); err != nil {
+		s.cfg.Log.Warn("control refused", zap.Int32("pid", peer.PID), zap.Uint32("uid", peer.UID))
+		return err
+	}
+	var c Command
+	if err := json.NewDecoder(io.LimitReader(conn, maxCommand)).Decode(&c); err != nil {
+		return fmt.Errorf("reading the command: %w", err)
+	}
+	a, err := s.arena(c.GPU)
+	if err != nil {
+		return err
+	}
+	log := s.cfg.Log.With(zap.Int("gpu", c.GPU), zap.Int32("pid", peer.PID))
+	if c.Share != nil {
+		share, err := a.setShare(c.Guest, c.Share.apply)
+		if err != nil {
+			return err
+		}
+		log.Info("share changed", zap.String("guest", c.Guest), zap.Any("share", share))
+	}
+	if c.Policy != "" {
+		if err := a.change(c.Policy, a.settings); err != nil {
+			return err
+		}
+		log.Info("policy changed", zap.String("policy", c.Policy))
+	}
+	return nil
+}
+
+// ListenControl makes the control socket at path, for its owner only. A socket
+// that was left behind is replaced.
+func ListenControl(path string) (*net.UnixListener, error) { return listen("unix", path, 0o600) }
+
+// Ask sends a command to the arbiter whose control socket is at path.
+func Ask(ctx context.Context, path string, c Command) (answer Answer, err error) {
+	d := net.Dialer{Timeout: controlLimit}
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return answer, fmt.Errorf("asking the arbiter: %w (does it run? pvdrm arbiter)", err)
+	}
+	defer func() { _ = conn.Close() }() // all is said
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := conn.SetDeadline(time.Now().Add(controlLimit)); err != nil {
+		return answer, fmt.Errorf("asking the arbiter: %w", err)
+	}
+	if err := json.NewEncoder(conn).Encode(c); err != nil {
+		return answer, fmt.Errorf("asking the arbiter: %w", err)
+	}
+	if err := json.NewDecoder(io.LimitReader(conn, maxAnswer)).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("the arbiter's answer: %w", err)
+	}
+	if answer.Error != "" {
+		return answer, errors.New("the arbiter refuses: " + answer.Error)
+	}
+	return answer, nil
+}
