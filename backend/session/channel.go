@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"go.uber.org/zap"
+
 	"pvdrm/backend/translate"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
@@ -183,11 +185,16 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 	var lost *gpu.LostError
 	if errors.As(err, &lost) {
 		s.ring.SetState(hypercall.StateLost)
+		if s.lost.CompareAndSwap(false, true) { // once for a context
+			s.group.lose(lost.Cause)
+			s.log.Warn("GPU context lost", zap.Stringer("cause", lost.Cause), zap.String("kernel", lost.Kernel), zap.Error(lost))
+		}
 	}
 	if b.queued {
 		s.group.give(Queued, 1)
 	}
 	s.finished.Add(1)
+	s.count.done.Add(1)
 	// Errors are told at once; other progress when the frontend wants it.
 	woke := (err != nil || s.ring.Wanted(ch.id, b.seqno)) && s.notify()
 	if woke || s.hungry.Load() {

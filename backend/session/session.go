@@ -71,6 +71,7 @@ type Session struct {
 	count     counters
 
 	hungry atomic.Bool // the pump waits for a batch to end
+	lost   atomic.Bool // the GPU context is, and that is counted
 	wake   chan struct{}
 	stop   chan struct{}
 	ended  chan struct{} // closed when the pump has returned

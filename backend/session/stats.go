@@ -1,12 +1,14 @@
 package session
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"pvdrm/gpu"
 	"pvdrm/hypercall"
 )
 
@@ -14,7 +16,7 @@ import (
 type counters struct {
 	requests, multicalls, largest atomic.Uint64
 	grants, grantedBytes, pages   atomic.Uint64
-	batches, sleeps               atomic.Uint64
+	batches, done, sleeps         atomic.Uint64
 	polling, sleeping             atomic.Int64 // nanoseconds
 }
 
@@ -51,7 +53,8 @@ type Group struct {
 	mu     sync.Mutex
 	live   map[*Session]struct{}
 	closed hypercall.Counters
-	count  uint64 // sessions so far
+	count  uint64            // sessions so far
+	lost   map[string]uint64 // contexts, by cause
 }
 
 // ClientStats are the counters of one open DRM file.
@@ -68,6 +71,10 @@ type GuestStats struct {
 	Total    hypercall.Counters `json:"total"`
 	Clients  []ClientStats      `json:"clients"`
 	Quotas   []QuotaStats       `json:"quotas"`
+	// Queued is the number of batches that were accepted and are not done.
+	Queued uint64 `json:"queued"`
+	// Lost counts GPU contexts that faults and limits ended, by gpu.LostCause.
+	Lost map[string]uint64 `json:"lost"`
 }
 
 func (g *Group) enter(s *Session) {
@@ -87,14 +94,26 @@ func (g *Group) leave(s *Session) {
 	g.closed = add(g.closed, s.count.snapshot())
 }
 
+// lose counts a GPU context that was lost.
+func (g *Group) lose(cause gpu.LostCause) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost == nil {
+		g.lost = map[string]uint64{}
+	}
+	g.lost[cause.String()]++
+}
+
 // Stats reads the counters.
 func (g *Group) Stats() GuestStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st := GuestStats{Sessions: g.count, Total: g.closed, Clients: []ClientStats{}, Quotas: g.quotaStats()}
+	st := GuestStats{Sessions: g.count, Total: g.closed, Clients: []ClientStats{}, Quotas: g.quotaStats(), Lost: maps.Clone(g.lost)}
 	for s := range g.live {
 		c := s.count.snapshot()
 		st.Total = add(st.Total, c)
+		done := s.count.done.Load() // first: it never passes the other
+		st.Queued += s.count.batches.Load() - done
 		st.Clients = append(st.Clients, ClientStats{s.label, time.Since(s.start), c})
 	}
 	slices.SortFunc(st.Clients, func(a, b ClientStats) int { return strings.Compare(a.Client, b.Client) })

@@ -1,0 +1,101 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/session"
+	"pvdrm/gpu"
+)
+
+// Backend is what a backend has counted.
+type Backend struct {
+	Name   string // of the guest
+	Device gpu.Stats
+	Guest  session.GuestStats
+	Gate   *arbiter.GateStats // nil without an arbiter
+}
+
+// AddBackend adds the metrics of a backend.
+func (p *Page) AddBackend(b Backend) {
+	g := []string{"guest", b.Name}
+	for e, busy := range [arbiter.Engines]time.Duration{arbiter.Compute: b.Device.ComputeBusy, arbiter.Copy: b.Device.CopyBusy} {
+		p.add("pvdrm_busy_seconds_total", busy.Seconds(), "guest", b.Name, "engine", arbiter.Engine(e).String())
+	}
+	t := b.Guest.Total
+	for _, m := range []struct {
+		name  string
+		value uint64
+	}{
+		{"pvdrm_launches_total", b.Device.Launches},
+		{"pvdrm_copied_bytes_total", b.Device.CopyBytes},
+		{"pvdrm_vram_bytes", b.Device.VRAMUsed},
+		{"pvdrm_channels", uint64(b.Device.Channels)},
+		{"pvdrm_queued_batches", b.Guest.Queued},
+		{"pvdrm_clients", uint64(len(b.Guest.Clients))},
+		{"pvdrm_doorbells_total", t.Doorbells},
+		{"pvdrm_interrupts_total", t.Interrupts},
+		{"pvdrm_requests_total", t.Requests},
+		{"pvdrm_multicalls_total", t.Multicalls},
+		{"pvdrm_granted_bytes_total", t.GrantedBytes},
+		{"pvdrm_ptes_total", t.PTEs},
+	} {
+		p.add(m.name, float64(m.value), g...)
+	}
+	for _, cause := range slices.Sorted(maps.Keys(b.Guest.Lost)) {
+		p.add("pvdrm_lost_contexts_total", float64(b.Guest.Lost[cause]), "guest", b.Name, "cause", cause)
+	}
+	for _, q := range b.Guest.Quotas {
+		p.add("pvdrm_quota_used", float64(q.Used), "guest", b.Name, "resource", q.Resource)
+		p.add("pvdrm_quota_refusals_total", float64(q.Refused), "guest", b.Name, "resource", q.Resource)
+	}
+	if b.Gate == nil {
+		return
+	}
+	p.add("pvdrm_arbiter_joined", one(b.Gate.Joined), g...)
+	for e := range arbiter.Engines {
+		labels := []string{"guest", b.Name, "engine", e.String()}
+		p.add("pvdrm_gate_waits_total", float64(b.Gate.Waits[e]), labels...)
+		p.add("pvdrm_gate_wait_seconds_total", b.Gate.Waited[e].Seconds(), labels...)
+	}
+}
+
+// AddArbiter adds the metrics of an arbiter.
+func (p *Page) AddArbiter(gpus []arbiter.GPUStats) {
+	for _, g := range gpus {
+		n := strconv.Itoa(g.Number)
+		p.add("pvdrm_arbiter_policy", 1, "gpu", n, "policy", g.Policy)
+		p.add("pvdrm_arbiter_guests", float64(len(g.Guests)), "gpu", n)
+		for e, st := range g.Engines {
+			labels := []string{"gpu", n, "engine", arbiter.Engine(e).String()}
+			p.add("pvdrm_arbiter_grants_total", float64(st.Grants), labels...)
+			p.add("pvdrm_arbiter_revokes_total", float64(st.Revokes), labels...)
+			p.add("pvdrm_arbiter_expired_total", float64(st.Expired), labels...)
+		}
+		for _, guest := range g.Guests {
+			p.add("pvdrm_arbiter_weight", float64(max(guest.Share.Weight, 1)), "gpu", n, "guest", guest.Name)
+			for e := range guest.Engines {
+				p.addSeat(&guest.Engines[e], "gpu", n, "guest", guest.Name, "engine", arbiter.Engine(e).String())
+			}
+		}
+	}
+}
+
+func (p *Page) addSeat(st *arbiter.GuestEngineStats, labels ...string) {
+	p.add("pvdrm_arbiter_busy_seconds_total", st.Busy.Seconds(), labels...)
+	p.add("pvdrm_arbiter_commands_total", float64(st.Commands), labels...)
+	p.histogram("pvdrm_arbiter_wait_seconds", &st.Waits, st.Waited, labels...)
+	p.add("pvdrm_arbiter_entitled_ratio", st.Fraction, labels...)
+	p.add("pvdrm_arbiter_usage_ratio", st.Usage, labels...)
+	p.add("pvdrm_arbiter_implausible_total", float64(st.Implausible), labels...)
+}
+
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
