@@ -95,10 +95,16 @@
 //	64   8   nanoseconds for which the engine was used, in all: the backend's
 //	72   8   commands, in all: the backend's
 //
+// # Control
+//
+// A second socket, of type SOCK_STREAM, takes one Command as JSON for each
+// connection and answers it with an Answer. It serves the user who runs the
+// arbiter, and root, by SO_PEERCRED, whatever Config.Admit says.
+//
 // # Goroutines and locks
 //
 // The Server has one goroutine that accepts, and one for each connection, which
-// reads. A timer of each engine runs its ticks. arena.mu guards all that belongs
+// reads. ServeControl adds one for each of at most maxControllers connections. A timer of each engine runs its ticks. arena.mu guards all that belongs
 // to one GPU: its schedulers, tokens and members; it is held for a decision at
 // a time and while messages are sent, which never blocks. Server.mu guards the
 // set of connections. Neither is taken while the other is held.
