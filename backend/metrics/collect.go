@@ -34,7 +34,6 @@ func (p *Page) AddBackend(b Backend) {
 		{"pvdrm_copied_bytes_total", b.Device.CopyBytes},
 		{"pvdrm_vram_bytes", b.Device.VRAMUsed},
 		{"pvdrm_channels", uint64(b.Device.Channels)},
-		{"pvdrm_queued_batches", b.Guest.Queued},
 		{"pvdrm_clients", uint64(len(b.Guest.Clients))},
 		{"pvdrm_doorbells_total", t.Doorbells},
 		{"pvdrm_interrupts_total", t.Interrupts},

@@ -194,7 +194,6 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 		s.group.give(Queued, 1)
 	}
 	s.finished.Add(1)
-	s.count.done.Add(1)
 	// Errors are told at once; other progress when the frontend wants it.
 	woke := (err != nil || s.ring.Wanted(ch.id, b.seqno)) && s.notify()
 	if woke || s.hungry.Load() {

@@ -16,7 +16,7 @@ import (
 type counters struct {
 	requests, multicalls, largest atomic.Uint64
 	grants, grantedBytes, pages   atomic.Uint64
-	batches, done, sleeps         atomic.Uint64
+	batches, sleeps               atomic.Uint64
 	polling, sleeping             atomic.Int64 // nanoseconds
 }
 
@@ -71,8 +71,6 @@ type GuestStats struct {
 	Total    hypercall.Counters `json:"total"`
 	Clients  []ClientStats      `json:"clients"`
 	Quotas   []QuotaStats       `json:"quotas"`
-	// Queued is the number of batches that were accepted and are not done.
-	Queued uint64 `json:"queued"`
 	// Lost counts GPU contexts that faults and limits ended, by gpu.LostCause.
 	Lost map[string]uint64 `json:"lost"`
 }
@@ -112,8 +110,6 @@ func (g *Group) Stats() GuestStats {
 	for s := range g.live {
 		c := s.count.snapshot()
 		st.Total = add(st.Total, c)
-		done := s.count.done.Load() // first: it never passes the other
-		st.Queued += s.count.batches.Load() - done
 		st.Clients = append(st.Clients, ClientStats{s.label, time.Since(s.start), c})
 	}
 	slices.SortFunc(st.Clients, func(a, b ClientStats) int { return strings.Compare(a.Client, b.Client) })

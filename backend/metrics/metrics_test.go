@@ -1,0 +1,129 @@
+package metrics
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/sched"
+	"pvdrm/backend/session"
+	"pvdrm/gpu"
+)
+
+// full is a page with samples of all families.
+func full() *Page {
+	var p Page
+	p.AddBackend(Backend{
+		Name:   `a"\` + "\n",
+		Device: gpu.Stats{ComputeBusy: 1500 * time.Millisecond, Launches: 7},
+		Guest: session.GuestStats{Lost: map[string]uint64{gpu.LostTimeout.String(): 1},
+			Quotas: []session.QuotaStats{{Resource: "vram", Used: 4096, Refused: 3}}},
+		Gate: &arbiter.GateStats{Joined: true},
+	})
+	st := arbiter.GuestStats{Name: "b", Share: sched.Share{Weight: 30}}
+	st.Engines[arbiter.Compute].Waits = arbiter.Histogram{0: 1, 3: 2}
+	st.Engines[arbiter.Compute].Waited = 10 * time.Microsecond
+	p.AddArbiter([]arbiter.GPUStats{{Policy: "band", Guests: []arbiter.GuestStats{st}}})
+	return &p
+}
+
+func text(t *testing.T, p *Page) string {
+	t.Helper()
+	var b strings.Builder
+	_, err := p.WriteTo(&b)
+	require.NoError(t, err)
+	return b.String()
+}
+
+func TestPage(t *testing.T) {
+	got := text(t, full())
+	for _, line := range []string{
+		"# TYPE pvdrm_busy_seconds_total counter",
+		`pvdrm_busy_seconds_total{guest="a\"\\\n",engine="compute"} 1.5`,
+		`pvdrm_lost_contexts_total{guest="a\"\\\n",cause="launch timed out"} 1`,
+		`pvdrm_quota_refusals_total{guest="a\"\\\n",resource="vram"} 3`,
+		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="1e-06"} 1`,
+		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="8e-06"} 3`,
+		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="+Inf"} 3`,
+		`pvdrm_arbiter_wait_seconds_sum{gpu="0",guest="b",engine="compute"} 1e-05`,
+	} {
+		require.Contains(t, got, line+"\n")
+	}
+}
+
+// Every line is of the text format, and every listed family is there with the
+// labels that the list says.
+func TestFormat(t *testing.T) {
+	got := text(t, full())
+	line := regexp.MustCompile(`^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+\{([a-z]+="([^"\\]|\\.)*",?)+\} [0-9.e+-]+)$`)
+	for l := range strings.Lines(got) {
+		require.Regexp(t, line, strings.TrimSuffix(l, "\n"))
+	}
+	label := regexp.MustCompile(`([a-z]+)="`)
+	for _, f := range families {
+		sample := regexp.MustCompile(`(?m)^` + f.Name + `(_sum)?\{.*$`).FindString(got)
+		require.NotEmpty(t, sample, f.Name)
+		var labels []string
+		for _, m := range label.FindAllStringSubmatch(sample, -1) {
+			labels = append(labels, m[1])
+		}
+		require.Equal(t, f.Labels, strings.Join(labels, ", "), f.Name)
+		require.Equal(t, f.Type == counter, strings.HasSuffix(f.Name, "_total"), f.Name)
+	}
+}
+
+func TestOnlyListedMetrics(t *testing.T) {
+	require.Panics(t, func() { new(Page).add("pvdrm_unknown", 1) })
+}
+
+// docs/scheduling.md has a row for each family, and no other.
+func TestDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/scheduling.md")
+	require.NoError(t, err)
+	var want []string
+	for _, f := range families {
+		want = append(want, "| `"+f.Name+"` | "+f.Type+" | "+f.Labels+" | "+f.Help+" |")
+	}
+	require.Equal(t, want, regexp.MustCompile("(?m)^\\| `pvdrm_.*$").FindAllString(string(doc), -1))
+}
+
+func TestServe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics")
+	for _, addr := range []string{":0", "unix:" + path} {
+		l, err := Listen(addr)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		Serve(ctx, l, func(p *Page) { p.AddBackend(Backend{Name: "a"}) })
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return net.Dial(l.Addr().Network(), l.Addr().String())
+		}}}
+		res, err := client.Get("http://host/metrics")
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Contains(t, string(body), `pvdrm_launches_total{guest="a"} 0`)
+		require.Contains(t, res.Header.Get("Content-Type"), "version=0.0.4")
+		if tcp, ok := l.Addr().(*net.TCPAddr); ok {
+			require.True(t, tcp.IP.IsLoopback())
+		}
+		cancel()
+		require.Eventually(t, func() bool {
+			c, err := net.Dial(l.Addr().Network(), l.Addr().String())
+			if err == nil {
+				_ = c.Close() // was a question only
+			}
+			return err != nil
+		}, 10*time.Second, time.Millisecond)
+	}
+}
