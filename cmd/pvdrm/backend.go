@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/backend/local"
+	"pvdrm/backend/metrics"
 	"pvdrm/backend/virtgpu"
 	"pvdrm/backend/vm"
 )
@@ -55,6 +56,7 @@ at the same path replaces them.`,
 	c.Flags().StringVar(&s.local, "local", "", "path of the socket to make, for programs of this host")
 	c.Flags().BoolVar(&s.once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
 	c.Flags().StringVar(&s.stats, "stats", "", "path of a socket to make, on which pvdrm stats asks for the counters")
+	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 	c.Flags().IntVar(&s.listenFD, "listen-fd", -1, "with --vhost-user: the socket is listened on already, by this descriptor")
 	if err := c.Flags().MarkHidden("listen-fd"); err != nil {
 		panic(err) // the flag is one line above
@@ -66,6 +68,7 @@ at the same path replaces them.`,
 type serving struct {
 	vhostUser, local string // one of these sockets
 	stats            string // socket for statistics; may be empty
+	metrics          string // address for metrics; may be empty
 	listenFD         int    // of vhostUser, where somebody listens already; else -1
 	once             bool
 }
@@ -90,10 +93,8 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 		s := gpu.Stats()
 		return s.Kicks, s.Interrupts
 	}
-	if s.stats != "" {
-		if err := serveStats(ctx, s.stats, ownStats("vm", device, renderer.Sessions)); err != nil {
-			return errors.Join(err, device.Close())
-		}
+	if err := s.observe(ctx, log, ownStats("vm", dev, device, renderer.Sessions)); err != nil {
+		return errors.Join(err, device.Close())
 	}
 	l, err := listenOn(s.vhostUser, s.listenFD)
 	if err != nil {
@@ -113,6 +114,16 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 		err = nil
 	}
 	return errors.Join(err, device.Close())
+}
+
+// observe makes the counters visible where that is wanted, until ctx ends.
+func (s *serving) observe(ctx context.Context, log *zap.Logger, stats func() backendStats) error {
+	if s.stats != "" {
+		if err := serveStats(ctx, log, s.stats, stats); err != nil {
+			return err
+		}
+	}
+	return serveMetrics(ctx, s.metrics, func(p *metrics.Page) { addMetrics(p, stats()) })
 }
 
 // serveOnce serves the first connection only.
@@ -138,10 +149,8 @@ func (s *serving) serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFl
 		return err
 	}
 	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
-	if s.stats != "" {
-		if err := serveStats(ctx, s.stats, ownStats("local", device, server.Sessions)); err != nil {
-			return errors.Join(err, device.Close())
-		}
+	if err := s.observe(ctx, log, ownStats("local", dev, device, server.Sessions)); err != nil {
+		return errors.Join(err, device.Close())
 	}
 	l, err := local.Listen(s.local)
 	if err != nil {

@@ -74,7 +74,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	serving, stop := context.WithCancel(context.Background())
 	defer stop()
 	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
-	if err := serveStats(serving, dir.path(socketStats), ownStats("local", device, server.Sessions)); err != nil {
+	if err := serveStats(serving, log, dir.path(socketStats), ownStats("local", dev, device, server.Sessions)); err != nil {
 		return errors.Join(err, l.Close(), device.Close())
 	}
 	served := make(chan error, 1)

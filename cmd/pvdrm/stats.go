@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/metrics"
 	"pvdrm/backend/session"
 	"pvdrm/gpu"
 )
@@ -22,13 +25,20 @@ import (
 type backendStats struct {
 	PID    int                `json:"pid"`
 	Kind   string             `json:"kind"` // "vm" or "local"
+	Name   string             `json:"name"` // of the guest, as at the arbiter
 	Device gpu.Stats          `json:"device"`
 	Guest  session.GuestStats `json:"guest"`
+	// Arbiter is the socket of the arbiter, "" without one, and Gate what the
+	// backend counted of it.
+	Arbiter string             `json:"arbiter,omitempty"`
+	Gate    *arbiter.GateStats `json:"gate,omitempty"`
+	// Share is what the arbiter counted of the guest: pvdrm stats asks it.
+	Share *arbiter.GuestStats `json:"share,omitempty"`
 }
 
 // serveStats answers each connection to the socket with the statistics, as one
 // JSON object, until ctx ends.
-func serveStats(ctx context.Context, path string, stats func() backendStats) error {
+func serveStats(ctx context.Context, log *zap.Logger, path string, stats func() backendStats) error {
 	l, err := listenUnix(path)
 	if err != nil {
 		return err
@@ -36,8 +46,11 @@ func serveStats(ctx context.Context, path string, stats func() backendStats) err
 	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept, and removes the socket
 	go func() {
 		for {
-			c, err := l.AcceptUnix()
+			c, err := arbiter.AcceptPatiently(ctx, l, log)
 			if err != nil {
+				if ctx.Err() == nil {
+					log.Error("statistics are no longer served", zap.Error(err))
+				}
 				return
 			}
 			_ = c.SetDeadline(time.Now().Add(time.Second)) // a reader that does not read must not keep others waiting
@@ -64,6 +77,43 @@ func readStats(path string) (st backendStats, err error) {
 	return st, nil
 }
 
+// runningBackends asks all backends of this user, and their arbiters.
+func runningBackends(ctx context.Context) (all []backendStats) {
+	sockets, _ := filepath.Glob(filepath.Join(runRoot(), "vm-*", socketStats)) // the pattern is good
+	for _, path := range sockets {
+		if st, err := readStats(path); err == nil { // else it ended between the look and the question
+			all = append(all, st)
+		}
+	}
+	return addShares(ctx, all)
+}
+
+// addShares adds what the arbiters of the backends know of them, where these
+// answer.
+func addShares(ctx context.Context, all []backendStats) []backendStats {
+	asked := map[string][]arbiter.GPUStats{}
+	for i := range all {
+		st := &all[i]
+		if st.Arbiter == "" {
+			continue
+		}
+		gpus, known := asked[st.Arbiter]
+		if !known {
+			answer, _ := arbiter.Ask(ctx, st.Arbiter+arbiter.ControlSuffix, arbiter.Command{}) // none without an answer
+			gpus = answer.GPUs
+			asked[st.Arbiter] = gpus
+		}
+		for _, g := range gpus {
+			for j := range g.Guests {
+				if g.Guests[j].Name == st.Name {
+					st.Share = &g.Guests[j]
+				}
+			}
+		}
+	}
+	return all
+}
+
 func newStats() *cobra.Command {
 	var socket string
 	var asJSON bool
@@ -73,27 +123,20 @@ func newStats() *cobra.Command {
 		Long: `Print what the backends of this user counted: doorbells (every virtqueue kick, or
 wake-up of a local client), interrupts, ring entries and the multicalls they came
 in, grants, pages mapped, and the time the backend polled and slept; for each
-guest, and for each of its open DRM files. They are found where pvdrm up and
+guest, and for each of its open DRM files. With --json also the quotas, the lost GPU
+contexts and what the guest's arbiter counted. They are found where pvdrm up and
 pvdrm run put their sockets; name that of another backend with --socket.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			sockets := []string{socket}
-			if socket == "" {
-				var err error
-				if sockets, err = filepath.Glob(filepath.Join(runRoot(), "vm-*", socketStats)); err != nil {
-					return err
-				}
-			}
 			var all []backendStats
-			for _, path := range sockets {
-				st, err := readStats(path)
-				if err != nil && socket == "" {
-					continue // it ended between the look and the question
-				}
+			if socket == "" {
+				all = runningBackends(c.Context())
+			} else {
+				st, err := readStats(socket)
 				if err != nil {
 					return err
 				}
-				all = append(all, st)
+				all = addShares(c.Context(), []backendStats{st})
 			}
 			if len(all) == 0 {
 				return errors.New("no backend runs: start one with `pvdrm up` or `pvdrm run`")
@@ -149,8 +192,32 @@ func printStats(out io.Writer, all []backendStats, asJSON bool) error {
 }
 
 // ownStats is the backendStats of this process.
-func ownStats(kind string, device gpu.Device, guest func() session.GuestStats) func() backendStats {
+func ownStats(kind string, flags *deviceFlags, device gpu.Device, guest func() session.GuestStats) func() backendStats {
 	return func() backendStats {
-		return backendStats{PID: os.Getpid(), Kind: kind, Device: device.Stats(), Guest: guest()}
+		st := backendStats{PID: os.Getpid(), Kind: kind, Name: flags.guest, Device: device.Stats(), Guest: guest(), Arbiter: flags.arbiter}
+		if d, ok := device.(gatedDevice); ok {
+			gate := d.gate.Stats()
+			st.Gate = &gate
+		}
+		return st
 	}
+}
+
+// serveMetrics serves the metrics of this process at an address, until ctx ends.
+// "" is nowhere.
+func serveMetrics(ctx context.Context, addr string, collect func(*metrics.Page)) error {
+	if addr == "" {
+		return nil
+	}
+	l, err := metrics.Listen(addr)
+	if err != nil {
+		return err
+	}
+	metrics.Serve(ctx, l, collect)
+	return nil
+}
+
+// addMetrics adds the metrics of a backend.
+func addMetrics(p *metrics.Page, st backendStats) {
+	p.AddBackend(metrics.Backend{Name: st.Name, Device: st.Device, Guest: st.Guest, Gate: st.Gate})
 }

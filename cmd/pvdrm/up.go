@@ -31,6 +31,7 @@ type upFlags struct {
 	screenshot string
 	image      string
 	copies     []string
+	guests     guestsFlags
 }
 
 // quietConsole keeps the text cursor from blinking: each blink would be a
@@ -44,7 +45,8 @@ func newUp(g *global) *cobra.Command {
 		Short: "Boot a virtual machine with a paravirtual GPU, and run a program in it",
 		Long: `Boot a virtual machine with Debian's kernel and a paravirtual GPU, and run
 PROGRAM in it; its output and its exit code become those of pvdrm. Without a
-program a shell is opened. When it ends the machine is shut down and nothing is
+program a shell is opened. With --guests several machines share one GPU, and
+PROGRAM runs in all of them at once. When it ends the machine is shut down and nothing is
 left. The image is built on first use; see pvdrm image.
 
 Programs in the image: gdev, and a shell with the usual small commands.
@@ -52,7 +54,7 @@ Programs in the image: gdev, and a shell with the usual small commands.
 The image debian has Debian's C and C++ libraries too, and libcuda.so.1 of PVDRM.
 In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
 /root and runs there.`,
-		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
+		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return up(c.Context(), g, &f, args)
@@ -70,6 +72,7 @@ In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
 	c.Flags().StringArrayVar(&f.copies, "copy", nil, "copy a file of the host to the guest's /root, where the program then runs; may be given several times")
 	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
+	f.guests.add(c)
 	c.Flags().StringVar(&f.screenshot, "screenshot", "", "when the program has ended, save a picture of the guest's screen to this PNG file")
 	return c
 }
@@ -85,6 +88,10 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	plan, err := f.plan(args)
+	if err != nil {
+		return err
+	}
 	files, err := filesForGuest(f, args)
 	if err != nil {
 		return err
@@ -93,31 +100,70 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if len(plan) > 1 {
+		return f.upSeveral(ctx, g, log, plan, image, files, args)
+	}
+	one, err := f.begin(g, f.dev, f.guests.metrics)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, one.end()) }()
+	one.stdin, one.stdout, one.stderr = programInput(), os.Stdout, os.Stderr
+	one.say = progress
+	code, err := one.live(ctx, log, image, files, args)
+	if err == nil && code != 0 {
+		err = exitError{code}
+	}
+	return err
+}
+
+// guest is a machine of `pvdrm up`, with its backend.
+type guest struct {
+	flags          *upFlags
+	run            *runDir
+	backend        *backendProcess
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	say            func(format string, args ...any) // progress
+}
+
+// begin starts a guest's backend. It is to be called on the main goroutine; see main.
+func (f *upFlags) begin(g *global, dev deviceFlags, metrics string) (*guest, error) {
 	run, err := newRunDir()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, run.remove()) }()
-	backend, err := startBackend(g, &f.dev, run.path(socketGPU), run.path(socketStats))
+	backend, err := startBackend(g, &dev, run.path(socketGPU), run.path(socketStats), metrics)
 	if err != nil {
-		return err
+		return nil, errors.Join(err, run.remove())
 	}
-	defer backend.stop()
+	return &guest{flags: f, run: run, backend: backend}, nil
+}
 
+// end ends the backend and removes what is left.
+func (o *guest) end() error {
+	o.backend.stop()
+	return o.run.remove()
+}
+
+// live boots the machine, runs args in it and takes it down again. It returns
+// the program's exit code.
+func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Image, files guestFiles, args []string) (code int, err error) {
+	f, run, backend := o.flags, o.run, o.backend
 	cfg := f.cfg
 	cfg.Kernel, cfg.Initrd = image.Kernel, image.Initrd
 	cfg.Append = quietConsole
 	cfg.GPUSocket = run.path(socketGPU)
 	cfg.CacheDir, cfg.Log = f.cache, log
-	cfg.Progress = func(line string) { progress("%s", line) }
+	cfg.Progress = func(line string) { o.say("%s", line) }
 	cfg.ExtraArgs = []string{"-qmp", "unix:" + strings.ReplaceAll(run.path(socketQMP), ",", ",,") + ",server=on,wait=off"}
 	if f.console {
-		cfg.Console = os.Stderr
+		cfg.Console = o.stderr
 		cfg.Append += " loglevel=7" // what Linux finds; without it only what goes wrong
 	}
 	machine, err := vmm.Start(ctx, cfg)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() {
 		// The program has ended, or something failed: in any case the machine goes now.
@@ -134,31 +180,28 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 		case <-machine.Done():
 		}
 	}()
-	progress("QEMU %s, %s; booting Linux %s", machine.QEMU().Version, machine.Accelerator(), image.Release)
+	o.say("QEMU %s, %s; booting Linux %s", machine.QEMU().Version, machine.Accelerator(), image.Release)
 	if f.print {
-		progress("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", cfg.GPUSocket, machine.CommandLine())
+		o.say("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", cfg.GPUSocket, machine.CommandLine())
 	}
 	start := time.Now()
 	if err := machine.WaitReady(ctx); err != nil {
-		return backend.explain(ctx, err)
+		return 0, backend.explain(ctx, err)
 	}
-	progress("the guest is up after %.1f s: Linux %s", time.Since(start).Seconds(), image.Release)
+	o.say("the guest is up after %.1f s: Linux %s", time.Since(start).Seconds(), image.Release)
 	if err := files.copy(ctx, machine); err != nil {
-		return backend.explain(ctx, err)
+		return 0, backend.explain(ctx, err)
 	}
-	code, err := runInGuest(ctx, machine, files.args(args), files.dir())
+	code, err = o.program(ctx, machine, files.args(args), files.dir())
 	if err != nil {
-		return backend.explain(ctx, err)
+		return 0, backend.explain(ctx, err)
 	}
 	if f.screenshot != "" {
 		if err := machine.Screenshot(ctx, f.screenshot); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if code != 0 {
-		return exitError{code}
-	}
-	return nil
+	return code, nil
 }
 
 // Exit codes of a program that could not be started, as in a shell.
@@ -167,19 +210,24 @@ const (
 	notFound      = 127
 )
 
-// runInGuest runs a program, or a shell, with our standard streams.
-func runInGuest(ctx context.Context, machine *vmm.VM, args []string, dir string) (int, error) {
+// programInput is what programs in guests read: our standard input where that is
+// a file or a pipe. A terminal's input is for the shell.
+func programInput() io.Reader {
+	if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeCharDevice == 0 {
+		return os.Stdin
+	}
+	return nil
+}
+
+// program runs a program with the guest's streams, or a shell with our own.
+func (o *guest) program(ctx context.Context, machine *vmm.VM, args []string, dir string) (int, error) {
 	if len(args) == 0 {
 		progress("a shell in the guest; `exit` shuts the machine down")
 		return machine.Shell(ctx, nil, os.Stdin, os.Stdout)
 	}
-	var stdin io.Reader
-	if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeCharDevice == 0 {
-		stdin = os.Stdin // a file or pipe; a terminal's input is for the shell
-	}
-	code, err := machine.RunWith(ctx, control.Start{Argv: args, Dir: dir, Env: guestEnv()}, stdin, os.Stdout, os.Stderr)
+	code, err := machine.RunWith(ctx, control.Start{Argv: args, Dir: dir, Env: guestEnv()}, o.stdin, o.stdout, o.stderr)
 	if (code == notExecutable || code == notFound) && err != nil {
-		fmt.Fprintf(os.Stderr, "pvdrm: in the guest: %v\n", err)
+		o.say("in the guest: %v", err)
 		return code, nil
 	}
 	return code, err
@@ -226,7 +274,7 @@ func (b *backendProcess) explain(ctx context.Context, err error) error {
 }
 
 // startBackend starts `pvdrm backend` on a socket that is there when it returns.
-func startBackend(g *global, dev *deviceFlags, socket, stats string) (*backendProcess, error) {
+func startBackend(g *global, dev *deviceFlags, socket, stats, metrics string) (*backendProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
@@ -240,7 +288,7 @@ func startBackend(g *global, dev *deviceFlags, socket, stats string) (*backendPr
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("passing the socket on: %w", err), l.Close())
 	}
-	args := append([]string{"backend", "--vhost-user", socket, "--listen-fd", "3", "--stats", stats, "--once", "--log", g.logLevel}, dev.args()...)
+	args := append([]string{"backend", "--vhost-user", socket, "--listen-fd", "3", "--stats", stats, "--metrics", metrics, "--once", "--log", g.logLevel}, dev.args()...)
 	cmd := exec.Command(self, args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.ExtraFiles = []*os.File{file}
@@ -273,9 +321,10 @@ func (b *backendProcess) stop() {
 
 // Sockets of a running machine.
 const (
-	socketGPU   = "gpu"
-	socketQMP   = "qmp"
-	socketStats = "stats"
+	socketGPU     = "gpu"
+	socketQMP     = "qmp"
+	socketStats   = "stats"
+	socketArbiter = "arbiter"
 )
 
 // runDir is the directory with the sockets of one running machine. A lock on it

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/metrics"
+	"pvdrm/backend/sched"
+	guestimage "pvdrm/guest-image"
+)
+
+// guestsFlags are those of `pvdrm up` that are about several guests.
+type guestsFlags struct {
+	count   int
+	weights []string
+	names   []string
+	policy  string
+	metrics string
+}
+
+// maxGuests bounds --guests: a machine each is more than hosts hold.
+const maxGuests = 64
+
+func (f *guestsFlags) add(c *cobra.Command) {
+	c.Flags().IntVar(&f.count, "guests", 1, "machines to boot on one GPU, which an arbiter shares among them")
+	c.Flags().StringSliceVar(&f.weights, "weights", nil, "with --guests: shares of the GPU, such as 50,30,20 (default: equal)")
+	c.Flags().StringSliceVar(&f.names, "names", nil, "with --guests: names (default: guest-1, guest-2 …)")
+	c.Flags().StringVar(&f.policy, "policy", arbiter.DefaultPolicy, "with --guests and without --arbiter: who runs next: "+strings.Join(sched.Names(), ", "))
+	c.Flags().StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
+}
+
+// entitled is a guest's name and weight.
+type entitled struct {
+	name   string
+	weight uint32
+}
+
+// plan checks the flags and says who the guests are.
+func (f *guestsFlags) plan() ([]entitled, error) {
+	if f.count < 1 || f.count > maxGuests {
+		return nil, usageError{fmt.Errorf("--guests: choose 1 to %d", maxGuests)}
+	}
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"--weights", f.weights}, {"--names", f.names}} {
+		if n := len(list.values); n != 0 && n != f.count {
+			return nil, usageError{fmt.Errorf("%s: %d values for %d guests", list.name, n, f.count)}
+		}
+	}
+	taken := map[string]bool{}
+	plan := make([]entitled, f.count)
+	for i := range plan {
+		e := entitled{fmt.Sprintf("guest-%d", i+1), 1}
+		if f.names != nil {
+			e.name = f.names[i]
+		}
+		if taken[e.name] {
+			return nil, usageError{fmt.Errorf("--names: two guests are called %q", e.name)}
+		}
+		taken[e.name] = true
+		if f.weights != nil {
+			w, err := strconv.ParseUint(f.weights[i], 10, 32)
+			if err != nil || w < 1 || w > sched.MaxWeight {
+				return nil, usageError{fmt.Errorf("--weights: %q is not a number from 1 to %d", f.weights[i], sched.MaxWeight)}
+			}
+			e.weight = uint32(w)
+		}
+		plan[i] = e
+	}
+	return plan, nil
+}
+
+// plan checks the flags that are about the number of guests.
+func (f *upFlags) plan(args []string) ([]entitled, error) {
+	plan, err := f.guests.plan()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(plan) == 1 && (f.guests.weights != nil || f.guests.names != nil):
+		return nil, usageError{errors.New("--weights and --names are for several --guests; for one there are --weight and --guest")}
+	case len(plan) > 1 && (len(args) == 0 || f.screenshot != ""):
+		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to save")}
+	}
+	return plan, nil
+}
+
+// upSeveral boots several machines on one GPU and runs args in all of them. The
+// first error takes all down; a program that fails does not.
+func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, plan []entitled, image guestimage.Image, files guestFiles, args []string) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dev := f.dev
+	var own *arbiterProcess
+	if dev.arbiter == "" {
+		dir, e := newRunDir()
+		if e != nil {
+			return e
+		}
+		defer func() { err = errors.Join(err, dir.remove()) }()
+		dev.arbiter = dir.path(socketArbiter)
+		// It outlives ctx: the backends need it until they are down.
+		if own, err = startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, f.guests.policy); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, own.stop()) }()
+	}
+	one := *f
+	if one.cfg.CPUs == 0 { // the machines share the host's processors
+		one.cfg.CPUs = max(min(runtime.NumCPU()/len(plan), 2), 1)
+	}
+	out, errs := &lines{to: os.Stdout}, &lines{to: os.Stderr}
+	guests := make([]*guest, 0, len(plan))
+	defer func() {
+		for _, o := range guests {
+			err = errors.Join(err, o.end())
+		}
+	}()
+	for _, e := range plan {
+		dev.guest, dev.weight = e.name, e.weight
+		o, err := one.begin(g, dev, "")
+		if err != nil {
+			return err
+		}
+		guests = append(guests, o)
+		prefix := e.name + ": "
+		o.stdout, o.stderr = &prefixed{to: out, prefix: prefix}, &prefixed{to: errs, prefix: prefix}
+		o.say = func(format string, args ...any) { progress(prefix+format, args...) }
+	}
+	if err := serveMetrics(ctx, f.guests.metrics, func(p *metrics.Page) {
+		for _, o := range guests {
+			if st, err := readStats(o.run.path(socketStats)); err == nil { // else it has ended
+				addMetrics(p, st)
+			}
+		}
+		if own != nil {
+			p.AddArbiter(own.server.Stats())
+		}
+	}); err != nil {
+		return err
+	}
+	codes := make([]int, len(guests))
+	var all sync.WaitGroup
+	for i, o := range guests {
+		all.Go(func() {
+			code, err := o.live(ctx, log, image, files, args)
+			o.stdout.(*prefixed).flush()
+			o.stderr.(*prefixed).flush()
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", plan[i].name, err))
+			}
+			codes[i] = code
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, code := range codes {
+		if code != 0 {
+			return exitError{code}
+		}
+	}
+	return nil
+}
+
+// lines is a stream that several guests write whole lines to.
+type lines struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// maxLine bounds what is kept of a line that does not end.
+const maxLine = 64 << 10
+
+// prefixed puts a guest's name before each of its lines. Its owner writes from
+// one goroutine at a time.
+type prefixed struct {
+	mu     sync.Mutex // the console and the program may write at once
+	to     *lines
+	prefix string
+	rest   []byte // of a line without its end
+}
+
+// Write implements io.Writer.
+func (p *prefixed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(b)
+	p.rest = append(p.rest, b...)
+	for {
+		i := bytes.IndexByte(p.rest, '\n')
+		if i < 0 && len(p.rest) < maxLine {
+			return n, nil
+		}
+		if i < 0 {
+			i = len(p.rest) - 1
+		}
+		if err := p.put(bytes.TrimRight(p.rest[:i+1], "\r\n")); err != nil {
+			return 0, err
+		}
+		p.rest = append(p.rest[:0], p.rest[i+1:]...)
+	}
+}
+
+// put writes a line.
+func (p *prefixed) put(line []byte) error {
+	p.to.mu.Lock()
+	defer p.to.mu.Unlock()
+	_, err := fmt.Fprintf(p.to.to, "%s%s\n", p.prefix, line)
+	return err
+}
+
+// flush writes a last line that has no end.
+func (p *prefixed) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.rest) > 0 {
+		_ = p.put(p.rest) // nobody reads any more
+		p.rest = nil
+	}
+}

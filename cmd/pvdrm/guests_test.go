@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGuestsPlan(t *testing.T) {
+	plan, err := (&guestsFlags{count: 2, weights: []string{"50", "30"}, names: []string{"a", "b"}}).plan()
+	require.NoError(t, err)
+	require.Equal(t, []entitled{{"a", 50}, {"b", 30}}, plan)
+	plan, err = (&guestsFlags{count: 2}).plan()
+	require.NoError(t, err)
+	require.Equal(t, []entitled{{"guest-1", 1}, {"guest-2", 1}}, plan)
+	for why, f := range map[string]guestsFlags{
+		"1 to 64":       {count: 0},
+		"2 values":      {count: 3, weights: []string{"1", "2"}},
+		"not a number":  {count: 2, weights: []string{"1", "0"}},
+		"both called x": {count: 2, names: []string{"x", "x"}},
+	} {
+		_, err := f.plan()
+		require.ErrorAs(t, err, new(usageError), why)
+	}
+}
+
+func TestUpPlan(t *testing.T) {
+	several, one := guestsFlags{count: 2}, guestsFlags{count: 1, names: []string{"a"}}
+	for why, err := range map[string]error{
+		"no program": second((&upFlags{guests: several}).plan(nil)),
+		"a picture":  second((&upFlags{guests: several, screenshot: "x.png"}).plan([]string{"gdev"})),
+		"one name":   second((&upFlags{guests: one}).plan(nil)),
+	} {
+		require.ErrorAs(t, err, new(usageError), why)
+	}
+}
+
+func second(_ []entitled, err error) error { return err }
+
+func TestPrefixedLines(t *testing.T) {
+	var out bytes.Buffer
+	to := &lines{to: &out}
+	a, b := &prefixed{to: to, prefix: "a: "}, &prefixed{to: to, prefix: "b: "}
+	for _, w := range []struct {
+		p    *prefixed
+		text string
+	}{{a, "on"}, {b, "x\r\ny\n"}, {a, "e\n\ntwo"}, {b, ""}} {
+		n, err := w.p.Write([]byte(w.text))
+		require.NoError(t, err)
+		require.Equal(t, len(w.text), n)
+	}
+	a.flush()
+	b.flush()
+	require.Equal(t, "b: x\nb: y\na: one\na: \na: two\n", out.String())
+
+	out.Reset()
+	_, err := a.Write(bytes.Repeat([]byte("z"), 3*maxLine))
+	require.NoError(t, err)
+	require.Equal(t, 3*maxLine, strings.Count(out.String(), "z"), "a line without end is not kept")
+	require.Empty(t, a.rest)
+}
