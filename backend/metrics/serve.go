@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"pvdrm/backend/local"
 )
 
 // Limits of the HTTP server: nobody who dawdles is kept.
@@ -22,7 +24,7 @@ const (
 // loopback interface only, or unix:PATH, for its owner only.
 func Listen(addr string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		l, err := net.Listen("unix", path)
+		l, err := local.ListenUnix("unix", path) // in the place of one that was left behind
 		if err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}

@@ -45,6 +45,7 @@ at the same path replaces them.`,
 			if err != nil {
 				return err
 			}
+			log = log.With(zap.String("guest", dev.guest)) // several write to one stream
 			if s.vhostUser != "" {
 				return s.serveVM(c.Context(), log, &dev)
 			}
