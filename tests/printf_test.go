@@ -86,7 +86,7 @@ func TestPrintfOfKernels(t *testing.T) {
 	require.Empty(t, text)
 
 	// More than is kept loses the oldest.
-	require.NoError(t, p.run(drm.LaunchCmd{Function: say, Grid: [3]uint32{100, 1, 1}, Block: [3]uint32{1000, 1, 1}, Params: []byte{3, 0, 0, 0}}.Append(nil)))
+	require.NoError(t, p.run(drm.LaunchCmd{Function: say, Grid: [3]uint32{50, 1, 1}, Block: [3]uint32{1000, 1, 1}, Params: []byte{3, 0, 0, 0}}.Append(nil)))
 	all := 0
 	last := ""
 	for {

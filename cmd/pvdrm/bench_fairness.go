@@ -29,6 +29,7 @@ type fairFlags struct {
 	length   time.Duration
 	quick    bool
 	json     string
+	html     string
 }
 
 // Windows in which shares are looked at, and how often usage is sampled.
@@ -75,6 +76,7 @@ guests with kernels of 5 ms, one may be 2.5 points off in 100 ms and be right.`,
 	fl.DurationVar(&f.length, "length", fairLength, "how long each run is looked at")
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("runs of %v", quickLength))
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
+	fl.StringVar(&f.html, "html", "", "write a report with charts of usage over time to this file")
 	return c
 }
 
@@ -97,6 +99,7 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if f.weights != nil {
 		sets = [][]int{f.weights}
 	}
+	var runs []*bench.FairRun
 	var rows []bench.FairRow
 	for _, weights := range sets {
 		var fifo *bench.FairRun
@@ -109,17 +112,27 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 			if policy == "fifo" {
 				fifo = run
 			}
+			runs = append(runs, run)
 			rows = append(rows, run.Rows(fairWindows, fifo)...)
 		}
 	}
-	if err := bench.WriteFairText(out, rows); err != nil || f.json == "" {
+	if err := bench.WriteFairText(out, rows); err != nil {
 		return err
 	}
-	file, err := os.Create(f.json)
-	if err != nil {
-		return err
+	write := func(path string, write func(io.Writer) error) error {
+		if path == "" {
+			return nil
+		}
+		file, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(file), file.Close())
 	}
-	return errors.Join(bench.WriteFairJSON(file, rows), file.Close())
+	err = write(f.json, func(w io.Writer) error { return bench.WriteFairJSON(w, rows) })
+	return errors.Join(err, write(f.html, func(w io.Writer) error {
+		return bench.WriteFairHTML(w, strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), time.Now(), runs, rows)
+	}))
 }
 
 // share has guests share the GPU for a while.

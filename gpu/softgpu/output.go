@@ -16,6 +16,14 @@ func (o *output) print(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text = append(o.text, text...)
+	if len(o.text) > 2*outputBytes {
+		o.trim()
+	}
+}
+
+// trim drops the oldest of what is more than is kept. print does so only once as much
+// again has gathered, so that a line does not cost a move of all the others.
+func (o *output) trim() {
 	if over := len(o.text) - outputBytes; over > 0 {
 		o.text = append(o.text[:0], o.text[over:]...)
 	}
@@ -26,6 +34,7 @@ func (c *context) ReadOutput(p []byte) int {
 	o := &c.output
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.trim()
 	n := copy(p, o.text)
 	o.text = o.text[n:]
 	if len(o.text) == 0 {

@@ -51,6 +51,13 @@ func TestFairRows(t *testing.T) {
 	require.NoError(t, WriteFairText(&out, rows))
 	require.Contains(t, out.String(), "87.5 %")
 	out.Reset()
+	fifo := fairExample()
+	fifo.Policy = "fifo"
+	require.NoError(t, WriteFairHTML(&out, "pvdrm <bench>", time.Now(), []*FairRun{fifo, fairExample()}, rows))
+	require.Contains(t, out.String(), "<polyline")
+	require.Contains(t, out.String(), "Execution time against FIFO")
+	require.Contains(t, out.String(), "pvdrm &lt;bench&gt;")
+	out.Reset()
 	require.NoError(t, WriteFairJSON(&out, rows[:1]))
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &line))
