@@ -19,9 +19,10 @@ type channel struct {
 	slot   int
 	stop   chan struct{} // closed by Close: nothing more is begun
 	ended  chan struct{} // closed when the goroutine has ended
+	flight flight        // what was begun; the goroutine's own
 	failed error         // of the first command that failed; the goroutine's own
 
-	number uint32 // of the command that runs or ran last; written under ctx.laneMu
+	number uint32 // of the oldest command in flight, or of the last one; written under ctx.laneMu
 	kernel string // that it launches; "" for another command; written under ctx.laneMu
 
 	news atomic.Uint32 // counts Submit and Close: something to look at under mu
@@ -29,14 +30,17 @@ type channel struct {
 	mu     sync.Mutex
 	wake   sync.Cond // queue or closed changed
 	closed bool
-	queue  []batch
+	queue  []*batch
 
 	closing sync.Once
 }
 
+// batch is what Submit was given, and how far it has come.
 type batch struct {
-	cmds []gpu.Command
-	done func(gpu.Result)
+	cmds         []gpu.Command
+	done         func(gpu.Result)
+	begun, ended int // commands; those that failed have not ended
+	result       gpu.Result
 }
 
 // NewChannel implements gpu.Context.
@@ -79,7 +83,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	if c.closed {
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
-	c.queue = append(c.queue, batch{cmds, done})
+	c.queue = append(c.queue, &batch{cmds: cmds, done: done})
 	c.news.Add(1)
 	c.wake.Signal()
 	if c.ctx.worker.lane.load(offSleeping) != 0 {
@@ -114,45 +118,57 @@ func (c *channel) Close() error {
 func (c *channel) loop() {
 	defer close(c.ended)
 	for {
-		b, ok := c.next()
-		if !ok {
+		seen := c.news.Load()
+		err := c.beginMore()
+		switch {
+		case !c.flight.empty():
+			c.settle(seen) // an error of the next command comes again
+		case err != nil:
+			c.fail(err)
+		case !c.wait(seen):
 			return
 		}
-		r := c.run(b.cmds)
-		if c.failed == nil {
-			c.failed = r.Err
-		}
-		b.done(r)
 	}
 }
 
-// next waits for a batch. It returns false when there will be none. Who has just
+// take returns the batch of the next command to begin; nil if there is none.
+func (c *channel) take() *batch {
+	f := &c.flight
+	if n := len(f.batches); n > 0 {
+		if b := f.batches[n-1]; b.begun < len(b.cmds) || len(b.cmds) == 0 {
+			return b
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil
+	}
+	b := c.queue[0]
+	c.queue[0] = nil
+	c.queue = c.queue[1:]
+	f.batches = append(f.batches, b)
+	return b
+}
+
+// wait waits for a batch. It returns false when there will be none. Who has just
 // been served often has more to do: for a while it looks without sleeping, from
 // which it takes some 50 µs to wake up.
-func (c *channel) next() (batch, bool) {
-	seen := c.news.Load()
-	c.mu.Lock()
-	if len(c.queue) == 0 && !c.closed {
-		c.mu.Unlock()
-		for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < spinTime; {
-			for n := 0; n < looks && c.news.Load() == seen; n++ {
-			}
-			yield.Processor()
+func (c *channel) wait(seen uint32) bool {
+	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < spinTime; {
+		for n := 0; n < looks && c.news.Load() == seen; n++ {
 		}
-		c.mu.Lock()
+		yield.Processor()
 	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.queue) == 0 {
 		if c.closed {
-			c.queue = nil
-			return batch{}, false
+			return false
 		}
 		c.wake.Wait()
 	}
-	b := c.queue[0]
-	c.queue[0] = batch{}
-	c.queue = c.queue[1:]
-	return b, true
+	return true
 }
 
 // halted says why no command may begin: nil, what ended the context,
@@ -172,53 +188,134 @@ func (c *channel) halted() error {
 	return nil
 }
 
-// run executes a batch up to its end or the first error.
-func (c *channel) run(cmds []gpu.Command) gpu.Result {
-	var r gpu.Result
-	r.Err = c.halted() // an empty batch tells, too
-	for i := 0; i < len(cmds) && r.Err == nil; i++ {
-		r.Index = i
-		if r.Err = c.halted(); r.Err == nil {
-			r.Err = c.execute(cmds[i], &r)
+// beginMore begins commands for as long as there are some and the flight takes
+// them. Every command of every channel comes by here. An error is that of the next
+// command, and counts when those before it have ended.
+func (c *channel) beginMore() error {
+	f := &c.flight
+	for {
+		b := c.take()
+		if b == nil {
+			return nil
+		}
+		if err := c.halted(); err != nil { // an empty batch tells, too
+			return err
+		}
+		if len(b.cmds) == 0 {
+			if !f.empty() {
+				return nil
+			}
+			c.complete(b)
+			continue
+		}
+		w, err := c.prepare(b.cmds[b.begun])
+		if err != nil {
+			return err
+		}
+		e := w.engine(c.ctx.dev)
+		if !f.takes(&w, e) {
+			return nil
+		}
+		if len(w.entries) > 0 && f.engine == nil {
+			if !e.acquire(c) {
+				return c.halted()
+			}
+			f.hold(e)
+		}
+		if err := c.begin(f.add(b, &w)); err != nil {
+			return err
 		}
 	}
-	if r.Err == nil {
-		r.Index = 0
-	}
-	return r
 }
 
-// execute runs one command. Every command of every channel comes by here.
-func (c *channel) execute(cmd gpu.Command, r *gpu.Result) error {
-	w, err := c.prepare(cmd)
-	if err != nil {
-		if f, ok := errors.AsType[*gpu.LostError](err); ok {
-			return c.fault(f)
-		}
-		return err
+// begin gives a command to the worker.
+func (c *channel) begin(f *flying) error {
+	if c.flight.oldest() == f {
+		c.turn(f)
 	}
-	if len(w.entries) == 0 {
-		return nil // an empty copy
+	if f.fn != nil {
+		c.ctx.dev.launches.Add(1)
 	}
-	d := c.ctx.dev
-	e, used := &d.copy, &r.Copy
-	if w.kernel != "" {
-		e, used = &d.compute, &r.Compute
-	}
-	if !e.acquire(c) {
-		return c.halted()
-	}
-	begin := time.Now()
-	err = c.perform(&w, begin)
-	took := time.Since(begin)
-	*used += took
-	e.release(took)
-	if err == nil {
-		if w.kernel == "" {
-			d.copyBytes.Add(w.bytes)
+	for i := range f.entries { // none for an empty copy, which ends with the command before it
+		e := &f.entries[i]
+		e.channel, e.number, e.last = uint8(c.slot), f.number, i == len(f.entries)-1
+		if err := c.publish(e, f); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// turn says which command of the channel is the oldest; nil if there is none.
+func (c *channel) turn(f *flying) {
+	c.ctx.laneMu.Lock()
+	defer c.ctx.laneMu.Unlock()
+	if i := slices.Index(c.ctx.running, c); i >= 0 {
+		c.ctx.running = slices.Delete(c.ctx.running, i, i+1)
+	}
+	if f != nil {
+		c.number, c.kernel = f.number, f.name()
+		c.ctx.running = append(c.ctx.running, c)
+	}
+}
+
+// settle waits until the oldest command has ended, or until there are more news
+// than were seen: perhaps another one to begin behind it.
+func (c *channel) settle(seen uint32) {
+	f := c.flight.oldest()
+	l := c.ctx.worker.lane
+	err := c.await(f, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
+	switch {
+	case err != nil:
+		c.flight.abandon()
+		c.rest()
+		c.fail(err)
+		for len(c.flight.batches) > 0 && c.flight.batches[0].begun > 0 {
+			c.fail(c.halted())
+		}
+	case reached(l.fence(c.slot), f.number):
+		c.land()
+	}
+}
+
+// land ends the oldest command, and its batch if it was the last one of it.
+func (c *channel) land() {
+	f := c.flight.land()
+	c.ctx.dev.copyBytes.Add(f.bytes)
+	if c.flight.empty() {
+		c.rest()
+	} else {
+		c.turn(c.flight.oldest())
+	}
+	if f.batch.ended == len(f.batch.cmds) {
+		c.complete(f.batch)
+	}
+}
+
+// rest gives up the engine: nothing of the channel runs.
+func (c *channel) rest() {
+	c.turn(nil)
+	c.flight.release()
+}
+
+// fail ends the oldest batch. Nothing is in flight.
+func (c *channel) fail(err error) {
+	if f, ok := errors.AsType[*gpu.LostError](err); ok {
+		err = c.fault(f)
+	}
+	if c.failed == nil {
+		c.failed = err
+	}
+	b := c.flight.batches[0]
+	b.result.Err = err
+	b.result.Index = b.ended
+	c.complete(b)
+}
+
+// complete ends the oldest batch.
+func (c *channel) complete(b *batch) {
+	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
+	b.done(b.result)
 }
 
 // fault ends the context and returns what its commands fail with from now on.
@@ -227,48 +324,13 @@ func (c *channel) fault(f *gpu.LostError) error {
 	return c.ctx.Err()
 }
 
-// perform gives a command to the worker and waits for its end.
-func (c *channel) perform(w *work, begin time.Time) error {
-	number := c.begin(w.kernel)
-	defer c.finish()
-	if w.kernel != "" {
-		c.ctx.dev.launches.Add(1)
-	}
-	for i := range w.entries {
-		e := &w.entries[i]
-		e.channel, e.number, e.last = uint8(c.slot), number, i == len(w.entries)-1
-		if err := c.publish(e, w.params, number); err != nil {
-			return err
-		}
-	}
-	return c.await(number, begin, func() bool { return reached(c.ctx.worker.lane.fence(c.slot), number) })
-}
-
-// begin enters a command among those that run.
-func (c *channel) begin(kernel string) uint32 {
-	c.ctx.laneMu.Lock()
-	defer c.ctx.laneMu.Unlock()
-	c.number++
-	c.kernel = kernel
-	c.ctx.running = append(c.ctx.running, c)
-	return c.number
-}
-
-func (c *channel) finish() {
-	c.ctx.laneMu.Lock()
-	defer c.ctx.laneMu.Unlock()
-	if i := slices.Index(c.ctx.running, c); i >= 0 {
-		c.ctx.running = slices.Delete(c.ctx.running, i, i+1)
-	}
-}
-
 // publish puts an entry into the lane as soon as there is room.
-func (c *channel) publish(e *entry, params []byte, number uint32) error {
+func (c *channel) publish(e *entry, f *flying) error {
 	for {
 		l := c.ctx.worker.lane
 		c.ctx.laneMu.Lock()
 		room := !l.full()
-		asleep := room && l.publish(e, params)
+		asleep := room && l.publish(e, f.params)
 		c.ctx.laneMu.Unlock()
 		if asleep {
 			c.ctx.worker.ring()
@@ -276,7 +338,7 @@ func (c *channel) publish(e *entry, params []byte, number uint32) error {
 		if room {
 			return nil
 		}
-		if err := c.await(number, time.Now(), func() bool { return !l.full() }); err != nil {
+		if err := c.await(f, func() bool { return !l.full() }); err != nil {
 			return err
 		}
 	}
@@ -293,8 +355,9 @@ const (
 )
 
 // await waits until ready, or for what keeps it from ever becoming so.
-func (c *channel) await(number uint32, begin time.Time, ready func() bool) error {
+func (c *channel) await(f *flying, ready func() bool) error {
 	l := c.ctx.worker.lane
+	begin := c.flight.start()
 	limit := c.ctx.dev.config.LaunchLimit
 	for n := 1; !ready(); n++ {
 		if n%looks != 0 {
@@ -309,12 +372,12 @@ func (c *channel) await(number uint32, begin time.Time, ready func() bool) error
 		if code := result(l.load(offLost)); code != resultOK && !ready() {
 			return c.fault(c.ctx.fault(code))
 		}
-		if code, of := l.failure(c.slot); code != resultOK && of == number {
+		if code, of := l.failure(c.slot); code != resultOK && of == f.number {
 			return c.refused(code)
 		}
 		waited := time.Since(begin)
 		if limit > 0 && waited > limit {
-			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.kernel, Detail: fmt.Sprintf("after %v", limit)})
+			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.flight.oldest().name(), Detail: fmt.Sprintf("after %v", limit)})
 		}
 		if waited > pollSpin {
 			n = looks - 1 // look at everything each time

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"time"
 
 	"pvdrm/gpu"
 )
@@ -9,9 +10,10 @@ import (
 // work is a command made ready for the lane.
 type work struct {
 	entries []entry
-	params  []byte // of a launch
-	kernel  string // that it launches; "" for another command
-	bytes   uint64 // that it moves or writes
+	params  []byte        // of a launch
+	fn      *function     // that it launches; nil for another command
+	bytes   uint64        // that it moves or writes
+	cost    time.Duration // that it is expected to take on its engine
 }
 
 // prepare validates a command and cuts it into entries. A *gpu.LostError is a
@@ -65,7 +67,7 @@ func (c *channel) prepareLaunch(l *gpu.Launch) (work, error) {
 		return fail("%d bytes of parameters; the kernel takes %d", len(l.Params), f.attrs.ParamBytes)
 	}
 	two := func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
-	return work{kernel: f.attrs.Name, params: l.Params, entries: []entry{{kind: entryLaunch, words: [7]uint64{
+	return work{fn: f, cost: f.ran(), params: l.Params, entries: []entry{{kind: entryLaunch, words: [7]uint64{
 		f.handle, two(l.Grid[0], l.Grid[1]), two(l.Grid[2], l.Block[0]), two(l.Block[1], l.Block[2]),
 		two(l.SharedBytes, uint32(len(l.Params))),
 	}}}}, nil
@@ -168,6 +170,7 @@ func (w *work) add(e entry, bytes uint64) error {
 	}
 	w.entries = append(w.entries, e)
 	w.bytes += bytes
+	w.cost = expected(w.bytes)
 	return nil
 }
 

@@ -23,6 +23,7 @@ type function struct {
 	mod    *module
 	handle uint64
 	attrs  gpu.FunctionAttributes
+	cost   atomic.Int64 // ns that it took the last time; 0 before
 }
 
 // LoadModule implements gpu.Context.

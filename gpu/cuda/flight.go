@@ -1,0 +1,159 @@
+package cuda
+
+import (
+	"math"
+	"time"
+)
+
+// flight is what a channel has begun and what has not ended yet. It belongs to
+// the goroutine of the channel.
+//
+// A command is handed to the GPU before the one ahead of it has ended, so that
+// preparing it costs no time of the GPU, as long as those ahead are expected to
+// take no longer than turnTime together: what is begun cannot be dropped when the
+// channel is closed, and keeps the engine from others. How long a kernel is
+// expected to take is how long it took the last time; the first time it runs alone.
+type flight struct {
+	batches []*batch  // that were taken, oldest first
+	flying  []*flying // commands, oldest first
+	number  uint32    // of the command that was begun last
+	cost    time.Duration
+
+	engine *engine       // on which all in flight run; nil if it is not held
+	since  time.Time     // it is held
+	used   time.Duration // of it
+	landed time.Time     // when the last command ended
+}
+
+// flying is a command in flight.
+type flying struct {
+	batch  *batch
+	number uint32
+	work
+	begun time.Time
+}
+
+const (
+	maxFlight = 16 // commands, far fewer than the lane has room for
+	turnTime  = 2 * time.Millisecond
+	unknown   = time.Duration(math.MaxInt64 / (2 * maxFlight)) // cost of a kernel that never ran
+)
+
+func (f *flight) empty() bool { return len(f.flying) == 0 }
+
+// oldest is the command that runs or runs next; nil if there is none.
+func (f *flight) oldest() *flying {
+	if f.empty() {
+		return nil
+	}
+	return f.flying[0]
+}
+
+// takes reports whether a command may be begun now.
+func (f *flight) takes(w *work, e *engine) bool {
+	switch {
+	case f.empty():
+		return true
+	case len(f.flying) == maxFlight || f.cost > turnTime || w.cost == unknown:
+		return false
+	case len(w.entries) == 0 || f.engine == nil:
+		return true
+	case f.engine != e:
+		return false
+	}
+	return e.gate == nil || e.waiting.Load() == 0 && time.Since(f.since)+f.cost <= turnTime
+}
+
+// hold begins the use of an engine that was acquired.
+func (f *flight) hold(e *engine) { f.engine, f.since, f.used = e, time.Now(), 0 }
+
+// release ends the use of the engine, if it is held.
+func (f *flight) release() {
+	if f.engine != nil {
+		f.engine.release(f.used)
+		f.engine = nil
+	}
+}
+
+// add begins the next command of a batch.
+func (f *flight) add(b *batch, w *work) *flying {
+	if len(w.entries) > 0 {
+		f.number++
+	}
+	c := &flying{batch: b, number: f.number, work: *w, begun: time.Now()}
+	b.begun++
+	f.flying = append(f.flying, c)
+	f.cost += c.cost
+	return c
+}
+
+// start is when the oldest command had the GPU for itself.
+func (f *flight) start() time.Time {
+	if begun := f.flying[0].begun; begun.After(f.landed) {
+		return begun
+	}
+	return f.landed
+}
+
+// land ends the oldest command, without an error.
+func (f *flight) land() *flying {
+	now, c := time.Now(), f.flying[0]
+	took := now.Sub(f.start())
+	f.landed = now
+	f.remove()
+	if len(c.entries) > 0 {
+		f.used += took
+	}
+	c.batch.ended++
+	if c.fn != nil {
+		c.fn.cost.Store(int64(took))
+		c.batch.result.Compute += took
+	} else {
+		c.batch.result.Copy += took
+	}
+	return c
+}
+
+// abandon ends all that is in flight: the oldest has failed.
+func (f *flight) abandon() {
+	f.used += time.Since(f.start())
+	for !f.empty() {
+		f.remove()
+	}
+}
+
+func (f *flight) remove() {
+	f.cost -= f.flying[0].cost
+	f.flying[0] = nil
+	f.flying = f.flying[1:]
+}
+
+// name is the kernel that a command launches; "" for another one.
+func (w *work) name() string {
+	if w.fn == nil {
+		return ""
+	}
+	return w.fn.attrs.Name
+}
+
+// engine is where a command runs.
+func (w *work) engine(d *device) *engine {
+	if w.fn == nil {
+		return &d.copy
+	}
+	return &d.compute
+}
+
+// expected is the time that a copy takes: bytes through PCIe and a constant.
+func expected(bytes uint64) time.Duration {
+	const perMicrosecond = 20 << 10
+	return 10*time.Microsecond + time.Duration(bytes/perMicrosecond)*time.Microsecond
+}
+
+// ran reports the time that a kernel took the last time.
+func (f *function) ran() time.Duration {
+	if t := time.Duration(f.cost.Load()); t > 0 {
+		return min(t, unknown-1)
+	}
+	return unknown
+}

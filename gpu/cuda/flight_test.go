@@ -1,0 +1,110 @@
+package cuda_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/cuda"
+)
+
+// stores are launches that store v to v+n-1, each a word further.
+func (c *fakeClient) store(va uint64, v uint32) *gpu.Launch {
+	return c.launch("store", binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(nil, va), v)...)
+}
+
+// Commands that are begun before those ahead of them have ended still end in
+// order, whatever they are, in batches of any size.
+func TestManyInFlightEndInOrder(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	va := c.vram()
+	const batches = 500
+	results := make(chan int, batches)
+	for i := range batches {
+		var cmds []gpu.Command
+		for j := range i % 4 {
+			switch j {
+			case 0:
+				cmds = append(cmds, c.store(va, uint32(i)))
+			case 1:
+				cmds = append(cmds, c.store(va+4, uint32(i)), &gpu.Copy{Src: va, Dst: va + 8, Width: 0, Height: 1})
+			case 2:
+				cmds = append(cmds, &gpu.Copy{Src: va, Dst: va + 8, Width: 8, Height: 1}, c.store(va, 7))
+			}
+		}
+		require.NoError(t, c.ch.Submit(cmds, func(r gpu.Result) {
+			if r.Err == nil {
+				results <- i
+			}
+		}))
+	}
+	for i := range batches {
+		select {
+		case got := <-results:
+			require.Equal(t, i, got)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("batch %d has not ended", i)
+		}
+	}
+	st := c.dev.Stats()
+	require.Zero(t, st.Channels-1)
+	require.Equal(t, uint64(8*batches/4), st.CopyBytes)
+}
+
+// What follows a command that the driver refuses is canceled, though it was begun.
+func TestRefusalAmongManyInFlight(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	va := c.vram()
+	require.NoError(t, c.do(c.store(va, 1)).Err)
+	results := make(chan gpu.Result, 100)
+	submit := func(cmds ...gpu.Command) {
+		require.NoError(t, c.ch.Submit(cmds, func(r gpu.Result) { results <- r }))
+	}
+	bad := c.store(va, 2)
+	bad.Block[0] = 1023 // too many for the fake
+	for range 10 {
+		submit(c.store(va, 3), c.store(va, 4))
+	}
+	submit(c.store(va, 5), bad, c.store(va, 6))
+	for range 10 {
+		submit(c.store(va, 7))
+	}
+	submit()
+	for i := range 22 {
+		r := <-results
+		switch {
+		case i < 10:
+			require.NoError(t, r.Err)
+		case i == 10:
+			require.ErrorIs(t, r.Err, gpu.ErrInvalid)
+			require.Equal(t, 1, r.Index)
+		default:
+			require.ErrorIs(t, r.Err, gpu.ErrCanceled)
+			require.Zero(t, r.Index)
+		}
+	}
+	require.NoError(t, c.ctx.Err())
+}
+
+// Closing a channel drops what was not begun, and loses no batch.
+func TestCloseWithManyInFlight(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	va := c.vram()
+	const batches = 300
+	ended := make(chan error, batches)
+	for i := range batches {
+		require.NoError(t, c.ch.Submit([]gpu.Command{c.store(va, uint32(i)), c.store(va, uint32(i))}, func(r gpu.Result) { ended <- r.Err }))
+	}
+	require.NoError(t, c.ch.Close())
+	dropped := false
+	for range batches {
+		err := <-ended
+		if dropped = dropped || err != nil; dropped {
+			require.ErrorIs(t, err, gpu.ErrClosed)
+		}
+	}
+	require.NoError(t, c.ctx.Err())
+}
