@@ -36,10 +36,11 @@
 // stream of the channel, and has the GPU write the command's number into the fence
 // of the channel behind it (cuStreamWriteValue32). The goroutine sees the number
 // there: the way back involves neither the worker nor a system call. Who waits
-// polls for a time (spinTime, pollSpin) and then looks every few dozen µs. A command
-// begins when the one before it in its channel has ended, so that Close of a channel
-// can drop what was not begun. Engine time is measured on the host, from handing
-// a command over to seeing its fence.
+// polls for a time (spinTime, pollSpin) and then looks every few dozen µs. Commands
+// that are expected to be short are handed over before the ones ahead of them in
+// their channel have ended (flight), and with a gate for a turn of bounded length.
+// Engine time is measured on the host, from handing a command over, or the end of
+// the one before it, to seeing its fence.
 //
 // PTX is checked by package ptx, as for every device, then compiled by the driver;
 // what was compiled is kept by the hash of its source and serves the other contexts
