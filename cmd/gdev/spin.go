@@ -8,8 +8,8 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// spinCommand is `gdev spin madd|long-madd`, for pvdrm bench fairness: it runs the
-// kernel until standard input ends. It prints "ready" after the first kernel, and
+// spinCommand is `gdev spin madd|long-madd|TIME`, for pvdrm bench fairness: it runs the
+// kernel, or one that takes about that time, until standard input ends. It prints "ready" after the first kernel, and
 // at the end the number of kernels that ended in between. "idle" opens a context
 // and does nothing.
 func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
