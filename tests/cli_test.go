@@ -386,3 +386,17 @@ func TestAblation(t *testing.T) {
 	require.NotZero(t, code)
 	require.Contains(t, out, "nonsense")
 }
+
+// A trace that was made in a virtual machine replays in another one.
+func TestTraceOfAGuest(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	code, out := start(t, "trace", "record", "--on", "vm", "-o", file, "--", "gdev", "run", "nop").wait(t)
+	require.Zero(t, code, out)
+	code, out = start(t, "trace", "replay", "--on", "vm", file).wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "all as recorded")
+
+	code, out = start(t, "trace", "record", "--on", "vm", "-o", file, "--", "sh", "-c", "exit 3").wait(t)
+	require.Equal(t, 3, code, out)
+	require.NoFileExists(t, file)
+}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"pvdrm/backend/native"
 	"pvdrm/drm"
 	"pvdrm/drm/trace"
+	guestimage "pvdrm/guest-image"
 )
 
 func newTrace(g *global) *cobra.Command {
@@ -22,38 +24,64 @@ func newTrace(g *global) *cobra.Command {
 results, errno and times, and what it wrote into mapped memory. Made again on
 another device, or after a change, results and memory are compared.
 
-In a virtual machine a program records itself when PVDRM_TRACE names a file:
-
-  pvdrm up -- sh -c 'PVDRM_TRACE=/tmp/t gdev run madd >&2; cat /tmp/t' > madd.trace`,
+A program records itself when PVDRM_TRACE names a file; that is all that record
+does, apart from starting it.`,
 	}
 	c.AddCommand(newTraceRecord(g), newTraceShow(), newTraceReplay(g), newTraceDiff())
 	return c
 }
 
+// Where a trace is recorded or replayed.
+const (
+	onNative = "native"
+	onLocal  = "local"
+	onVM     = "vm"
+)
+
+// placeError is that --on names none of the places.
+func placeError(where string, places ...string) error {
+	return usageError{fmt.Errorf("--on: %q is none of %s", where, strings.Join(places, ", "))}
+}
+
 func newTraceRecord(g *global) *cobra.Command {
 	var dev deviceFlags
-	var out string
+	var out, where, image string
 	c := &cobra.Command{
-		Use:     "record [flags] -- PROGRAM [ARGUMENT ...]",
-		Short:   "Run a program as a local guest and record its calls",
-		Example: "  pvdrm trace record -o nn.trace -- gdev run nn",
+		Use:   "record [flags] -- PROGRAM [ARGUMENT ...]",
+		Short: "Run a program in a guest and record its calls",
+		Long: `Run a program as a local guest, or in a virtual machine, and record its calls. Of
+a program in a virtual machine the standard output comes with its standard error.`,
+		Example: "  pvdrm trace record -o nn.trace -- gdev run nn\n  pvdrm trace record --on vm -o nn.trace -- gdev run nn",
 		Args:    needProgram,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			path, err := filepath.Abs(out)
 			if err != nil {
 				return fmt.Errorf("-o: %w", err)
 			}
-			if err := os.Setenv(trace.Env, path); err != nil {
-				return fmt.Errorf("recording: %w", err)
-			}
 			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("-o: %w", err)
 			}
-			if err := runLocal(c.Context(), g, &dev, args); err != nil {
-				return err
+			if _, err := os.Stat(filepath.Dir(path)); err != nil {
+				return fmt.Errorf("-o: %w", err)
 			}
-			st, err := os.Stat(path)
-			if err != nil {
+			switch where {
+			case onLocal:
+				if err = os.Setenv(trace.Env, path); err == nil {
+					err = runLocal(c.Context(), g, &dev, args)
+				}
+			case onVM:
+				err = recordInMachine(c.Context(), g, dev, image, path, args)
+			default:
+				return placeError(where, onLocal, onVM)
+			}
+			st, missing := os.Stat(path)
+			if missing == nil && st.Size() == 0 {
+				err, missing = errors.Join(err, os.Remove(path)), os.ErrNotExist
+			}
+			switch {
+			case err != nil:
+				return err
+			case missing != nil:
 				return fmt.Errorf("%s opened no DRM file of PVDRM, or not by its libraries: nothing was recorded", args[0])
 			}
 			progress("%s: %d bytes", out, st.Size())
@@ -63,7 +91,21 @@ func newTraceRecord(g *global) *cobra.Command {
 	c.Flags().SetInterspersed(false)
 	dev.add(c)
 	c.Flags().StringVarP(&out, "output", "o", "pvdrm.trace", "file to write; it is replaced")
+	c.Flags().StringVar(&where, "on", onLocal, "local: as a local guest; vm: in a virtual machine")
+	c.Flags().StringVar(&image, "image", guestimage.Base, "image of the virtual machine: "+strings.Join(guestimage.Kinds(), " or "))
 	return c
+}
+
+// recordInMachine runs a program that records itself in a virtual machine, and
+// has the trace written to path.
+func recordInMachine(ctx context.Context, g *global, dev deviceFlags, image, path string, args []string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	const script = `t=/tmp/pvdrm.trace; ` + trace.Env + `=$t "$@" >&2; code=$?; [ ! -e $t ] || cat $t; exit $code`
+	err = upOnce(ctx, g, dev, image, append([]string{"sh", "-c", script, "sh"}, args...), nil, file)
+	return errors.Join(err, file.Close())
 }
 
 // withTrace opens a trace for do.
@@ -94,12 +136,6 @@ func newTraceShow() *cobra.Command {
 	}
 }
 
-// Where a trace is replayed.
-const (
-	replayNative = "native"
-	replayLocal  = "local"
-)
-
 func newTraceReplay(g *global) *cobra.Command {
 	var dev deviceFlags
 	var where string
@@ -109,30 +145,36 @@ func newTraceReplay(g *global) *cobra.Command {
 		Long: `Make the calls of a trace again and compare results, errors and memory. Handles,
 points and addresses may be others than in the trace; pointers that lie in memory,
 other than as arguments of kernels, are not translated. The exit code is 1 if
-something differs.
-
-In a virtual machine: pvdrm up -- gdev replay - < FILE`,
-		Args: cobra.ExactArgs(1),
+something differs.`,
+		Example: "  pvdrm trace replay nn.trace\n  pvdrm trace replay --on vm nn.trace\n  pvdrm trace replay --on native --device cuda nn.trace",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch where {
-			case replayNative:
-				return replayOnDevice(c.Context(), g, &dev, args[0], c)
-			case replayLocal:
+			case onNative:
+				return replayOnDevice(g, &dev, args[0], c)
+			case onLocal:
 				path, err := filepath.Abs(args[0])
 				if err != nil {
 					return err
 				}
 				return runLocal(c.Context(), g, &dev, []string{"gdev", "replay", path})
+			case onVM:
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer func() { _ = file.Close() }() // it was only read
+				return upOnce(c.Context(), g, dev, guestimage.Base, []string{"gdev", "replay", "-"}, file, c.OutOrStdout())
 			}
-			return usageError{fmt.Errorf("--on: %q is neither %s nor %s", where, replayNative, replayLocal)}
+			return placeError(where, onLocal, onVM, onNative)
 		},
 	}
 	dev.add(c)
-	c.Flags().StringVar(&where, "on", replayLocal, "local: as a local guest; native: directly on the device, without a transport")
+	c.Flags().StringVar(&where, "on", onLocal, "local: as a local guest; vm: in a virtual machine; native: directly on the device, without a transport")
 	return c
 }
 
-func replayOnDevice(_ context.Context, g *global, dev *deviceFlags, path string, c *cobra.Command) error {
+func replayOnDevice(g *global, dev *deviceFlags, path string, c *cobra.Command) error {
 	log, err := g.logger()
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
+	"pvdrm/backend/arbiter"
 	guestimage "pvdrm/guest-image"
 	"pvdrm/vmm"
 	"pvdrm/vmm/control"
@@ -37,6 +38,9 @@ type upFlags struct {
 // quietConsole keeps the text cursor from blinking: each blink would be a
 // doorbell of its own.
 const quietConsole = "vt.global_cursor_default=0"
+
+// bootTimeout is how long a guest may take to come up, unless a flag says otherwise.
+const bootTimeout = 2 * time.Minute
 
 func newUp(g *global) *cobra.Command {
 	var f upFlags
@@ -66,7 +70,7 @@ In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
-	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", 2*time.Minute, "how long the guest may take to come up")
+	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", bootTimeout, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
 	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), " or "))
 	c.Flags().StringArrayVar(&f.copies, "copy", nil, "copy a file of the host to the guest's /root, where the program then runs; may be given several times")
@@ -83,7 +87,19 @@ func progress(format string, args ...any) {
 }
 
 // up boots a machine, runs args in it, and takes everything down again.
-func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
+func up(ctx context.Context, g *global, f *upFlags, args []string) error {
+	return upWith(ctx, g, f, args, programInput(), os.Stdout)
+}
+
+// upOnce is up with all flags but the device's as they are by default, for
+// commands that need a machine for one program with such an input and output.
+func upOnce(ctx context.Context, g *global, dev deviceFlags, image string, args []string, stdin io.Reader, stdout io.Writer) error {
+	f := upFlags{dev: dev, cache: guestimage.DefaultCacheDir(), image: image, guests: guestsFlags{count: 1, policy: arbiter.DefaultPolicy}}
+	f.cfg = vmm.Config{QEMU: defaultQEMU(), Accel: vmm.Auto, MemoryMiB: vmm.DefaultMemoryMiB, BootTimeout: bootTimeout}
+	return upWith(ctx, g, &f, args, stdin, stdout)
+}
+
+func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	log, err := g.logger()
 	if err != nil {
 		return err
@@ -108,7 +124,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, one.end()) }()
-	one.stdin, one.stdout, one.stderr = programInput(), os.Stdout, os.Stderr
+	one.stdin, one.stdout, one.stderr = stdin, stdout, os.Stderr
 	one.say = progress
 	code, err := one.live(ctx, log, image, files, args)
 	if err == nil && code != 0 {
