@@ -401,7 +401,7 @@ func TestPackagesAgree(t *testing.T) {
 // What the page says of an opcode's command is what the encoder makes.
 func TestCommandTable(t *testing.T) {
 	commands := map[string]interface{ Append([]byte) []byte }{
-		"COPY": drm.CopyCmd{}, "FILL": drm.FillCmd{Size: 4}, "LAUNCH": drm.LaunchCmd{}, "TIMESTAMP": drm.TimestampCmd{},
+		"COPY": drm.CopyCmd{}, "FILL": drm.FillCmd{Size: 4}, "LAUNCH": drm.LaunchCmd{}, "TIMESTAMP": drm.TimestampCmd{}, "TASK": drm.TaskCmd{},
 	}
 	rows := commandTable(t)[1:]
 	require.Len(t, rows, len(commands))

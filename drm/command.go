@@ -15,6 +15,13 @@ import (
 //	2   FILL       pattern size   u64 dst, width, height, pitch, pattern
 //	3   LAUNCH     function       u32 grid[3], block[3], shared bytes, parameter bytes; parameters, zero padded to 8
 //	4   TIMESTAMP  0              u64 address
+//	5   TASK       0
+//
+// TASK, as the first command, says that the stream is a task: it may be run again
+// from its start, in a context whose VRAM and variables are as new, and then leaves
+// the same in system memory. So the work of a file all of whose streams are
+// tasks outlives the process on the host that ran it, and a device may stop such a
+// stream to run that of another guest.
 //
 // Widths and pitches are in bytes, heights in rows, addresses are GPU virtual
 // addresses.
@@ -23,6 +30,7 @@ const (
 	cmdFill      = 2
 	cmdLaunch    = 3
 	cmdTimestamp = 4
+	cmdTask      = 5
 
 	cmdHeader    = 8
 	copyBytes    = cmdHeader + 6*8
@@ -57,6 +65,9 @@ type LaunchCmd struct {
 
 // TimestampCmd writes the device's time in nanoseconds as a u64.
 type TimestampCmd struct{ Addr uint64 }
+
+// TaskCmd says that the stream that it begins is a task.
+type TaskCmd struct{}
 
 func header(b []byte, op, size int, arg uint32) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(op))
@@ -98,12 +109,16 @@ func (c TimestampCmd) Append(b []byte) []byte {
 	return words(header(b, cmdTimestamp, stampBytes, 0), c.Addr)
 }
 
+// Append appends the command to a stream.
+func (TaskCmd) Append(b []byte) []byte { return header(b, cmdTask, cmdHeader, 0) }
+
 // CommandSink takes the commands of a stream in order.
 type CommandSink interface {
 	Copy(CopyCmd) error
 	Fill(FillCmd) error
 	Launch(LaunchCmd) error // Params alias the stream
 	Timestamp(TimestampCmd) error
+	Task() error
 }
 
 // WalkCommands decodes a stream and hands each command to the sink. It checks
@@ -167,6 +182,11 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 			return err
 		}
 		return sink.Timestamp(TimestampCmd{Addr: u64(0)})
+	case cmdTask:
+		if err := want(cmdHeader); err != nil {
+			return err
+		}
+		return sink.Task()
 	}
 	return fmt.Errorf("unknown opcode %d: %w", op, syscall.EINVAL)
 }

@@ -69,6 +69,7 @@ type recorder struct{ got []any }
 
 func (r *recorder) Copy(c CopyCmd) error           { r.got = append(r.got, c); return nil }
 func (r *recorder) Fill(c FillCmd) error           { r.got = append(r.got, c); return nil }
+func (r *recorder) Task() error                    { r.got = append(r.got, TaskCmd{}); return nil }
 func (r *recorder) Timestamp(c TimestampCmd) error { r.got = append(r.got, c); return nil }
 func (r *recorder) Launch(c LaunchCmd) error {
 	c.Params = append([]byte{}, c.Params...)
@@ -84,6 +85,7 @@ func encode(cmds []any) (b []byte) {
 }
 
 var sample = []any{
+	TaskCmd{},
 	CopyCmd{Dst: 1, Src: 2, Width: 3, Height: 4, DstPitch: 5, SrcPitch: 6},
 	FillCmd{Dst: 1, Size: 2, Pattern: 0xabcd, Width: 4, Height: 1, Pitch: 9},
 	LaunchCmd{Function: 7, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, SharedBytes: 8, Params: []byte{1, 2, 3}},

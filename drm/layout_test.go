@@ -136,8 +136,8 @@ func TestWalkEndsAtTheSinksError(t *testing.T) {
 	var sink failing
 	index, err := WalkCommands(encode(sample), &sink)
 	require.ErrorIs(t, err, errRefused)
-	require.Equal(t, 2, index)
-	require.Equal(t, sample[:2], sink.got)
+	require.Equal(t, 3, index)
+	require.Equal(t, sample[:3], sink.got)
 }
 
 // The parameters that LAUNCH may have at most fit into the length of a command.

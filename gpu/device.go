@@ -72,6 +72,7 @@ type Stats struct {
 	Launches    uint64
 	CopyBytes   uint64
 	Faults      uint64 // contexts lost to a fault
+	Replays     uint64 // times that a context was made anew to run its tasks again
 	VRAMUsed    uint64 // bytes
 	Channels    int    // channels open now
 }
@@ -215,8 +216,16 @@ type Result struct {
 	Copy    time.Duration // copy engine time used
 }
 
-// Command is one operation of a channel: Copy, Fill, Launch or Timestamp.
+// Command is one operation of a channel: Copy, Fill, Launch or Timestamp; or Task.
 type Command interface{ command() }
+
+// Task says, as the first command of a batch, that the batch is a task: it may be
+// run again from its start, in a context whose VRAM and variables are as new, and
+// then leaves the same in granted memory. So it brings its input with it, by
+// copies or kernels that read granted memory, which it does not overwrite, and takes
+// its results away. A device that loses a context without a fault of the guest,
+// all of whose work so far were tasks, runs it again.
+type Task struct{}
 
 // Copy copies bytes between GPU addresses on the copy engine. With Height > 1
 // it copies that many rows of Width bytes, DstPitch and SrcPitch bytes apart,
@@ -255,3 +264,4 @@ func (*Copy) command()      {}
 func (*Fill) command()      {}
 func (*Launch) command()    {}
 func (*Timestamp) command() {}
+func (*Task) command()      {}

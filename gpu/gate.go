@@ -33,6 +33,8 @@ type Gate interface {
 	// that is closed as soon as it may. Leave follows, or Cancel of a wait.
 	Enter(Engine) <-chan struct{}
 	Cancel(Engine)
+	// Wanted reports, of an engine that is in use, whether others may be waiting for it.
+	Wanted(Engine) bool
 	// Leave says that the use has ended, and how long it took. more says that
 	// another Enter follows at once.
 	Leave(e Engine, used time.Duration, more bool)

@@ -120,6 +120,13 @@ func (g *Gate) Leave(e Engine, used time.Duration, more bool) {
 	g.leave(e, more)
 }
 
+// Wanted reports, between an Enter that was admitted and its Leave, whether
+// others may be waiting for the engine.
+func (g *Gate) Wanted(e Engine) bool {
+	p := g.ends[e].in
+	return p != nil && p.load(e)&(bitShared|bitOnce|bitRevoked) != 0
+}
+
 func (g *Gate) leave(e Engine, more bool) {
 	x := &g.ends[e]
 	p := x.in

@@ -32,6 +32,7 @@ func (p *Page) AddBackend(b Backend) {
 	}{
 		{"pvdrm_launches_total", b.Device.Launches},
 		{"pvdrm_copied_bytes_total", b.Device.CopyBytes},
+		{"pvdrm_replays_total", b.Device.Replays},
 		{"pvdrm_vram_bytes", b.Device.VRAMUsed},
 		{"pvdrm_channels", uint64(b.Device.Channels)},
 		{"pvdrm_clients", uint64(len(b.Guest.Clients))},

@@ -19,6 +19,7 @@ var families = []Family{
 	{"pvdrm_launches_total", counter, "guest", "Kernels launched."},
 	{"pvdrm_copied_bytes_total", counter, "guest", "Bytes copied and filled by the copy engine."},
 	{"pvdrm_lost_contexts_total", counter, "guest, cause", "GPU contexts ended by a fault, or aborted at the launch limit (cause \"launch timed out\")."},
+	{"pvdrm_replays_total", counter, "guest", "GPU contexts made anew to run their tasks again, after their worker process was ended or died."},
 	{"pvdrm_vram_bytes", gauge, "guest", "Device memory in use, page tables included."},
 	{"pvdrm_channels", gauge, "guest", "Channels open."},
 	{"pvdrm_clients", gauge, "guest", "DRM files open."},

@@ -97,6 +97,11 @@ func (s *sink) Launch(c drm.LaunchCmd) error {
 	return nil
 }
 
+func (s *sink) Task() error {
+	s.out = append(s.out, &gpu.Task{})
+	return nil
+}
+
 func (s *sink) Timestamp(c drm.TimestampCmd) error {
 	s.out = append(s.out, &gpu.Timestamp{VA: c.Addr})
 	return nil

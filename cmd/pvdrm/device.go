@@ -26,6 +26,7 @@ type deviceFlags struct {
 	vram   string
 	sms    int
 	limit  time.Duration
+	revoke time.Duration
 	model  bool
 	quotas []string
 	box    string // sandboxOn or sandboxOff
@@ -40,6 +41,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.device, "device", deviceSoftGPU, "the GPU: softgpu, a software GPU that runs PTX, or cuda, the first NVIDIA GPU of this machine")
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: 1G of the software GPU, which takes host memory only where it is written to; all of an NVIDIA GPU)")
 	c.Flags().IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
+	c.Flags().DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process confines itself to the system calls that it needs (not in pvdrm run, which serves beside the program, nor with --device cuda); off: it does not")
@@ -52,7 +54,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 
 // args are the flags as another pvdrm takes them.
 func (d *deviceFlags) args() []string {
-	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(),
+	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(), "--revoke-after", d.revoke.String(),
 		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
 }
@@ -95,7 +97,7 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 // make makes the device behind a gate, or none.
 func (d *deviceFlags) make(vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	if d.device == "cuda" {
-		return cuda.New(cuda.Config{VRAMBytes: vram, LaunchLimit: d.limit, Gate: gate})
+		return cuda.New(cuda.Config{VRAMBytes: vram, LaunchLimit: d.limit, RevokeAfter: d.revoke, Gate: gate})
 	}
 	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit, ModelTime: d.model, Gate: gate})
 }

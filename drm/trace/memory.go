@@ -145,6 +145,8 @@ func (w *writes) Fill(c drm.FillCmd) error {
 	return nil
 }
 
+func (w *writes) Task() error { return nil }
+
 func (w *writes) Timestamp(c drm.TimestampCmd) error {
 	w.add(c.Addr, 8)
 	return nil

@@ -420,6 +420,11 @@ func (t *translation) Fill(c drm.FillCmd) error {
 	return nil
 }
 
+func (t *translation) Task() error {
+	t.stream = drm.TaskCmd{}.Append(t.stream)
+	return nil
+}
+
 func (t *translation) Timestamp(c drm.TimestampCmd) error {
 	c.Addr = t.f.address(c.Addr)
 	t.stream = c.Append(t.stream)

@@ -149,6 +149,11 @@ func (l *lister) Fill(c drm.FillCmd) error {
 	return nil
 }
 
+func (l *lister) Task() error {
+	l.add("task")
+	return nil
+}
+
 func (l *lister) Timestamp(c drm.TimestampCmd) error {
 	l.add("timestamp %s", l.addr(c.Addr))
 	return nil

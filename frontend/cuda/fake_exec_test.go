@@ -147,6 +147,8 @@ func (e fakeEngine) Launch(c drm.LaunchCmd) error {
 	return nil
 }
 
+func (e fakeEngine) Task() error { return nil }
+
 func (e fakeEngine) Timestamp(c drm.TimestampCmd) error {
 	if c.Addr%8 != 0 {
 		return syscall.EINVAL
@@ -178,5 +180,6 @@ func (u *users) touch(addr uint64) error {
 
 func (u *users) Copy(c drm.CopyCmd) error           { _ = u.touch(c.Src); return u.touch(c.Dst) }
 func (u *users) Fill(c drm.FillCmd) error           { return u.touch(c.Dst) }
+func (u *users) Task() error                        { return nil }
 func (u *users) Timestamp(c drm.TimestampCmd) error { return u.touch(c.Addr) }
 func (u *users) Launch(drm.LaunchCmd) error         { return nil }

@@ -29,6 +29,7 @@ type Stream struct {
 	seen    map[*Stream]uint64 // points of other streams that queued work waits for already
 	pending map[*Stream]uint64 // points that the next work must wait for
 	dead    bool
+	task    []byte // the commands of a task that is being collected; nil if none is
 }
 
 // point is a place in the order of work: all that s queued up to seq. It names
@@ -211,9 +212,20 @@ func (c *Context) submit(call string, s *Stream, cmd command) (point, error) {
 	if s.dead {
 		return point{}, errorf(call, ErrInvalidHandle, "the stream is destroyed")
 	}
-	c.collectWaits(s)
+	if s.task != nil {
+		s.task = cmd.Append(s.task)
+		return point{s, s.last + 1}, nil
+	}
 	c.scratch = cmd.Append(c.scratch[:0])
-	seq, err := c.file.Exec(s.channel, c.scratch, c.waits)
+	return c.exec(call, s, c.scratch)
+}
+
+// exec queues a command stream on a stream.
+//
+// Preconditions: c.mu is held.
+func (c *Context) exec(call string, s *Stream, stream []byte) (point, error) {
+	c.collectWaits(s)
+	seq, err := c.file.Exec(s.channel, stream, c.waits)
 	if err != nil {
 		return point{}, c.fail(call, err)
 	}
@@ -257,10 +269,13 @@ func (c *Context) wait(call string, p point, timeout time.Duration) error {
 	s.gone.RLock()
 	defer s.gone.RUnlock()
 	c.mu.Lock()
-	done := s.done >= p.seq
+	done, collecting := s.done >= p.seq, s.task != nil && p.seq > s.last
 	c.mu.Unlock()
-	if done {
+	switch {
+	case done:
 		return nil
+	case collecting:
+		return errorf(call, ErrNotPermitted, "the stream collects a task, and nothing can wait for what is not queued yet")
 	}
 	if err := c.file.Wait(drm.Point{Channel: s.channel, Seqno: p.seq}, timeout); err != nil {
 		if errors.Is(err, syscall.ETIME) {

@@ -20,6 +20,7 @@ type channel struct {
 	stop   chan struct{} // closed by Close: nothing more is begun
 	ended  chan struct{} // closed when the goroutine has ended
 	flight flight        // what was begun; the goroutine's own
+	built  int           // context.built, of which flight is; the goroutine's own
 	failed error         // of the first command that failed; the goroutine's own
 
 	number uint32 // of the oldest command in flight, or of the last one; written under ctx.laneMu
@@ -41,6 +42,24 @@ type batch struct {
 	done         func(gpu.Result)
 	begun, ended int // commands; those that failed have not ended
 	result       gpu.Result
+	task         bool // may be run again
+	replays      int  // times that it was begun again
+}
+
+func newBatch(cmds []gpu.Command, done func(gpu.Result)) *batch {
+	b := &batch{cmds: cmds, done: done}
+	if len(cmds) > 0 {
+		_, b.task = cmds[0].(*gpu.Task)
+	}
+	return b
+}
+
+// again makes a batch that was lost one that was never begun.
+func (b *batch) again() {
+	if b.begun > 0 {
+		b.begun, b.ended, b.result = 0, 0, gpu.Result{}
+		b.replays++
+	}
 }
 
 // NewChannel implements gpu.Context.
@@ -83,12 +102,14 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	if c.closed {
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
-	c.queue = append(c.queue, &batch{cmds: cmds, done: done})
+	b := newBatch(cmds, done)
+	if !b.task && len(cmds) > 0 {
+		c.ctx.mixed.Store(true)
+	}
+	c.queue = append(c.queue, b)
 	c.news.Add(1)
 	c.wake.Signal()
-	if c.ctx.worker.lane.load(offSleeping) != 0 {
-		c.ctx.worker.ring() // both wake up at the same time
-	}
+	c.ctx.wakeWorker() // both wake up at the same time
 	return nil
 }
 
@@ -119,14 +140,36 @@ func (c *channel) loop() {
 	defer close(c.ended)
 	for {
 		seen := c.news.Load()
+		if c.work() == errRevoked {
+			nap(time.Millisecond) // until the context is being built anew, which work waits for
+		} else if !c.wait(seen) {
+			return
+		}
+	}
+}
+
+// work runs what there is to run. It returns errRevoked when it was taken away,
+// and nil when nothing is left.
+func (c *channel) work() error {
+	c.ctx.gen.RLock()
+	defer c.ctx.gen.RUnlock()
+	if c.built != c.ctx.built {
+		c.built, c.flight.number = c.ctx.built, 0 // of another worker, whose fences begin at 0
+	}
+	for {
+		seen := c.news.Load()
 		err := c.beginMore()
 		switch {
 		case !c.flight.empty():
-			c.settle(seen) // an error of the next command comes again
+			if c.settle(seen) == errRevoked { // an error of the next command comes again
+				return errRevoked
+			}
+		case err == errRevoked:
+			return err
 		case err != nil:
 			c.fail(err)
-		case !c.wait(seen):
-			return
+		default:
+			return nil
 		}
 	}
 }
@@ -134,8 +177,8 @@ func (c *channel) loop() {
 // take returns the batch of the next command to begin; nil if there is none.
 func (c *channel) take() *batch {
 	f := &c.flight
-	if n := len(f.batches); n > 0 {
-		if b := f.batches[n-1]; b.begun < len(b.cmds) || len(b.cmds) == 0 {
+	for _, b := range f.batches {
+		if b.begun < len(b.cmds) || len(b.cmds) == 0 {
 			return b
 		}
 	}
@@ -155,6 +198,9 @@ func (c *channel) take() *batch {
 // been served often has more to do: for a while it looks without sleeping, from
 // which it takes some 50 µs to wake up.
 func (c *channel) wait(seen uint32) bool {
+	if len(c.flight.batches) > 0 {
+		return true
+	}
 	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < spinTime; {
 		for n := 0; n < looks && c.news.Load() == seen; n++ {
 		}
@@ -172,7 +218,7 @@ func (c *channel) wait(seen uint32) bool {
 }
 
 // halted says why no command may begin: nil, what ended the context,
-// gpu.ErrClosed, or gpu.ErrCanceled.
+// gpu.ErrClosed, gpu.ErrCanceled, or errRevoked.
 func (c *channel) halted() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -180,6 +226,8 @@ func (c *channel) halted() error {
 	select {
 	case <-c.stop:
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
+	case <-c.ctx.over:
+		return errRevoked
 	default:
 	}
 	if c.failed != nil {
@@ -208,7 +256,7 @@ func (c *channel) beginMore() error {
 			c.complete(b)
 			continue
 		}
-		w, err := c.prepare(b.cmds[b.begun])
+		w, err := c.prepare(b.cmds[b.begun], b.begun)
 		if err != nil {
 			return err
 		}
@@ -260,12 +308,20 @@ func (c *channel) turn(f *flying) {
 }
 
 // settle waits until the oldest command has ended, or until there are more news
-// than were seen: perhaps another one to begin behind it.
-func (c *channel) settle(seen uint32) {
+// than were seen: perhaps another one to begin behind it. It returns errRevoked
+// when everything in flight was taken away, and is to be begun again.
+func (c *channel) settle(seen uint32) error {
 	f := c.flight.oldest()
 	l := c.ctx.worker.lane
 	err := c.await(f, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
 	switch {
+	case err == errRevoked:
+		c.flight.abandon()
+		c.rest()
+		for _, b := range c.flight.batches {
+			b.again()
+		}
+		return errRevoked
 	case err != nil:
 		c.flight.abandon()
 		c.rest()
@@ -276,6 +332,7 @@ func (c *channel) settle(seen uint32) {
 	case reached(l.fence(c.slot), f.number):
 		c.land()
 	}
+	return nil
 }
 
 // land ends the oldest command, and its batch if it was the last one of it.
@@ -288,6 +345,7 @@ func (c *channel) land() {
 		c.turn(c.flight.oldest())
 	}
 	if f.batch.ended == len(f.batch.cmds) {
+		c.ctx.losses.Store(0)
 		c.complete(f.batch)
 	}
 }
@@ -366,7 +424,10 @@ func (c *channel) await(f *flying, ready func() bool) error {
 		yield.Processor()
 		select {
 		case <-c.ctx.over:
-			return c.ctx.Err()
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			return errRevoked
 		default:
 		}
 		if code := result(l.load(offLost)); code != resultOK && !ready() {
@@ -378,6 +439,10 @@ func (c *channel) await(f *flying, ready func() bool) error {
 		waited := time.Since(begin)
 		if limit > 0 && waited > limit {
 			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.flight.oldest().name(), Detail: fmt.Sprintf("after %v", limit)})
+		}
+		if c.overstays(f, waited) {
+			c.ctx.revoke()
+			return errRevoked
 		}
 		if waited > pollSpin {
 			n = looks - 1 // look at everything each time

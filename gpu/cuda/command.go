@@ -16,10 +16,15 @@ type work struct {
 	cost    time.Duration // that it is expected to take on its engine
 }
 
-// prepare validates a command and cuts it into entries. A *gpu.LostError is a
+// prepare validates a command, which is such a one of its batch, and cuts it into entries. A *gpu.LostError is a
 // fault of the context: an address that may not be used.
-func (c *channel) prepare(cmd gpu.Command) (work, error) {
+func (c *channel) prepare(cmd gpu.Command, index int) (work, error) {
 	switch cmd := cmd.(type) {
+	case *gpu.Task:
+		if index > 0 {
+			return work{}, fmt.Errorf("%w: Task is the first command of a batch", gpu.ErrInvalid)
+		}
+		return work{}, nil
 	case *gpu.Copy:
 		return c.prepareCopy(cmd)
 	case *gpu.Fill:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"pvdrm/gpu"
 )
@@ -12,9 +13,14 @@ import (
 type context struct {
 	dev    *device
 	label  string
-	worker *process
+	worker *process // changed with mu, gen and lifeMu held; read with any of them
 	space  space
-	over   chan struct{} // closed when the context is no longer alive
+	over   chan struct{} // closed when worker's end was decided; changed like worker
+
+	gen    sync.RWMutex // held for reading by a channel that has something to do, and for writing to build the context anew
+	built  int          // how often it was built anew; under gen
+	mixed  atomic.Bool  // there was work that is no task
+	losses atomic.Int32 // how often it was built anew since a batch ended
 
 	mu       sync.Mutex // one call, and one request to the worker, at a time
 	closed   bool
@@ -26,8 +32,9 @@ type context struct {
 	laneMu  sync.Mutex // one writer of the lane at a time
 	running []*channel // those that have a command in the lane or on the GPU, oldest first; under laneMu
 
-	lifeMu sync.Mutex
-	err    error // nil while alive; a *gpu.LostError stays when the context is closed
+	lifeMu  sync.Mutex
+	err     error // nil while alive; a *gpu.LostError stays when the context is closed
+	revoked bool  // over is closed
 
 	closing sync.Once
 }
@@ -35,11 +42,7 @@ type context struct {
 func newContext(d *device, label string, p *process) *context {
 	c := &context{dev: d, label: label, worker: p, over: make(chan struct{}),
 		memories: map[*memory]struct{}{}, modules: map[*module]struct{}{}}
-	go func() {
-		<-p.gone
-		// Unless the context has ended before, which is why it is gone.
-		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: fmt.Sprintf("the CUDA worker ended: %v", p.reason)})
-	}()
+	go c.watch(p)
 	return c
 }
 
@@ -62,8 +65,7 @@ func (c *context) end(err error) bool {
 	if _, lost := errors.AsType[*gpu.LostError](err); lost {
 		c.dev.faults.Add(1)
 	}
-	close(c.over)
-	c.worker.kill()
+	c.stopWorker()
 	return true
 }
 
@@ -88,11 +90,17 @@ func (c *context) do(q *request, fds []int, r *reply) error {
 		r = &reply{}
 	}
 	err := c.worker.do(q, fds, r)
-	if err == nil {
-		return nil
-	}
 	refused, ok := errors.AsType[*driverError](err)
+	if err != nil && !ok && c.rebuild(err.Error()) {
+		if q.undoes() {
+			return nil // the new worker never had it
+		}
+		err = c.worker.do(q, fds, r)
+		refused, ok = errors.AsType[*driverError](err)
+	}
 	switch {
+	case err == nil:
+		return nil
 	case !ok:
 		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: err.Error()})
 		return c.Err()

@@ -21,6 +21,10 @@ type Config struct {
 	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when it
 	// is negative.
 	LaunchLimit time.Duration
+	// RevokeAfter is the time after which the task (gpu.Task) that runs is taken
+	// off the GPU, to run again later, if the gate says that others want it. 0
+	// means never.
+	RevokeAfter time.Duration
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 	// Worker is the command that calls ServeWorker; by default this program with
@@ -41,7 +45,7 @@ type device struct {
 
 	compute, copy engine
 
-	launches, copyBytes, faults atomic.Uint64
+	launches, copyBytes, faults, replays atomic.Uint64
 
 	mu       sync.Mutex
 	closed   bool
@@ -197,7 +201,7 @@ func (d *device) Stats() gpu.Stats {
 	d.mu.Unlock()
 	return gpu.Stats{
 		ComputeBusy: d.compute.busyTime(), CopyBusy: d.copy.busyTime(),
-		Launches: d.launches.Load(), CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(),
+		Launches: d.launches.Load(), CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(),
 		VRAMUsed: used, Channels: open,
 	}
 }

@@ -62,6 +62,11 @@ func (e *engine) enter(c *channel) bool {
 	return false
 }
 
+// wanted reports whether somebody waits for the engine while a channel has it.
+func (e *engine) wanted() bool {
+	return e.waiting.Load() > 0 || e.gate != nil && e.gate.Wanted(e.kind)
+}
+
 // release says that a command has ended which took so long.
 func (e *engine) release(used time.Duration) {
 	e.mu.Lock()

@@ -19,6 +19,7 @@ const fakeSource = `.version 6.0
 .address_size 64
 .visible .entry store(.param .u64 p, .param .u32 v) { ret; }
 .visible .entry spin() { ret; }
+.visible .entry once(.param .u64 p, .param .u32 hang) { ret; }
 .visible .entry trapped() { ret; }
 .visible .entry dies() { ret; }
 `

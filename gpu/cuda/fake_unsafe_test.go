@@ -48,6 +48,18 @@ var fakeKernels = []struct {
 		return resultOK
 	}},
 	{"spin", func([]byte, int) result { select {} }},
+	{"once", func(p []byte, _ int) result { // dies, or hangs if told so, unless it did before
+		before := (*uint32)(address(word64(p, 0))) // granted memory, which the test has mapped
+		if *before > 0 {
+			return resultOK
+		}
+		*before = 1
+		if word64(p, 8) != 0 {
+			select {}
+		}
+		os.Exit(7)
+		return resultOK
+	}},
 	{"trapped", func([]byte, int) result { return resultLaunchFailed }},
 	{"other", func([]byte, int) result { return resultInstruction }}, // stands for kernels that the fake lacks
 	{"dies", func([]byte, int) result { os.Exit(7); return resultOK }},

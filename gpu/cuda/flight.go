@@ -61,7 +61,7 @@ func (f *flight) takes(w *work, e *engine) bool {
 	case f.engine != e:
 		return false
 	}
-	return e.gate == nil || e.waiting.Load() == 0 && time.Since(f.since)+f.cost <= turnTime
+	return e.gate == nil || time.Since(f.since)+f.cost <= turnTime || !e.wanted()
 }
 
 // hold begins the use of an engine that was acquired.

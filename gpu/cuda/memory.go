@@ -160,17 +160,21 @@ func (c *context) mapMemory(va uint64, mem gpu.Memory, off, n uint64, prot gpu.P
 
 // establish has the worker map something. C.mu is held.
 func (c *context) establish(x mapping) error {
-	q := &request{Op: opMap, ID: x.mem.id, VA: x.va, Off: x.off, Size: x.n, Write: x.write}
-	if x.mem.runs == nil {
-		return c.do(q, nil, nil)
-	}
-	q.Op = opMapSystem
-	var fds []int
-	q.Runs, fds = x.mem.pieces(x.off, x.n)
+	q, fds := x.request()
 	if len(fds) > maxFiles {
 		return fmt.Errorf("%w: granted pages of %d files; at most %d can be mapped at once", gpu.ErrInvalid, len(fds), maxFiles)
 	}
 	return c.do(q, fds, nil)
+}
+
+// request is what asks a worker for a mapping, and the files that go with it.
+func (m *mapping) request() (q *request, fds []int) {
+	q = &request{Op: opMap, ID: m.mem.id, VA: m.va, Off: m.off, Size: m.n, Write: m.write}
+	if m.mem.runs != nil {
+		q.Op = opMapSystem
+		q.Runs, fds = m.mem.pieces(m.off, m.n)
+	}
+	return q, fds
 }
 
 // maxFiles is how many descriptors go with a request (SCM_MAX_FD).
@@ -209,9 +213,9 @@ func (c *context) unmap(va, n uint64) error {
 func (c *context) withdraw(va, n uint64) {
 	cut := c.space.overlapping(va, n)
 	rest := c.space.remove(va, n)
-	err := c.Err()
+	err, worker := c.Err(), c.worker
 	for _, x := range cut {
-		if err != nil {
+		if err != nil || c.worker != worker { // a new one maps what is left only
 			break
 		}
 		if x.mem.runs != nil { // registrations go as a whole
@@ -222,7 +226,7 @@ func (c *context) withdraw(va, n uint64) {
 		err = c.do(&request{Op: opUnmap, VA: from, Size: to - from}, nil, nil)
 	}
 	for _, x := range rest {
-		if err == nil && x.mem.runs != nil {
+		if err == nil && c.worker == worker && x.mem.runs != nil {
 			err = c.establish(x)
 		}
 	}

@@ -15,13 +15,14 @@ type module struct {
 	id      uint64
 	kernels map[string]*function
 	vars    map[string]varInfo
+	load    request // that loaded it, with its source
 	closed  atomic.Bool
 }
 
 // function is a kernel of a module. It implements gpu.Function.
 type function struct {
 	mod    *module
-	handle uint64
+	handle uint64 // under context.gen
 	attrs  gpu.FunctionAttributes
 	cost   atomic.Int64 // ns that it took the last time; 0 before
 }
@@ -70,6 +71,7 @@ func (c *context) loadModule(file string, source []byte) (*module, error) {
 	}
 	m := &module{ctx: c, id: c.id(), kernels: map[string]*function{}, vars: map[string]varInfo{}}
 	q.ID = m.id
+	m.load = *q
 	image, k := c.dev.cache.get(source)
 	if image != nil {
 		q.Image, q.Built = image, true

@@ -63,6 +63,13 @@ func (s *space) overlapping(va, n uint64) []mapping {
 	return slices.Clone(s.maps[i:j])
 }
 
+// all returns all mappings.
+func (s *space) all() []mapping {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.maps)
+}
+
 // of returns the mappings of a memory.
 func (s *space) of(m *memory) []mapping {
 	s.mu.RLock()

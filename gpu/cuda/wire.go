@@ -52,6 +52,15 @@ const (
 	opClose
 )
 
+// undoes reports whether a request is to take away what a new worker never had.
+func (q *request) undoes() bool {
+	switch q.Op {
+	case opUnmap, opUnmapSystem, opUnload, opClose:
+		return true
+	}
+	return false
+}
+
 // run is a piece of a file.
 type run struct {
 	File int // which of the descriptors

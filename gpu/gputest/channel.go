@@ -49,6 +49,17 @@ var channelTests = []test{
 		require.NoError(r, contexts[len(contexts)-1].Close())
 		require.Less(r, r.dev.Stats().Channels, limit)
 	}},
+	{"task", func(r *rig) {
+		c := r.client()
+		b := c.system(4096)
+		c.do(&gpu.Task{}, set(b.va, 7))
+		require.Equal(r, uint32(7), word(b, 0))
+		c.do(&gpu.Task{})
+		res := c.try(set(b.va, 8), &gpu.Task{}, set(b.va, 9))
+		require.ErrorIs(r, res.Err, gpu.ErrInvalid, "not the first command")
+		require.Equal(r, 1, res.Index)
+		require.Equal(r, uint32(8), word(b, 0))
+	}},
 	{"order", func(r *rig) {
 		// Results come in the order of submission, each once, after the work.
 		const batches = 500

@@ -150,6 +150,9 @@ func (c *channel) run(cmds []gpu.Command) gpu.Result {
 	r.Err = c.halted() // an empty batch tells, too
 	for i := 0; i < len(cmds) && r.Err == nil; i++ {
 		r.Index = i
+		if _, ok := cmds[i].(*gpu.Task); ok && i == 0 {
+			continue // nothing ends a context here but what its guest did
+		}
 		if r.Err = c.halted(); r.Err == nil {
 			r.Err = c.execute(cmds[i], &r)
 		}

@@ -44,6 +44,8 @@ func (g *testGate) Cancel(e gpu.Engine) {
 	g.canceled++
 }
 
+func (g *testGate) Wanted(gpu.Engine) bool { return false }
+
 func (g *testGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

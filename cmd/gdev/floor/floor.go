@@ -218,6 +218,7 @@ func (z zeroFlags) Copy(c drm.CopyCmd) error {
 
 func (zeroFlags) Fill(drm.FillCmd) error           { return nil }
 func (zeroFlags) Launch(drm.LaunchCmd) error       { return nil }
+func (zeroFlags) Task() error                      { return nil }
 func (zeroFlags) Timestamp(drm.TimestampCmd) error { return nil }
 
 // ModuleLoad implements drm.File. The source is kept and not looked at.
