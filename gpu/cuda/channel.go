@@ -408,7 +408,7 @@ func (c *channel) publish(e *entry, f *flying) error {
 // most of a microsecond.
 const (
 	looks    = 64
-	pollSpin = time.Millisecond
+	pollSpin = 2 * time.Millisecond
 	pollTime = 20 * time.Microsecond
 )
 
