@@ -48,11 +48,14 @@ type bench struct {
 	done chan gpu.Result
 }
 
-func newBench(b *testing.B) *bench {
+func newBench(b *testing.B) *bench { return newBenchOf(b, cuda.Config{}) }
+
+func newBenchOf(b *testing.B, config cuda.Config) *bench {
 	if _, err := cuda.Probe(); err != nil {
 		b.Skipf("needs an NVIDIA GPU: %v", err)
 	}
-	dev, err := cuda.New(cuda.Config{Worker: workerCommand(realWorker)})
+	config.Worker = workerCommand(realWorker)
+	dev, err := cuda.New(config)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, dev.Close()) })
 	x := &bench{B: b, dev: dev}
@@ -199,4 +202,22 @@ func BenchmarkAbort(b *testing.B) {
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(closed.Nanoseconds())/float64(b.N), "ns/close")
+}
+
+// BenchmarkReplay has a task of 50 ms taken off the GPU after 5 ms, three times,
+// and reports how long each took until it ran again.
+func BenchmarkReplay(b *testing.B) {
+	x := newBenchOf(b, cuda.Config{Gate: wantedGate{}, RevokeAfter: 5 * time.Millisecond})
+	ticks := x.launch("ticks", binary.LittleEndian.AppendUint64(nil, 90_000_000))
+	x.do(&gpu.Task{}, ticks)
+	b.ResetTimer()
+	replays := x.dev.Stats().Replays
+	require.NotZero(b, replays)
+	begin := time.Now()
+	for b.Loop() {
+		x.do(&gpu.Task{}, ticks)
+	}
+	took, again := time.Since(begin), x.dev.Stats().Replays-replays
+	b.ReportMetric(float64(again)/float64(b.N), "replays/op")
+	b.ReportMetric(float64(took.Nanoseconds())/float64(max(again, 1)), "ns/replay")
 }
