@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,9 +19,13 @@ const (
 	// flushAfter bounds how long an asynchronous request stays in the queue
 	// while the backend sleeps.
 	flushAfter = 200 * time.Microsecond
-	// spinTime is how long a leader polls before it sleeps: longer than the
-	// backend's shortest pause, see backend/session.
-	spinTime = 200 * time.Microsecond
+	// scarceSpin is how long a leader polls before it sleeps where processors are
+	// scarce: longer than the backend's shortest pause, see backend/session. Where
+	// there are manyCPUs it polls for ampleSpin, as long as a GPU takes to copy 64
+	// MiB, since to be woken takes most of 100 µs.
+	scarceSpin = 200 * time.Microsecond
+	ampleSpin  = 2 * time.Millisecond
+	manyCPUs   = 8
 	// napTime is how long it then looks now and then, where to sleep is dear;
 	// the pauses are a part of the time waited so far, so that little is lost.
 	napTime = 100 * time.Millisecond
@@ -33,6 +38,15 @@ const (
 	// fullRetry is how often a producer looks for room in a full queue.
 	fullRetry = 50 * time.Microsecond
 )
+
+var spinTime = spinOn(runtime.NumCPU())
+
+func spinOn(cpus int) time.Duration {
+	if cpus >= manyCPUs {
+		return ampleSpin
+	}
+	return scarceSpin
+}
 
 // link is the ring of one file and the ways to wait on it.
 type link struct {
