@@ -9,6 +9,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/ref"
 	"pvdrm/gpu/softgpu/simt"
 	"pvdrm/tests/ptx/internal/fixture"
 	"pvdrm/tests/ptx/internal/random"
@@ -27,6 +28,7 @@ type engine struct {
 var engines = []engine{
 	{"simt", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, 1) }},
 	{"simt with modelled time", func(f *fixture.Fixture) ([][]byte, error) { return runTimed(f, simt.CompileTimed, 1) }},
+	{"ref", runRef},
 }
 
 // Addresses of buffers: each has a region of its own, so that a kernel that
@@ -58,6 +60,12 @@ func (m memory) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok b
 	return region[at : at+pageBytes], va &^ (pageBytes - 1), gpu.ProtRead | gpu.ProtWrite, true
 }
 
+// program is a compiled module of either engine.
+type program[K any] interface {
+	Link(base uint64) ([]byte, error)
+	Kernel(name string) (K, bool)
+}
+
 // runSIMT runs a fixture on the software GPU's engine.
 func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
 	return runTimed(f, simt.Compile, workers)
@@ -65,6 +73,23 @@ func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
 
 // runTimed runs a fixture on programs that compile makes.
 func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*simt.Program, error), workers int) (outputs [][]byte, err error) {
+	return runProgram(f, compile, func(k *simt.Kernel, l simt.Launch, m memory) error {
+		return simt.Run(k, l, m, new(simt.Control), workers)
+	})
+}
+
+// statements bounds what the reference interpreter runs of one kernel.
+const statements = 1 << 30
+
+// runRef runs a fixture on the reference interpreter.
+func runRef(f *fixture.Fixture) (outputs [][]byte, err error) {
+	return runProgram(f, ref.Compile, func(k *ref.Kernel, l simt.Launch, m memory) error {
+		return ref.Run(k, l, m, statements)
+	})
+}
+
+// runProgram runs a fixture on the program that compile makes.
+func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Module) (P, error), run func(K, simt.Launch, memory) error) (outputs [][]byte, err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("engine panicked: %v", e)
@@ -98,7 +123,7 @@ func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*simt.Program, erro
 		limits.SharedBytes = 96 << 10
 		l := simt.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits,
 			Model: simt.NewModel(4, 0)}
-		if err := simt.Run(k, l, m, new(simt.Control), workers); err != nil {
+		if err := run(k, l, m); err != nil {
 			return nil, err
 		}
 	}

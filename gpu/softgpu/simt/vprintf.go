@@ -1,6 +1,9 @@
 package simt
 
-import "pvdrm/gpu/ptx"
+import (
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/internal/cprintf"
+)
 
 // vprintf decodes a call of the CUDA run-time's function of this name, which
 // printf becomes: the format and a buffer with the arguments.
@@ -42,7 +45,7 @@ func printLanes(w *warp, in *inst) {
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := firstOf(m)
 		read := func(addr, size uint64) uint64 { return w.loadLane(spaceGeneric, lane, addr, size, size) }
-		text, n := formatPrintf(read, w.r64[in.a][lane], w.r64[in.b][lane])
+		text, n := cprintf.Format(read, w.r64[in.a][lane], w.r64[in.b][lane])
 		if print := w.worker.run.launch.Print; print != nil {
 			print(text)
 		}

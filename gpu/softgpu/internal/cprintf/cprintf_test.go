@@ -1,4 +1,4 @@
-package simt
+package cprintf
 
 import (
 	"encoding/binary"
@@ -79,7 +79,7 @@ func TestPrintf(t *testing.T) {
 				text += uint64(len(a)) + 1
 			}
 		}
-		got, n := formatPrintf(m.read, formatAt, argsAt)
+		got, n := Format(m.read, formatAt, argsAt)
 		require.Equal(t, c.want, got, c.format)
 		require.Equal(t, len(c.args), n, c.format)
 	}
@@ -101,7 +101,7 @@ func FuzzPrintf(f *testing.F) {
 			}
 			return binary.LittleEndian.Uint64(b[:])
 		}
-		text, _ := formatPrintf(read, formatAt, argsAt)
+		text, _ := Format(read, formatAt, argsAt)
 		require.LessOrEqual(t, len(text), maxLine)
 	})
 }

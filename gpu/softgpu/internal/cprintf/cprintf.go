@@ -1,4 +1,7 @@
-package simt
+// Package cprintf is the printf of kernels: C's conversions as CUDA has them. The
+// engines of the software GPU share it; they only say how memory is read. It has
+// no state.
+package cprintf
 
 import (
 	"math"
@@ -14,11 +17,12 @@ const (
 	maxWidth  = 1 << 10  // columns and digits that a format may ask for
 )
 
-// reader reads the memory of a thread by generic addresses.
-type reader func(addr, size uint64) uint64
+// Reader reads size bytes (1, 4 or 8) of a thread's memory at a generic address.
+// It may panic, which ends the call, where there is none.
+type Reader func(addr, size uint64) uint64
 
 // text reads a string up to its zero, or to most bytes.
-func (r reader) text(addr uint64, most int) string {
+func (r Reader) text(addr uint64, most int) string {
 	var b []byte
 	for range most {
 		c := byte(r(addr, 1))
@@ -34,7 +38,7 @@ func (r reader) text(addr uint64, most int) string {
 // arguments are the variable arguments of a printf as the CUDA compiler lays
 // them out: one after the other, each aligned to its size of 4 or 8 bytes.
 type arguments struct {
-	read reader
+	read Reader
 	addr uint64
 	n    int
 }
@@ -55,11 +59,11 @@ type directive struct {
 	verb                          byte
 }
 
-// formatPrintf is C's printf with the conversions that CUDA has
+// Format is C's printf with the conversions that CUDA has
 // (CUDA C++ Programming Guide, "Formatted Output"): flags, width and precision,
 // d i o u x X c s p f F e E g G a A and %%. It returns the text and the number of
 // arguments. What is no conversion is printed as it stands.
-func formatPrintf(read reader, format, args uint64) (string, int) {
+func Format(read Reader, format, args uint64) (string, int) {
 	f := read.text(format, maxFormat)
 	a := arguments{read: read, addr: args}
 	var out strings.Builder

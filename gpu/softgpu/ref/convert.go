@@ -1,0 +1,157 @@
+package ref
+
+import "pvdrm/gpu/ptx"
+
+// convert is cvt (9.7.8).
+func (t *thread) convert(i *ptx.Instr) {
+	m := &i.Mods
+	to, from := m.Types[0], m.Types[1]
+	var x uint64
+	switch {
+	case to == ptx.F16x2 || to == ptx.BF16x2: // of two f32, the first above the second
+		part := packed[to]
+		x = convertFloat(m, part, from, t.get(&i.Args[1], from))<<16 | convertFloat(m, part, from, t.get(&i.Args[2], from))
+	case to == ptx.TF32:
+		x = toTensor(t.get(&i.Args[1], from))
+	case to.Float() && from.Float():
+		x = convertFloat(m, to, from, t.get(&i.Args[1], from))
+	case to.Float():
+		x = intToFloat(m, to, t.get(&i.Args[1], from), from)
+	case from.Float():
+		x = floatToInt(m, to, from, t.get(&i.Args[1], from))
+	default:
+		x = intToInt(m, to, t.get(&i.Args[1], from), from)
+	}
+	t.set(&i.Args[0], x, to)
+}
+
+// magnitude is the sign and the absolute value of an integer.
+func magnitude(x uint64, ty ptx.Type) (neg bool, abs uint64) {
+	if s := extend(x, ty); ty.Signed() && s < 0 {
+		return true, -uint64(s)
+	}
+	return false, x
+}
+
+// clampInt is the integer of type ty that is nearest to ±abs.
+func clampInt(neg bool, abs uint64, ty ptx.Type) uint64 {
+	most, least := mask(ty), uint64(0)
+	if ty.Signed() {
+		most, least = most>>1, most>>1+1
+	}
+	if neg {
+		return -min(abs, least)
+	}
+	return min(abs, most)
+}
+
+func intToInt(m *ptx.Mods, to ptx.Type, x uint64, from ptx.Type) uint64 {
+	if m.Has(ptx.Sat) {
+		neg, abs := magnitude(x, from)
+		return clampInt(neg, abs, to)
+	}
+	return uint64(extend(x, from))
+}
+
+func intToFloat(m *ptx.Mods, to ptx.Type, x uint64, from ptx.Type) uint64 {
+	neg, abs := magnitude(x, from)
+	f := formatOf(to)
+	r := f.encode(fromInt(abs, neg), m.Round)
+	if m.Has(ptx.Sat) {
+		r = f.saturate(r)
+	}
+	return r
+}
+
+// floatToInt clamps what does not fit. NaN gives 0, or the top bit where a
+// double or a 64-bit integer is involved.
+func floatToInt(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
+	f := formatOf(from)
+	if m.Has(ptx.FTZ) && from == ptx.F32 {
+		x = f.flush(x)
+	}
+	n := f.decode(x).integral(m.Round)
+	switch {
+	case n.kind == notANumber && (from == ptx.F64 || to.Bits() == 64):
+		return 1 << (to.Bits() - 1)
+	case n.kind == notANumber || n.kind == zero:
+		return 0
+	case n.kind == infinite || n.exp+n.m.len() > 64:
+		return clampInt(n.neg, 1<<64-1, to)
+	}
+	return clampInt(n.neg, n.m.shl(n.exp).lo, to)
+}
+
+// convertFloat converts between floating-point types.
+func convertFloat(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
+	f, d := formatOf(from), formatOf(to)
+	toInteger := m.Round == ptx.RNI || m.Round == ptx.RZI || m.Round == ptx.RMI || m.Round == ptx.RPI
+	if to == from && !toInteger && !m.Has(ptx.Sat) && !m.Has(ptx.FTZ) && (to == ptx.F32 || to == ptx.F64) {
+		return x // a move
+	}
+	// Half precision results of an f32 are not flushed, nor is that.
+	flushes := m.Has(ptx.FTZ) && d != half && d != bfloat
+	if flushes && from == ptx.F32 {
+		x = f.flush(x)
+	}
+	n := f.decode(x)
+	if n.kind == notANumber {
+		return convertNaN(m, to, from, x)
+	}
+	if toInteger {
+		n = n.integral(m.Round)
+	}
+	round := m.Round
+	if toInteger {
+		round = ptx.RN
+	}
+	var r uint64
+	if flushes && to == ptx.F32 {
+		r = d.encodeFlushed(n, round)
+	} else {
+		r = d.encode(n, round)
+	}
+	if m.Has(ptx.Sat) {
+		r = d.saturate(r)
+	}
+	if m.Has(ptx.Relu) {
+		r = d.relu(r)
+	}
+	return r
+}
+
+// convertNaN converts a NaN: between f64 and narrower types its upper bits stay
+// and it becomes quiet; else there is one NaN of the type.
+func convertNaN(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
+	f, d := formatOf(from), formatOf(to)
+	switch {
+	case m.Has(ptx.Sat):
+		return 0
+	case to == ptx.F64 && from == ptx.F64:
+		return x | 1<<51
+	case to == ptx.F64 && m.Has(ptx.FTZ):
+		x = f.encode(number{kind: notANumber}, ptx.RN)
+	case to == ptx.F32 && from == ptx.BF16:
+		return x << 16 // the bits as they are
+	case from != ptx.F64 && to != ptx.F64:
+		return d.encode(number{kind: notANumber}, ptx.RN)
+	}
+	r := d.infinity()
+	if x&f.sign() != 0 {
+		r |= d.sign()
+	}
+	fraction := x&(1<<f.fraction-1) | 1<<(f.fraction-1)
+	if n := d.fraction - f.fraction; n >= 0 {
+		return r | fraction<<n
+	}
+	return r | fraction>>(f.fraction-d.fraction)
+}
+
+// toTensor is cvt.rna.tf32.f32: 10 bits of fraction, in the place of an f32.
+// What is not finite is cut.
+func toTensor(x uint64) uint64 {
+	if n := single.decode(x); n.kind == finite {
+		x = tensor32.encode(n, ptx.RNA) << 13
+	}
+	return x &^ (1<<13 - 1)
+}

@@ -1,0 +1,253 @@
+package ref
+
+import (
+	"pvdrm/gpu"
+	"pvdrm/gpu/ptx"
+)
+
+// mask has the bits of a type.
+func mask(ty ptx.Type) uint64 { return 1<<ty.Bits() - 1 }
+
+// get is the value of an operand as type ty. Of a wider register it is the
+// lower part.
+func (t *thread) get(o *ptx.Operand, ty ptx.Type) uint64 {
+	switch o.Kind {
+	case ptx.OperandReg:
+		x := t.regs[o.Reg] & mask(ty)
+		if o.Neg {
+			x ^= 1
+		}
+		return x
+	case ptx.OperandImm:
+		x := o.Imm(ty)
+		if o.Neg {
+			x ^= 1
+		}
+		return x
+	case ptx.OperandSpecial:
+		return t.special(o.Special) & mask(ty)
+	case ptx.OperandSymbol:
+		if f, ok := o.Ref.(*ptx.Func); ok {
+			return (t.b.k.prog.funcs[definition(f)].addr + o.Value) & mask(ty)
+		}
+		_, addr := t.variable(o.Ref.(*ptx.Var))
+		return (addr + o.Value) & mask(ty)
+	}
+	t.fail(gpu.LostInstruction, "operand that has no value") // Verify lets none through
+	return 0
+}
+
+// signed is get, extended to 64 bits by the sign if ty has one.
+func (t *thread) signed(o *ptx.Operand, ty ptx.Type) int64 { return extend(t.get(o, ty), ty) }
+
+func extend(x uint64, ty ptx.Type) int64 {
+	if n := 64 - ty.Bits(); ty.Signed() {
+		return int64(x<<n) >> n
+	}
+	return int64(x & mask(ty))
+}
+
+// set gives a register a value of type ty; a wider one gets it extended by its
+// sign or by zeros (section 9.4.1).
+func (t *thread) set(o *ptx.Operand, x uint64, ty ptx.Type) {
+	if o.Kind == ptx.OperandReg {
+		t.regs[o.Reg] = uint64(extend(x, ty)) & mask(t.fn.f.Regs[o.Reg].Type)
+	}
+}
+
+// pair splits d|p. A part that is not there is a sink.
+func pair(o *ptx.Operand) (d, p *ptx.Operand) {
+	if o.Kind == ptx.OperandPair {
+		return &o.Elems[0], &o.Elems[1]
+	}
+	return o, &ptx.Operand{Kind: ptx.OperandSink}
+}
+
+// exec runs one instruction, whose guard holds. Section numbers are those of
+// the PTX ISA manual.
+func (t *thread) exec(i *ptx.Instr) {
+	switch i.Op {
+	// 9.7.11: control flow
+	case ptx.OpBra:
+		t.pc = int(i.Args[0].Target)
+	case ptx.OpBrx:
+		list, n := i.Args[1].Ref.(*ptx.Targets), t.get(&i.Args[0], ptx.U32)
+		if n >= uint64(len(list.Labels)) {
+			t.fail(gpu.LostInstruction, "indexed branch beyond its list of targets")
+		}
+		t.pc = int(list.Labels[n].Target)
+	case ptx.OpCall:
+		t.call(i)
+	case ptx.OpRet:
+		t.leave()
+	case ptx.OpExit:
+		t.exit()
+
+	// 9.7.18 and 9.7.15: miscellaneous and the stack
+	case ptx.OpTrap, ptx.OpBrkpt:
+		t.fail(gpu.LostTrap, i.Op.String())
+	case ptx.OpNanosleep, ptx.OpPmevent:
+	case ptx.OpAlloca:
+		t.alloca(i)
+	case ptx.OpStacksave:
+		t.set(&i.Args[0], uint64(len(t.local)), ptx.U64)
+	case ptx.OpStackrestore:
+		t.restore(i)
+
+	// 9.7.12: what threads do together. Accesses of a thread happen in order, so
+	// fences have nothing to do.
+	case ptx.OpMembar, ptx.OpFence:
+	case ptx.OpBar, ptx.OpBarrier:
+		if i.Mods.Mode == ptx.ModeWarp {
+			t.waitWarp(i)
+		} else {
+			t.barrier(i)
+		}
+	case ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect:
+		t.waitWarp(i)
+	case ptx.OpAtom, ptx.OpRed:
+		t.atom(i)
+
+	// 9.7.8: data movement
+	case ptx.OpLd, ptx.OpLdu:
+		t.load(i)
+	case ptx.OpSt:
+		t.store(i)
+	case ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard:
+	case ptx.OpMov:
+		t.mov(i)
+	case ptx.OpCvt:
+		t.convert(i)
+	case ptx.OpCvta:
+		t.cvta(i)
+	case ptx.OpIsspacep:
+		t.isspacep(i)
+	case ptx.OpPrmt:
+		t.prmt(i)
+
+	// 9.7.5 and 9.7.6: comparison and selection
+	case ptx.OpSetp:
+		t.setp(i)
+	case ptx.OpSet:
+		t.setValue(i)
+	case ptx.OpTestp:
+		t.testp(i)
+	case ptx.OpSelp:
+		n := 2
+		if t.get(&i.Args[3], ptx.Pred) == 1 {
+			n = 1
+		}
+		t.set(&i.Args[0], t.get(&i.Args[n], i.Mods.Type()), i.Mods.Type())
+	case ptx.OpSlct:
+		t.slct(i)
+
+	// 9.7.2: extended precision; 9.7.7: logic and shifts
+	case ptx.OpAddc, ptx.OpSubc, ptx.OpMadc:
+		t.extended(i)
+	case ptx.OpAnd, ptx.OpOr, ptx.OpXor, ptx.OpNot, ptx.OpCnot, ptx.OpLop3, ptx.OpShf, ptx.OpShl, ptx.OpShr:
+		t.logic(i)
+
+	default: // 9.7.1, 9.7.3 and 9.7.4: arithmetic
+		ty := i.Mods.Type()
+		switch {
+		case i.Mods.Has(ptx.CC):
+			t.extended(i)
+		case ty == ptx.U16x2 || ty == ptx.S16x2:
+			t.eachHalf(i, map[ptx.Type]ptx.Type{ptx.U16x2: ptx.U16, ptx.S16x2: ptx.S16}[ty], t.integer)
+		case ty == ptx.F16x2 || ty == ptx.BF16x2:
+			t.eachHalf(i, map[ptx.Type]ptx.Type{ptx.F16x2: ptx.F16, ptx.BF16x2: ptx.BF16}[ty], t.float)
+		case ty.Float():
+			t.set(&i.Args[0], t.float(i, ty, t.values(i, ty)), ty)
+		default:
+			t.integer1(i)
+		}
+	}
+}
+
+// values are the operands of an instruction as values of type ty.
+func (t *thread) values(i *ptx.Instr, ty ptx.Type) (v [4]uint64) {
+	for n := range min(len(v), len(i.Args)-1) {
+		v[n] = t.get(&i.Args[1+n], ty)
+	}
+	return v
+}
+
+// eachHalf runs f on both halves of packed operands.
+func (t *thread) eachHalf(i *ptx.Instr, half ptx.Type, f func(*ptx.Instr, ptx.Type, [4]uint64) uint64) {
+	both := t.values(i, i.Mods.Type())
+	var lo, hi [4]uint64
+	for n, x := range both {
+		lo[n], hi[n] = x&0xffff, x>>16
+	}
+	t.set(&i.Args[0], f(i, half, lo)&0xffff|f(i, half, hi)&0xffff<<16, i.Mods.Type())
+}
+
+// mov is mov: a move, or packing or unpacking a vector.
+func (t *thread) mov(i *ptx.Instr) {
+	d, a, ty := &i.Args[0], &i.Args[1], i.Mods.Type()
+	switch {
+	case d.Kind == ptx.OperandVector:
+		x, part := t.get(a, ty), bitsType(ty.Bits()/len(d.Elems))
+		for n := range d.Elems {
+			t.set(&d.Elems[n], x>>(n*part.Bits()), part)
+		}
+	case a.Kind == ptx.OperandVector:
+		x, part := uint64(0), bitsType(ty.Bits()/len(a.Elems))
+		for n := range a.Elems {
+			x |= t.get(&a.Elems[n], part) << (n * part.Bits())
+		}
+		t.set(d, x, ty)
+	default:
+		t.set(d, t.get(a, ty), ty)
+	}
+}
+
+// bitsType is the untyped type of n bits.
+func bitsType(n int) ptx.Type {
+	return map[int]ptx.Type{8: ptx.B8, 16: ptx.B16, 32: ptx.B32, 64: ptx.B64}[n]
+}
+
+// special is the value of a special register (section 10). Clocks count the
+// statements that the budget still allows, downwards from zero; hardware
+// counters are zero.
+func (t *thread) special(s ptx.Special) uint64 {
+	b, lane := t.b, t.n%warpSize
+	now := -*b.budget
+	switch s {
+	case ptx.TidX, ptx.TidY, ptx.TidZ:
+		return uint64(t.tid[s-ptx.TidX])
+	case ptx.NTidX, ptx.NTidY, ptx.NTidZ:
+		return uint64(b.launch.Block[s-ptx.NTidX])
+	case ptx.CTAIDX, ptx.CTAIDY, ptx.CTAIDZ:
+		return uint64(b.id[s-ptx.CTAIDX])
+	case ptx.NCTAIDX, ptx.NCTAIDY, ptx.NCTAIDZ:
+		return uint64(b.launch.Grid[s-ptx.NCTAIDX])
+	case ptx.LaneID:
+		return uint64(lane)
+	case ptx.WarpID:
+		return uint64(t.n / warpSize)
+	case ptx.NWarpID:
+		return uint64((len(b.threads) + warpSize - 1) / warpSize)
+	case ptx.NSMID:
+		return 1
+	case ptx.LaneMaskEQ:
+		return 1 << lane
+	case ptx.LaneMaskLT:
+		return 1<<lane - 1
+	case ptx.LaneMaskLE:
+		return 2<<lane - 1
+	case ptx.LaneMaskGE:
+		return ^uint64(1<<lane - 1)
+	case ptx.LaneMaskGT:
+		return ^uint64(2<<lane - 1)
+	case ptx.Clock, ptx.Clock64, ptx.GlobalTimer, ptx.GlobalTimerLo:
+		return now
+	case ptx.ClockHi, ptx.GlobalTimerHi:
+		return now >> 32
+	case ptx.TotalSmemSize, ptx.AggrSmemSize:
+		return uint64(len(b.shared))
+	case ptx.DynamicSmemSize:
+		return uint64(b.launch.SharedBytes)
+	}
+	return 0 // %smid, %gridid, %pm…, %envreg…
+}

@@ -1,0 +1,277 @@
+package ref
+
+import (
+	"encoding/binary"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/simt"
+)
+
+// bytes returns the memory of one access in a state space (section 5.1).
+func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
+	bad := func(cause gpu.LostCause) {
+		e := t.lost(cause, "")
+		e.Addr, e.Write = addr, write
+		panic(e)
+	}
+	if s == ptx.SpaceGeneric {
+		s, addr = window(addr)
+	}
+	if addr%size != 0 {
+		bad(gpu.LostAlign)
+	}
+	var memory []byte
+	switch t.where(s) {
+	case ptx.SpaceShared:
+		memory = t.b.shared
+	case ptx.SpaceLocal:
+		memory = t.local
+	case ptx.SpaceParam:
+		memory = t.b.launch.Params
+		if write {
+			bad(gpu.LostAddress)
+		}
+	default:
+		page, base, prot, ok := t.b.space.Lookup(addr)
+		if !ok || write && prot&gpu.ProtWrite == 0 || !write && prot&gpu.ProtRead == 0 {
+			bad(gpu.LostAddress)
+		}
+		return page[addr-base:][:size]
+	}
+	if addr >= uint64(len(memory)) || uint64(len(memory))-addr < size {
+		bad(gpu.LostAddress)
+	}
+	return memory[addr:][:size]
+}
+
+// window splits a generic address (section 5.1, cvta).
+func window(addr uint64) (ptx.Space, uint64) {
+	switch addr &^ (simt.WindowSize - 1) {
+	case simt.SharedBase:
+		return ptx.SpaceShared, addr - simt.SharedBase
+	case simt.LocalBase:
+		return ptx.SpaceLocal, addr - simt.LocalBase
+	case simt.ParamBase:
+		return ptx.SpaceParamEntry, addr - simt.ParamBase
+	}
+	return ptx.SpaceGlobal, addr
+}
+
+// where reduces a state space to .global, .shared, .local or .param, the
+// parameters of the kernel. Parameters of functions lie in local memory.
+func (t *thread) where(s ptx.Space) ptx.Space {
+	switch s {
+	case ptx.SpaceShared, ptx.SpaceSharedCTA:
+		return ptx.SpaceShared
+	case ptx.SpaceLocal:
+		return ptx.SpaceLocal
+	case ptx.SpaceParamEntry:
+		return ptx.SpaceParam
+	case ptx.SpaceParam, ptx.SpaceParamFunc:
+		if t.fn.f.Entry {
+			return ptx.SpaceParam
+		}
+		return ptx.SpaceLocal
+	}
+	return ptx.SpaceGlobal
+}
+
+// address evaluates [a]: a register, a variable or a number, plus an offset.
+func (t *thread) address(i *ptx.Instr, o *ptx.Operand) (ptx.Space, uint64) {
+	if o.Reg != ptx.NoReg {
+		return i.Mods.Space, t.regs[o.Reg] + o.Value
+	}
+	v, ok := o.Ref.(*ptx.Var)
+	if !ok {
+		return i.Mods.Space, o.Value
+	}
+	s, addr := t.variable(v)
+	return s, addr + o.Value
+}
+
+// variable is the address of a variable in its state space.
+func (t *thread) variable(v *ptx.Var) (ptx.Space, uint64) {
+	switch v.Space {
+	case ptx.SpaceGlobal, ptx.SpaceConst:
+		return ptx.SpaceGlobal, t.b.k.prog.base + t.b.k.prog.offsets[v]
+	case ptx.SpaceShared:
+		return ptx.SpaceShared, t.b.k.shared[v]
+	}
+	if t.fn.f.Entry && isParam(t.fn.f, v) {
+		return ptx.SpaceParamEntry, t.fn.offsets[v]
+	}
+	return ptx.SpaceLocal, t.base + t.fn.offsets[v]
+}
+
+func isParam(f *ptx.Func, v *ptx.Var) bool {
+	for _, p := range f.Params {
+		if p == v {
+			return true
+		}
+	}
+	return false
+}
+
+// elements are the registers of a vector operand, or the one of a plain one.
+func elements(o *ptx.Operand) []ptx.Operand {
+	if o.Kind == ptx.OperandVector {
+		return o.Elems
+	}
+	return []ptx.Operand{*o}
+}
+
+// read and write move up to 8 bytes of memory.
+
+func read(m []byte) uint64 {
+	var word [8]byte
+	copy(word[:], m)
+	return binary.LittleEndian.Uint64(word[:])
+}
+
+func write(m []byte, x uint64) {
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], x)
+	copy(m, word[:])
+}
+
+// load is ld (9.7.8).
+func (t *thread) load(i *ptx.Instr) {
+	ty, elems := i.Mods.Type(), elements(&i.Args[0])
+	s, addr := t.address(i, &i.Args[1])
+	size := uint64(ty.Size())
+	m := t.bytes(s, addr, size*uint64(len(elems)), false)
+	for n := range elems {
+		t.set(&elems[n], read(m[uint64(n)*size:][:size]), ty)
+	}
+}
+
+// store is st (9.7.8).
+func (t *thread) store(i *ptx.Instr) {
+	ty, elems := i.Mods.Type(), elements(&i.Args[1])
+	s, addr := t.address(i, &i.Args[0])
+	size := uint64(ty.Size())
+	m := t.bytes(s, addr, size*uint64(len(elems)), true)
+	for n := range elems {
+		write(m[uint64(n)*size:][:size], t.get(&elems[n], ty))
+	}
+}
+
+// cvta converts between the addresses of a state space and generic ones.
+func (t *thread) cvta(i *ptx.Instr) {
+	x := t.get(&i.Args[1], ptx.U64)
+	base := map[ptx.Space]uint64{ptx.SpaceShared: simt.SharedBase, ptx.SpaceLocal: simt.LocalBase, ptx.SpaceParam: simt.ParamBase}[t.where(i.Mods.Space)]
+	if i.Mods.Has(ptx.To) {
+		base = -base
+	}
+	t.set(&i.Args[0], x+base, ptx.U64)
+}
+
+// isspacep tells in which state space a generic address lies.
+func (t *thread) isspacep(i *ptx.Instr) {
+	addr := t.get(&i.Args[1], ptx.U64)
+	s, _ := window(addr)
+	p := t.b.k.prog
+	isConst := s == ptx.SpaceGlobal && addr-p.base < p.consts
+	var is bool
+	switch i.Mods.Space {
+	case ptx.SpaceConst:
+		is = isConst
+	case ptx.SpaceGlobal:
+		is = s == ptx.SpaceGlobal && !isConst
+	default:
+		is = t.where(s) == t.where(i.Mods.Space) && s != ptx.SpaceGlobal
+	}
+	t.set(&i.Args[0], bit(is), ptx.Pred)
+}
+
+// atom is atom and red (9.7.12). Only one thread runs at a time.
+func (t *thread) atom(i *ptx.Instr) {
+	ty, args := i.Mods.Type(), i.Args
+	if i.Op == ptx.OpAtom {
+		args = args[1:]
+	}
+	s, addr := t.address(i, &args[0])
+	if s == ptx.SpaceGeneric {
+		s, _ = window(addr)
+		if s != ptx.SpaceGlobal {
+			addr &= simt.WindowSize - 1
+		}
+	}
+	size := uint64(ty.Size())
+	m := t.bytes(s, addr, size, true)
+	old, b := read(m), t.get(&args[1], ty)
+	x := old
+	switch i.Mods.Atomic {
+	case ptx.AtomicAnd:
+		x = old & b
+	case ptx.AtomicOr:
+		x = old | b
+	case ptx.AtomicXor:
+		x = old ^ b
+	case ptx.AtomicExch:
+		x = b
+	case ptx.AtomicAdd:
+		x = old + b
+		if ty.Float() {
+			x = atomicSum(ty, old, b, t.where(s) == ptx.SpaceGlobal)
+		}
+	case ptx.AtomicMin:
+		if compare(ptx.CmpLT, ty, b, old) {
+			x = b
+		}
+	case ptx.AtomicMax:
+		if compare(ptx.CmpGT, ty, b, old) {
+			x = b
+		}
+	case ptx.AtomicInc:
+		x = old + 1
+		if old >= b {
+			x = 0
+		}
+	case ptx.AtomicDec:
+		x = old - 1
+		if old == 0 || old > b {
+			x = b
+		}
+	case ptx.AtomicCas:
+		if old == b {
+			x = t.get(&args[2], ty)
+		}
+	}
+	write(m, x)
+	if i.Op == ptx.OpAtom {
+		t.set(&i.Args[0], old, ty)
+	}
+}
+
+// atomicSum is atom.add of floating point. Global memory computes f32 for itself
+// and flushes subnormals, and it leaves the NaNs of f64 as they are.
+func atomicSum(ty ptx.Type, old, b uint64, global bool) uint64 {
+	f := formatOf(ty)
+	switch {
+	case ty == ptx.F16x2 || ty == ptx.BF16x2:
+		return f.sum(old&0xffff, b&0xffff) | f.sum(old>>16, b>>16)<<16
+	case ty == ptx.F32 && global:
+		return f.flush(f.sum(f.flush(old), f.flush(b)))
+	case ty == ptx.F64 && f.isNaN(b) && global:
+		return b
+	case ty == ptx.F64 && f.isNaN(old) && global:
+		return old
+	case ty == ptx.F64:
+		return doubleSum(old, b)
+	}
+	return f.sum(old, b)
+}
+
+func (f format) sum(a, b uint64) uint64 {
+	return f.encode(f.decode(a).add(f.decode(b), ptx.RN), ptx.RN)
+}
+
+// doubleSum is the sum of doubles that hands the first NaN on.
+func doubleSum(a, b uint64) uint64 {
+	if r := double.decode(a).add(double.decode(b), ptx.RN); r.kind != notANumber {
+		return double.encode(r, ptx.RN)
+	}
+	return quiet(a, b)
+}
