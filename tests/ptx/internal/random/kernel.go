@@ -5,6 +5,7 @@ package random
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"strings"
 )
@@ -42,8 +43,40 @@ type writer struct {
 
 // Kernel returns the fixture for a seed.
 func Kernel(seed uint64) string {
-	w := &writer{rng: rand.New(rand.NewPCG(seed, 0x5eed))}
-	w.header(seed)
+	return write(rand.NewPCG(seed, 0x5eed), fmt.Sprintf("Random kernel %d.", seed), "~nan")
+}
+
+// FromBytes returns the fixture whose choices are the bytes of data and, where
+// they end, random numbers that follow from them. A small change of data is
+// mostly a small change of the kernel. Unlike those of Kernel, results are to be
+// compared in every bit, NaNs too.
+func FromBytes(data []byte) string {
+	h := fnv.New64a()
+	h.Write(data) // never fails
+	return write(&choices{data: data, more: rand.NewPCG(h.Sum64(), 0x5eed)}, "Random kernel of a fuzzer.", "")
+}
+
+// choices is a rand.Source of bytes, each of which makes one number.
+type choices struct {
+	data []byte
+	more rand.Source
+}
+
+// Uint64 returns the next byte eight times, so that it decides whatever part of
+// the number is looked at.
+func (c *choices) Uint64() uint64 {
+	if len(c.data) == 0 {
+		return c.more.Uint64()
+	}
+	b := c.data[0]
+	c.data = c.data[1:]
+	return uint64(b) * 0x0101010101010101
+}
+
+// write writes a kernel. Nan is the tolerance of columns of floating point.
+func write(source rand.Source, title, nan string) string {
+	w := &writer{rng: rand.New(source)}
+	w.header(title, nan)
 	w.function()
 	w.line(".visible .entry k(.param .u64 in, .param .u64 out)\n{")
 	w.indent = 1
@@ -71,21 +104,21 @@ func (w *writer) line(format string, args ...any) {
 	}
 }
 
-func (w *writer) header(seed uint64) {
+func (w *writer) header(title, nan string) {
 	var in, out []string
 	for _, k := range kinds {
 		for range perType {
 			in = append(in, k.column)
 			column, _, _ := strings.Cut(k.column, ":")
 			if column[0] == 'f' {
-				column += "~nan"
+				column += nan
 			}
 			out = append(out, column)
 		}
 	}
 	w.line("//! in in %d %s\n//! out out %d %s", rows, strings.Join(in, " "), rows, strings.Join(out, " "))
 	w.line("//! run k grid %d block %d args in out", rows/block, block)
-	w.line("// Random kernel %d.\n.version 8.5\n.target sm_90\n.address_size 64\n", seed)
+	w.line("// %s\n.version 8.5\n.target sm_90\n.address_size 64\n", title)
 }
 
 // eachRegister calls f with the registers and their offsets in a row.

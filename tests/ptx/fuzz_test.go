@@ -1,0 +1,35 @@
+package ptx_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/tests/ptx/internal/fixture"
+	"pvdrm/tests/ptx/internal/random"
+)
+
+// FuzzEngines runs random kernels on the fast engine and on the reference
+// interpreter, which must agree in every bit, NaNs included. What it finds is
+// kept in testdata/fuzz and, where the GPU has the last word, becomes a fixture.
+func FuzzEngines(f *testing.F) {
+	for _, seed := range []string{"", "\x00\x80\xff", "branches", "shuffle and vote", "loops in loops"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4096 {
+			return // a kernel makes fewer choices
+		}
+		source := random.FromBytes(data)
+		k, err := fixture.Parse("fuzz", []byte(source))
+		require.NoError(t, err)
+		want, err := runRef(k)
+		require.NoError(t, err, source)
+		got, err := runSIMT(k, 1)
+		require.NoError(t, err, source)
+		diffs, _ := k.Compare(got, want)
+		if len(diffs) > 0 {
+			t.Fatalf("simt differs from ref in %d values, the first: %v\n%s", len(diffs), diffs[0], source)
+		}
+	})
+}
