@@ -147,16 +147,23 @@ func (w *warp) loopHead() bool {
 
 // arrived reports whether all lanes that in waits for are here. If not, the
 // running fragment waits for them and another one runs (false: none is ready).
+// Lanes that name different masks part: those of each mask are a group.
 func (w *warp) arrived(in *inst) (here, running bool) {
-	at := w.pc - 1
-	need := w.r32[in.e][w.first()] & w.live &^ w.mask
+	at, masks := w.pc-1, &w.r32[in.e]
+	mask := masks[w.first()]
+	if others := differing(masks, mask) & w.mask; others != 0 {
+		w.add(fragment{mask: others, pc: at, frame: w.frame})
+		w.mask &^= others
+		w.limit = min(w.limit, at)
+	}
+	need := mask & w.live &^ w.mask
 	if need == 0 || w.forced || len(w.rest) == 0 {
 		w.forced = false
 		return true, true
 	}
 	kept := w.rest[:0]
 	for _, o := range w.rest {
-		if o.state == atSync && o.pc == at && o.frame == w.frame {
+		if o.state == atSync && o.pc == at && o.frame == w.frame && masks[firstOf(o.mask)] == mask {
 			w.mask |= o.mask
 			continue
 		}
@@ -169,6 +176,21 @@ func (w *warp) arrived(in *inst) (here, running bool) {
 	w.pc = at
 	w.suspend(atSync)
 	return false, w.pick()
+}
+
+// differing is the lanes whose value is not x.
+func differing(row *[32]uint32, x uint32) (m uint32) {
+	any := uint32(0)
+	for i := range row {
+		any |= row[i] ^ x
+	}
+	if any == 0 {
+		return 0
+	}
+	for i := range row {
+		m |= bit(row[i] != x) << i
+	}
+	return m
 }
 
 // passHead counts a loop head, for control flow that may go back.
