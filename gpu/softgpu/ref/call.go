@@ -41,7 +41,8 @@ func (t *thread) leave() {
 	t.b.regCount -= len(callee.regs)
 	t.frames = t.frames[:len(t.frames)-1]
 	t.frame = t.frames[len(t.frames)-1]
-	for n, v := range callee.fn.f.Results {
+	results, _ := signature(callee.call.Call)
+	for n, v := range results {
 		o := &callee.call.Call.Results[n]
 		if p, ok := o.Ref.(*ptx.Var); ok && o.Kind == ptx.OperandSymbol {
 			copy(t.local[t.base+t.fn.offsets[p]:], values[n])
@@ -84,7 +85,8 @@ func (t *thread) call(i *ptx.Instr) {
 		t.fail(gpu.LostInstruction, "indirect call of what is no function of the declared type")
 	}
 	var values [][]byte
-	for n, v := range fn.f.Params {
+	_, params := signature(c)
+	for n, v := range params {
 		o := &c.Args[n]
 		if p, ok := o.Ref.(*ptx.Var); ok && o.Kind == ptx.OperandSymbol {
 			values = append(values, append([]byte(nil), t.local[t.base+t.fn.offsets[p]:][:v.Size()]...))
@@ -133,6 +135,19 @@ func (t *thread) target(c *ptx.Call) *function {
 		}
 	}
 	return nil
+}
+
+// signature is what a call declares: the function's own parameters, or those of
+// a prototype or list, which have the same sizes.
+func signature(c *ptx.Call) (results, params []*ptx.Var) {
+	switch d := c.Via.Ref.(type) {
+	case *ptx.Prototype:
+		return d.Results, d.Params
+	case *ptx.Targets:
+		return d.Labels[0].Func.Results, d.Labels[0].Func.Params
+	}
+	f := definition(c.Callee.Ref.(*ptx.Func))
+	return f.Results, f.Params
 }
 
 func sameSizes(a, b []*ptx.Var) bool {

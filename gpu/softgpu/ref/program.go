@@ -56,8 +56,8 @@ type Kernel struct {
 	dynamic uint64              // offset of the dynamic part, where it reaches that
 }
 
-// Compile prepares a verified module. The error is a *gpu.BuildError that names
-// what the interpreter has not and where that stands.
+// Compile prepares a module that ptx.Load made. The error is a *gpu.BuildError
+// that names what the interpreter has not and where that stands.
 func Compile(m *ptx.Module) (*Program, error) {
 	p := &Program{file: m.File, kernels: map[string]*Kernel{}, funcs: map[*ptx.Func]*function{}, offsets: map[*ptx.Var]uint64{}}
 	if m.AddressSize != 64 {
@@ -112,9 +112,6 @@ func alignUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
 
 // function lays out a function.
 func (p *Program) function(f *ptx.Func) {
-	for _, u := range f.Unsupported {
-		p.fail(f.Pos, "directive %s of function '%s' is not supported", u, f.Name)
-	}
 	if !f.Defined {
 		return
 	}
@@ -142,11 +139,6 @@ func (p *Program) function(f *ptx.Func) {
 	for _, r := range f.Regs {
 		if r.Type.Size() > 8 {
 			p.fail(f.Pos, "register '%s' of type .%s is not supported", r.Name, r.Type)
-		}
-	}
-	for _, s := range f.Body {
-		if i, ok := s.(*ptx.Instr); ok && i.Form.Status != ptx.Runs {
-			p.fail(i.Pos, "instruction '%s' is not supported", i.Name())
 		}
 	}
 	fn.contract()

@@ -39,6 +39,9 @@ type writer struct {
 	indent int
 	labels int
 	loops  int // nesting of loops
+	// engines: only engines run it, not a GPU; see unrounded.
+	engines  bool
+	integers bool // in a function, which computes with integers only
 }
 
 // Kernel returns the fixture for a seed.
@@ -75,7 +78,7 @@ func (c *choices) Uint64() uint64 {
 
 // write writes a kernel. Nan is the tolerance of columns of floating point.
 func write(source rand.Source, title, nan string) string {
-	w := &writer{rng: rand.New(source)}
+	w := &writer{rng: rand.New(source), engines: nan == ""}
 	w.header(title, nan)
 	w.function()
 	w.line(".visible .entry k(.param .u64 in, .param .u64 out)\n{")
@@ -85,8 +88,13 @@ func write(source rand.Source, title, nan string) string {
 	w.load()
 	for range 4 + w.rng.IntN(8) {
 		w.statement(0)
-		if w.rng.IntN(3) == 0 {
+		switch w.rng.IntN(9) {
+		case 0, 1, 2:
 			w.together()
+		case 3:
+			w.apart()
+		case 4:
+			w.exchange()
 		}
 	}
 	w.store()
@@ -172,10 +180,12 @@ func (w *writer) function() {
 		w.line("ld.param.b32 %%r%d, [x];\nld.param.b64 %%l%d, [y];", i, i)
 	}
 	w.line("setp.ne.u32 %%p0, %%r0, 0;\nsetp.gt.s32 %%p1, %%r0, 5;\nsetp.lt.u64 %%p2, %%l0, 9;\nsetp.lt.s64 %%p3, %%l0, 0;")
+	w.integers = true
 	for range 3 + w.rng.IntN(4) {
 		w.instruction("r")
 		w.instruction("l")
 	}
+	w.integers = false
 	w.line("st.param.b32 [result], %%r0;\nret;")
 	w.indent = 0
 	w.line("}")
@@ -200,6 +210,8 @@ func (w *writer) statement(depth int) {
 		w.jumpTable(depth)
 	case 3:
 		w.call()
+	case 5:
+		w.carry()
 	case 4:
 		w.memory()
 	default:
@@ -271,11 +283,36 @@ func (w *writer) call() {
 	w.line("call (c), helper, (a, b);\nld.param.b32 %s, [c];\n}", w.register("r"))
 }
 
+// carry writes a chain of additions or subtractions of several words.
+func (w *writer) carry() {
+	r := func() string { return w.register("r") }
+	switch w.rng.IntN(3) {
+	case 0:
+		w.line("add.cc.u32 %s, %s, %s;\naddc.cc.u32 %s, %s, %s;\naddc.u32 %s, %s, %s;", r(), r(), r(), r(), r(), r(), r(), r(), r())
+	case 1:
+		w.line("sub.cc.u32 %s, %s, %s;\nsubc.cc.s32 %s, %s, %s;\nsubc.u32 %s, %s, 0;", r(), r(), r(), r(), r(), r(), r(), r())
+	default:
+		w.line("mad.lo.cc.u32 %s, %s, %s, %s;\nmadc.hi.u32 %s, %s, %s, %s;", r(), r(), r(), r(), r(), r(), r(), r())
+	}
+}
+
 // memory stores to and loads from the lane's own array.
 func (w *writer) memory() {
 	w.line("and.b32 %%t0, %s, 7;\nmov.u64 %%at, local;\nmad.wide.u32 %%at, %%t0, 8, %%at;", w.register("r"))
 	k := kinds[w.rng.IntN(len(kinds))]
-	w.line("st.local.%s [%%at], %s;", k.reg, w.bits(k.letter))
+	switch w.rng.IntN(5) {
+	case 0:
+		w.line("st.local.%s [%%at+%d], %s;", w.oneOf("u8", "s8"), w.rng.IntN(8), w.register("r"))
+		w.line("cvta.local.u64 %%at, %%at;\nld.%s %s, [%%at+%d];", w.oneOf("u8", "s8"), w.register("r"), w.rng.IntN(8))
+	case 1:
+		w.line("st.local.v2.b32 [local+%d], {%s, %s};", 8*w.rng.IntN(8), w.register("r"), w.register("r"))
+		w.line("ld.local.v2.b32 {%s, %s}, [%%at];", "%r0", "%r1")
+	case 2:
+		w.line("st.local.%s [%%at+%d], %s;", w.oneOf("u16", "s16"), 2*w.rng.IntN(4), w.register("r"))
+		w.line("ld.local.%s %s, [%%at+%d];", w.oneOf("u16", "s16", "b16"), w.register("l"), 2*w.rng.IntN(4))
+	default:
+		w.line("st.local.%s [%%at], %s;", k.reg, w.bits(k.letter))
+	}
 	k = kinds[w.rng.IntN(len(kinds))]
 	w.line("ld.local.%s %s, [local+%d];", k.reg, w.register(k.letter), 8*w.rng.IntN(8))
 }
@@ -299,6 +336,62 @@ func (w *writer) together() {
 	default:
 		w.line("bar.sync 0;\nmov.u32 %%t0, shared;\nmov.u32 %%t1, %%tid.x;\nmad.lo.u32 %%t2, %%t1, 8, %%t0;\nst.shared.b64 [%%t2], %s;\nbar.sync 0;", w.register("l"))
 		w.line("xor.b32 %%t1, %%t1, %d;\nmad.lo.u32 %%t2, %%t1, 8, %%t0;\nld.shared.b64 %s, [%%t2];", w.rng.IntN(16), w.register("l"))
+	}
+}
+
+// apart writes what some lanes of a warp do at once: tiles of it with a mask for
+// each, or the lanes on either side of a branch.
+func (w *writer) apart() {
+	w.line("mov.u32 %%t3, %%laneid;")
+	if w.rng.IntN(2) == 0 {
+		w.line("and.b32 %%t2, %%t3, 24;\nshl.b32 %%t3, 0xff, %%t2;")
+		w.collective(7)
+		return
+	}
+	// Lanes 16 to 31 of every second warp do not exist.
+	w.line("mov.u32 %%t0, %%tid.x;\nsetp.lt.u32 %%p3, %%t0, 32;\nselp.b32 %%t2, -1, 0xffff, %%p3;")
+	p, other, end := w.predicate(), w.label(), w.label()
+	w.line("vote.sync.ballot.b32 %%t0, %s, %%t2;\nnot.b32 %%t1, %%t0;\nand.b32 %%t1, %%t1, %%t2;\nselp.b32 %%t3, %%t0, %%t1, %s;", p, p)
+	w.line("@%s bra %s;", p, other)
+	w.collective(0)
+	w.line("bra %s;\n%s:", end, other)
+	w.collective(0)
+	w.line("%s:\nbar.warp.sync %%t2;", end)
+}
+
+// collective writes an instruction of the lanes in mask %t3, which has size-1 as
+// the clamp of a shuffle, or may be any mask if that is 0.
+func (w *writer) collective(clamp int) {
+	r, s := w.register("r"), w.register("r")
+	switch n := w.rng.IntN(6); {
+	case n == 0:
+		w.line("vote.sync.ballot.b32 %s, %s, %%t3;", r, w.predicate())
+	case n == 1:
+		w.line("vote.sync.%s.pred %s, %s, %%t3;", w.oneOf("all", "any", "uni"), w.predicate(), w.predicate())
+	case n == 2:
+		w.line("match.%s.sync.b32 %s, %s, %%t3;", w.oneOf("any", "all"), r, s)
+	case n == 3:
+		w.line("match.any.sync.b64 %s, %s, %%t3;", r, w.register("l"))
+	case n == 4 && clamp != 0:
+		w.line("shfl.sync.%s.b32 %s|%s, %s, %d, %d, %%t3;", w.oneOf("bfly", "idx", "down"), r, w.predicate(), s, w.rng.IntN(8), 24<<8|clamp)
+	default:
+		w.line("redux.sync.%s %s, %s, %%t3;", w.oneOf("add.s32", "min.u32", "max.s32", "or.b32"), r, s)
+	}
+}
+
+// exchange writes what all threads of the block do to one word of .shared, in
+// any order, and reductions by a barrier.
+func (w *writer) exchange() {
+	r, p := w.register("r"), w.predicate()
+	switch w.rng.IntN(4) {
+	case 0:
+		w.line("barrier.sync 1, 64;\nbarrier.red.popc.u32 %s, 2, %s%s;", r, w.oneOf("", "!"), p)
+	case 1:
+		w.line("bar.red.%s.pred %s, 3, %s;", w.oneOf("and", "or"), p, w.predicate())
+	default:
+		w.line("bar.sync 0;\nst.shared.b64 [shared+16], %s;", "0x12345678")
+		w.line("bar.sync 0;\nred.shared.%s [shared+16], %s;", w.oneOf("add.u32", "min.s32", "max.u32", "xor.b32", "and.b32", "or.b32"), r)
+		w.line("mov.u32 %%t0, shared;\ncvt.u64.u32 %%at, %%t0;\ncvta.shared.u64 %%at, %%at;\nbar.sync 0;\nld.b32 %s, [%%at+16];\nbar.sync 0;", w.register("r"))
 	}
 }
 

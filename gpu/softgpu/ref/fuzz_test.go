@@ -1,0 +1,60 @@
+package ref
+
+import (
+	"errors"
+	"testing"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/simt"
+)
+
+// FuzzRun compiles any text and runs the kernels that it has. Nothing that a
+// module can say may crash or hang the interpreter.
+func FuzzRun(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"", "L: setp.lt.u32 %p1, %r2, 5; @%p1 bra L; M: add.u32 %r2, %r2, 1; bra M;"},
+		{".shared .align 8 .b8 s[64];", "mov.u32 %r4, s; st.shared.v2.u32 [%r4+8], {%r2, %r3}; barrier.red.popc.u32 %r5, 1, 64, %p1; atom.shared.add.u32 %r5, [%r4], 1;"},
+		{".func (.param .u32 r) f(.param .u32 x) { .reg .u32 %a; ld.param.u32 %a, [x]; st.param.u32 [r], %a; ret; }",
+			"{ .param .u32 p; .param .u32 q; st.param.u32 [p], %r2; call (q), f, (p); ld.param.u32 %r4, [q]; } st.global.u32 [%rd2], %r4;"},
+		{".func f(.reg .u32 %n) { .reg .pred %p; setp.eq.u32 %p, %n, 0; @%p ret; sub.u32 %n, %n, 1; call f, (%n); }",
+			"P: .callprototype _ (.reg .u32 %x); mov.u64 %rd5, f; call %rd5, (%r3), P; T: .branchtargets A; A: brx.idx %r4, T;"},
+		{".global .u32 g[4] = {1, 2, 3}; .const .u64 c = g;", "ld.const.u64 %rd5, [c]; ld.u32 %r4, [%rd5+4]; red.global.max.s32 [g], %r4; isspacep.shared %p1, %rd5; alloca.u64 %rd6, %rd5;"},
+		{"", "shfl.sync.bfly.b32 %r4|%p1, %r2, 1, 31, -1; vote.sync.ballot.b32 %r5, %p1, 0xffff; match.any.sync.b32 %r6, %r4, %r5; bar.warp.sync 3; activemask.b32 %r7;"},
+		{"", "mul.f32 %f1, %f2, %f3; neg.f32 %f1, %f1; @%p1 add.f32 %f2, %f1, %f3; fma.rn.ftz.sat.f32 %f4, %f2, 0f3F800000, %f1; cvt.rzi.s32.f32 %r4, %f4; sqrt.rp.f32 %f5, %f1;"},
+		{"", "add.cc.u32 %r4, %r2, -1; madc.hi.u32 %r5, %r4, %r4, 0; mad.wide.s32 %rd5, %r4, %r5, %rd3; div.s64 %rd6, %rd5, %rd3; mov.b64 {%r6, %r7}, %rd6; lop3.b32 %r9, %r6, %r7, %r8, 0x96;"},
+	} {
+		f.Add([]byte(source(seed[0], seed[1])))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		mod, err := ptx.Load("fuzz.ptx", src)
+		if err != nil {
+			return
+		}
+		p, err := Compile(mod)
+		if err != nil {
+			var e *gpu.BuildError
+			if !errors.As(err, &e) || len(e.Diagnostics) == 0 {
+				t.Fatalf("not a BuildError: %v", err)
+			}
+			return
+		}
+		image, err := p.Link(dataBase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &memory{pages: map[uint64][]byte{bufA / pageSize: make([]byte, pageSize), dataBase / pageSize: make([]byte, pageSize)}}
+		copy(m.pages[dataBase/pageSize], image)
+		for _, k := range p.kernels {
+			l := simt.Launch{Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{40, 1, 1}, SharedBytes: 64, Params: make([]byte, k.fn.params)}
+			for at := 0; at+8 <= len(l.Params); at += 8 {
+				write(l.Params[at:at+8], bufA)
+			}
+			err := Run(k, l, m, 20000)
+			var lost *gpu.LostError
+			if err != nil && !errors.Is(err, gpu.ErrInvalid) && !errors.As(err, &lost) {
+				t.Fatalf("neither a fault nor a bad launch: %v", err)
+			}
+		}
+	})
+}

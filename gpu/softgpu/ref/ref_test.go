@@ -1,0 +1,252 @@
+package ref
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/simt"
+)
+
+const (
+	dataBase = 1 << 20
+	bufA     = 0x1000_0000
+	pageSize = 4096
+)
+
+// memory is a Space of pages, by number.
+type memory struct {
+	pages    map[uint64][]byte
+	readOnly map[uint64]bool
+}
+
+func (m *memory) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
+	n := va / pageSize
+	prot = gpu.ProtRead | gpu.ProtWrite
+	if m.readOnly[n] {
+		prot = gpu.ProtRead
+	}
+	return m.pages[n], n * pageSize, prot, m.pages[n] != nil
+}
+
+func (m *memory) words(va uint64, n int) (out []uint32) {
+	for k := range n {
+		out = append(out, binary.LittleEndian.Uint32(m.pages[va/pageSize][va%pageSize+4*uint64(k):]))
+	}
+	return out
+}
+
+// compile loads a module and links it.
+func compile(t *testing.T, source string, m *memory) (*Program, error) {
+	t.Helper()
+	mod, err := ptx.Load("k.ptx", []byte(source))
+	require.NoError(t, err)
+	p, err := Compile(mod)
+	if err != nil {
+		return nil, err
+	}
+	image, err := p.Link(dataBase)
+	require.NoError(t, err)
+	m.pages[dataBase/pageSize] = make([]byte, pageSize)
+	copy(m.pages[dataBase/pageSize], image)
+	return p, nil
+}
+
+// source wraps a body in a kernel k(u64 a); extra stands at module scope. %rd2
+// is where the thread's word of the buffer a lies, %r1 its number.
+func source(extra, body string) string {
+	return ".version 8.5\n.target sm_90\n.address_size 64\n" + extra + `
+.visible .entry k(.param .u64 a)
+{
+	.reg .b64 %rd<20>; .reg .b32 %r<20>; .reg .f32 %f<8>; .reg .pred %p<8>;
+	ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; mad.wide.u32 %rd2, %r1, 4, %rd1;
+` + body + "\n\tret;\n}\n"
+}
+
+// run runs a body in one block and returns the words that threads wrote to a.
+func run(t *testing.T, extra, body string, threads uint32, budget uint64) ([]uint32, error) {
+	t.Helper()
+	m := &memory{pages: map[uint64][]byte{bufA / pageSize: make([]byte, pageSize), bufA/pageSize + 1: make([]byte, pageSize)},
+		readOnly: map[uint64]bool{bufA/pageSize + 1: true}}
+	p, err := compile(t, source(extra, body), m)
+	require.NoError(t, err)
+	k, ok := p.Kernel("k")
+	require.True(t, ok)
+	l := simt.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{threads, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, bufA)}
+	err = Run(k, l, m, budget)
+	return m.words(bufA, int(threads)), err
+}
+
+const plenty = 1 << 22
+
+func TestFaults(t *testing.T) {
+	const shared = ".shared .align 4 .b8 s[100];"
+	for _, c := range []struct {
+		name, extra, body string
+		cause             gpu.LostCause
+		addr              uint64
+		write             bool
+		thread            uint32
+	}{
+		{"unmapped read", "", "ld.global.u32 %r4, [%rd2+8188];", gpu.LostAddress, bufA + 8192, false, 1},
+		{"unmapped write", "", "st.global.u32 [%rd2-4], %r2;", gpu.LostAddress, bufA - 4, true, 0},
+		{"read only", "", "st.global.u32 [%rd1+4096], %r2;", gpu.LostAddress, bufA + 4096, true, 0},
+		{"read only atomic", "", "red.global.add.u32 [%rd1+4096], 1;", gpu.LostAddress, bufA + 4096, true, 0},
+		{"misaligned", "", "ld.global.u32 %r4, [%rd2+2];", gpu.LostAlign, bufA + 2, false, 0},
+		{"misaligned vector", "", "ld.global.v4.u32 {%r4,%r5,%r6,%r7}, [%rd2];", gpu.LostAlign, bufA + 4, false, 1},
+		{"misaligned atomic", "", "atom.global.add.u64 %rd6, [%rd2], 1;", gpu.LostAlign, bufA + 4, true, 1},
+		{"shared beyond", shared, "mov.u32 %r4, s; mad.lo.u32 %r4, %r1, 8, %r4; st.shared.u32 [%r4], %r1;", gpu.LostAddress, 104, true, 13},
+		{"generic shared", shared, "mov.u64 %rd5, s; cvta.shared.u64 %rd5, %rd5; ld.u32 %r5, [%rd5+4096];", gpu.LostAddress, 4096, false, 0},
+		{"local beyond", "", ".local .b32 l[4]; mov.u64 %rd5, l; ld.local.u32 %r5, [%rd5+1048576];", gpu.LostAddress, 1 << 20, false, 0},
+		{"parameter written", "", "mov.u64 %rd5, a; cvta.param.u64 %rd5, %rd5; st.u32 [%rd5], 1;", gpu.LostAddress, 0, true, 0},
+		{"trap", "", "setp.eq.u32 %p1, %r1, 3; @%p1 trap;", gpu.LostTrap, 0, false, 3},
+		{"assertion", ".extern .func __assertfail (.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);",
+			"{ .param .b64 x; .param .b32 y; call __assertfail, (x, x, y, x, x); }", gpu.LostTrap, 0, false, 0},
+		{"indexed branch", "", "L: .branchtargets A; brx.idx %r1, L; A:", gpu.LostInstruction, 0, false, 1},
+		{"call of nothing", "", "P: .callprototype _ (); mov.u64 %rd5, 1234; call %rd5, P;", gpu.LostInstruction, 0, false, 0},
+		{"call of another signature", ".func f(.param .u32 x) { ret; }", "P: .callprototype _ (); mov.u64 %rd5, f; call %rd5, P;", gpu.LostInstruction, 0, false, 0},
+		{"call of a kernel", "", "P: .callprototype _ (.param .u64 a); mov.u64 %rd5, k; .param .u64 x; call %rd5, (x), P;", gpu.LostInstruction, 0, false, 0},
+		{"endless recursion", ".func f() { call f; ret; }", "call f;", gpu.LostStack, 0, false, 0},
+		{"alloca", "", "mov.u64 %rd3, 100000; alloca.u64 %rd4, %rd3;", gpu.LostStack, 0, false, 0},
+		{"endless loop", "", "L: bra L;", gpu.LostTimeout, 0, false, 0},
+		{"barrier without the others", "", "setp.eq.u32 %p1, %r1, 0; @%p1 bar.sync 0, 64; @!%p1 bar.sync 1, 64;", gpu.LostInstruction, 0, false, 0},
+		{"barrier for other numbers", "", "setp.lt.u32 %p1, %r1, 8; @%p1 bar.sync 0, 32; @!%p1 bar.sync 0, 64;", gpu.LostInstruction, 0, false, 8},
+		{"barrier that is none", "", "mov.u32 %r2, 16; barrier.sync %r2;", gpu.LostInstruction, 0, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := run(t, c.extra, c.body, 40, plenty)
+			var lost *gpu.LostError
+			require.ErrorAs(t, err, &lost)
+			require.Equal(t, c.cause, lost.Cause, lost.Error())
+			require.Equal(t, c.addr, lost.Addr)
+			require.Equal(t, c.write, lost.Write)
+			require.Contains(t, lost.Detail, "k.ptx:")
+			if c.cause != gpu.LostTimeout {
+				require.Equal(t, [3]uint32{c.thread, 0, 0}, lost.Thread, lost.Error())
+			}
+		})
+	}
+}
+
+func TestResults(t *testing.T) {
+	lane := func(f func(n uint32) uint32) []uint32 {
+		out := make([]uint32, 40)
+		for n := range out {
+			out[n] = f(uint32(n))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name, extra, body string
+		want              []uint32
+	}{
+		{"recursion", `.func (.param .u32 r) sum(.param .u32 n) { .reg .u32 %a; .reg .pred %p; ld.param.u32 %a, [n]; setp.eq.u32 %p, %a, 0; @%p bra Z;
+			{ .param .u32 x; .param .u32 y; .reg .u32 %b; sub.u32 %b, %a, 1; st.param.u32 [x], %b; call (y), sum, (x); ld.param.u32 %b, [y]; add.u32 %a, %a, %b; }
+			Z: st.param.u32 [r], %a; ret; }`,
+			"{ .param .u32 x; .param .u32 y; st.param.u32 [x], %r1; call (y), sum, (x); ld.param.u32 %r2, [y]; } st.global.u32 [%rd2], %r2;",
+			lane(func(n uint32) uint32 { return n * (n + 1) / 2 })},
+		{"parameters in registers", ".func (.reg .u32 %r) f(.reg .u32 %a, .reg .u64 %b) { .reg .u32 %c; cvt.u32.u64 %c, %b; sub.u32 %r, %a, %c; ret; }",
+			"mov.u64 %rd3, 7; call (%r2), f, (%r1, %rd3); st.global.u32 [%rd2], %r2;", lane(func(n uint32) uint32 { return n - 7 })},
+		{"indirect call", ".func (.reg .u32 %r) f(.reg .u32 %a) { add.u32 %r, %a, 1; ret; } .func (.reg .u32 %r) g(.reg .u32 %a) { add.u32 %r, %a, 2; ret; } .global .u64 table[2] = {f, g};",
+			`and.b32 %r2, %r1, 1; mov.u64 %rd3, table; mad.wide.u32 %rd3, %r2, 8, %rd3; ld.global.u64 %rd4, [%rd3];
+			P: .callprototype (.reg .u32 _) _ (.reg .u32 _); call (%r3), %rd4, (%r1), P; st.global.u32 [%rd2], %r3;`,
+			lane(func(n uint32) uint32 { return n + 1 + n%2 })},
+		{"lanes wait for each other", ".global .u32 turn;", `L: ld.volatile.global.u32 %r2, [turn]; setp.ne.u32 %p1, %r2, %r1; @%p1 bra L;
+			st.global.u32 [%rd2], %r2; add.u32 %r2, %r2, 1; st.volatile.global.u32 [turn], %r2;`, lane(func(n uint32) uint32 { return n })},
+		{"masks of their own", "", "mov.u32 %r2, %laneid; and.b32 %r3, %r2, 28; shl.b32 %r3, 15, %r3; redux.sync.add.u32 %r4, %r2, %r3; st.global.u32 [%rd2], %r4;",
+			lane(func(n uint32) uint32 { return n%32/4*16 + 6 })},
+		{"apart in a branch", "", `setp.lt.u32 %p1, %r1, 5; @%p1 bra L; vote.sync.ballot.b32 %r2, 1, 0xffffffe0; bra M; L: vote.sync.ballot.b32 %r2, 1, 31; M: st.global.u32 [%rd2], %r2;`,
+			lane(func(n uint32) uint32 {
+				switch {
+				case n < 5:
+					return 31
+				case n < 32:
+					return 0xffffffe0
+				}
+				return 0xe0
+			})[:32]},
+		{"barrier of all that are left", ".shared .u32 s;", `setp.gt.u32 %p1, %r1, 9; @%p1 exit; atom.shared.add.u32 %r2, [s], %r1; bar.sync 0; ld.shared.u32 %r2, [s]; st.global.u32 [%rd2], %r2;`,
+			lane(func(n uint32) uint32 {
+				if n > 9 {
+					return 0
+				}
+				return 45
+			})},
+		{"arrive and sync", ".shared .u32 s;", `setp.lt.u32 %p1, %r1, 32; @%p1 bra L; mov.u32 %r2, 5; st.shared.u32 [s], %r2; bar.arrive 1, 64; exit;
+			L: bar.sync 1, 64; ld.shared.u32 %r2, [s]; st.global.u32 [%rd2], %r2;`,
+			lane(func(n uint32) uint32 { return 5 * (1 - n/32) })},
+		{"alloca", "", "mov.u64 %rd3, 16; stacksave.u64 %rd6; alloca.u64 %rd4, %rd3; st.local.u32 [%rd4+12], %r1; ld.local.u32 %r2, [%rd4+12]; stackrestore.u64 %rd6; alloca.u64 %rd5, %rd3; sub.u64 %rd5, %rd5, %rd4; cvt.u32.u64 %r3, %rd5; add.u32 %r2, %r2, %r3; st.global.u32 [%rd2], %r2;",
+			lane(func(n uint32) uint32 { return n })},
+		// 1+2^-12 squared and one: the product alone would be rounded.
+		{"a sum takes in a product", "", "mov.b32 %f1, 0x3f800800; mul.f32 %f2, %f1, %f1; sub.f32 %f3, %f2, 0f3f801000; st.global.f32 [%rd2], %f3;",
+			lane(func(uint32) uint32 { return math.Float32bits(0x1p-24) })},
+		{"a product that is stored stays", "", "mov.b32 %f1, 0x3f800800; mul.f32 %f2, %f1, %f1; sub.f32 %f3, %f2, 0f3f801000; mov.f32 %f4, %f2; st.global.f32 [%rd2], %f3;",
+			lane(func(uint32) uint32 { return 0 })},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := run(t, c.extra, c.body, 40, plenty)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got[:len(c.want)])
+		})
+	}
+}
+
+func TestPrintf(t *testing.T) {
+	m := &memory{pages: map[uint64][]byte{}}
+	p, err := compile(t, source(`.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+.global .b8 text[8] = {37, 100, 32, 37, 100, 10};`, `.local .align 8 .b8 args[8]; mov.u64 %rd3, args; st.local.u32 [%rd3], %r1; st.local.u32 [%rd3+4], 7;
+	cvta.local.u64 %rd3, %rd3; mov.u64 %rd4, text;
+	{ .param .b64 f; .param .b64 a; .param .b32 r; st.param.b64 [f], %rd4; st.param.b64 [a], %rd3; call (r), vprintf, (f, a); ld.param.b32 %r2, [r]; }
+	setp.ne.u32 %p1, %r2, 2; @%p1 trap;`), m)
+	require.NoError(t, err)
+	k, _ := p.Kernel("k")
+	var out strings.Builder
+	l := simt.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{3, 1, 1}, Params: make([]byte, 8), Print: func(s string) { out.WriteString(s) }}
+	require.NoError(t, Run(k, l, m, plenty))
+	require.Equal(t, "0 7\n1 7\n2 7\n", out.String())
+}
+
+func TestRefused(t *testing.T) {
+	for _, c := range []struct{ name, extra, body, want string }{
+		{"parameter", ".func f(.reg .v2 .u32 %v) { ret; }", "", "vector type"},
+		{"function", ".extern .func f();", "call f;", "undefined function 'f'"},
+		{"variable", ".extern .global .u32 v;", "mov.u64 %rd3, v;", "undefined variable 'v'"},
+		{"address of shared", ".shared .u32 s; .global .u64 g = s;", "mov.u64 %rd3, g;", "no address in the generic address space"},
+		{"large variable", ".global .b8 big[1000000000];", "mov.u64 %rd3, big;", "at most"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := compile(t, source(c.extra, c.body), &memory{pages: map[uint64][]byte{}})
+			var e *gpu.BuildError
+			require.ErrorAs(t, err, &e)
+			require.Contains(t, err.Error(), c.want)
+			require.NotZero(t, e.Diagnostics[0].Line)
+		})
+	}
+}
+
+func TestImpossibleLaunches(t *testing.T) {
+	m := &memory{pages: map[uint64][]byte{}}
+	p, err := compile(t, strings.Replace(source(".shared .b8 s[40000];", "mov.u32 %r2, s;"), "(.param .u64 a)\n", "(.param .u64 a) .maxntid 64\n", 1), m)
+	require.NoError(t, err)
+	k, _ := p.Kernel("k")
+	for name, change := range map[string]func(*simt.Launch){
+		"no blocks":       func(l *simt.Launch) { l.Grid[1] = 0 },
+		"no threads":      func(l *simt.Launch) { l.Block[2] = 0 },
+		"too many":        func(l *simt.Launch) { l.Block[0] = 65 },
+		"shared memory":   func(l *simt.Launch) { l.SharedBytes = 20000 },
+		"parameters":      func(l *simt.Launch) { l.Params = l.Params[:4] },
+		"blocks in a row": func(l *simt.Launch) { l.Grid[1] = 1 << 16 },
+	} {
+		l := simt.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: make([]byte, 8)}
+		require.NoError(t, Run(k, l, m, plenty))
+		change(&l)
+		require.ErrorIs(t, Run(k, l, m, plenty), gpu.ErrInvalid, name)
+	}
+	_, err = p.Link(12345)
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+}
