@@ -22,7 +22,7 @@ func (t *thread) enter(fn *function, call *ptx.Instr) {
 		t.fail(gpu.LostStack, "call of "+fn.f.Name)
 	}
 	t.local = append(t.local, make([]byte, fn.local)...)
-	t.frame = &frame{fn: fn, regs: make([]uint64, len(fn.f.Regs)), base: base, call: call}
+	t.frame = &frame{fn: fn, regs: make([]uint64, len(fn.f.Regs)), base: base, site: call}
 	t.frames = append(t.frames, t.frame)
 }
 
@@ -41,9 +41,9 @@ func (t *thread) leave() {
 	t.b.regCount -= len(callee.regs)
 	t.frames = t.frames[:len(t.frames)-1]
 	t.frame = t.frames[len(t.frames)-1]
-	results, _ := signature(callee.call.Call)
+	results, _ := signature(callee.site.Call)
 	for n, v := range results {
-		o := &callee.call.Call.Results[n]
+		o := &callee.site.Call.Results[n]
 		if p, ok := o.Ref.(*ptx.Var); ok && o.Kind == ptx.OperandSymbol {
 			copy(t.local[t.base+t.fn.offsets[p]:], values[n])
 		} else {

@@ -63,9 +63,6 @@ func combine(op ptx.Bool, a, b uint64) uint64 {
 	return a
 }
 
-// packed is what the halves of a packed type are, or none.
-var packed = map[ptx.Type]ptx.Type{ptx.F16x2: ptx.F16, ptx.BF16x2: ptx.BF16}
-
 // compared compares operands 1 and 2, of the lower or upper half if they are
 // packed.
 func (t *thread) compared(i *ptx.Instr, ty ptx.Type, upper bool) bool {

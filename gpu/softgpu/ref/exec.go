@@ -149,17 +149,17 @@ func (t *thread) exec(i *ptx.Instr) {
 
 	default: // 9.7.1, 9.7.3 and 9.7.4: arithmetic
 		ty := i.Mods.Type()
-		switch {
+		switch part := packed[ty]; {
 		case i.Mods.Has(ptx.CC):
 			t.extended(i)
-		case ty == ptx.U16x2 || ty == ptx.S16x2:
-			t.eachHalf(i, map[ptx.Type]ptx.Type{ptx.U16x2: ptx.U16, ptx.S16x2: ptx.S16}[ty], t.integer)
-		case ty == ptx.F16x2 || ty == ptx.BF16x2:
-			t.eachHalf(i, map[ptx.Type]ptx.Type{ptx.F16x2: ptx.F16, ptx.BF16x2: ptx.BF16}[ty], t.float)
-		case ty.Float():
+		case part == ptx.TypeNone && ty.Float():
 			t.set(&i.Args[0], t.float(i, ty, t.values(i, ty)), ty)
+		case part == ptx.TypeNone:
+			t.mixedInteger(i)
+		case part.Float():
+			t.eachHalf(i, t.float)
 		default:
-			t.integer1(i)
+			t.eachHalf(i, t.integer)
 		}
 	}
 }
@@ -172,14 +172,22 @@ func (t *thread) values(i *ptx.Instr, ty ptx.Type) (v [4]uint64) {
 	return v
 }
 
+// packed is the type of both halves of a packed type, or none.
+var packed = map[ptx.Type]ptx.Type{ptx.F16x2: ptx.F16, ptx.BF16x2: ptx.BF16, ptx.U16x2: ptx.U16, ptx.S16x2: ptx.S16}
+
 // eachHalf runs f on both halves of packed operands.
-func (t *thread) eachHalf(i *ptx.Instr, half ptx.Type, f func(*ptx.Instr, ptx.Type, [4]uint64) uint64) {
-	both := t.values(i, i.Mods.Type())
+func (t *thread) eachHalf(i *ptx.Instr, f func(*ptx.Instr, ptx.Type, [4]uint64) uint64) {
+	ty := i.Mods.Type()
+	t.set(&i.Args[0], onHalves(t.values(i, ty), func(v [4]uint64) uint64 { return f(i, packed[ty], v) }), ty)
+}
+
+// onHalves is f of the lower halves and, above it, f of the upper ones.
+func onHalves(both [4]uint64, f func([4]uint64) uint64) uint64 {
 	var lo, hi [4]uint64
 	for n, x := range both {
 		lo[n], hi[n] = x&0xffff, x>>16
 	}
-	t.set(&i.Args[0], f(i, half, lo)&0xffff|f(i, half, hi)&0xffff<<16, i.Mods.Type())
+	return f(lo)&0xffff | f(hi)&0xffff<<16
 }
 
 // mov is mov: a move, or packing or unpacking a vector.

@@ -13,14 +13,10 @@ import (
 // float computes arithmetic on one floating-point type (9.7.3 and 9.7.4).
 func (t *thread) float(i *ptx.Instr, ty ptx.Type, v [4]uint64) uint64 {
 	f, m := formatOf(ty), &i.Mods
-	if m.Has(ptx.FTZ) && ty != ptx.F64 {
-		for n := range v {
-			v[n] = f.flush(v[n])
-		}
-	}
 	if m.Has(ptx.Approx) || m.Has(ptx.Full) {
-		return f.finish(approximate(i.Op, m, ty, v[0], v[1]), i)
+		return t.approximate(i, ty, v)
 	}
+	v = f.flushed(m, v)
 	a, b, c := f.decode(v[0]), f.decode(v[1]), f.decode(v[2])
 	var x number
 	switch i.Op {
@@ -35,11 +31,11 @@ func (t *thread) float(i *ptx.Instr, ty ptx.Type, v [4]uint64) uint64 {
 	case ptx.OpDiv:
 		x = a.div(b)
 	case ptx.OpRcp:
-		x = f.decode(f.one()).div(a)
+		x = fromInt(1, false).div(a)
 	case ptx.OpSqrt:
 		x = a.sqrt()
 	case ptx.OpAbs, ptx.OpNeg, ptx.OpMin, ptx.OpMax, ptx.OpCopysign:
-		return f.sign1(i.Op, m, v[0], v[1])
+		return f.pick(i.Op, m, v[0], v[1])
 	default:
 		t.unknown(i)
 	}
@@ -52,33 +48,38 @@ func (t *thread) float(i *ptx.Instr, ty ptx.Type, v [4]uint64) uint64 {
 		}
 		return quiet(v[1], v[0])
 	}
-	return f.finish(f.round(x, m), i)
+	return f.round(x, m)
+}
+
+// flushed is the operands as .ftz has them.
+func (f format) flushed(m *ptx.Mods, v [4]uint64) [4]uint64 {
+	for n := range v {
+		if m.Has(ptx.FTZ) {
+			v[n] = f.flush(v[n])
+		}
+	}
+	return v
 }
 
 // round encodes x as the modifiers ask for. Half precision flushes what has
 // been rounded to a subnormal.
 func (f format) round(x number, m *ptx.Mods) uint64 {
+	var r uint64
 	switch {
 	case !m.Has(ptx.FTZ):
-		return f.encode(x, m.Round)
+		r = f.encode(x, m.Round)
 	case f == single:
-		return f.encodeFlushed(x, m.Round)
+		r = f.encodeFlushed(x, m.Round)
+	default:
+		r = f.flush(f.encode(x, m.Round))
 	}
-	return f.flush(f.encode(x, m.Round))
-}
-
-// finish applies .sat and .relu.
-func (f format) finish(x uint64, i *ptx.Instr) uint64 {
-	if i.Mods.Has(ptx.FTZ) && f != double {
-		x = f.flush(x)
+	if m.Has(ptx.Sat) {
+		r = f.saturate(r)
 	}
-	if i.Mods.Has(ptx.Sat) {
-		x = f.saturate(x)
+	if m.Has(ptx.Relu) {
+		r = f.relu(r)
 	}
-	if i.Mods.Has(ptx.Relu) {
-		x = f.relu(x)
-	}
-	return x
+	return r
 }
 
 // quiet is the first NaN of a double among xs, made quiet, or the default one
@@ -95,26 +96,18 @@ func quiet(xs ...uint64) uint64 {
 // fused is a sum that takes in a product: one rounding for both.
 func (t *thread) fused(i *ptx.Instr, s *sum) {
 	ty := i.Mods.Type()
-	var v [4]uint64
-	v[0], v[1], v[2] = t.get(&s.mul.Args[1], ty), t.get(&s.mul.Args[2], ty), t.get(&i.Args[3-s.operand], ty)
-	if part := map[ptx.Type]ptx.Type{ptx.F16x2: ptx.F16, ptx.BF16x2: ptx.BF16}[ty]; part != ptx.TypeNone {
-		lo, hi := v, v
-		for n := range v {
-			lo[n], hi[n] = v[n]&0xffff, v[n]>>16
-		}
-		t.set(&i.Args[0], t.fusedSum(i, s, part, lo)|t.fusedSum(i, s, part, hi)<<16, ty)
+	v := [4]uint64{t.get(&s.mul.Args[1], ty), t.get(&s.mul.Args[2], ty), t.get(&i.Args[3-s.operand], ty)}
+	if part := packed[ty]; part != ptx.TypeNone {
+		t.set(&i.Args[0], onHalves(v, func(v [4]uint64) uint64 { return fusedSum(i, s, part, v) }), ty)
 		return
 	}
-	t.set(&i.Args[0], t.fusedSum(i, s, ty, v), ty)
+	t.set(&i.Args[0], fusedSum(i, s, ty, v), ty)
 }
 
-func (t *thread) fusedSum(i *ptx.Instr, s *sum, ty ptx.Type, v [4]uint64) uint64 {
+// fusedSum is ±v[0]·v[1]±v[2].
+func fusedSum(i *ptx.Instr, s *sum, ty ptx.Type, v [4]uint64) uint64 {
 	f := formatOf(ty)
-	if i.Mods.Has(ptx.FTZ) && ty != ptx.F64 {
-		for n := range v {
-			v[n] = f.flush(v[n])
-		}
-	}
+	v = f.flushed(&i.Mods, v)
 	product, other := f.decode(v[0]).mul(f.decode(v[1])), f.decode(v[2])
 	if s.negated {
 		product = product.negate()
@@ -128,11 +121,11 @@ func (t *thread) fusedSum(i *ptx.Instr, s *sum, ty ptx.Type, v [4]uint64) uint64
 	if ty == ptx.F64 && x.kind == notANumber {
 		return quiet(v[1], v[2], v[0])
 	}
-	return f.finish(f.round(x, &i.Mods), i)
+	return f.round(x, &i.Mods)
 }
 
-// sign1 computes what only looks at signs and order.
-func (f format) sign1(op ptx.Op, m *ptx.Mods, a, b uint64) uint64 {
+// pick computes what only looks at signs and order.
+func (f format) pick(op ptx.Op, m *ptx.Mods, a, b uint64) uint64 {
 	var r uint64
 	switch op {
 	case ptx.OpCopysign:
@@ -189,45 +182,48 @@ func (f format) value(x uint64) float64 {
 	return math.Float64frombits(double.encode(f.decode(x), ptx.RN))
 }
 
-// fromFloat rounds a float64 to the format.
-func (f format) fromFloat(x float64) uint64 {
-	return f.encode(double.decode(math.Float64bits(x)), ptx.RN)
-}
-
 // approximate computes instructions with .approx or .full, to nearest: PTX
 // allows an error, and an H200 makes one of a few units in the last place.
-func approximate(op ptx.Op, m *ptx.Mods, ty ptx.Type, a, b uint64) uint64 {
-	f := formatOf(ty)
+func (t *thread) approximate(i *ptx.Instr, ty ptx.Type, v [4]uint64) uint64 {
 	if ty == ptx.F64 {
-		return approximateDouble(op, m, a)
+		return approximateDouble(i.Op, &i.Mods, v[0])
 	}
-	x := f.value(a)
-	switch op {
+	f := formatOf(ty)
+	v = f.flushed(&i.Mods, v)
+	a, b := f.decode(v[0]), f.decode(v[1])
+	x := f.value(v[0])
+	var r number
+	switch i.Op {
 	case ptx.OpDiv:
 		// Divisors beyond 2^126 give zero, but for .full.
-		if size := b &^ f.sign(); m.Has(ptx.Approx) && size > 0x7e800000 && size < f.infinity() {
-			return f.encode(f.decode(a).mul(number{neg: b&f.sign() != 0}), ptx.RN)
+		if size := v[1] &^ f.sign(); i.Mods.Has(ptx.Approx) && size > 0x7e800000 && size < f.infinity() {
+			r = a.mul(number{neg: b.neg})
+		} else {
+			r = a.div(b)
 		}
-		return f.encode(f.decode(a).div(f.decode(b)), ptx.RN)
 	case ptx.OpRcp:
-		return f.encode(f.decode(f.one()).div(f.decode(a)), ptx.RN)
+		r = fromInt(1, false).div(a)
 	case ptx.OpSqrt:
-		return f.encode(f.decode(a).sqrt(), ptx.RN)
+		r = a.sqrt()
 	case ptx.OpRsqrt:
-		return f.fromFloat(1 / math.Sqrt(x))
+		r = fromFloat(1 / math.Sqrt(x))
 	case ptx.OpSin:
-		return f.fromFloat(math.Sin(x))
+		r = fromFloat(math.Sin(x))
 	case ptx.OpCos:
-		return f.fromFloat(math.Cos(x))
+		r = fromFloat(math.Cos(x))
 	case ptx.OpLg2:
-		return f.fromFloat(math.Log2(x))
+		r = fromFloat(math.Log2(x))
 	case ptx.OpEx2:
-		return f.fromFloat(math.Exp2(x))
+		r = fromFloat(math.Exp2(x))
 	case ptx.OpTanh:
-		return f.fromFloat(math.Tanh(x))
+		r = fromFloat(math.Tanh(x))
+	default:
+		t.unknown(i)
 	}
-	return 0
+	return f.round(r, &i.Mods)
 }
+
+func fromFloat(x float64) number { return double.decode(math.Float64bits(x)) }
 
 // approximateDouble is rcp.approx.ftz.f64 and rsqrt.approx.f64. With .ftz only the
 // upper halves of operand and result count.
@@ -240,19 +236,12 @@ func approximateDouble(op ptx.Op, m *ptx.Mods, a uint64) uint64 {
 	}
 	a = upper(a)
 	x := double.decode(a)
-	var r number
-	switch {
-	case op == ptx.OpRcp:
-		r = double.decode(double.one()).div(x)
-	default:
-		if r = x.sqrt(); r.kind == finite {
-			// The root is rounded to 63 bits here, so the quotient is right but for
-			// the last of the 53 bits in rare cases.
-			r = number{kind: finite, m: wide{0, 1}}.div(r)
-		} else {
-			r = double.decode(double.one()).div(r)
-		}
+	if op == ptx.OpRsqrt {
+		// The root has 63 bits and more, so that the quotient is right but for the
+		// last of its 53 bits, in rare cases.
+		x = x.sqrt()
 	}
+	r := fromInt(1, false).div(x)
 	if r.kind == notANumber {
 		return upper(quiet(a))
 	}

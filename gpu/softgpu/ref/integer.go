@@ -9,8 +9,8 @@ import (
 	"pvdrm/gpu/ptx"
 )
 
-// integer1 runs an integer instruction whose operands may differ in type.
-func (t *thread) integer1(i *ptx.Instr) {
+// mixedInteger runs an integer instruction whose operands may differ in type.
+func (t *thread) mixedInteger(i *ptx.Instr) {
 	ty, d := i.Mods.Type(), &i.Args[0]
 	at := func(n int, ty ptx.Type) uint64 { return t.get(&i.Args[n], ty) }
 	switch {

@@ -56,7 +56,7 @@ type frame struct {
 	pc    int      // next statement of the body
 	base  uint64   // of its part of the thread's local memory
 	carry bool
-	call  *ptx.Instr // that made it; nil for a kernel
+	site  *ptx.Instr // the call that made it; nil for a kernel
 }
 
 // block is a block that runs.
