@@ -144,7 +144,7 @@ func lost(err error) (*gpu.LostError, bool) {
 // TestRandomKernels runs random kernels on all engines, which must agree, and
 // on several workers.
 func TestRandomKernels(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(120) {
 		f, err := fixture.Parse(fmt.Sprintf("random%d", seed), []byte(random.Kernel(seed)))
 		require.NoError(t, err)
 		want, err := engines[0].run(f)

@@ -13,7 +13,8 @@ const linkBytes = 16
 // runtimeFunctions are those of the CUDA run-time that need no definition.
 var runtimeFunctions = map[string]bool{"vprintf": true, "__assertfail": true, "__assert_fail": true}
 
-// enter makes a frame for fn, with registers and local memory of zeros.
+// enter makes a frame for fn, with registers and local memory of zeros. Registers
+// do not count as part of the call stack.
 func (t *thread) enter(fn *function, call *ptx.Instr) {
 	base := uint64(len(t.local))
 	size := base + fn.local + linkBytes*uint64(len(t.frames)+1)

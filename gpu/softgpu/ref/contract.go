@@ -92,10 +92,11 @@ func blockEnd(body []ptx.Stmt, start int) int {
 
 // mention is one place where an instruction names a register.
 type mention struct {
-	reg   int32
-	arg   int // index in Instr.Args, or -1
-	plain bool
-	write bool // all of it: not under a predicate
+	reg    int32
+	arg    int  // index in Instr.Args, or -1
+	plain  bool // it is an operand for itself, neither in a vector nor in an address
+	result bool // the instruction writes it
+	whole  bool // and does so for sure: not under a predicate
 }
 
 // contractor knows the mentions of registers in a function.
@@ -123,7 +124,7 @@ func mentionsOf(i *ptx.Instr) (list []mention) {
 	var visit func(o *ptx.Operand, m mention)
 	visit = func(o *ptx.Operand, m mention) {
 		for k := range o.Elems {
-			visit(&o.Elems[k], mention{arg: m.arg, write: m.write})
+			visit(&o.Elems[k], mention{arg: m.arg, result: m.result, whole: m.whole})
 		}
 		if (o.Kind == ptx.OperandReg || o.Kind == ptx.OperandAddr) && o.Reg >= 0 {
 			m.reg, m.plain = o.Reg, m.plain && o.Kind == ptx.OperandReg
@@ -146,11 +147,11 @@ func mentionsOf(i *ptx.Instr) (list []mention) {
 			visit(&i.Call.Args[k], mention{arg: -1})
 		}
 		for k := range i.Call.Results {
-			visit(&i.Call.Results[k], mention{arg: -1, write: true})
+			visit(&i.Call.Results[k], mention{arg: -1, result: true, whole: !guarded})
 		}
 	}
 	if result && len(i.Args) > 0 {
-		visit(&i.Args[0], mention{write: !guarded})
+		visit(&i.Args[0], mention{result: true, whole: !guarded})
 	}
 	return list
 }
@@ -190,14 +191,13 @@ func (c *contractor) follow(start, n, end int) *candidate {
 		i, _ := c.body[at].(*ptx.Instr)
 		moved := int32(ptx.NoReg)
 		for _, m := range c.mentions[at] {
-			isFactor := m.reg == mul.Args[1].Reg && mul.Args[1].Kind == ptx.OperandReg || m.reg == mul.Args[2].Reg && mul.Args[2].Kind == ptx.OperandReg
 			switch {
-			case m.reg == reg && m.write && moved == ptx.NoReg:
+			case m.reg != reg || moved != ptx.NoReg:
+			case m.result && m.whole:
 				return p.used() // it has another value from here on
-			case m.reg == reg && moved == ptx.NoReg:
-				if stale || !m.plain {
-					return nil
-				}
+			case stale || !m.plain:
+				return nil
+			default:
 				_, twice := p.sums[at]
 				switch {
 				case c.isSumOf(mul, i) && !twice:
@@ -210,9 +210,8 @@ func (c *contractor) follow(start, n, end int) *candidate {
 					return nil
 				}
 			}
-			if m.arg == 0 && isFactor && (hasResult(i) || m.write) || m.arg < 0 && m.write && isFactor {
-				stale = true
-			}
+			isFactor := m.reg == mul.Args[1].Reg || m.reg == mul.Args[2].Reg // constants have none
+			stale = stale || m.result && isFactor
 		}
 		if moved != ptx.NoReg {
 			reg = moved
@@ -250,7 +249,7 @@ func (c *contractor) private(reg int32, start, end int) bool {
 			if m.reg != reg {
 				continue
 			}
-			if count == 0 && !m.write {
+			if count == 0 && !m.whole {
 				return false
 			}
 			count++
