@@ -17,6 +17,7 @@ import (
 	"pvdrm/cmd/gdev/agent"
 	"pvdrm/cmd/gdev/suite"
 	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/cmd/pvdrm/bench/clang"
 	"pvdrm/vmm"
 )
 
@@ -31,8 +32,18 @@ type benchFlags struct {
 	json, csv, html string
 	qemu, accel     string
 	memory, cpus    int
-	only            string // "micro", "suite" or "" for both
+	only            string // one of parts, or "" for all
+	allBenches      bool   // no --bench was given
 }
+
+// The parts of a bench.
+const (
+	onlyMicro = "micro"
+	onlySuite = "suite"
+	onlyClang = "clang"
+)
+
+var parts = []string{onlyMicro, onlySuite, onlyClang}
 
 // quickBenches are the programs of a quick bench: one of each kind, and none
 // that takes long.
@@ -48,7 +59,7 @@ const (
 func newBench(g *global) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
-		Use:   "bench [flags] [micro | suite]",
+		Use:   "bench [flags] [" + strings.Join(parts, " | ") + "]",
 		Short: "Measure the Gdev suite on the bare device, as a local guest and in a virtual machine",
 		Long: `Run the programs of the Gdev suite, and micro-benchmarks, side by side:
 
@@ -61,15 +72,18 @@ func newBench(g *global) *cobra.Command {
 Every round runs each program once in each of them. The first round warms up and
 is thrown away; ratios are taken within a round. Run it on a quiet machine.
 
+The kernels of some programs are also compared with the same in C, compiled by
+clang for this machine and run on all of its processors (clang).
+
 With --ablation it also measures without what makes forwarding fast: polling,
 multicalls, the pool, and without all three. --config names combinations, such
 as full,nopoll+nopool.
 
 The exit code is 1 when a result is wrong.`,
-		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro",
+		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && args[0] != "micro" && args[0] != "suite" {
-				return fmt.Errorf("%q: bench takes micro, suite or nothing", strings.Join(args, " "))
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(parts, args[0]) {
+				return fmt.Errorf("%q: bench takes one of %s, or nothing", strings.Join(args, " "), strings.Join(parts, ", "))
 			}
 			return nil
 		},
@@ -112,6 +126,13 @@ func modeNames() (names []string) {
 
 // complete checks the flags and fills in what follows from others.
 func (f *benchFlags) complete(c *cobra.Command) error {
+	f.allBenches = f.benches == nil
+	if f.only == onlyClang {
+		if f.dev.device != deviceSoftGPU {
+			return fmt.Errorf("bench clang compares the software GPU: it takes no --device %s", f.dev.device)
+		}
+		f.modes = []string{string(bench.Native)}
+	}
 	if f.quick {
 		if !c.Flags().Changed("runs") {
 			f.runs = quickRuns
@@ -132,6 +153,9 @@ func (f *benchFlags) complete(c *cobra.Command) error {
 		if _, err := suite.Find(b); err != nil {
 			return fmt.Errorf("--bench: %w", err)
 		}
+	}
+	if f.only == onlyClang && len(f.clangBenches()) == 0 {
+		return fmt.Errorf("--bench: in C there are the kernels of %s only", strings.Join(clang.Programs, ", "))
 	}
 	if f.runs < 1 {
 		return fmt.Errorf("--runs %d: must be at least 1", f.runs)
@@ -210,17 +234,20 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 
 	status := newStatus()
 	defer status.clear()
-	if f.only != "suite" {
+	if f.only == "" || f.only == onlyMicro {
 		if r.Micros, err = plan.RunMicro(ctx, status.show); err != nil {
 			return err
 		}
 	}
-	if f.only != "micro" {
+	if f.only == "" || f.only == onlySuite {
 		samples, err := plan.Run(ctx, status.show)
 		if err != nil {
 			return err
 		}
 		r.Rows = bench.Rows(samples)
+	}
+	if f.wantsClang() {
+		return f.compareClang(ctx, agents[bench.Native], r, status.show)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -11,6 +12,7 @@ import (
 	"pvdrm/cmd/gdev/agent"
 	"pvdrm/cmd/gdev/micro"
 	"pvdrm/cmd/gdev/suite"
+	"pvdrm/cmd/pvdrm/bench/clang"
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 	"pvdrm/gpu"
@@ -20,12 +22,16 @@ import (
 // in which programs are linked straight onto the device.
 func newBenchNative() *cobra.Command {
 	var dev deviceFlags
+	var library string
 	c := &cobra.Command{
 		Use:    "bench-native",
 		Short:  "Serve pvdrm bench: run programs on the device itself",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if library != "" {
+				return serveKernels(library)
+			}
 			device, err := dev.open(zap.NewNop())
 			if err != nil {
 				return err
@@ -38,7 +44,28 @@ func newBenchNative() *cobra.Command {
 		},
 	}
 	dev.add(c)
+	c.Flags().StringVar(&library, "kernels", "", "run programs with the kernels of this library, without a device")
 	return c
+}
+
+// serveKernels runs programs whose kernels are C code of this machine.
+func serveKernels(library string) error {
+	k, err := clang.Open(library, runtime.NumCPU())
+	if err != nil {
+		return err
+	}
+	served := make(chan error)
+	go func() { // not on the main goroutine; see newBenchNative
+		served <- agent.Serve(os.Stdin, os.Stdout, func(req agent.Request) (agent.Answer, error) {
+			if req.Hello {
+				h := agent.Here()
+				return agent.Answer{Hello: &h}, nil
+			}
+			res, err := suite.RunHost(req.Bench, k)
+			return agent.Answer{Result: &res}, err
+		})
+	}()
+	return <-served
 }
 
 // nativeHandler serves requests in this process. The device stays open from

@@ -18,8 +18,10 @@ import (
 
 func TestBenchUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"bench micro suite":                `"micro suite": bench takes micro, suite or nothing`,
+		"bench micro suite":                `"micro suite": bench takes one of micro, suite, clang, or nothing`,
 		"bench fast":                       `"fast": bench takes`,
+		"bench clang --device cuda":        "it takes no --device cuda",
+		"bench clang --bench nop":          "--bench: in C there are the kernels of fmadd",
 		"bench --runs 0":                   "--runs 0: must be at least 1",
 		"bench --bench mad":                `no program "mad"`,
 		"bench --modes native,xen":         `there is no mode "xen", only native, local, vm, vm-floor`,
@@ -118,6 +120,18 @@ func TestBench(t *testing.T) {
 	said, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(said), `"voodoo"`)
+
+	out = run("clang", "--runs", "1", "--bench", "nn,lud,nop", "--json", file("c.json"))
+	require.Contains(t, out, "-march=native")
+	var names []string
+	for _, line := range readLines(t, file("c.json")) {
+		var r bench.ClangRow
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		require.True(t, r.Verified, "%+v", r)
+		require.Positive(t, r.Ratio)
+		names = append(names, r.Clang)
+	}
+	require.Equal(t, []string{"lud", "nn", bench.GeometricMean}, names)
 
 	out = run("micro", "--modes", "native", "--micro-time", "1ms")
 	require.Contains(t, out, "launch-sync")

@@ -51,6 +51,13 @@ func (r Report) WriteHTML(w io.Writer) error {
 		}
 		data.Tables = append(data.Tables, t)
 	}
+	if len(r.Clang) > 0 {
+		t := tableData{Title: "Against clang", Head: clangHead, Note: clangNote}
+		for _, x := range r.Clang {
+			t.Rows = append(t.Rows, x.cells())
+		}
+		data.Tables = append(data.Tables, t)
+	}
 	if r.has(Series{Local, Full}) || r.has(Series{VM, Full}) {
 		for _, p := range []table{publishedRatios, publishedHypercalls} {
 			t := tableData{Title: "Published", Head: append([]string{""}, p.columns...), Note: p.source}

@@ -25,6 +25,7 @@ const (
 	batchGoal      = 500   // ns, that is two million a second
 	reuseGoal      = 0.01  // of the first allocation
 	copyGoal       = 1.10  // of a memcpy
+	clangGoal      = 8.0   // times the kernels in C, geometric mean
 	thesisPooling  = "thesis: 1.04, at most 1.09"
 	thesisDoorbell = "thesis, with multicall"
 )
@@ -68,6 +69,9 @@ func (r Report) Targets() []Target {
 	if m := r.micro("copy-64M", Local); m != nil {
 		v, _ := m.Ratio()
 		add("64 MiB through granted pages, local", "at most 1.10 memcpy", factor(v), v <= copyGoal)
+	}
+	if t, ok := r.clangTarget(); ok {
+		all = append(all, t)
 	}
 	return append(all, r.runs()...)
 }

@@ -42,6 +42,13 @@ func (r Report) WriteText(w io.Writer) error {
 			line(microCells(m)...)
 		}
 	}
+	if len(r.Clang) > 0 {
+		section(clangNote)
+		line(clangHead...)
+		for _, x := range r.Clang {
+			line(x.cells()...)
+		}
+	}
 	if targets := r.Targets(); len(targets) > 0 {
 		section("what PVDRM means to reach")
 		if err := t.Flush(); err != nil {
