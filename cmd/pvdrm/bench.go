@@ -75,6 +75,9 @@ is thrown away; ratios are taken within a round. Run it on a quiet machine.
 The kernels of some programs are also compared with the same in C, compiled by
 clang for this machine and run on all of its processors (clang).
 
+With --device cuda native is a process with the device in it, and micro-benchmarks
+are also run by a program in C on NVIDIA's driver (driver).
+
 With --ablation it also measures without what makes forwarding fast: polling,
 multicalls, the pool, and without all three. --config names combinations, such
 as full,nopoll+nopool.
@@ -235,7 +238,11 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 	status := newStatus()
 	defer status.clear()
 	if f.only == "" || f.only == onlyMicro {
-		if r.Micros, err = plan.RunMicro(ctx, status.show); err != nil {
+		micros := plan
+		if f.dev.device == deviceCUDA {
+			micros.Places = append(slices.Clone(plan.Places), driverPlace{f.microTime, r})
+		}
+		if r.Micros, err = micros.RunMicro(ctx, status.show); err != nil {
 			return err
 		}
 	}

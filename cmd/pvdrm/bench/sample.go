@@ -13,7 +13,10 @@ const (
 	Floor  Mode = "vm-floor" // in the same machine, without a GPU
 )
 
-// Modes lists all modes, in the order in which they are reported.
+// Driver is the mode of micro-benchmarks in C on the driver of a real GPU.
+const Driver Mode = "driver"
+
+// Modes lists all modes of programs, in the order in which they are reported.
 var Modes = []Mode{Native, Local, VM, Floor}
 
 // Full is the name of the configuration with everything on.
