@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -27,6 +28,7 @@ type benchFlags struct {
 	modes, benches  []string
 	configs         []string
 	ablation, quick bool
+	scale           bool // inputs so large that programs run long enough
 	runs            int
 	microTime       time.Duration
 	json, csv, html string
@@ -107,6 +109,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringSliceVar(&f.configs, "config", []string{bench.Full}, "configurations of local guests and machines: full, or nopoll, nomulticall and nopool joined by +")
 	fl.BoolVar(&f.ablation, "ablation", false, "the configurations "+strings.Join(bench.Ablation, ","))
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about two minutes: %d runs of some programs", quickRuns))
+	fl.BoolVar(&f.scale, "scale", false, fmt.Sprintf("larger inputs, so that each program takes %.0f ms or more natively, without phase init; a machine may need more --memory", 1e3*scaledLeast))
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.DurationVar(&f.microTime, "micro-time", defaultMicro, "about how long each micro-benchmark takes")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
@@ -168,6 +171,9 @@ func (f *benchFlags) complete(c *cobra.Command) error {
 			return fmt.Errorf("--modes: there is no mode %q, only %s", m, strings.Join(modeNames(), ", "))
 		}
 	}
+	if f.scale && !slices.Contains(f.modes, string(bench.Native)) {
+		return errors.New("--scale finds out natively how large inputs must be: leave native among the --modes")
+	}
 	if f.ablation {
 		if c.Flags().Changed("config") {
 			return errors.New("say --ablation or --config, not both")
@@ -214,6 +220,7 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 		}
 	}()
 	plan := bench.Plan{Benches: f.benches, Runs: f.runs}
+	scales := map[string]int{} // filled in below
 	for _, mode := range bench.Modes {
 		if !slices.Contains(f.modes, string(mode)) {
 			continue
@@ -230,7 +237,7 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 			configs = []string{bench.Full} // there is nothing to switch off
 		}
 		for _, c := range configs {
-			plan.Places = append(plan.Places, place{a, bench.Series{Mode: mode, Config: c}, f.microTime})
+			plan.Places = append(plan.Places, place{agent: a, series: bench.Series{Mode: mode, Config: c}, budget: f.microTime, scales: scales})
 		}
 	}
 	r.Header.Facts = f.facts(ctx, agents)
@@ -247,6 +254,13 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 		}
 	}
 	if f.only == "" || f.only == onlySuite {
+		if f.scale {
+			found, err := f.scalesOf(ctx, agents[bench.Native], r, status.show)
+			if err != nil {
+				return err
+			}
+			maps.Copy(scales, found)
+		}
 		samples, err := plan.Run(ctx, status.show)
 		if err != nil {
 			return err

@@ -63,8 +63,8 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Places: []bench.Place{
-		place{native, bench.Series{Mode: bench.Native, Config: bench.Full}, 0},
-		place{c, bench.Series{Mode: bench.Clang, Config: bench.Full}, 0},
+		place{agent: native, series: bench.Series{Mode: bench.Native, Config: bench.Full}},
+		place{agent: c, series: bench.Series{Mode: bench.Clang, Config: bench.Full}},
 	}}
 	samples, err := plan.Run(ctx, progress)
 	r.Clang = bench.ClangRows(samples)

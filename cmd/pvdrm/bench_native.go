@@ -97,7 +97,7 @@ func nativeHandler(device gpu.Device) func(agent.Request) (agent.Answer, error) 
 			return a, err
 		}
 		before := device.Stats()
-		res, err := suite.Run(drv, req.Bench, suite.Options{})
+		res, err := suite.Run(drv, req.Bench, suite.Options{Scale: req.Scale})
 		after := device.Stats()
 		a.Result = &res
 		a.DeviceSeconds = (after.ComputeBusy - before.ComputeBusy + after.CopyBusy - before.CopyBusy).Seconds()

@@ -22,6 +22,7 @@ func TestBenchUsage(t *testing.T) {
 		"bench fast":                       `"fast": bench takes`,
 		"bench clang --device cuda":        "it takes no --device cuda",
 		"bench clang --bench nop":          "--bench: in C there are the kernels of fmadd",
+		"bench --scale --modes local":      "--scale finds out natively",
 		"bench --runs 0":                   "--runs 0: must be at least 1",
 		"bench --bench mad":                `no program "mad"`,
 		"bench --modes native,xen":         `there is no mode "xen", only native, local, vm, vm-floor`,

@@ -78,8 +78,9 @@ func (d speckled) run(e *Env, white float32, compress bool) ([]float32, error) {
 }
 
 func runSrad(e *Env) error {
-	const rows, cols = 502, 458
+	const cols = 458
 	const white = 255
+	rows := 502 * e.scale
 	d := speckled{
 		rows: rows, cols: cols, regionRows: rows, regionCols: cols,
 		iterations: 100, lambda: 0.5, pixels: ultrasound(newRandom(15), rows, cols),
@@ -97,10 +98,11 @@ func runSrad(e *Env) error {
 
 func runSrad2(e *Env) error {
 	const side = 2048
+	rows := side * e.scale
 	r := newRandom(16)
 	d := speckled{
-		rows: side, cols: side, regionRows: 128, regionCols: 128,
-		iterations: 2, lambda: 0.5, pixels: make([]float32, side*side),
+		rows: rows, cols: side, regionRows: 128, regionCols: 128,
+		iterations: 2, lambda: 0.5, pixels: make([]float32, rows*side),
 	}
 	for i := range d.pixels {
 		d.pixels[i] = r.unit()

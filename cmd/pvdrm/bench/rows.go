@@ -17,8 +17,9 @@ type Row struct {
 	P90        float64  `json:"p90"`
 	Ratio      *float64 `json:"ratio"` // to native in the same round, median; null without native, or where it takes no time
 	Doorbells  uint64   `json:"doorbells"`
-	Interrupts uint64   `json:"interrupts"` // medians of a whole run
-	Verified   bool     `json:"verified"`   // in all runs
+	Interrupts uint64   `json:"interrupts"`      // medians of a whole run
+	Verified   bool     `json:"verified"`        // in all runs
+	Scale      int      `json:"scale,omitempty"` // of the input, where it is not 1
 
 	ratios Spread  // of Ratio
 	device float64 // seconds in which the device worked, median; native only
@@ -93,7 +94,7 @@ func summarize(group, native []Sample) []Row {
 	}
 	first := group[0]
 	common := Row{
-		Bench: first.Bench, Mode: first.Series.Mode, Config: first.Series.Config,
+		Bench: first.Bench, Mode: first.Series.Mode, Config: first.Series.Config, Scale: first.Scale,
 		Doorbells:  uint64(spread(column(func(s Sample) float64 { return float64(s.Doorbells) })).Median),
 		Interrupts: uint64(spread(column(func(s Sample) float64 { return float64(s.Interrupts) })).Median),
 		Verified:   !slices.ContainsFunc(group, func(s Sample) bool { return !s.Verified }),
