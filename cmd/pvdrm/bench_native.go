@@ -61,7 +61,7 @@ func serveKernels(library string) error {
 				h := agent.Here()
 				return agent.Answer{Hello: &h}, nil
 			}
-			res, err := suite.RunHost(req.Bench, k)
+			res, err := suite.RunHost(req.Bench, k, suite.Options{Scale: req.Scale})
 			return agent.Answer{Result: &res}, err
 		})
 	}()

@@ -24,8 +24,11 @@ type HostKernels interface {
 
 // RunHost runs a program on the processor, with k as its kernels. What it says
 // of the program and the error are as those of Run.
-func RunHost(name string, k HostKernels) (Result, error) {
+func RunHost(name string, k HostKernels, opts Options) (Result, error) {
 	b, err := Find(name)
+	if err == nil {
+		err = CheckScale(max(opts.Scale, 1))
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -34,7 +37,7 @@ func RunHost(name string, k HostKernels) (Result, error) {
 			return nil, err
 		}
 		return &hostDevice{kernels: k, memory: map[cuda.DevicePtr]mapped{}}, nil
-	}, Options{}), nil
+	}, opts), nil
 }
 
 // hostDevice is a device whose memory is that of this process.

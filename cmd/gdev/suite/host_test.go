@@ -29,20 +29,20 @@ func (k *fakeKernels) Launch(kernel string, _, _ [2]uint32, _ []byte) error {
 func TestRunHost(t *testing.T) {
 	for _, name := range []string{"cpy", "pincpy"} {
 		k := &fakeKernels{}
-		res, err := RunHost(name, k)
+		res, err := RunHost(name, k, Options{})
 		require.NoError(t, err)
 		require.True(t, res.Verified, res.Error)
 		require.Equal(t, 1, k.began)
 		require.Equal(t, 1, k.ended)
 	}
 	k := &fakeKernels{}
-	res, err := RunHost("bfs", k)
+	res, err := RunHost("bfs", k, Options{})
 	require.NoError(t, err)
 	require.False(t, res.Verified)
 	require.Equal(t, []string{"bfs_step"}, k.launched, "fill and peek work: no vertex was reached")
-	_, err = RunHost("bsf", k)
+	_, err = RunHost("bsf", k, Options{})
 	require.ErrorContains(t, err, `no program "bsf"`)
-	res, err = RunHost("madd", &fakeKernels{refuse: errors.New("no threads")})
+	res, err = RunHost("madd", &fakeKernels{refuse: errors.New("no threads")}, Options{})
 	require.NoError(t, err)
 	require.ErrorContains(t, errors.New(res.Error), "no threads")
 }
