@@ -35,7 +35,8 @@ func (f *benchFlags) wantsClang() bool {
 // comparison is all that was asked for.
 func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *bench.Report, progress func(string)) (err error) {
 	note := func(text string) { r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "C kernels", Value: text}) }
-	if _, err := clang.Find(); err != nil {
+	compiler, err := clang.Find()
+	if err != nil {
 		if f.only == onlyClang {
 			return err
 		}
@@ -48,7 +49,7 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
 	progress("compiling the C kernels")
-	library, version, err := clang.Compile(ctx, dir.path(""))
+	library, version, err := clang.Compile(ctx, compiler, dir.path(""))
 	if err != nil {
 		if f.only == onlyClang || ctx.Err() != nil {
 			return err

@@ -37,13 +37,9 @@ func Find() (path string, err error) {
 }
 
 // Compile makes a library of the kernels in a folder, which is the caller's to
-// remove, and returns its path and the first line of what the compiler says about
-// itself.
-func Compile(ctx context.Context, dir string) (library, version string, err error) {
-	path, err := Find()
-	if err != nil {
-		return "", "", err
-	}
+// remove, with the compiler at a path. It returns the library's path and the first
+// line of what the compiler says about itself.
+func Compile(ctx context.Context, path, dir string) (library, version string, err error) {
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
 		return "", "", fmt.Errorf("%s --version: %w", path, err)

@@ -1,6 +1,9 @@
 package clang
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -12,8 +15,14 @@ import (
 // Each program must come to the right result with the C kernels, on one thread
 // and on several, also where its input is larger.
 func TestPrograms(t *testing.T) {
-	path, _, err := Compile(t.Context(), t.TempDir())
+	compiler, err := Find()
+	if err != nil {
+		compiler, err = exec.LookPath("gcc") // which the tests need anyway; the code is C
+	}
 	require.NoError(t, err)
+	path, version, err := Compile(t.Context(), compiler, t.TempDir())
+	require.NoError(t, err)
+	require.NotEmpty(t, version)
 	for _, run := range []struct{ threads, scale int }{{1, 1}, {runtime.NumCPU(), 2}, {5, 1}} {
 		lib, err := Open(path, run.threads)
 		require.NoError(t, err)
@@ -25,4 +34,19 @@ func TestPrograms(t *testing.T) {
 			t.Logf("%d threads, scale %d: %s %.3f ms", run.threads, run.scale, name, 1e3*res.Seconds.Launch)
 		}
 	}
+}
+
+// Whoever has no compiler, or one that does not work, is told what to do.
+func TestNoCompiler(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "clang")
+	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo clang 0 || { echo no stdio.h; exit 1; }\n"), 0o700))
+	_, version, err := Compile(t.Context(), broken, t.TempDir())
+	require.ErrorContains(t, err, "no stdio.h")
+	require.ErrorContains(t, err, "apt install libc6-dev")
+	require.Empty(t, version)
+	t.Setenv("PATH", t.TempDir())
+	_, err = Find()
+	require.ErrorContains(t, err, "apt install clang")
+	_, err = Open("/nowhere/kernels.so", 1)
+	require.ErrorContains(t, err, "/nowhere/kernels.so")
 }
