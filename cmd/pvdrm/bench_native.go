@@ -61,7 +61,7 @@ func serveKernels(library string) error {
 				h := agent.Here()
 				return agent.Answer{Hello: &h}, nil
 			}
-			res, err := suite.RunHost(req.Bench, k, suite.Options{Scale: req.Scale})
+			res, err := suite.RunRaw(req.Bench, k.Device, suite.Options{Scale: req.Scale})
 			return agent.Answer{Result: &res}, err
 		})
 	}()

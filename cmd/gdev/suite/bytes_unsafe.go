@@ -16,7 +16,3 @@ func bytesOf[T number](s []T) []byte {
 	// keeps s alive.
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), size*len(s))
 }
-
-// addressOf is where memory that the kernel mapped lies; it stays there until it
-// is unmapped, so the number stays true.
-func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m))) }

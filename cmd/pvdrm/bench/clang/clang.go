@@ -2,8 +2,8 @@
 // kernels of some programs of the suite in plain C, compiled by clang for this
 // machine when they are needed, and run on all of its processors.
 //
-// The C code has threads of its own from Begin to End, which belong to it; it is
-// for one program at a time in a process.
+// The C code has threads of its own while there is a device; it is for one
+// program at a time in a process.
 package clang
 
 import (

@@ -27,7 +27,7 @@ func TestPrograms(t *testing.T) {
 		lib, err := Open(path, run.threads)
 		require.NoError(t, err)
 		for _, name := range Programs {
-			res, err := suite.RunHost(name, lib, suite.Options{Scale: run.scale})
+			res, err := suite.RunRaw(name, lib.Device, suite.Options{Scale: run.scale})
 			require.NoError(t, err)
 			require.Empty(t, res.Error, name)
 			require.True(t, res.Verified)
@@ -49,4 +49,22 @@ func TestNoCompiler(t *testing.T) {
 	require.ErrorContains(t, err, "apt install clang")
 	_, err = Open("/nowhere/kernels.so", 1)
 	require.ErrorContains(t, err, "/nowhere/kernels.so")
+}
+
+func TestDeviceBounds(t *testing.T) {
+	d := &device{&Library{}, map[uint64][]byte{}}
+	p, err := d.Alloc(100)
+	require.NoError(t, err)
+	require.NoError(t, d.Write(p+90, make([]byte, 10), false))
+	for at, n := range map[uint64]int{p + 91: 10, p + 101: 0, p - 1: 1} {
+		require.Error(t, d.Write(at, make([]byte, n), false))
+		require.Error(t, d.Read(make([]byte, n), at, true))
+	}
+	require.NoError(t, d.Fill(p, 7, 25))
+	got := make([]byte, 4)
+	require.NoError(t, d.Read(got, p+96, false))
+	require.Equal(t, []byte{7, 0, 0, 0}, got)
+	require.Error(t, d.Fill(p, 1, 26))
+	_, err = d.AllocHost(1 << 62)
+	require.Error(t, err)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Library is a loaded library of kernels. It implements suite.HostKernels.
+// Library is a loaded library of kernels.
 type Library struct {
 	threads            int
 	begin, launch, end uintptr
@@ -30,8 +30,8 @@ func Open(path string, threads int) (*Library, error) {
 	return l, nil
 }
 
-// Begin starts the threads.
-func (l *Library) Begin() error {
+// startThreads and endThreads stand around launches.
+func (l *Library) startThreads() error {
 	if r, _, _ := purego.SyscallN(l.begin, uintptr(l.threads)); int32(r) != 0 {
 		return fmt.Errorf("starting threads for the C kernels: %w", syscall.Errno(r))
 	}
@@ -53,5 +53,8 @@ func (l *Library) Launch(kernel string, grid, block [2]uint32, params []byte) er
 	return nil
 }
 
-// End ends the threads.
-func (l *Library) End() { _, _, _ = purego.SyscallN(l.end) }
+func (l *Library) endThreads() { _, _, _ = purego.SyscallN(l.end) }
+
+// addressOf is where memory that the kernel mapped lies; it stays there until it
+// is unmapped, so the number stays true.
+func addressOf(m []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m)))) }
