@@ -77,8 +77,8 @@ is thrown away; ratios are taken within a round. Run it on a quiet machine.
 The kernels of some programs are also compared with the same in C, compiled by
 clang for this machine and run on all of its processors (clang).
 
-With --device cuda native is a process with the device in it, and micro-benchmarks
-are also run by a program in C on NVIDIA's driver (driver).
+With --device cuda native programs run on NVIDIA's driver itself. Native micro-
+benchmarks run on the device of PVDRM, and besides in C on the driver (driver).
 
 With --ablation it also measures without what makes forwarding fast: polling,
 multicalls, the pool, and without all three. --config names combinations, such

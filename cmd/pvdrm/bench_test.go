@@ -44,7 +44,7 @@ func TestNativeAgent(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, device.Close()) }()
 	empty := device.Stats().VRAMUsed
-	handle := nativeHandler(device)
+	handle := nativeHandler(device, onDevice(device))
 	a, err := handle(agent.Request{Hello: true})
 	require.NoError(t, err)
 	require.Equal(t, device.Properties().Name, a.Hello.Device)
