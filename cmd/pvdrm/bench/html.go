@@ -36,10 +36,10 @@ func (r Report) WriteHTML(w io.Writer) error {
 		data.Figures = append(data.Figures, figureData{f.Title, f.Caption, template.HTML(f.svg())})
 	}
 	for _, s := range r.series() {
-		t := tableData{Title: s.String(), Head: r.head(s), Note: notes[s.Mode]}
+		t := tableData{Title: s.String(), Head: r.head(s), Note: notes[s.Mode] + "; of phases with p10-p90"}
 		for _, b := range r.benches() {
 			if r.row(b, s, Total) != nil {
-				t.Rows = append(t.Rows, r.textCells(b, s))
+				t.Rows = append(t.Rows, r.textCells(b, s, true))
 			}
 		}
 		data.Tables = append(data.Tables, t)
