@@ -18,16 +18,17 @@ import (
 
 // fairFlags are the flags of `pvdrm bench fairness`.
 type fairFlags struct {
-	dev      deviceFlags
-	policies []string
-	guests   []int
-	weights  []int
-	length   time.Duration
-	rounds   int // of one busy guest
-	idle     int // guests beside it
-	quick    bool
-	json     string
-	html     string
+	dev       deviceFlags
+	policies  []string
+	workloads []string
+	guests    []int
+	weights   []int
+	length    time.Duration
+	rounds    int // of one busy guest
+	idle      int // guests beside it
+	quick     bool
+	json      string
+	html      string
 }
 
 // Windows in which shares are looked at, and how often usage is sampled.
@@ -59,7 +60,7 @@ column unavoidable has that of the longest kernels.
 Then what one busy guest loses, under the last of the policies: under an arbiter
 against without one, and beside idle guests against alone, with the memory of
 an idle backend.`,
-		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20",
+		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --guests 2",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.quick {
@@ -76,8 +77,8 @@ an idle backend.`,
 			if f.rounds < 0 || f.idle < 0 {
 				return usageError{errors.New("--rounds, --idle: at least 0")}
 			}
-			if len(f.policies) == 0 {
-				return usageError{errors.New("--policies: name at least one")}
+			if len(f.policies) == 0 || len(f.workloads) == 0 {
+				return usageError{errors.New("--policies, --workloads: name at least one")}
 			}
 			if f.length < fairWindows[0] {
 				return usageError{fmt.Errorf("--length: at least %v", fairWindows[0])}
@@ -88,6 +89,7 @@ an idle backend.`,
 	f.dev.add(c)
 	fl := c.Flags()
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band"}, "policies to compare; fifo first gives the others something to compare their throughput with")
+	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, or times such as 100us for kernels of about that length")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
 	fl.IntVar(&f.rounds, "rounds", fairRounds, "rounds in which one busy guest is measured; 0 leaves that out")
@@ -168,7 +170,7 @@ func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, w
 		if w < 1 {
 			return nil, usageError{fmt.Errorf("--weights: %d", w)}
 		}
-		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: []string{"madd", "long-madd"}[i%2], Weight: uint32(w)}
+		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: f.workloads[i%len(f.workloads)], Weight: uint32(w)}
 		s, err := startSpinner(f.guestDevice(a.socket, guest.Name, guest.Weight), guest.Workload)
 		if err != nil {
 			return nil, err

@@ -15,10 +15,6 @@ import (
 	"pvdrm/cmd/pvdrm/bench"
 )
 
-// loneWorkload is what the busy guest runs: kernels so short that what happens
-// between them counts.
-const loneWorkload = "madd"
-
 // Rounds in which one busy guest is measured, and idle guests beside it.
 const (
 	fairRounds      = 11
@@ -28,7 +24,7 @@ const (
 )
 
 // lone measures one busy guest: under an arbiter against without, and beside idle
-// guests against alone. Which comes first changes from round to round.
+// guests against alone. It runs the first workload. Which comes first changes from round to round.
 func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (rows []bench.LoneRow, err error) {
 	// There are many runs of one guest, whose rate is steadier than shares are.
 	length := f.length / 4
@@ -89,7 +85,7 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 			}
 			rounds = append(rounds, r)
 		}
-		row := bench.NewLoneRow(x.experiment, policy, loneWorkload, 1+x.idle, rounds)
+		row := bench.NewLoneRow(x.experiment, policy, f.workloads[0], 1+x.idle, rounds)
 		if x.idle > 0 {
 			row.IdlePSS, row.IdleRSS = memory.pss, memory.rss
 		}
@@ -100,7 +96,7 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 
 // one is the kernels a second of a guest that runs for a while.
 func (f *fairFlags) one(ctx context.Context, socket string, length time.Duration) (rate float64, err error) {
-	s, err := startSpinner(f.guestDevice(socket, "busy", 1), loneWorkload)
+	s, err := startSpinner(f.guestDevice(socket, "busy", 1), f.workloads[0])
 	if err != nil {
 		return 0, err
 	}
