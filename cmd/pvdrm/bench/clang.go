@@ -22,6 +22,8 @@ type ClangRow struct {
 	P90     float64 `json:"p90"`
 	// Verified says that all results of both were right.
 	Verified bool `json:"verified"`
+
+	why string // it is not, where that is known
 }
 
 // GeometricMean stands for all programs together.
@@ -58,6 +60,7 @@ func ClangRows(samples []Sample) []ClangRow {
 			gpu, native = append(gpu, g.Seconds[Launch]), append(native, n.Seconds[Launch])
 			ratios = append(ratios, g.Seconds[Launch]/max(n.Seconds[Launch], least))
 			row.Verified = row.Verified && g.Verified && n.Verified
+			row.why = cmp.Or(row.why, firstError([]Sample{g, n}))
 		}
 		if len(ratios) == 0 {
 			continue

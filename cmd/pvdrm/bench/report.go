@@ -29,21 +29,29 @@ type Header struct {
 // Fact is a line of the header.
 type Fact struct{ Name, Value string }
 
-// Failures lists the programs whose result was wrong, and where. The floor does
+// Failures lists the programs whose result was wrong, where, and why. The floor does
 // not count: nothing is computed there.
 func (r Report) Failures() []string {
 	var failed []string
 	for _, row := range r.Rows {
 		if row.phase == Total && !row.Verified && row.Mode != Floor {
-			failed = append(failed, fmt.Sprintf("%s (%s)", row.Bench, row.series()))
+			failed = append(failed, failure(row.Bench, row.series().String(), row.why))
 		}
 	}
 	for _, row := range r.Clang {
 		if !row.Verified && row.Clang != GeometricMean {
-			failed = append(failed, row.Clang+" (against C)")
+			failed = append(failed, failure(row.Clang, "against C", row.why))
 		}
 	}
 	return failed
+}
+
+func failure(program, where, why string) string {
+	text := fmt.Sprintf("%s (%s)", program, where)
+	if why != "" {
+		text += ": " + why
+	}
+	return text
 }
 
 // WriteJSON writes one object a line: the rows, the micro-benchmarks, then the
