@@ -14,7 +14,7 @@ type compareRow struct {
 	args string
 }
 
-//go:generate go run ./internal/lanegen -o lanes_gen.go
+//go:generate go run ./internal/lanegen
 
 // bit is 1 for true; it compiles to one instruction without a branch.
 func bit(b bool) uint32 {
