@@ -129,13 +129,21 @@ func (w *warp) clear(f *frame) {
 // fill sets the lanes in mask to v; lanes beyond live do not matter.
 func fill[T uint32 | uint64](d *[32]T, v T, mask, live uint32) {
 	if mask == live {
-		for i := range d {
-			d[i] = v
-		}
+		fillLanes(d, v)
 		return
 	}
 	for m := mask; m != 0; m &= m - 1 {
 		d[bits.TrailingZeros32(m)&31] = v
+	}
+}
+
+// fill32 and fill64 are fillEach, or its SIMD twin.
+var fill32, fill64 = fillEach[uint32], fillEach[uint64]
+
+// fillEach gives all lanes the value v.
+func fillEach[T uint32 | uint64](d *[32]T, v T) {
+	for i := range d {
+		d[i] = v
 	}
 }
 

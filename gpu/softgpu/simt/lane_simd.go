@@ -27,6 +27,11 @@ func init() {
 		row.fn = fn
 		compareRows[key] = row
 	}
+	for key, fn := range simdAccesses {
+		accessFuncs[key] = fn
+	}
+	blend32, blend64 = blendW, blendQ
+	fill32, fill64 = fillW, fillQ
 }
 
 func loadW8(r *[32]uint32, at int) archsimd.Uint32x8 {

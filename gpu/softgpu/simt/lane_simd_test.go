@@ -144,6 +144,32 @@ func TestSIMDCompares(t *testing.T) {
 	}
 }
 
+// Masks that hold nothing, all, one lane, halves, patterns and boundaries.
+var masks = []uint32{0, allLanes, 1, 1 << 31, 0xffff, 0xffff << 16, 0x55555555, 0xaaaaaaaa, 0x7fffffff, 0xfffffffe, 0xff, 0x00ff00ff, 0x0f0f0f0f}
+
+func TestSIMDBlend(t *testing.T) {
+	needSIMD(t)
+	r := rand.New(rand.NewPCG(3, 3))
+	for n := range rounds {
+		mask := r.Uint32()
+		if n < len(masks) {
+			mask = masks[n]
+		}
+		want := fuzzWarp()
+		randomLanes(r, want)
+		got := clone(want)
+		blend(&want.r32[0], &want.r32[1], mask)
+		blend(&want.r64[0], &want.r64[1], mask)
+		blendW(&got.r32[0], &got.r32[1], mask)
+		blendQ(&got.r64[0], &got.r64[1], mask)
+		fillEach(&want.r32[2], r.Uint32())
+		fillEach(&want.r64[2], r.Uint64())
+		fillW(&got.r32[2], want.r32[2][31])
+		fillQ(&got.r64[2], want.r64[2][0])
+		require.True(t, equalLanes(want, got), "%#x", mask)
+	}
+}
+
 // Init puts the SIMD functions to use.
 func TestSIMDInUse(t *testing.T) {
 	needSIMD(t)

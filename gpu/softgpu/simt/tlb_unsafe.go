@@ -126,3 +126,12 @@ func reg[D uint32 | uint64](w *warp, i uint32) *[32]D {
 	}
 	return (*[32]D)(unsafe.Pointer(&w.r32[i])) // D is uint32
 }
+
+// fillLanes is fill32 or fill64.
+func fillLanes[T uint32 | uint64](d *[32]T, v T) {
+	if sizeOf[T]() == 8 { // a constant in each instance
+		fill64((*[32]uint64)(unsafe.Pointer(d)), uint64(v)) // T is uint64
+		return
+	}
+	fill32((*[32]uint32)(unsafe.Pointer(d)), uint32(v)) // T is uint32
+}

@@ -115,7 +115,13 @@ func resolve[A uint32 | uint64](w *warp, in *inst, a *[32]A) span {
 		p |= (a[i+2] + imm) ^ x0
 		q |= (a[i+3] + imm) ^ x0
 	}
-	s := span{in.space, in.imm, uint64(x0), uint64(p | q)}
+	return locate(w, in, a, uint64(x0), uint64(p|q))
+}
+
+// locate is resolve for addresses of which the first and the bits in which they
+// differ, or more bits, are known.
+func locate[A uint32 | uint64](w *warp, in *inst, a *[32]A, first, diff uint64) span {
+	s := span{in.space, in.imm, first, diff}
 	if (s.first|s.diff)&uint64(in.align) != 0 {
 		return laneByLane
 	}

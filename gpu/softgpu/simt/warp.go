@@ -199,17 +199,20 @@ func (w *warp) step(in *inst) {
 	case kLane32:
 		old := w.r32[in.d]
 		in.fn(w, in)
-		blend(&w.r32[in.d], &old, w.mask)
+		blend32(&w.r32[in.d], &old, w.mask)
 	case kLane64:
 		old := w.r64[in.d]
 		in.fn(w, in)
-		blend(&w.r64[in.d], &old, w.mask)
+		blend64(&w.r64[in.d], &old, w.mask)
 	case kCompare:
 		w.compare(in)
 	default:
 		in.fn(w, in)
 	}
 }
+
+// blend32 and blend64 are blend, or its SIMD twin.
+var blend32, blend64 = blend[uint32], blend[uint64]
 
 // blend gives the lanes that are not in mask their old values back.
 func blend[T uint32 | uint64](d, old *[32]T, mask uint32) {
