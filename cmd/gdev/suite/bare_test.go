@@ -189,7 +189,7 @@ func (b *bare) close() error {
 	return errors.Join(errs...)
 }
 
-func softGPU(t *testing.T) gpu.Device {
+func softGPU(t testing.TB) gpu.Device {
 	dev, err := softgpu.New(softgpu.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
