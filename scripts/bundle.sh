@@ -15,7 +15,7 @@ mkdir -p "$top"/image "$top"/qemu/{bin,lib,modules,share}
 
 # pvdrm opens libcuda where there is one, so it is linked to libc dynamically; without
 # cgo it asks for no particular version of it.
-CGO_ENABLED=0 "$go" build -trimpath -buildvcs=false -ldflags "${LDFLAGS:--s -w}" -o "$top/pvdrm" ./cmd/pvdrm
+CGO_ENABLED=0 GOEXPERIMENT=simd "$go" build -trimpath -buildvcs=false -ldflags "${LDFLAGS:--s -w}" -o "$top/pvdrm" ./cmd/pvdrm
 mkdir "$top/guest"
 cp bin/guest/* "$top/guest/"
 ln "$top/guest/gdev" "$top/gdev"

@@ -10,6 +10,13 @@
 // internal/lanegen generates lanes_gen.go from it); a further instruction is a
 // further row.
 //
+// Built with GOEXPERIMENT=simd for amd64, as make build does, many lane functions
+// have twins that compute 8 or 4 lanes at once (lane_simd.go; lanegen makes them
+// of the same table), and so have the loads and stores of whole warps
+// (vector_simd.go). They replace the portable ones at start if the processor has
+// AVX2 and FMA; GODEBUG=cpu.avx2=off keeps the portable ones. Both give the same
+// bits: make simd compares them lane by lane.
+//
 // Registers of the source that are not alive at the same time share a place, and
 // products are fused into sums where PTX allows it and NVIDIA's compiler does it
 // (contract.go), so that results are the hardware's.
