@@ -2,10 +2,10 @@ package simt
 
 import "pvdrm/gpu"
 
-// Loads and stores of a whole warp. The ways that programs access memory most
-// (all lanes in one page of global memory, or in .shared, or one word of .local)
-// are checked once for all lanes and then go straight through; everything else,
-// and every fault, goes lane by lane.
+// Loads and stores of a warp. The ways that programs access memory most (all
+// lanes in one page of global memory, or in .shared, or one word of .local) are
+// checked once for all lanes and then go straight through; everything else, and
+// every fault, goes lane by lane.
 //
 // The race detector does not look at accesses to device memory: races between
 // the threads of a kernel are the kernel's, and not of this package.
@@ -16,34 +16,50 @@ import "pvdrm/gpu"
 //go:norace
 func load[T word, D, A uint32 | uint64](w *warp, in *inst) {
 	d, a := reg[D](w, in.d), reg[A](w, in.a)
-	if w.mask == allLanes {
-		switch s := resolve(w, in, a); s.space {
-		case spaceGlobal:
-			if e := w.worker.translate(s.first, gpu.ProtRead); e != nil && s.diff&^e.mask == 0 {
-				off := A(s.offset)
-				for i := 0; i < 32; i += 4 {
-					d[i] = D(*at[T](e, uint64(a[i]+off)))
-					d[i+1] = D(*at[T](e, uint64(a[i+1]+off)))
-					d[i+2] = D(*at[T](e, uint64(a[i+2]+off)))
-					d[i+3] = D(*at[T](e, uint64(a[i+3]+off)))
-				}
-				return
-			}
-		case spaceShared:
-			off, mem := A(s.offset), w.block.shared
-			for i := 0; i < 32; i += 4 {
-				d[i] = D(*sharedAt[T](mem, uint64(a[i]+off)))
-				d[i+1] = D(*sharedAt[T](mem, uint64(a[i+1]+off)))
-				d[i+2] = D(*sharedAt[T](mem, uint64(a[i+2]+off)))
-				d[i+3] = D(*sharedAt[T](mem, uint64(a[i+3]+off)))
-			}
-			return
-		case spaceLocal:
-			for i := range d {
-				d[i] = D(w.loadLocal(uint64(a[i]+A(s.offset)), i, sizeOf[T]()))
+	s := resolve(w, in, a)
+	off := A(s.offset)
+	switch s.space {
+	case spaceGlobal:
+		e := w.worker.translate(s.first, gpu.ProtRead)
+		if e == nil || s.diff&^e.mask != 0 {
+			break
+		}
+		if w.mask != allLanes {
+			for m := w.mask; m != 0; m &= m - 1 {
+				i := firstOf(m)
+				d[i] = D(*at[T](e, uint64(a[i]+off)))
 			}
 			return
 		}
+		for i := 0; i < 32; i += 4 {
+			d[i] = D(*at[T](e, uint64(a[i]+off)))
+			d[i+1] = D(*at[T](e, uint64(a[i+1]+off)))
+			d[i+2] = D(*at[T](e, uint64(a[i+2]+off)))
+			d[i+3] = D(*at[T](e, uint64(a[i+3]+off)))
+		}
+		return
+	case spaceShared:
+		mem := w.block.shared
+		if w.mask != allLanes {
+			for m := w.mask; m != 0; m &= m - 1 {
+				i := firstOf(m)
+				d[i] = D(*sharedAt[T](mem, uint64(a[i]+off)))
+			}
+			return
+		}
+		for i := 0; i < 32; i += 4 {
+			d[i] = D(*sharedAt[T](mem, uint64(a[i]+off)))
+			d[i+1] = D(*sharedAt[T](mem, uint64(a[i+1]+off)))
+			d[i+2] = D(*sharedAt[T](mem, uint64(a[i+2]+off)))
+			d[i+3] = D(*sharedAt[T](mem, uint64(a[i+3]+off)))
+		}
+		return
+	case spaceLocal:
+		for m := w.mask; m != 0; m &= m - 1 {
+			i := firstOf(m)
+			d[i] = D(w.loadLocal(uint64(a[i]+off), i, sizeOf[T]()))
+		}
+		return
 	}
 	for m := w.mask; m != 0; m &= m - 1 {
 		i := firstOf(m)
@@ -57,34 +73,50 @@ func load[T word, D, A uint32 | uint64](w *warp, in *inst) {
 //go:norace
 func store[T word, D, A uint32 | uint64](w *warp, in *inst) {
 	d, a := reg[D](w, in.d), reg[A](w, in.a)
-	if w.mask == allLanes {
-		switch s := resolve(w, in, a); s.space {
-		case spaceGlobal:
-			if e := w.worker.translate(s.first, gpu.ProtWrite); e != nil && s.diff&^e.mask == 0 {
-				off := A(s.offset)
-				for i := 0; i < 32; i += 4 {
-					*at[T](e, uint64(a[i]+off)) = T(d[i])
-					*at[T](e, uint64(a[i+1]+off)) = T(d[i+1])
-					*at[T](e, uint64(a[i+2]+off)) = T(d[i+2])
-					*at[T](e, uint64(a[i+3]+off)) = T(d[i+3])
-				}
-				return
-			}
-		case spaceShared:
-			off, mem := A(s.offset), w.block.shared
-			for i := 0; i < 32; i += 4 {
-				*sharedAt[T](mem, uint64(a[i]+off)) = T(d[i])
-				*sharedAt[T](mem, uint64(a[i+1]+off)) = T(d[i+1])
-				*sharedAt[T](mem, uint64(a[i+2]+off)) = T(d[i+2])
-				*sharedAt[T](mem, uint64(a[i+3]+off)) = T(d[i+3])
-			}
-			return
-		case spaceLocal:
-			for i := range d {
-				w.storeLocal(uint64(a[i]+A(s.offset)), i, sizeOf[T](), uint64(d[i]))
+	s := resolve(w, in, a)
+	off := A(s.offset)
+	switch s.space {
+	case spaceGlobal:
+		e := w.worker.translate(s.first, gpu.ProtWrite)
+		if e == nil || s.diff&^e.mask != 0 {
+			break
+		}
+		if w.mask != allLanes {
+			for m := w.mask; m != 0; m &= m - 1 {
+				i := firstOf(m)
+				*at[T](e, uint64(a[i]+off)) = T(d[i])
 			}
 			return
 		}
+		for i := 0; i < 32; i += 4 {
+			*at[T](e, uint64(a[i]+off)) = T(d[i])
+			*at[T](e, uint64(a[i+1]+off)) = T(d[i+1])
+			*at[T](e, uint64(a[i+2]+off)) = T(d[i+2])
+			*at[T](e, uint64(a[i+3]+off)) = T(d[i+3])
+		}
+		return
+	case spaceShared:
+		mem := w.block.shared
+		if w.mask != allLanes {
+			for m := w.mask; m != 0; m &= m - 1 {
+				i := firstOf(m)
+				*sharedAt[T](mem, uint64(a[i]+off)) = T(d[i])
+			}
+			return
+		}
+		for i := 0; i < 32; i += 4 {
+			*sharedAt[T](mem, uint64(a[i]+off)) = T(d[i])
+			*sharedAt[T](mem, uint64(a[i+1]+off)) = T(d[i+1])
+			*sharedAt[T](mem, uint64(a[i+2]+off)) = T(d[i+2])
+			*sharedAt[T](mem, uint64(a[i+3]+off)) = T(d[i+3])
+		}
+		return
+	case spaceLocal:
+		for m := w.mask; m != 0; m &= m - 1 {
+			i := firstOf(m)
+			w.storeLocal(uint64(a[i]+off), i, sizeOf[T](), uint64(d[i]))
+		}
+		return
 	}
 	for m := w.mask; m != 0; m &= m - 1 {
 		i := firstOf(m)
@@ -92,23 +124,30 @@ func store[T word, D, A uint32 | uint64](w *warp, in *inst) {
 	}
 }
 
-// span says how all lanes access memory at once: spaceGlobal, still to be
+// span says how the active lanes access memory at once: spaceGlobal, still to be
 // translated; spaceShared and spaceLocal, all inside; or spaces, lane by lane.
 type span struct {
 	space  space
 	offset uint64 // to be added to the base registers
-	first  uint64 // address of lane 0
+	first  uint64 // address of the first active lane
 	diff   uint64 // bits in which the addresses differ
 }
 
 var laneByLane = span{space: spaces}
 
-// resolve looks at the addresses of all lanes. What it does not understand, or
+// resolve looks at the addresses of the active lanes, of which there is at least
+// one. What it does not understand, or
 // would fault, is laneByLane.
 func resolve[A uint32 | uint64](w *warp, in *inst, a *[32]A) span {
 	imm := A(in.imm)
-	x0 := a[0] + imm
+	x0 := a[w.first()] + imm
 	var p, q A
+	if w.mask != allLanes {
+		for m := w.mask; m != 0; m &= m - 1 {
+			p |= (a[firstOf(m)] + imm) ^ x0
+		}
+		return locate(w, in, a, uint64(x0), uint64(p))
+	}
 	for i := 0; i < 32; i += 4 {
 		p |= (a[i] + imm) ^ x0
 		q |= (a[i+1] + imm) ^ x0
@@ -154,8 +193,8 @@ func locate[A uint32 | uint64](w *warp, in *inst, a *[32]A, first, diff uint64) 
 	}
 	if last := limit - size; s.first|s.diff > last {
 		off := A(s.offset)
-		for i := range a {
-			if uint64(a[i]+off) > last {
+		for m := w.mask; m != 0; m &= m - 1 {
+			if uint64(a[firstOf(m)]+off) > last {
 				return laneByLane
 			}
 		}

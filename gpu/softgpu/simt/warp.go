@@ -72,6 +72,10 @@ type warp struct {
 	exist  uint32
 	tid    [3][32]uint32
 
+	// For step and matchAny; not variables of theirs, which would be allocated each time.
+	old32 [32]uint32
+	old64 [32]uint64
+
 	// Backing stores of registers and of local memory, grown by calls.
 	store32 [][32]uint32
 	store64 [][32]uint64
@@ -197,13 +201,13 @@ func (w *warp) idle() outcome {
 func (w *warp) step(in *inst) {
 	switch in.kind {
 	case kLane32:
-		old := w.r32[in.d]
+		w.old32 = w.r32[in.d]
 		in.fn(w, in)
-		blend32(&w.r32[in.d], &old, w.mask)
+		blend32(&w.r32[in.d], &w.old32, w.mask)
 	case kLane64:
-		old := w.r64[in.d]
+		w.old64 = w.r64[in.d]
 		in.fn(w, in)
-		blend64(&w.r64[in.d], &old, w.mask)
+		blend64(&w.r64[in.d], &w.old64, w.mask)
 	case kCompare:
 		w.compare(in)
 	default:

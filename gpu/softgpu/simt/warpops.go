@@ -100,7 +100,7 @@ func (w *warp) matchKey(in *inst, lane int) uint64 {
 }
 
 func matchAny(w *warp, in *inst) {
-	var out [32]uint32
+	out := &w.old32
 	for left := w.mask; left != 0; {
 		lane := firstOf(left)
 		key, same := w.matchKey(in, lane), uint32(0)
@@ -109,10 +109,10 @@ func matchAny(w *warp, in *inst) {
 				same |= 1 << j
 			}
 		}
-		fill(&out, same, same, allLanes)
+		fill(out, same, same, allLanes)
 		left &^= same
 	}
-	copyLanes(&w.r32[in.d], &out, w.mask, allLanes)
+	copyLanes(&w.r32[in.d], out, w.mask, allLanes)
 }
 
 func matchAll(w *warp, in *inst) {
