@@ -22,6 +22,7 @@ type block struct {
 	count  int // threads
 
 	shared []byte // backed by uint64s, so it is aligned
+	window translation
 	params []byte
 	warps  []warp
 	bars   [barriers]barrier
@@ -58,6 +59,7 @@ func newBlock(wk *worker, r *run) *block {
 	b.count = int(b.dims[0]) * int(b.dims[1]) * int(b.dims[2])
 	fn := r.kernel.fn
 	b.shared = alignedBytes(int(fn.dynShared) + int(r.launch.SharedBytes))
+	b.window = windowTo(b.shared)
 	b.params = r.params
 	b.warps = make([]warp, (b.count+31)/32)
 	for i := range b.bars {

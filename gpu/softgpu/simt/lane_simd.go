@@ -30,6 +30,9 @@ func init() {
 	for key, fn := range simdAccesses {
 		accessFuncs[key] = fn
 	}
+	for key, fn := range simdElements {
+		elementFuncs[key] = fn
+	}
 	blend32, blend64 = blendW, blendQ
 	fill32, fill64 = fillW, fillQ
 }

@@ -237,6 +237,9 @@ func (b *builder) ld(i *ptx.Instr) {
 		at.base = b.keep(at, elems)
 	}
 	align := t.Size() * len(elems)
+	if b.vectorAccess(at, elems, t, false) {
+		elems = nil
+	}
 	for n := range elems {
 		if elems[n].Kind == ptx.OperandReg || n == 0 {
 			b.loadElem(at, &elems[n], t, align)
@@ -247,6 +250,32 @@ func (b *builder) ld(i *ptx.Instr) {
 	if spins(i) {
 		b.emit(inst{kind: kMasked, fn: spin, other: -1})
 	}
+}
+
+// vectorAccess emits one operation for a load or store of 2 or 4 registers, if
+// there is one for it.
+func (b *builder) vectorAccess(at where, elems []ptx.Operand, t ptx.Type, write bool) bool {
+	fn := elementFuncs[accessKey{t.Size(), at.wide, write}]
+	if n := len(elems); fn == nil || n != 2 && n != 4 || at.frame || at.param {
+		return false
+	}
+	for n := range elems {
+		if elems[n].Kind != ptx.OperandReg || b.regs[elems[n].Reg].kind != kindOf(t) {
+			return false
+		}
+	}
+	regs := [4]uint32{noReg, noReg, noReg, noReg}
+	for n := range elems {
+		if reg := elems[n].Reg; write {
+			b.use(reg)
+			regs[n] = b.regs[reg].index
+		} else {
+			regs[n] = b.dst(&elems[n], kindOf(t))
+		}
+	}
+	b.emit(inst{kind: kMasked, fn: fn, d: regs[0], b: regs[1], c: regs[2], e: regs[3], a: at.base, imm: at.offset,
+		align: uint8(t.Size()*len(elems) - 1), space: at.space, other: -1})
+	return true
 }
 
 // keep copies a base register that one of the loaded elements overwrites.
@@ -287,6 +316,9 @@ func (b *builder) st(i *ptx.Instr) {
 		return
 	}
 	align := t.Size() * len(elems)
+	if b.vectorAccess(at, elems, t, true) {
+		return
+	}
 	for n := range elems {
 		var r uint32
 		if kindOf(t) == in64 {

@@ -101,10 +101,10 @@ func at[T word](e *translation, va uint64) *T {
 	return (*T)(unsafe.Add(e.page, va&e.mask)) // within the page by the precondition
 }
 
-// sharedAt returns the place of an offset in .shared memory. Precondition: off
-// is aligned for T and off+size of T is at most len(s); s starts aligned to 8.
-func sharedAt[T word](s []byte, off uint64) *T {
-	return (*T)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), off)) // within s by the precondition
+// windowTo is .shared memory as a page at address 0, which an offset that was
+// checked lies in. Precondition: s starts aligned to 8.
+func windowTo(s []byte) translation {
+	return translation{mask: 1<<64 - 1, page: unsafe.Pointer(unsafe.SliceData(s))} // nil if s is empty, when nothing passes the check
 }
 
 // wordBytes is the same memory as bytes.

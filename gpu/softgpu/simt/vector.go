@@ -18,12 +18,7 @@ func load[T word, D, A uint32 | uint64](w *warp, in *inst) {
 	d, a := reg[D](w, in.d), reg[A](w, in.a)
 	s := resolve(w, in, a)
 	off := A(s.offset)
-	switch s.space {
-	case spaceGlobal:
-		e := w.worker.translate(s.first, gpu.ProtRead)
-		if e == nil || s.diff&^e.mask != 0 {
-			break
-		}
+	if e := w.memory(s, gpu.ProtRead); e != nil {
 		if w.mask != allLanes {
 			for m := w.mask; m != 0; m &= m - 1 {
 				i := firstOf(m)
@@ -38,32 +33,14 @@ func load[T word, D, A uint32 | uint64](w *warp, in *inst) {
 			d[i+3] = D(*at[T](e, uint64(a[i+3]+off)))
 		}
 		return
-	case spaceShared:
-		mem := w.block.shared
-		if w.mask != allLanes {
-			for m := w.mask; m != 0; m &= m - 1 {
-				i := firstOf(m)
-				d[i] = D(*sharedAt[T](mem, uint64(a[i]+off)))
-			}
-			return
-		}
-		for i := 0; i < 32; i += 4 {
-			d[i] = D(*sharedAt[T](mem, uint64(a[i]+off)))
-			d[i+1] = D(*sharedAt[T](mem, uint64(a[i+1]+off)))
-			d[i+2] = D(*sharedAt[T](mem, uint64(a[i+2]+off)))
-			d[i+3] = D(*sharedAt[T](mem, uint64(a[i+3]+off)))
-		}
-		return
-	case spaceLocal:
-		for m := w.mask; m != 0; m &= m - 1 {
-			i := firstOf(m)
-			d[i] = D(w.loadLocal(uint64(a[i]+off), i, sizeOf[T]()))
-		}
-		return
 	}
 	for m := w.mask; m != 0; m &= m - 1 {
 		i := firstOf(m)
-		d[i] = D(w.loadLane(in.space, i, uint64(a[i]+A(in.imm)), sizeOf[T](), uint64(in.align)+1))
+		if s.space == spaceLocal {
+			d[i] = D(w.loadLocal(uint64(a[i]+off), i, sizeOf[T]()))
+		} else {
+			d[i] = D(w.loadLane(in.space, i, uint64(a[i]+A(in.imm)), sizeOf[T](), uint64(in.align)+1))
+		}
 	}
 }
 
@@ -75,12 +52,7 @@ func store[T word, D, A uint32 | uint64](w *warp, in *inst) {
 	d, a := reg[D](w, in.d), reg[A](w, in.a)
 	s := resolve(w, in, a)
 	off := A(s.offset)
-	switch s.space {
-	case spaceGlobal:
-		e := w.worker.translate(s.first, gpu.ProtWrite)
-		if e == nil || s.diff&^e.mask != 0 {
-			break
-		}
+	if e := w.memory(s, gpu.ProtWrite); e != nil {
 		if w.mask != allLanes {
 			for m := w.mask; m != 0; m &= m - 1 {
 				i := firstOf(m)
@@ -95,32 +67,91 @@ func store[T word, D, A uint32 | uint64](w *warp, in *inst) {
 			*at[T](e, uint64(a[i+3]+off)) = T(d[i+3])
 		}
 		return
-	case spaceShared:
-		mem := w.block.shared
-		if w.mask != allLanes {
-			for m := w.mask; m != 0; m &= m - 1 {
-				i := firstOf(m)
-				*sharedAt[T](mem, uint64(a[i]+off)) = T(d[i])
-			}
-			return
-		}
-		for i := 0; i < 32; i += 4 {
-			*sharedAt[T](mem, uint64(a[i]+off)) = T(d[i])
-			*sharedAt[T](mem, uint64(a[i+1]+off)) = T(d[i+1])
-			*sharedAt[T](mem, uint64(a[i+2]+off)) = T(d[i+2])
-			*sharedAt[T](mem, uint64(a[i+3]+off)) = T(d[i+3])
-		}
-		return
-	case spaceLocal:
-		for m := w.mask; m != 0; m &= m - 1 {
-			i := firstOf(m)
-			w.storeLocal(uint64(a[i]+off), i, sizeOf[T](), uint64(d[i]))
-		}
-		return
 	}
 	for m := w.mask; m != 0; m &= m - 1 {
 		i := firstOf(m)
-		w.storeLane(in.space, i, uint64(a[i]+A(in.imm)), sizeOf[T](), uint64(in.align)+1, uint64(d[i]))
+		if s.space == spaceLocal {
+			w.storeLocal(uint64(a[i]+off), i, sizeOf[T](), uint64(d[i]))
+		} else {
+			w.storeLane(in.space, i, uint64(a[i]+A(in.imm)), sizeOf[T](), uint64(in.align)+1, uint64(d[i]))
+		}
+	}
+}
+
+// loadElements is the lane function of a vector load: 2 or 4 elements of type T
+// go to registers d, b, c and e, of which the last two are noReg if there are 2.
+// The register with the address is none of them.
+//
+//go:norace
+func loadElements[T, A uint32 | uint64](w *warp, in *inst) {
+	a := reg[A](w, in.a)
+	s := resolve(w, in, a)
+	e := w.memory(s, gpu.ProtRead)
+	if e == nil {
+		eachElement(w, in, sizeOf[T](), load[T, T, A])
+		return
+	}
+	regs, n := elements(in)
+	for k := range n {
+		d, off := reg[T](w, regs[k]), A(s.offset+uint64(k)*sizeOf[T]())
+		if w.mask != allLanes {
+			for m := w.mask; m != 0; m &= m - 1 {
+				i := firstOf(m)
+				d[i] = *at[T](e, uint64(a[i]+off))
+			}
+			continue
+		}
+		for i := range d {
+			d[i] = *at[T](e, uint64(a[i]+off))
+		}
+	}
+}
+
+// storeElements is the lane function of a vector store, see loadElements.
+//
+//go:norace
+func storeElements[T, A uint32 | uint64](w *warp, in *inst) {
+	a := reg[A](w, in.a)
+	s := resolve(w, in, a)
+	e := w.memory(s, gpu.ProtWrite)
+	if e == nil {
+		eachElement(w, in, sizeOf[T](), store[T, T, A])
+		return
+	}
+	regs, n := elements(in)
+	for k := range n {
+		d, off := reg[T](w, regs[k]), A(s.offset+uint64(k)*sizeOf[T]())
+		if w.mask != allLanes {
+			for m := w.mask; m != 0; m &= m - 1 {
+				i := firstOf(m)
+				*at[T](e, uint64(a[i]+off)) = d[i]
+			}
+			continue
+		}
+		for i := range d {
+			*at[T](e, uint64(a[i]+off)) = d[i]
+		}
+	}
+}
+
+// elements are the registers of a vector load or store, the first n of them.
+func elements(in *inst) (regs [4]uint32, n int) {
+	if in.e == noReg {
+		return [4]uint32{in.d, in.b}, 2
+	}
+	return [4]uint32{in.d, in.b, in.c, in.e}, 4
+}
+
+// eachElement makes one access of each element.
+func eachElement(w *warp, in *inst, size uint64, access laneFunc) {
+	regs, n := elements(in)
+	for k := range n {
+		one := *in
+		one.d, one.imm = regs[k], in.imm+uint64(k)*size
+		if k > 0 {
+			one.align = uint8(size - 1) // the others are aligned if the first is
+		}
+		access(w, &one)
 	}
 }
 
@@ -134,6 +165,20 @@ type span struct {
 }
 
 var laneByLane = span{space: spaces}
+
+// memory is the memory that a span lies in, or nil where it must be accessed
+// lane by lane.
+func (w *warp) memory(s span, need gpu.Prot) *translation {
+	switch s.space {
+	case spaceGlobal:
+		if e := w.worker.translate(s.first, need); e != nil && s.diff&^e.mask == 0 {
+			return e
+		}
+	case spaceShared:
+		return &w.block.window
+	}
+	return nil
+}
 
 // resolve looks at the addresses of the active lanes, of which there is at least
 // one. What it does not understand, or
@@ -254,4 +299,16 @@ var accessFuncs = map[accessKey]laneFunc{
 	{2, true, true}:   store[uint16, uint32, uint64],
 	{4, true, true}:   store[uint32, uint32, uint64],
 	{8, true, true}:   store[uint64, uint64, uint64],
+}
+
+// elementFuncs are the vector loads and stores, by the size of an element.
+var elementFuncs = map[accessKey]laneFunc{
+	{4, false, false}: loadElements[uint32, uint32],
+	{8, false, false}: loadElements[uint64, uint32],
+	{4, true, false}:  loadElements[uint32, uint64],
+	{8, true, false}:  loadElements[uint64, uint64],
+	{4, false, true}:  storeElements[uint32, uint32],
+	{8, false, true}:  storeElements[uint64, uint32],
+	{4, true, true}:   storeElements[uint32, uint64],
+	{8, true, true}:   storeElements[uint64, uint64],
 }

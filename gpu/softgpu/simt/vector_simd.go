@@ -27,12 +27,19 @@ var simdAccesses = map[accessKey]laneFunc{
 	{8, true, true}:   simdStore[uint64, uint64],
 }
 
+var simdElements = map[accessKey]laneFunc{
+	{4, false, false}: simdLoadElements[uint32],
+	{4, true, false}:  simdLoadElements[uint64],
+	{4, false, true}:  simdStoreElements[uint32],
+	{4, true, true}:   simdStoreElements[uint64],
+}
+
 // shape says how the addresses of the lanes in each group of 8 lie to each other.
 type shape uint8
 
 const (
 	scattered shape = iota
-	rows            // each a word after the one before
+	rows            // each at the end of the one before
 	same            // all at one address
 )
 
@@ -43,7 +50,7 @@ const group = 8
 //
 //go:norace
 func simdLoad[T, A uint32 | uint64](w *warp, in *inst) {
-	p, q, r, t, s := groups[T, A](w, in, gpu.ProtRead)
+	p, q, r, t, s := groups[T, A](w, in, sizeOf[T](), gpu.ProtRead)
 	switch d := reg[T](w, in.d); s {
 	case rows:
 		copyGroup(&d[0], p)
@@ -67,7 +74,7 @@ func simdLoad[T, A uint32 | uint64](w *warp, in *inst) {
 //
 //go:norace
 func simdStore[T, A uint32 | uint64](w *warp, in *inst) {
-	p, q, r, t, s := groups[T, A](w, in, gpu.ProtWrite)
+	p, q, r, t, s := groups[T, A](w, in, sizeOf[T](), gpu.ProtWrite)
 	switch d := reg[T](w, in.d); s {
 	case rows:
 		copyGroup(p, &d[0])
@@ -83,13 +90,13 @@ func simdStore[T, A uint32 | uint64](w *warp, in *inst) {
 }
 
 // groups returns the places of the first lane of each group, where a whole warp
-// accesses words as shape says, all of them inside the memory of their space.
-func groups[T, A uint32 | uint64](w *warp, in *inst, need gpu.Prot) (p, q, r, t *T, s shape) {
+// accesses size bytes each as shape says, all inside the memory of their space.
+func groups[T, A uint32 | uint64](w *warp, in *inst, size uint64, need gpu.Prot) (p, q, r, t *T, s shape) {
 	if w.mask != allLanes || in.space == spaceLocal {
 		return nil, nil, nil, nil, scattered
 	}
 	a := reg[A](w, in.a)
-	if s = shapeOf(a, sizeOf[T]()); s == scattered {
+	if s = shapeOf(a, size); s == scattered {
 		return nil, nil, nil, nil, scattered
 	}
 	// The bits in which addresses differ, or more: those of a row lie between
@@ -99,28 +106,99 @@ func groups[T, A uint32 | uint64](w *warp, in *inst, need gpu.Prot) (p, q, r, t 
 		x := a[k] + A(in.imm)
 		diff |= x ^ first
 		if s == rows {
-			end := x + A((group-1)*sizeOf[T]())
+			end := x + A((group-1)*size)
 			if end < x {
 				return nil, nil, nil, nil, scattered
 			}
 			diff |= end ^ x
 		}
 	}
-	diff |= (1<<bits.Len64(uint64(diff)) - 1) &^ A(sizeOf[T]()-1)
-	switch l := locate(w, in, a, uint64(first), uint64(diff)); l.space {
-	case spaceGlobal:
-		if e := w.worker.translate(l.first, need); e != nil && l.diff&^e.mask == 0 {
-			off := A(l.offset)
-			return at[T](e, uint64(a[0]+off)), at[T](e, uint64(a[8]+off)), at[T](e, uint64(a[16]+off)), at[T](e, uint64(a[24]+off)), s
-		}
-	case spaceShared:
-		off, mem := A(l.offset), w.block.shared
-		return sharedAt[T](mem, uint64(a[0]+off)), sharedAt[T](mem, uint64(a[8]+off)), sharedAt[T](mem, uint64(a[16]+off)), sharedAt[T](mem, uint64(a[24]+off)), s
+	diff |= (1<<bits.Len64(uint64(diff)) - 1) &^ A(size-1)
+	l := locate(w, in, a, uint64(first), uint64(diff))
+	e := w.memory(l, need)
+	if e == nil {
+		return nil, nil, nil, nil, scattered
 	}
-	return nil, nil, nil, nil, scattered
+	off := A(l.offset)
+	return at[T](e, uint64(a[0]+off)), at[T](e, uint64(a[8]+off)), at[T](e, uint64(a[16]+off)), at[T](e, uint64(a[24]+off)), s
 }
 
-// shapeW and shapeQ find the shape of addresses of words of size bytes, 4 or 8.
+// simdLoadElements is loadElements of 4 elements of 4 bytes; 2 go there.
+//
+//go:norace
+func simdLoadElements[A uint32 | uint64](w *warp, in *inst) {
+	if in.e != noReg {
+		p, q, r, t, s := groups[uint32, A](w, in, 16, gpu.ProtRead)
+		if s != scattered {
+			x, y, z, v := &w.r32[in.d], &w.r32[in.b], &w.r32[in.c], &w.r32[in.e]
+			for g, p := range [4]*uint32{p, q, r, t} {
+				if s == rows {
+					gather4(x, y, z, v, group*g, groupOf4(p))
+					continue
+				}
+				m := vector4(p)
+				fillGroup(&x[group*g], m[0])
+				fillGroup(&y[group*g], m[1])
+				fillGroup(&z[group*g], m[2])
+				fillGroup(&v[group*g], m[3])
+			}
+			archsimd.ClearAVXUpperBits()
+			return
+		}
+	}
+	loadElements[uint32, A](w, in)
+}
+
+// simdStoreElements is storeElements of 4 elements of 4 bytes; 2 go there, and
+// lanes that write the same place.
+//
+//go:norace
+func simdStoreElements[A uint32 | uint64](w *warp, in *inst) {
+	if in.e != noReg {
+		p, q, r, t, s := groups[uint32, A](w, in, 16, gpu.ProtWrite)
+		if s == rows {
+			for g, p := range [4]*uint32{p, q, r, t} {
+				scatter4(&w.r32[in.d], &w.r32[in.b], &w.r32[in.c], &w.r32[in.e], group*g, groupOf4(p))
+			}
+			archsimd.ClearAVXUpperBits()
+			return
+		}
+	}
+	storeElements[uint32, A](w, in)
+}
+
+// gather4 loads x, y, z and v of 8 lanes from `at` on, which lie in memory lane
+// by lane: a transposition, made of two of 4 by 4 side by side.
+//
+//go:norace
+func gather4(x, y, z, v *[32]uint32, at int, m *[32]uint32) {
+	m01, m23, m45, m67 := loadW8(m, 0), loadW8(m, 8), loadW8(m, 16), loadW8(m, 24)
+	l0, l1 := m01.Select128FromPair(0, 2, m45), m01.Select128FromPair(1, 3, m45) // lanes 0 and 4, 1 and 5
+	l2, l3 := m23.Select128FromPair(0, 2, m67), m23.Select128FromPair(1, 3, m67)
+	xy01, zv01 := l0.InterleaveLoGrouped(l1).AsUint64x4(), l0.InterleaveHiGrouped(l1).AsUint64x4()
+	xy23, zv23 := l2.InterleaveLoGrouped(l3).AsUint64x4(), l2.InterleaveHiGrouped(l3).AsUint64x4()
+	storeW8(x, at, xy01.InterleaveLoGrouped(xy23).AsUint32x8())
+	storeW8(y, at, xy01.InterleaveHiGrouped(xy23).AsUint32x8())
+	storeW8(z, at, zv01.InterleaveLoGrouped(zv23).AsUint32x8())
+	storeW8(v, at, zv01.InterleaveHiGrouped(zv23).AsUint32x8())
+}
+
+// scatter4 is the inverse of gather4.
+//
+//go:norace
+func scatter4(x, y, z, v *[32]uint32, at int, m *[32]uint32) {
+	xs, ys, zs, vs := loadW8(x, at), loadW8(y, at), loadW8(z, at), loadW8(v, at)
+	xy01, xy23 := xs.InterleaveLoGrouped(ys).AsUint64x4(), xs.InterleaveHiGrouped(ys).AsUint64x4()
+	zv01, zv23 := zs.InterleaveLoGrouped(vs).AsUint64x4(), zs.InterleaveHiGrouped(vs).AsUint64x4()
+	l0, l1 := xy01.InterleaveLoGrouped(zv01).AsUint32x8(), xy01.InterleaveHiGrouped(zv01).AsUint32x8() // lanes 0 and 4, 1 and 5
+	l2, l3 := xy23.InterleaveLoGrouped(zv23).AsUint32x8(), xy23.InterleaveHiGrouped(zv23).AsUint32x8()
+	storeW8(m, 0, l0.Select128FromPair(0, 2, l1))
+	storeW8(m, 8, l2.Select128FromPair(0, 2, l3))
+	storeW8(m, 16, l0.Select128FromPair(1, 3, l1))
+	storeW8(m, 24, l2.Select128FromPair(1, 3, l3))
+}
+
+// shapeW and shapeQ find the shape of addresses that are size bytes apart in rows.
 
 func shapeW(a *[32]uint32, size uint64) shape {
 	b0, b1, b2, b3 := allW8(a[0]), allW8(a[8]), allW8(a[16]), allW8(a[24])

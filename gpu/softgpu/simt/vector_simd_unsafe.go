@@ -16,6 +16,12 @@ func shapeOf[A uint32 | uint64](a *[32]A, size uint64) shape {
 	return shapeW((*[32]uint32)(unsafe.Pointer(a)), size) // A is uint32
 }
 
+// vector4 is the vector of 4 words at p, of one lane.
+func vector4(p *uint32) *[4]uint32 { return (*[4]uint32)(unsafe.Pointer(p)) } // checked by groups
+
+// groupOf4 is the vectors of 4 words of a group, the first of them at p.
+func groupOf4(p *uint32) *[4 * group]uint32 { return (*[4 * group]uint32)(unsafe.Pointer(p)) } // checked by groups
+
 // copyGroup copies the words of a group. Precondition: memory of the group's
 // size starts at d and at s.
 //

@@ -1,0 +1,70 @@
+package simt
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// edges32 and edges64 are what arithmetic gets wrong: zeros, subnormals,
+// numbers around the smallest normal one, around powers of two, ties, the
+// largest, infinities, NaNs with payloads, shift counts.
+var (
+	edges32 = []uint32{
+		0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 255, 256, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffff,
+		0x00800000, 0x00800001, 0x007fffff, 0x00ffffff, 0x3f800000, 0x3f7fffff, 0x3f800001, 0x3f000000, 0x40000000, 0x4b000001,
+		0x4effffff, 0x4f000000, 0x4f7fffff, 0x4f800000, 0x5f000000, 0x7e7fffff, 0x7e800000, 0x7e800001, 0x7f7fffff, 0x7f800000,
+		0x7f800001, 0x7fbfffff, 0x7fc00000, 0x7fffffff, 0x1f800000, 0x20000000, 0x5a5a5a5a, 0x7ffffffe,
+	}
+	edges64 = []uint64{
+		0, 1, 2, 31, 32, 63, 64, 65, 1<<32 - 1, 1 << 32, 1<<52 - 1, 1 << 52, 1<<52 + 1, 1<<53 - 1, 0x3ff0000000000000, 0x3fefffffffffffff,
+		0x3ff0000000000001, 0x4330000000000001, 0x41dfffffffc00000, 0x41e0000000000000, 0x47efffffefffffff, 0x47efffffe0000000, 0x3810000000000000,
+		0x380fffffffffffff, 0x36a0000000000000, 0x3690000000000000, 0x7fefffffffffffff, 0x7ff0000000000000, 0x7ff0000000000001, 0x7ff8000000000000,
+		0x7ff80000dead0000, 0x7fffffffffffffff, 0x1ff0000000000000, 0x2000000000000000, 0x5a5a5a5a5a5a5a5a,
+	}
+)
+
+func randomLanes(r *rand.Rand, w *warp) {
+	kind := r.IntN(4)
+	for i := range w.r32 {
+		for k := range w.r32[i] {
+			switch {
+			case kind < 2: // edges, of both signs
+				w.r32[i][k] = edges32[r.IntN(len(edges32))] ^ r.Uint32()&(1<<31)
+				w.r64[i][k] = edges64[r.IntN(len(edges64))] ^ r.Uint64()&(1<<63)
+			case kind == 2: // any bits
+				w.r32[i][k], w.r64[i][k] = r.Uint32(), r.Uint64()
+			default: // numbers near one, whose results are ordinary
+				w.r32[i][k] = math.Float32bits(r.Float32()*4 - 2)
+				w.r64[i][k] = math.Float64bits(r.Float64()*4 - 2)
+			}
+		}
+	}
+	for i := range w.pr {
+		w.pr[i] = r.Uint32()
+	}
+}
+
+func fuzzWarp() *warp {
+	return &warp{r32: make([][32]uint32, 5), r64: make([][32]uint64, 5), pr: make([]uint32, 5), mask: allLanes, live: allLanes}
+}
+
+func clone(w *warp) *warp {
+	c := *w
+	c.r32, c.r64, c.pr = append([][32]uint32(nil), w.r32...), append([][32]uint64(nil), w.r64...), append([]uint32(nil), w.pr...)
+	return &c
+}
+
+// rounds is how many sets of registers each operation is tried on.
+const rounds = 1000
+
+func equalLanes(a, b *warp) bool {
+	for i := range a.r32 {
+		if a.r32[i] != b.r32[i] || a.r64[i] != b.r64[i] || a.pr[i] != b.pr[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Masks that hold nothing, all, one lane, halves, patterns and boundaries.
+var masks = []uint32{0, allLanes, 1, 1 << 31, 0xffff, 0xffff << 16, 0x55555555, 0xaaaaaaaa, 0x7fffffff, 0xfffffffe, 0xff, 0x00ff00ff, 0x0f0f0f0f}
