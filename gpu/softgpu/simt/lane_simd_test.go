@@ -26,6 +26,9 @@ func needSIMD(t testing.TB) {
 	}
 }
 
+// rounds is how many sets of registers each operation is tried on.
+const rounds = 1000
+
 // Every SIMD function gives the registers that the portable one gives,
 // whichever of its registers are the same.
 func TestSIMDLanes(t *testing.T) {

@@ -54,8 +54,8 @@ func clone(w *warp) *warp {
 	return &c
 }
 
-// rounds is how many sets of registers each operation is tried on.
-const rounds = 1000
+// accessRounds is how many sets of addresses each load and store is tried on.
+const accessRounds = 300
 
 func equalLanes(a, b *warp) bool {
 	for i := range a.r32 {

@@ -103,7 +103,7 @@ func testAccess(t *testing.T, key accessKey, in inst, correct, tested laneFunc) 
 	require.NotNil(t, correct)
 	r := rand.New(rand.NewPCG(5, uint64(key.size)))
 	done, size := 0, uint64(in.align)+1
-	for n := range rounds {
+	for n := range accessRounds {
 		want, wantMem := accessWarp()
 		got, gotMem := accessWarp()
 		randomLanes(r, want)
@@ -144,5 +144,5 @@ func testAccess(t *testing.T, key accessKey, in inst, correct, tested laneFunc) 
 		require.True(t, bytes.Equal(want.block.shared, got.block.shared), "%+v %+v", key, in)
 		require.Equal(t, want.local, got.local, "%+v %+v", key, in)
 	}
-	require.Greater(t, done, rounds/10, "%+v: hardly any access without a fault", key)
+	require.Greater(t, done, accessRounds/10, "%+v: hardly any access without a fault", key)
 }
