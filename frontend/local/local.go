@@ -232,6 +232,12 @@ func (c *Carrier) Sleep(timeout time.Duration) error {
 	return nil
 }
 
+// Interrupt is part of carrier.Carrier: a socket that is not read any more looks
+// hung up to all who wait for it.
+func (c *Carrier) Interrupt() {
+	_ = c.sock.CloseRead() // fails when the backend has hung up itself
+}
+
 // Close is part of carrier.Carrier.
 func (c *Carrier) Close() error {
 	for _, fd := range []int{c.kick, c.notify} {
