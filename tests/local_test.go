@@ -63,7 +63,9 @@ func startServer(t *testing.T, cfg backend.Config) *host {
 	h := &host{device: device, socket: filepath.Join(dir, "gpu")}
 	l, err := backend.Listen(h.socket)
 	require.NoError(t, err)
-	cfg.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
+	if cfg.Log == nil {
+		cfg.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
+	}
 	h.server = backend.NewServer(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
