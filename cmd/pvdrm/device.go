@@ -44,7 +44,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
-	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process confines itself to the system calls that it needs (not in pvdrm run, which serves beside the program, nor with --device cuda); off: it does not")
+	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need (not with --device cuda, which starts worker processes); off: it does not")
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
@@ -59,20 +59,37 @@ func (d *deviceFlags) args() []string {
 		"--sandbox", d.box, "--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
 }
 
+// check finds what is wrong with the flags.
+func (d *deviceFlags) check() error {
+	if d.vram != "" {
+		if _, err := parseBytes(d.vram); err != nil {
+			return usageError{fmt.Errorf("--vram: %w", err)}
+		}
+	}
+	if d.device != deviceSoftGPU && d.device != "cuda" {
+		return usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
+	}
+	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
+		return usageError{fmt.Errorf("--launch-limit: choose more than 0 and less than %v, after which an arbiter gives a backend up", arbiter.DefaultAnswerLimit)}
+	}
+	if d.box != sandboxOn && d.box != sandboxOff {
+		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
+	}
+	_, err := d.limits()
+	return err
+}
+
 // open opens the device.
 func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
 	var vram uint64 // 0 is the device's default
 	if d.vram != "" {
 		var err error
 		if vram, err = parseBytes(d.vram); err != nil {
-			return nil, usageError{fmt.Errorf("--vram: %w", err)}
+			return nil, err // check has found none
 		}
-	}
-	if d.device != deviceSoftGPU && d.device != "cuda" {
-		return nil, usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
-	}
-	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
-		return nil, usageError{fmt.Errorf("--launch-limit: choose more than 0 and less than %v, after which an arbiter gives a backend up", arbiter.DefaultAnswerLimit)}
 	}
 	if d.arbiter == "" {
 		return d.make(vram, nil)
@@ -179,13 +196,14 @@ const (
 	sandboxOff = "off"
 )
 
+// confined says whether a backend is to give up what it does not need.
+func (d *deviceFlags) confined() bool { return d.box == sandboxOn && d.device == deviceSoftGPU }
+
 // confine enters the sandbox, where that was asked for and is possible.
 func (d *deviceFlags) confine(log *zap.Logger) error {
 	switch {
 	case d.box == sandboxOff:
 		return nil
-	case d.box != sandboxOn:
-		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
 	case d.device != deviceSoftGPU:
 		log.Warn("the backend is not confined: its device starts worker processes", zap.String("device", d.device))
 		return nil

@@ -130,7 +130,7 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 	}()
 	for _, e := range plan {
 		dev.guest, dev.weight = e.name, e.weight
-		o, err := one.begin(g, dev, "")
+		o, err := one.begin(ctx, g, log, dev)
 		if err != nil {
 			return err
 		}
@@ -139,16 +139,7 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		o.stdout, o.stderr = &prefixed{to: out, prefix: prefix}, &prefixed{to: errs, prefix: prefix}
 		o.say = func(format string, args ...any) { progress(prefix+format, args...) }
 	}
-	if err := serveMetrics(ctx, f.guests.metrics, func(p *metrics.Page) {
-		for _, o := range guests {
-			if st, err := readStats(o.run.path(socketStats)); err == nil { // else it has ended
-				addMetrics(p, st)
-			}
-		}
-		if own != nil {
-			p.AddArbiter(own.server.Stats())
-		}
-	}); err != nil {
+	if err := serveGuestMetrics(ctx, f.guests.metrics, guests, own); err != nil {
 		return err
 	}
 	codes := make([]int, len(guests))
@@ -174,6 +165,21 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		}
 	}
 	return nil
+}
+
+// serveGuestMetrics serves the metrics of guests' backends, which have no network
+// of their own to do so, and of an arbiter, or nil, until ctx ends.
+func serveGuestMetrics(ctx context.Context, addr string, guests []*guest, own *arbiterProcess) error {
+	return serveMetrics(ctx, addr, func(p *metrics.Page) {
+		for _, o := range guests {
+			if st, err := readStats(o.run.path(socketStats)); err == nil { // else it has ended
+				addMetrics(p, st)
+			}
+		}
+		if own != nil {
+			p.AddArbiter(own.server.Stats())
+		}
+	})
 }
 
 // lines is a stream that several guests write whole lines to.

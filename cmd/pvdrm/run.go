@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
-	"pvdrm/backend/local"
 	"pvdrm/frontend"
 )
 
@@ -49,36 +49,24 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	if err != nil {
 		return err
 	}
-	limits, err := dev.limits()
-	if err != nil {
+	if err := dev.check(); err != nil {
 		return err
 	}
 	env, err := withLibcuda(os.Environ())
 	if err != nil {
 		return err
 	}
-	device, err := dev.open(log)
+	dir, err := newRunDir()
 	if err != nil {
 		return err
 	}
-	dir, err := newRunDir()
-	if err != nil {
-		return errors.Join(err, device.Close())
-	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
 	socket := dir.path(socketGPU)
-	l, err := local.Listen(socket)
+	backend, err := startBackend(ctx, g, log, dev, localGuest, socket, dir.path(socketStats))
 	if err != nil {
-		return errors.Join(err, device.Close())
+		return err
 	}
-	serving, stop := context.WithCancel(context.Background())
-	defer stop()
-	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
-	if err := serveStats(serving, log, dir.path(socketStats), ownStats("local", dev, device, server.Sessions)); err != nil {
-		return errors.Join(err, l.Close(), device.Close())
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(serving, l) }()
+	defer backend.stop()
 
 	cmd := exec.CommandContext(ctx, path, args[1:]...)
 	cmd.Args[0] = args[0]
@@ -88,8 +76,12 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	cmd.WaitDelay = 10 * time.Second                                   // then it is killed
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err = runCommand(cmd)
-	stop()
-	return errors.Join(err, <-served, device.Close())
+	select {
+	case <-backend.done:
+		log.Error("the backend ended before the program", zap.Error(backend.err))
+	default:
+	}
+	return err
 }
 
 // runCommand runs cmd and turns its exit code into an exitError.
