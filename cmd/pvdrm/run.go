@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"pvdrm/frontend"
 )
@@ -68,7 +67,14 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	}
 	defer backend.stop()
 
-	cmd := exec.CommandContext(ctx, path, args[1:]...)
+	// A program whose GPU is gone is stopped.
+	gone, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		<-backend.done
+		cancel()
+	}()
+	cmd := exec.CommandContext(gone, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(env, frontend.SocketEnv+"="+socket)
@@ -76,10 +82,8 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	cmd.WaitDelay = 10 * time.Second                                   // then it is killed
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err = runCommand(cmd)
-	select {
-	case <-backend.done:
-		log.Error("the backend ended before the program", zap.Error(backend.err))
-	default:
+	if gone.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the backend ended (%v), so the program was stopped", backend.cmd.ProcessState)
 	}
 	return err
 }
