@@ -34,7 +34,9 @@ type deviceFlags struct {
 	arbiter string // socket; "" for none
 	guest   string // name at the arbiter
 	weight  uint32
-	wait    bool // for an arbiter that is away
+	cap     float64 // percent; 0 for none
+	reserve float64 // percent
+	wait    bool    // for an arbiter that is away
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
@@ -49,14 +51,23 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
 	c.Flags().Uint32Var(&d.weight, "weight", 1, "share of the GPU at the arbiter, relative to the weights of the other guests that are active")
+	c.Flags().Float64Var(&d.cap, "cap", 0, "most of the GPU's time that the arbiter gives this guest, percent; 0 is no limit")
+	c.Flags().Float64Var(&d.reserve, "reserve", 0, "least of the GPU's time that the arbiter gives this guest while it has work, percent")
 	c.Flags().BoolVar(&d.wait, "wait-for-arbiter", false, "while no arbiter answers, run nothing (default: go on as the sole user)")
 }
 
 // args are the flags as another pvdrm takes them.
 func (d *deviceFlags) args() []string {
 	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(), "--revoke-after", d.revoke.String(),
-		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
+		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
+}
+
+func formatPercent(p float64) string { return strconv.FormatFloat(p, 'g', -1, 64) }
+
+// share is what the guest wishes for at the arbiter.
+func (d *deviceFlags) share() sched.Share {
+	return sched.Share{Weight: d.weight, Cap: d.cap / percent, Reserve: d.reserve / percent}
 }
 
 // check finds what is wrong with the flags.
@@ -74,6 +85,9 @@ func (d *deviceFlags) check() error {
 	}
 	if d.box != sandboxOn && d.box != sandboxOff {
 		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
+	}
+	if err := d.share().Check(); err != nil {
+		return usageError{fmt.Errorf("--weight, --cap, --reserve: %w", err)}
 	}
 	_, err := d.limits()
 	return err
@@ -99,7 +113,7 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 		lost = arbiter.WaitForArbiter
 	}
 	gate, err := arbiter.Join(arbiter.GateConfig{Socket: d.arbiter, WhenLost: lost, Log: log,
-		Hello: arbiter.Hello{Name: d.guest, Share: sched.Share{Weight: d.weight}}})
+		Hello: arbiter.Hello{Name: d.guest, Share: d.share()}})
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}

@@ -103,6 +103,9 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
+	if err := f.dev.check(); err != nil {
+		return err
+	}
 	plan, err := f.plan(args)
 	if err != nil {
 		return err
