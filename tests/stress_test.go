@@ -79,9 +79,9 @@ func (g *group) kill(life time.Duration, args ...string) {
 	victims := []int{c.Process.Pid}
 	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.Process.Pid)) // it may have ended by itself
 	for _, pid := range descendants(c.Process.Pid) {
-		// A child that runs no program yet may be one by which Go's os package tries what
-		// the kernel can do: nobody would notice its end.
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && !bytes.Equal(line, own) {
+		// A child that runs no program of its own, or has ended, may be one by which Go's os
+		// package tries what the kernel can do: nobody would notice its end.
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(line) > 0 && !bytes.Equal(line, own) {
 			victims = append(victims, pid)
 		}
 	}
