@@ -70,21 +70,22 @@ func TestGuestsShareAGPU(t *testing.T) {
 // The benchmark runs, and says something about each guest under each policy.
 func TestFairnessBenchmark(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rows")
-	code, out := start(t, "bench", "fairness", "--guests", "2", "--length", "500ms", "--policies", "fifo,band", "--json", file).wait(t)
+	code, out := start(t, "bench", "fairness", "--guests", "2", "--length", "500ms", "--policies", "fifo,band", "--rounds", "1", "--idle", "2", "--json", file).wait(t)
 	require.Zero(t, code, out)
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(data)) {
 		var row struct {
-			Policy, Guest, Workload string
-			Throughput              float64
+			Experiment, Policy, Guest, Workload string
+			Throughput                          float64
 		}
 		require.NoError(t, json.Unmarshal([]byte(line), &row))
 		require.Positive(t, row.Throughput, line)
-		seen[row.Policy+" "+row.Guest+" "+row.Workload] = true
+		seen[strings.Join(strings.Fields(row.Experiment+" "+row.Policy+" "+row.Guest+" "+row.Workload), " ")] = true
 	}
-	for _, want := range []string{"fifo guest-1 madd", "fifo guest-2 long-madd", "band guest-1 madd", "band guest-2 long-madd"} {
+	for _, want := range []string{"fifo guest-1 madd", "fifo guest-2 long-madd", "band guest-1 madd", "band guest-2 long-madd",
+		"arbiter band madd", "idle band madd"} {
 		require.True(t, seen[want], "%s is missing in\n%s", want, data)
 	}
 }

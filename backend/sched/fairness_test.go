@@ -72,7 +72,7 @@ func TestMaddAgainstLongMadd(t *testing.T) {
 						require.InDelta(t, share, mean, 0.02)
 					case policy == "band":
 						require.InDelta(t, share, mean, 0.02)
-						require.LessOrEqual(t, worst, 0.02+schedtest.Indivisible(longMadd*ms, 500*ms, share))
+						require.LessOrEqual(t, worst, 0.02+sched.Indivisible(longMadd*ms, 500*ms, share))
 					}
 				}
 				if policy == "band" {
@@ -92,7 +92,7 @@ func TestBandOverShortWindows(t *testing.T) {
 			share := 1 / float64(n)
 			for _, r := range simulate(t, "band", half(n, madd, madd/100)).Guests {
 				_, worst := measured(r, 100*ms, share)
-				best := schedtest.Indivisible(longMadd*madd, 100*ms, share)
+				best := sched.Indivisible(longMadd*madd, 100*ms, share)
 				require.LessOrEqual(t, worst, best+0.04, "%v, %d guests: %s", madd, n, r.Guest.Name)
 				if best < 0.03 {
 					require.LessOrEqual(t, worst, 0.05, "%v, %d guests: %s", madd, n, r.Guest.Name)
@@ -141,7 +141,7 @@ func TestWeights(t *testing.T) {
 				mean, worst := measured(r, time.Second, expected)
 				t.Logf("weight %d: mean %.1f %%, worst of 1 s %.1f points", weights[i], 100*mean, 100*worst)
 				require.InDelta(t, expected, mean, 0.02)
-				require.LessOrEqual(t, worst, 0.02+schedtest.Indivisible(guests[i].Kernel, time.Second, expected))
+				require.LessOrEqual(t, worst, 0.02+sched.Indivisible(guests[i].Kernel, time.Second, expected))
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func inProcess(req agent.Request) (a agent.Answer, err error) {
 		}, "micro", "--json", "--time", max(req.Budget, time.Millisecond).String())
 		return a, err
 	}
-	args := []string{"run", "--json"}
+	args := []string{"run", "--json", "--scale", strconv.Itoa(max(req.Scale, 1))}
 	if req.Floor {
 		args = append(args, "--floor")
 	}

@@ -34,6 +34,7 @@ Flags of run:
                 bench, run, verified, seconds (by phase), doorbells, interrupts, error
   --repeat N    run each program N times; for N > 1 the first run warms up, and
                 the table shows the means of the others
+  --scale N     larger input, for about N times the work: a power of two
   --counters    say after each program what its ring, its memory and its waits
                 counted, on both ends; with --json as objects of their own
   --floor       run without a GPU, on a driver that answers at once and computes
@@ -52,8 +53,9 @@ With $PVDRM_TRACE the calls on the GPU are recorded into the file of that name.
 Exit codes: 0 all results are right, 1 something failed, 2 wrong usage.
 `
 
-// runner runs one program once. Its error is for a name that no program has.
-type runner func(name string) (suite.Result, error)
+// runner runs one program once, on input of a scale. Its error is for a name that
+// no program has.
+type runner func(name string, scale int) (suite.Result, error)
 
 // command is the whole program: it does what args say and returns the exit code.
 // open is called only when there is something to run.
@@ -119,6 +121,7 @@ type job struct {
 	names    []string
 	json     bool
 	repeat   int
+	scale    int  // of the input
 	floor    bool // without a GPU: results are not checked
 	counters bool // say what was counted
 }
@@ -131,6 +134,7 @@ func parseRun(args []string) (job, error) {
 	all := flags.Bool("all", false, "")
 	flags.BoolVar(&j.json, "json", false, "")
 	flags.IntVar(&j.repeat, "repeat", 1, "")
+	flags.IntVar(&j.scale, "scale", 1, "")
 	flags.BoolVar(&j.floor, "floor", false, "")
 	flags.BoolVar(&j.counters, "counters", false, "")
 	for {
@@ -148,6 +152,9 @@ func parseRun(args []string) (job, error) {
 		args = flags.Args()[1:]
 	}
 
+	if err := suite.CheckScale(j.scale); err != nil {
+		return j, fmt.Errorf("--scale: %w", err)
+	}
 	switch {
 	case j.repeat < 1:
 		return j, fmt.Errorf("--repeat %d: must be at least 1", j.repeat)

@@ -17,12 +17,15 @@ import (
 func gpu(broken string) func(bool) (runner, error) {
 	return func(bool) (runner, error) {
 		runs := 0
-		return func(name string) (suite.Result, error) {
+		return func(name string, scale int) (suite.Result, error) {
 			runs++
 			s := float64(runs)
 			res := suite.Result{
 				Bench: name, Verified: true, Doorbells: uint64(10 * runs),
 				Seconds: suite.Phases{Init: s, HtoD: s, Launch: s, DtoH: s, Close: s},
+			}
+			if scale > 1 {
+				res.Scale = scale
 			}
 			if name == broken {
 				res.Verified, res.Error = false, "c[0] is 1, want 2"
@@ -57,6 +60,7 @@ func TestUsage(t *testing.T) {
 		{"run mad", exitUsage, `no program "mad"; there are nop, loop`},
 		{"run madd --repeat 0", exitUsage, "must be at least 1"},
 		{"run madd --repeat x", exitUsage, "invalid value"},
+		{"run madd --scale 3", exitUsage, "must be a power of two"},
 		{"run --fast madd", exitUsage, "-fast"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -102,6 +106,8 @@ func TestRepeat(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
+	_, stdout, _ := gdev(t, "", "run", "madd", "--json", "--scale", "8")
+	require.Contains(t, stdout, `"scale":8`)
 	code, stdout, _ := gdev(t, "bp", "run", "madd", "bp", "--json", "--repeat=2")
 	require.Equal(t, exitFailed, code)
 	rows := strings.Split(strings.TrimSpace(stdout), "\n")

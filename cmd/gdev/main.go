@@ -25,8 +25,8 @@ func (l *counterLog) openGPU(onFloor bool) (runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(name string) (suite.Result, error) {
-			res, err := suite.Run(drv, name, suite.Options{})
+		return func(name string, scale int) (suite.Result, error) {
+			res, err := suite.Run(drv, name, suite.Options{Scale: scale})
 			res.Verified, res.Error = false, "" // nothing was computed
 			return res, err
 		}, drv.Close()
@@ -44,8 +44,8 @@ func (l *counterLog) openGPU(onFloor bool) (runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(name string) (suite.Result, error) {
-		return suite.Run(drv, name, suite.Options{Exits: count.count})
+	return func(name string, scale int) (suite.Result, error) {
+		return suite.Run(drv, name, suite.Options{Exits: count.count, Scale: scale})
 	}, nil
 }
 

@@ -3,15 +3,17 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"pvdrm/cmd/gdev/suite"
 	"pvdrm/frontend/cuda"
 )
 
-// spinCommand is `gdev spin madd|long-madd|TIME`, for pvdrm bench fairness: it runs the
-// kernel, or one that takes about that time, until standard input ends. It prints "ready" after the first kernel, and
-// at the end the number of kernels that ended in between. "idle" opens a context
-// and does nothing.
+// spinCommand is `gdev spin madd|long-madd|TIME`, for pvdrm bench fairness: it runs
+// the kernel, or one that takes about that time, until standard input ends. It
+// prints "ready" after the first kernel, and at the end the number of kernels that
+// ended from then on, and in how many seconds. "idle" opens a context and does
+// nothing.
 func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) != 1 {
 		return misuse(stderr, "spin takes a program's name")
@@ -27,17 +29,25 @@ func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	kernels := 0
+	var began, last time.Time
 	if args[0] == "idle" {
 		fmt.Fprintln(stdout, "ready")
 		<-stop
 		err = drv.Close()
 	} else {
-		err = suite.Spin(drv, args[0], stop, func() { fmt.Fprintln(stdout, "ready") }, func(n int) { kernels += n })
+		err = suite.Spin(drv, args[0], stop, func() {
+			fmt.Fprintln(stdout, "ready")
+			began = time.Now()
+			last = began
+		}, func(n int) {
+			kernels += n
+			last = time.Now()
+		})
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "gdev: %v\n", err)
 		return exitFailed
 	}
-	fmt.Fprintln(stdout, kernels)
+	fmt.Fprintln(stdout, kernels, last.Sub(began).Seconds())
 	return exitOK
 }

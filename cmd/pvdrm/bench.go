@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"pvdrm/cmd/gdev/agent"
 	"pvdrm/cmd/gdev/suite"
 	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/cmd/pvdrm/bench/clang"
 	"pvdrm/vmm"
 )
 
@@ -26,13 +28,24 @@ type benchFlags struct {
 	modes, benches  []string
 	configs         []string
 	ablation, quick bool
+	scale           bool // inputs so large that programs run long enough
 	runs            int
 	microTime       time.Duration
 	json, csv, html string
 	qemu, accel     string
 	memory, cpus    int
-	only            string // "micro", "suite" or "" for both
+	only            string // one of parts, or "" for all
+	allBenches      bool   // no --bench was given
 }
+
+// The parts of a bench.
+const (
+	onlyMicro = "micro"
+	onlySuite = "suite"
+	onlyClang = "clang"
+)
+
+var parts = []string{onlyMicro, onlySuite, onlyClang}
 
 // quickBenches are the programs of a quick bench: one of each kind, and none
 // that takes long.
@@ -48,7 +61,7 @@ const (
 func newBench(g *global) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
-		Use:   "bench [flags] [micro | suite]",
+		Use:   "bench [flags] [" + strings.Join(parts, " | ") + "]",
 		Short: "Measure the Gdev suite on the bare device, as a local guest and in a virtual machine",
 		Long: `Run the programs of the Gdev suite, and micro-benchmarks, side by side:
 
@@ -61,15 +74,21 @@ func newBench(g *global) *cobra.Command {
 Every round runs each program once in each of them. The first round warms up and
 is thrown away; ratios are taken within a round. Run it on a quiet machine.
 
+The kernels of some programs are also compared with the same in C, compiled by
+clang for this machine and run on all of its processors (clang).
+
+With --device cuda native programs run on NVIDIA's driver itself. Native micro-
+benchmarks run on the device of PVDRM, and besides in C on the driver (driver).
+
 With --ablation it also measures without what makes forwarding fast: polling,
 multicalls, the pool, and without all three. --config names combinations, such
 as full,nopoll+nopool.
 
 The exit code is 1 when a result is wrong.`,
-		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro",
+		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 1 && args[0] != "micro" && args[0] != "suite" {
-				return fmt.Errorf("%q: bench takes micro, suite or nothing", strings.Join(args, " "))
+			if len(args) > 1 || len(args) == 1 && !slices.Contains(parts, args[0]) {
+				return fmt.Errorf("%q: bench takes one of %s, or nothing", strings.Join(args, " "), strings.Join(parts, ", "))
 			}
 			return nil
 		},
@@ -90,6 +109,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringSliceVar(&f.configs, "config", []string{bench.Full}, "configurations of local guests and machines: full, or nopoll, nomulticall and nopool joined by +")
 	fl.BoolVar(&f.ablation, "ablation", false, "the configurations "+strings.Join(bench.Ablation, ","))
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about two minutes: %d runs of some programs", quickRuns))
+	fl.BoolVar(&f.scale, "scale", false, fmt.Sprintf("larger inputs, so that each program takes %.0f ms or more natively, without phase init; a machine may need more --memory", 1e3*scaledLeast))
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.DurationVar(&f.microTime, "micro-time", defaultMicro, "about how long each micro-benchmark takes")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
@@ -112,6 +132,13 @@ func modeNames() (names []string) {
 
 // complete checks the flags and fills in what follows from others.
 func (f *benchFlags) complete(c *cobra.Command) error {
+	f.allBenches = f.benches == nil
+	if f.only == onlyClang {
+		if f.dev.device != deviceSoftGPU {
+			return fmt.Errorf("bench clang compares the software GPU: it takes no --device %s", f.dev.device)
+		}
+		f.modes = []string{string(bench.Native)}
+	}
 	if f.quick {
 		if !c.Flags().Changed("runs") {
 			f.runs = quickRuns
@@ -133,6 +160,9 @@ func (f *benchFlags) complete(c *cobra.Command) error {
 			return fmt.Errorf("--bench: %w", err)
 		}
 	}
+	if f.only == onlyClang && len(f.clangBenches()) == 0 {
+		return fmt.Errorf("--bench: in C there are the kernels of %s only", strings.Join(clang.Programs, ", "))
+	}
 	if f.runs < 1 {
 		return fmt.Errorf("--runs %d: must be at least 1", f.runs)
 	}
@@ -140,6 +170,9 @@ func (f *benchFlags) complete(c *cobra.Command) error {
 		if !slices.Contains(bench.Modes, bench.Mode(m)) {
 			return fmt.Errorf("--modes: there is no mode %q, only %s", m, strings.Join(modeNames(), ", "))
 		}
+	}
+	if f.scale && !slices.Contains(f.modes, string(bench.Native)) {
+		return errors.New("--scale finds out natively how large inputs must be: leave native among the --modes")
 	}
 	if f.ablation {
 		if c.Flags().Changed("config") {
@@ -187,6 +220,7 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 		}
 	}()
 	plan := bench.Plan{Benches: f.benches, Runs: f.runs}
+	scales := map[string]int{} // filled in below
 	for _, mode := range bench.Modes {
 		if !slices.Contains(f.modes, string(mode)) {
 			continue
@@ -203,24 +237,38 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 			configs = []string{bench.Full} // there is nothing to switch off
 		}
 		for _, c := range configs {
-			plan.Places = append(plan.Places, place{a, bench.Series{Mode: mode, Config: c}, f.microTime})
+			plan.Places = append(plan.Places, place{agent: a, series: bench.Series{Mode: mode, Config: c}, budget: f.microTime, scales: scales})
 		}
 	}
 	r.Header.Facts = f.facts(ctx, agents)
 
 	status := newStatus()
 	defer status.clear()
-	if f.only != "suite" {
-		if r.Micros, err = plan.RunMicro(ctx, status.show); err != nil {
+	if f.only == "" || f.only == onlyMicro {
+		micros := plan
+		if f.dev.device == deviceCUDA {
+			micros.Places = append(slices.Clone(plan.Places), driverPlace{f.microTime, r})
+		}
+		if r.Micros, err = micros.RunMicro(ctx, status.show); err != nil {
 			return err
 		}
 	}
-	if f.only != "micro" {
+	if f.only == "" || f.only == onlySuite {
+		if f.scale {
+			found, err := f.scalesOf(ctx, agents[bench.Native], r, status.show)
+			if err != nil {
+				return err
+			}
+			maps.Copy(scales, found)
+		}
 		samples, err := plan.Run(ctx, status.show)
 		if err != nil {
 			return err
 		}
 		r.Rows = bench.Rows(samples)
+	}
+	if f.wantsClang() {
+		return f.compareClang(ctx, agents[bench.Native], r, status.show)
 	}
 	return nil
 }

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,14 +18,17 @@ import (
 
 // fairFlags are the flags of `pvdrm bench fairness`.
 type fairFlags struct {
-	dev      deviceFlags
-	policies []string
-	guests   []int
-	weights  []int
-	length   time.Duration
-	quick    bool
-	json     string
-	html     string
+	dev       deviceFlags
+	policies  []string
+	workloads []string
+	guests    []int
+	weights   []int
+	length    time.Duration
+	rounds    int // of one busy guest
+	idle      int // guests beside it
+	quick     bool
+	json      string
+	html      string
 }
 
 // Windows in which shares are looked at, and how often usage is sampled.
@@ -55,12 +54,31 @@ part of the GPU time that all of them used, what its weight entitles it to, the
 window that was furthest from that, in points, and how many kernels it ran.
 
 Without preemption a window cannot be met better than to a kernel's length: of two
-guests with kernels of 5 ms, one may be 2.5 points off in 100 ms and be right.`,
-		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20",
+guests with kernels of 5 ms, one may be 2.5 points off in 100 ms and be right. The
+column unavoidable has that of the longest kernels.
+
+Then what one busy guest loses, under the last of the policies: under an arbiter
+against without one, and beside idle guests against alone, with the memory of
+an idle backend.`,
+		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --guests 2",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.quick && !c.Flags().Changed("length") {
-				f.length = quickLength
+			if f.quick {
+				for name, set := range map[string]func(){
+					"length": func() { f.length = quickLength },
+					"rounds": func() { f.rounds = quickFairRounds },
+					"idle":   func() { f.idle = quickIdle },
+				} {
+					if !c.Flags().Changed(name) {
+						set()
+					}
+				}
+			}
+			if f.rounds < 0 || f.idle < 0 {
+				return usageError{errors.New("--rounds, --idle: at least 0")}
+			}
+			if len(f.policies) == 0 || len(f.workloads) == 0 {
+				return usageError{errors.New("--policies, --workloads: name at least one")}
 			}
 			if f.length < fairWindows[0] {
 				return usageError{fmt.Errorf("--length: at least %v", fairWindows[0])}
@@ -71,10 +89,13 @@ guests with kernels of 5 ms, one may be 2.5 points off in 100 ms and be right.`,
 	f.dev.add(c)
 	fl := c.Flags()
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band"}, "policies to compare; fifo first gives the others something to compare their throughput with")
+	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, or times such as 100us for kernels of about that length")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
+	fl.IntVar(&f.rounds, "rounds", fairRounds, "rounds in which one busy guest is measured; 0 leaves that out")
+	fl.IntVar(&f.idle, "idle", fairIdle, "idle guests beside which a busy one is measured; 0 leaves that out")
 	fl.DurationVar(&f.length, "length", fairLength, "how long each run is looked at")
-	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("runs of %v", quickLength))
+	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("runs of %v, %d rounds, %d idle guests", quickLength, quickFairRounds, quickIdle))
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with charts of usage over time to this file")
 	return c
@@ -99,8 +120,7 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if f.weights != nil {
 		sets = [][]int{f.weights}
 	}
-	var runs []*bench.FairRun
-	var rows []bench.FairRow
+	report := bench.FairReport{Command: strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), Date: time.Now()}
 	for _, weights := range sets {
 		var fifo *bench.FairRun
 		for _, policy := range f.policies {
@@ -112,11 +132,15 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 			if policy == "fifo" {
 				fifo = run
 			}
-			runs = append(runs, run)
-			rows = append(rows, run.Rows(fairWindows, fifo)...)
+			report.Runs = append(report.Runs, run)
+			report.Rows = append(report.Rows, run.Rows(fairWindows, fifo)...)
 		}
 	}
-	if err := bench.WriteFairText(out, rows); err != nil {
+	// One guest has nobody to share with: one policy, the last, stands for all.
+	if report.Lone, err = f.lone(ctx, log, f.policies[len(f.policies)-1]); err != nil {
+		return err
+	}
+	if err := report.WriteText(out); err != nil {
 		return err
 	}
 	write := func(path string, write func(io.Writer) error) error {
@@ -129,84 +153,84 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 		}
 		return errors.Join(write(file), file.Close())
 	}
-	err = write(f.json, func(w io.Writer) error { return bench.WriteFairJSON(w, rows) })
-	return errors.Join(err, write(f.html, func(w io.Writer) error {
-		return bench.WriteFairHTML(w, strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), time.Now(), runs, rows)
-	}))
+	return errors.Join(write(f.json, report.WriteJSON), write(f.html, report.WriteHTML))
 }
 
 // share has guests share the GPU for a while.
 func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, weights []int) (_ *bench.FairRun, err error) {
-	dir, err := newRunDir()
+	a, err := f.startArbiter(ctx, log, policy)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, dir.remove()) }()
-	server, err := arbiter.NewServer(arbiter.Config{GPUs: []arbiter.GPU{{Policy: policy}}, Log: log})
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--policies: %w", err)}
-	}
-	const ownerOnly = 0o600
-	socket := dir.path("arbiter")
-	l, err := arbiter.Listen(socket, ownerOnly)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx, l) }()
-	defer func() {
-		cancel()
-		err = errors.Join(err, <-served)
-	}()
-
+	defer func() { err = errors.Join(err, a.stop()) }()
 	run := &bench.FairRun{Policy: policy}
-	var spinners []*spinner
-	defer func() {
-		for _, s := range spinners {
-			s.kill()
-		}
-	}()
+	var all spinners
+	defer func() { err = errors.Join(err, all.end()) }()
 	for i, w := range weights {
 		if w < 1 {
 			return nil, usageError{fmt.Errorf("--weights: %d", w)}
 		}
-		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: []string{"madd", "long-madd"}[i%2], Weight: uint32(w)}
-		s, err := f.spin(socket, &guest)
+		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: f.workloads[i%len(f.workloads)], Weight: uint32(w)}
+		s, err := startSpinner(f.guestDevice(a.socket, guest.Name, guest.Weight), guest.Workload)
 		if err != nil {
 			return nil, err
 		}
-		spinners = append(spinners, s)
+		all = append(all, s)
 		run.Guests = append(run.Guests, guest)
 	}
-	for i, s := range spinners {
-		if err := s.waitReady(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", run.Guests[i].Name, err)
-		}
+	if err := all.waitReady(ctx); err != nil {
+		return nil, err
 	}
 	if err := pause(ctx, settling); err != nil {
 		return nil, err
 	}
-	before := make([]time.Duration, len(weights))
-	copy(before, busy(server, run.Guests))
+	before := busy(a.server, run.Guests)
 	start := time.Now()
 	for time.Since(start) < f.length {
 		if err := pause(ctx, fairSample); err != nil {
 			return nil, err
 		}
 		run.At = append(run.At, time.Since(start))
-		for i, b := range busy(server, run.Guests) {
+		for i, b := range busy(a.server, run.Guests) {
 			run.Guests[i].Busy = append(run.Guests[i].Busy, b-before[i])
 		}
 	}
-	run.Elapsed = time.Since(start) + settling // the kernels that a guest counts began with the settling
-	for i, s := range spinners {
-		if run.Guests[i].Kernels, err = s.finish(); err != nil {
-			return nil, fmt.Errorf("%s: %w", run.Guests[i].Name, err)
-		}
+	counts, err := all.finish(ctx)
+	for i, c := range counts {
+		run.Guests[i].Kernels, run.Guests[i].Ran = c.kernels, c.in
 	}
-	return run, nil
+	return run, err
 }
+
+// guestDevice are the device flags of a guest. Without an arbiter's socket it is
+// the sole user.
+func (f *fairFlags) guestDevice(socket, name string, weight uint32) deviceFlags {
+	dev := f.dev
+	dev.arbiter, dev.guest, dev.weight = socket, name, weight
+	return dev
+}
+
+// fairArbiter is an arbiter of this process, in a directory of its own.
+type fairArbiter struct {
+	*arbiterProcess
+	dir    *runDir
+	socket string
+}
+
+func (f *fairFlags) startArbiter(ctx context.Context, log *zap.Logger, policy string) (*fairArbiter, error) {
+	dir, err := newRunDir()
+	if err != nil {
+		return nil, err
+	}
+	a := &fairArbiter{dir: dir, socket: dir.path(socketArbiter)}
+	// It outlives ctx: the backends need it until they are down.
+	if a.arbiterProcess, err = startArbiter(context.WithoutCancel(ctx), log, a.socket, policy); err != nil {
+		return nil, errors.Join(err, dir.remove())
+	}
+	return a, nil
+}
+
+func (a *fairArbiter) stop() error { return errors.Join(a.arbiterProcess.stop(), a.dir.remove()) }
 
 func pause(ctx context.Context, d time.Duration) error {
 	select {
@@ -230,70 +254,4 @@ func busy(server *arbiter.Server, guests []bench.FairGuest) []time.Duration {
 		}
 	}
 	return used
-}
-
-// spinner is a local guest that launches one kernel again and again.
-type spinner struct {
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stdout *bufio.Reader
-}
-
-// spin starts a guest.
-func (f *fairFlags) spin(socket string, g *bench.FairGuest) (*spinner, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
-	}
-	dev := f.dev
-	dev.arbiter, dev.guest, dev.weight = socket, g.Name, g.Weight
-	args := append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin", g.Workload)
-	cmd := exec.Command(self, args...)
-	cmd.Stderr = os.Stderr
-	// The main goroutine, which starts it, never leaves its thread; see main.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a guest: %w", err)
-	}
-	return &spinner{cmd, in, bufio.NewReader(out)}, nil
-}
-
-// waitReady returns when the guest has run its first kernel.
-func (s *spinner) waitReady(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = s.cmd.Process.Kill() }) // ends the read
-	defer stop()
-	line, err := s.stdout.ReadString('\n')
-	if err != nil || strings.TrimSpace(line) != "ready" {
-		return fmt.Errorf("it did not begin: %q, %w", line, errors.Join(err, ctx.Err(), errNotReady))
-	}
-	return nil
-}
-
-var errNotReady = errors.New("its errors are above")
-
-// finish ends the guest and returns how many kernels it ran.
-func (s *spinner) finish() (int, error) {
-	_ = s.stdin.Close() // which ends it
-	line, err := s.stdout.ReadString('\n')
-	if err != nil {
-		return 0, fmt.Errorf("its count is missing: %w", err)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(line))
-	return n, errors.Join(err, s.cmd.Wait())
-}
-
-// kill ends a guest that may have ended.
-func (s *spinner) kill() {
-	if s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait() // it was killed
-	}
 }

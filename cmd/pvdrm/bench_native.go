@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -11,6 +12,8 @@ import (
 	"pvdrm/cmd/gdev/agent"
 	"pvdrm/cmd/gdev/micro"
 	"pvdrm/cmd/gdev/suite"
+	"pvdrm/cmd/pvdrm/bench/clang"
+	"pvdrm/cmd/pvdrm/bench/direct"
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 	"pvdrm/gpu"
@@ -20,37 +23,73 @@ import (
 // in which programs are linked straight onto the device.
 func newBenchNative() *cobra.Command {
 	var dev deviceFlags
+	var library string
 	c := &cobra.Command{
 		Use:    "bench-native",
 		Short:  "Serve pvdrm bench: run programs on the device itself",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if library != "" {
+				return serveKernels(library)
+			}
 			device, err := dev.open(zap.NewNop())
 			if err != nil {
 				return err
 			}
+			programs := onDevice(device)
+			if dev.device == deviceCUDA {
+				driver, err := direct.Load()
+				if err != nil {
+					return errors.Join(err, device.Close())
+				}
+				programs = onDriver(driver)
+			}
 			// Not on the main goroutine: that one is bound to its thread (see main), and
 			// each time it gives way, as waiting does, threads would have to change.
 			served := make(chan error)
-			go func() { served <- agent.Serve(os.Stdin, os.Stdout, nativeHandler(device)) }()
+			go func() { served <- agent.Serve(os.Stdin, os.Stdout, nativeHandler(device, programs)) }()
 			return errors.Join(<-served, device.Close())
 		},
 	}
 	dev.add(c)
+	c.Flags().StringVar(&library, "kernels", "", "run programs with the kernels of this library, without a device")
 	return c
 }
 
-// nativeHandler serves requests in this process. The device stays open from
-// run to run, as that of a backend does.
-func nativeHandler(device gpu.Device) func(agent.Request) (agent.Answer, error) {
-	open := func() (drm.File, error) {
-		f, err := native.Open(device, "bench")
-		if err != nil {
-			return nil, err // not a nil *native.File inside of an interface
-		}
-		return f, nil
+// serveKernels runs programs whose kernels are C code of this machine.
+func serveKernels(library string) error {
+	k, err := clang.Open(library, runtime.NumCPU())
+	if err != nil {
+		return err
 	}
+	served := make(chan error)
+	go func() { // not on the main goroutine; see newBenchNative
+		served <- agent.Serve(os.Stdin, os.Stdout, func(req agent.Request) (agent.Answer, error) {
+			if req.Hello {
+				h := agent.Here()
+				return agent.Answer{Hello: &h}, nil
+			}
+			res, err := suite.RunRaw(req.Bench, k.Device, suite.Options{Scale: req.Scale})
+			return agent.Answer{Result: &res}, err
+		})
+	}()
+	return <-served
+}
+
+// openOn opens a DRM file on a device.
+func openOn(device gpu.Device) (drm.File, error) {
+	f, err := native.Open(device, "bench")
+	if err != nil {
+		return nil, err // not a nil *native.File inside of an interface
+	}
+	return f, nil
+}
+
+// nativeHandler serves requests in this process: micro-benchmarks on the device,
+// which stays open from run to run as that of a backend does, and programs by
+// another function.
+func nativeHandler(device gpu.Device, programs func(agent.Request) (agent.Answer, error)) func(agent.Request) (agent.Answer, error) {
 	return func(req agent.Request) (a agent.Answer, err error) {
 		switch {
 		case req.Hello:
@@ -59,10 +98,17 @@ func nativeHandler(device gpu.Device) func(agent.Request) (agent.Answer, error) 
 			a.Hello = &h
 			return a, nil
 		case req.Micro:
-			a.Micro, err = micro.Run(micro.Target{Open: open, Budget: req.Budget})
+			a.Micro, err = micro.Run(micro.Target{Open: func() (drm.File, error) { return openOn(device) }, Budget: req.Budget})
 			return a, err
 		}
-		drv, err := cuda.Init(open)
+		return programs(req)
+	}
+}
+
+// onDevice runs programs on a device, with nothing between.
+func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
+	return func(req agent.Request) (a agent.Answer, err error) {
+		drv, err := cuda.Init(func() (drm.File, error) { return openOn(device) })
 		if err == nil {
 			err = drv.Close() // the program opens its own file, in its own time
 		}
@@ -70,10 +116,20 @@ func nativeHandler(device gpu.Device) func(agent.Request) (agent.Answer, error) 
 			return a, err
 		}
 		before := device.Stats()
-		res, err := suite.Run(drv, req.Bench, suite.Options{})
+		res, err := suite.Run(drv, req.Bench, suite.Options{Scale: req.Scale})
 		after := device.Stats()
 		a.Result = &res
 		a.DeviceSeconds = (after.ComputeBusy - before.ComputeBusy + after.CopyBusy - before.CopyBusy).Seconds()
 		return a, err
+	}
+}
+
+// onDriver runs programs on NVIDIA's driver. The device works about as long as they
+// wait for it.
+func onDriver(driver direct.Driver) func(agent.Request) (agent.Answer, error) {
+	return func(req agent.Request) (agent.Answer, error) {
+		res, err := suite.RunRaw(req.Bench, driver.Open, suite.Options{Scale: req.Scale})
+		p := res.Seconds
+		return agent.Answer{Result: &res, DeviceSeconds: p.HtoD + p.Launch + p.DtoH}, err
 	}
 }

@@ -77,7 +77,8 @@ func (a *agentProcess) stop() error {
 type place struct {
 	agent  *agentProcess
 	series bench.Series
-	budget time.Duration // of each micro-benchmark
+	budget time.Duration  // of each micro-benchmark
+	scales map[string]int // of programs' input
 }
 
 // Series implements bench.Place.
@@ -88,7 +89,7 @@ func (p place) config() string { return bench.Switches(p.series.Config) }
 
 // Run implements bench.Place.
 func (p place) Run(ctx context.Context, name string, round int) (bench.Sample, error) {
-	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Floor: p.series.Mode == bench.Floor, Config: p.config()})
+	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Scale: p.scales[name], Floor: p.series.Mode == bench.Floor, Config: p.config()})
 	if err != nil {
 		return bench.Sample{}, err
 	}

@@ -13,13 +13,17 @@ import (
 
 	"pvdrm/cmd/gdev/agent"
 	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/cmd/pvdrm/bench/clang"
 	"pvdrm/gpu/softgpu"
 )
 
 func TestBenchUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"bench micro suite":                `"micro suite": bench takes micro, suite or nothing`,
+		"bench micro suite":                `"micro suite": bench takes one of micro, suite, clang, or nothing`,
 		"bench fast":                       `"fast": bench takes`,
+		"bench clang --device cuda":        "it takes no --device cuda",
+		"bench clang --bench nop":          "--bench: in C there are the kernels of fmadd",
+		"bench --scale --modes local":      "--scale finds out natively",
 		"bench --runs 0":                   "--runs 0: must be at least 1",
 		"bench --bench mad":                `no program "mad"`,
 		"bench --modes native,xen":         `there is no mode "xen", only native, local, vm, vm-floor`,
@@ -40,7 +44,7 @@ func TestNativeAgent(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, device.Close()) }()
 	empty := device.Stats().VRAMUsed
-	handle := nativeHandler(device)
+	handle := nativeHandler(device, onDevice(device))
 	a, err := handle(agent.Request{Hello: true})
 	require.NoError(t, err)
 	require.Equal(t, device.Properties().Name, a.Hello.Device)
@@ -114,10 +118,29 @@ func TestBench(t *testing.T) {
 	require.Len(t, readLines(t, file("r.csv")), 1+len(lines))
 	require.Contains(t, readLines(t, file("r.html"))[0], "<!doctype html>")
 
-	cmd := exec.Command(file("pvdrm"), "bench", "--modes", "native", "--device", "voodoo")
-	said, err := cmd.CombinedOutput()
+	said, err := exec.Command(file("pvdrm"), "bench", "--modes", "native", "--device", "voodoo").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(said), `"voodoo"`)
+
+	if _, err := clang.Find(); err == nil {
+		out = run("clang", "--runs", "1", "--bench", "nn,lud,nop", "--json", file("c.json"))
+		require.Contains(t, out, "-march=native")
+		var names []string
+		for _, line := range readLines(t, file("c.json")) {
+			var r bench.ClangRow
+			require.NoError(t, json.Unmarshal([]byte(line), &r))
+			require.True(t, r.Verified, "%+v", r)
+			require.Positive(t, r.Ratio)
+			names = append(names, r.Clang)
+		}
+		require.Equal(t, []string{"lud", "nn", bench.GeometricMean}, names)
+	}
+	t.Setenv("PATH", dir) // without compilers the bench goes on, unless they are all it is about
+	out = run("--runs", "1", "--bench", "nn", "--modes", "native", "--micro-time", "1ms")
+	require.Contains(t, out, "C kernels: left out: ")
+	said, err = exec.Command(file("pvdrm"), "bench", "clang").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "apt install clang")
 
 	out = run("micro", "--modes", "native", "--micro-time", "1ms")
 	require.Contains(t, out, "launch-sync")

@@ -127,7 +127,7 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 
 // make makes the device behind a gate, or none.
 func (d *deviceFlags) make(vram uint64, gate gpu.Gate) (gpu.Device, error) {
-	if d.device == "cuda" {
+	if d.device == deviceCUDA {
 		return cuda.New(cuda.Config{VRAMBytes: vram, LaunchLimit: d.limit, RevokeAfter: d.revoke, Gate: gate})
 	}
 	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit, ModelTime: d.model, Gate: gate})
@@ -201,8 +201,11 @@ func (d *deviceFlags) limits() (l session.Limits, err error) {
 	return l, nil
 }
 
-// deviceSoftGPU is the --device that is always there.
-const deviceSoftGPU = "softgpu"
+// Values of --device: that which is always there, and that of NVIDIA.
+const (
+	deviceSoftGPU = "softgpu"
+	deviceCUDA    = "cuda"
+)
 
 // Values of --sandbox.
 const (

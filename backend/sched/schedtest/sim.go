@@ -327,17 +327,6 @@ func (r *Result) Usage(window, from, to time.Duration) []float64 {
 	return out
 }
 
-// Indivisible is how far from its share the usage of a window can be at best,
-// at worst, for a guest whose commands cannot be divided: one that gets exactly
-// its share by running commands of one length at equal distances.
-func Indivisible(kernel, window time.Duration, share float64) float64 {
-	period := time.Duration(float64(kernel) / share)
-	whole, rest := window/period*kernel, window%period
-	most := whole + min(rest, kernel)
-	least := whole + max(rest-(period-kernel), 0)
-	return max(float64(most)/float64(window)-share, share-float64(least)/float64(window))
-}
-
 // Summary is the mean of the windows' usage and the largest distance of one
 // from what was expected.
 func Summary(usage []float64, expected float64) (mean, worst float64) {

@@ -275,6 +275,29 @@ func TestPrograms(t *testing.T) {
 	require.Equal(t, before.Channels, after.Channels)
 }
 
+// Programs come to the right result on larger input, too, and have more to do.
+func TestScale(t *testing.T) {
+	dev := softGPU(t)
+	names := []string{"loop", "madd", "cpy", "pincpy", "bp", "bfs", "hs", "lud", "nn", "srad2", "long-madd"}
+	if raceDetector {
+		names = []string{"madd", "cpy", "pincpy", "nn"}
+	}
+	for _, name := range names {
+		b, err := Find(name)
+		require.NoError(t, err)
+		res := run(b, func() (device, error) { return openBare(dev) }, Options{Scale: 2})
+		require.Empty(t, res.Error, name)
+		require.Equal(t, 2, res.Scale)
+		t.Logf("%s %+v", name, res.Seconds)
+	}
+	for scale, ok := range map[int]bool{1: true, 64: true, MaxScale: true, 0: false, 3: false, -2: false, 2 * MaxScale: false} {
+		require.Equal(t, ok, CheckScale(scale) == nil, scale)
+	}
+	require.Equal(t, 100, (&Env{scale: 1}).side(100))
+	require.Equal(t, 200, (&Env{scale: 8}).side(100), "eight times the work of a cube")
+	require.Equal(t, 300, (&Env{scale: 16}).side(100), "at least so much")
+}
+
 // checkRefuses runs a program on what it read in a good run, changed in one place.
 func checkRefuses(t *testing.T, b Bench, reads [][]byte) {
 	largest := reads[0]

@@ -57,8 +57,9 @@ func (g graph) levels(source uint32) []int32 {
 }
 
 func runBfs(e *Env) error {
-	g := randomGraph(newRandom(10), bfsVertices)
-	level := make([]int32, bfsVertices)
+	vertices := bfsVertices * e.scale
+	g := randomGraph(newRandom(10), vertices)
+	level := make([]int32, vertices)
 	for i := range level {
 		level[i] = -1
 	}
@@ -69,10 +70,10 @@ func runBfs(e *Env) error {
 	s.htod(first, bytesOf(g.first))
 	s.htod(edge, bytesOf(g.edge))
 	s.htod(levels, bytesOf(level))
-	for now := int32(0); now < bfsVertices; now++ {
+	for now := int32(0); now < int32(vertices); now++ {
 		s.fill(more, 0, 1)
-		s.launch("bfs_step", dim{bfsVertices / 4 / bfsBlock, 1}, dim{bfsBlock, 1},
-			first, edge, levels, more, uint32(bfsVertices), now)
+		s.launch("bfs_step", dim{uint32(vertices) / 4 / bfsBlock, 1}, dim{bfsBlock, 1},
+			first, edge, levels, more, uint32(vertices), now)
 		if s.peek(more) == 0 {
 			break
 		}

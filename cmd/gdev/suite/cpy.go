@@ -22,10 +22,11 @@ var pincpyBench = Bench{
 const copyBytes = 64 << 20
 
 func runCpy(e *Env) error {
-	in, out := make([]byte, copyBytes), make([]byte, copyBytes)
+	size := copyBytes * e.scale
+	in, out := make([]byte, size), make([]byte, size)
 	fillPattern(in)
 
-	s := e.begin("", copyBytes)
+	s := e.begin("", size)
 	s.htod(s.mem[0], in)
 	s.dtoh(out, s.mem[0])
 	if err := s.end(); err != nil {
@@ -35,9 +36,10 @@ func runCpy(e *Env) error {
 }
 
 func runPincpy(e *Env) error {
-	s := e.begin("", copyBytes)
-	s.pin(copyBytes)
-	s.pin(copyBytes)
+	size := copyBytes * e.scale
+	s := e.begin("", size)
+	s.pin(size)
+	s.pin(size)
 	if s.err != nil {
 		return s.end()
 	}

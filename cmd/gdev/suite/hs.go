@@ -51,6 +51,7 @@ func runHotspot(e *Env) error {
 		temperature[i] = 320 + 20*r.unit()
 		power[i] = 0.1 * r.unit()
 	}
+	steps := hsSteps * e.scale
 	h := chipHeat(hsSide)
 	got := make([]float32, len(temperature))
 
@@ -61,7 +62,7 @@ func runHotspot(e *Env) error {
 	s.htod(watts, bytesOf(power))
 	block := dim{32, 4}
 	grid := dim{hsSide / hsPatch / block.x, hsSide / hsPatch / block.y}
-	for range hsSteps {
+	for range steps {
 		s.launch("hs_step", grid, block, from, watts, to, uint32(hsSide), uint32(hsSide),
 			h.power, h.x, h.y, h.air, h.airTemperature)
 		from, to = to, from
@@ -71,13 +72,13 @@ func runHotspot(e *Env) error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	return checkClose("temperature", got, h.flow(temperature, power, hsSide, hsSteps), hsTolerance)
+	return checkClose("temperature", got, h.flow(temperature, power, hsSide, steps), hsTolerance*float64(e.scale))
 }
 
 // hsTolerance is in K. A cell's temperature, below 512, is rounded at most 4
 // times in a step, by 2^-16 at most; a step of diffusion averages and so makes
 // no error grow. So 60 steps are off by at most 60 * 4 * 2^-16 = 4e-3. The smallest
-// effect of a whole run, that of the air, is 1 K.
+// effect of a whole run, that of the air, is 1 K. More steps have as much more of both.
 const hsTolerance = 4e-3
 
 // flow is the temperature after some steps. Unlike the kernel it goes from

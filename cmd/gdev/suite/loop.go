@@ -35,6 +35,7 @@ func (f affine) power(n uint) affine {
 }
 
 func runLoop(e *Env) error {
+	rounds := loopRounds * e.scale
 	round := affine{mul: 1664525, add: 1013904223}
 	in := newRandom(1).words(loopWords)
 	got := make([]int32, loopWords)
@@ -42,14 +43,14 @@ func runLoop(e *Env) error {
 	s := e.begin("loop", 4*loopWords)
 	s.htod(s.mem[0], bytesOf(in))
 	s.launch("loop", dim{loopWords / loopBlock, 1}, dim{loopBlock, 1},
-		s.mem[0], round.mul, round.add, uint32(loopRounds))
+		s.mem[0], round.mul, round.add, uint32(rounds))
 	s.sync()
 	s.dtoh(bytesOf(got), s.mem[0])
 	if err := s.end(); err != nil {
 		return err
 	}
 
-	all := round.power(loopRounds)
+	all := round.power(uint(rounds))
 	want := make([]int32, loopWords)
 	for i, x := range in {
 		want[i] = int32(all.apply(uint32(x)))

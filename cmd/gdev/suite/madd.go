@@ -26,14 +26,17 @@ const (
 // Of the kernels in which a thread makes one vector of four.
 var (
 	rowsBlock = dim{32, 8}
-	rowsGrid  = dim{matrixVecs / rowsBlock.x, matrixSide / rowsBlock.y}
+	rowsGrid  = gridOf(matrixSide)
 )
 
-func randomInts(r *random) []int32 { return r.words(matrixElems) }
+// gridOf is the grid for a matrix of so many rows.
+func gridOf(rows int) dim { return dim{matrixVecs / rowsBlock.x, uint32(rows) / rowsBlock.y} }
+
+func randomInts(r *random, n int) []int32 { return r.words(n) }
 
 // randomFloats are of both signs and of magnitudes from 2^-8 to 1, so that most sums round.
-func randomFloats(r *random) []float32 {
-	s := make([]float32, matrixElems)
+func randomFloats(r *random, n int) []float32 {
+	s := make([]float32, n)
 	for i := range s {
 		s[i] = (r.unit() - 0.5) / float32(int(1)<<r.below(8))
 	}
@@ -42,14 +45,16 @@ func randomFloats(r *random) []float32 {
 
 // runAdd runs madd or fmadd. Floating-point sums are compared for equality too:
 // one IEEE addition, rounded to nearest, has one right result.
-func runAdd[T int32 | float32](e *Env, kernel string, make32 func(*random) []T) error {
-	a, b := make32(newRandom(2)), make32(newRandom(3))
-	got := make([]T, matrixElems)
+func runAdd[T int32 | float32](e *Env, kernel string, make32 func(r *random, n int) []T) error {
+	rows := matrixSide * e.scale
+	elems, size := matrixSide*rows, 4*matrixSide*rows
+	a, b := make32(newRandom(2), elems), make32(newRandom(3), elems)
+	got := make([]T, elems)
 
-	s := e.begin(kernel, matrixBytes, matrixBytes, matrixBytes)
+	s := e.begin(kernel, size, size, size)
 	s.htod(s.mem[0], bytesOf(a))
 	s.htod(s.mem[1], bytesOf(b))
-	s.launch(kernel, rowsGrid, rowsBlock, s.mem[0], s.mem[1], s.mem[2], uint32(matrixVecs))
+	s.launch(kernel, gridOf(rows), rowsBlock, s.mem[0], s.mem[1], s.mem[2], uint32(matrixVecs))
 	s.sync()
 	s.dtoh(bytesOf(got), s.mem[2])
 	if err := s.end(); err != nil {

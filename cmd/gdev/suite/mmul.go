@@ -1,6 +1,9 @@
 package suite
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 var mmulBench = Bench{
 	Name:        "mmul",
@@ -19,48 +22,53 @@ var fmmulBench = Bench{
 // mmulTile is the side of the tile that one block of 16 x 16 threads makes.
 const mmulTile = 128
 
-// Bounds of the elements. No sum of 1024 products of integers up to mmulLimit
+// Bounds of the elements at 1024 rows. No sum of 1024 products of integers up to mmulLimit
 // overflows 32 bits; and none up to fmmulLimit needs more than the 24 bits of a
 // float's significand, so that the floating-point product is exact in any order
-// of summation, with fused multiply-adds and without.
+// of summation, with fused multiply-adds and without. With k times as many rows
+// the bounds are divided by the square root of k, so the sums have the same bound.
 const (
 	mmulLimit  = 1023
 	fmmulLimit = 127
 	fmmulUnit  = 1.0 / 128 // fmmul's elements are integers times this
 )
 
-func randomBelow(r *random, limit int32) []int32 {
-	s := make([]int32, matrixElems)
+// randomBelow makes a matrix of n rows.
+func randomBelow(r *random, n int, limit float64) []int32 {
+	most := int32(limit / math.Sqrt(float64(n)/matrixSide))
+	s := make([]int32, n*n)
 	for i := range s {
-		s[i] = r.between(-limit, limit)
+		s[i] = r.between(-most, most)
 	}
 	return s
 }
 
 func runMmul(e *Env) error {
-	a, b := randomBelow(newRandom(4), mmulLimit), randomBelow(newRandom(5), mmulLimit)
-	c := make([]int32, matrixElems)
-	if err := multiply(e, "mmul", a, b, c); err != nil {
+	n := e.side(matrixSide)
+	a, b := randomBelow(newRandom(4), n, mmulLimit), randomBelow(newRandom(5), n, mmulLimit)
+	c := make([]int32, n*n)
+	if err := multiply(e, "mmul", n, a, b, c); err != nil {
 		return err
 	}
-	return checkProduct(a, b, c, matrixSide)
+	return checkProduct(a, b, c, n)
 }
 
 func runFmmul(e *Env) error {
-	a, b := randomBelow(newRandom(6), fmmulLimit), randomBelow(newRandom(7), fmmulLimit)
-	product := make([]float32, matrixElems)
-	if err := multiply(e, "fmmul", scaled(a, fmmulUnit), scaled(b, fmmulUnit), product); err != nil {
+	n := e.side(matrixSide)
+	a, b := randomBelow(newRandom(6), n, fmmulLimit), randomBelow(newRandom(7), n, fmmulLimit)
+	product := make([]float32, n*n)
+	if err := multiply(e, "fmmul", n, scaled(a, fmmulUnit), scaled(b, fmmulUnit), product); err != nil {
 		return err
 	}
-	c := make([]int32, matrixElems)
+	c := make([]int32, n*n)
 	for i, v := range product {
 		v /= fmmulUnit * fmmulUnit // exact: a power of two
 		c[i] = int32(v)
 		if float32(c[i]) != v {
-			return fmt.Errorf("c[%d][%d] is %v, which is no sum of products", i/matrixSide, i%matrixSide, product[i])
+			return fmt.Errorf("c[%d][%d] is %v, which is no sum of products", i/n, i%n, product[i])
 		}
 	}
-	return checkProduct(a, b, c, matrixSide)
+	return checkProduct(a, b, c, n)
 }
 
 func scaled(ints []int32, unit float32) []float32 {
@@ -71,13 +79,15 @@ func scaled(ints []int32, unit float32) []float32 {
 	return s
 }
 
-// multiply runs the kernel on a and b, and copies the product to c.
-func multiply[T int32 | float32](e *Env, kernel string, a, b, c []T) error {
-	s := e.begin(kernel, matrixBytes, matrixBytes, matrixBytes)
+// multiply runs the kernel on a and b of n rows, and copies the product to c.
+func multiply[T int32 | float32](e *Env, kernel string, n int, a, b, c []T) error {
+	size := 4 * n * n
+	tiles := uint32(n / mmulTile)
+	s := e.begin(kernel, size, size, size)
 	s.htod(s.mem[0], bytesOf(a))
 	s.htod(s.mem[1], bytesOf(b))
-	s.launch(kernel, dim{matrixSide / mmulTile, matrixSide / mmulTile}, dim{16, 16},
-		s.mem[0], s.mem[1], s.mem[2], uint32(matrixSide))
+	s.launch(kernel, dim{tiles, tiles}, dim{16, 16},
+		s.mem[0], s.mem[1], s.mem[2], uint32(n))
 	s.sync()
 	s.dtoh(bytesOf(c), s.mem[2])
 	return s.end()
@@ -89,18 +99,17 @@ const (
 	productRange   = 1 << 20
 )
 
-// checkProduct says whether c = a * b for square matrices of n <= 1024 rows whose
-// elements in a and b are at most 1023 in magnitude, by Freivalds' method:
+// checkProduct says whether c = a * b for square matrices of n rows whose product
+// fits into 32 bits, by Freivalds' method:
 // compare c * x with a * (b * x) for random vectors x. It takes a multiple of
 // n*n steps, where computing the product takes n*n*n.
 //
 // A right product always passes. A wrong one has a wrong row d = row of (c - a*b),
 // with some d[j] != 0; whatever the other elements of x are, d * x = 0 for at most
 // one value of x[j], so it passes with a probability of at most 1/productRange for
-// each vector, 2^-60 for three. The argument needs arithmetic without
-// overflow: |b*x| < 2^10 * 2^20 * 2^10 = 2^40, |a*(b*x)| < 2^10 * 2^40 * 2^10 = 2^60,
-// |c*x| < 2^31 * 2^20 * 2^10 = 2^61, all within int64. The vectors are pseudo-random,
-// and unknown to the kernel.
+// each vector, 2^-60 for three. That holds modulo 2^64, too, which is what the sums
+// are: |d[j]| < 2^32, so d[j] * x[j] differs for each x[j] below 2^20. The vectors
+// are pseudo-random, and unknown to the kernel.
 func checkProduct(a, b, c []int32, n int) error {
 	type vec [productVectors]int64
 	multiply := func(m []int32, x []vec) []vec {

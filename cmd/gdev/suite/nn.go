@@ -23,17 +23,18 @@ const (
 
 func runNN(e *Env) error {
 	r := newRandom(11)
-	places := make([]float32, 2*nnPlaces) // latitude and longitude in turn, in tenths of a degree
+	count := nnPlaces * e.scale
+	places := make([]float32, 2*count) // latitude and longitude in turn, in tenths of a degree
 	for i := 0; i < len(places); i += 2 {
 		places[i] = float32(r.between(-900, 900)) / 10
 		places[i+1] = float32(r.between(0, 3599)) / 10
 	}
-	distance := make([]float32, nnPlaces)
+	distance := make([]float32, count)
 
-	s := e.begin("nn", 8*nnPlaces, 4*nnPlaces)
+	s := e.begin("nn", 8*count, 4*count)
 	s.htod(s.mem[0], bytesOf(places))
-	s.launch("nn", dim{(nnPlaces + nnBlock - 1) / nnBlock, 1}, dim{nnBlock, 1},
-		s.mem[0], s.mem[1], uint32(nnPlaces), float32(nnLatitude), float32(nnLongitude))
+	s.launch("nn", dim{uint32(count+nnBlock-1) / nnBlock, 1}, dim{nnBlock, 1},
+		s.mem[0], s.mem[1], uint32(count), float32(nnLatitude), float32(nnLongitude))
 	s.sync()
 	s.dtoh(bytesOf(distance), s.mem[1])
 	if err := s.end(); err != nil {

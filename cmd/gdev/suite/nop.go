@@ -1,6 +1,7 @@
 package suite
 
 var nopBench = Bench{
+	Fixed:       true,
 	Name:        "nop",
 	Description: "open and close a context, with no work for the GPU",
 	Input:       "none",

@@ -22,18 +22,18 @@ func TestAffinePower(t *testing.T) {
 }
 
 func TestSlidingSums(t *testing.T) {
-	const side, rounds = 8, 3
+	const rows, cols, rounds = 16, 8, 3
 	r := newRandom(1)
-	a, b := r.words(side*side), r.words(side*side)
-	got := slidingSums(a, b, side, rounds)
-	for y := range side {
-		for x := range side {
+	a, b := r.words(rows*cols), r.words(rows*cols)
+	got := slidingSums(a, b, rows, cols, rounds)
+	for y := range rows {
+		for x := range cols {
 			var want int32
 			for k := range rounds {
-				i := (y+k)%side*side + x
+				i := (y+k)%rows*cols + x
 				want += a[i] + b[i]
 			}
-			require.Equal(t, want, got[y*side+x], "row %d, column %d", y, x)
+			require.Equal(t, want, got[y*cols+x], "row %d, column %d", y, x)
 		}
 	}
 }

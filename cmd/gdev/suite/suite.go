@@ -27,7 +27,8 @@ import (
 type Bench struct {
 	Name        string
 	Description string // what it computes
-	Input       string // and on how much
+	Input       string // and on how much, unless it is scaled
+	Fixed       bool   // there is nothing to scale
 
 	// Run makes the input, runs the program and checks its result. Its error
 	// says what failed, or how the result is wrong.
@@ -38,7 +39,17 @@ type Bench struct {
 // times of its phases.
 type Env struct {
 	open   func() (device, error)
+	scale  int // how many times the work of the thesis's input; a power of two
 	phases Phases
+}
+
+// side scales the side of a square whose work grows with its cube.
+func (e *Env) side(n int) int {
+	k := 1
+	for k*k*k < e.scale {
+		k++
+	}
+	return k * n
 }
 
 // Phases are the parts of a run, in seconds of wall-clock time.
@@ -60,6 +71,7 @@ type Result struct {
 	Seconds    Phases `json:"seconds"`
 	Doorbells  uint64 `json:"doorbells"`       // rung during the run
 	Interrupts uint64 `json:"interrupts"`      // and those of the other direction
+	Scale      int    `json:"scale,omitempty"` // of the input, where it is not 1
 	Error      string `json:"error,omitempty"` // why it is not verified
 }
 
@@ -68,6 +80,20 @@ type Options struct {
 	// Exits reads the counters of doorbells and interrupts. Without it both are
 	// 0 in the Result.
 	Exits func() (doorbells, interrupts uint64)
+	// Scale makes the input larger, so that there is about as many times the work:
+	// a power of two up to MaxScale. 0 is 1, the input that Bench names.
+	Scale int
+}
+
+// MaxScale is the largest Options.Scale.
+const MaxScale = 1024
+
+// CheckScale says whether a scale is valid.
+func CheckScale(n int) error {
+	if n < 1 || n > MaxScale || n&(n-1) != 0 {
+		return fmt.Errorf("scale %d: it must be a power of two, from 1 to %d", n, MaxScale)
+	}
+	return nil
 }
 
 // All returns the programs in the order in which they are listed and run.
@@ -83,9 +109,12 @@ func All() []Bench {
 
 // Run runs a program on the first device of drv. A program that fails, or whose
 // result is wrong, gives a Result with Verified false; the error is for a name
-// that no program has.
+// that no program has, or a scale that there is not.
 func Run(drv *cuda.Driver, name string, opts Options) (Result, error) {
 	b, err := Find(name)
+	if err == nil {
+		err = CheckScale(max(opts.Scale, 1))
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -113,13 +142,16 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 	// What the last program left behind is collected now, not in this one's
 	// phases; a guest's memory is small.
 	debug.FreeOSMemory()
-	env := &Env{open: open}
+	env := &Env{open: open, scale: max(opts.Scale, 1)}
 	doorbells, interrupts := count()
 	err := b.Run(env)
 	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases}
 	res.Doorbells, res.Interrupts = count()
 	res.Doorbells -= doorbells
 	res.Interrupts -= interrupts
+	if env.scale > 1 {
+		res.Scale = env.scale
+	}
 	if err != nil {
 		res.Error = err.Error()
 	}

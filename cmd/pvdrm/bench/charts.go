@@ -28,6 +28,7 @@ func (r Report) figures() []figure {
 	add(r.ratioFigure())
 	add(r.ablationFigure(Local))
 	add(r.ablationFigure(VM))
+	add(r.clangFigure())
 	return all
 }
 

@@ -72,10 +72,10 @@ func overhead(run, fifo *FairRun) (workloads []string, ratio []float64) {
 	count := func(r *FairRun, w string) (n float64) {
 		for _, g := range r.Guests {
 			if g.Workload == w {
-				n += float64(g.Kernels)
+				n += g.throughput()
 			}
 		}
-		return n / r.Elapsed.Seconds()
+		return n
 	}
 	for _, g := range run.Guests {
 		w := g.Workload
@@ -88,13 +88,13 @@ func overhead(run, fifo *FairRun) (workloads []string, ratio []float64) {
 	return workloads, ratio
 }
 
-// WriteFairHTML writes a report with charts, which needs nothing else.
-func WriteFairHTML(w io.Writer, command string, date time.Time, runs []*FairRun, rows []FairRow) error {
+// WriteHTML writes a report with charts, which needs nothing else.
+func (f FairReport) WriteHTML(w io.Writer) error {
 	var figures []fairFigure
 	bars := chart{unit: "times FIFO", line: 1}
 	fifo := map[int]*FairRun{}
 	colors := map[string]string{}
-	for _, r := range runs {
+	for _, r := range f.Runs {
 		for _, window := range fairDrawn {
 			figures = append(figures, fairFigure{fmt.Sprintf("%s, %d guests, windows of %v", r.Policy, len(r.Guests), window),
 				"part of the GPU time that all guests used; dashed: what the weights entitle to", r.usageSVG(window)})
@@ -122,13 +122,13 @@ func WriteFairHTML(w io.Writer, command string, date time.Time, runs []*FairRun,
 			template.HTML(bars.svg())}) // made by this package
 	}
 	var table strings.Builder
-	if err := WriteFairText(&table, rows); err != nil {
+	if err := f.WriteText(&table); err != nil {
 		return err
 	}
 	return fairTemplate.Execute(w, struct {
 		Date, Command, Table string
 		Figures              []fairFigure
-	}{date.Format(time.DateTime), command, table.String(), figures})
+	}{f.Date.Format(time.DateTime), f.Command, table.String(), figures})
 }
 
 // fairDrawn are the windows of the charts.

@@ -3,17 +3,20 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/backend/sched"
 )
 
 // Two guests: one uses the GPU three times as much as the other, and in the
 // second half of each 100 ms not at all.
 func fairExample() *FairRun {
-	r := &FairRun{Policy: "band", Elapsed: 2 * time.Second,
-		Guests: []FairGuest{{Name: "a", Workload: "madd", Weight: 1, Kernels: 30}, {Name: "b", Workload: "long-madd", Weight: 3, Kernels: 10}}}
+	r := &FairRun{Policy: "band",
+		Guests: []FairGuest{{Name: "a", Workload: "madd", Weight: 1, Kernels: 30, Ran: 2 * time.Second}, {Name: "b", Workload: "long-madd", Weight: 3, Kernels: 10, Ran: 2 * time.Second}}}
 	var a, b time.Duration
 	for at := time.Duration(0); at <= time.Second; at += 10 * time.Millisecond {
 		r.At = append(r.At, at)
@@ -48,21 +51,67 @@ func TestFairRows(t *testing.T) {
 	require.InDelta(t, 15, rows[0].Throughput, 1e-9)
 	require.InDelta(t, 5, rows[1].ThroughputFIFO, 1e-9)
 	var out bytes.Buffer
-	require.NoError(t, WriteFairText(&out, rows))
-	require.Contains(t, out.String(), "87.5 %")
-	out.Reset()
 	fifo := fairExample()
 	fifo.Policy = "fifo"
-	require.NoError(t, WriteFairHTML(&out, "pvdrm <bench>", time.Now(), []*FairRun{fifo, fairExample()}, rows))
+	report := FairReport{time.Now(), "pvdrm <bench>", []*FairRun{fifo, fairExample()}, rows,
+		[]LoneRow{NewLoneRow(UnderArbiter, "band", "madd", 1, []Round{{99.5, 100}}), idleExample()}}
+	require.NoError(t, report.WriteText(&out))
+	require.Contains(t, out.String(), "87.5 %")
+	out.Reset()
+	require.NoError(t, report.WriteHTML(&out))
 	require.Contains(t, out.String(), "<polyline")
 	require.Contains(t, out.String(), "Execution time against FIFO")
 	require.Contains(t, out.String(), "pvdrm &lt;bench&gt;")
 	out.Reset()
-	require.NoError(t, WriteFairJSON(&out, rows[:1]))
-	var line map[string]any
-	require.NoError(t, json.Unmarshal(out.Bytes(), &line))
-	for _, key := range []string{"policy", "guests", "window_ms", "guest", "workload", "share", "expected", "worst", "throughput", "throughput_fifo"} {
-		require.Contains(t, line, key)
+	report.Rows = rows[:1]
+	require.NoError(t, report.WriteJSON(&out))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 3)
+	for i, want := range [][]string{
+		{"policy", "guests", "window_ms", "guest", "workload", "share", "expected", "worst", "unavoidable", "throughput", "throughput_fifo"},
+		{"experiment", "policy", "guests", "workload", "throughput", "throughput_alone", "ratio", "p10", "p90"},
+		{"experiment", "policy", "guests", "workload", "throughput", "throughput_alone", "ratio", "p10", "p90", "idle_pss", "idle_rss"},
+	} {
+		var line map[string]any
+		require.NoError(t, json.Unmarshal([]byte(lines[i]), &line))
+		require.Len(t, line, len(want))
+		for _, key := range want {
+			require.Contains(t, line, key)
+		}
+	}
+}
+
+// idleExample is a guest that loses a tenth beside idle ones, in the median.
+func idleExample() LoneRow {
+	r := NewLoneRow(BesideIdle, "band", "madd", 64, []Round{{80, 100}, {180, 200}, {95, 100}})
+	r.IdlePSS, r.IdleRSS = 10_000_000, 30_000_000
+	return r
+}
+
+func TestLone(t *testing.T) {
+	r := idleExample()
+	require.InDelta(t, 0.9, r.Ratio, 1e-9)
+	require.InDelta(t, 95, r.Throughput, 1e-9)
+	require.InDelta(t, 100, r.Alone, 1e-9)
+	targets := r.targets()
+	require.Len(t, targets, 2)
+	require.False(t, targets[0].Met, "a loss of 10 % is above 2 %")
+	require.Equal(t, "10.00 %", targets[0].Found)
+	require.True(t, targets[1].Met)
+	under := NewLoneRow(UnderArbiter, "band", "madd", 1, []Round{{99.5, 100}, {0, 0}})
+	require.InDelta(t, 0.995, under.Ratio, 1e-9, "a round in which nothing ran has no ratio")
+	require.True(t, under.targets()[0].Met)
+}
+
+// The longest kernel decides what can be reached.
+func TestUnavoidable(t *testing.T) {
+	r := fairExample()
+	// b was busy for 700 ms in one second and ran 5 kernels a second.
+	require.InDelta(t, 0.14, r.kernel(&r.Guests[1]).Seconds(), 1e-6)
+	rows := r.Rows([]time.Duration{500 * time.Millisecond}, nil)
+	for _, row := range rows {
+		require.InDelta(t, sched.Indivisible(140*time.Millisecond, 500*time.Millisecond, row.Expected), row.Unavoidable, 1e-6)
+		require.Positive(t, row.Unavoidable)
 	}
 }
 

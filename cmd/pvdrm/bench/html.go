@@ -36,10 +36,10 @@ func (r Report) WriteHTML(w io.Writer) error {
 		data.Figures = append(data.Figures, figureData{f.Title, f.Caption, template.HTML(f.svg())})
 	}
 	for _, s := range r.series() {
-		t := tableData{Title: s.String(), Head: r.head(s), Note: notes[s.Mode]}
+		t := tableData{Title: s.String(), Head: r.head(s), Note: notes[s.Mode] + "; of phases with p10-p90"}
 		for _, b := range r.benches() {
 			if r.row(b, s, Total) != nil {
-				t.Rows = append(t.Rows, r.textCells(b, s))
+				t.Rows = append(t.Rows, r.textCells(b, s, true))
 			}
 		}
 		data.Tables = append(data.Tables, t)
@@ -48,6 +48,13 @@ func (r Report) WriteHTML(w io.Writer) error {
 		t := tableData{Title: "Micro-benchmarks", Head: microHead, Note: "Medians of one call."}
 		for _, m := range r.Micros {
 			t.Rows = append(t.Rows, microCells(m))
+		}
+		data.Tables = append(data.Tables, t)
+	}
+	if len(r.Clang) > 0 {
+		t := tableData{Title: "Against clang", Head: clangHead, Note: clangNote}
+		for _, x := range r.Clang {
+			t.Rows = append(t.Rows, x.cells())
 		}
 		data.Tables = append(data.Tables, t)
 	}

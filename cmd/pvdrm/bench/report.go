@@ -15,6 +15,7 @@ type Report struct {
 	Header Header
 	Rows   []Row
 	Micros []Micro
+	Clang  []ClangRow
 }
 
 // Header says where, when and how a report was made.
@@ -28,19 +29,33 @@ type Header struct {
 // Fact is a line of the header.
 type Fact struct{ Name, Value string }
 
-// Failures lists the programs whose result was wrong, and where. The floor does
+// Failures lists the programs whose result was wrong, where, and why. The floor does
 // not count: nothing is computed there.
 func (r Report) Failures() []string {
 	var failed []string
 	for _, row := range r.Rows {
 		if row.phase == Total && !row.Verified && row.Mode != Floor {
-			failed = append(failed, fmt.Sprintf("%s (%s)", row.Bench, row.series()))
+			failed = append(failed, failure(row.Bench, row.series().String(), row.why))
+		}
+	}
+	for _, row := range r.Clang {
+		if !row.Verified && row.Clang != GeometricMean {
+			failed = append(failed, failure(row.Clang, "against C", row.why))
 		}
 	}
 	return failed
 }
 
-// WriteJSON writes one object a line: the rows, then the micro-benchmarks.
+func failure(program, where, why string) string {
+	text := fmt.Sprintf("%s (%s)", program, where)
+	if why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// WriteJSON writes one object a line: the rows, the micro-benchmarks, then the
+// comparison with C.
 func (r Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	for _, row := range r.Rows {
@@ -53,14 +68,24 @@ func (r Report) WriteJSON(w io.Writer) error {
 			return err
 		}
 	}
+	for _, x := range r.Clang {
+		if err := enc.Encode(x); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// callPhase stands in column phase for micro-benchmarks.
-const callPhase = "call"
+// What stands in column phase for micro-benchmarks and the comparison with C.
+const (
+	callPhase   = "call"
+	kernelPhase = "kernels"
+)
 
 // WriteCSV writes the same as a table, with the spread of the ratios.
 // Micro-benchmarks have phase "call", and their ratio is that to their baseline.
+// The comparison with C is two lines for each program and the mean, of modes softgpu
+// and clang, with phase "kernels"; the ratio stands with the first.
 func (r Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{{"bench", "mode", "config", "phase", "seconds", "p10", "p90", "ratio", "ratio_p10", "ratio_p90",
@@ -88,6 +113,16 @@ func (r Report) WriteCSV(w io.Writer) error {
 		}
 		lines = append(lines, []string{m.Micro, string(m.Mode), m.Config, callPhase, number(m.NS / 1e9), "", "", ratio, "", "",
 			count(m.Doorbells), count(m.Interrupts), count(m.Grants), ""})
+	}
+	for _, x := range r.Clang {
+		gpu, native := number(x.SoftGPU), number(x.Native)
+		if x.Clang == GeometricMean {
+			gpu, native = "", ""
+		}
+		verified := strconv.FormatBool(x.Verified)
+		lines = append(lines,
+			[]string{x.Clang, "softgpu", Full, kernelPhase, gpu, "", "", number(x.Ratio), number(x.P10), number(x.P90), "", "", "", verified},
+			[]string{x.Clang, string(Clang), Full, kernelPhase, native, "", "", "", "", "", "", "", "", verified})
 	}
 	if err := out.WriteAll(lines); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)

@@ -57,6 +57,15 @@ func example() Report {
 	for _, s := range []Series{series[0], series[1], series[3]} {
 		micros = append(micros, newMicro(s, micro.Result{Micro: "null", NS: 900 * factor[s], BaselineNS: 1000}))
 	}
+	var clang []Sample
+	for round := range 3 {
+		for i, b := range []string{"fmadd", "nn"} {
+			run := func(m Mode, t float64) Sample {
+				return NewSample(Series{m, Full}, round, suite.Result{Bench: b, Verified: true, Seconds: suite.Phases{Launch: t}}, 0)
+			}
+			clang = append(clang, run(Clang, 0.001), run(Native, 0.001*float64(2+6*i+round)))
+		}
+	}
 	none := &micro.Exits{}
 	micros = append(micros,
 		newMicro(series[1], micro.Result{Micro: "null-batched", NS: 250, BaselineNS: 900}),
@@ -70,7 +79,7 @@ func example() Report {
 			Date: time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC), Command: "pvdrm bench --html <report>", Runs: 4,
 			Facts: []Fact{{"host", "Linux 6.1, 2 processors: Some & Other"}, {"pvdrm", "v1"}},
 		},
-		Rows: Rows(samples), Micros: micros,
+		Rows: Rows(samples), Micros: micros, Clang: ClangRows(clang),
 	}
 }
 
@@ -97,7 +106,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func TestJSONFields(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, example().WriteJSON(&b))
-	rows, micros := 0, 0
+	rows, micros, clang := 0, 0, 0
 	for line := range strings.Lines(b.String()) {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &fields))
@@ -105,6 +114,16 @@ func TestJSONFields(t *testing.T) {
 			micros++
 			for _, f := range []string{"micro", "mode", "config", "ns", "baseline_ns"} {
 				require.Contains(t, fields, f)
+			}
+			continue
+		}
+		if _, ok := fields["clang"]; ok {
+			clang++
+			for _, f := range []string{"clang", "ratio", "p10", "p90", "verified"} {
+				require.Contains(t, fields, f)
+			}
+			for _, f := range []string{"softgpu", "native"} {
+				require.Equal(t, fields["clang"] != GeometricMean, fields[f] != nil, f)
 			}
 			continue
 		}
@@ -117,6 +136,7 @@ func TestJSONFields(t *testing.T) {
 	}
 	require.Equal(t, 3*5*int(phases), rows)
 	require.Equal(t, 8, micros)
+	require.Equal(t, 3, clang)
 }
 
 func TestHTMLNeedsNothingElse(t *testing.T) {
@@ -127,7 +147,7 @@ func TestHTMLNeedsNothingElse(t *testing.T) {
 	require.NotContains(t, page, "href=")
 	require.NotContains(t, page, "@import")
 	require.NotContains(t, page, "<report>", "text is escaped")
-	require.Equal(t, 5, strings.Count(page, "<svg"), "phases twice, doorbells, ratios, one ablation")
+	require.Equal(t, 6, strings.Count(page, "<svg"), "phases twice, doorbells, ratios, one ablation, C")
 }
 
 func TestFailures(t *testing.T) {
@@ -171,6 +191,7 @@ func TestTargets(t *testing.T) {
 		"doorbells, grants in copy-loop, vm":                                   false,
 		"second allocation of 64 MiB, vm":                                      true,
 		"64 MiB through granted pages, local":                                  false,
+		"kernels on the software GPU against C, geometric mean":                true,
 		"nop as a local guest":                                                 true,
 		"local guest against native, the 2 programs of 50 ms or more, average": true,
 		"the same, at most":                                                    true,

@@ -17,9 +17,11 @@ type Row struct {
 	P90        float64  `json:"p90"`
 	Ratio      *float64 `json:"ratio"` // to native in the same round, median; null without native, or where it takes no time
 	Doorbells  uint64   `json:"doorbells"`
-	Interrupts uint64   `json:"interrupts"` // medians of a whole run
-	Verified   bool     `json:"verified"`   // in all runs
+	Interrupts uint64   `json:"interrupts"`      // medians of a whole run
+	Verified   bool     `json:"verified"`        // in all runs
+	Scale      int      `json:"scale,omitempty"` // of the input, where it is not 1
 
+	why    string  // it is not verified, where that is known
 	ratios Spread  // of Ratio
 	device float64 // seconds in which the device worked, median; native only
 	phase  Phase
@@ -93,10 +95,11 @@ func summarize(group, native []Sample) []Row {
 	}
 	first := group[0]
 	common := Row{
-		Bench: first.Bench, Mode: first.Series.Mode, Config: first.Series.Config,
+		Bench: first.Bench, Mode: first.Series.Mode, Config: first.Series.Config, Scale: first.Scale,
 		Doorbells:  uint64(spread(column(func(s Sample) float64 { return float64(s.Doorbells) })).Median),
 		Interrupts: uint64(spread(column(func(s Sample) float64 { return float64(s.Interrupts) })).Median),
 		Verified:   !slices.ContainsFunc(group, func(s Sample) bool { return !s.Verified }),
+		why:        firstError(group),
 		device:     spread(column(func(s Sample) float64 { return s.Device })).Median,
 	}
 	rows := make([]Row, phases)
@@ -118,6 +121,16 @@ func summarize(group, native []Sample) []Row {
 		rows[p] = r
 	}
 	return rows
+}
+
+// firstError says why a result is wrong, "" if that is not known.
+func firstError(samples []Sample) string {
+	for _, s := range samples {
+		if s.Error != "" {
+			return s.Error
+		}
+	}
+	return ""
 }
 
 // find returns the row of a program, series and phase; nil if it was not run.

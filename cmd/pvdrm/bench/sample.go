@@ -13,7 +13,10 @@ const (
 	Floor  Mode = "vm-floor" // in the same machine, without a GPU
 )
 
-// Modes lists all modes, in the order in which they are reported.
+// Driver is the mode of micro-benchmarks in C on the driver of a real GPU.
+const Driver Mode = "driver"
+
+// Modes lists all modes of programs, in the order in which they are reported.
 var Modes = []Mode{Native, Local, VM, Floor}
 
 // Full is the name of the configuration with everything on.
@@ -55,6 +58,7 @@ type Sample struct {
 	Bench      string
 	Series     Series
 	Round      int // from 0
+	Scale      int // of the input; 0 where it is not scaled
 	Seconds    [phases]float64
 	Device     float64 // seconds in which the engines of the device worked; native only
 	Doorbells  uint64
@@ -67,7 +71,7 @@ type Sample struct {
 func NewSample(s Series, round int, r suite.Result, device float64) Sample {
 	p := r.Seconds
 	return Sample{
-		Bench: r.Bench, Series: s, Round: round, Device: device,
+		Bench: r.Bench, Series: s, Round: round, Device: device, Scale: r.Scale,
 		Seconds:   [phases]float64{p.Total(), p.Init, p.HtoD, p.Launch, p.DtoH, p.Close},
 		Doorbells: r.Doorbells, Interrupts: r.Interrupts, Verified: r.Verified, Error: r.Error,
 	}

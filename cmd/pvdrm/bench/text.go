@@ -31,7 +31,7 @@ func (r Report) WriteText(w io.Writer) error {
 		line(r.head(s)...)
 		for _, b := range r.benches() {
 			if r.row(b, s, Total) != nil {
-				line(r.textCells(b, s)...)
+				line(r.textCells(b, s, false)...)
 			}
 		}
 	}
@@ -40,6 +40,13 @@ func (r Report) WriteText(w io.Writer) error {
 		line(microHead...)
 		for _, m := range r.Micros {
 			line(microCells(m)...)
+		}
+	}
+	if len(r.Clang) > 0 {
+		section(clangNote)
+		line(clangHead...)
+		for _, x := range r.Clang {
+			line(x.cells()...)
 		}
 	}
 	if targets := r.Targets(); len(targets) > 0 {
@@ -89,8 +96,9 @@ func verdict(met bool) string {
 	return "MISSED"
 }
 
-// textCells is a row of the table of a series.
-func (r Report) textCells(b string, s Series) []string {
+// textCells is a row of the table of a series. With wide each phase has its spread,
+// for which a terminal has no room.
+func (r Report) textCells(b string, s Series, wide bool) []string {
 	ms := func(v float64) string { return fmt.Sprintf("%.2f", 1e3*v) }
 	total := r.row(b, s, Total)
 	word := ""
@@ -100,13 +108,23 @@ func (r Report) textCells(b string, s Series) []string {
 	if s.Mode == Native || s.Mode == Floor {
 		cells := []string{b, ms(total.Seconds), ms(total.P10) + "-" + ms(total.P90)}
 		for p := Init; p < phases; p++ {
-			cells = append(cells, ms(r.row(b, s, p).Seconds))
+			row := r.row(b, s, p)
+			cell := ms(row.Seconds)
+			if wide && row.P90 > 0 {
+				cell += " (" + ms(row.P10) + "-" + ms(row.P90) + ")"
+			}
+			cells = append(cells, cell)
 		}
 		return append(cells, word)
 	}
 	cells := []string{b, ms(total.Seconds), ratio(total), band(total)}
 	for p := Init; p < phases; p++ {
-		cells = append(cells, ratio(r.row(b, s, p)))
+		row := r.row(b, s, p)
+		cell := ratio(row)
+		if wide && row.Ratio != nil {
+			cell += " (" + band(row) + ")"
+		}
+		cells = append(cells, cell)
 	}
 	cells = append(cells, fmt.Sprint(total.Doorbells), fmt.Sprint(total.Interrupts))
 	if s.Mode == VM {

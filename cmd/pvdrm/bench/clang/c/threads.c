@@ -1,0 +1,122 @@
+/*
+ * Runs kernels on threads. The functions of this file are for one thread at a
+ * time: pvdrm_begin, any number of launches, pvdrm_end.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "kernels.h"
+
+/* The kernels by name, and how many items a launch has. */
+static const struct kernel {
+	const char *name;
+	uint (*items)(const struct shape *s);
+	void (*run)(const void *params, const struct shape *s, uint from, uint to);
+} kernels[] = {
+	{ "fmadd", fmadd_items, fmadd },
+	{ "fmmul", fmmul_items, fmmul },
+	{ "hs_step", hs_step_items, hs_step },
+	{ "lud_diagonal", lud_diagonal_items, lud_diagonal },
+	{ "lud_border", lud_border_items, lud_border },
+	{ "lud_inner", lud_inner_items, lud_inner },
+	{ "nn", nn_items, nn },
+	{ "srad_extract", srad_flat_items, srad_extract },
+	{ "srad_compress", srad_flat_items, srad_compress },
+	{ "srad_sum", srad_flat_items, srad_sum },
+	{ "srad_scale", srad_scale_items, srad_scale },
+	{ "srad_coefficient", srad_row_items, srad_coefficient },
+	{ "srad_update", srad_row_items, srad_update },
+};
+
+/* What the threads work on. Each launch is a generation of it. */
+static struct {
+	const struct kernel *kernel; /* NULL: the threads end */
+	const void *params;
+	struct shape shape;
+	uint items, chunk;
+	atomic_uint next;	/* item that nobody has taken */
+	atomic_uint working;	/* threads that have not seen the end of the items */
+	atomic_uint generation; /* written last */
+} work;
+
+#define MOST 1024 /* threads */
+
+static pthread_t threads[MOST];
+static uint others; /* threads beside the caller */
+
+static void take_items(void)
+{
+	for (;;) {
+		uint from = atomic_fetch_add(&work.next, work.chunk);
+
+		if (from >= work.items)
+			return;
+		work.kernel->run(work.params, &work.shape, from, least(from + work.chunk, work.items));
+	}
+}
+
+/* Threads do not sleep between launches, which follow each other at once. */
+static void *worker(void *start)
+{
+	uint seen = (uint)(uintptr_t)start;
+
+	for (;;) {
+		while (atomic_load(&work.generation) == seen)
+			sched_yield();
+		seen++;
+		if (!work.kernel)
+			return NULL;
+		take_items();
+		atomic_fetch_sub(&work.working, 1);
+	}
+}
+
+/* pvdrm_end ends the threads. */
+void pvdrm_end(void)
+{
+	work.kernel = NULL;
+	atomic_fetch_add(&work.generation, 1);
+	for (; others > 0; others--)
+		pthread_join(threads[others - 1], NULL);
+}
+
+/* pvdrm_begin starts threads, so that n work with the caller. It returns 0 or an error number. */
+int pvdrm_begin(uint n)
+{
+	uintptr_t now = atomic_load(&work.generation);
+
+	for (others = 0; others + 1 < least(n, MOST); others++) {
+		int err = pthread_create(&threads[others], NULL, worker, (void *)now);
+
+		if (err) {
+			pvdrm_end();
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* pvdrm_launch runs a kernel to its end. It returns -1 if there is none of that name. */
+int pvdrm_launch(const char *name, const struct shape *shape, const void *params)
+{
+	for (uint i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		if (strcmp(kernels[i].name, name) != 0)
+			continue;
+		work.kernel = &kernels[i];
+		work.params = params;
+		work.shape = *shape;
+		work.items = kernels[i].items(shape);
+		/* Some chunks a thread, so that a thread that is late does fewer. */
+		work.chunk = work.items / ((others + 1) * 4) + 1;
+		atomic_store(&work.next, 0);
+		atomic_store(&work.working, others);
+		atomic_fetch_add(&work.generation, 1);
+		take_items();
+		while (atomic_load(&work.working) > 0)
+			sched_yield();
+		return 0;
+	}
+	return -1;
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/cmd/pvdrm/bench/clang"
+)
+
+// clangBenches are the chosen programs that there are in C.
+func (f *benchFlags) clangBenches() []string {
+	if f.allBenches {
+		return clang.Programs
+	}
+	return slices.DeleteFunc(slices.Clone(clang.Programs), func(name string) bool { return !slices.Contains(f.benches, name) })
+}
+
+// wantsClang says whether the software GPU is to be compared with C code.
+func (f *benchFlags) wantsClang() bool {
+	switch f.only {
+	case onlyClang:
+		return true
+	case "":
+		return f.dev.device == deviceSoftGPU && slices.Contains(f.modes, string(bench.Native)) && len(f.clangBenches()) > 0
+	}
+	return false
+}
+
+// compareClang runs programs on the software GPU, by the agent given, and with
+// their kernels in C, in turn. Without a compiler the report says so, unless the
+// comparison is all that was asked for.
+func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *bench.Report, progress func(string)) (err error) {
+	note := func(text string) { r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "C kernels", Value: text}) }
+	compiler, err := clang.Find()
+	if err != nil {
+		if f.only == onlyClang {
+			return err
+		}
+		note("left out: " + err.Error())
+		return nil
+	}
+	dir, err := newRunDir()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.remove()) }()
+	progress("compiling the C kernels")
+	library, version, err := clang.Compile(ctx, compiler, dir.path(""))
+	if err != nil {
+		if f.only == onlyClang || ctx.Err() != nil {
+			return err
+		}
+		note("left out: " + err.Error())
+		return nil
+	}
+	note(fmt.Sprintf("%s, %s", version, strings.Join(clang.Flags, " ")))
+	c, err := startAgent(ctx, "bench-native", "--kernels", library)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Places: []bench.Place{
+		place{agent: native, series: bench.Series{Mode: bench.Native, Config: bench.Full}},
+		place{agent: c, series: bench.Series{Mode: bench.Clang, Config: bench.Full}},
+	}}
+	samples, err := plan.Run(ctx, progress)
+	r.Clang = bench.ClangRows(samples)
+	return err
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"pvdrm/cmd/gdev/agent"
+	"pvdrm/cmd/gdev/suite"
+	"pvdrm/cmd/pvdrm/bench"
+)
+
+// scaledLeast is how long a program on scaled input takes natively, at least, in
+// seconds without phase init.
+const scaledLeast = 0.050
+
+// scalesOf finds, for each program, the scale of its input with which it runs long
+// enough natively.
+func (f *benchFlags) scalesOf(ctx context.Context, native *agentProcess, r *bench.Report, progress func(string)) (map[string]int, error) {
+	scales := map[string]int{}
+	var told []string
+	for _, name := range f.benches {
+		b, err := suite.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		if b.Fixed {
+			continue
+		}
+		run := func(scale int) (float64, error) {
+			progress(fmt.Sprintf("scaling %s: %d", name, scale))
+			a, err := native.Do(ctx, agent.Request{Bench: name, Scale: scale})
+			if err == nil && (a.Result == nil || !a.Result.Verified) {
+				err = errors.New("its result is wrong")
+				if a.Result != nil {
+					err = errors.New(a.Result.Error)
+				}
+			}
+			if err != nil {
+				return 0, fmt.Errorf("%s with its input %d times as large: %w", name, scale, err)
+			}
+			return a.Result.Seconds.Total() - a.Result.Seconds.Init, nil
+		}
+		scale, err := findScale(func(scale int) (float64, error) {
+			first, err := run(scale) // warms up
+			if err != nil {
+				return 0, err
+			}
+			second, err := run(scale)
+			return min(first, second), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		scales[name] = scale
+		told = append(told, fmt.Sprintf("%s %d", name, scale))
+	}
+	r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "input scaled by", Value: strings.Join(told, ", ")})
+	return scales, nil
+}
+
+// findScale returns a power of two with which run takes long enough and not much
+// longer, or suite.MaxScale. It guesses from the last time, as large inputs take
+// long to make.
+func findScale(run func(scale int) (seconds float64, err error)) (int, error) {
+	for scale := 1; ; {
+		took, err := run(scale)
+		if err != nil || took >= scaledLeast || scale == suite.MaxScale {
+			return scale, err
+		}
+		const most = 8 // times the last one: a short time is not exact
+		factor := min(max(int(scaledLeast/max(took, 1e-6)), 2), most)
+		scale = min(scale<<(bits.Len(uint(factor))-1), suite.MaxScale)
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// spinner is a local guest, a `pvdrm run` with a backend and `gdev spin` in it,
+// that launches one kernel again and again, or idles.
+type spinner struct {
+	name   string
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout *bufio.Reader
+}
+
+// idle is the workload of a guest that opens a context and does nothing.
+const idle = "idle"
+
+// startSpinner starts a guest.
+func startSpinner(dev deviceFlags, workload string) (*spinner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
+	}
+	cmd := exec.Command(self, append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin", workload)...)
+	cmd.Stderr = os.Stderr
+	// A session of its own: ^C is for us, and we end it. The main goroutine, which
+	// starts it, never leaves its thread; see main.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting a guest: %w", err)
+	}
+	return &spinner{dev.guest, cmd, in, bufio.NewReader(out)}, nil
+}
+
+// line reads a line of the guest. When ctx ends, so does the guest.
+func (s *spinner) line(ctx context.Context) (string, error) {
+	stop := context.AfterFunc(ctx, func() { _ = s.cmd.Process.Signal(syscall.SIGTERM) }) // it may have ended
+	defer stop()
+	text, err := s.stdout.ReadString('\n')
+	return strings.TrimSpace(text), errors.Join(err, ctx.Err())
+}
+
+// pid is that of the backend's process.
+func (s *spinner) pid() int { return s.cmd.Process.Pid }
+
+// spinners are guests that run together.
+type spinners []*spinner
+
+// waitReady returns when each guest has run its first kernel.
+func (all spinners) waitReady(ctx context.Context) error {
+	for _, s := range all {
+		if line, err := s.line(ctx); err != nil || line != "ready" {
+			return fmt.Errorf("%s did not begin: %q, %w", s.name, line, errors.Join(err, errSaidAbove))
+		}
+	}
+	return nil
+}
+
+var errSaidAbove = errors.New("its errors are above")
+
+// count is what a guest did: kernels, and the time from its first to its last.
+type count struct {
+	kernels int
+	in      time.Duration
+}
+
+// perSecond is 0 of a guest that did nothing.
+func (c count) perSecond() float64 {
+	if c.in == 0 {
+		return 0
+	}
+	return float64(c.kernels) / c.in.Seconds()
+}
+
+// finish has all guests stop at once, and returns what each of them did.
+func (all spinners) finish(ctx context.Context) (counts []count, err error) {
+	for _, s := range all {
+		_ = s.stdin.Close() // which ends it
+	}
+	for _, s := range all {
+		line, err := s.line(ctx)
+		var c count
+		var seconds float64
+		if err == nil {
+			_, err = fmt.Sscan(line, &c.kernels, &seconds)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s said %q at its end: %w", s.name, line, errors.Join(err, errSaidAbove))
+		}
+		c.in = time.Duration(seconds * float64(time.Second))
+		counts = append(counts, c)
+	}
+	return counts, nil
+}
+
+// spinnerGrace is how long guests may take to end.
+const spinnerGrace = 15 * time.Second
+
+// end ends guests, whatever they do, and waits for them.
+func (all spinners) end() error {
+	for _, s := range all {
+		_ = s.stdin.Close() // for the second time, maybe
+	}
+	var errs []error
+	deadline := time.Now().Add(spinnerGrace)
+	for _, s := range all {
+		ended := make(chan error, 1)
+		go func() { ended <- s.cmd.Wait() }()
+		select {
+		case err := <-ended:
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			}
+		case <-time.After(time.Until(deadline)):
+			_ = s.cmd.Process.Kill() // it may have ended just now
+			errs = append(errs, fmt.Errorf("%s did not end and was killed: %w", s.name, <-ended))
+		}
+	}
+	return errors.Join(errs...)
+}
