@@ -77,7 +77,7 @@ func (d *deviceFlags) check() error {
 			return usageError{fmt.Errorf("--vram: %w", err)}
 		}
 	}
-	if d.device != deviceSoftGPU && d.device != "cuda" {
+	if d.device != deviceSoftGPU && d.device != deviceCUDA {
 		return usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
 	}
 	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
