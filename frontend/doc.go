@@ -10,6 +10,9 @@
 //     the consuming end of the completion queue: it polls for a while, then
 //     sleeps in the carrier, and delivers what comes in. The others wait until
 //     the leader reports progress or gives the leadership up.
+//   - File.life keeps the ring, the slab and the carrier in place: every call that
+//     uses them holds it for reading, once, also while it waits. Close marks the
+//     link as broken, wakes all who wait, and takes it for writing.
 //   - File.mu guards the tables of objects, channels and sync objects. Lock
-//     order: File.mu before link.mu; no lock is held while waiting.
+//     order: File.life, File.mu, link.mu; of these only life is held while waiting.
 package frontend

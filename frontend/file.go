@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ type File struct {
 	name  string // of the device
 	param []uint64
 
+	life   sync.RWMutex // see the package's comment
+	closed atomic.Bool
+
 	mu       sync.Mutex
 	objects  *gem.Table[*object]
 	modules  *gem.Table[*module]
@@ -43,7 +47,6 @@ type File struct {
 	syncobjs *gem.Table[*syncobj]
 	slab     *gem.Space // offsets in link.pages behind the ring
 	pool     pool
-	closed   bool
 
 	loadMu sync.Mutex // one module load at a time: it owns the bulk area
 }
@@ -137,23 +140,40 @@ func (f *File) readProperties() error {
 	return nil
 }
 
-// Close closes the file. The backend frees what it had.
+// errClosed is the error of calls on a closed file.
+var errClosed = fmt.Errorf("the file is closed: %w", syscall.EBADF)
+
+// enter begins a call that uses the link or granted memory; leave ends it. Calls
+// do not nest.
+func (f *File) enter() error {
+	f.life.RLock()
+	if f.closed.Load() {
+		f.life.RUnlock()
+		return errClosed
+	}
+	return nil
+}
+
+func (f *File) leave() { f.life.RUnlock() }
+
+// Close closes the file. The backend frees what it had. Calls of other goroutines
+// that wait for the backend end with EBADF first. Memory of GemMap is gone then.
 func (f *File) Close() error {
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
+	if !f.closed.CompareAndSwap(false, true) {
 		return fmt.Errorf("close: %w", syscall.EBADF)
 	}
-	f.closed = true
+	f.link.shut()
+	f.life.Lock() // those who were inside have left
+	defer f.life.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pool.stop()
 	var pages []*carrier.Pages
 	for _, o := range f.objects.All {
 		if o.pages != nil && !o.inSlab {
 			pages = append(pages, o.pages)
 		}
 	}
-	f.pool.stop()
-	f.mu.Unlock()
-	f.link.pause()
 	c := f.link.carrier
 	// The end of the carrier ends the session and everything of it; only our own
 	// mappings need undoing.
@@ -171,6 +191,10 @@ func (f *File) Version() (drm.Info, error) {
 
 // GetParam is PVDRM_GETPARAM.
 func (f *File) GetParam(p drm.Param) (uint64, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	switch {
 	case p == drm.ParamVRAMUsed:
 		b, err := f.link.do(hypercall.OpMemoryInfo, nil)
@@ -187,6 +211,10 @@ func (f *File) GetParam(p drm.Param) (uint64, error) {
 
 // ChannelAlloc is PVDRM_CHANNEL_ALLOC.
 func (f *File) ChannelAlloc() (uint32, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	id, err := add(f, f.channels, &channel{})
 	if err != nil {
 		return 0, err
@@ -201,6 +229,10 @@ func (f *File) ChannelAlloc() (uint32, error) {
 
 // ChannelFree is PVDRM_CHANNEL_FREE. What is queued is dropped, what runs is waited for.
 func (f *File) ChannelFree(id uint32) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	if _, err := get(f, f.channels, id); err != nil {
 		return err
 	}
@@ -212,6 +244,10 @@ func (f *File) ChannelFree(id uint32) error {
 
 // Exec is PVDRM_EXEC.
 func (f *File) Exec(id uint32, stream []byte, waits []drm.Point) (uint64, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	if len(stream) > drm.MaxExecBytes || len(waits) > drm.MaxWaits {
 		return 0, fmt.Errorf("exec of %d bytes with %d waits: %w", len(stream), len(waits), syscall.E2BIG)
 	}
@@ -235,6 +271,10 @@ func (f *File) Exec(id uint32, stream []byte, waits []drm.Point) (uint64, error)
 
 // Wait is PVDRM_WAIT.
 func (f *File) Wait(p drm.Point, timeout time.Duration) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	ch, err := get(f, f.channels, p.Channel)
 	if err != nil {
 		return err
@@ -268,6 +308,10 @@ func (f *File) Wait(p drm.Point, timeout time.Duration) error {
 // CPUPrep is PVDRM_GEM_CPU_PREP: it waits until all work that was submitted so
 // far is done, since any of it may use the object.
 func (f *File) CPUPrep(handle uint32, timeout time.Duration) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	if _, err := f.GemSize(handle); err != nil {
 		return err
 	}
@@ -294,6 +338,10 @@ func (f *File) CPUPrep(handle uint32, timeout time.Duration) error {
 
 // LostStatus is PVDRM_STATUS.
 func (f *File) LostStatus() (uint32, string, error) {
+	if err := f.enter(); err != nil {
+		return 0, "", err
+	}
+	defer f.leave()
 	b, err := f.link.do(hypercall.OpStatus, nil)
 	if err != nil {
 		return 0, "", err
@@ -303,7 +351,13 @@ func (f *File) LostStatus() (uint32, string, error) {
 }
 
 // ReadOutput is PVDRM_READ_OUTPUT.
-func (f *File) ReadOutput() ([]byte, error) { return f.link.do(hypercall.OpReadOutput, nil) }
+func (f *File) ReadOutput() ([]byte, error) {
+	if err := f.enter(); err != nil {
+		return nil, err
+	}
+	defer f.leave()
+	return f.link.do(hypercall.OpReadOutput, nil)
+}
 
 // WaitCounters tell how a file's callers waited for the backend.
 type WaitCounters struct {
@@ -322,6 +376,10 @@ func (f *File) Doorbells() uint64 { return f.link.carrier.Doorbells() }
 
 // Counters asks the backend what it counted for this guest and this file.
 func (f *File) Counters() (hypercall.Counters, error) {
+	if err := f.enter(); err != nil {
+		return hypercall.Counters{}, err
+	}
+	defer f.leave()
 	b, err := f.link.do(hypercall.OpCounters, nil)
 	if err != nil {
 		return hypercall.Counters{}, err

@@ -262,12 +262,13 @@ func (l *link) takeAsync() error {
 	return err
 }
 
-// pause stops the timer; the link is not used after it.
-func (l *link) pause() {
+// shut makes every call fail from now on, those that wait included, and stops the
+// timer.
+func (l *link) shut() {
+	_ = l.fail(errClosed)
+	l.carrier.Interrupt()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timing = false
 	l.timer.Stop()
-	none := fmt.Errorf("the file is closed: %w", syscall.EBADF)
-	l.broken.CompareAndSwap(nil, &none)
 }

@@ -59,6 +59,10 @@ func (f *File) objectLocked(handle uint32) (*object, error) {
 
 // GemNew is PVDRM_GEM_NEW.
 func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	page, err := f.pageOf(d)
 	if err != nil {
 		return 0, err
@@ -158,6 +162,10 @@ func (f *File) GemSize(handle uint32) (uint64, error) {
 
 // GemClose is DRM_IOCTL_GEM_CLOSE. Granted pages of its own go to the pool.
 func (f *File) GemClose(handle uint32) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	o, pooled, err := f.retire(handle)
 	if err != nil {
 		return err
@@ -186,6 +194,10 @@ func (f *File) destroy(handle uint32, o *object) error {
 
 // VMBind is PVDRM_VM_BIND.
 func (f *File) VMBind(ops []drm.BindOp, async bool) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	if f.link.cfg.NoMulticall {
 		ops = pageByPage(ops)
 	}
@@ -230,6 +242,10 @@ func pageByPage(ops []drm.BindOp) (single []drm.BindOp) {
 
 // PrimeExport is DRM_IOCTL_PRIME_HANDLE_TO_FD.
 func (f *File) PrimeExport(handle uint32) (fd int, err error) {
+	if err := f.enter(); err != nil {
+		return -1, err
+	}
+	defer f.leave()
 	f.mu.Lock()
 	o, err := f.objectLocked(handle)
 	if err == nil && (o.pages == nil || o.inSlab) {
@@ -247,6 +263,10 @@ func (f *File) PrimeExport(handle uint32) (fd int, err error) {
 
 // PrimeImport is DRM_IOCTL_PRIME_FD_TO_HANDLE. The descriptor stays the caller's.
 func (f *File) PrimeImport(fd int) (uint32, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	pages, err := f.link.carrier.Import(fd)
 	if err != nil {
 		return 0, err

@@ -14,6 +14,10 @@ type module struct{ functions []uint32 }
 
 // ModuleLoad is PVDRM_MODULE_LOAD.
 func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	if len(source) == 0 || len(source) > hypercall.MaxSource {
 		return 0, fmt.Errorf("module source of %d bytes: %w", len(source), syscall.EINVAL)
 	}
@@ -50,6 +54,10 @@ func (f *File) sendModule(id uint32, name string, source []byte) error {
 
 // ModuleUnload is PVDRM_MODULE_UNLOAD.
 func (f *File) ModuleUnload(id uint32) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave()
 	f.mu.Lock()
 	mod, err := f.modules.Take(id)
 	if err != nil {
@@ -69,6 +77,10 @@ func (f *File) ModuleUnload(id uint32) error {
 
 // ModuleFunction is PVDRM_MODULE_FUNCTION.
 func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionAttributes, error) {
+	if err := f.enter(); err != nil {
+		return 0, drm.FunctionAttributes{}, err
+	}
+	defer f.leave()
 	var attr drm.FunctionAttributes
 	if len(name) == 0 || len(name) > hypercall.MaxName {
 		return 0, attr, fmt.Errorf("a kernel's name of %d bytes: %w", len(name), syscall.EINVAL)
@@ -103,6 +115,10 @@ func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionA
 
 // ModuleGlobal is PVDRM_MODULE_GLOBAL.
 func (f *File) ModuleGlobal(module uint32, name string) (addr, size uint64, err error) {
+	if err := f.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer f.leave()
 	if len(name) == 0 || len(name) > hypercall.MaxName {
 		return 0, 0, fmt.Errorf("a variable's name of %d bytes: %w", len(name), syscall.EINVAL)
 	}

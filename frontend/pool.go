@@ -111,17 +111,21 @@ func (f *File) keep(o *object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o.pooled = time.Now()
-	if f.pool.timer == nil && !f.closed {
+	if f.pool.timer == nil {
 		f.pool.timer = time.AfterFunc(poolAge, f.expire)
 	}
 }
 
 // expire is the timer's function: it drops what is too old.
 func (f *File) expire() {
+	if f.enter() != nil {
+		return // whoever closes it drops all
+	}
+	defer f.leave()
 	f.drain(poolAge)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.pool.bytes == 0 {
+	if f.pool.bytes == 0 {
 		f.pool.timer = nil
 		return
 	}
@@ -134,7 +138,7 @@ func (f *File) drain(age time.Duration) (any bool) {
 	old := map[uint32]*object{}
 	f.mu.Lock()
 	for h, o := range f.objects.All {
-		if f.closed || o.pooled.IsZero() || time.Since(o.pooled) < age {
+		if o.pooled.IsZero() || time.Since(o.pooled) < age {
 			continue
 		}
 		if _, err := f.objects.Take(h); err == nil {

@@ -113,6 +113,10 @@ func (f *File) signalFreed(channel uint32) {
 // SyncobjWait is DRM_IOCTL_SYNCOBJ_WAIT with a relative timeout, negative for
 // ever. It returns the index of the first that is signalled.
 func (f *File) SyncobjWait(handles []uint32, all, forSubmit bool, timeout time.Duration) (first int, err error) {
+	if err := f.enter(); err != nil {
+		return 0, err
+	}
+	defer f.leave()
 	if len(handles) == 0 {
 		return 0, fmt.Errorf("wait for no sync object: %w", syscall.EINVAL)
 	}

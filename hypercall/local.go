@@ -12,7 +12,8 @@ type LocalOp uint16
 
 // Operations of the local carrier. Everything else goes through the ring.
 const (
-	// LocalHello is the first request. Answer: the capset follows the message;
+	// LocalHello is the first request; a name of the client for logs follows it, at
+	// most MaxClientName bytes. Answer: the capset follows the message;
 	// descriptors: the writing end of a pipe to wake the backend, the reading end of
 	// one by which the backend wakes the frontend. What is written says nothing.
 	LocalHello LocalOp = 1
@@ -29,6 +30,9 @@ const (
 	// Answer: descriptor: its memfd.
 	LocalExport LocalOp = 6
 )
+
+// MaxClientName bounds the name of a client, bytes.
+const MaxClientName = 64
 
 // LocalBytes is the size of an encoded LocalMessage.
 const LocalBytes = 32

@@ -2,10 +2,8 @@ package tests
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -67,45 +65,6 @@ func TestGuestsShareAGPU(t *testing.T) {
 		<-c.ended
 		c.requireNothingLeft(t)
 	}
-}
-
-// A confined backend serves, and finds an arbiter that was killed and started again.
-func TestConfinedBackend(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pvdrm-test-")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
-	socket, gpu := filepath.Join(dir, "arbiter"), filepath.Join(dir, "gpu")
-	startArbiter := func() *command {
-		c := start(t, "arbiter", "--socket", socket, "--log", "info")
-		c.waitFor(t, "waiting for backends")
-		return c
-	}
-	arbiter := startArbiter()
-	backend := start(t, "backend", "--local", gpu, "--arbiter", socket, "--log", "info")
-	backend.waitFor(t, "confined to the system calls")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", backend.Process.Pid))
-	require.NoError(t, err)
-	require.Contains(t, string(status), "Seccomp:\t2\n", "no filter")
-	require.Contains(t, string(status), "NoNewPrivs:\t1\n")
-	suite := func() {
-		bin, err := built()
-		require.NoError(t, err)
-		cmd := exec.Command(filepath.Join(bin, "gdev"), "run", "--json", "madd", "cpy", "nn", "hs")
-		cmd.Env = append(os.Environ(), "PVDRM_SOCKET="+gpu)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
-	suite()
-	require.NoError(t, arbiter.Process.Kill())
-	<-arbiter.ended
-	backend.waitFor(t, "the arbiter is lost")
-	suite()
-	startArbiter()
-	backend.waitFor(t, "joined the arbiter")
-	suite()
-	require.NoError(t, backend.Process.Signal(syscall.SIGTERM))
-	code, out := backend.wait(t)
-	require.Zero(t, code, out)
 }
 
 // The benchmark runs, and says something about each guest under each policy.

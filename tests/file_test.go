@@ -65,7 +65,7 @@ type program struct {
 
 const bufferBytes = 64 << 10
 
-func newProgram(t *testing.T, f *frontend.File) *program {
+func newProgram(t testing.TB, f *frontend.File) *program {
 	t.Helper()
 	p := &program{File: f}
 	var err error
@@ -87,7 +87,7 @@ func newProgram(t *testing.T, f *frontend.File) *program {
 	return p
 }
 
-func (p *program) param(t *testing.T, which drm.Param) uint64 {
+func (p *program) param(t testing.TB, which drm.Param) uint64 {
 	t.Helper()
 	v, err := p.GetParam(which)
 	require.NoError(t, err)

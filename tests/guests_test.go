@@ -1,9 +1,13 @@
 package tests
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,7 +33,7 @@ func TestSeveralMachinesWatchedAndInterrupted(t *testing.T) {
 	require.Contains(t, output, "metrics")
 	c.requireNothingLeft(t)
 
-	c = start(t, "up", "--guests", "2", "--policy", "credit", "--", "gdev", "run", "--json", "--repeat", "10000", "srad")
+	c = start(t, "up", "--guests", "2", "--policy", "credit", "--caps", "0,70", "--reserves", "10,0", "--", "gdev", "run", "--json", "--repeat", "10000", "srad")
 	for _, name := range []string{"guest-1", "guest-2"} {
 		c.waitFor(t, name+`: {`)
 	}
@@ -40,6 +44,8 @@ func TestSeveralMachinesWatchedAndInterrupted(t *testing.T) {
 	}
 	require.Equal(t, "credit", ask("arbiter", "policy"))
 	require.Equal(t, "band", ask("arbiter", "policy", "band"))
+	require.Equal(t, "guest-1: weight 1, reserve 10 %", ask("arbiter", "set", "guest-1"))
+	require.Equal(t, "guest-2: weight 1, cap 70 %", ask("arbiter", "set", "guest-2"))
 	require.Equal(t, "guest-2: weight 3, cap 60 %", ask("arbiter", "set", "guest-2", "--weight", "3", "--cap", "60"))
 	table := ask("top", "--once", "--sort", "guest")
 	require.Regexp(t, `(?m)^guest-1 +1 `, table)
@@ -51,4 +57,66 @@ func TestSeveralMachinesWatchedAndInterrupted(t *testing.T) {
 	require.Equal(t, 125, code, output)
 	require.Contains(t, output, "interrupted")
 	c.requireNothingLeft(t)
+}
+
+// What a guest wishes for at the arbiter is said where it is started, and how long
+// it waited is in its counters.
+func TestSharesAndWaitsOfLocalGuests(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pvdrm-test-")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	socket := filepath.Join(dir, "arbiter")
+	startArbiter(t, socket)
+	guest := func(flags ...string) *command {
+		args := append([]string{"run", "--arbiter", socket}, flags...)
+		c := start(t, append(args, "--", "gdev", "run", "--json", "--repeat", "10000", "srad")...)
+		c.waitFor(t, `"verified":true`)
+		return c
+	}
+	a, b := guest("--guest", "a", "--weight", "2", "--cap", "60", "--reserve", "10"), guest("--guest", "b")
+	code, out := start(t, "arbiter", "set", "a", "--socket", socket).wait(t)
+	require.Zero(t, code, out)
+	require.Equal(t, "a: weight 2, cap 60 %, reserve 10 %\n", out)
+	var st struct {
+		Device struct{ ComputeBusy, CopyBusy, Launches, Faults, VRAMUsed uint64 }
+		Guest  struct {
+			Total  struct{ Doorbells uint64 }
+			Quotas []struct{ Resource string }
+			Lost   map[string]uint64
+		}
+		Gate struct {
+			Joined bool
+			Waits  [2][]uint64
+			Waited [2]uint64
+		}
+		Share struct {
+			Engines [2]struct{ Busy uint64 }
+		}
+	}
+	require.Eventually(t, func() bool {
+		code, out := startIn(t, a.runDir, "stats", "--json").wait(t)
+		require.Zero(t, code, out)
+		require.NoError(t, json.Unmarshal([]byte(out), &st), out)
+		waits := uint64(0)
+		for _, n := range st.Gate.Waits[0] {
+			waits += n
+		}
+		return waits > 0 && st.Gate.Waited[0] > 0
+	}, time.Minute, 20*time.Millisecond, "two guests, and none waits")
+	require.True(t, st.Gate.Joined)
+	require.NotZero(t, st.Device.ComputeBusy)
+	require.NotZero(t, st.Device.CopyBusy)
+	require.NotZero(t, st.Device.Launches)
+	require.NotZero(t, st.Device.VRAMUsed)
+	require.NotZero(t, st.Guest.Total.Doorbells)
+	require.NotEmpty(t, st.Guest.Quotas)
+	require.NotZero(t, st.Share.Engines[0].Busy)
+	for _, c := range []*command{a, b} {
+		require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+		<-c.ended
+		c.requireNothingLeft(t)
+	}
+	code, out = start(t, "run", "--cap", "10", "--reserve", "20", "--", "true").wait(t)
+	require.Equal(t, 2, code, out)
+	require.Contains(t, out, "more than the cap")
 }

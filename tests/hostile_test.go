@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
+	backend "pvdrm/backend/local"
 	"pvdrm/drm"
 	"pvdrm/frontend/carrier"
 	"pvdrm/frontend/local"
@@ -149,6 +152,57 @@ func TestCorruptRingEndsTheSession(t *testing.T) {
 		})
 	}
 	require.NoError(t, neighbour.run(neighbour.launch(neighbour.addr, 1)))
+}
+
+// The place up to which the guest has read completions is the guest's to write. A
+// lie is seen when the queue seems full, and told once.
+func TestCorruptCompletionsEndTheSession(t *testing.T) {
+	device, err := softgpu.New(softgpu.Config{VRAMBytes: 64 << 20})
+	require.NoError(t, err)
+	core, logs := observer.New(zap.WarnLevel)
+	h := startServer(t, backend.Config{Device: device, Log: zap.New(core)})
+	r := h.raw(t)
+	const completionHead = 0x100
+	binary.LittleEndian.PutUint32(r.pages.Mem[completionHead:], 1<<30)
+	for range 2 * hypercall.DefaultLayout.CompletionSlots {
+		_, err := r.req.Put(hypercall.Header{Op: hypercall.OpProperties}, nil) // full, when the backend has stopped
+		require.NoError(t, err)
+		r.req.Publish()
+		_ = r.Kick() // the backend may have hung up
+	}
+	r.requireEnded(t)
+	require.NoError(t, h.stop())
+	require.Len(t, logs.FilterMessageSnippet("broke the protocol").All(), 1)
+	require.Equal(t, 1, logs.Len(), "%v", logs.All())
+}
+
+// What frees a channel waits for the kernel that runs there, and nobody waits for
+// that: neither other requests nor who takes a grant back.
+func TestFreeingAChannelHoldsNothingUp(t *testing.T) {
+	h := startHost(t, softgpu.Config{})
+	r := h.raw(t)
+	name := "forever"
+	n := copy(r.ring.Bulk(), addOne)
+	require.Zero(t, r.ask(t, hypercall.OpModuleLoad, hypercall.ModuleLoad{Module: 1, Bytes: uint32(n), Total: uint64(n), Name: name}.Append(nil)))
+	require.Zero(t, r.ask(t, hypercall.OpModuleFunction, hypercall.Symbol{Module: 1, Function: 1, Name: name}.Append(nil)))
+	require.Zero(t, r.ask(t, hypercall.OpChannelAlloc, hypercall.ID{ID: 1}.Append(nil)))
+	launch := drm.LaunchCmd{Function: 1, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}.Append(nil)
+	require.Zero(t, r.ask(t, hypercall.OpExec, hypercall.Exec{Channel: 1, Seqno: 1, Stream: launch}.Append(nil)))
+	require.Zero(t, r.ask(t, hypercall.OpExec, hypercall.Exec{Channel: 1, Seqno: 2, Stream: launch}.Append(nil)))
+	require.Eventually(t, func() bool { return h.device.Stats().Launches > 0 }, 10*time.Second, time.Millisecond)
+	pages, err := r.Alloc(4096)
+	require.NoError(t, err)
+	require.Zero(t, r.ask(t, hypercall.OpGemGrant, hypercall.GemGrant{Handle: 1, Resource: pages.ID, Size: 4096}.Append(nil)))
+
+	r.send(t, hypercall.OpChannelFree, hypercall.ID{ID: 1}.Append(nil))
+	require.Zero(t, r.ask(t, hypercall.OpNop, nil), "requests behind it are answered first")
+	require.NoError(t, r.Free(pages))
+	require.Equal(t, syscall.ENOENT, r.ask(t, hypercall.OpGemClose, hypercall.ID{ID: 1}.Append(nil)), "the grant is gone")
+	require.Equal(t, syscall.ENOENT, r.ask(t, hypercall.OpExec, hypercall.Exec{Channel: 1, Seqno: 3}.Append(nil)), "it takes nothing more")
+	require.Equal(t, syscall.ENOENT, r.ask(t, hypercall.OpChannelFree, hypercall.ID{ID: 1}.Append(nil)))
+	require.Equal(t, syscall.EEXIST, r.ask(t, hypercall.OpChannelAlloc, hypercall.ID{ID: 1}.Append(nil)), "the id is taken until it is free")
+	require.Zero(t, r.ring.Done(1), "the kernel still runs")
+	require.NoError(t, r.Close())
 }
 
 func TestFrontendThatNeverReadsCompletions(t *testing.T) {

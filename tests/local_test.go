@@ -27,7 +27,7 @@ type host struct {
 }
 
 // startHost starts a backend in this process with a device of its own.
-func startHost(t *testing.T, cfg softgpu.Config) *host {
+func startHost(t testing.TB, cfg softgpu.Config) *host {
 	t.Helper()
 	if cfg.VRAMBytes == 0 {
 		cfg.VRAMBytes = 256 << 20
@@ -46,14 +46,14 @@ func startLimitedHost(t *testing.T, bytes uint64) *host {
 }
 
 // startHostOn starts a backend on a device.
-func startHostOn(t *testing.T, device gpu.Device) *host {
+func startHostOn(t testing.TB, device gpu.Device) *host {
 	t.Helper()
 	return startServer(t, backend.Config{Device: device})
 }
 
 // startServer starts a backend, and checks at the end of the test that it ends
 // cleanly with nothing left behind.
-func startServer(t *testing.T, cfg backend.Config) *host {
+func startServer(t testing.TB, cfg backend.Config) *host {
 	t.Helper()
 	device := cfg.Device
 	// Not t.TempDir: its path may be too long for a socket's name.
@@ -63,7 +63,9 @@ func startServer(t *testing.T, cfg backend.Config) *host {
 	h := &host{device: device, socket: filepath.Join(dir, "gpu")}
 	l, err := backend.Listen(h.socket)
 	require.NoError(t, err)
-	cfg.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
+	if cfg.Log == nil {
+		cfg.Log = zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
+	}
 	h.server = backend.NewServer(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -85,7 +87,7 @@ func startServer(t *testing.T, cfg backend.Config) *host {
 }
 
 // open opens a DRM file.
-func (h *host) open(t *testing.T) *frontend.File {
+func (h *host) open(t testing.TB) *frontend.File {
 	t.Helper()
 	c, err := local.Open(h.socket)
 	require.NoError(t, err)

@@ -76,8 +76,16 @@ func descriptors(t *testing.T, pid int) int {
 func (g *group) kill(life time.Duration, args ...string) {
 	c := startIn(g.t, g.dir, args...)
 	time.Sleep(time.Duration(g.rng.Int64N(int64(life))))
-	victims := append(descendants(c.Process.Pid), c.Process.Pid)
-	_ = syscall.Kill(victims[g.rng.IntN(len(victims))], syscall.SIGKILL) // it may have ended by itself
+	victims := []int{c.Process.Pid}
+	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.Process.Pid)) // it may have ended by itself
+	for _, pid := range descendants(c.Process.Pid) {
+		// A child that runs no program of its own, or has ended, may be one by which Go's os
+		// package tries what the kernel can do: nobody would notice its end.
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(line) > 0 && !bytes.Equal(line, own) {
+			victims = append(victims, pid)
+		}
+	}
+	_ = syscall.Kill(victims[g.rng.IntN(len(victims))], syscall.SIGKILL) // as above
 	// Whatever it was, the others notice and end.
 	select {
 	case <-c.ended:

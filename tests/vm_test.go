@@ -92,7 +92,7 @@ func boot(programs ...guestimage.Program) (*guest, error) {
 		return nil, err
 	}
 	g := &guest{}
-	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 2 * time.Second}); err != nil {
+	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 5 * time.Second}); err != nil {
 		return nil, err
 	}
 	g.empty = g.device.Stats().VRAMUsed

@@ -40,7 +40,7 @@ type end struct {
 	wait  chan struct{} // of whoever waits; nil if nobody does
 	since time.Time     // it waits
 	asked bool          // a grant is to come
-	waits uint64
+	waits Histogram     // of those that could not begin at once
 	total time.Duration // waited
 }
 
@@ -175,8 +175,9 @@ func (g *Gate) granted(e Engine) {
 func (g *Gate) admit(e Engine, p *page) {
 	x := &g.ends[e]
 	x.in = p
-	x.waits++
-	x.total += time.Since(x.since)
+	waited := time.Since(x.since)
+	x.waits.add(waited)
+	x.total += waited
 	close(x.wait)
 	x.wait = nil
 }
@@ -212,9 +213,9 @@ func openPage() *page {
 
 // GateStats are the counts of a Gate.
 type GateStats struct {
-	Joined bool   // there is an arbiter
-	Lost   uint64 // connections
-	Waits  [Engines]uint64
+	Joined bool               // there is an arbiter
+	Lost   uint64             // connections
+	Waits  [Engines]Histogram // of commands that could not begin at once
 	Waited [Engines]time.Duration
 }
 

@@ -53,7 +53,9 @@ func TestStandingToken(t *testing.T) {
 		require.Equal(t, "a", st.Engines[Compute].Holder)
 		require.Equal(t, uint64(1), st.Engines[Compute].Grants)
 		require.Zero(t, st.Engines[Copy].Grants)
-		require.Equal(t, uint64(1), g.Stats().Waits[Compute])
+		waits := g.Stats().Waits
+		require.Equal(t, uint64(1), waits[Compute].Count())
+		require.Zero(t, waits[Copy].Count())
 		e := st.Guests[0].Engines[Compute]
 		require.True(t, e.Standing)
 		require.Equal(t, time.Second, e.Busy)

@@ -17,6 +17,14 @@ func (h *Histogram) add(d time.Duration) {
 	h[min(bits.Len64(uint64(max(d, 0)/time.Microsecond)), len(h)-1)]++
 }
 
+// Count is the number of all times.
+func (h *Histogram) Count() (n uint64) {
+	for _, c := range h {
+		n += c
+	}
+	return n
+}
+
 // Bound is the upper bound of a bucket.
 func (h *Histogram) Bound(i int) time.Duration { return time.Microsecond << i }
 

@@ -25,7 +25,8 @@ const maxMemories = 1 << 14
 type conn struct {
 	server *Server
 	sock   *net.UnixConn
-	label  string
+	pid    int32
+	label  string // what it calls itself, and its pid: for logs
 	log    *zap.Logger
 	kick   *os.File // reading end of the pipe in which the client rings
 	notify int      // writing end of the pipe in which the backend rings; -1 before the hello
@@ -38,9 +39,8 @@ type conn struct {
 
 // serve runs one client until it leaves, breaks the protocol or ctx ends.
 func (s *Server) serve(ctx context.Context, sock *net.UnixConn) {
-	label := peerLabel(sock)
-	c := &conn{server: s, sock: sock, label: label, log: s.cfg.Log.With(zap.String("client", label)),
-		notify: -1, memory: gem.NewTable[*memory]("grant", maxMemories)}
+	c := &conn{server: s, sock: sock, pid: peerPID(sock), notify: -1, memory: gem.NewTable[*memory]("grant", maxMemories)}
+	c.name("client")
 	unhook := context.AfterFunc(ctx, func() { _ = sock.Close() }) // ends the read below
 	defer unhook()
 	err := c.read()
@@ -48,6 +48,12 @@ func (s *Server) serve(ctx context.Context, sock *net.UnixConn) {
 		c.log.Warn("client disconnected", zap.Error(err))
 	}
 	c.close()
+}
+
+// name sets what the client is called.
+func (c *conn) name(name string) {
+	c.label = fmt.Sprintf("%s[%d]", name, c.pid)
+	c.log = c.server.cfg.Log.With(zap.String("client", c.label))
 }
 
 func (c *conn) close() {
@@ -133,7 +139,7 @@ func (c *conn) message(b []byte, fds []int) error {
 	var send []int
 	switch m.Op {
 	case hypercall.LocalHello:
-		if tail, send, err = c.hello(); err == nil {
+		if tail, send, err = c.hello(rest); err == nil {
 			defer closeAll(send) // the client has its own copies by then
 		}
 	case hypercall.LocalAlloc:
@@ -167,7 +173,7 @@ func (c *conn) message(b []byte, fds []int) error {
 
 // hello makes the two pipes. Each side has its own end of each: unlike an eventfd,
 // which both would share, the client can neither fill nor unblock ours.
-func (c *conn) hello() (tail []byte, send []int, err error) {
+func (c *conn) hello(name []byte) (tail []byte, send []int, err error) {
 	var kick, notify [2]int // reading end, writing end
 	if err = unix.Pipe2(kick[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err == nil {
 		if err = unix.Pipe2(notify[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -176,6 +182,9 @@ func (c *conn) hello() (tail []byte, send []int, err error) {
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("doorbell: %w", os.NewSyscallError("pipe2", err))
+	}
+	if len(name) > 0 && len(name) <= hypercall.MaxClientName {
+		c.name(session.Printable(string(name)))
 	}
 	c.kick, c.notify = os.NewFile(uintptr(kick[0]), "kick"), notify[1]
 	return capset().Encode(), []int{kick[1], notify[0]}, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -285,25 +284,18 @@ func (m *memory) drop() {
 	}
 }
 
-// peerLabel names the process at the other end, for logs and errors.
-func peerLabel(c *net.UnixConn) string {
+// peerPID is the process at the other end, or 0 where that is not to be known.
+func peerPID(c *net.UnixConn) (pid int32) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return "client"
+		return 0
 	}
-	label := "client"
-	_ = raw.Control(func(fd uintptr) { // the label is a convenience: without it "client" has to do
-		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err != nil {
-			return
+	_ = raw.Control(func(fd uintptr) { // it is for logs only
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = cred.Pid
 		}
-		// It may be gone already, and a confined backend may not look.
-		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", cred.Pid)); err == nil {
-			label = strings.TrimSpace(string(name))
-		}
-		label = fmt.Sprintf("%s[%d]", label, cred.Pid)
 	})
-	return label
+	return pid
 }
 
 // Stats are counts since the server was made.

@@ -51,6 +51,9 @@ func (p *Page) AddBackend(b Backend) {
 	for _, q := range b.Guest.Quotas {
 		p.add("pvdrm_quota_used", float64(q.Used), "guest", b.Name, "resource", q.Resource)
 		p.add("pvdrm_quota_refusals_total", float64(q.Refused), "guest", b.Name, "resource", q.Resource)
+		if q.Resource == session.Queued.String() {
+			p.add("pvdrm_queue_depth", float64(q.Used), g...)
+		}
 	}
 	if b.Gate == nil {
 		return
@@ -58,8 +61,7 @@ func (p *Page) AddBackend(b Backend) {
 	p.add("pvdrm_arbiter_joined", one(b.Gate.Joined), g...)
 	for e := range arbiter.Engines {
 		labels := []string{"guest", b.Name, "engine", e.String()}
-		p.add("pvdrm_gate_waits_total", float64(b.Gate.Waits[e]), labels...)
-		p.add("pvdrm_gate_wait_seconds_total", b.Gate.Waited[e].Seconds(), labels...)
+		p.histogram("pvdrm_gate_wait_seconds", &b.Gate.Waits[e], b.Gate.Waited[e], labels...)
 	}
 }
 

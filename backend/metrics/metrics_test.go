@@ -27,8 +27,9 @@ func full() *Page {
 		Name:   `a"\` + "\n",
 		Device: gpu.Stats{ComputeBusy: 1500 * time.Millisecond, Launches: 7},
 		Guest: session.GuestStats{Lost: map[string]uint64{gpu.LostTimeout.String(): 1},
-			Quotas: []session.QuotaStats{{Resource: "vram", Used: 4096, Refused: 3}}},
-		Gate: &arbiter.GateStats{Joined: true},
+			Quotas: []session.QuotaStats{{Resource: "vram", Used: 4096, Refused: 3}, {Resource: "queued", Used: 5}}},
+		Gate: &arbiter.GateStats{Joined: true, Waits: [arbiter.Engines]arbiter.Histogram{arbiter.Compute: {2: 4}},
+			Waited: [arbiter.Engines]time.Duration{arbiter.Compute: 9 * time.Microsecond}},
 	})
 	st := arbiter.GuestStats{Name: "b", Share: sched.Share{Weight: 30}}
 	st.Engines[arbiter.Compute].Waits = arbiter.Histogram{0: 1, 3: 2}
@@ -52,6 +53,11 @@ func TestPage(t *testing.T) {
 		`pvdrm_busy_seconds_total{guest="a\"\\\n",engine="compute"} 1.5`,
 		`pvdrm_lost_contexts_total{guest="a\"\\\n",cause="launch timed out"} 1`,
 		`pvdrm_quota_refusals_total{guest="a\"\\\n",resource="vram"} 3`,
+		`pvdrm_queue_depth{guest="a\"\\\n"} 5`,
+		`pvdrm_gate_wait_seconds_bucket{guest="a\"\\\n",engine="compute",le="2e-06"} 0`,
+		`pvdrm_gate_wait_seconds_bucket{guest="a\"\\\n",engine="compute",le="4e-06"} 4`,
+		`pvdrm_gate_wait_seconds_sum{guest="a\"\\\n",engine="compute"} 9e-06`,
+		`pvdrm_gate_wait_seconds_count{guest="a\"\\\n",engine="copy"} 0`,
 		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="1e-06"} 1`,
 		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="8e-06"} 3`,
 		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="+Inf"} 3`,

@@ -4,11 +4,17 @@
 // cannot open or remove files, start programs, reach the network, or make
 // memory executable.
 //
-// Enter installs a seccomp filter on all threads of the process, built with
-// gVisor's compiler for them; later threads inherit it, and nothing takes it
-// off. It also forbids core dumps and gaining privileges. A forbidden call fails
-// with EPERM: what the Go runtime or a library tries in passing has a way round,
-// and a process that is killed for it would take its guest along.
+// There are three steps, in the order of a backend's life. Start, in the process
+// that starts it, gives it namespaces. Shed, first thing in the backend, gives up
+// capabilities and runs the program anew; LockMounts comes before it. Enter, when
+// all is open and a guest is about to be served, installs a seccomp filter on all
+// threads, built with gVisor's compiler for them; later threads inherit it, and
+// nothing takes it off. A forbidden call fails with EPERM: what the Go runtime or a
+// library tries in passing has a way round, and a process that is killed for it
+// would take its guest along.
+//
+// There are no goroutines and no locks. Start and Shed act on, or with, the
+// thread that calls them.
 package sandbox
 
 import (

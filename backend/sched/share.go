@@ -30,6 +30,12 @@ type Share struct {
 	Reserve float64
 }
 
+// Check says what is wrong with a share, or nil.
+func (s Share) Check() error {
+	_, err := s.normal()
+	return err
+}
+
 // normal fills in what is zero and checks the rest.
 func (s Share) normal() (Share, error) {
 	if s.Weight == 0 {

@@ -21,6 +21,7 @@ type channel struct {
 	submitted uint64   // sequence number of the last batch that was accepted
 	waiting   []*batch // accepted, not yet given to the device
 	poisoned  bool     // a batch was invalid: later ones are canceled
+	freeing   bool     // it waits for the device to be done with it, and takes nothing more
 
 	done atomic.Uint64 // stored by callbacks; the shared record is never read back
 
@@ -67,22 +68,65 @@ func (s *Session) channelAlloc(payload []byte) ([]byte, error) {
 	return nil, s.channels.Put(m.ID, &channel{id: m.ID, dev: dev})
 }
 
+// freed is a channel that the device has closed, and who asked for it.
+type freed struct {
+	ch  *channel
+	h   hypercall.Header
+	err error
+}
+
+// channel finds a channel that is not being freed.
+func (s *Session) channel(id uint32) (*channel, error) {
+	ch, err := s.channels.Get(id)
+	if err == nil && ch.freeing {
+		return nil, fmt.Errorf("channel %d is being freed: %w", id, syscall.ENOENT)
+	}
+	return ch, err
+}
+
+// channelFree closes the device's channel on a goroutine of its own: what runs
+// there may take as long as a launch is allowed to, and others must not wait for
+// it, least of all a guest that takes grants back. The pump answers at the end,
+// see channelFreed; until then the id stays taken.
 func (s *Session) channelFree(payload []byte) ([]byte, error) {
 	m, err := hypercall.DecodeID(payload)
 	if err != nil {
 		return nil, err
 	}
-	ch, err := s.channels.Take(m.ID)
+	ch, err := s.channel(m.ID)
 	if err != nil {
 		return nil, err
 	}
-	s.discharge(Channels, 1)
-	err = ch.dev.Close()
-	for _, b := range ch.waiting { // behind all that the device had
-		ch.finish(s, b, gpu.Result{Err: gpu.ErrClosed})
+	ch.freeing = true
+	h := s.serving
+	s.freeing.Go(func() {
+		err := ch.dev.Close()
+		s.mu.Lock()
+		s.freed = append(s.freed, freed{ch, h, err})
+		s.mu.Unlock()
+		s.Kick()
+	})
+	return nil, errLater
+}
+
+// channelsFreed ends the channels that the device is done with.
+func (s *Session) channelsFreed() (worked bool, err error) {
+	s.mu.Lock()
+	list := s.freed
+	s.freed = nil
+	s.mu.Unlock()
+	for _, f := range list {
+		for _, b := range f.ch.waiting { // behind all that the device had
+			f.ch.finish(s, b, gpu.Result{Err: gpu.ErrClosed})
+		}
+		f.ch.waiting = nil
+		_, err := s.channels.Take(f.ch.id)
+		s.discharge(Channels, 1)
+		if err := s.complete(f.h, nil, errors.Join(f.err, err)); err != nil {
+			return true, err
+		}
 	}
-	ch.waiting = nil
-	return nil, err
+	return len(list) > 0, nil
 }
 
 func (s *Session) exec(payload []byte) ([]byte, error) {
@@ -90,7 +134,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch, err := s.channels.Get(m.Channel)
+	ch, err := s.channel(m.Channel)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +153,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 		if b.invalid != nil {
 			break
 		}
-		on, err := s.channels.Get(p.Channel)
+		on, err := s.channel(p.Channel)
 		if err == nil && (p.Seqno > on.submitted || on == ch && p.Seqno == m.Seqno) {
 			// Only points that exist already: so nothing ever waits in a circle.
 			err = fmt.Errorf("wait for batch %d of channel %d, which has %d: %w", p.Seqno, p.Channel, on.submitted, syscall.EINVAL)
@@ -131,6 +175,9 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 // advance gives batches to the device whose points were reached, in order. It
 // reports whether it gave any, and whether some are left.
 func (ch *channel) advance(s *Session) (moved, left bool) {
+	if ch.freeing {
+		return false, false
+	}
 	for len(ch.waiting) > 0 {
 		b := ch.waiting[0]
 		for _, w := range b.waits {

@@ -6,7 +6,8 @@
 // and channels. Others reach it in three ways, none of which blocks: Kick wakes
 // it, Revoke hands it the id of a grant that the guest took back, and the
 // device's completion callbacks store progress into channel records and, if
-// work waits for a point, wake it.
+// work waits for a point, wake it. A channel that is freed is closed by a goroutine
+// of its own, which hands it back.
 //
 // Locks: Session.mu guards the fields under it and is held for a few
 // instructions; channel.mu orders the callbacks of one channel. Neither is held

@@ -12,8 +12,12 @@ import (
 )
 
 // handler serves one operation. The payload is the session's own copy and valid
-// during the call only. What it returns goes into the completion.
+// during the call only. What it returns goes into the completion; after errLater
+// the handler sees to that itself, with the header in Session.serving.
 type handler func(s *Session, payload []byte) (answer []byte, err error)
+
+// errLater is that the completion of a request comes later.
+var errLater = errors.New("the request is answered later")
 
 // handlers has one entry for each operation in hypercall.Ops; a test keeps them in step.
 var handlers = [...]handler{
@@ -37,29 +41,39 @@ var handlers = [...]handler{
 	hypercall.OpReadOutput:     (*Session).readOutput,
 }
 
-// handle serves one message. It reports false when the session is closed.
-func (s *Session) handle(h hypercall.Header, payload []byte) bool {
-	info, known := h.Op.Info()
+// handle serves one message. An error ends the session.
+func (s *Session) handle(h hypercall.Header, payload []byte) error {
 	var answer []byte
 	var err error = syscall.ENOSYS
-	if known {
+	if _, known := h.Op.Info(); known {
+		s.serving = h
 		answer, err = handlers[h.Op](s, payload)
 	}
+	if err == errLater {
+		return nil
+	}
+	return s.complete(h, answer, err)
+}
+
+// complete sends the completion of a request, if there is to be one. An error ends
+// the session.
+func (s *Session) complete(h hypercall.Header, answer []byte, err error) error {
+	info, _ := h.Op.Info()
 	if err != nil {
 		s.log.Debug("request failed", zap.Stringer("operation", h.Op), zap.Error(err))
 	}
 	if err == nil && info.Async && h.Flags&hypercall.FlagAnswer == 0 {
-		return true
+		return nil
 	}
-	if !s.answer(hypercall.Header{Op: h.Op, ID: h.ID, Errno: uint32(translate.Errno(err))}, answer) {
-		return false
+	if failed := s.answer(hypercall.Header{Op: h.Op, ID: h.ID, Errno: uint32(translate.Errno(err))}, answer); failed != nil {
+		return failed
 	}
 	if err != nil && info.Async && s.out.Publish() {
 		// Not with the others: it must be there before any point of what comes later is
 		// reached, since whoever waits for that is told of the failure.
 		s.carrier.Notify()
 	}
-	return true
+	return nil
 }
 
 func (s *Session) properties([]byte) ([]byte, error) {

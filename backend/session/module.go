@@ -42,7 +42,7 @@ func (s *Session) moduleLoad(payload []byte) ([]byte, error) {
 		if s.held[ModuleText]+m.Total > maxSources {
 			return nil, fmt.Errorf("modules of %d bytes are loaded, %d more are too many: %w", s.held[ModuleText], m.Total, syscall.ENOSPC)
 		}
-		s.loading = &loading{module: m.Module, name: printable(m.Name), total: m.Total}
+		s.loading = &loading{module: m.Module, name: moduleName(m.Name), total: m.Total}
 	}
 	l, bulk := s.loading, s.ring.Bulk()
 	if l == nil || l.module != m.Module || l.total != m.Total || m.Offset != uint64(len(l.source)) ||
@@ -67,18 +67,22 @@ func (s *Session) moduleLoad(payload []byte) ([]byte, error) {
 	return nil, s.modules.Put(m.Module, &module{Module: mod, source: m.Total})
 }
 
-// printable makes a name that the guest chose fit for messages.
-func printable(name string) string {
-	name = strings.Map(func(r rune) rune {
+// moduleName is the name of a module in messages.
+func moduleName(name string) string {
+	if name == "" {
+		return "module"
+	}
+	return Printable(name)
+}
+
+// Printable makes a name that a guest chose fit for messages.
+func Printable(name string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0xfffd {
 			return '?'
 		}
 		return r
 	}, name)
-	if name == "" {
-		return "module"
-	}
-	return name
 }
 
 func (s *Session) moduleUnload(payload []byte) ([]byte, error) {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -46,14 +48,20 @@ func (s *Session) pump() {
 		default:
 		}
 		worked, err := s.drain(buf)
-		if err != nil {
-			s.log.Warn("session ended: the frontend broke the protocol", zap.Error(err))
-			return
-		}
 		if s.out.Publish() { // first: somebody may wait for an answer
 			s.carrier.Notify()
 		}
-		worked = s.housekeep() || worked
+		if err == nil {
+			var kept bool
+			kept, err = s.housekeep()
+			worked = worked || kept
+		}
+		if err != nil {
+			if err != errStopped {
+				s.log.Warn("session ended: the frontend broke the protocol", zap.Error(err))
+			}
+			return
+		}
 		if s.out.Publish() {
 			s.carrier.Notify()
 		}
@@ -91,8 +99,8 @@ func (s *Session) drain(buf []byte) (worked bool, err error) {
 		}
 		worked = true
 		taken++
-		if !s.handle(h, payload) {
-			return worked, nil // closed while waiting for room
+		if err := s.handle(h, payload); err != nil {
+			return worked, err
 		}
 	}
 	return worked, nil
@@ -117,8 +125,9 @@ func (s *Session) room() bool { return s.inFlight-int(s.finished.Load()) < maxIn
 func (s *Session) reap() { s.inFlight -= int(s.finished.Swap(0)) }
 
 // housekeep does what is not caused by a message: it submits batches whose
-// points were reached and gives up revoked grants.
-func (s *Session) housekeep() (worked bool) {
+// points were reached, gives up revoked grants and ends channels that were freed.
+// An error ends the session.
+func (s *Session) housekeep() (worked bool, err error) {
 	s.hungry.Store(false)
 	waiting := false
 	for _, ch := range s.channels.All {
@@ -133,7 +142,9 @@ func (s *Session) housekeep() (worked bool) {
 			worked = worked || moved
 		}
 	}
-	return s.dropRevoked() || worked
+	worked = s.dropRevoked() || worked
+	freed, err := s.channelsFreed()
+	return freed || worked, err
 }
 
 // dropRevoked gives up what the guest took back.
@@ -213,24 +224,26 @@ func (s *Session) sleep() bool {
 	}
 }
 
-// answer queues a completion, waiting for room if the frontend is slow. It
-// reports false when the session was closed meanwhile.
-func (s *Session) answer(h hypercall.Header, payload []byte) bool {
+// errStopped is that the session was closed while it waited.
+var errStopped = errors.New("the session is closed")
+
+// answer queues a completion, waiting for room if the frontend is slow. An error
+// ends the session: it is errStopped, or the frontend has spoilt the queue.
+func (s *Session) answer(h hypercall.Header, payload []byte) error {
 	for {
 		ok, err := s.out.Put(h, payload)
-		if err != nil { // the counters are corrupt; the next look at the ring will not work either
-			s.log.Warn("completion dropped", zap.Stringer("operation", h.Op), zap.Error(err))
-			return false
+		if err != nil {
+			return fmt.Errorf("completion of %s: %w", h.Op, err)
 		}
 		if ok {
-			return true
+			return nil
 		}
 		if s.out.Publish() {
 			s.carrier.Notify()
 		}
 		select {
 		case <-s.stop:
-			return false
+			return errStopped
 		case <-time.After(fullRetry):
 			s.dropRevoked() // nobody else must wait for a slow frontend
 		}

@@ -65,6 +65,8 @@ type Session struct {
 	functions *gem.Table[gpu.Function]
 	channels  *gem.Table[*channel]
 	loading   *loading
+	serving   hypercall.Header  // of the request that is being handled
+	freeing   sync.WaitGroup    // of the goroutines that close channels
 	held      [Resources]uint64 // of the guest's quotas
 	inFlight  int               // accepted batches that are not done: see reap
 	finished  atomic.Int64      // batches done since the pump last looked
@@ -78,6 +80,7 @@ type Session struct {
 
 	mu      sync.Mutex
 	revoked []revocation
+	freed   []freed // channels that the device has closed
 	stopped bool
 	// unmapped is set before the ring object is unmapped; the ring may be looked
 	// at from outside the pump only while it is false.
@@ -161,8 +164,9 @@ type revocation struct {
 }
 
 // Revoke takes a grant from the session: the guest wants it back. When it
-// returns, neither the session nor the device uses the pages. It waits for what
-// the pump is doing.
+// returns, neither the session nor the device uses the pages. It waits for the
+// request that the pump handles and for the device, but for no kernel, unless the
+// device must (see its package).
 func (s *Session) Revoke(id uint32) {
 	r := revocation{id, make(chan struct{})}
 	s.mu.Lock()
@@ -200,6 +204,7 @@ func (s *Session) teardown() {
 	if err := s.ctx.Close(); err != nil {
 		s.log.Error("closing the GPU context", zap.Error(err))
 	}
+	s.freeing.Wait() // their channels were closed with the context
 	for _, o := range s.objects.All {
 		o.release()
 	}

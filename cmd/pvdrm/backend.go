@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"pvdrm/backend/local"
 	"pvdrm/backend/metrics"
+	"pvdrm/backend/sandbox"
 	"pvdrm/backend/virtgpu"
 	"pvdrm/backend/vm"
 )
@@ -33,9 +36,11 @@ virtual machine: give QEMU (10 or later) the options
 With --local the guest is a program of this host, which finds the socket in the
 environment variable PVDRM_SOCKET.
 
-Once it serves, the backend is confined: it can neither open nor remove files, nor
-start programs (see --sandbox). So its sockets stay when it ends; the next backend
-at the same path replaces them.`,
+The backend gives up all capabilities before it begins. Once it serves, it can
+neither open nor remove files, nor start programs (see --sandbox). So its sockets
+stay when it ends; the next backend at the same path replaces them. pvdrm up and
+pvdrm run start theirs in namespaces of their own, where the host allows that, and
+remove the sockets.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (s.vhostUser == "") == (s.local == "") {
@@ -46,6 +51,9 @@ at the same path replaces them.`,
 				return err
 			}
 			log = log.With(zap.String("guest", dev.guest)) // several write to one stream
+			if err := s.shed(log, &dev); err != nil {
+				return err
+			}
 			if s.vhostUser != "" {
 				return s.serveVM(c.Context(), log, &dev)
 			}
@@ -58,9 +66,14 @@ at the same path replaces them.`,
 	c.Flags().BoolVar(&s.once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
 	c.Flags().StringVar(&s.stats, "stats", "", "path of a socket to make, on which pvdrm stats asks for the counters")
 	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
-	c.Flags().IntVar(&s.listenFD, "listen-fd", -1, "with --vhost-user: the socket is listened on already, by this descriptor")
-	if err := c.Flags().MarkHidden("listen-fd"); err != nil {
-		panic(err) // the flag is one line above
+	c.Flags().IntVar(&s.listenFD, "listen-fd", -1, "the guest's socket is listened on already, by this descriptor")
+	c.Flags().IntVar(&s.readyFD, "ready-fd", -1, "write a byte to this descriptor when the socket is served")
+	c.Flags().BoolVar(&s.ownMounts, "own-mounts", false, "this process has a mount namespace of its own")
+	c.Flags().BoolVar(&s.hasShed, "shed", false, "this process has given up its privileges")
+	for _, name := range []string{"listen-fd", "ready-fd", "own-mounts", "shed"} { // of startBackend
+		if err := c.Flags().MarkHidden(name); err != nil {
+			panic(err) // the flag is some lines above
+		}
 	}
 	return c
 }
@@ -70,8 +83,37 @@ type serving struct {
 	vhostUser, local string // one of these sockets
 	stats            string // socket for statistics; may be empty
 	metrics          string // address for metrics; may be empty
-	listenFD         int    // of vhostUser, where somebody listens already; else -1
 	once             bool
+
+	// What startBackend has prepared.
+	listenFD  int // of the guest's socket, where somebody listens already; else -1
+	readyFD   int // gets a byte when the guest is served; -1 for none
+	ownMounts bool
+	hasShed   bool
+}
+
+// shed gives up the privileges of this process before it opens anything, where it
+// is to be confined: it begins anew without them.
+func (s *serving) shed(log *zap.Logger, dev *deviceFlags) error {
+	if s.hasShed || !dev.confined() {
+		return nil
+	}
+	if s.ownMounts {
+		if err := sandbox.LockMounts(filepath.Dir(s.stats)); err != nil {
+			log.Warn("the backend sees the file systems as they are", zap.Error(err))
+		}
+	}
+	return sandbox.Shed(append(slices.Clip(os.Args), "--shed"))
+}
+
+// ready tells whoever started this process that the guest is served.
+func (s *serving) ready() error {
+	if s.readyFD < 0 {
+		return nil
+	}
+	f := os.NewFile(uintptr(s.readyFD), "ready")
+	_, err := f.Write([]byte{1})
+	return errors.Join(err, f.Close())
 }
 
 // serveVM serves a virtual machine until ctx ends.
@@ -97,7 +139,7 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 	if err := s.observe(ctx, log, ownStats("vm", dev, device, renderer.Sessions)); err != nil {
 		return errors.Join(err, device.Close())
 	}
-	l, err := listenOn(s.vhostUser, s.listenFD)
+	l, err := listenOn(vhostUser.network, s.vhostUser, s.listenFD)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
@@ -106,6 +148,9 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 	}
 	defer func() { _ = os.Remove(s.vhostUser) }() // Close of the listener may have done it, and a confined backend may not
 	log.Info("waiting for a virtual machine", zap.String("socket", s.vhostUser))
+	if err := s.ready(); err != nil {
+		return errors.Join(err, l.Close(), device.Close())
+	}
 	if s.once {
 		err = serveOnce(ctx, l, gpu)
 	} else {
@@ -153,7 +198,7 @@ func (s *serving) serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFl
 	if err := s.observe(ctx, log, ownStats("local", dev, device, server.Sessions)); err != nil {
 		return errors.Join(err, device.Close())
 	}
-	l, err := local.Listen(s.local)
+	l, err := listenOn(localGuest.network, s.local, s.listenFD)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
@@ -161,14 +206,17 @@ func (s *serving) serveLocal(ctx context.Context, log *zap.Logger, dev *deviceFl
 		return errors.Join(err, l.Close(), device.Close())
 	}
 	log.Info("waiting for programs", zap.String("socket", s.local))
+	if err := s.ready(); err != nil {
+		return errors.Join(err, l.Close(), device.Close())
+	}
 	err = server.Serve(ctx, l)
 	return errors.Join(err, device.Close())
 }
 
-// listenOn makes a stream socket at path, or takes the one that fd is.
-func listenOn(path string, fd int) (*net.UnixListener, error) {
+// listenOn makes a socket at path, or takes the one that fd is.
+func listenOn(network, path string, fd int) (*net.UnixListener, error) {
 	if fd < 0 {
-		return listenUnix(path)
+		return local.ListenUnix(network, path)
 	}
 	file := os.NewFile(uintptr(fd), path)
 	l, err := net.FileListener(file)

@@ -34,7 +34,9 @@ type deviceFlags struct {
 	arbiter string // socket; "" for none
 	guest   string // name at the arbiter
 	weight  uint32
-	wait    bool // for an arbiter that is away
+	cap     float64 // percent; 0 for none
+	reserve float64 // percent
+	wait    bool    // for an arbiter that is away
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
@@ -44,35 +46,64 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
-	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process confines itself to the system calls that it needs (not in pvdrm run, which serves beside the program, nor with --device cuda); off: it does not")
+	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need (not with --device cuda, which starts worker processes); off: it does not")
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
 	c.Flags().Uint32Var(&d.weight, "weight", 1, "share of the GPU at the arbiter, relative to the weights of the other guests that are active")
+	c.Flags().Float64Var(&d.cap, "cap", 0, "most of the GPU's time that the arbiter gives this guest, percent; 0 is no limit")
+	c.Flags().Float64Var(&d.reserve, "reserve", 0, "least of the GPU's time that the arbiter gives this guest while it has work, percent")
 	c.Flags().BoolVar(&d.wait, "wait-for-arbiter", false, "while no arbiter answers, run nothing (default: go on as the sole user)")
 }
 
 // args are the flags as another pvdrm takes them.
 func (d *deviceFlags) args() []string {
 	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(), "--revoke-after", d.revoke.String(),
-		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
+		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
+}
+
+func formatPercent(p float64) string { return strconv.FormatFloat(p, 'g', -1, 64) }
+
+// share is what the guest wishes for at the arbiter.
+func (d *deviceFlags) share() sched.Share {
+	return sched.Share{Weight: d.weight, Cap: d.cap / percent, Reserve: d.reserve / percent}
+}
+
+// check finds what is wrong with the flags.
+func (d *deviceFlags) check() error {
+	if d.vram != "" {
+		if _, err := parseBytes(d.vram); err != nil {
+			return usageError{fmt.Errorf("--vram: %w", err)}
+		}
+	}
+	if d.device != deviceSoftGPU && d.device != deviceCUDA {
+		return usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
+	}
+	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
+		return usageError{fmt.Errorf("--launch-limit: choose more than 0 and less than %v, after which an arbiter gives a backend up", arbiter.DefaultAnswerLimit)}
+	}
+	if d.box != sandboxOn && d.box != sandboxOff {
+		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
+	}
+	if err := d.share().Check(); err != nil {
+		return usageError{fmt.Errorf("--weight, --cap, --reserve: %w", err)}
+	}
+	_, err := d.limits()
+	return err
 }
 
 // open opens the device.
 func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
 	var vram uint64 // 0 is the device's default
 	if d.vram != "" {
 		var err error
 		if vram, err = parseBytes(d.vram); err != nil {
-			return nil, usageError{fmt.Errorf("--vram: %w", err)}
+			return nil, err // check has found none
 		}
-	}
-	if d.device != deviceSoftGPU && d.device != deviceCUDA {
-		return nil, usageError{fmt.Errorf("--device: there is no device %q, only softgpu and cuda", d.device)}
-	}
-	if d.limit <= 0 || d.limit >= arbiter.DefaultAnswerLimit {
-		return nil, usageError{fmt.Errorf("--launch-limit: choose more than 0 and less than %v, after which an arbiter gives a backend up", arbiter.DefaultAnswerLimit)}
 	}
 	if d.arbiter == "" {
 		return d.make(vram, nil)
@@ -82,7 +113,7 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 		lost = arbiter.WaitForArbiter
 	}
 	gate, err := arbiter.Join(arbiter.GateConfig{Socket: d.arbiter, WhenLost: lost, Log: log,
-		Hello: arbiter.Hello{Name: d.guest, Share: sched.Share{Weight: d.weight}}})
+		Hello: arbiter.Hello{Name: d.guest, Share: d.share()}})
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}
@@ -182,13 +213,14 @@ const (
 	sandboxOff = "off"
 )
 
+// confined says whether a backend is to give up what it does not need.
+func (d *deviceFlags) confined() bool { return d.box == sandboxOn && d.device == deviceSoftGPU }
+
 // confine enters the sandbox, where that was asked for and is possible.
 func (d *deviceFlags) confine(log *zap.Logger) error {
 	switch {
 	case d.box == sandboxOff:
 		return nil
-	case d.box != sandboxOn:
-		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
 	case d.device != deviceSoftGPU:
 		log.Warn("the backend is not confined: its device starts worker processes", zap.String("device", d.device))
 		return nil

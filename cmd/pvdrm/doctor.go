@@ -69,7 +69,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkSandbox(), checkCPUs(), checkNVIDIA()}
+		checkMemfd(), checkSandbox(), checkNamespaces(), checkCPUs(), checkNVIDIA()}
 }
 
 func checkOS() check {
@@ -87,6 +87,25 @@ func checkSandbox() check {
 		return check{name: "sandbox", detail: err.Error(), mend: "backends cannot be confined here: use a kernel with CONFIG_SECCOMP_FILTER, or --sandbox=off"}
 	}
 	return check{name: "sandbox", ok: true, detail: "seccomp confines backends"}
+}
+
+func checkNamespaces() check {
+	c := check{name: "namespaces", mend: "backends work without, and see this host's network and mounts as pvdrm does: allow user namespaces, or run pvdrm as root outside of containers"}
+	self, err := os.Executable()
+	if err == nil {
+		var cmd *exec.Cmd
+		var shared error
+		cmd, shared, err = sandbox.Start(func(bool) *exec.Cmd { return exec.Command(self, "version") }, true)
+		if err == nil {
+			err = errors.Join(shared, cmd.Wait())
+		}
+	}
+	if err != nil {
+		c.detail = err.Error()
+		return c
+	}
+	c.ok, c.detail = true, "backends get namespaces of their own"
+	return c
 }
 
 func checkQEMU(ctx context.Context, path string) check {

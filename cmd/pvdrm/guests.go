@@ -23,9 +23,10 @@ import (
 
 // guestsFlags are those of `pvdrm up` that are about several guests.
 type guestsFlags struct {
-	count   int
-	weights []string
-	names   []string
+	count int
+	// One of each guest, or none.
+	weights, caps, reserves, names []string
+
 	policy  string
 	metrics string
 }
@@ -36,15 +37,18 @@ const maxGuests = 64
 func (f *guestsFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.count, "guests", 1, "machines to boot on one GPU, which an arbiter shares among them")
 	c.Flags().StringSliceVar(&f.weights, "weights", nil, "with --guests: shares of the GPU, such as 50,30,20 (default: equal)")
+	c.Flags().StringSliceVar(&f.caps, "caps", nil, "with --guests: most of the GPU's time for each, percent, such as 50,0,0; 0 is no limit")
+	c.Flags().StringSliceVar(&f.reserves, "reserves", nil, "with --guests: least of the GPU's time for each while it has work, percent")
 	c.Flags().StringSliceVar(&f.names, "names", nil, "with --guests: names (default: guest-1, guest-2 …)")
 	c.Flags().StringVar(&f.policy, "policy", arbiter.DefaultPolicy, "with --guests and without --arbiter: who runs next: "+strings.Join(sched.Names(), ", "))
 	c.Flags().StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 }
 
-// entitled is a guest's name and weight.
+// entitled is a guest's name and what it wishes for at the arbiter.
 type entitled struct {
-	name   string
-	weight uint32
+	name         string
+	weight       uint32
+	cap, reserve float64 // percent
 }
 
 // plan checks the flags and says who the guests are.
@@ -52,33 +56,57 @@ func (f *guestsFlags) plan() ([]entitled, error) {
 	if f.count < 1 || f.count > maxGuests {
 		return nil, usageError{fmt.Errorf("--guests: choose 1 to %d", maxGuests)}
 	}
+	plan := make([]entitled, f.count)
+	for i := range plan {
+		plan[i] = entitled{name: fmt.Sprintf("guest-%d", i+1), weight: 1}
+	}
+	percentage := func(s string) (float64, error) {
+		p, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(p >= 0 && p <= percent) {
+			return 0, fmt.Errorf("%q is not a number from 0 to %d", s, percent)
+		}
+		return p, nil
+	}
+	taken := map[string]bool{}
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"--weights", f.weights}, {"--names", f.names}} {
+		set    func(e *entitled, value string) error
+	}{
+		{"--names", f.names, func(e *entitled, value string) error {
+			if taken[value] {
+				return fmt.Errorf("two guests are called %q", value)
+			}
+			taken[value] = true
+			e.name = value
+			return nil
+		}},
+		{"--weights", f.weights, func(e *entitled, value string) error {
+			w, err := strconv.ParseUint(value, 10, 32)
+			if err != nil || w < 1 || w > sched.MaxWeight {
+				return fmt.Errorf("%q is not a number from 1 to %d", value, sched.MaxWeight)
+			}
+			e.weight = uint32(w)
+			return nil
+		}},
+		{"--caps", f.caps, func(e *entitled, value string) (err error) { e.cap, err = percentage(value); return err }},
+		{"--reserves", f.reserves, func(e *entitled, value string) (err error) { e.reserve, err = percentage(value); return err }},
+	} {
 		if n := len(list.values); n != 0 && n != f.count {
 			return nil, usageError{fmt.Errorf("%s: %d values for %d guests", list.name, n, f.count)}
 		}
-	}
-	taken := map[string]bool{}
-	plan := make([]entitled, f.count)
-	for i := range plan {
-		e := entitled{fmt.Sprintf("guest-%d", i+1), 1}
-		if f.names != nil {
-			e.name = f.names[i]
-		}
-		if taken[e.name] {
-			return nil, usageError{fmt.Errorf("--names: two guests are called %q", e.name)}
-		}
-		taken[e.name] = true
-		if f.weights != nil {
-			w, err := strconv.ParseUint(f.weights[i], 10, 32)
-			if err != nil || w < 1 || w > sched.MaxWeight {
-				return nil, usageError{fmt.Errorf("--weights: %q is not a number from 1 to %d", f.weights[i], sched.MaxWeight)}
+		for i, value := range list.values {
+			if err := list.set(&plan[i], value); err != nil {
+				return nil, usageError{fmt.Errorf("%s: %w", list.name, err)}
 			}
-			e.weight = uint32(w)
 		}
-		plan[i] = e
+	}
+	sum := 0.0
+	for _, e := range plan {
+		sum += e.reserve
+	}
+	if sum > percent {
+		return nil, usageError{fmt.Errorf("--reserves: %g %% in all; at most %d can be reserved", sum, percent)}
 	}
 	return plan, nil
 }
@@ -89,8 +117,8 @@ func (f *upFlags) plan(args []string) ([]entitled, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(plan) == 1 && (f.guests.weights != nil || f.guests.names != nil):
-		return nil, usageError{errors.New("--weights and --names are for several --guests; for one there are --weight and --guest")}
+	case len(plan) == 1 && (f.guests.weights != nil || f.guests.caps != nil || f.guests.reserves != nil || f.guests.names != nil):
+		return nil, usageError{errors.New("--weights, --caps, --reserves and --names are for several --guests; for one there are --weight, --cap, --reserve and --guest")}
 	case len(plan) > 1 && (len(args) == 0 || f.screenshot != ""):
 		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to save")}
 	}
@@ -129,8 +157,11 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		}
 	}()
 	for _, e := range plan {
-		dev.guest, dev.weight = e.name, e.weight
-		o, err := one.begin(g, dev, "")
+		dev.guest, dev.weight, dev.cap, dev.reserve = e.name, e.weight, e.cap, e.reserve
+		if err := dev.check(); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+		o, err := one.begin(ctx, g, log, dev)
 		if err != nil {
 			return err
 		}
@@ -139,16 +170,7 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		o.stdout, o.stderr = &prefixed{to: out, prefix: prefix}, &prefixed{to: errs, prefix: prefix}
 		o.say = func(format string, args ...any) { progress(prefix+format, args...) }
 	}
-	if err := serveMetrics(ctx, f.guests.metrics, func(p *metrics.Page) {
-		for _, o := range guests {
-			if st, err := readStats(o.run.path(socketStats)); err == nil { // else it has ended
-				addMetrics(p, st)
-			}
-		}
-		if own != nil {
-			p.AddArbiter(own.server.Stats())
-		}
-	}); err != nil {
+	if err := serveGuestMetrics(ctx, f.guests.metrics, guests, own); err != nil {
 		return err
 	}
 	codes := make([]int, len(guests))
@@ -174,6 +196,21 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		}
 	}
 	return nil
+}
+
+// serveGuestMetrics serves the metrics of guests' backends, which have no network
+// of their own to do so, and of an arbiter, or nil, until ctx ends.
+func serveGuestMetrics(ctx context.Context, addr string, guests []*guest, own *arbiterProcess) error {
+	return serveMetrics(ctx, addr, func(p *metrics.Page) {
+		for _, o := range guests {
+			if st, err := readStats(o.run.path(socketStats)); err == nil { // else it has ended
+				addMetrics(p, st)
+			}
+		}
+		if own != nil {
+			p.AddArbiter(own.server.Stats())
+		}
+	})
 }
 
 // lines is a stream that several guests write whole lines to.

@@ -9,16 +9,19 @@ import (
 )
 
 func TestGuestsPlan(t *testing.T) {
-	plan, err := (&guestsFlags{count: 2, weights: []string{"50", "30"}, names: []string{"a", "b"}}).plan()
+	plan, err := (&guestsFlags{count: 2, weights: []string{"50", "30"}, caps: []string{"0", "12.5"}, reserves: []string{"40", "0"}, names: []string{"a", "b"}}).plan()
 	require.NoError(t, err)
-	require.Equal(t, []entitled{{"a", 50}, {"b", 30}}, plan)
+	require.Equal(t, []entitled{{"a", 50, 0, 40}, {"b", 30, 12.5, 0}}, plan)
 	plan, err = (&guestsFlags{count: 2}).plan()
 	require.NoError(t, err)
-	require.Equal(t, []entitled{{"guest-1", 1}, {"guest-2", 1}}, plan)
+	require.Equal(t, []entitled{{name: "guest-1", weight: 1}, {name: "guest-2", weight: 1}}, plan)
 	for why, f := range map[string]guestsFlags{
 		"1 to 64":       {count: 0},
 		"2 values":      {count: 3, weights: []string{"1", "2"}},
 		"not a number":  {count: 2, weights: []string{"1", "0"}},
+		"cap too large": {count: 2, caps: []string{"101", "0"}},
+		"cap no number": {count: 2, caps: []string{"NaN", "0"}},
+		"too much":      {count: 2, reserves: []string{"60", "50"}},
 		"both called x": {count: 2, names: []string{"x", "x"}},
 	} {
 		_, err := f.plan()

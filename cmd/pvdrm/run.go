@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pvdrm/backend/local"
 	"pvdrm/frontend"
 )
 
@@ -49,38 +48,33 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	if err != nil {
 		return err
 	}
-	limits, err := dev.limits()
-	if err != nil {
+	if err := dev.check(); err != nil {
 		return err
 	}
 	env, err := withLibcuda(os.Environ())
 	if err != nil {
 		return err
 	}
-	device, err := dev.open(log)
+	dir, err := newRunDir()
 	if err != nil {
 		return err
 	}
-	dir, err := newRunDir()
-	if err != nil {
-		return errors.Join(err, device.Close())
-	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
 	socket := dir.path(socketGPU)
-	l, err := local.Listen(socket)
+	backend, err := startBackend(ctx, g, log, dev, localGuest, socket, dir.path(socketStats))
 	if err != nil {
-		return errors.Join(err, device.Close())
+		return err
 	}
-	serving, stop := context.WithCancel(context.Background())
-	defer stop()
-	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
-	if err := serveStats(serving, log, dir.path(socketStats), ownStats("local", dev, device, server.Sessions)); err != nil {
-		return errors.Join(err, l.Close(), device.Close())
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(serving, l) }()
+	defer backend.stop()
 
-	cmd := exec.CommandContext(ctx, path, args[1:]...)
+	// A program whose GPU is gone is stopped.
+	gone, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		<-backend.done
+		cancel()
+	}()
+	cmd := exec.CommandContext(gone, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(env, frontend.SocketEnv+"="+socket)
@@ -88,8 +82,10 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	cmd.WaitDelay = 10 * time.Second                                   // then it is killed
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err = runCommand(cmd)
-	stop()
-	return errors.Join(err, <-served, device.Close())
+	if gone.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the backend ended (%v), so the program was stopped", backend.cmd.ProcessState)
+	}
+	return err
 }
 
 // runCommand runs cmd and turns its exit code into an exitError.

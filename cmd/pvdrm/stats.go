@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/metrics"
@@ -23,7 +23,7 @@ import (
 
 // backendStats is what a backend tells of itself.
 type backendStats struct {
-	PID    int                `json:"pid"`
+	PID    int                `json:"pid"`  // filled in by who asks
 	Kind   string             `json:"kind"` // "vm" or "local"
 	Name   string             `json:"name"` // of the guest, as at the arbiter
 	Device gpu.Stats          `json:"device"`
@@ -74,7 +74,23 @@ func readStats(path string) (st backendStats, err error) {
 	if err := json.NewDecoder(io.LimitReader(c, most)).Decode(&st); err != nil {
 		return st, fmt.Errorf("statistics from %s: %w", path, err)
 	}
-	return st, nil
+	st.PID, err = listenerPID(c) // as we see it: the backend may see itself by another
+	return st, err
+}
+
+// listenerPID is the process that listens at the other end of a connection.
+func listenerPID(c *net.UnixConn) (pid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		var cred *unix.Ucred
+		if cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(cred.Pid)
+		}
+	})
+	return pid, errors.Join(failed, err)
 }
 
 // runningBackends asks all backends of this user, and their arbiters.
@@ -194,7 +210,7 @@ func printStats(out io.Writer, all []backendStats, asJSON bool) error {
 // ownStats is the backendStats of this process.
 func ownStats(kind string, flags *deviceFlags, device gpu.Device, guest func() session.GuestStats) func() backendStats {
 	return func() backendStats {
-		st := backendStats{PID: os.Getpid(), Kind: kind, Name: flags.guest, Device: device.Stats(), Guest: guest(), Arbiter: flags.arbiter}
+		st := backendStats{Kind: kind, Name: flags.guest, Device: device.Stats(), Guest: guest(), Arbiter: flags.arbiter}
 		if d, ok := device.(gatedDevice); ok {
 			gate := d.gate.Stats()
 			st.Gate = &gate

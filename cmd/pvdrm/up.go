@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -104,6 +103,9 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
+	if err := f.dev.check(); err != nil {
+		return err
+	}
 	plan, err := f.plan(args)
 	if err != nil {
 		return err
@@ -119,11 +121,14 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if len(plan) > 1 {
 		return f.upSeveral(ctx, g, log, plan, image, files, args)
 	}
-	one, err := f.begin(g, f.dev, f.guests.metrics)
+	one, err := f.begin(ctx, g, log, f.dev)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, one.end()) }()
+	if err := serveGuestMetrics(ctx, f.guests.metrics, []*guest{one}, nil); err != nil {
+		return err
+	}
 	one.stdin, one.stdout, one.stderr = stdin, stdout, os.Stderr
 	one.say = progress
 	code, err := one.live(ctx, log, image, files, args)
@@ -144,12 +149,12 @@ type guest struct {
 }
 
 // begin starts a guest's backend. It is to be called on the main goroutine; see main.
-func (f *upFlags) begin(g *global, dev deviceFlags, metrics string) (*guest, error) {
+func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev deviceFlags) (*guest, error) {
 	run, err := newRunDir()
 	if err != nil {
 		return nil, err
 	}
-	backend, err := startBackend(g, &dev, run.path(socketGPU), run.path(socketStats), metrics)
+	backend, err := startBackend(ctx, g, log, &dev, vhostUser, run.path(socketGPU), run.path(socketStats), "--once")
 	if err != nil {
 		return nil, errors.Join(err, run.remove())
 	}
@@ -264,75 +269,6 @@ func buildImage(ctx context.Context, cache, kind string) (guestimage.Image, erro
 		cfg.Libraries = []string{filepath.Join(dir, libcuda)}
 	}
 	return guestimage.Build(ctx, cfg)
-}
-
-// backendProcess is the process that serves the guest's GPU.
-type backendProcess struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended, with err set
-	err  error         // nil if it ended in order
-}
-
-// explain returns what is behind an error of the machine: the end of its
-// backend, if that failed.
-func (b *backendProcess) explain(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	select {
-	case <-b.done:
-		if b.err != nil {
-			return fmt.Errorf("the backend ended (%w), so the machine was stopped: %w", b.err, err)
-		}
-	case <-time.After(time.Second): // both ends come at about the same time
-	}
-	return err
-}
-
-// startBackend starts `pvdrm backend` on a socket that is there when it returns.
-func startBackend(g *global, dev *deviceFlags, socket, stats, metrics string) (*backendProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
-	}
-	l, err := listenUnix(socket)
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false) // our copy is closed below; the socket stays
-	file, err := l.File()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("passing the socket on: %w", err), l.Close())
-	}
-	args := append([]string{"backend", "--vhost-user", socket, "--listen-fd", "3", "--stats", stats, "--metrics", metrics, "--once", "--log", g.logLevel}, dev.args()...)
-	cmd := exec.Command(self, args...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	cmd.ExtraFiles = []*os.File{file}
-	// A session of its own: ^C is for us, and we stop it when the machine is down.
-	// The main goroutine, which starts it, never leaves its thread; see main.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	err = cmd.Start()
-	err = errors.Join(err, file.Close(), l.Close())
-	if err != nil {
-		return nil, fmt.Errorf("starting the backend: %w", err)
-	}
-	b := &backendProcess{cmd: cmd, done: make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		b.err = cmd.Wait()
-	}()
-	return b, nil
-}
-
-// stop ends the backend and waits for its end.
-func (b *backendProcess) stop() {
-	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-b.done:
-	case <-time.After(5 * time.Second):
-		_ = b.cmd.Process.Kill()
-		<-b.done
-	}
 }
 
 // Sockets of a running machine.

@@ -37,6 +37,9 @@ type Carrier interface {
 	// ring, which the caller set before, or the timeout is over; negative means
 	// for ever. It may return early for no reason.
 	Sleep(timeout time.Duration) error
+	// Interrupt ends a Sleep and any other call that waits for the backend, also
+	// those to come: the carrier is about to be closed.
+	Interrupt()
 	// SleepExits reports whether Sleep leaves the guest, so that a short wait is
 	// better spent looking now and then.
 	SleepExits() bool

@@ -6,6 +6,7 @@
 package local
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -58,7 +59,7 @@ func (c *Carrier) hello() error {
 	if err := raw.Control(func(fd uintptr) { c.socketFD = int(fd) }); err != nil {
 		return err
 	}
-	_, tail, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalHello}, nil)
+	_, tail, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalHello}, programName())
 	if err != nil {
 		return err
 	}
@@ -69,6 +70,13 @@ func (c *Carrier) hello() error {
 	c.kick, c.notify = fds[0], fds[1]
 	c.capset, err = hypercall.DecodeCapset(tail)
 	return err
+}
+
+// programName is this program's name, as ps shows it.
+func programName() []byte {
+	name, _ := os.ReadFile("/proc/self/comm") // without one it is a client like any other
+	name = bytes.TrimSpace(name)
+	return name[:min(len(name), hypercall.MaxClientName)]
 }
 
 func closeAll(fds []int) {
@@ -230,6 +238,12 @@ func (c *Carrier) Sleep(timeout time.Duration) error {
 		return c.gone(nil)
 	}
 	return nil
+}
+
+// Interrupt is part of carrier.Carrier: a socket that is not read any more looks
+// hung up to all who wait for it.
+func (c *Carrier) Interrupt() {
+	_ = c.sock.CloseRead() // fails when the backend has hung up itself
 }
 
 // Close is part of carrier.Carrier.

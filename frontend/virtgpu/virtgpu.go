@@ -30,6 +30,7 @@ const driverName = "virtio_gpu"
 // Carrier is an open render node.
 type Carrier struct {
 	fd        int
+	stop      int // an eventfd that Interrupt makes readable
 	path      string
 	capset    hypercall.Capset
 	doorbells atomic.Uint64
@@ -80,9 +81,14 @@ func Open(path string) (*Carrier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
-	c := &Carrier{fd: fd, path: path}
-	if err := c.handshake(); err != nil {
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
 		_ = unix.Close(fd) // err is what to report
+		return nil, fmt.Errorf("opening %s: %w", path, os.NewSyscallError("eventfd", err))
+	}
+	c := &Carrier{fd: fd, stop: stop, path: path}
+	if err := c.handshake(); err != nil {
+		_ = c.Close() // err is what to report
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
@@ -228,7 +234,7 @@ func (c *Carrier) Sleep(timeout time.Duration) error {
 	return c.await(fence, timeout)
 }
 
-// await waits for a fence and closes it.
+// await waits for a fence, or for Interrupt, and closes it.
 func (c *Carrier) await(fence int, timeout time.Duration) error {
 	defer func() { _ = unix.Close(fence) }() // a sync_file has nothing to flush
 	var ts *unix.Timespec
@@ -236,12 +242,17 @@ func (c *Carrier) await(fence int, timeout time.Duration) error {
 		t := unix.NsecToTimespec(int64(timeout))
 		ts = &t
 	}
-	fds := []unix.PollFd{{Fd: int32(fence), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(fence), Events: unix.POLLIN}, {Fd: int32(c.stop), Events: unix.POLLIN}}
 	if _, err := unix.Ppoll(fds, ts, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("waiting for the backend: %w", os.NewSyscallError("ppoll", err))
 	}
 	return nil
 }
 
+// Interrupt is part of carrier.Carrier.
+func (c *Carrier) Interrupt() {
+	_, _ = unix.Write(c.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails when it is readable for long
+}
+
 // Close is part of carrier.Carrier.
-func (c *Carrier) Close() error { return unix.Close(c.fd) }
+func (c *Carrier) Close() error { return errors.Join(unix.Close(c.stop), unix.Close(c.fd)) }

@@ -46,7 +46,8 @@ func (c *channel) runKernel(f *function, l *gpu.Launch) (used time.Duration, err
 		return time.Duration(launch.Model.Cycles()), err
 	}
 	if limit > 0 {
-		timer := time.AfterFunc(limit, func() { control.Stop(gpu.LostTimeout) })
+		control.Deadline = time.Now().Add(limit)
+		timer := time.AfterFunc(limit, func() { control.Stop(gpu.LostTimeout) }) // for kernels that meet barriers
 		defer timer.Stop()
 	}
 	start := time.Now()

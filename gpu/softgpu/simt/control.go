@@ -3,6 +3,7 @@ package simt
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"pvdrm/gpu"
 )
@@ -11,6 +12,12 @@ import (
 // each Run. All methods may be called from any goroutine at any time, before
 // and after the run too.
 type Control struct {
+	// Deadline, if it is set before the run, ends the kernel with gpu.LostTimeout once
+	// it is over. Workers look at the clock whenever a warp has used up its quantum: a
+	// kernel that loops without barriers is ended at once, where a timer would wait
+	// until the Go scheduler takes a processor from a worker, which is 10 ms.
+	Deadline time.Time
+
 	// word changes whenever workers have something to look at; they compare it
 	// with what they saw last at every loop head.
 	word  atomic.Uint64
@@ -26,6 +33,13 @@ type Control struct {
 func (c *Control) Stop(cause gpu.LostCause) {
 	if c.cause.CompareAndSwap(uint32(gpu.LostNone), uint32(cause)) {
 		c.word.Add(1)
+	}
+}
+
+// expire stops the kernel if its time is over.
+func (c *Control) expire() {
+	if !c.Deadline.IsZero() && time.Now().After(c.Deadline) {
+		c.Stop(gpu.LostTimeout)
 	}
 }
 

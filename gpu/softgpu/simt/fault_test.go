@@ -207,6 +207,25 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// Workers see by themselves that the time is over, in loops that do not wait for
+// other warps.
+func TestDeadline(t *testing.T) {
+	for name, body := range map[string]string{
+		"loop":      "L: bra L;",
+		"divergent": "L: setp.lt.u32 %p1, %r2, 5; @%p1 bra L; M: bra M;",
+		"spin":      "L: ld.volatile.global.u32 %r4, [%rd1]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L;",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(4096)
+			k := kernel(t, build(t, "k.ptx", source("", body), m), "k")
+			m.mapRange(bufA, 8192)
+			ctl := &Control{Deadline: time.Now().Add(time.Millisecond)}
+			err := Run(k, Launch{Grid: grid(5, 1, 1), Block: grid(96, 1, 1), Params: params(uint64(bufA), uint64(bufB), uint32(0))}, m, ctl, 2)
+			require.Equal(t, gpu.LostTimeout, lost(t, err).Cause)
+		})
+	}
+}
+
 // A fault in one block ends the others, which would run for ever.
 func TestFaultEndsAll(t *testing.T) {
 	m := newMemory(4096)

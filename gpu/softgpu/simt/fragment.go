@@ -138,6 +138,7 @@ func (w *warp) loopHead() bool {
 		}
 		return false
 	}
+	w.worker.control.expire() // the next loop head polls
 	// The longest waiting fragment is next, then the usual order again, in
 	// which fragments meet.
 	w.suspend(ready)
