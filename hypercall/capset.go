@@ -10,6 +10,11 @@ import (
 // specification 1.3, section 5.7.6.8, and Mesa).
 const CapsetID = 48
 
+// ResourceFlag is the flag of VIRTGPU_RESOURCE_CREATE by which a frontend marks
+// pages that it grants to PVDRM, where the device also renders for the guest's
+// OpenGL driver. That one uses bit 0 only.
+const ResourceFlag = 1 << 31
+
 // Version of the protocol in this package. A frontend works with a backend of
 // the same major version and the same or a later minor one.
 const (

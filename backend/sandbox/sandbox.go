@@ -46,8 +46,10 @@ var calls = []uintptr{
 	unix.SYS_CONNECT,
 }
 
-// rules are all that is allowed.
-func rules() seccomp.SyscallRules {
+// rules are all that a backend may do.
+func rules() seccomp.SyscallRules { return seccomp.MakeSyscallRules(allowed()) }
+
+func allowed() map[uintptr]seccomp.SyscallRule {
 	all := map[uintptr]seccomp.SyscallRule{}
 	for _, nr := range calls {
 		all[nr] = seccomp.MatchAll{}
@@ -59,12 +61,40 @@ func rules() seccomp.SyscallRules {
 	all[unix.SYS_SOCKET] = seccomp.PerArg{seccomp.EqualTo(unix.AF_UNIX)}
 	all[unix.SYS_TGKILL] = seccomp.PerArg{seccomp.EqualTo(os.Getpid())}                             // threads of this process: preemption
 	all[unix.SYS_CLONE] = seccomp.PerArg{seccomp.MaskedEqual(unix.CLONE_THREAD, unix.CLONE_THREAD)} // threads, no processes
-	return seccomp.MakeSyscallRules(all)
+	return all
 }
 
 // Enter confines this process, for good. What it serves must be open already:
 // sockets that it listens on, and its log.
-func Enter() error {
+func Enter() error { return enter(rules()) }
+
+// EnterRenderer confines a process that renders for a guest, for good, once its
+// libraries are loaded and started. It may make memory executable, because Mesa
+// compiles shaders, and starts threads for that. With device it may also talk to
+// the devices that it has open.
+func EnterRenderer(device bool) error {
+	all := allowed()
+	for _, nr := range rendererCalls {
+		all[nr] = seccomp.MatchAll{}
+	}
+	if device {
+		all[unix.SYS_IOCTL] = seccomp.MatchAll{}
+	}
+	// It connects to nobody.
+	delete(all, unix.SYS_CONNECT)
+	delete(all, unix.SYS_SOCKET)
+	delete(all, unix.SYS_ACCEPT4)
+	return enter(seccomp.MakeSyscallRules(all))
+}
+
+// rendererCalls are what Mesa and virglrenderer need beyond calls.
+var rendererCalls = []uintptr{
+	unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_PRCTL, unix.SYS_SCHED_SETAFFINITY, unix.SYS_GETCPU, unix.SYS_SYSINFO,
+	unix.SYS_LSEEK, unix.SYS_NEWFSTATAT, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETRUSAGE, unix.SYS_SCHED_SETSCHEDULER,
+}
+
+// enter confines this process to what is allowed.
+func enter(rules seccomp.SyscallRules) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbidding core dumps: %w", err)
 	}
@@ -73,7 +103,7 @@ func Enter() error {
 			// A filter cannot see the flags of clone3, so the C library is to use clone.
 			{Rules: seccomp.MakeSyscallRules(map[uintptr]seccomp.SyscallRule{unix.SYS_CLONE3: seccomp.MatchAll{}}),
 				Action: seccomp.ReturnError.Code(uint16(unix.ENOSYS))},
-			{Rules: rules(), Action: seccomp.Allow},
+			{Rules: rules, Action: seccomp.Allow},
 		},
 		Options: seccomp.ProgramOptions{
 			DefaultAction: seccomp.ReturnError.Code(uint16(unix.EPERM)),

@@ -147,7 +147,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	ch.submitted = m.Seqno
 	s.inFlight++
 	s.count.batches.Add(1)
-	b.invalid = s.group.take(Queued, 1)
+	b.invalid = s.group.Take(Queued, 1)
 	b.queued = b.invalid == nil
 	for _, p := range m.Waits {
 		if b.invalid != nil {
@@ -205,7 +205,7 @@ func (ch *channel) advance(s *Session) (moved, left bool) {
 func (ch *channel) drop(s *Session) {
 	for _, b := range ch.waiting {
 		if b.queued {
-			s.group.give(Queued, 1)
+			s.group.Give(Queued, 1)
 		}
 	}
 	ch.waiting = nil
@@ -238,7 +238,7 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 		}
 	}
 	if b.queued {
-		s.group.give(Queued, 1)
+		s.group.Give(Queued, 1)
 	}
 	s.finished.Add(1)
 	// Errors are told at once; other progress when the frontend wants it.

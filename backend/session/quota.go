@@ -69,8 +69,8 @@ func (q *quota) limit(r Resource) uint64 {
 	return q.max
 }
 
-// take takes n of a resource for a session, or fails with the resource's errno.
-func (g *Group) take(r Resource, n uint64) error {
+// Take takes n of a resource, or fails with the resource's errno.
+func (g *Group) Take(r Resource, n uint64) error {
 	q, most := &g.quotas[r], g.quotas[r].limit(r)
 	for {
 		used := q.used.Load()
@@ -84,7 +84,8 @@ func (g *Group) take(r Resource, n uint64) error {
 	}
 }
 
-func (g *Group) give(r Resource, n uint64) { g.quotas[r].used.Add(-n) }
+// Give returns n that were taken.
+func (g *Group) Give(r Resource, n uint64) { g.quotas[r].used.Add(-n) }
 
 // SetLimits bounds what the guest may have. It must be called before its first session.
 func (g *Group) SetLimits(l Limits) {
@@ -96,7 +97,7 @@ func (g *Group) SetLimits(l Limits) {
 // charge takes n of a resource for this session until it is discharged, or the
 // session ends. Only the pump may call it, once it runs.
 func (s *Session) charge(r Resource, n uint64) error {
-	if err := s.group.take(r, n); err != nil {
+	if err := s.group.Take(r, n); err != nil {
 		return err
 	}
 	s.held[r] += n
@@ -106,7 +107,7 @@ func (s *Session) charge(r Resource, n uint64) error {
 // discharge gives back what was charged.
 func (s *Session) discharge(r Resource, n uint64) {
 	s.held[r] -= n
-	s.group.give(r, n)
+	s.group.Give(r, n)
 }
 
 // dischargeAll gives back what the session still holds.

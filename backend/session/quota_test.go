@@ -65,7 +65,7 @@ func TestQuotas(t *testing.T) {
 
 func TestDefaultLimits(t *testing.T) {
 	var g Group
-	require.NoError(t, g.take(Contexts, resources[Contexts].max))
-	require.ErrorIs(t, g.take(Contexts, 1), syscall.EBUSY)
-	require.ErrorIs(t, g.take(VRAM, ^uint64(0)), syscall.ENOMEM, "no overflow")
+	require.NoError(t, g.Take(Contexts, resources[Contexts].max))
+	require.ErrorIs(t, g.Take(Contexts, 1), syscall.EBUSY)
+	require.ErrorIs(t, g.Take(VRAM, ^uint64(0)), syscall.ENOMEM, "no overflow")
 }

@@ -131,12 +131,12 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 
 // newContext makes a context if the guest may have one more.
 func newContext(device gpu.Device, group *Group, label string) (gpu.Context, error) {
-	if err := group.take(Contexts, 1); err != nil {
+	if err := group.Take(Contexts, 1); err != nil {
 		return nil, err
 	}
 	ctx, err := device.NewContext(label)
 	if err != nil {
-		group.give(Contexts, 1)
+		group.Give(Contexts, 1)
 	}
 	return ctx, err
 }

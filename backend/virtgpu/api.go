@@ -48,8 +48,8 @@ type Context interface {
 
 // Limits of one guest.
 const (
-	MaxSubmit    = 64 << 10 // bytes of one SUBMIT_3D
-	MaxCapset    = 4096     // bytes of a capability set
+	MaxSubmit    = 256 << 10 // bytes of one SUBMIT_3D; Mesa's largest has 4 less
+	MaxCapset    = 4096      // bytes of a capability set
 	MaxResources = 16384
 	MaxContexts  = 1024
 	// MaxEntries is the number of backing entries of all resources together, and
@@ -72,9 +72,19 @@ const (
 // Config says what a Device is to be.
 type Config struct {
 	Renderer Renderer    // nil for a device without 3D
+	GL       GL          // for the guest's OpenGL; may be nil, and is without a Renderer
 	Width    int         // of the display, in pixels; 0 for what QEMU says (xres=, yres=, its window)
 	Height   int         // 0 exactly if Width is
 	Log      *zap.Logger // may be nil
+}
+
+// capsets are those of all that serves contexts.
+func (c *Config) capsets() []Capset {
+	list := c.Renderer.Capsets()
+	if c.GL != nil {
+		list = append(list[:len(list):len(list)], c.GL.Capsets()...)
+	}
+	return list
 }
 
 func (c *Config) check() error {
@@ -86,7 +96,7 @@ func (c *Config) check() error {
 		return nil
 	}
 	seen := make(map[uint32]bool)
-	for _, cs := range c.Renderer.Capsets() {
+	for _, cs := range c.capsets() {
 		if cs.ID >= 64 || seen[cs.ID] {
 			return fmt.Errorf("capability set %d: ids must differ and be below 64", cs.ID)
 		}

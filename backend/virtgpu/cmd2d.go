@@ -62,7 +62,7 @@ func (d *Device) create2D(_ *request, body []byte) ([]byte, error) {
 }
 
 // struct virtio_gpu_resource_unref: resource_id u32, padding u32.
-func (d *Device) unref(_ *request, body []byte) ([]byte, error) {
+func (d *Device) unref(r *request, body []byte) ([]byte, error) {
 	id := binary.LittleEndian.Uint32(body)
 	d.mu.Lock()
 	if _, err := d.resource(id); err != nil {
@@ -74,13 +74,19 @@ func (d *Device) unref(_ *request, body []byte) ([]byte, error) {
 			d.disable(i)
 		}
 	}
+	gl := d.resources[id].gl
 	d.dropResource(id)
 	d.mu.Unlock()
 	for _, c := range d.contexts {
 		if c.attached[id] {
 			delete(c.attached, id)
-			c.Detach(id)
+			if c.kind == kindCompute {
+				c.Detach(id)
+			}
 		}
+	}
+	if gl {
+		d.gl.DestroyResource(id, d.hold(r, "RESOURCE_UNREF"))
 	}
 	return nil, nil
 }
@@ -126,20 +132,31 @@ func (d *Device) attachBacking(r *request, body []byte) ([]byte, error) {
 		b.release()
 		return nil, err
 	}
+	if !res.gl {
+		return nil, nil
+	}
+	pages, err := res.Acquire()
+	if err != nil {
+		return nil, &commandError{respErrParameter, err}
+	}
+	d.gl.AttachBacking(id, pages, d.hold(r, "RESOURCE_ATTACH_BACKING"))
 	return nil, nil
 }
 
 // struct virtio_gpu_resource_detach_backing: resource_id u32, padding u32.
-func (d *Device) detachBacking(_ *request, body []byte) ([]byte, error) {
+func (d *Device) detachBacking(r *request, body []byte) ([]byte, error) {
 	id := binary.LittleEndian.Uint32(body)
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	res, err := d.resource(id)
+	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	if !res.detach() {
 		return nil, refuse(respErrUnspec, "resource %d has no backing pages", id)
+	}
+	if res.gl {
+		d.gl.DetachBacking(id, d.hold(r, "RESOURCE_DETACH_BACKING"))
 	}
 	return nil, nil
 }

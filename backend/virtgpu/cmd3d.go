@@ -3,6 +3,8 @@ package virtgpu
 import (
 	"encoding/binary"
 	"io"
+
+	"pvdrm/hypercall"
 )
 
 // struct virtio_gpu_get_capset_info: capset_index u32, padding u32.
@@ -44,11 +46,13 @@ func (d *Device) ctxCreate(r *request, body []byte) ([]byte, error) {
 	if len(d.contexts) >= MaxContexts {
 		return nil, refuse(respErrNoMemory, "%d contexts exist, no more are allowed", MaxContexts)
 	}
-	c, err := d.renderer.NewContext(r.ctx, cleanName(name))
-	if err != nil {
-		return nil, &commandError{respErrUnspec, err}
+	c := &guestContext{id: r.ctx, name: cleanName(name), attached: make(map[uint32]bool)}
+	if d.gl == nil {
+		if err := d.computes(c); err != nil {
+			return nil, err
+		}
 	}
-	d.contexts[r.ctx] = &guestContext{c, make(map[uint32]bool)}
+	d.contexts[r.ctx] = c
 	return nil, nil
 }
 
@@ -67,7 +71,12 @@ func (d *Device) ctxDestroy(r *request, _ []byte) ([]byte, error) {
 		return nil, err
 	}
 	delete(d.contexts, r.ctx)
-	c.Close()
+	switch c.kind {
+	case kindCompute:
+		c.Close()
+	case kindGL:
+		d.gl.DestroyContext(c.id, d.hold(r, "CTX_DESTROY"))
+	}
 	return nil, nil
 }
 
@@ -84,8 +93,19 @@ func (d *Device) ctxAttach(r *request, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.attached[id] { // opening an object twice attaches it twice
+	if c.attached[id] { // opening an object twice attaches it twice
+		return nil, nil
+	}
+	if res.gl {
+		if !d.renders(c) {
+			return nil, refuse(respErrContext, "context %d is PVDRM's, and resource %d is not", r.ctx, id)
+		}
 		c.attached[id] = true
+		d.gl.AttachResource(c.id, id, d.hold(r, "CTX_ATTACH_RESOURCE"))
+		return nil, nil
+	}
+	c.attached[id] = true
+	if c.kind == kindCompute {
 		c.Attach(res)
 	}
 	return nil, nil
@@ -101,25 +121,39 @@ func (d *Device) ctxDetach(r *request, body []byte) ([]byte, error) {
 		return nil, refuse(respErrResource, "resource %d is not attached to context %d", id, r.ctx)
 	}
 	delete(c.attached, id)
-	c.Detach(id)
+	switch c.kind {
+	case kindCompute:
+		c.Detach(id)
+	case kindGL:
+		d.gl.DetachResource(c.id, id, d.hold(r, "CTX_DETACH_RESOURCE"))
+	}
 	return nil, nil
 }
 
 // struct virtio_gpu_resource_create_3d: resource_id, target, format, bind, width,
 // height, depth, array_size, last_level, nr_samples, flags, padding, all u32.
-func (d *Device) create3D(_ *request, body []byte) ([]byte, error) {
+func (d *Device) create3D(r *request, body []byte) ([]byte, error) {
 	le := binary.LittleEndian
 	u := func(i int) uint32 { return le.Uint32(body[4*i:]) }
-	return nil, d.addResource(&Resource{
+	res := &Resource{
 		id: u(0),
 		args: Args{
 			Target: u(1), Format: u(2), Bind: u(3), Width: u(4), Height: u(5), Depth: u(6),
 			ArraySize: u(7), LastLevel: u(8), Samples: u(9), CreateFlag: u(10),
 		},
-	})
+	}
+	res.gl = d.isGL(&res.args)
+	if err := d.addResource(res); err != nil {
+		return nil, err
+	}
+	if res.gl {
+		d.gl.CreateResource(res.id, res.args, d.hold(r, "RESOURCE_CREATE_3D"))
+	}
+	return nil, nil
 }
 
-// transfer3D has nothing to move: contexts work on the guest's own pages.
+// transfer3D has nothing to move for a context of PVDRM, which works on the guest's
+// own pages.
 // struct virtio_gpu_transfer_host_3d: box u32[6], offset u64, resource_id, level,
 // stride, layer_stride, all u32.
 func (d *Device) transfer3D(r *request, body []byte) ([]byte, error) {
@@ -129,6 +163,9 @@ func (d *Device) transfer3D(r *request, body []byte) ([]byte, error) {
 	}
 	if id := binary.LittleEndian.Uint32(body[32:]); !c.attached[id] {
 		return nil, refuse(respErrResource, "resource %d is not attached to context %d", id, r.ctx)
+	}
+	if c.kind == kindGL {
+		d.transferGL(r, c, body)
 	}
 	return nil, nil
 }
@@ -150,13 +187,21 @@ func (d *Device) submit(r *request, body []byte) ([]byte, error) {
 	if _, err := io.ReadFull(r.chain, cmd); err != nil {
 		return nil, &commandError{respErrParameter, err}
 	}
+	if c.kind == kindGL || c.kind == kindUnknown && !hypercall.IsDoorbell(cmd) {
+		d.renders(c)
+		d.gl.Submit(c.id, cmd, r.flags&flagFence != 0, d.hold(r, "SUBMIT_3D"))
+		return nil, nil
+	}
+	if err := d.computes(c); err != nil {
+		return nil, err
+	}
 	if r.flags&flagFence == 0 {
 		return nil, c.Submit(cmd, nil)
 	}
 	// From here on the fence may complete the chain at any time; only the first
 	// completion counts.
-	h, chain := r.header, r.chain
-	if err := c.Submit(cmd, func() { chain.Complete(h.answer(respOK, nil)) }); err != nil {
+	h, chain, m := r.header, r.chain, r.moment
+	if err := c.Submit(cmd, func() { d.complete(chain, m, h.answer(respOK, nil)) }); err != nil {
 		return nil, err
 	}
 	r.held = true

@@ -7,9 +7,10 @@ import (
 // request is a command of the guest while it runs.
 type request struct {
 	header
-	chain *vhostuser.Chain // what follows the fixed part is read from here
-	held  bool             // somebody will complete the chain later
-	buf   [maxBody]byte
+	chain  *vhostuser.Chain // what follows the fixed part is read from here
+	held   bool             // somebody will complete the chain later
+	moment *moment          // of a fenced command
+	buf    [maxBody]byte
 }
 
 // maxBody is the size of the largest fixed part of a command after its header.

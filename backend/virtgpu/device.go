@@ -19,12 +19,15 @@ import (
 // Device is the virtio-gpu device of one guest.
 type Device struct {
 	renderer Renderer // or nil
+	gl       GL       // or nil
 	capsets  []Capset
 	width    uint32 // 0: ask QEMU
 	height   uint32
 	log      *zap.Logger // complaints about the guest; sampled
 	server   *vhostuser.Server
 	quotas   *quotas
+
+	timeline timeline
 
 	commands, failed atomic.Uint64
 
@@ -41,9 +44,22 @@ type Device struct {
 
 // guestContext is a context with the resources attached to it.
 type guestContext struct {
-	Context
+	Context  // of kindCompute
+	id       uint32
+	name     string
+	kind     contextKind
 	attached map[uint32]bool
 }
+
+// contextKind is what a context is for. Where there is a GL, what the guest does
+// with the context first tells.
+type contextKind uint8
+
+const (
+	kindUnknown contextKind = iota
+	kindCompute             // of PVDRM's own
+	kindGL                  // of the guest's OpenGL driver
+)
 
 // Stats are counters of a device since it was made.
 type Stats struct {
@@ -67,6 +83,7 @@ func New(c Config) (*Device, error) {
 	}
 	d := &Device{
 		renderer: c.Renderer,
+		gl:       c.GL,
 		width:    uint32(c.Width),
 		height:   uint32(c.Height),
 		// A guest can provoke complaints as fast as it can ring doorbells.
@@ -78,7 +95,7 @@ func New(c Config) (*Device, error) {
 		resources: make(map[uint32]*Resource),
 	}
 	if c.Renderer != nil {
-		d.capsets = c.Renderer.Capsets()
+		d.capsets = c.capsets()
 	}
 	d.server = vhostuser.NewServer((*port)(d), log)
 	return d, nil
@@ -143,19 +160,36 @@ func (p *port) Handle(queue int, c *vhostuser.Chain) {
 		return
 	}
 	r := request{header: decodeHeader(&raw), chain: c}
+	if r.flags&flagFence != 0 {
+		r.moment = d.timeline.add()
+	}
 	cmd, payload, err := d.run(queue, &r)
 	switch {
 	case err != nil:
-		d.failed.Add(1)
-		code := uint32(respErrUnspec)
-		if ce := (*commandError)(nil); errors.As(err, &ce) {
-			code = ce.code
-		}
-		d.log.Warn("refused a command of the guest", zap.String("command", cmd.name), zap.Error(err))
-		c.Complete(r.answer(code, nil))
+		code := d.refused(cmd.name, err)
+		d.complete(c, r.moment, r.answer(code, nil))
 	case !r.held:
-		c.Complete(r.answer(cmd.resp, payload))
+		d.complete(c, r.moment, r.answer(cmd.resp, payload))
 	}
+}
+
+// refused counts and logs a command that failed, and returns the type of its answer.
+func (d *Device) refused(name string, err error) uint32 {
+	d.failed.Add(1)
+	d.log.Warn("refused a command of the guest", zap.String("command", name), zap.Error(err))
+	if ce := (*commandError)(nil); errors.As(err, &ce) {
+		return ce.code
+	}
+	return respErrUnspec
+}
+
+// complete gives a chain back, in its turn if it has a fence.
+func (d *Device) complete(c *vhostuser.Chain, m *moment, answer []byte) {
+	if m == nil {
+		c.Complete(answer)
+		return
+	}
+	d.timeline.end(m, func() { c.Complete(answer) })
 }
 
 // run finds a command in the table and runs it. The command it returns has a name
@@ -200,8 +234,14 @@ func (p *port) Reset() {
 	d := (*Device)(p)
 	for id, c := range d.contexts {
 		delete(d.contexts, id)
-		c.Close()
+		if c.kind == kindCompute {
+			c.Close()
+		}
 	}
+	if d.gl != nil {
+		d.gl.Reset()
+	}
+	d.timeline.reset()
 	d.mu.Lock()
 	display := d.display
 	d.display = nil

@@ -35,6 +35,7 @@ type Resource struct {
 	args   Args
 	quotas *quotas
 	image  *image // of a 2D resource; guarded by Device.mu
+	gl     bool   // it is the guest's OpenGL driver's
 
 	mu      sync.Mutex
 	backing *backing // nil without

@@ -131,7 +131,7 @@ func (c *Carrier) Alloc(size uint64) (*carrier.Pages, error) {
 	}
 	c.doorbells.Add(1)
 	arg := &drm.VirtgpuResourceCreate{
-		Target: drm.VirtgpuTargetBuffer, Format: drm.VirtgpuFormatR8, Bind: drm.VirtgpuBindCustom,
+		Target: drm.VirtgpuTargetBuffer, Format: drm.VirtgpuFormatR8, Bind: drm.VirtgpuBindCustom, Flags: hypercall.ResourceFlag,
 		Width: uint32(size), Height: 1, Depth: 1, ArraySize: 1, Size: uint32(size)}
 	if err := ioctl(c.fd, drm.IoctlVirtgpuResourceCreate, arg); err != nil {
 		return nil, fmt.Errorf("granting %d bytes: %w", size, err)

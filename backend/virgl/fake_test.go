@@ -1,0 +1,4 @@
+package virgl
+
+// ServeFake is a worker on a library that does nothing.
+func ServeFake() error { return nil }
