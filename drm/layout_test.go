@@ -14,6 +14,7 @@ import (
 var virtgpuArguments = map[Request]any{
 	IoctlVirtgpuMap: VirtgpuMap{}, IoctlVirtgpuExecbuffer: VirtgpuExecbuffer{},
 	IoctlVirtgpuGetParam: VirtgpuGetParam{}, IoctlVirtgpuResourceCreate: VirtgpuResourceCreate{},
+	IoctlVirtgpuFromHost: VirtgpuTransfer{}, IoctlVirtgpuToHost: VirtgpuTransfer{},
 	IoctlVirtgpuResourceInfo: VirtgpuResourceInfo{}, IoctlVirtgpuWait: VirtgpuWait{}, IoctlVirtgpuGetCaps: VirtgpuGetCaps{},
 }
 

@@ -9,6 +9,8 @@ var (
 	IoctlVirtgpuGetParam       = iowr(commandBase+0x03, 16)
 	IoctlVirtgpuResourceCreate = iowr(commandBase+0x04, 56)
 	IoctlVirtgpuResourceInfo   = iowr(commandBase+0x05, 16)
+	IoctlVirtgpuFromHost       = iowr(commandBase+0x06, 44)
+	IoctlVirtgpuToHost         = iowr(commandBase+0x07, 44)
 	IoctlVirtgpuWait           = iowr(commandBase+0x08, 8)
 	IoctlVirtgpuGetCaps        = iowr(commandBase+0x09, 24)
 )
@@ -86,6 +88,17 @@ type VirtgpuResourceInfo struct {
 	ResHandle uint32
 	Size      uint32
 	BlobMem   uint32
+}
+
+// VirtgpuTransfer is struct drm_virtgpu_3d_transfer_to_host, and from_host.
+type VirtgpuTransfer struct {
+	_           structs.HostLayout
+	BOHandle    uint32
+	Box         [6]uint32 // x, y, z, width, height, depth
+	Level       uint32
+	Offset      uint32 // into the object, bytes
+	Stride      uint32
+	LayerStride uint32
 }
 
 // VirtgpuWait is struct drm_virtgpu_3d_wait.

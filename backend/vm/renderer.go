@@ -44,6 +44,9 @@ func (r *Renderer) NewContext(id uint32, name string) (virtgpu.Context, error) {
 // SetLimits bounds what the guest may have. It must be called before the guest connects.
 func (r *Renderer) SetLimits(l session.Limits) { r.group.SetLimits(l) }
 
+// Group is what the quotas of the guest are charged to.
+func (r *Renderer) Group() *session.Group { return &r.group }
+
 // Sessions are the counters of the guest's sessions.
 func (r *Renderer) Sessions() session.GuestStats {
 	st := r.group.Stats()

@@ -117,7 +117,7 @@ func (s *serving) ready() error {
 }
 
 // serveVM serves a virtual machine until ctx ends.
-func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags) error {
+func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags) (err error) {
 	limits, err := dev.limits()
 	if err != nil {
 		return err
@@ -128,7 +128,16 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 	}
 	renderer := &vm.Renderer{Device: device, Log: log}
 	renderer.SetLimits(limits)
-	gpu, err := virtgpu.New(virtgpu.Config{Renderer: renderer, Log: log})
+	gl, err := openGL(log, dev, limits, device, renderer)
+	if err != nil {
+		return errors.Join(err, device.Close())
+	}
+	defer func() { err = errors.Join(err, closeGL(gl)) }()
+	cfg := virtgpu.Config{Renderer: renderer, Log: log}
+	if gl != nil {
+		cfg.GL = gl
+	}
+	gpu, err := virtgpu.New(cfg)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}

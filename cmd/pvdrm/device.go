@@ -37,6 +37,8 @@ type deviceFlags struct {
 	cap     float64 // percent; 0 for none
 	reserve float64 // percent
 	wait    bool    // for an arbiter that is away
+
+	gl glFlags
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
@@ -47,6 +49,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need (not with --device cuda, which starts worker processes); off: it does not")
+	d.gl.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
@@ -58,9 +61,9 @@ func (d *deviceFlags) add(c *cobra.Command) {
 
 // args are the flags as another pvdrm takes them.
 func (d *deviceFlags) args() []string {
-	return []string{"--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(), "--revoke-after", d.revoke.String(),
-		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--wait-for-arbiter=" + strconv.FormatBool(d.wait),
-		"--sandbox", d.box, "--model-time=" + strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ",")}
+	return append(d.gl.args(), "--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(), "--revoke-after", d.revoke.String(),
+		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
+		"--sandbox", d.box, "--model-time="+strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ","))
 }
 
 func formatPercent(p float64) string { return strconv.FormatFloat(p, 'g', -1, 64) }
@@ -117,12 +120,13 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}
-	device, err := d.make(vram, gate)
+	compute, render := gpu.Split(gate)
+	device, err := d.make(vram, compute)
 	if err != nil {
 		gate.Close()
 		return nil, err
 	}
-	return gatedDevice{device, gate}, nil
+	return gatedDevice{device, gate, render}, nil
 }
 
 // make makes the device behind a gate, or none.
@@ -148,7 +152,8 @@ func newCUDAWorker() *cobra.Command {
 // gatedDevice is a device that leaves its arbiter when it is closed.
 type gatedDevice struct {
 	gpu.Device
-	gate *arbiter.Gate
+	gate   *arbiter.Gate
+	render gpu.Gate // for what is rendered beside the device
 }
 
 // Close is part of gpu.Device.

@@ -47,6 +47,7 @@ when pvdrm itself failed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newCUDAWorker(), newArbiter(g), newImage(g), newScreenshot(), newStats(), newTop(), newTrace(g), newDoctor(), newVersion())
+	root.AddCommand(newVirglProcesses()...)
 	for _, c := range root.Commands() {
 		if inner := c.Args; inner != nil { // wrong arguments are usage errors too
 			c.Args = func(c *cobra.Command, args []string) error {

@@ -10,9 +10,9 @@ import (
 	"pvdrm/drm"
 )
 
-// ioctl does one DRM ioctl with arg, a struct of package drm, and repeats it
+// Ioctl does one DRM ioctl with arg, a struct of package drm, and repeats it
 // when a signal interrupted it, as libdrm does.
-func ioctl[T any](fd int, req drm.Request, arg *T) error {
+func Ioctl[T any](fd int, req drm.Request, arg *T) error {
 	for {
 		// arg is a pointer to a live struct of the size in req (checked by a
 		// test in package drm); the kernel keeps no reference to it.
@@ -26,9 +26,9 @@ func ioctl[T any](fd int, req drm.Request, arg *T) error {
 	}
 }
 
-// address pins b and returns its user address, for the pointers inside
+// Address pins b and returns its user address, for the pointers inside
 // argument structs. The caller unpins when the ioctl is done.
-func address(pin *runtime.Pinner, b []byte) uint64 {
+func Address(pin *runtime.Pinner, b []byte) uint64 {
 	p := unsafe.SliceData(b)
 	pin.Pin(p)
 	return uint64(uintptr(unsafe.Pointer(p)))

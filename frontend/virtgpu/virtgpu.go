@@ -68,8 +68,8 @@ func driver(fd int) (string, error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	name := make([]byte, 64)
-	v := &drm.Version{NameLen: uint64(len(name)), Name: address(&pin, name)}
-	if err := ioctl(fd, drm.IoctlVersion, v); err != nil {
+	v := &drm.Version{NameLen: uint64(len(name)), Name: Address(&pin, name)}
+	if err := Ioctl(fd, drm.IoctlVersion, v); err != nil {
 		return "", fmt.Errorf("DRM_IOCTL_VERSION: %w", err)
 	}
 	return string(name[:min(v.NameLen, uint64(len(name)))]), nil
@@ -106,8 +106,8 @@ func (c *Carrier) handshake() error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	buf := make([]byte, hypercall.CapsetBytes)
-	err = ioctl(c.fd, drm.IoctlVirtgpuGetCaps, &drm.VirtgpuGetCaps{
-		CapsetID: hypercall.CapsetID, CapsetVer: hypercall.VersionMajor, Addr: address(&pin, buf), Size: uint32(len(buf))})
+	err = Ioctl(c.fd, drm.IoctlVirtgpuGetCaps, &drm.VirtgpuGetCaps{
+		CapsetID: hypercall.CapsetID, CapsetVer: hypercall.VersionMajor, Addr: Address(&pin, buf), Size: uint32(len(buf))})
 	if err != nil {
 		return fmt.Errorf("the device has no PVDRM capset (is its backend `pvdrm backend`?): %w", err)
 	}
@@ -133,7 +133,7 @@ func (c *Carrier) Alloc(size uint64) (*carrier.Pages, error) {
 	arg := &drm.VirtgpuResourceCreate{
 		Target: drm.VirtgpuTargetBuffer, Format: drm.VirtgpuFormatR8, Bind: drm.VirtgpuBindCustom, Flags: hypercall.ResourceFlag,
 		Width: uint32(size), Height: 1, Depth: 1, ArraySize: 1, Size: uint32(size)}
-	if err := ioctl(c.fd, drm.IoctlVirtgpuResourceCreate, arg); err != nil {
+	if err := Ioctl(c.fd, drm.IoctlVirtgpuResourceCreate, arg); err != nil {
 		return nil, fmt.Errorf("granting %d bytes: %w", size, err)
 	}
 	return c.mapPages(arg.BOHandle, arg.ResHandle, size)
@@ -142,13 +142,13 @@ func (c *Carrier) Alloc(size uint64) (*carrier.Pages, error) {
 // mapPages maps a new object, or closes it when that fails.
 func (c *Carrier) mapPages(bo, res uint32, size uint64) (*carrier.Pages, error) {
 	where := &drm.VirtgpuMap{Handle: bo}
-	err := ioctl(c.fd, drm.IoctlVirtgpuMap, where)
+	err := Ioctl(c.fd, drm.IoctlVirtgpuMap, where)
 	var mem []byte
 	if err == nil {
 		mem, err = unix.Mmap(c.fd, int64(where.Offset), int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
-		_ = ioctl(c.fd, drm.IoctlGemClose, &drm.GemClose{Handle: bo}) // err is what to report
+		_ = Ioctl(c.fd, drm.IoctlGemClose, &drm.GemClose{Handle: bo}) // err is what to report
 		return nil, fmt.Errorf("mapping %d granted bytes: %w", size, err)
 	}
 	return &carrier.Pages{ID: res, Handle: bo, Mem: mem}, nil
@@ -157,13 +157,13 @@ func (c *Carrier) mapPages(bo, res uint32, size uint64) (*carrier.Pages, error) 
 // Free is part of carrier.Carrier.
 func (c *Carrier) Free(p *carrier.Pages) error {
 	c.doorbells.Add(1)
-	return errors.Join(unix.Munmap(p.Mem), ioctl(c.fd, drm.IoctlGemClose, &drm.GemClose{Handle: p.Handle}))
+	return errors.Join(unix.Munmap(p.Mem), Ioctl(c.fd, drm.IoctlGemClose, &drm.GemClose{Handle: p.Handle}))
 }
 
 // Export is part of carrier.Carrier: a dma-buf.
 func (c *Carrier) Export(p *carrier.Pages) (int, error) {
 	arg := &drm.PrimeHandle{Handle: p.Handle, Flags: unix.O_CLOEXEC | unix.O_RDWR}
-	if err := ioctl(c.fd, drm.IoctlPrimeHandleToFD, arg); err != nil {
+	if err := Ioctl(c.fd, drm.IoctlPrimeHandleToFD, arg); err != nil {
 		return -1, fmt.Errorf("exporting granted memory: %w", err)
 	}
 	return int(arg.FD), nil
@@ -173,12 +173,12 @@ func (c *Carrier) Export(p *carrier.Pages) (int, error) {
 func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
 	c.doorbells.Add(1)
 	arg := &drm.PrimeHandle{FD: int32(fd)}
-	if err := ioctl(c.fd, drm.IoctlPrimeFDToHandle, arg); err != nil {
+	if err := Ioctl(c.fd, drm.IoctlPrimeFDToHandle, arg); err != nil {
 		return nil, fmt.Errorf("importing granted memory: %w", err)
 	}
 	info := &drm.VirtgpuResourceInfo{BOHandle: arg.Handle}
-	if err := ioctl(c.fd, drm.IoctlVirtgpuResourceInfo, info); err != nil {
-		_ = ioctl(c.fd, drm.IoctlGemClose, &drm.GemClose{Handle: arg.Handle}) // err is what to report
+	if err := Ioctl(c.fd, drm.IoctlVirtgpuResourceInfo, info); err != nil {
+		_ = Ioctl(c.fd, drm.IoctlGemClose, &drm.GemClose{Handle: arg.Handle}) // err is what to report
 		return nil, fmt.Errorf("importing granted memory: %w", err)
 	}
 	return c.mapPages(arg.Handle, info.ResHandle, uint64(info.Size))
@@ -213,8 +213,8 @@ func (c *Carrier) ring(d hypercall.Doorbell, flags uint32) (fence int, err error
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	b := d.Encode()
-	arg := &drm.VirtgpuExecbuffer{Flags: flags, Size: uint32(len(b)), Command: address(&pin, b), FenceFD: -1}
-	if err := ioctl(c.fd, drm.IoctlVirtgpuExecbuffer, arg); err != nil {
+	arg := &drm.VirtgpuExecbuffer{Flags: flags, Size: uint32(len(b)), Command: Address(&pin, b), FenceFD: -1}
+	if err := Ioctl(c.fd, drm.IoctlVirtgpuExecbuffer, arg); err != nil {
 		return -1, fmt.Errorf("doorbell: %w", err)
 	}
 	return int(arg.FenceFD), nil

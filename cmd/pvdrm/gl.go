@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"pvdrm/backend/session"
+	"pvdrm/backend/virgl"
+	"pvdrm/backend/vm"
+	"pvdrm/gpu"
+)
+
+// Values of --gl.
+const (
+	glAuto = "auto"
+	glOn   = "on"
+	glOff  = "off"
+)
+
+// glFlags say how a backend renders for the OpenGL of a virtual machine.
+type glFlags struct {
+	mode string
+	node string // device that renders; "" for none
+}
+
+func (f *glFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.mode, "gl", glAuto, "render for the OpenGL of virtual machines (virgl): on, off, or auto: where virglrenderer is installed")
+	c.Flags().StringVar(&f.node, "render-node", "", "device of this host that renders, such as /dev/dri/renderD128 (default: Mesa's llvmpipe on the processors)")
+}
+
+func (f *glFlags) args() []string { return []string{"--gl", f.mode, "--render-node", f.node} }
+
+// rendererSpare is what a renderer may allocate beside what its guest's quota of
+// VRAM counts: libraries, compiled shaders, contexts.
+const rendererSpare = 2 << 30
+
+// open starts a renderer for a guest. It returns nil where there is none to be.
+func (f *glFlags) open(log *zap.Logger, dev *deviceFlags, limits session.Limits, gate gpu.Gate, group *session.Group) (*virgl.Renderer, error) {
+	switch f.mode {
+	case glOff:
+		return nil, nil
+	case glAuto, glOn:
+	default:
+		return nil, usageError{fmt.Errorf("--gl: %q is none of %s, %s and %s", f.mode, glAuto, glOn, glOff)}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	keeper := []string{self, virgl.KeeperCommand, "--confine=" + strconv.FormatBool(dev.box == sandboxOn), "--render-node", f.node}
+	if vram := limits[session.VRAM]; vram != 0 {
+		keeper = append(keeper, "--memory", strconv.FormatUint(vram+rendererSpare, 10))
+	}
+	r, err := virgl.New(virgl.Config{Keeper: keeper, Limit: dev.limit, Gate: gate, Group: group, Log: log})
+	if err != nil && f.mode == glAuto {
+		log.Info("no OpenGL for the guest; see pvdrm doctor", zap.Error(err))
+		return nil, nil
+	}
+	return r, err
+}
+
+// newVirglProcesses makes the commands behind backend/virgl: the process that
+// renders for a guest, and the one that starts it.
+func newVirglProcesses() []*cobra.Command {
+	var c virgl.WorkerConfig
+	worker := &cobra.Command{
+		Use:    virgl.WorkerCommand,
+		Short:  "Render for a backend",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return virgl.ServeWorker(c) }, // on the main thread
+	}
+	keeper := &cobra.Command{
+		Use:    virgl.KeeperCommand,
+		Short:  "Start and end the process that renders for a backend",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { // on the main thread
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("finding this program: %w", err)
+			}
+			return virgl.ServeKeeper([]string{self, virgl.WorkerCommand, "--confine=" + strconv.FormatBool(c.Confine),
+				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10)})
+		},
+	}
+	for _, p := range []*cobra.Command{worker, keeper} {
+		p.Flags().BoolVar(&c.Confine, "confine", true, "confine the process that renders")
+		p.Flags().StringVar(&c.RenderNode, "render-node", "", "device that renders")
+		p.Flags().Uint64Var(&c.Memory, "memory", 0, "most that it may allocate, bytes; 0 for any number")
+	}
+	return []*cobra.Command{worker, keeper}
+}
+
+// closeGL ends a renderer, if there is one.
+func closeGL(r *virgl.Renderer) error {
+	if r == nil {
+		return nil
+	}
+	if err := r.Close(); err != nil {
+		return errors.Join(errors.New("ending the renderer"), err)
+	}
+	return nil
+}
+
+// openGL starts the renderer of a virtual machine, where there is one to be.
+func openGL(log *zap.Logger, dev *deviceFlags, limits session.Limits, device gpu.Device, guest *vm.Renderer) (*virgl.Renderer, error) {
+	var gate gpu.Gate
+	if d, ok := device.(gatedDevice); ok {
+		gate = d.render
+	}
+	return dev.gl.open(log, dev, limits, gate, guest.Group())
+}
