@@ -3,6 +3,7 @@ package virgl
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"go.uber.org/zap"
@@ -122,7 +123,7 @@ func (p *pump) advance() (over bool) {
 		case noMeta:
 			p.begin(c)
 		default:
-			p.forget()
+			p.forget(c.meta == metaClose)
 			c.done(nil)
 			if c.meta == metaClose {
 				return true
@@ -265,6 +266,7 @@ func (p *pump) submit(c *command) error {
 // need starts a worker if there is none.
 func (p *pump) need() error {
 	if p.helper != nil {
+		p.current.Store(p.helper)
 		return nil
 	}
 	// One that a guest crashes again and again is not started as fast as it can.
@@ -289,13 +291,15 @@ func (p *pump) lose(why error) {
 	if p.helper == nil {
 		return
 	}
-	p.cfg.Log.Error("lost a guest's renderer; its contexts are lost", zap.Error(why))
-	p.stats.lost.Add(1)
-	p.drop(ErrLost)
+	if !errors.Is(why, net.ErrClosed) { // which clear does
+		p.cfg.Log.Error("lost a guest's renderer; its contexts are lost", zap.Error(why))
+		p.stats.lost.Add(1)
+	}
+	p.drop()
 }
 
-// drop ends the worker. What is out ends with err.
-func (p *pump) drop(err error) {
+// drop ends the worker. What is out fails.
+func (p *pump) drop() {
 	if p.helper != nil {
 		_ = p.helper.conn.Close() // nothing more to say to it
 		p.helper = nil
@@ -319,12 +323,14 @@ func (p *pump) drop(err error) {
 	}
 	clear(p.regions)
 	p.shot.close()
-	_ = err
 }
 
-// forget ends the worker and forgets all that the guest had.
-func (p *pump) forget() {
-	p.drop(errReset)
+// forget ends the worker and forgets all that the guest had. A worker that did
+// nothing yet may stay for the guest's next start.
+func (p *pump) forget(all bool) {
+	if all || p.current.Load() != nil {
+		p.drop()
+	}
 	p.turn.cancel()
 	for id, ctx := range p.contexts {
 		p.dropContext(id, ctx)

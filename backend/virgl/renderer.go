@@ -48,7 +48,7 @@ type Renderer struct {
 	keeper  *keeper
 	capsets []virtgpu.Capset
 
-	current atomic.Pointer[helper] // that the pump uses; closing its socket interrupts the pump
+	current atomic.Pointer[helper] // that the guest has used; closing its socket interrupts the pump
 	stats   counters
 
 	mu     sync.Mutex
@@ -119,7 +119,6 @@ func New(c Config) (*Renderer, error) {
 	}
 	p := newPump(r)
 	p.helper = h
-	r.current.Store(h)
 	go p.work()
 	return r, nil
 }
