@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
-# and CA certificates; with PVDRM_DEPS=test a C compiler too. Says and does nothing where all of it is there. As root it installs; as another
+# and CA certificates; with PVDRM_DEPS=test a C compiler and virglrenderer too. Says and does nothing where all of it is there. As root it installs; as another
 # user it asks for sudo at a terminal, and elsewhere names the commands and fails.
 set -eu
 
@@ -20,6 +20,14 @@ have_go() {
 	[ "${minor:-0}" -ge "$min_go" ]
 }
 
+have_gl() { # what renders for the OpenGL of guests
+	libs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
+	for lib in libvirglrenderer.so.1 libEGL.so.1 libEGL_mesa.so.0; do
+		case $libs in *"$lib"*) ;; *) return 1 ;; esac
+	done
+	[ -n "$(find /usr/lib -path '*/dri/swrast_dri.so' -print -quit 2>/dev/null)" ]
+}
+
 plain='' # packages of the release itself
 newer='' # packages that Debian 12 has in its backports only
 command -v make >/dev/null || plain="$plain make"
@@ -28,6 +36,7 @@ command -v git >/dev/null || plain="$plain git"
 case ${PVDRM_DEPS:-} in
 dev | test) # the race detector links with a C compiler, libcuda.so.1 and its clients are compiled by one
 	command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || plain="$plain gcc libc6-dev"
+	have_gl || plain="$plain libvirglrenderer1 libegl1 libgl1-mesa-dri"
 	;;
 esac
 have_qemu || newer="$newer qemu-system-x86"

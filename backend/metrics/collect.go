@@ -8,6 +8,7 @@ import (
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/session"
+	"pvdrm/backend/virgl"
 	"pvdrm/gpu"
 )
 
@@ -17,6 +18,7 @@ type Backend struct {
 	Device gpu.Stats
 	Guest  session.GuestStats
 	Gate   *arbiter.GateStats // nil without an arbiter
+	GL     *virgl.Stats       // nil without a renderer
 }
 
 // AddBackend adds the metrics of a backend.
@@ -54,6 +56,12 @@ func (p *Page) AddBackend(b Backend) {
 		if q.Resource == session.Queued.String() {
 			p.add("pvdrm_queue_depth", float64(q.Used), g...)
 		}
+	}
+	if b.GL != nil {
+		p.add("pvdrm_busy_seconds_total", b.GL.Busy.Seconds(), "guest", b.Name, "engine", "render")
+		p.add("pvdrm_render_submits_total", float64(b.GL.Submits), g...)
+		p.add("pvdrm_render_refusals_total", float64(b.GL.Failed), g...)
+		p.add("pvdrm_renderers_lost_total", float64(b.GL.Lost), g...)
 	}
 	if b.Gate == nil {
 		return

@@ -15,7 +15,7 @@ const (
 
 // families are all metrics, in the order in which they are written.
 var families = []Family{
-	{"pvdrm_busy_seconds_total", counter, "guest, engine", "Time for which the engine worked for the guest."},
+	{"pvdrm_busy_seconds_total", counter, "guest, engine", "Time for which the engine (compute, copy, or render: OpenGL) worked for the guest."},
 	{"pvdrm_launches_total", counter, "guest", "Kernels launched."},
 	{"pvdrm_copied_bytes_total", counter, "guest", "Bytes copied and filled by the copy engine."},
 	{"pvdrm_lost_contexts_total", counter, "guest, cause", "GPU contexts ended by a fault, or aborted at the launch limit (cause \"launch timed out\")."},
@@ -32,6 +32,9 @@ var families = []Family{
 	{"pvdrm_ptes_total", counter, "guest", "Pages of 4096 bytes mapped."},
 	{"pvdrm_quota_used", gauge, "guest, resource", "What the guest has of a resource now: bytes of vram, granted and module-text, else a number."},
 	{"pvdrm_quota_refusals_total", counter, "guest, resource", "Requests refused because the guest's quota was used up."},
+	{"pvdrm_render_submits_total", counter, "guest", "Command streams of the guest's OpenGL."},
+	{"pvdrm_render_refusals_total", counter, "guest", "Commands of the guest's OpenGL that failed."},
+	{"pvdrm_renderers_lost_total", counter, "guest", "Processes that rendered for the guest and crashed, hung or were killed."},
 	{"pvdrm_gate_wait_seconds", histogram, "guest, engine", "Waits for the arbiter of commands that could not begin at once: kernels, and parts of copies."},
 	{"pvdrm_arbiter_joined", gauge, "guest", "1 while the backend is joined to its arbiter, else 0."},
 	{"pvdrm_arbiter_policy", gauge, "gpu, policy", "1 for the policy in use."},

@@ -17,6 +17,7 @@ import (
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/sched"
 	"pvdrm/backend/session"
+	"pvdrm/backend/virgl"
 	"pvdrm/gpu"
 )
 
@@ -30,6 +31,7 @@ func full() *Page {
 			Quotas: []session.QuotaStats{{Resource: "vram", Used: 4096, Refused: 3}, {Resource: "queued", Used: 5}}},
 		Gate: &arbiter.GateStats{Joined: true, Waits: [arbiter.Engines]arbiter.Histogram{arbiter.Compute: {2: 4}},
 			Waited: [arbiter.Engines]time.Duration{arbiter.Compute: 9 * time.Microsecond}},
+		GL: &virgl.Stats{Busy: time.Second, Submits: 5},
 	})
 	st := arbiter.GuestStats{Name: "b", Share: sched.Share{Weight: 30}}
 	st.Engines[arbiter.Compute].Waits = arbiter.Histogram{0: 1, 3: 2}
@@ -51,6 +53,7 @@ func TestPage(t *testing.T) {
 	for _, line := range []string{
 		"# TYPE pvdrm_busy_seconds_total counter",
 		`pvdrm_busy_seconds_total{guest="a\"\\\n",engine="compute"} 1.5`,
+		`pvdrm_busy_seconds_total{guest="a\"\\\n",engine="render"} 1`,
 		`pvdrm_lost_contexts_total{guest="a\"\\\n",cause="launch timed out"} 1`,
 		`pvdrm_quota_refusals_total{guest="a\"\\\n",resource="vram"} 3`,
 		`pvdrm_queue_depth{guest="a\"\\\n"} 5`,

@@ -196,7 +196,12 @@ func (p *pump) tryBegin(c *command) error {
 
 // ask sends the request of a command. A failure loses the worker.
 func (p *pump) ask(c *command, then func(error)) error {
-	return p.send(&c.request, c.payload, -1, func(err error) { then(errnoError(c.op, err)) })
+	return p.send(&c.request, c.payload, -1, func(err error) {
+		if err != nil {
+			p.stats.failed.Add(1)
+		}
+		then(errnoError(c.op, err))
+	})
 }
 
 // send sends a request. Then is called with the reply, unless send fails.

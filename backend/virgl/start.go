@@ -117,3 +117,9 @@ func (c *WorkerConfig) prepare() error {
 	}
 	return nil
 }
+
+// Probe says why there is no virglrenderer here, or nil. It does not start it.
+func Probe() error {
+	_, err := openLibrary()
+	return err
+}

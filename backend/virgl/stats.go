@@ -13,7 +13,7 @@ type counters struct {
 // Stats are counters of a Renderer since it was made.
 type Stats struct {
 	Commands uint64        `json:"commands"`
-	Failed   uint64        `json:"failed"`  // commands that could not be begun
+	Failed   uint64        `json:"failed"`  // commands that were refused or lost
 	Submits  uint64        `json:"submits"` // rows of commands of the guest
 	Restarts uint64        `json:"restarts"`
 	Lost     uint64        `json:"lost"` // renderers that ended by themselves or did not answer

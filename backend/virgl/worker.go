@@ -60,8 +60,7 @@ func (w *worker) serve() error {
 				return err
 			}
 		}
-		if len(w.fences) > 0 {
-			w.lib.poll()
+		if len(w.fences) > 0 || fds[1].Revents != 0 {
 			w.signal()
 		}
 		if err := w.send(); err != nil {
@@ -105,6 +104,7 @@ func (w *worker) receive() error {
 // run runs all requests that are complete.
 func (w *worker) run() error {
 	b := w.in
+	last := time.Now()
 	for len(b) >= requestBytes {
 		q, err := decodeRequest(b)
 		if err != nil {
@@ -118,6 +118,13 @@ func (w *worker) run() error {
 			return err
 		}
 		b = b[size:]
+		if len(w.out) > 0 && time.Since(last) > pollInterval { // somebody waits for it
+			w.signal()
+			if err := w.send(); err != nil {
+				return err
+			}
+			last = time.Now()
+		}
 	}
 	// A payload that was run is not used any more, so the rest can take its place.
 	w.in = w.in[:copy(w.in, b)]
@@ -157,6 +164,7 @@ func (w *worker) createFence(number uint64) error {
 
 // signal answers the fences that have retired. The library tells of the last one only.
 func (w *worker) signal() {
+	w.lib.poll()
 	n := 0
 	for n < len(w.fences) && int32(w.lib.retired-w.fences[n].id) >= 0 {
 		r := reply{number: w.fences[n].number}

@@ -128,7 +128,7 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 	}
 	renderer := &vm.Renderer{Device: device, Log: log}
 	renderer.SetLimits(limits)
-	gl, err := openGL(log, dev, limits, device, renderer)
+	gl, err := dev.openGL(log, limits, device, renderer)
 	if err != nil {
 		return errors.Join(err, device.Close())
 	}
@@ -145,7 +145,11 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 		s := gpu.Stats()
 		return s.Kicks, s.Interrupts
 	}
-	if err := s.observe(ctx, log, ownStats("vm", dev, device, renderer.Sessions)); err != nil {
+	stats := ownStats("vm", dev, device, renderer.Sessions)
+	if gl != nil {
+		stats = withGL(stats, gl)
+	}
+	if err := s.observe(ctx, log, stats); err != nil {
 		return errors.Join(err, device.Close())
 	}
 	l, err := listenOn(vhostUser.network, s.vhostUser, s.listenFD)

@@ -69,7 +69,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkSandbox(), checkNamespaces(), checkCPUs(), checkNVIDIA()}
+		checkMemfd(), checkSandbox(), checkNamespaces(), checkCPUs(), checkNVIDIA(), checkGL()}
 }
 
 func checkOS() check {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -39,8 +38,10 @@ func (f *glFlags) args() []string { return []string{"--gl", f.mode, "--render-no
 // VRAM counts: libraries, compiled shaders, contexts.
 const rendererSpare = 2 << 30
 
-// open starts a renderer for a guest. It returns nil where there is none to be.
-func (f *glFlags) open(log *zap.Logger, dev *deviceFlags, limits session.Limits, gate gpu.Gate, group *session.Group) (*virgl.Renderer, error) {
+// openGL starts the renderer of a virtual machine. It returns nil where there is
+// none to be.
+func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.Device, guest *vm.Renderer) (*virgl.Renderer, error) {
+	f := &d.gl
 	switch f.mode {
 	case glOff:
 		return nil, nil
@@ -52,11 +53,15 @@ func (f *glFlags) open(log *zap.Logger, dev *deviceFlags, limits session.Limits,
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	keeper := []string{self, virgl.KeeperCommand, "--confine=" + strconv.FormatBool(dev.box == sandboxOn), "--render-node", f.node}
+	keeper := []string{self, virgl.KeeperCommand, "--confine=" + strconv.FormatBool(d.box == sandboxOn), "--render-node", f.node}
 	if vram := limits[session.VRAM]; vram != 0 {
 		keeper = append(keeper, "--memory", strconv.FormatUint(vram+rendererSpare, 10))
 	}
-	r, err := virgl.New(virgl.Config{Keeper: keeper, Limit: dev.limit, Gate: gate, Group: group, Log: log})
+	c := virgl.Config{Keeper: keeper, Limit: d.limit, Group: guest.Group(), Log: log}
+	if g, ok := device.(gatedDevice); ok {
+		c.Gate = g.render
+	}
+	r, err := virgl.New(c)
 	if err != nil && f.mode == glAuto {
 		log.Info("no OpenGL for the guest; see pvdrm doctor", zap.Error(err))
 		return nil, nil
@@ -102,17 +107,24 @@ func closeGL(r *virgl.Renderer) error {
 	if r == nil {
 		return nil
 	}
-	if err := r.Close(); err != nil {
-		return errors.Join(errors.New("ending the renderer"), err)
-	}
-	return nil
+	return r.Close()
 }
 
-// openGL starts the renderer of a virtual machine, where there is one to be.
-func openGL(log *zap.Logger, dev *deviceFlags, limits session.Limits, device gpu.Device, guest *vm.Renderer) (*virgl.Renderer, error) {
-	var gate gpu.Gate
-	if d, ok := device.(gatedDevice); ok {
-		gate = d.render
+// withGL adds the counters of a renderer.
+func withGL(stats func() backendStats, r *virgl.Renderer) func() backendStats {
+	return func() backendStats {
+		st, gl := stats(), r.Stats()
+		st.GL = &gl
+		return st
 	}
-	return dev.gl.open(log, dev, limits, gate, guest.Group())
 }
+
+// checkGL looks whether virtual machines can have OpenGL.
+func checkGL() check {
+	if err := virgl.Probe(); err != nil {
+		return check{name: "OpenGL", detail: err.Error(), mend: "not needed: guests have no OpenGL without it, or draw by themselves; " + installGL}
+	}
+	return check{name: "OpenGL", ok: true, detail: virgl.LibraryName + " renders for virtual machines"}
+}
+
+const installGL = "apt-get install --no-install-recommends libvirglrenderer1 libegl1 libgl1-mesa-dri"

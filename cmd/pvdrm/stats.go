@@ -18,6 +18,7 @@ import (
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/metrics"
 	"pvdrm/backend/session"
+	"pvdrm/backend/virgl"
 	"pvdrm/gpu"
 )
 
@@ -32,6 +33,8 @@ type backendStats struct {
 	// backend counted of it.
 	Arbiter string             `json:"arbiter,omitempty"`
 	Gate    *arbiter.GateStats `json:"gate,omitempty"`
+	// GL is what the renderer for the guest's OpenGL counted; nil without one.
+	GL *virgl.Stats `json:"gl,omitempty"`
 	// Share is what the arbiter counted of the guest: pvdrm stats asks it.
 	Share *arbiter.GuestStats `json:"share,omitempty"`
 }
@@ -235,5 +238,5 @@ func serveMetrics(ctx context.Context, addr string, collect func(*metrics.Page))
 
 // addMetrics adds the metrics of a backend.
 func addMetrics(p *metrics.Page, st backendStats) {
-	p.AddBackend(metrics.Backend{Name: st.Name, Device: st.Device, Guest: st.Guest, Gate: st.Gate})
+	p.AddBackend(metrics.Backend{Name: st.Name, Device: st.Device, Guest: st.Guest, Gate: st.Gate, GL: st.GL})
 }

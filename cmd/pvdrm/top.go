@@ -31,7 +31,7 @@ func newTop() *cobra.Command {
 		Short: "Show live how guests use the GPU",
 		Long: `Show a table of the guests of this user: the share of the compute engine that each
 used over the last interval as number and bar, the share that it is entitled to
-(a | in the bar), use of the copy engine, time its commands waited for the
+(a | in the bar), the part of it that is rendering, use of the copy engine, time its commands waited for the
 arbiter, launches, queued batches and device memory.
 
 Keys: q or ^C quit; s, g, w, l and v sort by share, guest, waiting, launches and

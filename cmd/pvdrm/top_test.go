@@ -10,6 +10,7 @@ import (
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/sched"
+	"pvdrm/backend/virgl"
 	"pvdrm/gpu"
 )
 
@@ -27,14 +28,19 @@ func TestTopRows(t *testing.T) {
 	require.Equal(t, []topRow{{Guest: "a", PID: 1, Weight: 30, Expected: 0.3, Share: 0.25, Waiting: 0.5, Launches: 10, VRAM: 5 << 20}},
 		topRows(before, after), "and nothing of a guest that is new")
 	require.Empty(t, topRows(after, after))
+
+	before.backends[0].GL, after.backends[0].GL = &virgl.Stats{Busy: time.Second}, &virgl.Stats{Busy: 2 * time.Second}
+	row := topRows(before, after)[0]
+	require.InDelta(t, 0.5, row.Render, 1e-9)
+	require.InDelta(t, 0.75, row.Share, 1e-9, "kernels and rendering take turns")
 }
 
 func TestTopTable(t *testing.T) {
-	rows := []topRow{{Guest: "guest-1", Weight: 50, Expected: 0.5, Share: 0.48, Copy: 0.01, Waiting: 0.5, Launches: 123.4, Queued: 7, VRAM: 3 << 20}, {Guest: "alone", Share: 1}}
+	rows := []topRow{{Guest: "guest-1", Weight: 50, Expected: 0.5, Share: 0.48, Render: 0.2, Copy: 0.01, Waiting: 0.5, Launches: 123.4, Queued: 7, VRAM: 3 << 20}, {Guest: "alone", Share: 1}}
 	require.Equal(t, []string{
-		"GUEST        WEIGHT  SHARE EXPECT   COPY   WAIT LAUNCH/S QUEUE    MIB",
-		"guest-1          50  48.0%  50.0%   1.0%  50.0%    123.4     7      3 #####|....",
-		"alone             - 100.0%      -   0.0%   0.0%      0.0     0      0 ##########",
+		"GUEST        WEIGHT  SHARE EXPECT RENDER   COPY   WAIT LAUNCH/S QUEUE    MIB",
+		"guest-1          50  48.0%  50.0%  20.0%   1.0%  50.0%    123.4     7      3 #####|....",
+		"alone             - 100.0%      -   0.0%   0.0%   0.0%      0.0     0      0 ##########",
 	}, topTable(rows, topNumbers+11))
 }
 

@@ -25,7 +25,8 @@ type topRow struct {
 	PID      int     `json:"pid"`
 	Weight   uint32  `json:"weight"`   // 0 without an arbiter
 	Expected float64 `json:"expected"` // share of the compute engine it is entitled to now; 0 without an arbiter or while idle
-	Share    float64 `json:"share"`    // of the compute engine, used
+	Share    float64 `json:"share"`    // of the compute engine, used by kernels and by rendering
+	Render   float64 `json:"render"`   // the part of it that is rendering (OpenGL)
 	Copy     float64 `json:"copy"`     // of the copy engine, used
 	Waiting  float64 `json:"waiting"`  // time its commands waited for the arbiter
 	Launches float64 `json:"launches_per_s"`
@@ -51,6 +52,10 @@ func topRows(before, after topSample) []topRow {
 			Share:    (b.Device.ComputeBusy - a.Device.ComputeBusy).Seconds() / elapsed,
 			Copy:     (b.Device.CopyBusy - a.Device.CopyBusy).Seconds() / elapsed,
 			Launches: float64(b.Device.Launches-a.Device.Launches) / elapsed,
+		}
+		if a.GL != nil && b.GL != nil {
+			r.Render = (b.GL.Busy - a.GL.Busy).Seconds() / elapsed
+			r.Share += r.Render
 		}
 		for _, q := range b.Guest.Quotas {
 			if q.Resource == session.Queued.String() {
@@ -103,7 +108,7 @@ func sortRows(rows []topRow, order int) {
 
 // Widths of the table, columns.
 const (
-	topNumbers = 69 // all but the bar
+	topNumbers = 76 // all but the bar
 	topName    = 12
 	topBarMost = 60
 )
@@ -112,14 +117,14 @@ const (
 // columns; the bar takes what is left of it, and has a mark at the expected share.
 func topTable(rows []topRow, width int) []string {
 	bar := min(width-topNumbers-1, topBarMost)
-	lines := []string{fmt.Sprintf("%-*s %6s %6s %6s %6s %6s %8s %5s %6s", topName, "GUEST", "WEIGHT", "SHARE", "EXPECT", "COPY", "WAIT", "LAUNCH/S", "QUEUE", "MIB")}
+	lines := []string{fmt.Sprintf("%-*s %6s %6s %6s %6s %6s %6s %8s %5s %6s", topName, "GUEST", "WEIGHT", "SHARE", "EXPECT", "RENDER", "COPY", "WAIT", "LAUNCH/S", "QUEUE", "MIB")}
 	for _, r := range rows {
 		weight, expected := "-", "-"
 		if r.Weight > 0 {
 			weight, expected = fmt.Sprint(r.Weight), fmt.Sprintf("%.1f%%", r.Expected*percent)
 		}
-		line := fmt.Sprintf("%-*.*s %6s %5.1f%% %6s %5.1f%% %5.1f%% %8.1f %5d %6d", topName, topName, r.Guest, weight,
-			r.Share*percent, expected, r.Copy*percent, r.Waiting*percent, r.Launches, r.Queued, r.VRAM>>20)
+		line := fmt.Sprintf("%-*.*s %6s %5.1f%% %6s %5.1f%% %5.1f%% %5.1f%% %8.1f %5d %6d", topName, topName, r.Guest, weight,
+			r.Share*percent, expected, r.Render*percent, r.Copy*percent, r.Waiting*percent, r.Launches, r.Queued, r.VRAM>>20)
 		if bar > 0 {
 			line += " " + topBar(r.Share, r.Expected, bar)
 		}
