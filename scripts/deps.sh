@@ -25,7 +25,7 @@ have_gl() { # what renders for the OpenGL of guests
 	for lib in libvirglrenderer.so.1 libEGL.so.1 libEGL_mesa.so.0; do
 		case $libs in *"$lib"*) ;; *) return 1 ;; esac
 	done
-	[ -n "$(find /usr/lib -path '*/dri/swrast_dri.so' -print -quit 2>/dev/null)" ]
+	[ -n "$(find /usr/lib \( -name swrast_dri.so -o -name 'libgallium-*.so' \) -print -quit 2>/dev/null)" ]
 }
 
 plain='' # packages of the release itself

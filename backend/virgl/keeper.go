@@ -109,6 +109,7 @@ func shedCapabilities() {
 // keeper is a keeper's process as its backend sees it. One request at a time.
 type keeper struct {
 	conn *net.UnixConn
+	pid  int
 	gone chan struct{} // closed when it has ended and is reaped
 }
 
@@ -131,7 +132,7 @@ func startKeeper(command []string) (*keeper, error) {
 	if err := c.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the keeper of renderers: %w", err), conn.Close())
 	}
-	k := &keeper{conn: conn, gone: make(chan struct{})}
+	k := &keeper{conn: conn, pid: c.Process.Pid, gone: make(chan struct{})}
 	go func() {
 		_ = c.Wait() // its socket tells all there is to know
 		close(k.gone)

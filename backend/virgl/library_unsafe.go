@@ -56,13 +56,6 @@ func openLibrary() (*library, error) {
 		return version, size
 	}
 	l.resourceDetachIOV = func(id uint32) { detachIOV(id, 0, 0) }
-	// What the library has to say, a guest can have it say without end.
-	silent := purego.NewCallback(func(uintptr, uintptr, uintptr) uintptr { return 0 })
-	if f, err := purego.Dlsym(lib, "virgl_set_log_callback"); err == nil { // since 1.1
-		purego.SyscallN(f, silent, 0, 0)
-	} else if f, err := purego.Dlsym(lib, "virgl_set_debug_callback"); err == nil {
-		purego.SyscallN(f, silent)
-	}
 	l.init = func(flags int32, renderNode int) int32 {
 		kept = callbacks{version: 1, writeFence: purego.NewCallback(func(_ uintptr, fence uint32) uintptr {
 			l.retired = fence // inside of poll, on the thread that called it

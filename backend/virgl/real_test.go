@@ -1,124 +1,191 @@
 package virgl_test
 
 import (
-	"errors"
-	"os"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/session"
 	"pvdrm/backend/virgl"
 	"pvdrm/backend/virgl/virgltest"
-	"pvdrm/backend/virtgpu"
-	"pvdrm/internal/hostmem"
 )
 
-// real starts a renderer on the library of this machine.
-func real(t *testing.T, c virgl.Config) *guest {
-	t.Helper()
-	c.Keeper = command(roleKeeper + ":" + roleWorker)
-	r, err := virgl.New(c)
-	if err != nil && os.Getenv("CI") == "" {
-		t.Skip("no virglrenderer here (make deps installs it):", err)
-	}
-	require.NoError(t, err)
-	return newGuest(t, r)
-}
-
-// guest is what a guest does with a renderer, one command at a time.
-type guest struct {
-	*virgl.Renderer
-	t *testing.T
-}
-
-func newGuest(t *testing.T, r *virgl.Renderer) *guest {
-	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	return &guest{r, t}
-}
-
-// try runs a command and returns how it ended.
-func (g *guest) try(f func(done func(error))) error {
-	g.t.Helper()
-	ended := make(chan error, 1)
-	f(func(err error) { ended <- err })
-	return <-ended
-}
-
-func (g *guest) ok(f func(done func(error))) {
-	g.t.Helper()
-	require.NoError(g.t, g.try(f))
-}
-
-func (g *guest) submit(ctx uint32, s *virgltest.Stream) error {
-	g.t.Helper()
-	return g.try(func(done func(error)) { g.Submit(ctx, s.Bytes(), true, done) })
-}
-
-// ram is memory of the guest, of n bytes.
-func ram(t *testing.T, n int) *hostmem.Table {
-	t.Helper()
-	fd, err := unix.MemfdCreate("ram", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	require.NoError(t, err)
-	require.NoError(t, unix.Ftruncate(fd, int64(n)))
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
-	require.NoError(t, err)
-	region, err := hostmem.Map(fd, 0, uint64(n))
-	require.NoError(t, err)
-	table, err := hostmem.NewTable([]hostmem.Slot{{Region: region}})
-	require.NoError(t, err)
-	t.Cleanup(table.Release)
-	return table
-}
-
-const side = 16 // pixels of the render target
-
-var target = virtgpu.Args{Target: virgltest.TargetTexture2D, Format: virgltest.FormatBGRA, Bind: virgltest.BindRenderTarget,
-	Width: side, Height: side, Depth: 1, ArraySize: 1}
-
-// canvas makes a context with a render target in guest pages, which it returns.
-func (g *guest) canvas(ctx, res uint32) (pixels [][]byte) {
-	g.t.Helper()
-	table := ram(g.t, 8<<12)
-	// Two pages that do not lie side by side.
-	pages, err := virtgpu.NewPages(table, []virtgpu.Entry{{Addr: 5 << 12, Len: 1 << 12}, {Addr: 2 << 12, Len: 1 << 12}})
-	require.NoError(g.t, err)
-	runs := pages.Runs()
-	g.ok(func(done func(error)) { g.CreateContext(ctx, "test", done) })
-	g.ok(func(done func(error)) { g.CreateResource(res, target, done) })
-	g.ok(func(done func(error)) { g.AttachBacking(res, pages, done) })
-	g.ok(func(done func(error)) { g.AttachResource(ctx, res, done) })
-	return runs
-}
-
-func paint(res uint32, r, gr, b, a float32) *virgltest.Stream {
-	s := &virgltest.Stream{}
-	s.Surface(1, res, virgltest.FormatBGRA)
-	s.Framebuffer(1)
-	s.Clear(r, gr, b, a)
-	return s
+func TestCapsets(t *testing.T) {
+	g := real(t, virgl.Config{})
+	sets := g.Capsets()
+	require.Len(t, sets, 2)
+	require.Equal(t, []uint32{1, 2}, []uint32{sets[0].ID, sets[1].ID})
+	require.GreaterOrEqual(t, len(sets[1].Data), 1376, "VIRGL2 of version 0.10.4")
 }
 
 func TestClearReachesTheGuest(t *testing.T) {
 	g := real(t, virgl.Config{})
-	pixels := g.canvas(1, 7)
-	require.NoError(t, g.submit(1, paint(7, 1, 0, 0.5, 1)))
-	// To the guest's pages, so that the rows go on from one page to the other.
-	const at = 1<<12 - side*side*4/2
-	g.ok(func(done func(error)) {
-		g.Transfer(1, virtgpu.Transfer{FromHost: true, Resource: 7, Box: [6]uint32{0, 0, 0, side, side, 1}, Offset: at}, done)
-	})
-	for i := range side * side * 4 {
-		b := pixels[(at+i)/4096][(at+i)%4096]
-		want := []byte{0x80, 0, 0xff, 0xff}[i%4]
-		require.InDelta(t, want, b, 1, "byte %d", i)
+	runs := g.canvas(1, 7)
+	require.NoError(t, g.submit(1, paint(7, 1, 0, 0.5)))
+	const at = 1<<12 - pixels/2 // so that the rows go on from one page to the other
+	require.NoError(t, g.fetch(1, 7, whole, at))
+	for i := range pixels {
+		b := runs[(at+i)>>12][(at+i)&4095]
+		require.InDelta(t, []byte{0x80, 0, 0xff, 0xff}[i%4], b, 1, "byte %d", i)
 	}
+	var part []byte
 	g.ok(func(done func(error)) {
-		g.ReadPixels(7, 4, 4, 2, 2, func(p []byte, err error) {
-			if err == nil && (len(p) != 16 || p[2] != 0xff) {
-				err = errors.New("wrong pixels")
-			}
+		g.ReadPixels(7, 4, 4, 3, 2, func(p []byte, err error) {
+			part = append(part, p...)
 			done(err)
 		})
 	})
+	require.Len(t, part, 4*3*2)
+	require.Equal(t, byte(0xff), part[4*3*2-2], "red")
+	// Pixels that the guest wrote reach the host, and come back.
+	runs[0][2], runs[0][1] = 0, 0x77
+	g.ok(func(done func(error)) { g.Transfer(1, toHost(7), done) })
+	clear(runs[0])
+	require.NoError(t, g.fetch(1, 7, whole, 0))
+	require.Equal(t, byte(0x77), runs[0][1])
+	require.Positive(t, g.Stats().Busy)
+}
+
+// What a hostile guest does ends in an error, or in the guest's own context, and
+// others go on.
+func TestBadCommands(t *testing.T) {
+	g := real(t, virgl.Config{})
+	g.works(1, 1)
+	t.Run("transfers outside", func(t *testing.T) {
+		g := &guest{g.Renderer, t}
+		g.canvas(4, 4)
+		require.Error(t, g.fetch(4, 4, [6]uint32{1, 0, 0, side, side, 1}, 0))
+		require.Error(t, g.fetch(4, 4, [6]uint32{0, 0, 0, 1 << 31, 1 << 31, 1 << 31}, 0))
+		require.Error(t, g.fetch(4, 4, whole, 1<<12+pixels*4))
+		require.Error(t, g.fetch(4, 4, whole, ^uint64(0)-100))
+	})
+	t.Run("resource of another context", func(t *testing.T) {
+		g := &guest{g.Renderer, t}
+		g.context(2)
+		require.Error(t, g.fetch(2, 1, whole, 0))
+		require.Error(t, g.submit(2, paint(1, 0, 0, 0)))
+		g.context(3)
+		require.Error(t, g.fetch(3, 4711, whole, 0))
+		require.Error(t, g.fetch(4711, 1, whole, 0))
+	})
+	t.Run("shader that does not compile", func(t *testing.T) {
+		g := &guest{g.Renderer, t}
+		for i, text := range []string{"FRAG\nDCL OUT[0], COLOR\nMOV OUT[0], IN[", "", "VERT\n", "FRAG\n0: FROB TEMP[99999999]\nEND\n"} {
+			g.context(uint32(10 + i))
+			s := &virgltest.Stream{}
+			s.Shader(1, text)
+			_ = g.submit(uint32(10+i), s) // it may be found out later only, when it is used
+		}
+	})
+	t.Run("resources that cannot be", func(t *testing.T) {
+		g := &guest{g.Renderer, t}
+		for i, change := range [][3]uint32{{1 << 31, 1 << 31, 1}, {0, 0, 0}, {side, side, 1 << 31}} {
+			a := target
+			a.Width, a.Height, a.Depth = change[0], change[1], change[2]
+			require.Error(t, g.try(func(done func(error)) { g.CreateResource(uint32(100+i), a, done) }))
+		}
+		a := target
+		a.Format, a.Target = ^uint32(0), ^uint32(0)
+		require.Error(t, g.try(func(done func(error)) { g.CreateResource(110, a, done) }))
+		require.Error(t, g.fetch(1, 110, whole, 0))
+		g.ok(func(done func(error)) { g.DestroyResource(110, done) })
+	})
+	require.NoError(t, g.submit(1, paint(1, 1, 1, 1)), "the first context goes on")
+	require.Zero(t, g.Stats().Lost)
+}
+
+// Neither descriptors nor mappings are left of a guest that is gone. That its
+// processes are gone is checked at the end of every test.
+func TestNothingIsLeft(t *testing.T) {
+	real(t, virgl.Config{}) // Go's own descriptors come with the first
+	before := descriptors(t)
+	t.Run("guest", func(t *testing.T) {
+		g := real(t, virgl.Config{})
+		g.works(1, 1)
+		g.canvas(2, 2)
+		g.ok(func(done func(error)) { g.ReadPixels(1, 0, 0, side, side, func(_ []byte, err error) { done(err) }) })
+		require.NoError(t, unix.Kill(g.workers()[0], unix.SIGKILL))
+		require.Error(t, g.fetch(2, 2, whole, 0))
+		g.works(3, 3)
+	})
+	require.ElementsMatch(t, before, descriptors(t))
+}
+
+// Ten thousand contexts are too many, and that harms nobody.
+func TestTooManyContexts(t *testing.T) {
+	const most = 16
+	var limits session.Limits
+	limits[session.Contexts] = most
+	group := &session.Group{}
+	group.SetLimits(limits)
+	g := real(t, virgl.Config{Group: group})
+	g.works(1, 1)
+	refused := 0
+	for id := range uint32(10000) {
+		err := g.try(func(done func(error)) { g.CreateContext(id+2, "many", done) })
+		if err != nil {
+			require.ErrorIs(t, err, unix.EBUSY)
+			refused++
+		}
+	}
+	require.Equal(t, 10000-most+1, refused)
+	require.NoError(t, g.submit(1, paint(1, 1, 1, 1)))
+	for id := range uint32(10000) {
+		g.ok(func(done func(error)) { g.DestroyContext(id+2, done) })
+	}
+	g.works(20000, 2)
+}
+
+// A renderer that is killed while it works takes the contexts of its guest with it.
+func TestKilledRenderer(t *testing.T) {
+	g := real(t, virgl.Config{})
+	other := real(t, virgl.Config{})
+	other.works(1, 1)
+	for round := range uint32(3) {
+		ctx := 10 * (round + 1)
+		g.works(ctx, ctx)
+		ended := make(chan error, 100)
+		for range cap(ended) {
+			g.Submit(ctx, paint(ctx, 0, 0, 1).Bytes(), true, func(err error) { ended <- err })
+		}
+		require.NoError(t, unix.Kill(g.workers()[0], unix.SIGKILL))
+		for range cap(ended) {
+			<-ended // each fence ends, most of them with an error
+		}
+		require.ErrorIs(t, g.submit(ctx, paint(ctx, 0, 0, 1)), virgl.ErrLost)
+		require.ErrorIs(t, g.fetch(ctx, ctx, whole, 0), virgl.ErrLost)
+		g.ok(func(done func(error)) { g.DetachBacking(ctx, done) })
+		g.ok(func(done func(error)) { g.DestroyResource(ctx, done) })
+		g.ok(func(done func(error)) { g.DestroyContext(ctx, done) })
+		g.works(ctx+1, ctx+1)
+	}
+	require.Equal(t, uint64(3), g.Stats().Lost)
+	require.NoError(t, other.submit(1, paint(1, 1, 1, 1)))
+	require.Zero(t, other.Stats().Lost)
+}
+
+// mutate changes a stream here and there.
+func mutate(b []byte, random *rand.Rand) {
+	for range 1 + random.IntN(4) {
+		b[random.IntN(len(b))] = byte(random.Uint32())
+	}
+}
+
+func TestMutatedStreams(t *testing.T) {
+	g := real(t, virgl.Config{})
+	random := rand.New(rand.NewPCG(7, 7))
+	for i := range uint32(200) {
+		ctx := 100 + i
+		g.canvas(ctx, ctx)
+		s := paint(ctx, 1, 1, 1)
+		s.Shader(2, "FRAG\nDCL OUT[0], COLOR\nIMM[0] FLT32 { 1, 1, 1, 1 }\n0: MOV OUT[0], IMM[0]\n1: END\n")
+		b := s.Bytes()
+		mutate(b, random)
+		_ = g.try(func(done func(error)) { g.Submit(ctx, b, true, done) }) // an error, or a lost renderer: either is the guest's own
+		g.ok(func(done func(error)) { g.DestroyContext(ctx, done) })
+		g.ok(func(done func(error)) { g.DestroyResource(ctx, done) })
+	}
+	g.works(1, 1)
 }

@@ -1,9 +1,11 @@
 package virgl
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -56,7 +58,7 @@ func serveWorker(c WorkerConfig, lib *library, err error) error {
 
 // start starts the library, confines the process, and greets the backend.
 func (w *worker) start(c WorkerConfig) error {
-	if err := c.prepare(); err != nil {
+	if err := errors.Join(c.prepare(), silence()); err != nil {
 		return err
 	}
 	node := -1
@@ -90,6 +92,25 @@ func (w *worker) start(c WorkerConfig) error {
 	r := reply{payload: uint32(len(caps))}
 	w.out = append(r.append(nil), caps...)
 	return w.send()
+}
+
+// silence sees to it that nobody reads what the libraries print: a guest can have
+// them print without end. What ends the process is still told.
+func silence() error {
+	fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	crash := os.NewFile(uintptr(fd), "stderr")
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return errors.Join(err, crash.Close())
+	}
+	err = debug.SetCrashOutput(crash, debug.CrashOptions{}) // which duplicates it
+	for _, fd := range []int{1, 2} {
+		err = errors.Join(err, os.NewSyscallError("dup3", unix.Dup3(int(null.Fd()), fd, 0)))
+	}
+	return errors.Join(err, null.Close(), crash.Close())
 }
 
 // prepare sets up what the library finds around it.
