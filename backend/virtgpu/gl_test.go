@@ -1,0 +1,194 @@
+package virtgpu_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/backend/virtgpu"
+	"pvdrm/hypercall"
+)
+
+// glRecorder is a GL that remembers what it was asked. Commands end at once, but
+// for submissions, which end when the test says so.
+type glRecorder struct {
+	mu      sync.Mutex
+	calls   []string
+	pages   map[uint32]*virtgpu.Pages
+	submits chan func(error)
+	fail    error
+}
+
+func newGLRecorder() *glRecorder {
+	return &glRecorder{pages: map[uint32]*virtgpu.Pages{}, submits: make(chan func(error), 64)}
+}
+
+func (g *glRecorder) note(done func(error), format string, args ...any) {
+	g.mu.Lock()
+	g.calls = append(g.calls, fmt.Sprintf(format, args...))
+	err := g.fail
+	g.mu.Unlock()
+	if done != nil {
+		done(err)
+	}
+}
+
+// took returns the calls since the last time.
+func (g *glRecorder) took() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	calls := g.calls
+	g.calls = nil
+	return calls
+}
+
+func (g *glRecorder) Capsets() []virtgpu.Capset { return []virtgpu.Capset{{ID: 2, Version: 2}} }
+func (g *glRecorder) CreateContext(id uint32, name string, done func(error)) {
+	g.note(done, "context %d %s", id, name)
+}
+func (g *glRecorder) DestroyContext(id uint32, done func(error)) { g.note(done, "end context %d", id) }
+func (g *glRecorder) CreateResource(id uint32, a virtgpu.Args, done func(error)) {
+	g.note(done, "resource %d %dx%d", id, a.Width, a.Height)
+}
+func (g *glRecorder) drop(id uint32) {
+	if p := g.pages[id]; p != nil {
+		delete(g.pages, id)
+		p.Release()
+	}
+}
+func (g *glRecorder) DestroyResource(id uint32, done func(error)) {
+	g.drop(id)
+	g.note(done, "end resource %d", id)
+}
+func (g *glRecorder) AttachBacking(id uint32, p *virtgpu.Pages, done func(error)) {
+	g.pages[id] = p
+	g.note(done, "pages %d %d", id, p.Size())
+}
+func (g *glRecorder) DetachBacking(id uint32, done func(error)) {
+	g.drop(id)
+	g.note(done, "end pages %d", id)
+}
+func (g *glRecorder) AttachResource(ctx, id uint32, done func(error)) {
+	g.note(done, "attach %d %d", ctx, id)
+}
+func (g *glRecorder) DetachResource(ctx, id uint32, done func(error)) {
+	g.note(done, "detach %d %d", ctx, id)
+}
+func (g *glRecorder) Transfer(ctx uint32, t virtgpu.Transfer, done func(error)) {
+	g.note(done, "transfer %d %+v", ctx, t)
+}
+func (g *glRecorder) Submit(ctx uint32, cmd []byte, fenced bool, done func(error)) {
+	g.note(nil, "submit %d %q %v", ctx, cmd, fenced)
+	g.submits <- done
+}
+func (g *glRecorder) ReadPixels(uint32, uint32, uint32, uint32, uint32, func([]byte, error)) {}
+func (g *glRecorder) Reset() {
+	for id := range g.pages {
+		g.drop(id)
+	}
+	g.note(nil, "reset")
+}
+
+// newGLGPU starts a device that renders for the guest's OpenGL too.
+func newGLGPU(t *testing.T) (*gpu, *glRecorder) {
+	t.Helper()
+	gl, r := newGLRecorder(), newRenderer()
+	g := newGPUWith(t, r, virtgpu.Config{Renderer: r, GL: gl})
+	return g, gl
+}
+
+// createGL makes a resource of w by h pixels, with our flag or without.
+func (g *gpu) createGL(id, w, h, flags uint32) {
+	g.t.Helper()
+	g.ok(create3D, 0, words(id, 2, 1, 2, w, h, 1, 1, 0, 0, flags, 0))
+}
+
+var doorbell = hypercall.Doorbell{Op: hypercall.DoorbellKick}.Encode()
+
+// A context is OpenGL's or PVDRM's by what the guest does with it first, and
+// resources go where they belong.
+func TestContextsOfBothKinds(t *testing.T) {
+	g, gl := newGLGPU(t)
+	require.Equal(t, words(2, 2, 0, 0), g.want(respCapsetInfo, getCapsetInfo, 0, words(2, 0)), "behind those of PVDRM")
+
+	g.ok(ctxCreate, 1, words(3, 0), append([]byte("gdev"), make([]byte, 60)...))
+	g.ok(ctxCreate, 2, words(4, 0), append([]byte("mesa"), make([]byte, 60)...))
+	require.Empty(t, gl.took())
+	require.Nil(t, g.rend.context(1), "nothing is known of it yet")
+
+	g.createGL(10, 4096, 1, hypercall.ResourceFlag)
+	require.Empty(t, gl.took())
+	g.ok(ctxAttach, 1, words(10, 0))
+	g.ok(submit3D, 1, words(uint32(len(doorbell)), 0), doorbell)
+	require.Equal(t, string(doorbell), (<-g.rend.context(1).submits).cmd)
+	require.NotNil(t, g.rend.context(1).resource(10), "attached before the context was known to be PVDRM's")
+
+	g.createGL(20, 64, 32, 1)
+	g.ok(ctxAttach, 2, words(20, 0))
+	g.ok(ctxAttach, 2, words(20, 0))
+	require.Equal(t, []string{"resource 20 64x32", "context 2 mesa", "attach 2 20"}, gl.took())
+	g.ok(transferTo3D, 2, words(1, 2, 3, 4, 5, 6, 7, 8, 20, 9, 10, 11))
+	require.Equal(t, []string{"transfer 2 {FromHost:false Resource:20 Level:9 Stride:10 LayerStride:11 Box:[1 2 3 4 5 6] Offset:34359738375}"}, gl.took())
+	g.want(errResource, transferFrom3D, 2, words(1, 2, 3, 4, 5, 6, 7, 8, 10, 9, 10, 11))
+	g.want(errContext, ctxAttach, 1, words(20, 0))
+
+	// Once it is known, what a submission looks like does not matter.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		(<-gl.submits)(nil)
+	}()
+	g.ok(submit3D, 2, words(uint32(len(doorbell)), 0), doorbell)
+	<-done
+	require.Equal(t, []string{fmt.Sprintf("submit 2 %q false", doorbell)}, gl.took())
+
+	g.ok(ctxDetach, 2, words(20, 0))
+	g.ok(ctxDestroy, 2)
+	g.ok(unref, 0, words(20, 0))
+	require.Equal(t, []string{"detach 2 20", "end context 2", "end resource 20"}, gl.took())
+
+	gl.mu.Lock()
+	gl.fail = errors.New("no")
+	gl.mu.Unlock()
+	g.want(errUnspec, create3D, 0, words(30, 2, 1, 2, 8, 8, 1, 1, 0, 0, 0, 0))
+	g.want(errUnspec, unref, 0, words(30, 0))
+}
+
+// A context of which nothing was known is OpenGL's if it submits what is no doorbell.
+func TestFirstSubmissionTells(t *testing.T) {
+	g, gl := newGLGPU(t)
+	g.context(1, "x")
+	go func() { (<-gl.submits)(errors.New("bad")) }()
+	g.want(errUnspec, submit3D, 1, words(4, 0), []byte("virg"))
+	require.Equal(t, []string{"context 1 x", `submit 1 "virg" false`}, gl.took())
+	g.reset()
+	require.Equal(t, []string{"reset"}, gl.took())
+}
+
+// Answers with fences pass no rendering that was submitted before them.
+func TestFencesWaitForRendering(t *testing.T) {
+	g, gl := newGLGPU(t)
+	g.context(1, "mesa")
+	g.context(2, "gdev")
+	send := func(ctx uint32, fence uint64, cmd []byte) uint16 {
+		head, _ := g.control.Send(append(header(submit3D, ctx, fence), slices.Concat(words(uint32(len(cmd)), 0), cmd)...), 24)
+		return head
+	}
+	first := send(1, 1, []byte("draw"))
+	second := send(2, 2, doorbell)
+	third := send(1, 3, []byte("draw"))
+	draw := []func(error){<-gl.submits, <-gl.submits}
+	hint := (<-g.rend.context(2).submits).fence
+	draw[1](nil)
+	hint()
+	g.ok(submit3D, 2, words(uint32(len(doorbell)), 0), doorbell) // without a fence it waits for nobody
+	draw[0](errors.New("lost"))                                 // an error signals the fence too
+	for _, want := range []uint16{first, second, third} {
+		head, _ := g.control.Wait()
+		require.Equal(t, want, head)
+	}
+}

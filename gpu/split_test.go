@@ -1,0 +1,115 @@
+package gpu_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"pvdrm/gpu"
+)
+
+// oneGate is a gate for one user. It opens at once or after a time.
+type oneGate struct {
+	t     require.TestingT
+	delay func() time.Duration
+	open  [gpu.Engines]bool // an Enter was not left or canceled
+	timer [gpu.Engines]*time.Timer
+	used  time.Duration
+}
+
+func (g *oneGate) Enter(e gpu.Engine) <-chan struct{} {
+	require.False(g.t, g.open[e], "two Enters of %v", e)
+	g.open[e] = true
+	d := g.delay()
+	if d == 0 {
+		return nil
+	}
+	c := make(chan struct{})
+	g.timer[e] = time.AfterFunc(d, func() { close(c) })
+	return c
+}
+
+func (g *oneGate) Cancel(e gpu.Engine) {
+	require.True(g.t, g.open[e])
+	g.open[e] = false
+	if g.timer[e] != nil {
+		g.timer[e].Stop()
+	}
+}
+
+func (g *oneGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
+	require.True(g.t, g.open[e])
+	g.open[e] = false
+	g.used += used
+}
+
+// Two users of a split gate are never in at once, both go on, and the gate sees
+// one well-behaved user.
+func TestSplit(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		delays := rapid.SliceOfN(rapid.IntRange(0, 3), 1, 20).Draw(r, "delays")
+		patience := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 20).Draw(r, "patience")
+		synctest.Test(t, func(t *testing.T) {
+			i := 0
+			g := &oneGate{t: t, delay: func() time.Duration {
+				i++
+				return time.Duration(delays[i%len(delays)]) * time.Millisecond
+			}}
+			a, b := gpu.Split(g)
+			inside, entries, want := 0, 0, time.Duration(0)
+			use := func(p gpu.Gate, done chan<- struct{}) {
+				defer close(done)
+				for n := range 50 {
+					if open := p.Enter(gpu.EngineCompute); open != nil {
+						select {
+						case <-open:
+						case <-time.After(time.Duration(patience[n%len(patience)])*time.Millisecond + time.Microsecond):
+							p.Cancel(gpu.EngineCompute)
+							continue
+						}
+					}
+					inside++
+					entries++
+					assertOne(t, inside)
+					time.Sleep(time.Millisecond)
+					inside--
+					want += time.Millisecond
+					p.Leave(gpu.EngineCompute, time.Millisecond, n%2 == 0)
+				}
+			}
+			doneA, doneB := make(chan struct{}), make(chan struct{})
+			go use(a, doneA)
+			go use(b, doneB)
+			<-doneA
+			<-doneB
+			require.Equal(t, want, g.used)
+			require.False(t, g.open[gpu.EngineCompute])
+		})
+	})
+}
+
+func assertOne(t *testing.T, inside int) {
+	if inside != 1 {
+		t.Errorf("%d users are in", inside)
+	}
+}
+
+// Each gets the engine in turn, and the other engine is not concerned.
+func TestSplitTakesTurns(t *testing.T) {
+	g := &oneGate{t: t, delay: func() time.Duration { return 0 }}
+	a, b := gpu.Split(g)
+	require.Nil(t, a.Enter(gpu.EngineCompute))
+	require.Nil(t, b.Enter(gpu.EngineCopy))
+	wait := b.Enter(gpu.EngineCompute)
+	require.NotNil(t, wait)
+	a.Leave(gpu.EngineCompute, 1, true)
+	<-wait
+	require.NotNil(t, a.Enter(gpu.EngineCompute))
+	a.Cancel(gpu.EngineCompute)
+	b.Leave(gpu.EngineCompute, 1, false)
+	b.Leave(gpu.EngineCopy, 1, false)
+	require.Equal(t, time.Duration(3), g.used)
+}
