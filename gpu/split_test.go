@@ -40,6 +40,11 @@ func (g *oneGate) Cancel(e gpu.Engine) {
 	}
 }
 
+func (g *oneGate) Wanted(e gpu.Engine) bool {
+	require.True(g.t, g.open[e])
+	return false
+}
+
 func (g *oneGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
 	require.True(g.t, g.open[e])
 	g.open[e] = false
@@ -103,8 +108,11 @@ func TestSplitTakesTurns(t *testing.T) {
 	a, b := gpu.Split(g)
 	require.Nil(t, a.Enter(gpu.EngineCompute))
 	require.Nil(t, b.Enter(gpu.EngineCopy))
+	require.False(t, a.Wanted(gpu.EngineCompute))
 	wait := b.Enter(gpu.EngineCompute)
 	require.NotNil(t, wait)
+	require.True(t, a.Wanted(gpu.EngineCompute))
+	require.False(t, b.Wanted(gpu.EngineCopy))
 	a.Leave(gpu.EngineCompute, 1, true)
 	<-wait
 	require.NotNil(t, a.Enter(gpu.EngineCompute))

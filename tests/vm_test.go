@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"pvdrm/backend/virgl"
 	"pvdrm/backend/virtgpu"
 	"pvdrm/backend/vm"
 	"pvdrm/gpu"
@@ -32,6 +33,7 @@ type guest struct {
 	device   gpu.Device
 	gpu      *virtgpu.Device
 	renderer *vm.Renderer
+	gl       *virgl.Renderer // nil without
 	empty    uint64 // bytes of VRAM that the device itself needs
 	idle     int    // contexts of the idle guest: its console has one
 	close    func() error
@@ -44,6 +46,7 @@ var (
 
 // TestMain ends the machine that the tests share.
 func TestMain(m *testing.M) {
+	serveRenderer()
 	code := m.Run()
 	if sharedGuestUsed {
 		if g, err := sharedGuest(); err == nil {
@@ -68,7 +71,7 @@ func vmGuest(t *testing.T) *guest {
 // vmGuestWith returns a machine of the test's own with one more program.
 func vmGuestWith(t *testing.T, program string) *guest {
 	t.Helper()
-	g, err := boot(guestimage.Program{Name: filepath.Base(program), Path: program})
+	g, err := boot(nil, guestimage.Program{Name: filepath.Base(program), Path: program})
 	require.NoError(t, err)
 	return g
 }
@@ -78,11 +81,11 @@ func guestImage(programs ...guestimage.Program) (guestimage.Image, error) {
 	return guestimage.Build(context.Background(), guestimage.Config{Programs: append(programs, guestimage.Program{Name: "gdev"})})
 }
 
-func bootGuest() (*guest, error) { return boot() }
+func bootGuest() (*guest, error) { return boot(nil) }
 
-// boot starts a backend and a machine. Its close ends both and checks that
+// boot starts a backend, with a renderer for OpenGL if that is not nil, and a machine. Its close ends both and checks that
 // nothing of the guest is left in the backend.
-func boot(programs ...guestimage.Program) (*guest, error) {
+func boot(renderer func() (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
 	img, err := guestImage(programs...)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,14 @@ func boot(programs ...guestimage.Program) (*guest, error) {
 	g.empty = g.device.Stats().VRAMUsed
 	log := zap.NewNop()
 	g.renderer = &vm.Renderer{Device: g.device, Log: log}
-	if g.gpu, err = virtgpu.New(virtgpu.Config{Renderer: g.renderer, Log: log}); err != nil {
+	cfg := virtgpu.Config{Renderer: g.renderer, Log: log}
+	if renderer != nil {
+		if g.gl, err = renderer(); err != nil {
+			return nil, err
+		}
+		cfg.GL = g.gl
+	}
+	if g.gpu, err = virtgpu.New(cfg); err != nil {
 		return nil, err
 	}
 	g.renderer.Counts = func() (uint64, uint64) { s := g.gpu.Stats(); return s.Kicks, s.Interrupts }
@@ -127,6 +137,11 @@ func boot(programs ...guestimage.Program) (*guest, error) {
 		cancel()
 		if err := <-served; err != nil && ctx.Err() == nil {
 			return err
+		}
+		if g.gl != nil {
+			if err := g.gl.Close(); err != nil {
+				return err
+			}
 		}
 		if n := g.renderer.Open(); n != 0 {
 			return fmt.Errorf("%d contexts of the guest are left", n)

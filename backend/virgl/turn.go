@@ -24,9 +24,12 @@ type turn struct {
 }
 
 const (
-	// turnLength is after how long no more is begun with a turn, if somebody else
-	// may be waiting. What was begun is waited for, so a turn may take longer.
+	// turnLength is after how long no more is begun with a turn for which others
+	// wait. What was begun is waited for, so a turn may take longer.
 	turnLength = 2 * time.Millisecond
+	// longTurn is after how long no more is begun in any case, so that the time is
+	// charged before long.
+	longTurn = 20 * time.Millisecond
 	// maxOut bounds what is out behind a gate: one that runs and one to follow it.
 	maxOut = 2
 )
@@ -38,7 +41,8 @@ func (t *turn) enter() bool {
 	case t.gate == nil:
 		return true
 	case t.inside:
-		return t.out < maxOut && time.Since(t.began) < turnLength
+		length := time.Since(t.began)
+		return t.out < maxOut && (length < turnLength || length < longTurn && !t.gate.Wanted(gpu.EngineCompute))
 	case t.waiting:
 		return false
 	}

@@ -17,7 +17,10 @@ type gate struct {
 	inside  bool
 	used    []time.Duration
 	more    bool
+	wanted  bool
 }
+
+func (g *gate) Wanted(gpu.Engine) bool { return g.wanted }
 
 func (g *gate) Enter(gpu.Engine) <-chan struct{} {
 	if !g.closed {
@@ -28,7 +31,7 @@ func (g *gate) Enter(gpu.Engine) <-chan struct{} {
 	return g.waiting
 }
 
-func (g *gate) open() {
+func (g *gate) admit() {
 	g.inside = true
 	close(g.waiting)
 }
@@ -48,7 +51,7 @@ func TestTurn(t *testing.T) {
 		require.False(t, x.enter(), "and the gate is asked once")
 		x.leave(true)
 		require.Empty(t, g.used)
-		g.open()
+		g.admit()
 		<-x.admitted
 		x.enterNow()
 
@@ -64,10 +67,15 @@ func TestTurn(t *testing.T) {
 		x.leave(true)
 		require.Empty(t, g.used, "one is out")
 		time.Sleep(turnLength)
-		require.False(t, x.enter(), "it was long enough")
+		require.True(t, x.enter(), "nobody else waits")
+		g.wanted = true
+		require.False(t, x.enter(), "it was long enough for the others")
+		g.wanted = false
+		time.Sleep(longTurn)
+		require.False(t, x.enter(), "it is to be charged")
 		x.end()
 		x.leave(true)
-		require.Equal(t, []time.Duration{turnLength + time.Millisecond}, g.used)
+		require.Equal(t, []time.Duration{longTurn + turnLength + time.Millisecond}, g.used)
 		require.True(t, g.more)
 		require.False(t, g.inside)
 		require.Equal(t, int64(g.used[0]), x.counters.busy.Load())

@@ -120,6 +120,7 @@ func (c *Canvas) Check(r, g, b float32) error {
 	if err := c.Submit(c.Paint(r, g, b).Bytes()); err != nil {
 		return err
 	}
+	clear(c.Pixels) // no command that fails says so, but it leaves them like this
 	if err := c.Fetch(); err != nil {
 		return err
 	}
