@@ -80,6 +80,7 @@ func EnterRenderer(device bool) error {
 	if device {
 		all[unix.SYS_IOCTL] = seccomp.MatchAll{}
 	}
+	all[unix.SYS_PRCTL] = seccomp.PerArg{seccomp.EqualTo(unix.PR_SET_NAME)} // of threads
 	// It connects to nobody.
 	delete(all, unix.SYS_CONNECT)
 	delete(all, unix.SYS_SOCKET)
@@ -89,8 +90,8 @@ func EnterRenderer(device bool) error {
 
 // rendererCalls are what Mesa and virglrenderer need beyond calls.
 var rendererCalls = []uintptr{
-	unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_PRCTL, unix.SYS_SCHED_SETAFFINITY, unix.SYS_GETCPU, unix.SYS_SYSINFO,
-	unix.SYS_LSEEK, unix.SYS_NEWFSTATAT, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETRUSAGE, unix.SYS_SCHED_SETSCHEDULER,
+	unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_SCHED_SETAFFINITY, unix.SYS_GETCPU, unix.SYS_SYSINFO,
+	unix.SYS_LSEEK, unix.SYS_NEWFSTATAT, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETRUSAGE,
 }
 
 // enter confines this process to what is allowed.

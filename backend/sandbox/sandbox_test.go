@@ -33,7 +33,7 @@ var attempts = map[string]func() error{
 	"remove a file":         func() error { return unix.Unlink("/tmp/pvdrm-sandbox-test-none") },
 	"start a program":       func() error { return exec.Command("/bin/true").Run() },
 	"make a network socket": func() error { _, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0); return err },
-	"make memory executable": func() error {
+	executable: func() error {
 		_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 		return err
 	},
@@ -50,6 +50,8 @@ var attempts = map[string]func() error{
 	"use a 32-bit number too": func() error { _, _, e := unix.Syscall(0x40000000|unix.SYS_OPENAT, 0, 0, 0); return e },
 }
 
+const executable = "make memory executable"
+
 // confined is the other process: it enters the sandbox with other threads
 // running, tries what is named, and says what became of it.
 func confined(what string) int {
@@ -58,7 +60,11 @@ func confined(what string) int {
 	for range 4 {
 		busy.Go(func() { <-stop })
 	}
-	if err := Enter(); err != nil {
+	enter := Enter
+	if os.Getenv(inside+"_RENDERER") != "" {
+		enter = func() error { return EnterRenderer(false) }
+	}
+	if err := enter(); err != nil {
 		fmt.Println("not confined:", err)
 		return 1
 	}
@@ -74,6 +80,10 @@ func confined(what string) int {
 	}
 	for range 4 {
 		err := <-results
+		if err == nil {
+			fmt.Println("allowed")
+			return 0
+		}
 		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
 			fmt.Printf("%s: %v\n", what, err)
 			return 1
@@ -133,6 +143,20 @@ func TestForbiddenCallsAreRefused(t *testing.T) {
 	require.NoError(t, Available())
 	for what := range attempts {
 		t.Run(what, func(t *testing.T) { require.Equal(t, "refused", run(t, what, "")) })
+	}
+}
+
+// A renderer may do no more than a backend, but for memory that is executable.
+func TestForbiddenToRenderers(t *testing.T) {
+	t.Setenv(inside+"_RENDERER", "1")
+	for what := range attempts {
+		t.Run(what, func(t *testing.T) {
+			want := "refused"
+			if what == executable {
+				want = "allowed"
+			}
+			require.Equal(t, want, run(t, what, ""))
+		})
 	}
 }
 

@@ -186,7 +186,7 @@ func TestFencesWaitForRendering(t *testing.T) {
 	draw[1](nil)
 	hint()
 	g.ok(submit3D, 2, words(uint32(len(doorbell)), 0), doorbell) // without a fence it waits for nobody
-	draw[0](errors.New("lost"))                                 // an error signals the fence too
+	draw[0](errors.New("lost"))                                  // an error signals the fence too
 	for _, want := range []uint16{first, second, third} {
 		head, _ := g.control.Wait()
 		require.Equal(t, want, head)
