@@ -10,6 +10,7 @@ import (
 	"pvdrm/backend/session"
 	"pvdrm/backend/virgl"
 	"pvdrm/backend/virtgpu"
+	"pvdrm/gpu"
 )
 
 func toHost(res uint32) virtgpu.Transfer { return virtgpu.Transfer{Resource: res, Box: whole} }
@@ -108,4 +109,47 @@ func TestNoWorkerNoRenderer(t *testing.T) {
 	require.ErrorContains(t, err, "waiting for the renderer to start")
 	_, err = virgl.New(virgl.Config{Keeper: []string{"/nonexistent"}})
 	require.ErrorContains(t, err, "keeper")
+}
+
+// slowGate is a gate that tells of each step and opens when the test says so.
+type slowGate struct {
+	steps chan string
+	open  chan struct{}
+}
+
+func (g *slowGate) Enter(gpu.Engine) <-chan struct{} {
+	g.steps <- "enter"
+	return g.open
+}
+func (g *slowGate) Cancel(gpu.Engine)                     { g.steps <- "cancel" }
+func (g *slowGate) Wanted(gpu.Engine) bool                { return true }
+func (g *slowGate) Leave(gpu.Engine, time.Duration, bool) { g.steps <- "leave" }
+
+func TestSubmissionsWaitAtTheGate(t *testing.T) {
+	gate := &slowGate{make(chan string, 100), make(chan struct{})}
+	g := fake(t, virgl.Config{Gate: gate})
+	g.canvas(1, 1) // which takes no time of the GPU
+	require.Empty(t, gate.steps)
+	ended := make(chan error, 1)
+	g.Submit(1, make([]byte, 4), false, func(err error) { ended <- err })
+	require.Equal(t, "enter", <-gate.steps)
+	require.Empty(t, ended)
+	gate.open <- struct{}{}
+	require.NoError(t, <-ended)
+	require.Equal(t, "leave", <-gate.steps)
+	require.Positive(t, g.Stats().Busy)
+
+	g.Submit(1, make([]byte, 4), true, func(err error) { ended <- err })
+	require.Equal(t, "enter", <-gate.steps)
+	g.Reset()
+	require.Error(t, <-ended)
+	require.Equal(t, "cancel", <-gate.steps)
+
+	// Who is lost while it uses the GPU leaves it.
+	g.canvas(1, 1)
+	g.Submit(1, []byte{virgl.FakeExit, 0, 0, 0}, true, func(err error) { ended <- err })
+	require.Equal(t, "enter", <-gate.steps)
+	gate.open <- struct{}{}
+	require.Error(t, <-ended)
+	require.Equal(t, "leave", <-gate.steps)
 }
