@@ -291,5 +291,5 @@ func errnoError(q op, no error) error {
 	if no == nil {
 		return nil
 	}
-	return fmt.Errorf("virglrenderer refused operation %d: %w", q, no)
+	return fmt.Errorf("virglrenderer refused to %v: %w", q, no)
 }

@@ -31,6 +31,13 @@ const (
 	opEnd                           // their number
 )
 
+func (o op) String() string {
+	if o < opEnd && operations[o].name != "" {
+		return operations[o].name
+	}
+	return fmt.Sprintf("do operation %d", uint16(o))
+}
+
 // maxWords is the number of words of a request.
 const maxWords = 14
 

@@ -137,9 +137,9 @@ func (w *worker) do(q *request, payload []byte) error {
 	if q.op == opFence {
 		return w.createFence(q.number)
 	}
-	code, err := operations[q.op](w, q, payload)
+	code, err := operations[q.op].run(w, q, payload)
 	if err != nil {
-		return fmt.Errorf("operation %d: %w", q.op, err)
+		return fmt.Errorf("asked to %v: %w", q.op, err)
 	}
 	r := reply{number: q.number, errno: unix.Errno(max(code, -code))}
 	w.out = r.append(w.out)
@@ -192,65 +192,73 @@ func (w *worker) send() error {
 	return nil
 }
 
-// operation runs one request. The code is an errno for the guest's command.
-type operation func(w *worker, q *request, payload []byte) (code int32, err error)
+// operation is what a request can ask for. The code that run returns is an errno
+// for the guest's command.
+type operation struct {
+	name string
+	run  func(w *worker, q *request, payload []byte) (code int32, err error)
+}
 
+// operations has all requests but the fence, which is not answered at once.
 var operations = [opEnd]operation{
-	opMemory: func(w *worker, q *request, _ []byte) (int32, error) {
+	opMemory: {"map memory", func(w *worker, q *request, _ []byte) (int32, error) {
 		if len(w.fds) == 0 {
 			return 0, fmt.Errorf("%w: memory without a descriptor", errFrame)
 		}
 		fd := w.fds[0]
 		w.fds = w.fds[1:]
 		return 0, w.memory.mapRegion(q.words[0], join(q.words[1], q.words[2]), fd)
-	},
-	opForget: func(w *worker, q *request, _ []byte) (int32, error) { return 0, w.memory.forget(q.words[0]) },
-	opContextCreate: func(w *worker, q *request, name []byte) (int32, error) {
+	}},
+	opForget: {"unmap memory", func(w *worker, q *request, _ []byte) (int32, error) {
+		return 0, w.memory.forget(q.words[0])
+	}},
+	opContextCreate: {"make a context", func(w *worker, q *request, name []byte) (int32, error) {
 		if len(name) == 0 {
 			name = []byte("?")
 		}
 		return w.lib.contextCreate(q.words[0], uint32(len(name)), &name[0]), nil
-	},
-	opContextDestroy: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opContextDestroy: {"end a context", func(w *worker, q *request, _ []byte) (int32, error) {
 		w.lib.contextDestroy(q.words[0])
 		return 0, nil
-	},
-	opResourceCreate: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opResourceCreate: {"make a resource", func(w *worker, q *request, _ []byte) (int32, error) {
 		return w.lib.resourceCreate(&resourceArgs{handle: q.words[0], Args: argsOf(q.words[1:])}, 0, 0), nil
-	},
-	opResourceDestroy: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opResourceDestroy: {"end a resource", func(w *worker, q *request, _ []byte) (int32, error) {
 		w.detachBacking(q.words[0])
 		w.lib.resourceUnref(q.words[0])
 		return 0, nil
-	},
-	opBackingAttach: (*worker).attachBacking,
-	opBackingDetach: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opBackingAttach: {"attach pages", (*worker).attachBacking},
+	opBackingDetach: {"detach pages", func(w *worker, q *request, _ []byte) (int32, error) {
 		w.detachBacking(q.words[0])
 		return 0, nil
-	},
-	opAttach: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opAttach: {"attach a resource", func(w *worker, q *request, _ []byte) (int32, error) {
 		w.lib.ctxAttach(q.words[0], q.words[1])
 		return 0, nil
-	},
-	opDetach: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opDetach: {"detach a resource", func(w *worker, q *request, _ []byte) (int32, error) {
 		w.lib.ctxDetach(q.words[0], q.words[1])
 		return 0, nil
-	},
-	opToHost: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opToHost: {"transfer to the host", func(w *worker, q *request, _ []byte) (int32, error) {
 		u := q.words
 		return w.lib.transferWrite(u[1], u[0], int32(u[2]), u[3], u[4], boxOf(u[5:]), join(u[11], u[12]), 0, 0), nil
-	},
-	opFromHost: func(w *worker, q *request, _ []byte) (int32, error) {
+	}},
+	opFromHost: {"transfer from the host", func(w *worker, q *request, _ []byte) (int32, error) {
 		u := q.words
 		return w.lib.transferRead(u[1], u[0], u[2], u[3], u[4], boxOf(u[5:]), join(u[11], u[12]), 0, 0), nil
-	},
-	opRead: (*worker).read,
-	opSubmit: func(w *worker, q *request, cmd []byte) (int32, error) {
+	}},
+	opRead: {"read pixels", (*worker).read},
+	opSubmit: {"render", func(w *worker, q *request, cmd []byte) (int32, error) {
 		if len(cmd) < 4 {
 			return 0, nil
 		}
 		return w.lib.submit(&cmd[0], int32(q.words[0]), int32(len(cmd)/4)), nil
-	},
+	}},
+	opFence: {name: "wait for what is rendered"},
 }
 
 func argsOf(u []uint32) (a virtgpu.Args) {

@@ -34,9 +34,11 @@ func (f *glFlags) add(c *cobra.Command) {
 
 func (f *glFlags) args() []string { return []string{"--gl", f.mode, "--render-node", f.node} }
 
-// rendererSpare is what a renderer may allocate beside what its guest's quota of
-// VRAM counts: libraries, compiled shaders, contexts.
-const rendererSpare = 2 << 30
+// What a renderer may allocate, in bytes.
+const (
+	rendererMemory = 4 << 30 // where the guest has no quota of VRAM
+	rendererSpare  = 2 << 30 // beside what that quota counts: compiled shaders, contexts
+)
 
 // openGL starts the renderer of a virtual machine. It returns nil where there is
 // none to be.
@@ -53,10 +55,12 @@ func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	keeper := []string{self, virgl.KeeperCommand, "--confine=" + strconv.FormatBool(d.box == sandboxOn), "--render-node", f.node}
+	memory := uint64(rendererMemory)
 	if vram := limits[session.VRAM]; vram != 0 {
-		keeper = append(keeper, "--memory", strconv.FormatUint(vram+rendererSpare, 10))
+		memory = vram + rendererSpare
 	}
+	keeper := []string{self, virgl.KeeperCommand, "--confine=" + strconv.FormatBool(d.box == sandboxOn),
+		"--render-node", f.node, "--memory", strconv.FormatUint(memory, 10)}
 	c := virgl.Config{Keeper: keeper, Limit: d.limit, Group: guest.Group(), Log: log}
 	if g, ok := device.(gatedDevice); ok {
 		c.Gate = g.render
