@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +18,11 @@ type helper struct {
 	limit   time.Duration // for a message to be taken
 	number  uint64        // of the last request
 	buf     []byte
-	replies chan answer // closed after the last one
 	capsets []capset
+	ready   chan struct{} // holds a token when there may be answers
+
+	mu      sync.Mutex
+	answers []answer // not taken yet; the requests that are out bound their number
 }
 
 // answer is a reply with what came with it.
@@ -27,15 +31,10 @@ type answer struct {
 	err error // why there is no other reply; the last one has it
 }
 
-// maxReplies is more than the requests that can be out: a guest's control queue has
-// 1024 entries at most, and each makes a few requests. So the reader never waits
-// for somebody who waits for the worker.
-const maxReplies = 8192
-
 // startHelper waits for the greeting of the worker at the other end of conn, which
 // it takes over.
 func startHelper(conn *net.UnixConn, limit time.Duration) (*helper, error) {
-	h := &helper{conn: conn, limit: limit, replies: make(chan answer, maxReplies)}
+	h := &helper{conn: conn, limit: limit, ready: make(chan struct{}, 1)}
 	in := bufio.NewReader(conn)
 	err := conn.SetReadDeadline(time.Now().Add(startLimit))
 	if err == nil {
@@ -83,16 +82,31 @@ func readReply(in io.Reader) (reply, []byte, error) {
 	return r, payload, err
 }
 
-// read passes replies on until the worker is gone.
+// read passes replies on until the worker is gone. It never waits for those who
+// take them, for they may be waiting for the worker.
 func (h *helper) read(in io.Reader) {
-	defer close(h.replies)
 	for {
 		r, _, err := readReply(in)
-		h.replies <- answer{r, err}
+		h.mu.Lock()
+		h.answers = append(h.answers, answer{r, err})
+		h.mu.Unlock()
+		select {
+		case h.ready <- struct{}{}:
+		default:
+		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// take takes the answers that are there.
+func (h *helper) take() []answer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.answers
+	h.answers = nil
+	return all
 }
 
 // send sends a request with a payload and, unless it is -1, a descriptor. It

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -152,6 +153,10 @@ func (k *keeper) start() (*net.UnixConn, error) {
 	return unixConn(os.NewFile(uintptr(fds[0]), "renderer"))
 }
 
+// keeperLimit is how long a keeper may take. It waits for a worker to end, which
+// takes long only if the kernel cannot end it.
+const keeperLimit = 10 * time.Second
+
 // stop ends the worker, if there is one. When it returns nil, the process is gone.
 func (k *keeper) stop() error {
 	_, err := k.ask(keeperStop)
@@ -160,7 +165,10 @@ func (k *keeper) stop() error {
 
 func (k *keeper) ask(what byte) ([]int, error) {
 	b, control := make([]byte, maxComplaint), make([]byte, unix.CmsgSpace(4))
-	_, err := k.conn.Write([]byte{what})
+	err := k.conn.SetDeadline(time.Now().Add(keeperLimit))
+	if err == nil {
+		_, err = k.conn.Write([]byte{what})
+	}
 	n, controls := 0, 0
 	if err == nil {
 		n, controls, _, _, err = k.conn.ReadMsgUnix(b, control)
@@ -169,6 +177,7 @@ func (k *keeper) ask(what byte) ([]int, error) {
 		err = errors.New("it has ended")
 	}
 	if err != nil {
+		_ = k.conn.Close() // a late answer would be taken for that to the next question
 		return nil, fmt.Errorf("the keeper of renderers: %w", err)
 	}
 	if text := b[:n]; text[0] != 0 {
@@ -180,6 +189,9 @@ func (k *keeper) ask(what byte) ([]int, error) {
 // close ends the keeper and its worker.
 func (k *keeper) close() error {
 	err := k.conn.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // ask has done it
+	}
 	<-k.gone
 	return err
 }

@@ -3,6 +3,7 @@ package virgl
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -23,9 +24,10 @@ type pump struct {
 	contexts  map[uint32]*context
 	resources map[uint32]*resource
 	regions   map[*hostmem.Region]*region
-	lastID    uint32 // of a region
-	pending   map[uint64]func(error)
-	progress  time.Time // of the last reply, or the first request since there were none out
+	lastID    uint32                 // of a region
+	pending   map[uint64]func(error) // what is out, by number
+	order     []uint64               // the same, in order; some may have ended
+	progress  time.Time              // since when the first of them is the first
 	turn      turn
 	shot      shot
 }
@@ -64,44 +66,67 @@ func (p *pump) work() {
 		if p.advance() {
 			return
 		}
-		var replies chan answer
+		var ready chan struct{}
 		if p.helper != nil {
-			replies = p.helper.replies
+			ready = p.helper.ready
 		}
-		watch.Reset(p.cfg.Limit)
-		if len(p.pending) > 0 {
-			watch.Reset(max(0, time.Until(p.progress.Add(p.cfg.Limit))))
-		}
+		watch.Reset(p.patience())
 		select {
 		case <-p.wake:
 		case <-p.turn.admitted:
 			p.turn.enterNow()
-		case a, ok := <-replies:
-			p.answered(a, ok)
+		case <-ready:
+			p.receive()
 		case <-watch.C:
-			if len(p.pending) > 0 && time.Since(p.progress) >= p.cfg.Limit {
-				p.lose(fmt.Errorf("it did nothing for %v", p.cfg.Limit))
+			if p.patience() == 0 {
+				p.lose(fmt.Errorf("it did not end what it does within %v", p.cfg.Limit))
 			}
 		}
 	}
 }
 
-// answered is that a reply came, or the last of them.
-func (p *pump) answered(a answer, ok bool) {
-	if !ok {
+// patience is how long the worker may go on until it is given up.
+func (p *pump) patience() time.Duration {
+	if len(p.pending) == 0 {
+		return p.cfg.Limit
+	}
+	since := p.progress
+	if p.turn.inside && p.turn.began.Before(since) { // an arbiter gives up who keeps a turn for too long
+		since = p.turn.began
+	}
+	return max(0, time.Until(since.Add(p.cfg.Limit)))
+}
+
+// receive takes the answers that are there.
+func (p *pump) receive() {
+	h := p.helper
+	for _, a := range h.take() {
+		if p.helper != h {
+			return // what the others belong to has ended with the worker
+		}
+		p.answered(a)
+	}
+}
+
+// answered is that a reply came, or that no more will.
+func (p *pump) answered(a answer) {
+	if errors.Is(a.err, io.EOF) {
 		a.err = errors.New("it has ended")
 	}
 	if a.err != nil {
 		p.lose(a.err)
 		return
 	}
-	p.progress = time.Now()
 	then := p.pending[a.number]
 	if then == nil {
 		p.lose(fmt.Errorf("%w: an answer to no request", errFrame))
 		return
 	}
 	delete(p.pending, a.number)
+	for len(p.order) > 0 && p.pending[p.order[0]] == nil {
+		p.order = p.order[1:]
+		p.progress = time.Now()
+	}
 	var err error
 	if a.errno != 0 {
 		err = a.errno
@@ -218,6 +243,7 @@ func (p *pump) send(q *request, payload []byte, fd int, then func(error)) error 
 		p.progress = time.Now()
 	}
 	p.pending[n] = then
+	p.order = append(p.order, n)
 	return nil
 }
 
@@ -237,6 +263,7 @@ func (p *pump) used(c *command) error {
 // submit sends the commands of a SUBMIT_3D, and a fence behind them where the
 // guest asked for one or somebody has to know how long they took.
 func (p *pump) submit(c *command) error {
+	p.stats.submits.Add(1)
 	if !c.fenced && p.turn.gate == nil {
 		return p.used(c)
 	}
@@ -247,7 +274,6 @@ func (p *pump) submit(c *command) error {
 			c.end(err)
 		}
 	}
-	p.stats.submits.Add(1)
 	p.turn.begin()
 	err := p.ask(c, func(err error) {
 		if err != nil || !c.fenced {
@@ -274,6 +300,7 @@ func (p *pump) need() error {
 		p.current.Store(p.helper)
 		return nil
 	}
+	p.turn.leave(false)
 	// One that a guest crashes again and again is not started as fast as it can.
 	time.Sleep(time.Until(p.started.Add(startInterval)))
 	p.started = time.Now()
@@ -315,7 +342,7 @@ func (p *pump) drop() {
 	}
 	// The process is gone: it reaches no page of the guest any more.
 	pending := p.pending
-	p.pending = map[uint64]func(error){}
+	p.pending, p.order = map[uint64]func(error){}, nil
 	for _, then := range pending {
 		then(unix.EIO)
 	}

@@ -43,7 +43,7 @@ func TestWorkersThatDoNotAnswer(t *testing.T) {
 			g.canvas(1, 1)
 			g.context(2)
 			require.Error(t, g.say(1, word))
-			require.ErrorIs(t, g.say(2, 0), virgl.ErrLost)
+			require.ErrorIs(t, g.say(2, 0), virgl.ErrLost, "context 2 was lost with it")
 			require.ErrorIs(t, g.try(func(done func(error)) { g.Transfer(2, toHost(1), done) }), virgl.ErrLost)
 			require.Equal(t, uint64(1), g.Stats().Lost)
 			g.canvas(3, 3)
@@ -51,6 +51,19 @@ func TestWorkersThatDoNotAnswer(t *testing.T) {
 			require.Len(t, g.workers(), 1)
 		})
 	}
+}
+
+// A fence that never signals is missed although the worker answers all else.
+func TestFenceThatDoesNotSignal(t *testing.T) {
+	g := fake(t, virgl.Config{Limit: 300 * time.Millisecond})
+	g.canvas(1, 1)
+	lost := make(chan error, 1)
+	g.Submit(1, []byte{virgl.FakeNoFence, 0, 0, 0}, true, func(err error) { lost <- err })
+	for len(lost) == 0 {
+		_ = g.try(func(done func(error)) { g.Transfer(1, toHost(1), done) }) // works until the worker is ended
+	}
+	require.ErrorIs(t, <-lost, unix.EIO)
+	require.Equal(t, uint64(1), g.Stats().Lost)
 }
 
 // Reset comes back although the worker hangs, and the guest starts afresh.
