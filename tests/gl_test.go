@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/session"
 	"pvdrm/backend/virgl"
 	guestimage "pvdrm/guest-image"
 )
@@ -57,12 +58,18 @@ func glGuest(t *testing.T) *guest {
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	g, err := boot(func() (*virgl.Renderer, error) {
-		return virgl.New(virgl.Config{Keeper: rendererCommand(virgl.KeeperCommand)})
+	g, err := boot(func(group *session.Group) (*virgl.Renderer, error) {
+		var limits session.Limits
+		limits[session.Contexts] = mostContexts
+		group.SetLimits(limits)
+		return virgl.New(virgl.Config{Keeper: rendererCommand(virgl.KeeperCommand), Group: group})
 	}, guestimage.Program{Name: "glprobe", Path: program})
 	require.NoError(t, err)
 	return g
 }
+
+// mostContexts is less than the contexts that glprobe many makes.
+const mostContexts = 20
 
 // renderers are the processes that render for guests of this process.
 func renderers(t *testing.T) (pids []int) {
@@ -90,6 +97,9 @@ func TestVirtualMachineRenders(t *testing.T) {
 	require.NotContains(t, out, `"verified":false`)
 	t.Log(g.sh(t, "glprobe frames"))
 	g.sh(t, "glprobe junk clear")
+	g.sh(t, "glprobe steal")
+	out = g.sh(t, "glprobe clear many clear")
+	require.Contains(t, out, "20 of 40 canvases work")
 	require.Zero(t, g.gl.Stats().Lost, "junk is the problem of the context that sent it")
 
 	// The renderer is killed at work: that program is told, the next one has a new one.

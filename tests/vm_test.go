@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"pvdrm/backend/session"
 	"pvdrm/backend/virgl"
 	"pvdrm/backend/virtgpu"
 	"pvdrm/backend/vm"
@@ -34,8 +35,8 @@ type guest struct {
 	gpu      *virtgpu.Device
 	renderer *vm.Renderer
 	gl       *virgl.Renderer // nil without
-	empty    uint64 // bytes of VRAM that the device itself needs
-	idle     int    // contexts of the idle guest: its console has one
+	empty    uint64          // bytes of VRAM that the device itself needs
+	idle     int             // contexts of the idle guest: its console has one
 	close    func() error
 }
 
@@ -85,7 +86,7 @@ func bootGuest() (*guest, error) { return boot(nil) }
 
 // boot starts a backend, with a renderer for OpenGL if that is not nil, and a machine. Its close ends both and checks that
 // nothing of the guest is left in the backend.
-func boot(renderer func() (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
+func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
 	img, err := guestImage(programs...)
 	if err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func boot(renderer func() (*virgl.Renderer, error), programs ...guestimage.Progr
 	g.renderer = &vm.Renderer{Device: g.device, Log: log}
 	cfg := virtgpu.Config{Renderer: g.renderer, Log: log}
 	if renderer != nil {
-		if g.gl, err = renderer(); err != nil {
+		if g.gl, err = renderer(g.renderer.Group()); err != nil {
 			return nil, err
 		}
 		cfg.GL = g.gl

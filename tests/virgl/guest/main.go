@@ -5,6 +5,7 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,8 @@ var commands = map[string]func(*virgl.Canvas) error{
 	"frames": frames,
 	"junk":   junk,
 	"hold":   hold,
+	"steal":  steal,
+	"many":   many,
 }
 
 func main() {
@@ -111,4 +114,49 @@ func hold(c *virgl.Canvas) error {
 			return nil
 		}
 	}
+}
+
+// steal draws to a canvas of another context, and reads it.
+func steal(mine *virgl.Canvas) error {
+	theirs, err := virgl.Open()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	if err := theirs.Check(0, 1, 0); err != nil {
+		return err
+	}
+	if err := mine.Submit(theirs.Paint(1, 0, 0).Bytes()); err != nil {
+		return err
+	}
+	if err := mine.Wait(); err != nil {
+		return err
+	}
+	if err := theirs.Fetch(); err != nil {
+		return err
+	}
+	if p := theirs.Pixels[:4]; p[1] != 255 || p[2] != 0 {
+		return fmt.Errorf("%w: another context has drawn %v", virgl.ErrPixels, p)
+	}
+	return nil
+}
+
+// many opens more canvases than the host allows, and tells how many of them work.
+func many(*virgl.Canvas) error {
+	const most = 40
+	works := 1 // the one that is open
+	for range most - 1 {
+		c, err := virgl.Open()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := c.Check(1, 1, 1); err == nil {
+			works++
+		} else if !errors.Is(err, virgl.ErrPixels) {
+			return err
+		}
+	}
+	fmt.Printf("%d of %d canvases work\n", works, most)
+	return nil
 }
