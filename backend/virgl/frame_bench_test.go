@@ -1,7 +1,6 @@
 package virgl_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,8 +13,8 @@ import (
 func BenchmarkFrame(b *testing.B) {
 	for _, role := range []string{roleFake, roleWorker} {
 		b.Run(role, func(b *testing.B) {
-			if err := virgl.Probe(); role == roleWorker && err != nil && os.Getenv("CI") == "" {
-				b.Skip("make deps installs it:", err)
+			if role == roleWorker {
+				needLibrary(b)
 			}
 			r, err := virgl.New(virgl.Config{Keeper: command(roleKeeper + ":" + role)})
 			require.NoError(b, err)

@@ -11,9 +11,7 @@ import (
 // FuzzSubmit submits any stream to virglrenderer. It may be refused or end the
 // renderer, but it must be answered, and a context that is made afterwards works.
 func FuzzSubmit(f *testing.F) {
-	if err := virgl.Probe(); err != nil {
-		f.Skip("make deps installs it:", err)
-	}
+	needLibrary(f)
 	r, err := virgl.New(virgl.Config{Keeper: command(roleKeeper + ":" + roleWorker)})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, r.Close()) })

@@ -56,12 +56,17 @@ func fake(t *testing.T, c virgl.Config) *guest {
 	return start(t, roleFake, c)
 }
 
+// needLibrary skips a test where there is no virglrenderer, but not in CI.
+func needLibrary(t testing.TB) {
+	if err := virgl.Probe(); err != nil && os.Getenv("CI") == "" {
+		t.Skip("`make deps PVDRM_DEPS=test` installs it:", err)
+	}
+}
+
 // real starts a renderer on the library of this machine.
 func real(t *testing.T, c virgl.Config) *guest {
 	t.Helper()
-	if err := virgl.Probe(); err != nil && os.Getenv("CI") == "" {
-		t.Skip("make deps installs it:", err)
-	}
+	needLibrary(t)
 	return start(t, roleWorker, c)
 }
 

@@ -42,6 +42,7 @@ func BenchmarkShares(b *testing.B) {
 }
 
 func shares(b *testing.B, sharers []sharer) {
+	needLibrary(b)
 	path := filepath.Join(b.TempDir(), "s")
 	s, err := arbiter.NewServer(arbiter.Config{GPUs: []arbiter.GPU{{Policy: "band"}}})
 	require.NoError(b, err)
