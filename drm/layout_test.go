@@ -69,6 +69,8 @@ func TestOffsetsOfLinuxStructs(t *testing.T) {
 		{VirtgpuResourceCreate{}, []field{{"Target", 0}, {"Format", 4}, {"Bind", 8}, {"Width", 12}, {"Height", 16}, {"Depth", 20},
 			{"ArraySize", 24}, {"LastLevel", 28}, {"NrSamples", 32}, {"Flags", 36}, {"BOHandle", 40}, {"ResHandle", 44}, {"Size", 48}, {"Stride", 52}}},
 		{VirtgpuResourceInfo{}, []field{{"BOHandle", 0}, {"ResHandle", 4}, {"Size", 8}}},
+		{VirtgpuTransfer{}, []field{{"BOHandle", 0}, {"X", 4}, {"Y", 8}, {"Z", 12}, {"Width", 16}, {"Height", 20}, {"Depth", 24},
+			{"Level", 28}, {"Offset", 32}, {"Stride", 36}, {"LayerStride", 40}}},
 		{VirtgpuWait{}, []field{{"Handle", 0}, {"Flags", 4}}},
 		{VirtgpuGetCaps{}, []field{{"CapsetID", 0}, {"CapsetVer", 4}, {"Addr", 8}, {"Size", 16}}},
 	} {

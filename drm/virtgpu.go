@@ -94,7 +94,10 @@ type VirtgpuResourceInfo struct {
 type VirtgpuTransfer struct {
 	_           structs.HostLayout
 	BOHandle    uint32
-	Box         [6]uint32 // x, y, z, width, height, depth
+	X, Y, Z     uint32
+	Width       uint32
+	Height      uint32
+	Depth       uint32
 	Level       uint32
 	Offset      uint32 // into the object, bytes
 	Stride      uint32

@@ -96,7 +96,7 @@ func (c *Canvas) Wait() error {
 
 // Fetch brings what the host has rendered to Pixels.
 func (c *Canvas) Fetch() error {
-	t := &drm.VirtgpuTransfer{BOHandle: c.Handle, Box: [6]uint32{0, 0, 0, Side, Side, 1}}
+	t := &drm.VirtgpuTransfer{BOHandle: c.Handle, Width: Side, Height: Side, Depth: 1}
 	if err := virtgpu.Ioctl(c.fd, drm.IoctlVirtgpuFromHost, t); err != nil {
 		return fmt.Errorf("TRANSFER_FROM_HOST: %w", err)
 	}
