@@ -63,8 +63,8 @@ func needLibrary(t testing.TB) {
 	}
 }
 
-// real starts a renderer on the library of this machine.
-func real(t *testing.T, c virgl.Config) *guest {
+// genuine starts a renderer on the library of this machine.
+func genuine(t *testing.T, c virgl.Config) *guest {
 	t.Helper()
 	needLibrary(t)
 	return start(t, roleWorker, c)

@@ -81,7 +81,13 @@ func (p *pump) createResource(c *command) error {
 func (p *pump) giveBack(res *resource) {
 	p.discharge(session.VRAM, res.bytes)
 	res.bytes = 0
+	p.release(res)
+}
+
+// release lets go of the pages of a resource, if it has some.
+func (p *pump) release(res *resource) {
 	if res.pages != nil {
+		p.discharge(session.Granted, res.pages.Size())
 		res.pages.Release()
 		res.pages = nil
 	}
@@ -120,11 +126,15 @@ func (p *pump) attachBacking(c *command) error {
 	case res.pages != nil:
 		return fmt.Errorf("resource %d has pages already", id)
 	}
+	if err := p.charge(session.Granted, c.pages.Size()); err != nil {
+		return err
+	}
 	spans := c.pages.Spans()
 	payload := make([]byte, 0, len(spans)*spanBytes)
 	for _, s := range spans {
 		region, err := p.region(s.Region)
-		if err != nil {
+		if err != nil { // the worker is lost
+			p.discharge(session.Granted, c.pages.Size())
 			return err
 		}
 		e := span{region, s.FileOffset(), s.Len}
@@ -160,10 +170,8 @@ func (p *pump) dropPages(res *resource) {
 	if res.pages == nil {
 		return
 	}
-	pages := res.pages
-	res.pages = nil
-	p.use(pages, -1)
-	pages.Release()
+	p.use(res.pages, -1)
+	p.release(res)
 }
 
 // use counts one resource more, or less, that has pages in its regions. The worker

@@ -13,7 +13,7 @@ import (
 )
 
 func TestCapsets(t *testing.T) {
-	g := real(t, virgl.Config{})
+	g := genuine(t, virgl.Config{})
 	sets := g.Capsets()
 	require.Len(t, sets, 2)
 	require.Equal(t, []uint32{1, 2}, []uint32{sets[0].ID, sets[1].ID})
@@ -21,7 +21,7 @@ func TestCapsets(t *testing.T) {
 }
 
 func TestClearReachesTheGuest(t *testing.T) {
-	g := real(t, virgl.Config{})
+	g := genuine(t, virgl.Config{})
 	runs := g.canvas(1, 7)
 	require.NoError(t, g.submit(1, paint(7, 1, 0, 0.5)))
 	const at = 1<<12 - pixels/2 // so that the rows go on from one page to the other
@@ -51,7 +51,7 @@ func TestClearReachesTheGuest(t *testing.T) {
 // What a hostile guest does ends in an error, or in the guest's own context, and
 // others go on.
 func TestBadCommands(t *testing.T) {
-	g := real(t, virgl.Config{})
+	g := genuine(t, virgl.Config{})
 	g.works(1, 1)
 	t.Run("transfers outside", func(t *testing.T) {
 		g := &guest{g.Renderer, t}
@@ -99,10 +99,10 @@ func TestBadCommands(t *testing.T) {
 // Neither descriptors nor mappings are left of a guest that is gone. That its
 // processes are gone is checked at the end of every test.
 func TestNothingIsLeft(t *testing.T) {
-	real(t, virgl.Config{}) // Go's own descriptors come with the first
+	genuine(t, virgl.Config{}) // Go's own descriptors come with the first
 	before := descriptors(t)
 	t.Run("guest", func(t *testing.T) {
-		g := real(t, virgl.Config{})
+		g := genuine(t, virgl.Config{})
 		g.works(1, 1)
 		g.canvas(2, 2)
 		g.ok(func(done func(error)) { g.ReadPixels(1, 0, 0, side, side, func(_ []byte, err error) { done(err) }) })
@@ -120,7 +120,7 @@ func TestTooManyContexts(t *testing.T) {
 	limits[session.Contexts] = most
 	group := &session.Group{}
 	group.SetLimits(limits)
-	g := real(t, virgl.Config{Group: group})
+	g := genuine(t, virgl.Config{Group: group})
 	g.works(1, 1)
 	refused := 0
 	for id := range uint32(10000) {
@@ -140,8 +140,8 @@ func TestTooManyContexts(t *testing.T) {
 
 // A renderer that is killed while it works takes the contexts of its guest with it.
 func TestKilledRenderer(t *testing.T) {
-	g := real(t, virgl.Config{})
-	other := real(t, virgl.Config{})
+	g := genuine(t, virgl.Config{})
+	other := genuine(t, virgl.Config{})
 	other.works(1, 1)
 	for round := range uint32(3) {
 		ctx := 10 * (round + 1)
@@ -174,7 +174,7 @@ func mutate(b []byte, random *rand.Rand) {
 }
 
 func TestMutatedStreams(t *testing.T) {
-	g := real(t, virgl.Config{})
+	g := genuine(t, virgl.Config{})
 	random := rand.New(rand.NewPCG(7, 7))
 	for i := range uint32(200) {
 		ctx := 100 + i

@@ -86,7 +86,7 @@ func TestReset(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	group := &session.Group{}
 	var limits session.Limits
-	limits[session.VRAM], limits[session.Contexts] = 10*pixels, 2
+	limits[session.VRAM], limits[session.Granted], limits[session.Contexts] = 10*pixels, 3<<12, 2
 	group.SetLimits(limits)
 	used := func(r session.Resource) uint64 {
 		for _, q := range group.Stats().Quotas {
@@ -108,11 +108,26 @@ func TestQuotas(t *testing.T) {
 	g.ok(func(done func(error)) { g.DestroyResource(11, done) })
 	g.ok(func(done func(error)) { g.DestroyResource(1, done) })
 	require.NoError(t, create(11))
+	pages, err := virtgpu.NewPages(memory(t, 4<<12), []virtgpu.Entry{{Len: 4 << 12}})
+	require.NoError(t, err)
+	require.ErrorIs(t, g.try(func(done func(error)) { g.AttachBacking(2, pages, done) }), unix.ENOMEM)
+	for range 2 {
+		pages, err = virtgpu.NewPages(memory(t, 3<<12), []virtgpu.Entry{{Len: 3 << 12}})
+		require.NoError(t, err)
+		g.ok(func(done func(error)) { g.AttachBacking(2, pages, done) })
+		require.Equal(t, uint64(3<<12), used(session.Granted))
+		g.ok(func(done func(error)) { g.DetachBacking(2, done) })
+		require.Zero(t, used(session.Granted))
+	}
+	pages, err = virtgpu.NewPages(memory(t, 3<<12), []virtgpu.Entry{{Len: 3 << 12}})
+	require.NoError(t, err)
+	g.ok(func(done func(error)) { g.AttachBacking(2, pages, done) })
 	g.context(1)
 	g.context(2)
 	require.ErrorIs(t, g.try(func(done func(error)) { g.CreateContext(3, "", done) }), unix.EBUSY)
 	require.Error(t, g.say(1, virgl.FakeExit))
 	require.Zero(t, used(session.VRAM), "what was lost is not charged")
+	require.Zero(t, used(session.Granted))
 	g.Reset()
 	require.Zero(t, used(session.Contexts))
 }
