@@ -144,6 +144,9 @@ func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...gu
 				return err
 			}
 		}
+		if st := g.gpu.Stats(); st.Resources != 0 || st.Entries != 0 || st.MapRuns != 0 {
+			return fmt.Errorf("the guest's pages are still in use: %+v", st)
+		}
 		if n := g.renderer.Open(); n != 0 {
 			return fmt.Errorf("%d contexts of the guest are left", n)
 		}
