@@ -27,7 +27,7 @@ func Shed(args []string) error {
 	if err := limit(unix.RLIMIT_NOFILE, maxFiles); err != nil {
 		return fmt.Errorf("limiting descriptors: %w", err)
 	}
-	if err := dropCapabilities(); err != nil {
+	if err := DropCapabilities(); err != nil {
 		return fmt.Errorf("dropping capabilities: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -49,8 +49,9 @@ func limit(resource int, most uint64) error {
 	return syscall.Setrlimit(resource, &r)
 }
 
-// dropCapabilities leaves the calling thread none.
-func dropCapabilities() error {
+// DropCapabilities leaves the calling thread none, nor what it starts from then on.
+// The caller must be locked to its thread.
+func DropCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&header, &caps[0]); err != nil {

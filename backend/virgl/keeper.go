@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pvdrm/backend/sandbox"
 )
 
 // Requests to a keeper, of one byte each. It answers with what went wrong, or with
@@ -30,7 +32,12 @@ const maxComplaint = 1024
 func ServeKeeper(worker []string) error {
 	runtime.LockOSThread()
 	unix.CloseOnExec(socketFD)
-	shedCapabilities()
+	if err := sandbox.DropCapabilities(); err != nil {
+		return fmt.Errorf("dropping capabilities: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("renouncing privileges: %w", err)
+	}
 	var current *exec.Cmd
 	stop := func() {
 		if current != nil {
@@ -93,18 +100,6 @@ func answerBackend(socket *os.File, failure error) error {
 		text = []byte{0} // a message without bytes would read like the end
 	}
 	return os.NewSyscallError("sendmsg", unix.Sendmsg(socketFD, text, rights, nil, 0))
-}
-
-// shedCapabilities takes all capabilities from this thread and what it starts, as
-// far as they are there to be taken.
-func shedCapabilities() {
-	for c := uintptr(0); unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) == nil; c++ {
-		// The first number that is no capability ends this, as does a user without any.
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	_ = unix.Capset(&header, &none[0])                   // nobody is refused to have less
-	_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // cannot fail on Linux 3.5 and later
 }
 
 // keeper is a keeper's process as its backend sees it. One request at a time.

@@ -1,7 +1,9 @@
 package virgl_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +48,17 @@ func TestClearReachesTheGuest(t *testing.T) {
 	require.NoError(t, g.fetch(1, 7, whole, 0))
 	require.Equal(t, byte(0x77), runs[0][1])
 	require.Positive(t, g.Stats().Busy)
+}
+
+// The kernel says that what renders has no privileges and a filter.
+func TestWorkerIsConfined(t *testing.T) {
+	g := genuine(t, virgl.Config{})
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.workers()[0]))
+	require.NoError(t, err)
+	for _, line := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
+		"CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		require.Contains(t, string(status), line+"\n")
+	}
 }
 
 // What a hostile guest does ends in an error, or in the guest's own context, and
