@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/session"
 	"pvdrm/backend/virtgpu"
@@ -225,7 +224,7 @@ func (p *pump) ask(c *command, then func(error)) error {
 		if err != nil {
 			p.stats.failed.Add(1)
 		}
-		then(errnoError(c.op, err))
+		then(refusal(c.op, err))
 	})
 }
 
@@ -286,7 +285,7 @@ func (p *pump) submit(c *command) error {
 	}
 	err = p.send(&request{op: opFence}, nil, -1, func(err error) {
 		p.turn.end()
-		finish(errnoError(opFence, err))
+		finish(refusal(opFence, err))
 	})
 	if err != nil { // the worker is lost, and the command has been answered
 		p.turn.end()
@@ -323,15 +322,17 @@ func (p *pump) lose(why error) {
 	if p.helper == nil {
 		return
 	}
-	if !errors.Is(why, net.ErrClosed) { // which clear does
-		p.cfg.Log.Error("lost a guest's renderer; its contexts are lost", zap.Error(why))
-		p.stats.lost.Add(1)
+	if errors.Is(why, net.ErrClosed) { // which clear does
+		p.drop(virtgpu.ErrGone)
+		return
 	}
-	p.drop()
+	p.cfg.Log.Error("lost a guest's renderer; its contexts are lost", zap.Error(why))
+	p.stats.lost.Add(1)
+	p.drop(ErrLost)
 }
 
-// drop ends the worker. What is out fails.
-func (p *pump) drop() {
+// drop ends the worker. What is out ends with an error.
+func (p *pump) drop(why error) {
 	if p.helper != nil {
 		_ = p.helper.conn.Close() // nothing more to say to it
 		p.helper = nil
@@ -344,7 +345,7 @@ func (p *pump) drop() {
 	pending := p.pending
 	p.pending, p.order = map[uint64]func(error){}, nil
 	for _, then := range pending {
-		then(unix.EIO)
+		then(why)
 	}
 	for _, ctx := range p.contexts {
 		ctx.lost = true
@@ -361,7 +362,7 @@ func (p *pump) drop() {
 // nothing yet may stay for the guest's next start.
 func (p *pump) forget(all bool) {
 	if all || p.current.Load() != nil {
-		p.drop()
+		p.drop(virtgpu.ErrGone)
 	}
 	p.turn.cancel()
 	for id, ctx := range p.contexts {

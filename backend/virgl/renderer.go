@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/session"
 	"pvdrm/backend/virtgpu"
@@ -39,7 +40,6 @@ var (
 	ErrLost = errors.New("the renderer was lost, and the context or resource with it: make a new one")
 	// ErrClosed says that the Renderer was closed.
 	ErrClosed = errors.New("the renderer is closed")
-	errReset  = errors.New("the guest reset its device")
 )
 
 // Renderer renders for one guest. It implements virtgpu.GL.
@@ -151,7 +151,7 @@ func (r *Renderer) clear(m meta) {
 	r.queue = []*command{{meta: m, done: func(error) { close(done) }}}
 	r.mu.Unlock()
 	for _, c := range dropped {
-		c.end(errReset)
+		c.end(virtgpu.ErrGone)
 	}
 	if h := r.current.Load(); h != nil {
 		_ = h.conn.Close() // the pump may be waiting for it to take something
@@ -286,10 +286,13 @@ func (r *Renderer) ReadPixels(id, x, y, width, height uint32, done func(pixels [
 // Reset is part of virtgpu.GL.
 func (r *Renderer) Reset() { r.clear(metaReset) }
 
-// errnoError is a worker's refusal.
-func errnoError(q op, no error) error {
-	if no == nil {
+// refusal is the error of a request that ended with err.
+func refusal(o op, err error) error {
+	switch err.(type) {
+	case nil:
 		return nil
+	case unix.Errno:
+		return fmt.Errorf("virglrenderer refused to %v: %w", o, err)
 	}
-	return fmt.Errorf("virglrenderer refused to %v: %w", q, no)
+	return fmt.Errorf("asked to %v: %w", o, err)
 }

@@ -62,7 +62,7 @@ func TestFenceThatDoesNotSignal(t *testing.T) {
 	for len(lost) == 0 {
 		_ = g.try(func(done func(error)) { g.Transfer(1, toHost(1), done) }) // works until the worker is ended
 	}
-	require.ErrorIs(t, <-lost, unix.EIO)
+	require.ErrorIs(t, <-lost, virgl.ErrLost)
 	require.Equal(t, uint64(1), g.Stats().Lost)
 }
 
@@ -170,7 +170,7 @@ func TestSubmissionsWaitAtTheGate(t *testing.T) {
 	g.Submit(1, make([]byte, 4), true, func(err error) { ended <- err })
 	require.Equal(t, "enter", <-gate.steps)
 	g.Reset()
-	require.Error(t, <-ended)
+	require.ErrorIs(t, <-ended, virtgpu.ErrGone)
 	require.Equal(t, "cancel", <-gate.steps)
 
 	// Who is lost while it uses the GPU leaves it.

@@ -2,6 +2,7 @@ package virtgpu
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"pvdrm/hypercall"
 	"pvdrm/internal/hostmem"
@@ -10,7 +11,7 @@ import (
 // GL renders for the guest's own OpenGL driver (virgl): contexts and resources that
 // are not PVDRM's. Its methods queue a command and return; the commands of a guest
 // run in the order in which they were queued. Each calls done exactly once, at any
-// time and from any goroutine, when the command has ended, unless Reset came first.
+// time and from any goroutine, when the command has ended.
 // Ids are the guest's; those that exist differ.
 type GL interface {
 	// Capsets returns the capability sets, always the same ones.
@@ -34,10 +35,14 @@ type GL interface {
 	// ReadPixels reads a rectangle of a resource with pixels of 4 bytes, without gaps
 	// between rows. The pixels are valid until done returns, which must be soon.
 	ReadPixels(id, x, y, width, height uint32, done func(pixels []byte, err error))
-	// Reset forgets all that the guest had. When it returns, no page of the guest is
-	// in use. No other method is being called.
+	// Reset forgets all that the guest had, and ends its commands with ErrGone. When
+	// it returns, no page of the guest is in use. No other method is being called.
 	Reset()
 }
+
+// ErrGone says that the guest that had sent a command has reset its device since,
+// or is gone: nobody waits for an answer.
+var ErrGone = errors.New("the guest has reset its device or is gone")
 
 // Transfer is TRANSFER_TO_HOST_3D or TRANSFER_FROM_HOST_3D.
 type Transfer struct {
@@ -61,6 +66,9 @@ func (d *Device) hold(r *request, name string) func(error) {
 	}
 	h, chain, m := r.header, r.chain, r.moment
 	return func(err error) {
+		if errors.Is(err, ErrGone) {
+			return
+		}
 		code := uint32(respOK)
 		if err != nil {
 			code = d.refused(name, err)
@@ -75,7 +83,7 @@ func (d *Device) renders(c *guestContext) bool {
 	if c.kind == kindUnknown {
 		c.kind = kindGL
 		d.gl.CreateContext(c.id, c.name, func(err error) {
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrGone) {
 				d.refused("CTX_CREATE", err)
 			}
 		})
