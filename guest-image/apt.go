@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -105,49 +106,57 @@ func (a *apt) resolve(ctx context.Context) (kernel, shell debPackage, err error)
 	if err != nil {
 		return kernel, shell, fmt.Errorf("find Debian's kernel: %w", err)
 	}
-	name, version, ok := firstDependency(meta["Depends"])
+	depends := meta[0]["Depends"]
+	name, version, ok := firstDependency(depends)
 	if !ok {
-		return kernel, shell, fmt.Errorf("find Debian's kernel: cannot read the dependency %q of %s", meta["Depends"], kernelMeta)
+		return kernel, shell, fmt.Errorf("find Debian's kernel: cannot read the dependency %q of %s", depends, kernelMeta)
 	}
-	if kernel, err = a.describe(ctx, name+"="+version); err != nil {
-		return kernel, shell, fmt.Errorf("find Debian's kernel: %w", err)
+	both, err := a.describe(ctx, name+"="+version, shellPackage)
+	if err != nil {
+		return kernel, shell, fmt.Errorf("find Debian's kernel and the guest's shell: %w", err)
 	}
-	if shell, err = a.describe(ctx, shellPackage); err != nil {
-		return kernel, shell, fmt.Errorf("find the guest's shell: %w", err)
-	}
-	return kernel, shell, nil
+	return both[0], both[1], nil
 }
 
 // errNoPackage says that the package index does not have a package, or that there is no index.
 var errNoPackage = errors.New("not in the package index")
 
-// show returns the fields of a package's candidate version.
-func (a *apt) show(ctx context.Context, pkg string) (map[string]string, error) {
-	out, err := a.run(ctx, a.dir, "apt-cache", "show", "--no-all-versions", pkg)
+// show returns the fields of the candidate versions of packages, in order.
+func (a *apt) show(ctx context.Context, packages ...string) (all []map[string]string, err error) {
+	out, err := a.run(ctx, a.dir, "apt-cache", append([]string{"show", "--no-all-versions"}, packages...)...)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if errors.Is(err, exec.ErrNotFound) || err == nil && len(out) > 0 {
-		return stanza(string(out)), err
+	for text := range strings.SplitSeq(string(out), "\n\n") {
+		if strings.TrimSpace(text) != "" {
+			all = append(all, stanza(text))
+		}
 	}
 	var exit *exec.ExitError
-	if err == nil || errors.As(err, &exit) {
-		return nil, fmt.Errorf("%s: %w", pkg, errNoPackage)
+	switch {
+	case err != nil && !errors.As(err, &exit):
+		return nil, err
+	case err != nil || len(all) < len(packages):
+		return nil, fmt.Errorf("%s: %w", strings.Join(packages, " "), errNoPackage)
 	}
-	return nil, err
+	return all[:len(packages)], nil
 }
 
-func (a *apt) describe(ctx context.Context, pkg string) (debPackage, error) {
-	f, err := a.show(ctx, pkg)
+// describe returns what the index says of packages.
+func (a *apt) describe(ctx context.Context, packages ...string) (all []debPackage, err error) {
+	fields, err := a.show(ctx, packages...)
 	if err != nil {
-		return debPackage{}, err
+		return nil, err
 	}
-	p := debPackage{Name: f["Package"], Version: f["Version"], SHA256: f["SHA256"]}
-	p.Size, err = strconv.ParseInt(f["Size"], 10, 63)
-	if err != nil || p.Name == "" || p.Version == "" || len(p.SHA256) != 2*sha256.Size || strings.Contains(p.Name+p.Version, "/") {
-		return debPackage{}, fmt.Errorf("the package index has no full description of %s", pkg)
+	for i, f := range fields {
+		p := debPackage{Name: f["Package"], Version: f["Version"], SHA256: f["SHA256"]}
+		p.Size, err = strconv.ParseInt(f["Size"], 10, 63)
+		if err != nil || p.Name == "" || p.Version == "" || len(p.SHA256) != 2*sha256.Size || strings.Contains(p.Name+p.Version, "/") {
+			return nil, fmt.Errorf("the package index has no full description of %s", packages[i])
+		}
+		all = append(all, p)
 	}
-	return p, nil
+	return all, nil
 }
 
 // stanza parses the first paragraph of deb822 text. Continuation lines are dropped.
@@ -179,17 +188,31 @@ func firstDependency(depends string) (name, version string, ok bool) {
 // errDownload says that the archive did not give a package that the index has.
 var errDownload = errors.New("download")
 
-// download fetches a package into dir, checks it against the index and returns its path.
-func (a *apt) download(ctx context.Context, p debPackage, dir string) (string, error) {
-	a.progress("Downloading %s %s (%.1f MB)", p.Name, p.Version, float64(p.Size)/1e6)
-	if _, err := a.run(ctx, dir, "apt-get", "download", p.Name+"="+p.Version); err != nil {
-		return "", fmt.Errorf("%w %s: %w", errDownload, p.Name, err)
+// download fetches packages into dir, checks them against the index and returns their paths.
+func (a *apt) download(ctx context.Context, packages []debPackage, dir string) (files []string, err error) {
+	args, size := []string{"download"}, int64(0)
+	for _, p := range packages {
+		args, size = append(args, p.Name+"="+p.Version), size+p.Size
 	}
-	found, err := filepath.Glob(filepath.Join(dir, p.Name+"_*.deb"))
-	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("download %s: apt-get left %d files, want 1", p.Name, len(found))
+	what := fmt.Sprintf("%d packages", len(packages))
+	if len(packages) == 1 {
+		what = packages[0].Name + " " + packages[0].Version
 	}
-	return found[0], p.verify(found[0])
+	a.progress("Downloading %s (%.1f MB)", what, float64(size)/1e6)
+	if _, err := a.run(ctx, dir, "apt-get", args...); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", errDownload, what, err)
+	}
+	for _, p := range packages {
+		found, err := filepath.Glob(filepath.Join(dir, p.Name+"_*.deb"))
+		if err != nil || len(found) != 1 {
+			return nil, fmt.Errorf("download %s: apt-get left %d files, want 1", p.Name, len(found))
+		}
+		if err := p.verify(found[0]); err != nil {
+			return nil, err
+		}
+		files = append(files, found[0])
+	}
+	return files, nil
 }
 
 // verify compares a file with the index.
@@ -214,7 +237,8 @@ func (p debPackage) verify(path string) error {
 type resolution struct {
 	Stamp         string
 	Kernel, Shell debPackage
-	Named         map[string]debPackage `json:",omitempty"` // further packages, by name
+	// Closures are packages and all that they depend on, by what was asked for.
+	Closures map[string][]debPackage `json:",omitempty"`
 }
 
 // resolveCached is resolve with a memory in dir.
@@ -250,26 +274,49 @@ func (a *apt) recall() (last resolution) {
 	return last
 }
 
-// namedCached describes packages. It comes after resolveCached, whose memory it adds to.
-func (a *apt) namedCached(ctx context.Context, names []string) (all []debPackage, err error) {
-	last, added := a.recall(), false
-	for _, name := range names {
-		p, ok := last.Named[name]
-		if !ok || a.private || len(p.SHA256) != 2*sha256.Size {
-			if p, err = a.describe(ctx, name); err != nil {
-				return nil, fmt.Errorf("find a library of the image: %w", err)
-			}
-			if last.Named == nil {
-				last.Named = map[string]debPackage{}
-			}
-			last.Named[name], added = p, true
+// closureCached describes packages and all that they depend on. It comes after
+// resolveCached, whose memory it adds to.
+func (a *apt) closureCached(ctx context.Context, names []string) ([]debPackage, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	last, key := a.recall(), strings.Join(names, " ")
+	if all := last.Closures[key]; len(all) > 0 && !a.private {
+		return all, nil
+	}
+	all, err := a.closure(ctx, names)
+	if err != nil {
+		return nil, fmt.Errorf("find what the image has from Debian: %w", err)
+	}
+	if last.Stamp == "" { // nothing was remembered, so that apt is asked again
+		return all, nil
+	}
+	if last.Closures == nil {
+		last.Closures = map[string][]debPackage{}
+	}
+	last.Closures[key] = all
+	return all, a.remember(last)
+}
+
+// closure asks apt what it would install on a system that has nothing yet.
+func (a *apt) closure(ctx context.Context, names []string) ([]debPackage, error) {
+	args := []string{"install", "--simulate", "--no-install-recommends",
+		"-o", "Dir::State::status=/dev/null", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="}
+	out, err := a.run(ctx, a.dir, "apt-get", append(args, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	var specs []string
+	for line := range strings.Lines(string(out)) { // Inst NAME (VERSION ORIGIN [ARCHITECTURE])
+		if f := strings.Fields(line); len(f) >= 3 && f[0] == "Inst" && strings.HasPrefix(f[2], "(") {
+			specs = append(specs, f[1]+"="+f[2][1:])
 		}
-		all = append(all, p)
 	}
-	if added && last.Stamp != "" {
-		return all, a.remember(last)
+	if len(specs) < len(names) {
+		return nil, fmt.Errorf("apt-get would install %d packages for %s: its answer is in a form that is not known here", len(specs), strings.Join(names, " "))
 	}
-	return all, nil
+	slices.Sort(specs)
+	return a.describe(ctx, specs...)
 }
 
 // aptStamp changes whenever apt's answer might. What an index of our own says is good until the next

@@ -6,13 +6,14 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 )
 
-// file is one file of a package under test.
+// file is one file of a package under test; with content "=NAME" it is a hard link.
 type file struct{ name, content string }
 
 // makeDeb returns a Debian package with data compressed as suffix says.
@@ -32,6 +33,10 @@ func makeDeb(t *testing.T, suffix string, files ...file) []byte {
 	}
 	tw := tar.NewWriter(z)
 	for _, f := range files {
+		if target, ok := strings.CutPrefix(f.content, "="); ok {
+			require.NoError(t, tw.WriteHeader(&tar.Header{Name: f.name, Typeflag: tar.TypeLink, Linkname: target, Mode: 0o644, Format: tar.FormatGNU}))
+			continue
+		}
 		require.NoError(t, tw.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), Format: tar.FormatGNU}))
 		_, err := tw.Write([]byte(f.content))
 		require.NoError(t, err)

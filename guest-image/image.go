@@ -1,6 +1,6 @@
 // Package guestimage builds the bootable image of a PVDRM guest, as any user: Debian's own kernel of
 // the host's suite with the modules that a paravirtual GPU needs, and an initramfs with PVDRM's init,
-// guest programs and a small shell. Other kinds of images (kind.go) have files of more packages.
+// guest programs and a small shell. Other kinds of images (kind.go) have files of more packages, on a disk.
 //
 // # The cache
 //
@@ -8,7 +8,8 @@
 // twice and nothing stale is used:
 //
 //	resolved.json      which packages apt named last
-//	deb/PKG_VER_SHA/   what was taken from a package: kernel and modules, the shell, libraries
+//	deb/PKG_VER_SHA/   what was taken from a package: kernel and modules, the shell
+//	deb/KIND_KEY/      the disk of a kind: what its packages brought
 //	image/KEY/         initrd.gz and manifest.json
 //	build/             guest programs built from the source tree
 //	lock               held while any of these is written
@@ -35,7 +36,7 @@ import (
 )
 
 // format changes whenever this package makes another image of the same inputs.
-const format = 1
+const format = 2
 
 // keepImages is how many images survive, the most recently used ones.
 const keepImages = 4
@@ -48,7 +49,7 @@ type Config struct {
 	Programs []Program
 	// Kind is Base (where empty) or another of Kinds.
 	Kind string
-	// Libraries are shared libraries, by path, that go where Debian's lie. Not in the base image.
+	// Libraries are shared libraries, by path, that go where programs find them. Not in the base image.
 	Libraries []string
 	// Modules are kernel modules to be loaded beside those for virtio and the GPU.
 	Modules []string
@@ -61,9 +62,10 @@ type Image struct {
 	Kernel  string // what QEMU boots: an ELF kernel where Debian's could be unpacked, else Vmlinuz
 	Vmlinuz string // the same kernel as Debian packs it, for other boot loaders
 	Initrd  string // gzip-compressed initramfs
+	Disk    string // what the guest reads as /dev/vda; empty where the kind has none
 	Release string // of the kernel, as uname -r says
 	Key     string // hash of all inputs, in hexadecimal
-	Size    int64  // of Vmlinuz and Initrd in bytes: what the image takes compressed
+	Size    int64  // of Vmlinuz, Initrd and Disk in bytes
 }
 
 // DefaultCacheDir returns $XDG_CACHE_HOME/pvdrm or ~/.cache/pvdrm, or ./.cache/pvdrm where there is
@@ -143,6 +145,9 @@ func newBuilder(cfg Config) (*builder, error) {
 	}
 	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
 	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
+	if k.disk() {
+		b.modules = append(b.modules, diskModules...)
+	}
 	b.progress = func(format string, args ...any) {
 		if cfg.Progress != nil {
 			cfg.Progress(fmt.Sprintf(format, args...))
@@ -196,7 +201,7 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 	k := d.kernel
 	m := manifest{Format: format, Kernel: d.kernelDeb, Shell: d.shellDeb, Modules: b.modules, Programs: sums}
 	if b.kind.name != Base {
-		m.Kind, m.Packages, m.Libraries = b.kind.name, d.rootDebs, librarySums
+		m.Kind, m.Packages, m.Libraries = b.kind.name, d.diskDebs, librarySums
 	}
 	key, err := m.key()
 	if err != nil {
@@ -206,14 +211,26 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 	image := Image{Kernel: k.boot(), Vmlinuz: k.vmlinuz(), Initrd: filepath.Join(dir, "initrd.gz"), Release: k.release, Key: key}
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		b.progress("Building the guest image (Linux %s)", k.release)
-		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: k.modules, roots: d.roots, libraries: libraries,
+		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: k.modules, libraries: libraries,
 			module: func(name string) ([]byte, error) { return os.ReadFile(k.module(name)) }}
 		delete(programs, initProgram)
+		if d.disk != "" {
+			links, err := os.ReadFile(filepath.Join(d.disk, diskLinks))
+			if err != nil {
+				return Image{}, fmt.Errorf("damaged cache, remove %s: %w", b.dir, err)
+			}
+			c.links = strings.Fields(string(links))
+		}
 		if err := replaceDir(dir, func(tmp string) error { return writeImage(tmp, m, c) }); err != nil {
 			return Image{}, err
 		}
 	}
-	for _, f := range []string{image.Vmlinuz, image.Initrd} {
+	files := []string{image.Vmlinuz, image.Initrd}
+	if d.disk != "" {
+		image.Disk = filepath.Join(d.disk, diskImage)
+		files = append(files, image.Disk)
+	}
+	for _, f := range files {
 		st, err := os.Stat(f)
 		if err != nil {
 			return Image{}, fmt.Errorf("damaged cache, remove %s: %w", b.dir, err)
@@ -248,8 +265,8 @@ type fromDebian struct {
 	kernelDeb, shellDeb debPackage
 	kernel              kernel
 	shell               []byte // an executable
-	rootDebs            []debPackage
-	roots               []string // folders with what rootDebs brought
+	diskDebs            []debPackage
+	disk                string // the folder with what diskDebs brought; empty without
 }
 
 // packages returns what is needed from Debian, downloading what the cache does not have.
@@ -261,8 +278,8 @@ func (b *builder) packages(ctx context.Context) (d fromDebian, err error) {
 			}
 		}
 		if err == nil {
-			if d.rootDebs, err = b.apt.namedCached(ctx, b.kind.packages); err == nil {
-				d.roots, err = b.rootfs(ctx, d.rootDebs)
+			if d.diskDebs, err = b.apt.closureCached(ctx, b.kind.packages); err == nil {
+				d.disk, err = b.disk(ctx, d.diskDebs)
 			}
 		}
 		if !errors.Is(err, errDownload) || b.apt.private || ctx.Err() != nil {
@@ -285,7 +302,7 @@ func (b *builder) readPrograms(ctx context.Context) (contents map[string][]byte,
 		if err != nil {
 			return nil, nil, err
 		}
-		if contents[p.Name], err = readProgram(path); err != nil {
+		if contents[p.Name], err = readProgram(path, b.kind.disk()); err != nil {
 			return nil, nil, fmt.Errorf("guest program %s: %w", p.Name, err)
 		}
 		sum := sha256.Sum256(contents[p.Name])
@@ -306,12 +323,12 @@ func (b *builder) fromDeb(ctx context.Context, p debPackage, variant string, tak
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	deb, err := b.apt.download(ctx, p, tmp)
+	debs, err := b.apt.download(ctx, []debPackage{p}, tmp)
 	if err != nil {
 		return "", err
 	}
 	b.progress("Unpacking %s", p.Name)
-	return dir, replaceDir(dir, func(d string) error { return take(deb, d) })
+	return dir, replaceDir(dir, func(d string) error { return take(debs[0], d) })
 }
 
 // kernel returns the kernel with the wanted modules.
@@ -335,7 +352,7 @@ func (b *builder) shell(ctx context.Context, p debPackage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readProgram(filepath.Join(dir, "busybox"))
+	return readProgram(filepath.Join(dir, "busybox"), false)
 }
 
 // extractFile copies one file out of a Debian package.

@@ -45,8 +45,8 @@ type content struct {
 	modules  []string          // names in the order of loading
 	module   func(name string) ([]byte, error)
 
-	roots     []string          // folders whose files are in the image
-	libraries map[string][]byte // by name, beside Debian's
+	links     []string          // paths that are links to the disk; none where there is no disk
+	libraries map[string][]byte // by name
 }
 
 // records lists the initramfs, sorted by path, so that equal content gives equal bytes.
@@ -83,18 +83,16 @@ func (c content) records() ([]cpio.Record, error) {
 		order += m + ".ko\n"
 	}
 	r = append(r, cpio.StaticFile(rel(guestinit.ModulesList), order, 0o644))
-	for _, dir := range c.roots {
-		files, err := treeRecords(dir)
-		if err != nil {
-			return nil, err
+	for _, name := range c.links {
+		if c.programs[path.Base(name)] == nil || path.Dir(name) != "bin" {
+			r = append(r, cpio.Symlink(name, guestinit.DiskDir+"/"+name))
 		}
-		r = append(r, files...)
+	}
+	if len(c.links) > 0 { // init mounts the disk where this directory is
+		r = append(r, cpio.Directory(rel(guestinit.DiskDir), 0o755), cpio.Symlink("usr/lib", "/lib"))
 	}
 	for name, b := range c.libraries {
-		r = append(r, cpio.StaticFile(libDir+"/"+name, string(b), 0o644))
-	}
-	if len(c.roots)+len(c.libraries) > 0 {
-		r = append(r, cpio.Directory("lib64", 0o755), cpio.Directory(libDir, 0o755), cpio.Symlink("usr/lib", "/lib"), cpio.Symlink("usr/lib64", "/lib64"))
+		r = append(r, cpio.StaticFile("lib/"+name, string(b), 0o644)) // where the loader looks too
 	}
 	slices.SortFunc(r, func(a, b cpio.Record) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(r); i++ {

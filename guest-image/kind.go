@@ -10,21 +10,31 @@ import (
 const (
 	Base   = "base"   // static programs only
 	Debian = "debian" // Debian's C and C++ libraries too, for programs of its suite
+	Mesa   = "mesa"   // Debian's Mesa too: OpenGL on EGL and GBM
 )
 
 // kind is what an image has beside the base.
 type kind struct {
 	name     string
-	packages []string          // Debian packages whose files are taken
+	packages []string          // Debian packages whose files are taken, and those of what they depend on
 	keep     func(string) bool // which of them, by path without a leading slash
-	dynamic  bool              // programs may need libraries
 }
 
 var kinds = []kind{
 	{name: Base},
-	{name: Debian, dynamic: true, keep: isLibrary,
+	{name: Debian, keep: isLibrary,
 		packages: []string{"libc6", "libgcc-s1", "libstdc++6", "libgomp1", "zlib1g"}},
+	{name: Mesa, keep: isGraphics,
+		packages: []string{"libstdc++6", "libgomp1", "zlib1g", "libegl1", "libgl1", "libgles2", "libgbm1", "libgl1-mesa-dri", "glmark2-es2-drm", "kmscube"}},
 }
+
+// disk says whether the image has a second part beside the initramfs: a disk with
+// files of Debian packages. Its programs may then need libraries.
+func (k kind) disk() bool { return len(k.packages) > 0 }
+
+// diskModules are what a guest needs to read a disk. libcrc32c, on which erofs
+// depends, asks for crc32c by name when it is loaded.
+var diskModules = []string{"virtio_blk", "crc32c_generic", "erofs"}
 
 // Kinds lists the names of all kinds of images.
 func Kinds() []string {
@@ -44,14 +54,29 @@ func kindOf(name string) (kind, error) {
 			return k, nil
 		}
 	}
-	return kind{}, fmt.Errorf("there is no image %q; there are %s", name, strings.Join(Kinds(), " and "))
+	return kind{}, fmt.Errorf("there is no image %q; there are %s", name, strings.Join(Kinds(), ", "))
 }
 
-// libDir is where Debian's libraries for x86-64 are, and ours.
+// libDir is where Debian's libraries for x86-64 are.
 const libDir = "lib/x86_64-linux-gnu"
 
 // isLibrary says whether a file is a shared library, or the loader.
 func isLibrary(file string) bool {
 	dir, name := path.Split(file)
 	return (dir == libDir+"/" || dir == "lib64/") && strings.Contains(name, ".so")
+}
+
+// isGraphics says whether a file is a library, a driver of Mesa's or what either
+// reads, or a program that draws.
+func isGraphics(file string) bool {
+	for _, prefix := range []string{
+		libDir + "/dri/",
+		"usr/share/glvnd/", "usr/share/drirc.d/", "usr/share/libdrm/", "usr/share/glmark2/",
+		"bin/glmark2", "bin/kmscube",
+	} {
+		if strings.HasPrefix(file, prefix) {
+			return true
+		}
+	}
+	return isLibrary(file)
 }

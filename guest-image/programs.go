@@ -23,7 +23,7 @@ type Program struct {
 	//	cmd/NAME of PVDRM's source tree around the executable or the working directory, which is
 	//	then built with the go command
 	Name string
-	// Path of an executable: a static one for x86-64.
+	// Path of an executable for x86-64; a static one for the base image.
 	Path string
 }
 
@@ -111,8 +111,9 @@ func build(ctx context.Context, name, src, dir string) (string, error) {
 	return out, nil
 }
 
-// readProgram reads an executable and checks that the guest, which has no libraries, can run it.
-func readProgram(path string) ([]byte, error) {
+// readProgram reads an executable and checks that the guest can run it: a static one where it has no
+// libraries.
+func readProgram(path string, libraries bool) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -122,8 +123,8 @@ func readProgram(path string) ([]byte, error) {
 		return nil, err
 	}
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return nil, fmt.Errorf("%s is dynamically linked, but the guest has no libraries: build it with CGO_ENABLED=0, or with -static", path)
+		if p.Type == elf.PT_INTERP && !libraries {
+			return nil, fmt.Errorf("%s is dynamically linked, but this image has no libraries: build it with CGO_ENABLED=0 or with -static, or choose another image", path)
 		}
 	}
 	return b, nil

@@ -1,6 +1,7 @@
 package guestimage
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -13,25 +14,23 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-
-	"github.com/u-root/u-root/pkg/cpio"
 )
 
 // maxFile bounds a file that is taken from a package, in bytes.
 const maxFile = 1 << 30
 
-// rootPath is where a file of a package lies in the guest. Its /usr/lib is a link
-// to /lib, so paths below either are the same.
+// rootPath is where a file of a package lies on the disk. The guest's /usr/bin and
+// /usr/lib are links to /bin and /lib, so paths below either are the same.
 func rootPath(name string) string {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
-	if rest, ok := strings.CutPrefix(name, "usr/"); ok && strings.HasPrefix(rest, "lib") {
+	if rest, ok := strings.CutPrefix(name, "usr/"); ok && (strings.HasPrefix(rest, "lib") || strings.HasPrefix(rest, "bin/")) {
 		return rest
 	}
 	return name
 }
 
-// extractTree copies the files and symbolic links of a package that keep names
-// into a folder.
+// extractTree copies the files and links of a package that keep names into a
+// folder. A hard link becomes a symbolic one, to a name that keep must have too.
 func extractTree(deb, dir string, keep func(string) bool) error {
 	f, err := os.Open(deb)
 	if err != nil {
@@ -51,7 +50,7 @@ func extractTree(deb, dir string, keep func(string) bool) error {
 			return fmt.Errorf("%s: %w", filepath.Base(deb), err)
 		}
 		name := rootPath(h.Name)
-		if !keep(name) {
+		if h.FileInfo().IsDir() || !keep(name) {
 			continue
 		}
 		to := filepath.Join(dir, name)
@@ -59,12 +58,17 @@ func extractTree(deb, dir string, keep func(string) bool) error {
 			return err
 		}
 		switch mode := h.FileInfo().Mode(); {
-		case mode.IsRegular() && h.Size <= maxFile:
+		case h.Typeflag == tar.TypeLink && keep(rootPath(h.Linkname)):
+			var target string
+			if target, err = filepath.Rel(path.Dir(name), rootPath(h.Linkname)); err == nil {
+				err = os.Symlink(target, to)
+			}
+		case h.Typeflag == tar.TypeReg && h.Size <= maxFile:
 			err = writeFile(to, tr, mode.Perm())
 		case mode&fs.ModeSymlink != 0:
 			err = os.Symlink(h.Linkname, to)
 		default:
-			err = fmt.Errorf("%s in %s is neither a file nor a link", h.Name, filepath.Base(deb))
+			err = fmt.Errorf("%s in %s is neither a file nor a link to one", h.Name, filepath.Base(deb))
 		}
 		if err != nil {
 			return err
@@ -72,51 +76,80 @@ func extractTree(deb, dir string, keep func(string) bool) error {
 	}
 }
 
-// rootfs returns the folders with the files of the packages of the image's kind.
-func (b *builder) rootfs(ctx context.Context, packages []debPackage) (dirs []string, err error) {
+// Names in the folder of a disk.
+const (
+	diskImage = "disk.img" // an EROFS with the files
+	diskLinks = "links"    // paths of the guest that are links to the disk, one a line
+)
+
+// disk returns the folder with the disk of the packages of the image's kind,
+// filling it where it is missing; empty where the kind has none.
+func (b *builder) disk(ctx context.Context, packages []debPackage) (string, error) {
+	if len(packages) == 0 {
+		return "", nil
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, format)
 	for _, p := range packages {
-		dir, err := b.fromDeb(ctx, p, "_"+b.kind.name, func(deb, dir string) error {
-			return extractTree(deb, dir, b.kind.keep)
-		})
+		fmt.Fprintln(h, p.id())
+	}
+	dir := filepath.Join(b.dir, "deb", b.kind.name+"_"+hex.EncodeToString(h.Sum(nil)[:6]))
+	if _, err := os.Stat(dir); err == nil {
+		touch(dir)
+		return dir, nil
+	}
+	tmp, err := os.MkdirTemp(b.dir, newDirPrefix)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	debs, err := b.apt.download(ctx, packages, tmp)
+	if err != nil {
+		return "", err
+	}
+	b.progress("Unpacking %d packages of the image %s", len(packages), b.kind.name)
+	root := filepath.Join(tmp, "root")
+	for _, deb := range debs {
+		if err := extractTree(deb, root, b.kind.keep); err != nil {
+			return "", err
+		}
+	}
+	return dir, replaceDir(dir, func(d string) error {
+		err := replaceFile(filepath.Join(d, diskImage), 0o644, func(f *os.File) error { return writeEROFS(f, root) })
+		if err != nil {
+			return err
+		}
+		links, err := linksTo(root)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(d, diskLinks), []byte(strings.Join(links, "\n")+"\n"), 0o644)
+	})
+}
+
+// linksTo lists the paths below root that are links in the guest's own root: its
+// programs, and directories that nothing else writes to.
+func linksTo(root string) (links []string, err error) {
+	for _, pattern := range []string{"bin/*", libDir, "lib64", "usr/share"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
 		}
-		dirs = append(dirs, dir)
+		for _, f := range found {
+			name, err := filepath.Rel(root, f)
+			if err != nil {
+				return nil, err
+			}
+			links = append(links, name)
+		}
 	}
-	return dirs, nil
-}
-
-// treeRecords lists the files of a folder as they lie in the image.
-func treeRecords(dir string) ([]cpio.Record, error) {
-	var r []cpio.Record
-	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, file)
-		if err != nil {
-			return err
-		}
-		if d.Type()&fs.ModeSymlink != 0 {
-			to, err := os.Readlink(file)
-			r = append(r, cpio.Symlink(name, to))
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		text, err := os.ReadFile(file)
-		r = append(r, cpio.StaticFile(name, string(text), uint64(info.Mode().Perm())))
-		return err
-	})
-	return r, err
+	return links, nil
 }
 
 // readLibraries reads the libraries of our own, and their hashes for the key.
 func (b *builder) readLibraries() (contents map[string][]byte, sums map[string]string, err error) {
 	for _, file := range b.libraries {
-		if !b.kind.dynamic {
+		if !b.kind.disk() {
 			return nil, nil, fmt.Errorf("library %s: programs of the image %q are static", file, b.kind.name)
 		}
 		text, err := os.ReadFile(file)

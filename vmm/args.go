@@ -52,6 +52,9 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 	if cfg.Initrd != "" {
 		a = append(a, "-initrd", cfg.Initrd)
 	}
+	if cfg.Disk != "" {
+		a = append(a, "-drive", "if=none,id=disk,format=raw,readonly=on,file="+escape(cfg.Disk), "-device", "virtio-blk-pci,drive=disk")
+	}
 	if cfg.GPUSocket != "" {
 		a = append(a, "-chardev", "socket,id=gpu,path="+escape(cfg.GPUSocket), "-device", "vhost-user-gpu-pci,id=gpu0,chardev=gpu")
 	}
@@ -83,7 +86,7 @@ func quote(s string) string {
 
 // absolute makes the paths in a Config independent of the working directory.
 func (cfg *Config) absolute() error {
-	for _, p := range []*string{&cfg.Kernel, &cfg.Initrd, &cfg.GPUSocket} {
+	for _, p := range []*string{&cfg.Kernel, &cfg.Initrd, &cfg.Disk, &cfg.GPUSocket} {
 		if *p == "" {
 			continue
 		}

@@ -56,6 +56,7 @@ type Config struct {
 	CPUs        int       // of the guest; at most two of the host's where 0
 	Kernel      string    // bzImage, or an ELF kernel with a PVH entry
 	Initrd      string    // with PVDRM's init, or the guest cannot be controlled
+	Disk        string    // of the image, given to the guest read-only as /dev/vda; none where empty
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
 	Console     io.Writer // gets what the guest says on its serial line; may be nil
@@ -95,7 +96,7 @@ func (cfg *Config) complete() error {
 	if err := cfg.absolute(); err != nil {
 		return err
 	}
-	for _, f := range []string{cfg.Kernel, cfg.Initrd} {
+	for _, f := range []string{cfg.Kernel, cfg.Initrd, cfg.Disk} {
 		if f == "" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,7 +27,8 @@ func newImage(*global) *cobra.Command {
 		Long: `Build the guest image: Debian's kernel of this host's suite with the modules that
 a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
 shell. It is cached by the hash of what it is made from. The image debian has
-Debian's C and C++ libraries and PVDRM's libcuda.so.1 too.`,
+Debian's C and C++ libraries and PVDRM's libcuda.so.1 too, the image mesa has
+Debian's Mesa beside these; what is Debian's lies on a disk, read-only.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := buildImage(c.Context(), cache, kind)
@@ -34,12 +36,12 @@ Debian's C and C++ libraries and PVDRM's libcuda.so.1 too.`,
 				return err
 			}
 			const mib = 1 << 20
-			_, err = fmt.Fprintf(c.OutOrStdout(), "release  %s\nkernel   %s\nvmlinuz  %s\ninitrd   %s\nkey      %s\nsize     %.1f MiB compressed\n",
-				i.Release, i.Kernel, i.Vmlinuz, i.Initrd, i.Key, float64(i.Size)/mib)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "release  %s\nkernel   %s\nvmlinuz  %s\ninitrd   %s\ndisk     %s\nkey      %s\nsize     %.1f MiB\n",
+				i.Release, i.Kernel, i.Vmlinuz, i.Initrd, cmp.Or(i.Disk, "none"), i.Key, float64(i.Size)/mib)
 			return err
 		},
 	}
-	build.Flags().StringVar(&kind, "image", guestimage.Base, "image to build: "+strings.Join(guestimage.Kinds(), " or "))
+	build.Flags().StringVar(&kind, "image", guestimage.Base, "image to build: "+strings.Join(guestimage.Kinds(), ", "))
 	c.AddCommand(build, &cobra.Command{
 		Use:   "clean",
 		Short: "Remove all cached images and packages",

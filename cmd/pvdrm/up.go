@@ -55,9 +55,10 @@ left. The image is built on first use; see pvdrm image.
 Programs in the image: gdev, and a shell with the usual small commands.
 
 The image debian has Debian's C and C++ libraries too, and libcuda.so.1 of PVDRM.
-In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
+The image mesa has Debian's Mesa beside these, glmark2-es2-drm and kmscube. In
+either, a PROGRAM whose name has a slash is a file of the host: it is copied to
 /root and runs there.`,
-		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
+		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return up(c.Context(), g, &f, args)
@@ -71,7 +72,7 @@ In it, a PROGRAM whose name has a slash is a file of the host: it is copied to
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
 	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", bootTimeout, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
-	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), " or "))
+	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), ", "))
 	c.Flags().StringArrayVar(&f.copies, "copy", nil, "copy a file of the host to the guest's /root, where the program then runs; may be given several times")
 	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
@@ -172,7 +173,7 @@ func (o *guest) end() error {
 func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Image, files guestFiles, args []string) (code int, err error) {
 	f, run, backend := o.flags, o.run, o.backend
 	cfg := f.cfg
-	cfg.Kernel, cfg.Initrd = image.Kernel, image.Initrd
+	cfg.Kernel, cfg.Initrd, cfg.Disk = image.Kernel, image.Initrd, image.Disk
 	cfg.Append = quietConsole
 	cfg.GPUSocket = run.path(socketGPU)
 	cfg.CacheDir, cfg.Log = f.cache, log

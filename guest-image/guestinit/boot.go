@@ -37,10 +37,14 @@ import (
 const (
 	ModulesDir  = "/lib/modules"       // the modules, as NAME.ko
 	ModulesList = "/lib/modules/order" // one file name a line, in the order of loading
+	DiskDir     = "/disk"              // where the image's disk is mounted; there only where it has one
 )
 
 const (
 	renderNode     = "/dev/dri/renderD128"
+	diskDevice     = "/dev/vda"
+	diskType       = "erofs"
+	diskTimeout    = 10 * time.Second
 	gpuTimeout     = 30 * time.Second
 	portTimeout    = 10 * time.Second
 	pollInterval   = 5 * time.Millisecond
@@ -99,6 +103,9 @@ func boot() error {
 	_ = unix.Sethostname([]byte("pvdrm"))
 	if err := loadModules(); err != nil {
 		// Say so and go on: what is missing will be missed by name.
+		say("%v", err)
+	}
+	if err := mountDisk(); err != nil {
 		say("%v", err)
 	}
 	hello := control.Hello{Kernel: kernelRelease()}
@@ -208,6 +215,22 @@ func loadModule(path string) error {
 		return fmt.Errorf("load module %s: %w", path, err)
 	}
 	return nil
+}
+
+// mountDisk mounts the image's disk where it has one.
+func mountDisk() error {
+	if _, err := os.Stat(DiskDir); err != nil {
+		return nil
+	}
+	for end := time.Now().Add(diskTimeout); ; time.Sleep(pollInterval) {
+		err := unix.Mount(diskDevice, DiskDir, diskType, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENXIO) || time.Now().After(end) {
+			return fmt.Errorf("the image has a disk, and this machine gives none at %s (%w): start QEMU with it as a virtio-blk device", diskDevice, err)
+		}
+	}
 }
 
 func kernelRelease() string {
