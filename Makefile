@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 FUZZTIME    ?= 5s
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS     := -s -w
-GUEST       := pvdrm-init gdev
+GUEST       := pvdrm-init gdev glscene
 # pvdrm's software GPU uses Go's SIMD package, which Go has under this name only
 # (on amd64; elsewhere it changes nothing).
 SIMD        := GOEXPERIMENT=simd

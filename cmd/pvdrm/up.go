@@ -55,7 +55,8 @@ left. The image is built on first use; see pvdrm image.
 Programs in the image: gdev, and a shell with the usual small commands.
 
 The image debian has Debian's C and C++ libraries too, and libcuda.so.1 of PVDRM.
-The image mesa has Debian's Mesa beside these, glmark2-es2-drm and kmscube. In
+The image mesa has Debian's Mesa beside these, glscene, glmark2-es2-drm and
+kmscube. In
 either, a PROGRAM whose name has a slash is a file of the host: it is copied to
 /root and runs there.`,
 		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
@@ -261,6 +262,9 @@ func buildImage(ctx context.Context, cache, kind string) (guestimage.Image, erro
 		Kind:     kind,
 		Programs: []guestimage.Program{{Name: "gdev"}},
 		Progress: func(line string) { progress("%s", line) },
+	}
+	if kind == guestimage.Mesa {
+		cfg.Programs = append(cfg.Programs, guestimage.Program{Name: "glscene"})
 	}
 	if kind != guestimage.Base {
 		dir, err := libraryDir()

@@ -1,0 +1,230 @@
+// Command glscene draws pictures with OpenGL ES 2 on whatever Mesa finds: off screen
+// by EGL without a surface, or on a screen by KMS and GBM. It is the same program
+// in a guest and on the host, and its pictures depend on the scene, the size and
+// the frame alone, so that those of one renderer can be compared with another's.
+//
+// All calls are made on the main goroutine, which never leaves its thread:
+// OpenGL's contexts belong to threads.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"image"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const usage = `usage: glscene [flags] SCENE ...     draw scenes, and say how long a frame takes
+       glscene compare [flags] A B   compare two PNG files
+`
+
+// lastFrame is the number of the frame that is drawn last, and kept.
+const lastFrame = 30
+
+// warmUp is how many frames are drawn before time is taken: shaders are compiled
+// in them.
+const warmUp = 2
+
+func main() {
+	runtime.LockOSThread()
+	run := drawScenes
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "compare" {
+		run, args = comparePictures, args[1:]
+	}
+	err := run(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "glscene:", err)
+		os.Exit(1)
+	}
+}
+
+func newFlags() *flag.FlagSet {
+	fs := flag.NewFlagSet("glscene", flag.ContinueOnError)
+	fs.Usage = func() {
+		fmt.Fprint(fs.Output(), usage)
+		fs.PrintDefaults()
+		for _, s := range scenes {
+			fmt.Fprintf(fs.Output(), "  %-10s %s\n", s.name, s.text)
+		}
+	}
+	return fs
+}
+
+// options are the flags of drawing.
+type options struct {
+	size   string
+	frames int
+	out    string
+	screen bool
+	card   string
+	hold   bool
+	json   bool
+}
+
+// result is a scene that was drawn; a line of JSON.
+type result struct {
+	Scene        string  `json:"scene"`
+	Renderer     string  `json:"renderer"`
+	Screen       bool    `json:"screen"`
+	Width        int32   `json:"width"`
+	Height       int32   `json:"height"`
+	Frames       int     `json:"frames"`
+	Milliseconds float64 `json:"ms_per_frame"`
+}
+
+func drawScenes(args []string) error {
+	var o options
+	fs := newFlags()
+	fs.StringVar(&o.size, "size", "640x480", "width and height of the picture, off screen")
+	fs.IntVar(&o.frames, "frames", 10, "how many frames to draw")
+	fs.StringVar(&o.out, "out", "", "save the last frame to this PNG file; % stands for the scene's name")
+	fs.BoolVar(&o.screen, "screen", false, "draw on the screen, by KMS")
+	fs.StringVar(&o.card, "card", "/dev/dri/card0", "with -screen: the DRM device")
+	fs.BoolVar(&o.hold, "hold", false, "with -screen: keep the last frame of each scene on the screen until a line is read from standard input")
+	fs.BoolVar(&o.json, "json", false, "print results as JSON, one object a line")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	var w, h int32
+	if n, err := fmt.Sscanf(o.size, "%dx%d", &w, &h); n != 2 || err != nil || w < 1 || h < 1 || w > 8192 || h > 8192 {
+		return fmt.Errorf("-size %q: say width and height in pixels, such as 640x480", o.size)
+	}
+	if o.frames < 1 || fs.NArg() == 0 {
+		fs.Usage()
+		return errors.New("name at least one scene, and draw at least one frame")
+	}
+	for _, name := range fs.Args() {
+		s, err := findScene(name)
+		if err != nil {
+			return err
+		}
+		if err := o.draw(s, w, h); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// draw draws a scene in a context of its own.
+func (o *options) draw(s scene, w, h int32) error {
+	var c *context
+	show := func() error { c.Finish(); return nil }
+	if o.screen {
+		sc, err := newScreen(o.card)
+		if err != nil {
+			return err
+		}
+		defer sc.close()
+		c, w, h = sc.context, int32(sc.kms.width()), int32(sc.kms.height())
+		show = sc.show
+	} else {
+		var err error
+		if c, err = newContext(eglPlatformNothing, 0, nil, 0); err != nil {
+			return err
+		}
+		defer c.close()
+		if err := c.target(w, h); err != nil {
+			return err
+		}
+	}
+	c.Viewport(0, 0, w, h)
+	frame, err := s.prepare(c.gles, w, h)
+	if err != nil {
+		return err
+	}
+	for i := range warmUp {
+		frame(i)
+		if err := show(); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	for i := range o.frames {
+		frame(lastFrame + 1 - o.frames + i)
+		if err := show(); err != nil {
+			return err
+		}
+	}
+	took := time.Since(start)
+	if err := c.check(); err != nil {
+		return err
+	}
+	r := result{s.name, c.renderer(), o.screen, w, h, o.frames, took.Seconds() * 1e3 / float64(o.frames)}
+	if err := r.print(o.json); err != nil {
+		return err
+	}
+	if o.out != "" {
+		if o.screen { // what was shown is not to be read, so draw it once more
+			frame(lastFrame)
+		}
+		if err := o.save(readPicture(c.gles, w, h), s); err != nil {
+			return err
+		}
+	}
+	if o.screen && o.hold {
+		var b [1]byte
+		for b[0] != '\n' {
+			if _, err := os.Stdin.Read(b[:]); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *options) save(m image.Image, s scene) error {
+	return writePicture(strings.ReplaceAll(o.out, "%", s.name), m)
+}
+
+func (r result) print(asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	where := "off screen"
+	if r.Screen {
+		where = "on the screen"
+	}
+	_, err := fmt.Printf("%-10s %8.2f ms/frame, %d frames of %dx%d %s, on %s\n", r.Scene, r.Milliseconds, r.Frames, r.Width, r.Height, where, r.Renderer)
+	return err
+}
+
+func comparePictures(args []string) error {
+	fs := newFlags()
+	tolerance := fs.Int("tolerance", 0, "how much a channel of a pixel may differ, 0 to 255")
+	share := fs.Float64("outside", 0, "percentage of pixels that may differ by more")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() != 2 {
+		fs.Usage()
+		return errors.New("compare takes two files")
+	}
+	a, err := loadPicture(fs.Arg(0))
+	if err != nil {
+		return err
+	}
+	b, err := loadPicture(fs.Arg(1))
+	if err != nil {
+		return err
+	}
+	d, err := compare(a, b, *tolerance)
+	if err != nil {
+		return err
+	}
+	if float64(d.outside)*100 > *share*float64(d.pixels) {
+		return fmt.Errorf("%s and %s: %v", fs.Arg(0), fs.Arg(1), d)
+	}
+	fmt.Println(d)
+	return nil
+}
