@@ -102,11 +102,11 @@ func openKMS(card string) (*kms, error) {
 		return nil, fmt.Errorf("%s: %w", card, err)
 	}
 	k := &kms{file: os.NewFile(uintptr(fd), card)}
+	var pin runtime.Pinner
+	defer pin.Unpin()
 	var crtcs, connectors [maxModeObjects]uint32
-	res := modeResources{NumCRTCs: maxModeObjects, NumConnectors: maxModeObjects, CRTCs: address(&crtcs[0]), Connectors: address(&connectors[0])}
+	res := modeResources{NumCRTCs: maxModeObjects, NumConnectors: maxModeObjects, CRTCs: address(&pin, &crtcs[0]), Connectors: address(&pin, &connectors[0])}
 	err = k.ioctl(ioctlGetResources, unsafe.Pointer(&res)) // the kernel reads and writes res and both arrays
-	runtime.KeepAlive(&crtcs)
-	runtime.KeepAlive(&connectors)
 	if err != nil {
 		return nil, fmt.Errorf("the outputs of %s: %w", card, err)
 	}
@@ -120,6 +120,8 @@ func openKMS(card string) (*kms, error) {
 
 // connect uses a connector, if a screen is there.
 func (k *kms) connect(id uint32, crtcs []uint32) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
 	var modes [maxModeObjects]modeInfo
 	var encoders [maxModeObjects]uint32
 	// The first call looks at the connector anew; then the counts are known.
@@ -131,10 +133,8 @@ func (k *kms) connect(id uint32, crtcs []uint32) error {
 		return fmt.Errorf("connector %d: state %d, %d modes", id, c.Connection, c.NumModes)
 	}
 	c.NumProperties = 0
-	c.Modes, c.Encoders = address(&modes[0]), address(&encoders[0])
+	c.Modes, c.Encoders = address(&pin, &modes[0]), address(&pin, &encoders[0])
 	err := k.ioctl(ioctlGetConnector, unsafe.Pointer(&c)) // fills the arrays, which have room for the counts
-	runtime.KeepAlive(&modes)
-	runtime.KeepAlive(&encoders)
 	if err != nil {
 		return err
 	}
@@ -165,10 +165,10 @@ func (k *kms) addFramebuffer(handle, pitch uint32) (uint32, error) {
 
 // set sets the mode and shows a framebuffer.
 func (k *kms) set(fb uint32) error {
-	connector := k.connector
-	c := modeCRTC{Connectors: address(&connector), NumConnectors: 1, CRTC: k.crtc, FB: fb, ModeValid: 1, Mode: k.mode}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	c := modeCRTC{Connectors: address(&pin, &k.connector), NumConnectors: 1, CRTC: k.crtc, FB: fb, ModeValid: 1, Mode: k.mode}
 	err := k.ioctl(ioctlSetCRTC, unsafe.Pointer(&c)) // the kernel reads c and one connector
-	runtime.KeepAlive(&connector)
 	if err != nil {
 		return fmt.Errorf("setting the mode %dx%d: %w", k.width(), k.height(), err)
 	}
@@ -204,12 +204,8 @@ func (k *kms) ioctl(request uintptr, arg unsafe.Pointer) error {
 	}
 }
 
-// address is where v lies, as ioctls take it in a struct. The caller keeps v alive,
-// and v must be on the heap.
-func address[T any](v *T) uint64 {
-	escaped = v
-	return uint64(uintptr(unsafe.Pointer(v))) // the heap does not move
+// address is where v lies, as ioctls take it in a struct, until pin is unpinned.
+func address[T any](pin *runtime.Pinner, v *T) uint64 {
+	pin.Pin(v)
+	return uint64(uintptr(unsafe.Pointer(v))) // pinned: it does not move
 }
-
-// escaped makes what it is assigned to live on the heap.
-var escaped any
