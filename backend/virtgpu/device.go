@@ -40,6 +40,10 @@ type Device struct {
 	scanouts  [MaxScanouts]scanout
 	cursor    cursor
 	display   *display // nil without
+
+	frames   [MaxScanouts]*frame // newest pictures that a GL rendered, not painted yet
+	painting bool                // a goroutine paints them
+	spare    []byte              // for the pixels of the next one; may be nil
 }
 
 // guestContext is a context with the resources attached to it.
@@ -247,6 +251,13 @@ func (p *port) Reset() {
 	d.display = nil
 	d.scanouts = [MaxScanouts]scanout{}
 	d.cursor = cursor{}
+	for i, f := range d.frames {
+		if f != nil {
+			d.frames[i] = nil
+			d.dropFrame(f)
+		}
+	}
+	d.spare = nil
 	for id := range d.resources {
 		d.dropResource(id)
 	}

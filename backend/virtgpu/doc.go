@@ -7,8 +7,9 @@
 // which a Context reaches the memory of its guest, see Resource.Acquire.
 //
 // Goroutines. Commands arrive on one goroutine for each virtqueue (control and
-// cursor). A Context is called only from the control queue's goroutine, or from
-// the session's while the queues are stopped, never from two at once.
+// cursor). Pictures that a GL rendered are painted on another, while there are any.
+// A Context is called only from the control queue's goroutine, or from the session's
+// while the queues are stopped, never from two at once.
 //
 // Locks, in order: Device.mu (resources, images, scanouts), Resource.mu (the
 // backing), display.mu (the socket). No Renderer or Context is called with any of

@@ -11,8 +11,8 @@ import (
 // GL renders for the guest's own OpenGL driver (virgl): contexts and resources that
 // are not PVDRM's. Its methods queue a command and return; the commands of a guest
 // run in the order in which they were queued. Each calls done exactly once, at any
-// time and from any goroutine, when the command has ended.
-// Ids are the guest's; those that exist differ.
+// time and from any goroutine, when the command has ended. Ids are the guest's; those
+// that exist differ. ReadPixels may be called while another method is.
 type GL interface {
 	// Capsets returns the capability sets, always the same ones.
 	Capsets() []Capset

@@ -44,8 +44,12 @@ func (m *image) appendBGRX(dst []byte, r rect) []byte {
 	f := m.format
 	for y := r.y; y < r.y+r.h; y++ {
 		src := m.row(r.x, y, r.w)
-		if f.b == 0 && f.g == 1 && f.r == 2 && !f.opaque {
+		if f.b == 0 && f.g == 1 && f.r == 2 {
+			start := len(dst)
 			dst = append(dst, src...)
+			for i := start + 3; f.opaque && i < len(dst); i += pixelSize {
+				dst[i] = 0xff
+			}
 			continue
 		}
 		for ; len(src) > 0; src = src[pixelSize:] {

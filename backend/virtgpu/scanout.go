@@ -18,6 +18,7 @@ type cursor struct {
 	scanout, x, y uint32
 	resource      uint32 // 0: hidden
 	hotX, hotY    uint32
+	image         *image // of a resource of the GL
 }
 
 // Where neither the configuration nor QEMU says how large the display is.
@@ -100,15 +101,31 @@ func (d *Device) setScanout(_ *request, body []byte) ([]byte, error) {
 		d.disable(int(id))
 		return nil, nil
 	}
-	res, err := d.resource2D(resID)
+	_, m, err := d.shown(resID)
 	if err != nil {
 		return nil, err
 	}
-	if r.empty() || !r.inside(res.image.width, res.image.height) {
-		return nil, refuse(respErrParameter, "resource %d: %+v is outside of %dx%d", resID, r, res.image.width, res.image.height)
+	if r.empty() || !r.inside(m.width, m.height) {
+		return nil, refuse(respErrParameter, "resource %d: %+v is outside of %dx%d", resID, r, m.width, m.height)
 	}
 	d.scanouts[id] = scanout{resource: resID, area: r, stale: true}
 	return nil, nil
+}
+
+// shown finds a resource that can be shown, and its image. Precondition: d.mu is held.
+func (d *Device) shown(id uint32) (*Resource, image, error) {
+	res, err := d.resource(id)
+	if err != nil {
+		return nil, image{}, err
+	}
+	if res.gl {
+		m, err := res.picture()
+		return res, m, err
+	}
+	if res, err = d.resource2D(id); err != nil {
+		return nil, image{}, err
+	}
+	return res, *res.image, nil
 }
 
 // disable turns an output off. Precondition: d.mu is held.
@@ -138,16 +155,20 @@ func (d *Device) lose(dp *display, err error) {
 }
 
 // struct virtio_gpu_resource_flush: r rect, resource_id u32, padding u32.
-func (d *Device) flush(_ *request, body []byte) ([]byte, error) {
+func (d *Device) flush(req *request, body []byte) ([]byte, error) {
 	r, id := decodeRect(body), binary.LittleEndian.Uint32(body[rectSize:])
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	res, err := d.resource(id)
+	if err == nil && res.gl {
+		d.mu.Unlock()
+		return nil, d.flushGL(req, res)
+	}
+	defer d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	if res.image == nil {
-		return nil, nil // a 3D resource that is not shown
+		return nil, nil // a 3D resource of PVDRM's own
 	}
 	if !r.inside(res.image.width, res.image.height) {
 		return nil, refuse(respErrParameter, "resource %d: %+v is outside of %dx%d", id, r, res.image.width, res.image.height)
@@ -190,7 +211,8 @@ func (d *Device) repaint(dp *display) {
 		return // replaced meanwhile
 	}
 	for i := range d.scanouts {
-		if d.scanouts[i].resource != 0 && d.display == dp {
+		// What a GL renders comes with its next flush.
+		if res := d.resources[d.scanouts[i].resource]; res != nil && res.image != nil && d.display == dp {
 			d.paint(i, d.scanouts[i].area)
 		}
 	}
@@ -217,23 +239,29 @@ func decodeCursor(body []byte) (cursor, error) {
 	return c, nil
 }
 
-func (d *Device) updateCursor(_ *request, body []byte) ([]byte, error) {
+func (d *Device) updateCursor(r *request, body []byte) ([]byte, error) {
 	c, err := decodeCursor(body)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if c.resource != 0 {
-		res, err := d.resource2D(c.resource)
-		if err != nil {
+		res, m, err := d.shown(c.resource)
+		if err == nil && (m.width != cursorSize || m.height != cursorSize) {
+			err = refuse(respErrParameter, "resource %d: a pointer of %dx%d pixels, want %d each", c.resource, m.width, m.height, cursorSize)
+		}
+		if err != nil || res.gl {
+			if err == nil {
+				d.cursor = c
+			}
+			d.mu.Unlock()
+			if err == nil {
+				d.pointGL(r, c, m)
+			}
 			return nil, err
 		}
-		if res.image.width != cursorSize || res.image.height != cursorSize {
-			return nil, refuse(respErrParameter, "resource %d: a pointer of %dx%d pixels, want %d each",
-				c.resource, res.image.width, res.image.height, cursorSize)
-		}
 	}
+	defer d.mu.Unlock()
 	d.cursor = c
 	d.showCursor()
 	return nil, nil
@@ -243,6 +271,9 @@ func (d *Device) updateCursor(_ *request, body []byte) ([]byte, error) {
 func (d *Device) showCursor() {
 	c := d.cursor
 	d.draw(func(dp *display) error {
+		if c.image != nil {
+			return dp.cursorShape(c, c.image)
+		}
 		res := d.resources[c.resource]
 		if res == nil || res.image == nil {
 			return dp.cursorHide(c)
