@@ -41,6 +41,11 @@ image: deps build ## build the guest image into the cache
 demo: deps build ## boot a virtual machine and run the Gdev suite on its paravirtual GPU
 	@scripts/demo.sh
 
+.PHONY: demo-gl
+demo-gl: export PVDRM_DEPS := gl
+demo-gl: deps build ## render scenes with Mesa in a virtual machine, and compare the pictures
+	@scripts/demo-gl.sh
+
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
-# and CA certificates; with PVDRM_DEPS=test a C compiler and virglrenderer too. Says and does nothing where all of it is there. As root it installs; as another
+# and CA certificates; with PVDRM_DEPS=gl virglrenderer and Mesa too, with PVDRM_DEPS=test a C compiler beside these. Says and does nothing where all of it is there. As root it installs; as another
 # user it asks for sudo at a terminal, and elsewhere names the commands and fails.
 set -eu
 
@@ -20,9 +20,9 @@ have_go() {
 	[ "${minor:-0}" -ge "$min_go" ]
 }
 
-have_gl() { # what renders for the OpenGL of guests
+have_gl() { # what renders for the OpenGL of guests, and draws to compare with
 	libs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
-	for lib in libvirglrenderer.so.1 libEGL.so.1 libEGL_mesa.so.0; do
+	for lib in libvirglrenderer.so.1 libEGL.so.1 libEGL_mesa.so.0 libGLESv2.so.2; do
 		case $libs in *"$lib"*) ;; *) return 1 ;; esac
 	done
 	[ -n "$(find /usr/lib \( -name swrast_dri.so -o -name 'libgallium-*.so' \) -print -quit 2>/dev/null)" ]
@@ -36,8 +36,10 @@ command -v git >/dev/null || plain="$plain git"
 case ${PVDRM_DEPS:-} in
 dev | test) # the race detector links with a C compiler, libcuda.so.1 and its clients are compiled by one
 	command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || plain="$plain gcc libc6-dev"
-	have_gl || plain="$plain libvirglrenderer1 libegl1 libgl1-mesa-dri"
 	;;
+esac
+case ${PVDRM_DEPS:-} in
+dev | test | gl) have_gl || plain="$plain libvirglrenderer1 libegl1 libgles2 libgl1-mesa-dri" ;;
 esac
 have_qemu || newer="$newer qemu-system-x86"
 have_go || newer="$newer go"

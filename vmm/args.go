@@ -33,7 +33,7 @@ const cpuTCG = "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+rdrand"
 func arguments(cfg Config, accel string, forPerson bool) []string {
 	kernelArgs := appendAlways
 	a := []string{
-		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", cfg.display(),
 		"-name", "pvdrm",
 		"-machine", "q35,memory-backend=mem,smbus=off,sata=off,usb=off",
 		"-object", "memory-backend-memfd,id=mem,share=on,seal=on,size=" + strconv.Itoa(cfg.MemoryMiB) + "M",
@@ -56,7 +56,7 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 		a = append(a, "-drive", "if=none,id=disk,format=raw,readonly=on,file="+escape(cfg.Disk), "-device", "virtio-blk-pci,drive=disk")
 	}
 	if cfg.GPUSocket != "" {
-		a = append(a, "-chardev", "socket,id=gpu,path="+escape(cfg.GPUSocket), "-device", "vhost-user-gpu-pci,id=gpu0,chardev=gpu")
+		a = append(a, "-chardev", "socket,id=gpu,path="+escape(cfg.GPUSocket), "-device", cfg.gpuDevice())
 	}
 	if forPerson {
 		a = append(a, "-serial", "mon:stdio")

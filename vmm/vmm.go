@@ -57,6 +57,9 @@ type Config struct {
 	Kernel      string    // bzImage, or an ELF kernel with a PVH entry
 	Initrd      string    // with PVDRM's init, or the guest cannot be controlled
 	Disk        string    // of the image, given to the guest read-only as /dev/vda; none where empty
+	Display     string    // QEMU's -display: where the guest's screen is shown; NoDisplay where empty
+	Width       int       // of the guest's screen in pixels; 0 for QEMU's default, 1280x800
+	Height      int       // 0 exactly if Width is
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
 	Console     io.Writer // gets what the guest says on its serial line; may be nil
@@ -92,6 +95,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Kernel == "" {
 		return errors.New("no kernel to boot")
+	}
+	if err := cfg.CheckScreen(); err != nil {
+		return err
 	}
 	if err := cfg.absolute(); err != nil {
 		return err

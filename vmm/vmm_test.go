@@ -90,6 +90,10 @@ func TestStartErrors(t *testing.T) {
 		"long path":          {"", func(c *Config) { c.GPUSocket = "/" + strings.Repeat("x", 107) }, nil, "shorter directory"},
 		"little memory":      {"", func(c *Config) { c.MemoryMiB = 16 }, nil, "at least 128"},
 		"no processors":      {"", func(c *Config) { c.CPUs = -1 }, nil, "1 to 64"},
+		"display":            {"", func(c *Config) { c.Display = "hologram" }, nil, "display \"hologram\": there are none, vnc, gtk, sdl"},
+		"VNC without place":  {"", func(c *Config) { c.Display = "vnc" }, nil, "vnc=:1"},
+		"half a screen":      {"", func(c *Config) { c.Width = 800 }, nil, "a screen of 800x0 pixels"},
+		"huge screen":        {"", func(c *Config) { c.Width, c.Height = 4096, 800 }, nil, "1 to 4095"},
 		"accelerator":        {fakeQEMU(t, "10.0.2", ""), func(c *Config) { c.Accel = "hvf" }, nil, `unknown accelerator "hvf"`},
 	} {
 		t.Run(name, func(t *testing.T) {

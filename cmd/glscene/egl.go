@@ -25,6 +25,8 @@ type eglFunctions struct {
 	ChooseConfig        func(display uintptr, attributes *int32, configs *uintptr, room int32, n *int32) bool
 	CreateContext       func(display, config, share uintptr, attributes *int32) uintptr
 	CreateWindowSurface func(display, config, window uintptr, attributes *int32) uintptr
+	DestroyContext      func(display, context uintptr) bool
+	DestroySurface      func(display, surface uintptr) bool
 	GetConfigAttrib     func(display, config uintptr, name int32, value *int32) bool
 	GetError            func() int32
 	GetPlatformDisplay  func(platform uint32, native uintptr, attributes *uintptr) uintptr
@@ -37,8 +39,8 @@ type eglFunctions struct {
 // context is an OpenGL ES 2 context, current on the thread that made it.
 type context struct {
 	*gles
-	egl              *eglFunctions
-	display, surface uintptr
+	egl                   *eglFunctions
+	display, surface, own uintptr // own: the EGLContext
 }
 
 // newContext makes a context. Without a window it has no surface: draw into a
@@ -66,8 +68,7 @@ func newContext(platform uint32, native uintptr, window func() (uintptr, error),
 	if err != nil {
 		return nil, err
 	}
-	gl := c.egl.CreateContext(c.display, config, 0, list(eglClientVersion, 2))
-	if gl == 0 {
+	if c.own = c.egl.CreateContext(c.display, config, 0, list(eglClientVersion, 2)); c.own == 0 {
 		return nil, c.failed("eglCreateContext")
 	}
 	if window != nil {
@@ -79,7 +80,7 @@ func newContext(platform uint32, native uintptr, window func() (uintptr, error),
 			return nil, c.failed("eglCreateWindowSurface")
 		}
 	}
-	if !c.egl.MakeCurrent(c.display, c.surface, c.surface, gl) {
+	if !c.egl.MakeCurrent(c.display, c.surface, c.surface, c.own) {
 		return nil, c.failed("eglMakeCurrent")
 	}
 	return c, nil
@@ -120,4 +121,12 @@ func (c *context) renderer() string {
 	return c.GetString(glRenderer) + ", " + c.GetString(glVersion)
 }
 
-func (c *context) close() { c.egl.Terminate(c.display) }
+// close ends the context, on the thread that made it. What fails there is over too.
+func (c *context) close() {
+	c.egl.MakeCurrent(c.display, 0, 0, 0)
+	c.egl.DestroyContext(c.display, c.own)
+	if c.surface != 0 {
+		c.egl.DestroySurface(c.display, c.surface)
+	}
+	c.egl.Terminate(c.display)
+}

@@ -15,6 +15,8 @@ type gbmFunctions struct {
 	SurfaceCreate    func(device uintptr, w, h, format, use uint32) uintptr `name:"surface_create"`
 	SurfaceLockFront func(surface uintptr) uintptr                          `name:"surface_lock_front_buffer"`
 	SurfaceRelease   func(surface, buffer uintptr)                          `name:"surface_release_buffer"`
+	DeviceDestroy    func(device uintptr)                                   `name:"device_destroy"`
+	SurfaceDestroy   func(surface uintptr)                                  `name:"surface_destroy"`
 	BufferHandle     func(buffer uintptr) uint64                            `name:"bo_get_handle"`
 	BufferStride     func(buffer uintptr) uint32                            `name:"bo_get_stride"`
 }
@@ -77,4 +79,12 @@ func (s *screen) show() error {
 	}
 	s.shown = buffer
 	return err
+}
+
+// close gives the output up: the console has it again.
+func (s *screen) close() {
+	s.context.close()
+	s.gbm.SurfaceDestroy(s.window)
+	s.gbm.DeviceDestroy(s.device)
+	_ = s.kms.file.Close() // its framebuffers go with it
 }

@@ -119,8 +119,8 @@ func (f *upFlags) plan(args []string) ([]entitled, error) {
 		return nil, err
 	case len(plan) == 1 && (f.guests.weights != nil || f.guests.caps != nil || f.guests.reserves != nil || f.guests.names != nil):
 		return nil, usageError{errors.New("--weights, --caps, --reserves and --names are for several --guests; for one there are --weight, --cap, --reserve and --guest")}
-	case len(plan) > 1 && (len(args) == 0 || f.screenshot != ""):
-		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to save")}
+	case len(plan) > 1 && (len(args) == 0 || f.screen.single()):
+		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to show or save")}
 	}
 	return plan, nil
 }

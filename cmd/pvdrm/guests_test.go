@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/vmm"
 )
 
 func TestGuestsPlan(t *testing.T) {
@@ -33,7 +35,8 @@ func TestUpPlan(t *testing.T) {
 	several, one := guestsFlags{count: 2}, guestsFlags{count: 1, names: []string{"a"}}
 	for why, err := range map[string]error{
 		"no program": second((&upFlags{guests: several}).plan(nil)),
-		"a picture":  second((&upFlags{guests: several, screenshot: "x.png"}).plan([]string{"gdev"})),
+		"a picture":  second((&upFlags{guests: several, screen: screenFlags{screenshot: "x.png", display: vmm.NoDisplay}}).plan([]string{"gdev"})),
+		"a window":   second((&upFlags{guests: several, screen: screenFlags{display: "gtk"}}).plan([]string{"gdev"})),
 		"one name":   second((&upFlags{guests: one}).plan(nil)),
 	} {
 		require.ErrorAs(t, err, new(usageError), why)

@@ -23,15 +23,15 @@ import (
 
 // upFlags are the flags of `pvdrm up`.
 type upFlags struct {
-	dev        deviceFlags
-	cfg        vmm.Config
-	cache      string
-	console    bool
-	print      bool
-	screenshot string
-	image      string
-	copies     []string
-	guests     guestsFlags
+	dev     deviceFlags
+	cfg     vmm.Config
+	cache   string
+	console bool
+	print   bool
+	screen  screenFlags
+	image   string
+	copies  []string
+	guests  guestsFlags
 }
 
 // quietConsole keeps the text cursor from blinking: each blink would be a
@@ -78,7 +78,7 @@ either, a PROGRAM whose name has a slash is a file of the host: it is copied to
 	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
 	f.guests.add(c)
-	c.Flags().StringVar(&f.screenshot, "screenshot", "", "when the program has ended, save a picture of the guest's screen to this PNG file")
+	f.screen.add(c)
 	return c
 }
 
@@ -110,6 +110,9 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	}
 	plan, err := f.plan(args)
 	if err != nil {
+		return err
+	}
+	if err := f.screen.apply(&f.cfg); err != nil {
 		return err
 	}
 	files, err := filesForGuest(f, args)
@@ -219,8 +222,8 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	if err != nil {
 		return 0, backend.explain(ctx, err)
 	}
-	if f.screenshot != "" {
-		if err := machine.Screenshot(ctx, f.screenshot); err != nil {
+	if f.screen.screenshot != "" {
+		if err := machine.Screenshot(ctx, f.screen.screenshot); err != nil {
 			return 0, err
 		}
 	}

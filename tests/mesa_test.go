@@ -1,0 +1,33 @@
+package tests
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMesaInAVirtualMachine runs what `make demo-gl` shows: Debian's Mesa renders in
+// a guest, and the pictures, off screen and on its screen, are those of the host.
+func TestMesaInAVirtualMachine(t *testing.T) {
+	dir, err := built()
+	require.NoError(t, err)
+	_, err = libcudaDir() // which the image has too
+	require.NoError(t, err)
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "guest", "glscene"), "pvdrm/cmd/glscene")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as in the image
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	pictures := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "../scripts/demo-gl.sh", pictures)
+	cmd.Env = append(cmd.Environ(), "PVDRM_BIN="+dir)
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "`make deps` with PVDRM_DEPS=test installs what is missing\n%s", out)
+	t.Logf("%s", out)
+	require.Equal(t, 8, strings.Count(string(out), "on virgl ("), "a line for each scene, off screen and on the screen")
+	files, err := filepath.Glob(filepath.Join(pictures, "*.png"))
+	require.NoError(t, err)
+	require.Len(t, files, 3*4)
+}
