@@ -13,23 +13,14 @@ const NoDisplay = "none"
 // maxSide is the largest width or height of a screen in pixels: what an EDID can say.
 const maxSide = 4095
 
-// displays are what Config.Display may be, up to "=" or ",". QEMU needs no OpenGL
-// for them: it is given pixels.
-var displays = []string{NoDisplay, "vnc", "gtk", "sdl"}
+// displays are what Config.Display may be, up to ",".
+var displays = []string{NoDisplay, "gtk", "sdl"}
 
 // CheckScreen checks Display, Width and Height.
 func (cfg *Config) CheckScreen() error {
-	if cfg.Display != "" {
-		kind := cfg.Display
-		if i := strings.IndexAny(kind, "=,"); i >= 0 {
-			kind = kind[:i]
-		}
-		if !slices.Contains(displays, kind) {
-			return fmt.Errorf("display %q: there are %s", cfg.Display, strings.Join(displays, ", "))
-		}
-		if kind == "vnc" && !strings.Contains(cfg.Display, "=") {
-			return fmt.Errorf("display %q: say where, such as vnc=:1 or vnc=unix:PATH", cfg.Display)
-		}
+	kind, _, _ := strings.Cut(cfg.Display, ",")
+	if kind != "" && !slices.Contains(displays, kind) {
+		return fmt.Errorf("display %q: there are %s", cfg.Display, strings.Join(displays, ", "))
 	}
 	if cfg.Width == 0 && cfg.Height == 0 {
 		return nil
@@ -40,10 +31,14 @@ func (cfg *Config) CheckScreen() error {
 	return nil
 }
 
-// display is QEMU's -display.
+// display is QEMU's -display. QEMU gives a window to a GPU that renders only where
+// its own OpenGL takes dmabufs, although from this one it gets mere pixels.
 func (cfg *Config) display() string {
-	if cfg.Display == "" {
+	switch {
+	case cfg.Display == "":
 		return NoDisplay
+	case cfg.Display != NoDisplay && !strings.Contains(cfg.Display, "gl="):
+		return cfg.Display + ",gl=on"
 	}
 	return cfg.Display
 }

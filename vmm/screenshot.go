@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/vmm/qmp"
+	"pvdrm/vmm/vnc"
 )
 
 // maxPicture bounds a screenshot in bytes: what a guest draws decides how well it compresses.
@@ -24,7 +25,10 @@ func (vm *VM) Screenshot(ctx context.Context, path string) error {
 
 // Screenshot is the method of that name for any QEMU (7.1 or later) that q is connected to.
 func Screenshot(ctx context.Context, q *qmp.Client, path string) error {
-	picture, err := screen(ctx, q)
+	picture, err := screen(ctx, q, "png")
+	if err == nil && !bytes.HasPrefix(picture, []byte("\x89PNG\r\n\x1a\n")) {
+		err = errNoPicture
+	}
 	if err != nil {
 		return fmt.Errorf("screenshot: %w", err)
 	}
@@ -49,9 +53,31 @@ func Screenshot(ctx context.Context, q *qmp.Client, path string) error {
 	return nil
 }
 
-// screen returns the screen as PNG. QEMU writes it to an anonymous file of ours, so it needs no right
+// errNoPicture says that QEMU wrote something else.
+var errNoPicture = errors.New("QEMU wrote no picture: has the guest a screen?")
+
+// Picture returns what the guest's screen shows.
+func (vm *VM) Picture(ctx context.Context) (*vnc.Picture, error) {
+	b, err := screen(ctx, vm.qmp, "ppm")
+	if err != nil {
+		return nil, fmt.Errorf("picture of the screen: %w", err)
+	}
+	var p vnc.Picture
+	var most int
+	if n, err := fmt.Sscanf(string(b[:min(len(b), 64)]), "P6\n%d %d\n%d", &p.Width, &p.Height, &most); n != 3 || err != nil || most != 255 {
+		return nil, errNoPicture
+	}
+	size := 3 * p.Width * p.Height
+	if p.Width < 1 || p.Height < 1 || p.Width > maxSide || p.Height > maxSide || size > len(b) {
+		return nil, errNoPicture
+	}
+	p.Pix = b[len(b)-size:]
+	return &p, nil
+}
+
+// screen returns the screen in one of QEMU's formats. QEMU writes it to an anonymous file of ours, so it needs no right
 // to any directory.
-func screen(ctx context.Context, q *qmp.Client) ([]byte, error) {
+func screen(ctx context.Context, q *qmp.Client, format string) ([]byte, error) {
 	fd, err := unix.MemfdCreate("pvdrm-screenshot", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
@@ -68,19 +94,12 @@ func screen(ctx context.Context, q *qmp.Client) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = q.Execute(ctx, "screendump", map[string]string{"filename": name, "format": "png"}, nil)
+	err = q.Execute(ctx, "screendump", map[string]string{"filename": name, "format": format}, nil)
 	if rerr := q.RemoveFile(context.WithoutCancel(ctx), set); err == nil {
 		err = rerr
 	}
 	if err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(io.NewSectionReader(f, 0, maxPicture), maxPicture))
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")) {
-		return nil, errors.New("QEMU wrote no picture: has the guest a screen?")
-	}
-	return b, nil
+	return io.ReadAll(io.LimitReader(io.NewSectionReader(f, 0, maxPicture), maxPicture))
 }

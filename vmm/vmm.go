@@ -57,7 +57,7 @@ type Config struct {
 	Kernel      string    // bzImage, or an ELF kernel with a PVH entry
 	Initrd      string    // with PVDRM's init, or the guest cannot be controlled
 	Disk        string    // of the image, given to the guest read-only as /dev/vda; none where empty
-	Display     string    // QEMU's -display: where the guest's screen is shown; NoDisplay where empty
+	Display     string    // QEMU's -display: none, gtk or sdl, with its options; none where empty
 	Width       int       // of the guest's screen in pixels; 0 for QEMU's default, 1280x800
 	Height      int       // 0 exactly if Width is
 	Append      string    // added to the kernel's command line

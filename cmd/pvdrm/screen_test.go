@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,12 +11,29 @@ import (
 
 func TestScreenFlags(t *testing.T) {
 	var cfg vmm.Config
-	require.NoError(t, (&screenFlags{display: "vnc=:1", resolution: "1024x768"}).apply(&cfg))
-	require.Equal(t, vmm.Config{Display: "vnc=:1", Width: 1024, Height: 768}, cfg)
+	require.NoError(t, (&screenFlags{display: "sdl", resolution: "1024x768"}).apply(t.Context(), &cfg))
+	require.Equal(t, vmm.Config{Display: "sdl", Width: 1024, Height: 768}, cfg)
+
+	f := screenFlags{display: "vnc=unix:" + filepath.Join(t.TempDir(), "socket")}
+	cfg = vmm.Config{}
+	require.NoError(t, f.apply(t.Context(), &cfg))
+	require.Equal(t, vmm.Config{}, cfg, "QEMU has nothing to do with it")
+	require.NoError(t, f.viewers.Close())
+
 	for _, wrong := range []screenFlags{
 		{resolution: "1024"}, {resolution: "1024x768x2"}, {resolution: "1024x"}, {resolution: "0x0x"}, {resolution: "-1x5"},
-		{resolution: "5000x5000"}, {display: "vnc"}, {display: "x"},
+		{resolution: "5000x5000"}, {display: "vnc"}, {display: "vnc="}, {display: "vnc=:x"}, {display: "vnc=:60000"}, {display: "x"},
 	} {
-		require.ErrorAs(t, wrong.apply(&vmm.Config{}), new(usageError), "%+v", wrong)
+		require.ErrorAs(t, wrong.apply(t.Context(), &vmm.Config{}), new(usageError), "%+v", wrong)
+	}
+}
+
+func TestVNCAddress(t *testing.T) {
+	for place, want := range map[string]string{
+		":1": "tcp 127.0.0.1:5901", "[::]:0": "tcp [::]:5900", "host:100": "tcp host:6000", "unix:/a:b": "unix /a:b",
+	} {
+		network, address, err := vncAddress(place)
+		require.NoError(t, err)
+		require.Equal(t, want, network+" "+address)
 	}
 }

@@ -112,7 +112,7 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	if err := f.screen.apply(&f.cfg); err != nil {
+	if err := f.screen.apply(ctx, &f.cfg); err != nil {
 		return err
 	}
 	files, err := filesForGuest(f, args)
@@ -199,6 +199,8 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 			log.Warn("the guest did not power off by itself", zap.Error(e))
 		}
 	}()
+	unshow := f.screen.show(ctx, machine)
+	defer func() { err = errors.Join(err, unshow()) }()
 	go func() { // a machine whose GPU is gone is of no use
 		select {
 		case <-backend.done:

@@ -1,0 +1,234 @@
+// Package vnc shows a screen to VNC viewers: a server of the RFB protocol (RFC 6143),
+// for looking only. QEMU's own server refuses a GPU that renders unless the host has
+// one too; this one shows whatever can be taken a picture of.
+//
+// Each viewer has two goroutines, one that reads what it says and one that draws;
+// all end with the viewer's connection, which ends with the context of Serve. The
+// screen is asked for a picture only while a viewer waits for one.
+package vnc
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Picture is what a screen shows: rows of Width pixels of 3 bytes, red, green and
+// blue. It does not change.
+type Picture struct {
+	Width, Height int
+	Pix           []byte
+}
+
+// Screen takes a picture. It is called from several goroutines.
+type Screen func(ctx context.Context) (*Picture, error)
+
+const (
+	maxViewers = 8
+	maxSide    = 65535 // what the protocol can say
+	// interval is the time between pictures while a viewer waits for a change.
+	interval = 40 * time.Millisecond
+	// sayTimeout is how long a viewer may take to greet, or to take a picture.
+	sayTimeout = 30 * time.Second
+)
+
+// Messages and encodings (RFC 6143, sections 7.5 to 7.8).
+const (
+	setPixelFormat   = 0
+	setEncodings     = 2
+	updateRequest    = 3
+	keyEvent         = 4
+	pointerEvent     = 5
+	cutText          = 6
+	encodingRaw      = 0
+	encodingSize     = -223 // the viewer understands that the screen changes its size
+	securityNone     = 1
+	pixelFormatBytes = 16
+)
+
+// Serve shows the screen to whoever connects to l, until ctx ends; it closes l.
+func Serve(ctx context.Context, l net.Listener, name string, screen Screen) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
+	defer stop()
+	var viewers sync.WaitGroup
+	defer viewers.Wait()
+	room := make(chan struct{}, maxViewers)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("waiting for viewers: %w", errors.Join(err, l.Close()))
+		}
+		select {
+		case room <- struct{}{}:
+		default:
+			_ = conn.Close() // there are enough of them
+			continue
+		}
+		viewers.Go(func() {
+			defer func() { <-room }()
+			newViewer(conn, screen).serve(ctx, name)
+		})
+	}
+}
+
+// viewer is one connection.
+type viewer struct {
+	conn   net.Conn
+	in     *bufio.Reader
+	screen Screen
+	shown  *Picture // owned by the goroutine that draws
+
+	wake chan struct{} // holds a token when something below has changed
+
+	mu      sync.Mutex
+	format  pixelFormat
+	resizes bool // it takes encodingSize
+	waits   bool // it has asked for an update
+	whole   bool // of the whole screen
+}
+
+func newViewer(conn net.Conn, screen Screen) *viewer {
+	return &viewer{conn: conn, in: bufio.NewReader(conn), screen: screen, wake: make(chan struct{}, 1), format: trueColor}
+}
+
+// serve talks to the viewer until it goes away. What it did wrong is of no interest
+// to anybody but it.
+func (v *viewer) serve(ctx context.Context, name string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { _ = v.conn.Close() }()                         // it may be closed already
+	stop := context.AfterFunc(ctx, func() { _ = v.conn.Close() }) // ends what waits for it
+	defer stop()
+	defer cancel()
+	if err := v.greet(ctx, name); err != nil {
+		return
+	}
+	var drawer sync.WaitGroup
+	drawer.Go(func() {
+		defer cancel()
+		_ = v.draw(ctx)
+	})
+	_ = v.listen()
+	cancel()
+	drawer.Wait()
+}
+
+// greet settles version and security, and says what there is (section 7.1 to 7.3).
+func (v *viewer) greet(ctx context.Context, name string) error {
+	if err := v.conn.SetDeadline(time.Now().Add(sayTimeout)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(v.conn, "RFB 003.008\n"); err != nil {
+		return err
+	}
+	var version [12]byte
+	if _, err := io.ReadFull(v.in, version[:]); err != nil {
+		return err
+	}
+	switch string(version[:]) {
+	case "RFB 003.003\n", "RFB 003.005\n":
+		if _, err := v.conn.Write([]byte{0, 0, 0, securityNone}); err != nil {
+			return err
+		}
+	case "RFB 003.007\n", "RFB 003.008\n":
+		if _, err := v.conn.Write([]byte{1, securityNone}); err != nil {
+			return err
+		}
+		if choice, err := v.in.ReadByte(); err != nil || choice != securityNone {
+			return fmt.Errorf("the viewer chose security %d: %w", choice, err)
+		}
+		if version[10] == '8' {
+			if _, err := v.conn.Write([]byte{0, 0, 0, 0}); err != nil {
+				return err
+			}
+		}
+	default:
+		return fmt.Errorf("the viewer speaks %q", version)
+	}
+	if _, err := v.in.ReadByte(); err != nil { // whether it shares the screen: all do
+		return err
+	}
+	p, err := v.screen(ctx)
+	if err != nil {
+		return err
+	}
+	v.shown = &Picture{Width: p.Width, Height: p.Height} // nothing of it yet
+	be := binary.BigEndian
+	b := be.AppendUint16(nil, uint16(p.Width))
+	b = be.AppendUint16(b, uint16(p.Height))
+	b = append(b, trueColor.encode()...)
+	b = be.AppendUint32(b, uint32(len(name)))
+	if _, err := v.conn.Write(append(b, name...)); err != nil {
+		return err
+	}
+	return v.conn.SetDeadline(time.Time{})
+}
+
+// listen reads messages until there are no more.
+func (v *viewer) listen() error {
+	var b [19]byte
+	for {
+		kind, err := v.in.ReadByte()
+		if err != nil {
+			return err
+		}
+		size, ok := map[byte]int{setPixelFormat: 19, setEncodings: 3, updateRequest: 9, keyEvent: 7, pointerEvent: 5, cutText: 7}[kind]
+		if !ok {
+			return fmt.Errorf("the viewer sent message %d", kind)
+		}
+		if _, err := io.ReadFull(v.in, b[:size]); err != nil {
+			return err
+		}
+		switch kind {
+		case setPixelFormat:
+			f, err := decodePixelFormat(b[3:])
+			if err != nil {
+				return err
+			}
+			v.change(func() { v.format, v.whole = f, true })
+		case setEncodings:
+			if err := v.encodings(int(binary.BigEndian.Uint16(b[1:]))); err != nil {
+				return err
+			}
+		case updateRequest:
+			whole := b[0] == 0
+			v.change(func() { v.waits, v.whole = true, v.whole || whole })
+		case cutText:
+			if _, err := io.CopyN(io.Discard, v.in, int64(binary.BigEndian.Uint32(b[3:]))); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (v *viewer) encodings(n int) error {
+	var b [4]byte
+	resizes := false
+	for range n {
+		if _, err := io.ReadFull(v.in, b[:]); err != nil {
+			return err
+		}
+		resizes = resizes || int32(binary.BigEndian.Uint32(b[:])) == encodingSize
+	}
+	v.change(func() { v.resizes = resizes })
+	return nil
+}
+
+// change changes what the viewer wants.
+func (v *viewer) change(f func()) {
+	v.mu.Lock()
+	f()
+	v.mu.Unlock()
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
