@@ -29,7 +29,7 @@ const lastFrame = 30
 
 // warmUp is how many frames are drawn before time is taken: shaders are compiled
 // in them.
-const warmUp = 2
+const warmUp = 1
 
 func main() {
 	runtime.LockOSThread()
@@ -61,13 +61,14 @@ func newFlags() *flag.FlagSet {
 
 // options are the flags of drawing.
 type options struct {
-	size   string
-	frames int
-	out    string
-	screen bool
-	card   string
-	hold   bool
-	json   bool
+	size    string
+	frames  int
+	atLeast time.Duration
+	out     string
+	screen  bool
+	card    string
+	hold    bool
+	json    bool
 }
 
 // result is a scene that was drawn; a line of JSON.
@@ -86,6 +87,7 @@ func drawScenes(args []string) error {
 	fs := newFlags()
 	fs.StringVar(&o.size, "size", "640x480", "width and height of the picture, off screen")
 	fs.IntVar(&o.frames, "frames", 10, "how many frames to draw")
+	fs.DurationVar(&o.atLeast, "at-least", 0, "draw more frames until this time has passed")
 	fs.StringVar(&o.out, "out", "", "save the last frame to this PNG file; % stands for the scene's name")
 	fs.BoolVar(&o.screen, "screen", false, "draw on the screen, by KMS")
 	fs.StringVar(&o.card, "card", "/dev/dri/card0", "with -screen: the DRM device")
@@ -147,18 +149,24 @@ func (o *options) draw(s scene, w, h int32) error {
 			return err
 		}
 	}
-	start := time.Now()
-	for i := range o.frames {
-		frame(lastFrame + 1 - o.frames + i)
+	start, n := time.Now(), 0
+	for ; n < o.frames || time.Since(start) < o.atLeast; n++ {
+		frame(lastFrame + 1 - o.frames + n)
 		if err := show(); err != nil {
 			return err
 		}
 	}
 	took := time.Since(start)
+	if n > o.frames { // the picture is that of lastFrame all the same
+		frame(lastFrame)
+		if err := show(); err != nil {
+			return err
+		}
+	}
 	if err := c.check(); err != nil {
 		return err
 	}
-	r := result{s.name, c.renderer(), o.screen, w, h, o.frames, took.Seconds() * 1e3 / float64(o.frames)}
+	r := result{s.name, c.renderer(), o.screen, w, h, n, took.Seconds() * 1e3 / float64(n)}
 	if err := r.print(o.json); err != nil {
 		return err
 	}

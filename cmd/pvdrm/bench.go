@@ -119,7 +119,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	fl.IntVar(&f.memory, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
-	c.AddCommand(newBenchFairness(g))
+	c.AddCommand(newBenchFairness(g), newBenchGL(g))
 	return c
 }
 

@@ -1,0 +1,33 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGLReport(t *testing.T) {
+	rows := GLRows([]GLSample{
+		{"b", GLSoftware, "llvmpipe", 40}, {"b", GLVirgl, "virgl", 4}, {"b", GLQEMU, "virgl", 5}, {"b", GLHost, "llvmpipe", 2},
+		{"b", GLVirgl, "virgl", 6}, {"b", GLVirgl, "virgl", 5},
+		{"a", GLVirgl, "virgl", 3}, {"a", GLSoftware, "llvmpipe", 120},
+	})
+	require.Len(t, rows, 2)
+	require.Equal(t, "b", rows[0].Scene, "in the order of drawing")
+	require.Equal(t, GLCell{Renderer: "virgl", Median: 5, P10: 4.2, P90: 5.8, Runs: 3}, rows[0].Cells[GLVirgl])
+	require.Equal(t, []float64{8, 1, 2.5}, []float64{rows[0].SpeedUp, rows[0].OfQEMU, rows[0].OfHost})
+	require.Equal(t, []float64{40, 0, 0}, []float64{rows[1].SpeedUp, rows[1].OfQEMU, rows[1].OfHost})
+
+	r := GLReport{Rows: rows, Absent: map[GLPlace]string{GLQEMU: "no window"}, Header: Header{Facts: []Fact{{"host", "a machine"}}}}
+	var text, data bytes.Buffer
+	require.NoError(t, r.WriteText(&text))
+	for _, want := range []string{"8.0x", "40.0x", "17.9x", "qemu-virgl: not measured: no window", "pvdrm-virgl: virgl\n", "host: a machine\n"} {
+		require.Contains(t, text.String(), want)
+	}
+	require.NoError(t, r.WriteJSON(&data))
+	var back GLReport
+	require.NoError(t, json.Unmarshal(data.Bytes(), &back))
+	require.Equal(t, r.Rows, back.Rows)
+}
