@@ -151,26 +151,29 @@ func (p *display) setSize(id, w, h uint32) error {
 	return p.say(gpuScanout, words(id, w, h))
 }
 
-// resize sets the size of an output if it is another one, and reports whether
-// its picture is gone. QEMU must know a size before it gets an update.
-func (p *display) resize(id, w, h uint32) (fresh bool, err error) {
+// show makes an output show the area of an image, of which the part r is new. All
+// of it is sent if whole is set or the output had another size: QEMU must know a
+// size before it gets an update that fits. Precondition: area is not empty and lies
+// in the image.
+func (p *display) show(id uint32, m *image, area, r rect, whole bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.sizes[id].w == w && p.sizes[id].h == h {
-		return false, nil
+	if p.sizes[id].w != area.w || p.sizes[id].h != area.h {
+		if err := p.setSize(id, area.w, area.h); err != nil {
+			return err
+		}
+		whole = true
 	}
-	return true, p.setSize(id, w, h)
-}
-
-// update shows the part r of an image on an output whose top left corner is
-// (ox, oy) of the image. Precondition: r is not empty and lies in both.
-func (p *display) update(id uint32, m *image, r rect, ox, oy uint32) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	if whole {
+		r = area
+	}
+	if r = r.intersect(area); r.empty() {
+		return nil
+	}
 	rows := max(1, updateBytes/(r.w*pixelSize))
 	for y := r.y; y < r.y+r.h; y += rows {
 		band := rect{r.x, y, r.w, min(rows, r.y+r.h-y)}
-		p.buf = append(p.buf[:0], words(id, band.x-ox, band.y-oy, band.w, band.h)...)
+		p.buf = append(p.buf[:0], words(id, band.x-area.x, band.y-area.y, band.w, band.h)...)
 		p.buf = m.appendBGRX(p.buf, band)
 		if err := p.say(gpuUpdate, p.buf); err != nil {
 			return err

@@ -20,11 +20,18 @@ type glRecorder struct {
 	calls   []string
 	pages   map[uint32]*virtgpu.Pages
 	submits chan func(error)
+	reads   chan glRead
 	fail    error
 }
 
+// glRead is a ReadPixels that the test answers.
+type glRead struct {
+	what string
+	done func([]byte, error)
+}
+
 func newGLRecorder() *glRecorder {
-	return &glRecorder{pages: map[uint32]*virtgpu.Pages{}, submits: make(chan func(error), 64)}
+	return &glRecorder{pages: map[uint32]*virtgpu.Pages{}, submits: make(chan func(error), 64), reads: make(chan glRead, 64)}
 }
 
 func (g *glRecorder) note(done func(error), format string, args ...any) {
@@ -85,7 +92,9 @@ func (g *glRecorder) Submit(ctx uint32, cmd []byte, fenced bool, done func(error
 	g.note(nil, "submit %d %q %v", ctx, cmd, fenced)
 	g.submits <- done
 }
-func (g *glRecorder) ReadPixels(uint32, uint32, uint32, uint32, uint32, func([]byte, error)) {}
+func (g *glRecorder) ReadPixels(id, x, y, w, h uint32, done func([]byte, error)) {
+	g.reads <- glRead{fmt.Sprintf("%d %dx%d+%d+%d", id, w, h, x, y), done}
+}
 func (g *glRecorder) Reset() {
 	for id := range g.pages {
 		g.drop(id)

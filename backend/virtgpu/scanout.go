@@ -187,19 +187,9 @@ func (d *Device) paint(id int, r rect) {
 	s := &d.scanouts[id]
 	m := d.resources[s.resource].image
 	d.draw(func(dp *display) error {
-		fresh, err := dp.resize(uint32(id), s.area.w, s.area.h)
-		if err != nil {
-			return err
-		}
-		if fresh || s.stale {
-			r = s.area
-		}
+		whole := s.stale
 		s.stale = false
-		r = r.intersect(s.area)
-		if r.empty() {
-			return nil
-		}
-		return dp.update(uint32(id), m, r, s.area.x, s.area.y)
+		return dp.show(uint32(id), m, s.area, r, whole)
 	})
 }
 

@@ -96,19 +96,30 @@ func (d *Device) paintFrames() {
 		d.mu.Unlock()
 		var err error
 		if dp != nil {
-			if _, err = dp.resize(f.output, f.area.w, f.area.h); err == nil {
-				err = dp.update(f.output, &f.image, rect{0, 0, f.area.w, f.area.h}, 0, 0)
-			}
+			err = dp.show(f.output, &f.image, rect{0, 0, f.area.w, f.area.h}, rect{}, true)
 		}
 		d.mu.Lock()
 		d.dropFrame(f)
-		switch {
-		case err != nil:
+		if err != nil {
 			d.lose(dp, err)
-		case d.scanouts[f.output].resource == 0: // it was turned off meanwhile
-			d.disable(int(f.output))
+		} else if !d.scanouts[f.output].shows(f) {
+			d.correct(int(f.output))
 		}
 		d.mu.Unlock()
+	}
+}
+
+// correct shows what an output shows by now, after a frame that came too late. What
+// a GL renders comes with its next flush. Precondition: d.mu is held.
+func (d *Device) correct(output int) {
+	s := &d.scanouts[output]
+	res := d.resources[s.resource]
+	switch {
+	case res == nil:
+		d.disable(output)
+	case res.image != nil:
+		s.stale = true
+		d.paint(output, s.area)
 	}
 }
 
