@@ -1,10 +1,13 @@
 package tests
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +24,11 @@ func TestMesaInAVirtualMachine(t *testing.T) {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 	pictures := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "../scripts/demo-gl.sh", pictures)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "../scripts/demo-gl.sh", pictures)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it ends the machine
+	cmd.WaitDelay = 20 * time.Second
 	cmd.Env = append(cmd.Environ(), "PVDRM_BIN="+dir)
 	out, err = cmd.CombinedOutput()
 	require.NoError(t, err, "`make deps` with PVDRM_DEPS=test installs what is missing\n%s", out)

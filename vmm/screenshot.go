@@ -57,8 +57,11 @@ func Screenshot(ctx context.Context, q *qmp.Client, path string) error {
 var errNoPicture = errors.New("QEMU wrote no picture: has the guest a screen?")
 
 // Picture returns what the guest's screen shows.
-func (vm *VM) Picture(ctx context.Context) (*vnc.Picture, error) {
-	b, err := screen(ctx, vm.qmp, "ppm")
+func (vm *VM) Picture(ctx context.Context) (*vnc.Picture, error) { return Picture(ctx, vm.qmp) }
+
+// Picture is the method of that name for any QEMU that q is connected to.
+func Picture(ctx context.Context, q *qmp.Client) (*vnc.Picture, error) {
+	b, err := screen(ctx, q, "ppm")
 	if err != nil {
 		return nil, fmt.Errorf("picture of the screen: %w", err)
 	}

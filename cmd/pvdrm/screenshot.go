@@ -11,6 +11,7 @@ import (
 
 	"pvdrm/vmm"
 	"pvdrm/vmm/qmp"
+	"pvdrm/vmm/vnc"
 )
 
 func newScreenshot() *cobra.Command {
@@ -22,28 +23,70 @@ func newScreenshot() *cobra.Command {
 any QEMU 7.1 or later that was started with -qmp unix:SOCKET,server=on,wait=off.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if socket == "" {
-				running, err := filepath.Glob(filepath.Join(runRoot(), "vm-*", socketQMP))
-				if err != nil {
-					return err
-				}
-				switch len(running) {
-				case 0:
-					return errors.New("no guest runs: start one with `pvdrm up`")
-				case 1:
-					socket = running[0]
-				default:
-					return fmt.Errorf("several guests run: choose one with --qmp: %q", running)
-				}
-			}
-			return screenshot(c.Context(), socket, args[0])
+			return withQMP(c.Context(), socket, func(q *qmp.Client) error { return vmm.Screenshot(c.Context(), q, args[0]) })
 		},
 	}
 	c.Flags().StringVar(&socket, "qmp", "", "QMP socket of the machine (default: that of the one that runs)")
 	return c
 }
 
-func screenshot(ctx context.Context, socket, path string) error {
+// newView makes `pvdrm view`.
+func newView() *cobra.Command {
+	var socket string
+	c := &cobra.Command{
+		Use:   "view [HOST]:DISPLAY | unix:PATH",
+		Short: "Show a running guest's screen to VNC viewers",
+		Long: `Show the screen of a guest that pvdrm up runs to VNC viewers until it is
+interrupted: pvdrm view :1 waits at port 5901 of this host. With --qmp it can be any
+QEMU 7.1 or later that was started with -qmp unix:SOCKET,server=on,wait=off. Viewers
+only look; there is no password. A QMP socket has one client at a time, so pvdrm
+screenshot has to wait meanwhile.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			network, address, err := vncAddress(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			return withQMP(ctx, socket, func(q *qmp.Client) error {
+				l, err := new(net.ListenConfig).Listen(ctx, network, address)
+				if err != nil {
+					return err
+				}
+				go func() {
+					select {
+					case <-q.Done(): // the machine is gone
+						cancel()
+					case <-ctx.Done():
+					}
+				}()
+				progress("viewers can connect to %s", l.Addr())
+				return vnc.Serve(ctx, l, "PVDRM guest", func(ctx context.Context) (*vnc.Picture, error) { return vmm.Picture(ctx, q) })
+			})
+		},
+	}
+	c.Flags().StringVar(&socket, "qmp", "", "QMP socket of the machine (default: that of the one that runs)")
+	return c
+}
+
+// withQMP calls f with a connection to a QMP socket; empty: that of the one guest
+// that runs.
+func withQMP(ctx context.Context, socket string, f func(*qmp.Client) error) error {
+	if socket == "" {
+		running, err := filepath.Glob(filepath.Join(runRoot(), "vm-*", socketQMP))
+		if err != nil {
+			return err
+		}
+		switch len(running) {
+		case 0:
+			return errors.New("no guest runs: start one with `pvdrm up`")
+		case 1:
+			socket = running[0]
+		default:
+			return fmt.Errorf("several guests run: choose one with --qmp: %q", running)
+		}
+	}
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return fmt.Errorf("the machine's QMP socket: %w", err)
@@ -53,5 +96,5 @@ func screenshot(ctx context.Context, socket, path string) error {
 		return err
 	}
 	defer client.Close()
-	return vmm.Screenshot(ctx, client, path)
+	return f(client)
 }
