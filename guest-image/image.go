@@ -145,9 +145,6 @@ func newBuilder(cfg Config) (*builder, error) {
 	}
 	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
 	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
-	if k.disk() {
-		b.modules = append(b.modules, diskModules...)
-	}
 	b.progress = func(format string, args ...any) {
 		if cfg.Progress != nil {
 			cfg.Progress(fmt.Sprintf(format, args...))
@@ -199,7 +196,7 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 		return Image{}, err
 	}
 	k := d.kernel
-	m := manifest{Format: format, Kernel: d.kernelDeb, Shell: d.shellDeb, Modules: b.modules, Programs: sums}
+	m := manifest{Format: format, Kernel: d.kernelDeb, Shell: d.shellDeb, Modules: b.wanted(), Programs: sums}
 	if b.kind.name != Base {
 		m.Kind, m.Packages, m.Libraries = b.kind.name, d.diskDebs, librarySums
 	}
@@ -211,7 +208,11 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 	image := Image{Kernel: k.boot(), Vmlinuz: k.vmlinuz(), Initrd: filepath.Join(dir, "initrd.gz"), Release: k.release, Key: key}
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		b.progress("Building the guest image (Linux %s)", k.release)
-		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: k.modules, libraries: libraries,
+		order, err := k.order(m.Modules)
+		if err != nil {
+			return Image{}, err
+		}
+		c := content{init: programs[initProgram], shell: d.shell, programs: programs, modules: order, libraries: libraries,
 			module: func(name string) ([]byte, error) { return os.ReadFile(k.module(name)) }}
 		delete(programs, initProgram)
 		if d.disk != "" {
@@ -331,11 +332,20 @@ func (b *builder) fromDeb(ctx context.Context, p debPackage, variant string, tak
 	return dir, replaceDir(dir, func(d string) error { return take(debs[0], d) })
 }
 
-// kernel returns the kernel with the wanted modules.
+// wanted are the modules that the image's kind asks for.
+func (b *builder) wanted() []string {
+	if b.kind.disk() {
+		return slices.Concat(b.modules, diskModules)
+	}
+	return b.modules
+}
+
+// kernel returns the kernel with the modules that any kind of image asks for: kinds share it.
 func (b *builder) kernel(ctx context.Context, p debPackage) (kernel, error) {
-	sum := sha256.Sum256([]byte(strings.Join(b.modules, " ")))
+	all := slices.Concat(b.modules, diskModules)
+	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
 	dir, err := b.fromDeb(ctx, p, "_"+hex.EncodeToString(sum[:4]), func(deb, dir string) error {
-		return unpackKernel(ctx, deb, dir, b.modules)
+		return unpackKernel(ctx, deb, dir, all)
 	})
 	if err != nil {
 		return kernel{}, err

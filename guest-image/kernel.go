@@ -58,6 +58,21 @@ func openKernel(dir string) (kernel, error) {
 	return k, nil
 }
 
+// order returns wanted and all modules that they depend on, in the order of loading.
+func (k kernel) order(wanted []string) ([]string, error) {
+	order, err := moduleOrder(wanted, func(name string) ([]string, error) {
+		if !slices.Contains(k.modules, name) {
+			return nil, nil // it is part of the kernel
+		}
+		b, err := os.ReadFile(k.module(name))
+		if err != nil {
+			return nil, err
+		}
+		return moduleDepends(b)
+	})
+	return slices.DeleteFunc(order, func(name string) bool { return !slices.Contains(k.modules, name) }), err
+}
+
 // unpackKernel fills dir, which exists and is empty, from a kernel package.
 func unpackKernel(ctx context.Context, deb, dir string, wanted []string) error {
 	k := kernel{dir: dir}
