@@ -333,23 +333,28 @@ func (s status) show(text string) {
 
 func (s status) clear() { s.show("") }
 
-// benchFile is a file that the report goes to.
-type benchFile struct {
-	file  *os.File
-	write func(bench.Report, io.Writer) error
+// reportTo is where a report of type R goes, if path is not empty.
+type reportTo[R any] struct {
+	path  string
+	write func(R, io.Writer) error
 }
 
-type benchFiles []benchFile
+// benchFile is a file that a report goes to.
+type benchFile[R any] struct {
+	file  *os.File
+	write func(R, io.Writer) error
+}
+
+type benchFiles[R any] []benchFile[R]
 
 // create makes the files before anything is measured, so that a wrong path
 // costs no time.
-func (f *benchFlags) create() (files benchFiles, err error) {
-	for _, x := range []struct {
-		path  string
-		write func(bench.Report, io.Writer) error
-	}{
-		{f.json, bench.Report.WriteJSON}, {f.csv, bench.Report.WriteCSV}, {f.html, bench.Report.WriteHTML},
-	} {
+func (f *benchFlags) create() (benchFiles[bench.Report], error) {
+	return createFiles([]reportTo[bench.Report]{{f.json, bench.Report.WriteJSON}, {f.csv, bench.Report.WriteCSV}, {f.html, bench.Report.WriteHTML}})
+}
+
+func createFiles[R any](reports []reportTo[R]) (files benchFiles[R], err error) {
+	for _, x := range reports {
 		if x.path == "" {
 			continue
 		}
@@ -357,12 +362,12 @@ func (f *benchFlags) create() (files benchFiles, err error) {
 		if err != nil {
 			return nil, errors.Join(err, files.close())
 		}
-		files = append(files, benchFile{file, x.write})
+		files = append(files, benchFile[R]{file, x.write})
 	}
 	return files, nil
 }
 
-func (files benchFiles) close() (err error) {
+func (files benchFiles[R]) close() (err error) {
 	for _, f := range files {
 		err = errors.Join(err, f.file.Close())
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ type glBenchFlags struct {
 	places      []string
 	runs        int
 	quick       bool
-	json        string
+	json, html  string
 	qemu, accel string
 	cache       string
 	memory      int
@@ -42,8 +41,8 @@ var glScenes = []string{"triangle", "textures", "shader", "cubes",
 	glmark2Prefix + "build", glmark2Prefix + "texture", glmark2Prefix + "shading"}
 
 const (
-	glRuns      = 5
-	glQuickRuns = 2
+	glRuns      = 6
+	glQuickRuns = 3
 	// glSize is the size of pictures and of the guests' screens.
 	glSize = "640x480"
 	// glAtLeast is how long a scene is drawn in each run, at least.
@@ -79,9 +78,10 @@ frame has ended before the next begins, so that times are latencies.`,
 	fl := c.Flags()
 	fl.StringSliceVar(&f.scenes, "scenes", glScenes, "scenes of glscene, and of glmark2 after "+glmark2Prefix)
 	fl.StringSliceVar(&f.places, "places", glPlaceNames(), "where to draw")
-	fl.IntVar(&f.runs, "runs", glRuns, "rounds")
+	fl.IntVar(&f.runs, "runs", glRuns, "rounds; with more than one the first is thrown away")
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d rounds, and nothing of glmark2", glQuickRuns))
 	fl.StringVar(&f.json, "json", "", "write the results to this file as JSON")
+	fl.StringVar(&f.html, "html", "", "write a report to this file, HTML that needs nothing else")
 	fl.StringVar(&f.qemu, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guests' processors: kvm, tcg, or auto: kvm where it works")
 	fl.StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
@@ -127,16 +127,11 @@ func (f *glBenchFlags) wants(p bench.GLPlace) bool { return slices.Contains(f.pl
 
 // run measures and reports.
 func (f *glBenchFlags) run(ctx context.Context, out io.Writer) (err error) {
-	var file *os.File
-	if f.json != "" { // before anything is measured, so that a wrong path costs no time
-		if err := os.MkdirAll(filepath.Dir(f.json), 0o755); err != nil {
-			return err
-		}
-		if file, err = os.Create(f.json); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+	files, err := f.create() // before anything is measured, so that a wrong path costs no time
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, files.close()) }()
 	r := bench.GLReport{Absent: map[bench.GLPlace]string{}, Header: bench.Header{
 		Date: time.Now(), Command: "pvdrm " + strings.Join(os.Args[1:], " "), Runs: f.runs}}
 	places, stop, err := f.start(ctx, r.Absent)
@@ -159,7 +154,9 @@ func (f *glBenchFlags) run(ctx context.Context, out io.Writer) (err error) {
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", scene, p.name, err)
 				}
-				samples = append(samples, s)
+				if round > 0 || f.runs == 1 {
+					samples = append(samples, s)
+				}
 			}
 		}
 	}
@@ -168,10 +165,15 @@ func (f *glBenchFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if err := r.WriteText(out); err != nil {
 		return err
 	}
-	if file != nil {
-		return r.WriteJSON(file)
+	for _, x := range files {
+		err = errors.Join(err, x.write(r, x.file))
 	}
-	return nil
+	return err
+}
+
+// create makes the files that the report goes to.
+func (f *glBenchFlags) create() (files benchFiles[bench.GLReport], err error) {
+	return createFiles([]reportTo[bench.GLReport]{{f.json, bench.GLReport.WriteJSON}, {f.html, bench.GLReport.WriteHTML}})
 }
 
 func (f *glBenchFlags) facts(ctx context.Context) []bench.Fact {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -91,57 +92,129 @@ func GLRows(samples []GLSample) (rows []GLRow) {
 	return rows
 }
 
-// WriteText writes a table for a person.
-func (r GLReport) WriteText(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "ms/frame\t")
-	for _, p := range GLPlaces {
-		fmt.Fprintf(t, "%s\t", p)
+// What PVDRM means to reach, as geometric means over the scenes.
+const (
+	glSpeedUpGoal = 8.0  // over llvmpipe in the guest
+	glQEMUGoal    = 1.10 // of the time that QEMU's own device takes
+)
+
+// Targets compares what was measured with what is wanted.
+func (r GLReport) Targets() (t []Target) {
+	ups, qemus, _ := r.means()
+	if ups != 0 {
+		t = append(t, Target{Figure: "frames against llvmpipe in the guest", Goal: fmt.Sprintf("at least %.0fx faster", glSpeedUpGoal),
+			Found: fmt.Sprintf("%.1fx", ups), Met: ups >= glSpeedUpGoal})
 	}
-	fmt.Fprintln(t, "pvdrm faster than llvmpipe\ttime of qemu's\ttime of host's\t")
+	if qemus != 0 {
+		t = append(t, Target{Figure: "time of a frame against QEMU's virtio-gpu-gl", Goal: fmt.Sprintf("at most %.2f of it", glQEMUGoal),
+			Found: fmt.Sprintf("%.2f", qemus), Met: qemus <= glQEMUGoal})
+	}
+	return t
+}
+
+// means are the geometric means of the ratios, 0 where there are none.
+func (r GLReport) means() (up, ofQEMU, ofHost float64) {
+	var lists [3][]float64
+	for _, row := range r.Rows {
+		for i, v := range []float64{row.SpeedUp, row.OfQEMU, row.OfHost} {
+			if v != 0 {
+				lists[i] = append(lists[i], v)
+			}
+		}
+	}
+	return geomean(lists[0]), geomean(lists[1]), geomean(lists[2])
+}
+
+// table is the report's table, its head first.
+func (r GLReport) table() [][]string {
+	head := []string{"ms/frame"}
+	for _, p := range GLPlaces {
+		head = append(head, string(p))
+	}
+	rows := [][]string{append(head, "pvdrm faster than llvmpipe", "time of qemu's", "time of host's")}
 	cell := func(v float64, format string) string {
 		if v == 0 {
 			return "-"
 		}
 		return fmt.Sprintf(format, v)
 	}
-	var ups, qemus, hosts []float64
+	ratios := func(up, ofQEMU, ofHost float64) []string {
+		return []string{cell(up, "%.1fx"), cell(ofQEMU, "%.2f"), cell(ofHost, "%.2f")}
+	}
+	mean := []string{"geometric mean"}
+	for range GLPlaces {
+		mean = append(mean, "")
+	}
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%s\t", row.Scene)
+		cells := []string{row.Scene}
 		for _, p := range GLPlaces {
-			fmt.Fprintf(t, "%s\t", cell(row.Cells[p].Median, "%.2f"))
+			cells = append(cells, cell(row.Cells[p].Median, "%.2f"))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t\n", cell(row.SpeedUp, "%.1fx"), cell(row.OfQEMU, "%.2f"), cell(row.OfHost, "%.2f"))
-		for _, x := range []struct {
-			v    float64
-			list *[]float64
-		}{{row.SpeedUp, &ups}, {row.OfQEMU, &qemus}, {row.OfHost, &hosts}} {
-			if x.v != 0 {
-				*x.list = append(*x.list, x.v)
-			}
+		rows = append(rows, append(cells, ratios(row.SpeedUp, row.OfQEMU, row.OfHost)...))
+	}
+	return append(rows, append(mean, ratios(r.means())...))
+}
+
+// facts are what drew, or why nothing did, then those of the header.
+func (r GLReport) facts() (facts []Fact) {
+	for _, p := range GLPlaces {
+		switch name := r.renderer(p); {
+		case r.Absent[p] != "":
+			facts = append(facts, Fact{string(p), "not measured: " + r.Absent[p]})
+		case name != "":
+			facts = append(facts, Fact{string(p), name})
 		}
 	}
-	fmt.Fprintf(t, "geometric mean\t%s%s\t%s\t%s\t\n", "\t\t\t\t", cell(geomean(ups), "%.1fx"), cell(geomean(qemus), "%.2f"), cell(geomean(hosts), "%.2f"))
+	return append(facts, r.Header.Facts...)
+}
+
+// WriteText writes a table for a person.
+func (r GLReport) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range r.table() {
+		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, p := range GLPlaces {
-		line := r.Absent[p]
-		if line != "" {
-			line = "not measured: " + line
-		} else if name := r.renderer(p); name != "" {
-			line = name
+	for _, g := range r.Targets() {
+		state := "missed"
+		if g.Met {
+			state = "met"
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s\n", p, line); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s: %s (%s)\n", state, g.Figure, g.Found, g.Goal); err != nil {
 			return err
 		}
 	}
-	for _, f := range r.Header.Facts {
+	for _, f := range r.facts() {
 		if _, err := fmt.Fprintf(w, "%s: %s\n", f.Name, f.Value); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// WriteHTML writes the report as a page that needs nothing else.
+func (r GLReport) WriteHTML(w io.Writer) error {
+	type tableData struct {
+		Title, Note string
+		Head        []string
+		Rows        [][]string
+	}
+	table := r.table()
+	header := r.Header
+	header.Facts = r.facts()
+	return pageTemplate.Execute(w, struct {
+		Header   Header
+		Date     string
+		Targets  []Target
+		Failures []string
+		Figures  []struct{ Title, Caption, SVG string }
+		Tables   []tableData
+	}{Header: header, Date: header.Date.Format("2006-01-02 15:04 MST"), Targets: r.Targets(), Tables: []tableData{{
+		Title: "OpenGL", Head: table[0], Rows: table[1:],
+		Note: "Medians of the time of a frame in milliseconds; each frame has ended before the next begins.",
+	}}})
 }
 
 // renderer is what drew in a place.

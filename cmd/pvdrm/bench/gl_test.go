@@ -23,8 +23,14 @@ func TestGLReport(t *testing.T) {
 	r := GLReport{Rows: rows, Absent: map[GLPlace]string{GLQEMU: "no window"}, Header: Header{Facts: []Fact{{"host", "a machine"}}}}
 	var text, data bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
-	for _, want := range []string{"8.0x", "40.0x", "17.9x", "qemu-virgl: not measured: no window", "pvdrm-virgl: virgl\n", "host: a machine\n"} {
+	for _, want := range []string{"8.0x", "40.0x", "17.9x", "qemu-virgl: not measured: no window", "pvdrm-virgl: virgl\n", "host: a machine\n",
+		"met: frames against llvmpipe in the guest: 17.9x (at least 8x faster)\n", "met: time of a frame against QEMU's virtio-gpu-gl: 1.00 (at most 1.10 of it)\n"} {
 		require.Contains(t, text.String(), want)
+	}
+	var page bytes.Buffer
+	require.NoError(t, r.WriteHTML(&page))
+	for _, want := range []string{"<td>40.0x<td>-<td>-", "<th>host<td>a machine", "<th>qemu-virgl<td>not measured: no window", `class="met">met<td>frames`} {
+		require.Contains(t, page.String(), want)
 	}
 	require.NoError(t, r.WriteJSON(&data))
 	var back GLReport
