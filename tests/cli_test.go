@@ -163,6 +163,10 @@ func TestUsage(t *testing.T) {
 		{"run --log loud -- true", 2, "--log"},
 		{"run -- no-such-program", 125, "no program"},
 		{"screenshot x.png", 125, "no guest runs"},
+		{"view :1", 125, "no guest runs"},
+		{"view 1", 2, "vnc=1"},
+		{"up --display hologram -- true", 2, "there are none, gtk, sdl"},
+		{"up --resolution large -- true", 2, "1280x800"},
 		{"up --qemu /no/such/qemu -- true", 125, "QEMU"},
 		{"backend --local /no/such/dir/socket", 125, "/no/such/dir/socket"},
 	} {

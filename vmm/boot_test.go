@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"image/png"
 	"io"
 	"os"
@@ -163,6 +164,16 @@ func TestBoot(t *testing.T) {
 			}
 		}
 		require.Greater(t, lit, 100, "there is text on the screen")
+		same, err := vm.Picture(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, picture.Bounds().Size(), image.Pt(same.Width, same.Height))
+		bright := 0
+		for i := 0; i < len(same.Pix); i += 3 {
+			if same.Pix[i] > 0x80 {
+				bright++
+			}
+		}
+		require.Equal(t, lit, bright)
 		require.ErrorIs(t, vm.Screenshot(t.Context(), "/no/such/dir/x.png"), os.ErrNotExist)
 	})
 	t.Run("memory is a sealed file", func(t *testing.T) {

@@ -92,5 +92,12 @@ func (f *screenFlags) show(ctx context.Context, machine *vmm.VM) (stop func() er
 	}
 }
 
+// close ends the wait for viewers of a machine that was never shown.
+func (f *screenFlags) close() {
+	if f.viewers != nil {
+		_ = f.viewers.Close() // it may be closed already
+	}
+}
+
 // single reports whether a flag needs a screen that is the only one.
 func (f *screenFlags) single() bool { return f.screenshot != "" || f.display != vmm.NoDisplay }

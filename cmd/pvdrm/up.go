@@ -115,6 +115,7 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err := f.screen.apply(ctx, &f.cfg); err != nil {
 		return err
 	}
+	defer f.screen.close()
 	files, err := filesForGuest(f, args)
 	if err != nil {
 		return err
