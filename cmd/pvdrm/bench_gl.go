@@ -154,6 +154,7 @@ func (f *glBenchFlags) run(ctx context.Context, out io.Writer) (err error) {
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", scene, p.name, err)
 				}
+				s.Round = round
 				if round > 0 || f.runs == 1 {
 					samples = append(samples, s)
 				}

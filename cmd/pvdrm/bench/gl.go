@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -27,6 +28,7 @@ var GLPlaces = []GLPlace{GLSoftware, GLVirgl, GLQEMU, GLHost}
 type GLSample struct {
 	Scene        string
 	Place        GLPlace
+	Round        int
 	Renderer     string
 	Milliseconds float64 // a frame
 }
@@ -36,7 +38,8 @@ type GLRow struct {
 	Scene string             `json:"scene"`
 	Cells map[GLPlace]GLCell `json:"places"`
 	// SpeedUp is how many times faster PVDRM is than llvmpipe in the guest, OfQEMU and
-	// OfHost the time of a frame relative to theirs; 0 where one was not measured.
+	// OfHost the time of a frame relative to theirs: medians of the ratios within a
+	// round, 0 where one was not measured.
 	SpeedUp float64 `json:"speed_up_over_guest_llvmpipe,omitempty"`
 	OfQEMU  float64 `json:"time_relative_to_qemu,omitempty"`
 	OfHost  float64 `json:"time_relative_to_host,omitempty"`
@@ -64,30 +67,36 @@ func GLRows(samples []GLSample) (rows []GLRow) {
 		scene string
 		place GLPlace
 	}
-	times, renderers := map[key][]float64{}, map[key]string{}
+	times, renderers := map[key]map[int]float64{}, map[key]string{} // by round
 	for _, s := range samples {
 		k := key{s.Scene, s.Place}
-		times[k], renderers[k] = append(times[k], s.Milliseconds), s.Renderer
+		if times[k] == nil {
+			times[k] = map[int]float64{}
+		}
+		times[k][s.Round], renderers[k] = s.Milliseconds, s.Renderer
 		if !slices.ContainsFunc(rows, func(r GLRow) bool { return r.Scene == s.Scene }) {
 			rows = append(rows, GLRow{Scene: s.Scene, Cells: map[GLPlace]GLCell{}})
 		}
 	}
-	ratio := func(a, b GLCell) float64 {
-		if a.Median == 0 || b.Median == 0 {
-			return 0
+	// ratio is the median of the ratios within a round.
+	ratio := func(scene string, a, b GLPlace) float64 {
+		var within []float64
+		for round, t := range times[key{scene, a}] {
+			if other := times[key{scene, b}][round]; other > 0 {
+				within = append(within, t/other)
+			}
 		}
-		return a.Median / b.Median
+		return spread(within).Median
 	}
 	for i := range rows {
 		r := &rows[i]
 		for _, p := range GLPlaces {
-			if t := times[key{r.Scene, p}]; len(t) > 0 {
+			if t := slices.Collect(maps.Values(times[key{r.Scene, p}])); len(t) > 0 {
 				s := spread(t)
 				r.Cells[p] = GLCell{renderers[key{r.Scene, p}], s.Median, s.P10, s.P90, len(t)}
 			}
 		}
-		ours := r.Cells[GLVirgl]
-		r.SpeedUp, r.OfQEMU, r.OfHost = ratio(r.Cells[GLSoftware], ours), ratio(ours, r.Cells[GLQEMU]), ratio(ours, r.Cells[GLHost])
+		r.SpeedUp, r.OfQEMU, r.OfHost = ratio(r.Scene, GLSoftware, GLVirgl), ratio(r.Scene, GLVirgl, GLQEMU), ratio(r.Scene, GLVirgl, GLHost)
 	}
 	return rows
 }

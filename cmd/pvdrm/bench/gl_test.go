@@ -10,14 +10,15 @@ import (
 
 func TestGLReport(t *testing.T) {
 	rows := GLRows([]GLSample{
-		{"b", GLSoftware, "llvmpipe", 40}, {"b", GLVirgl, "virgl", 4}, {"b", GLQEMU, "virgl", 5}, {"b", GLHost, "llvmpipe", 2},
-		{"b", GLVirgl, "virgl", 6}, {"b", GLVirgl, "virgl", 5},
-		{"a", GLVirgl, "virgl", 3}, {"a", GLSoftware, "llvmpipe", 120},
+		{"b", GLSoftware, 1, "llvmpipe", 40}, {"b", GLVirgl, 1, "virgl", 4}, {"b", GLQEMU, 1, "virgl", 5}, {"b", GLHost, 1, "llvmpipe", 2},
+		{"b", GLSoftware, 2, "llvmpipe", 48}, {"b", GLVirgl, 2, "virgl", 6}, {"b", GLQEMU, 2, "virgl", 6}, {"b", GLHost, 2, "llvmpipe", 2.4},
+		{"b", GLSoftware, 3, "llvmpipe", 15}, {"b", GLVirgl, 3, "virgl", 5}, {"b", GLQEMU, 3, "virgl", 1},
+		{"a", GLVirgl, 1, "virgl", 3}, {"a", GLSoftware, 1, "llvmpipe", 120},
 	})
 	require.Len(t, rows, 2)
 	require.Equal(t, "b", rows[0].Scene, "in the order of drawing")
 	require.Equal(t, GLCell{Renderer: "virgl", Median: 5, P10: 4.2, P90: 5.8, Runs: 3}, rows[0].Cells[GLVirgl])
-	require.Equal(t, []float64{8, 1, 2.5}, []float64{rows[0].SpeedUp, rows[0].OfQEMU, rows[0].OfHost})
+	require.Equal(t, []float64{8, 1, 2.25}, []float64{rows[0].SpeedUp, rows[0].OfQEMU, rows[0].OfHost})
 	require.Equal(t, []float64{40, 0, 0}, []float64{rows[1].SpeedUp, rows[1].OfQEMU, rows[1].OfHost})
 
 	r := GLReport{Rows: rows, Absent: map[GLPlace]string{GLQEMU: "no window"}, Header: Header{Facts: []Fact{{"host", "a machine"}}}}
