@@ -8,28 +8,22 @@ import (
 )
 
 // receive waits for a trapped call. It returns errEnded when no task is left
-// that could make one.
+// that could make one, as far as Linux tells: before 6.11 it may wait for ever.
 func (l listener) receive() (*notification, error) {
-	fds := []unix.PollFd{{Fd: int32(l), Events: unix.POLLIN}}
 	for {
-		if _, err := unix.Poll(fds, -1); err != nil {
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
-			return nil, os.NewSyscallError("poll", err)
-		}
-		if fds[0].Revents&unix.POLLIN == 0 {
-			return nil, errEnded
-		}
 		n := new(notification)
 		_, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_RECV, n)
-		if errors.Is(err, unix.ENOENT) {
-			continue // somebody else took it, or its caller was killed
+		if err == nil {
+			return n, nil
 		}
-		if err != nil {
+		if !errors.Is(err, unix.ENOENT) {
 			return nil, os.NewSyscallError("receiving a trapped call", err)
 		}
-		return n, nil
+		// Its caller was killed meanwhile, or nobody is left.
+		fds := []unix.PollFd{{Fd: int32(l), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, 0); err == nil && fds[0].Revents&unix.POLLHUP != 0 {
+			return nil, errEnded
+		}
 	}
 }
 

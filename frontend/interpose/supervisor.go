@@ -21,22 +21,39 @@ type supervisor struct {
 }
 
 // serve receives calls and serves them until no task is left that could make
-// one. Whoever has received a call lets another goroutine receive the next one
-// and serves it himself, so that a call that waits keeps none from being served.
+// one. What may wait is served while another goroutine receives, so that no call
+// keeps others from being served; what does not is served at once, which saves
+// the way through the scheduler: in an emulated guest that takes longer than the
+// call.
 func (s *supervisor) serve() {
-	n, err := s.listener.receive()
-	if err != nil {
-		if !errors.Is(err, errEnded) {
-			s.report(err)
+	for waits := false; !waits; {
+		n, err := s.listener.receive()
+		if err != nil {
+			if !errors.Is(err, errEnded) {
+				s.report(err)
+			}
+			return
 		}
-		return
-	}
-	go s.serve()
-	if r, answered := s.call(n); !answered {
-		if err := s.listener.answer(r); err != nil {
-			s.report(err)
+		if waits = mayWait(n); waits {
+			go s.serve()
+		}
+		if r, answered := s.call(n); !answered {
+			if err := s.listener.answer(r); err != nil {
+				s.report(err)
+			}
 		}
 	}
+}
+
+// mayWait reports whether a call may wait for something: the backend, the GPU or
+// another process.
+func mayWait(n *notification) bool {
+	if n.nr != unix.SYS_IOCTL {
+		return true
+	}
+	e, ok := drm.Lookup(drm.Request(n.args[1]))
+	_, waits := waits[e.Request]
+	return ok && (waits || e.Handling != drm.Local)
 }
 
 // call serves one call. It returns the answer, unless it has given that itself.
