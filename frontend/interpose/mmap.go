@@ -3,7 +3,6 @@ package interpose
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"syscall"
 
@@ -18,7 +17,7 @@ import (
 func (s *supervisor) mmap(c caller, n *notification) (int64, error) {
 	length, offset := n.args[1], n.args[5]
 	handle, at, ok := drm.MapHandle(offset)
-	if !ok || at%uint64(os.Getpagesize()) != 0 {
+	if !ok {
 		return 0, errNotOurs
 	}
 	f, err := s.files.enter(c, int(int32(n.args[4])))
@@ -41,18 +40,19 @@ func (s *supervisor) mmap(c caller, n *notification) (int64, error) {
 		return 0, fmt.Errorf("mmap: %w", err)
 	}
 	defer func() { _ = unix.Close(own) }() // the mapping keeps the memory
-	if length > size || at > size-length {
+	// As in the DRM core, an object is mapped from its start.
+	if length > size || at != 0 {
 		return 0, fmt.Errorf("mmap of %d bytes at %d of object %d, which has %d: %w", length, at, handle, size, syscall.EINVAL)
 	}
-	return 0, s.mapThere(c, n.args, own, at)
+	return 0, s.mapThere(c, n.args, own)
 }
 
 // errAnswered is for a call that has been answered already.
 var errAnswered = errors.New("answered")
 
-// mapThere makes the caller of mmap do it again, with our descriptor own and the
-// offset at. It answers the call: the caller stops on its way out of it.
-func (s *supervisor) mapThere(c caller, args [6]uint64, own int, at uint64) error {
+// mapThere makes the caller of mmap do it again on the file of our descriptor
+// own. It answers the call: the caller stops on its way out of it.
+func (s *supervisor) mapThere(c caller, args [6]uint64, own int) error {
 	// The thread that traces is the one that may wait and write registers.
 	runtime.LockOSThread()
 	s.children.mu.Lock()
@@ -70,7 +70,7 @@ func (s *supervisor) mapThere(c caller, args [6]uint64, own int, at uint64) erro
 		err = t.stopped()
 	}
 	if err == nil {
-		args[4], args[5] = uint64(fd), at
+		args[4], args[5] = uint64(fd), 0
 		err = t.redo(unix.SYS_MMAP, args, fd)
 	}
 	if err == nil {
