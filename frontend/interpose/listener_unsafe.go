@@ -55,6 +55,9 @@ type epollSlot struct {
 
 const kcmpEpollTFD = 7 // KCMP_EPOLL_TFD
 
+// self is our own process, asked for once: it is in each comparison.
+var self = unix.Getpid()
+
 const listenerFlags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 
 // listener is the descriptor by which trapped calls are received and answered.
@@ -119,7 +122,7 @@ func ioctl[T any](l listener, req uintptr, arg *T) (uintptr, error) {
 func isFile(tid, fd, epoll, watched int) (bool, error) {
 	slot := epollSlot{efd: uint32(epoll), tfd: uint32(watched)}
 	// slot lives until the call returns.
-	v, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(tid), uintptr(unix.Getpid()), kcmpEpollTFD, uintptr(fd), uintptr(unsafe.Pointer(&slot)), 0)
+	v, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(tid), uintptr(self), kcmpEpollTFD, uintptr(fd), uintptr(unsafe.Pointer(&slot)), 0)
 	if errno != 0 {
 		return false, errno
 	}

@@ -48,7 +48,7 @@ func StandIn() (*Node, error) {
 }
 
 func newNode(keeper int, path string, opens bool) (*Node, error) {
-	n := &Node{keeper: keeper, locks: int64(unix.Getpid()) * maxFiles, path: path, opens: opens}
+	n := &Node{keeper: keeper, locks: int64(self) * maxFiles, path: path, opens: opens}
 	if err := unix.Fstat(keeper, &n.stat); err != nil {
 		return nil, errors.Join(fmt.Errorf("looking at %s: %w", path, err), unix.Close(keeper))
 	}

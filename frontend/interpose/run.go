@@ -46,7 +46,7 @@ func Available() error {
 		return os.NewSyscallError("epoll_create1", err)
 	}
 	defer func() { _ = unix.Close(epoll) }() // it has nothing to flush
-	if _, err := isFile(os.Getpid(), epoll, epoll, epoll); !errors.Is(err, unix.ENOENT) {
+	if _, err := isFile(self, epoll, epoll, epoll); !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("comparing files of processes (kcmp, CONFIG_KCMP): %w", err)
 	}
 	return nil
@@ -67,6 +67,11 @@ func Run(cfg Config) (code int, err error) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)
 	defer signal.Stop(died)
+
+	// As long as a processor of Go's is idle, Go leaves those of goroutines in system
+	// calls alone. Otherwise its monitor takes one away and hands it back in almost
+	// every call, which in an emulated guest costs more than the call.
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), receivers+2))
 
 	s := &supervisor{node: cfg.Node, report: cfg.Report, children: &children{}}
 	s.files = files{node: cfg.Node, open: cfg.Open, report: cfg.Report, guess: map[place]*openFile{}}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,24 +19,27 @@ type supervisor struct {
 	files    files
 	report   func(error)
 	children *children
+	idle     atomic.Int32 // goroutines that receive
 }
 
+// receivers is how many goroutines wait for the next call where none is served.
+const receivers = 2
+
 // serve receives calls and serves them until no task is left that could make
-// one. What may wait is served while another goroutine receives, so that no call
-// keeps others from being served; what does not is served at once, which saves
-// the way through the scheduler: in an emulated guest that takes longer than the
-// call.
+// one. There is always somebody who receives: a call that waits keeps no other
+// from being served. That somebody waits beforehand, since to start or wake him
+// takes longer, in an emulated guest, than most calls.
 func (s *supervisor) serve() {
-	for waits := false; !waits; {
+	for s.idle.Add(1) <= receivers {
 		n, err := s.listener.receive()
+		if s.idle.Add(-1) == 0 && err == nil {
+			go s.serve()
+		}
 		if err != nil {
 			if !errors.Is(err, errEnded) {
 				s.report(err)
 			}
 			return
-		}
-		if waits = mayWait(n); waits {
-			go s.serve()
 		}
 		if r, answered := s.call(n); !answered {
 			if err := s.listener.answer(r); err != nil {
@@ -43,17 +47,7 @@ func (s *supervisor) serve() {
 			}
 		}
 	}
-}
-
-// mayWait reports whether a call may wait for something: the backend, the GPU or
-// another process.
-func mayWait(n *notification) bool {
-	if n.nr != unix.SYS_IOCTL {
-		return true
-	}
-	e, ok := drm.Lookup(drm.Request(n.args[1]))
-	_, waits := waits[e.Request]
-	return ok && (waits || e.Handling != drm.Local)
+	s.idle.Add(-1)
 }
 
 // call serves one call. It returns the answer, unless it has given that itself.
