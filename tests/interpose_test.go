@@ -27,7 +27,7 @@ var ioctlClients = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for name, src := range map[string]string{"vadd": "../examples/ioctl/vadd.c", "behave": "ioctl/behave.c"} {
+	for name, src := range map[string]string{"vadd": "../examples/ioctl/vadd.c", "cost": "../examples/ioctl/cost.c", "behave": "ioctl/behave.c"} {
 		out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I../include/uapi", "-static",
 			"-o", filepath.Join(dir, name), src, "-lpthread").CombinedOutput()
 		if err != nil {
@@ -43,7 +43,7 @@ var ioctlClients = sync.OnceValues(func() (string, error) {
 })
 
 // behaviours are the cases of behave.c that end by themselves.
-var behaviours = []string{"errors", "files", "fork", "exec", "threads", "passing", "prime", "mmap", "killed", "orphan"}
+var behaviours = []string{"errors", "files", "fork", "exec", "threads", "passing", "prime", "mmap", "killed", "race", "orphan"}
 
 // interposed prepares a program of ioctlClients to run under pvdrm-run.
 func (h *host) interposed(t *testing.T, program string, args ...string) *exec.Cmd {

@@ -3,8 +3,6 @@
 //	make -C examples/ioctl
 //	pvdrm run -- pvdrm-run examples/ioctl/vadd                    (on the host)
 //	pvdrm up --copy examples/ioctl/vadd -- pvdrm-run /root/vadd   (in a virtual machine)
-//
-// With --time it then prints what ioctls cost.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -13,7 +11,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "drm_core.h"
@@ -105,49 +102,7 @@ static uint32_t load_kernel(void)
 	return f.function;
 }
 
-static int64_t now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return (x > y) - (x < y);
-}
-
-// print_times prints what calls of each kind take: the median of many, and the
-// tenth percentile, which says more on a busy machine.
-static void print_times(uint32_t handle)
-{
-	enum { CALLS = 2000 };
-	static int64_t took[CALLS];
-	struct drm_pvdrm_gem_info info = {.handle = handle};
-	struct drm_pvdrm_status status = {0};
-	struct drm_pvdrm_getparam warp = {.param = PVDRM_PARAM_WARP_SIZE};
-	struct {
-		const char *name;
-		unsigned long request;
-		void *arg;
-	} calls[] = {
-		{"GETPARAM (answered in the guest)", DRM_IOCTL_PVDRM_GETPARAM, &warp},
-		{"GEM_INFO (answered in the guest)", DRM_IOCTL_PVDRM_GEM_INFO, &info},
-		{"STATUS (asks the backend)", DRM_IOCTL_PVDRM_STATUS, &status},
-	};
-	for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
-		for (int i = 0; i < CALLS; i++) {
-			int64_t start = now();
-			call(calls[k].request, calls[k].arg, calls[k].name);
-			took[i] = now() - start;
-		}
-		qsort(took, CALLS, sizeof *took, by_value);
-		printf("%-34s %8.1f us, the fastest tenth %8.1f us\n", calls[k].name, took[CALLS / 2] / 1e3, took[CALLS / 10] / 1e3);
-	}
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
 	drm = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
 	if (drm < 0)
@@ -201,7 +156,5 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("vadd: %d sums are right\n", COUNT);
-	if (argc > 1 && !strcmp(argv[1], "--time"))
-		print_times(bo.handle);
 	return 0;
 }

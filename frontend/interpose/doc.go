@@ -25,8 +25,7 @@
 //     whatever was closed, duplicated or received since.
 //   - For that moment it also gets a lock (F_OFD_SETLK) on a byte of the node
 //     that no other has. A description of our own waits for the same byte: it gets
-//     it when the last descriptor and the last mapping are gone, and then the
-//     driver's file is closed.
+//     it when the last descriptor is gone, and then the driver's file is closed.
 //
 // In a virtual machine the node is virtio-gpu's, and programs open it themselves;
 // the driver's file is another description of it, with the carrier on it. On a

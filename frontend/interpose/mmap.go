@@ -79,7 +79,9 @@ func (s *supervisor) mapThere(c caller, args [6]uint64, own int) error {
 	if err != nil {
 		// Whatever state the caller is in, the end of this thread, which stays
 		// locked to this goroutine, lets go of it.
-		s.report(fmt.Errorf("[%d] mmap: %w", c.tid, err))
+		if !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.ENOENT) { // it was killed
+			s.report(fmt.Errorf("[%d] mmap: %w", c.tid, err))
+		}
 		return errAnswered
 	}
 	runtime.UnlockOSThread()

@@ -383,13 +383,13 @@ static void test_mmap(void)
 	CHECK(p[4096] == 42 && (p[0] = 1));
 }
 
-// A process that is killed while it waits takes nothing with it.
+// A process that is killed while it waits, or maps, takes nothing with it.
 static void test_killed(void)
 {
 	int fd = open_node();
 	struct drm_syncobj_create s = {0};
 	CHECK(!ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &s));
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < 12; i++) {
 		int ready[2];
 		CHECK(!pipe(ready));
 		pid_t pid = fork();
@@ -398,6 +398,12 @@ static void test_killed(void)
 			struct drm_syncobj_create mine = {0};
 			CHECK(!ioctl(own, DRM_IOCTL_SYNCOBJ_CREATE, &mine));
 			CHECK(write(ready[1], "", 1) == 1);
+			if (i % 3 == 2) {
+				uint64_t offset;
+				new_object(own, 4096, &offset);
+				for (;;)
+					CHECK(!munmap(map(own, offset, 4096), 4096));
+			}
 			wait_sync(own, mine.handle, INT64_MAX);
 			_exit(9);
 		}
@@ -410,6 +416,62 @@ static void test_killed(void)
 		CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
 		CHECK(has_object(fd, new_object(fd, 4096, NULL)));
 	}
+}
+
+enum { RACE_FDS = 6 };
+static int race_fds[RACE_FDS];
+
+// race_thread does at random what threads of one process may do to each other.
+static void *race_thread(void *arg)
+{
+	unsigned seed = (uintptr_t)arg;
+	for (int i = 0; i < 400; i++) {
+		int *fd = &race_fds[rand_r(&seed) % RACE_FDS], own;
+		struct drm_pvdrm_gem_new g = {.size = 4096, .domain = PVDRM_DOMAIN_SYSTEM, .handle = 0};
+		switch (rand_r(&seed) % 6) {
+		case 0:
+			own = open_node();
+			dup2(own, *fd);
+			close(own);
+			break;
+		case 1:
+			dup2(race_fds[rand_r(&seed) % RACE_FDS], *fd);
+			break;
+		case 2:
+			own = open("/dev/null", O_RDWR);
+			dup2(own, *fd);
+			close(own);
+			break;
+		case 3:
+			CHECK(!ioctl(*fd, DRM_IOCTL_PVDRM_GEM_NEW, &g) || errno == ENOTTY);
+			break;
+		case 4:
+			CHECK(has_object(*fd, 1 + rand_r(&seed) % 3) || errno == ENOENT || errno == ENOTTY);
+			break;
+		default:
+			if (!ioctl(*fd, DRM_IOCTL_PVDRM_GEM_NEW, &g)) {
+				char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, g.map_offset);
+				if (p != MAP_FAILED)
+					CHECK(p[0] == 0 && !munmap(p, 4096));
+			}
+		}
+	}
+	return NULL;
+}
+
+// Descriptors that change while they are used lead to errors, and to nothing worse.
+static void test_race(void)
+{
+	enum { THREADS = 4 };
+	pthread_t threads[THREADS];
+	for (int i = 0; i < RACE_FDS; i++)
+		race_fds[i] = open_node();
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_create(&threads[i], NULL, race_thread, (void *)(uintptr_t)(i + 1)));
+	for (int i = 0; i < THREADS; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	int fd = open_node();
+	CHECK(has_object(fd, new_object(fd, 4096, NULL)));
 }
 
 // A process whose parents have ended is served still.
@@ -455,7 +517,8 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{"errors", test_errors}, {"files", test_files}, {"fork", test_fork}, {"exec", test_exec}, {"threads", test_threads},
-	{"passing", test_passing}, {"prime", test_prime}, {"mmap", test_mmap}, {"killed", test_killed}, {"orphan", test_orphan},
+	{"passing", test_passing}, {"prime", test_prime}, {"mmap", test_mmap}, {"killed", test_killed}, {"race", test_race},
+	{"orphan", test_orphan},
 	{"gone", test_gone},
 };
 
