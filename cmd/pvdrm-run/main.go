@@ -112,8 +112,7 @@ func supervise(cfg interpose.Config) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	code, err = interpose.Run(cfg)
-	return code, errors.Join(err, cfg.Node.Close())
+	return interpose.Run(cfg)
 }
 
 // signals are those that are handed on to the program. What a terminal sends it

@@ -37,11 +37,14 @@ type files struct {
 	open   func() (*frontend.File, error)
 	report func(error)
 
-	mu     sync.Mutex
-	all    []*openFile
-	locks  [maxFiles]bool // bytes of the node in use
-	guess  map[place]*openFile
-	ending sync.WaitGroup // watchers of releases
+	mu    sync.Mutex
+	all   []*openFile
+	locks [maxFiles]bool // bytes of the node in use
+	guess map[place]*openFile
+}
+
+func newFiles(node *Node, open func() (*frontend.File, error), report func(error)) *files {
+	return &files{node: node, open: open, report: report, guess: map[place]*openFile{}}
 }
 
 // place is a descriptor of a thread. What is open there may have changed since
@@ -136,7 +139,7 @@ func (s *files) add(c caller, fd int) (*openFile, error) {
 	}
 	s.locks[lock] = true
 	s.all = append(s.all, f)
-	s.ending.Go(func() { s.watch(f) })
+	go s.watch(f)
 	return f, nil
 }
 

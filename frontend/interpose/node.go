@@ -11,7 +11,8 @@ import (
 const NodePath = "/dev/dri/renderD128"
 
 // Node is what programs open: the render node of the virtio-gpu driver, or,
-// where there is no such node, something in its place.
+// where there is no such node, something in its place. It lives as long as the
+// process.
 type Node struct {
 	keeper int   // a description of our own, which waits for the locks of others
 	locks  int64 // first byte of those that we lock; another supervisor has others
@@ -54,9 +55,6 @@ func newNode(keeper int, path string, opens bool) (*Node, error) {
 	}
 	return n, nil
 }
-
-// Close gives the node up. The programs must have ended.
-func (n *Node) Close() error { return unix.Close(n.keeper) }
 
 // is reports whether fd is open on the node: on the same device if it is one,
 // else on the same inode.

@@ -55,7 +55,8 @@ func Available() error {
 // Run runs a program and serves its calls, and those of all that it starts,
 // until the last of them has ended. It returns the program's exit code.
 //
-// The process must have no children of its own: Run reaps them all.
+// The process must have no children of its own, since Run reaps them all, and
+// end when it has returned: the files that the last program left are closed so.
 func Run(cfg Config) (code int, err error) {
 	if err := Available(); err != nil {
 		return 0, fmt.Errorf("programs cannot be supervised here: %w", err)
@@ -73,8 +74,7 @@ func Run(cfg Config) (code int, err error) {
 	// every call, which in an emulated guest costs more than the call.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), receivers+2))
 
-	s := &supervisor{node: cfg.Node, report: cfg.Report, children: &children{}}
-	s.files = files{node: cfg.Node, open: cfg.Open, report: cfg.Report, guess: map[place]*openFile{}}
+	s := &supervisor{node: cfg.Node, files: newFiles(cfg.Node, cfg.Open, cfg.Report), report: cfg.Report, children: &children{}}
 	done := make(chan struct{})
 	defer close(done)
 	if err := s.start(cfg, done); err != nil {
@@ -85,7 +85,6 @@ func Run(cfg Config) (code int, err error) {
 		select {
 		case <-died:
 			if !s.children.reap() {
-				s.files.ending.Wait()
 				return s.children.code, nil
 			}
 		case sig := <-cfg.Signals:

@@ -16,7 +16,7 @@ import (
 type supervisor struct {
 	listener listener
 	node     *Node
-	files    files
+	files    *files
 	report   func(error)
 	children *children
 	idle     atomic.Int32 // goroutines that receive
