@@ -1,6 +1,7 @@
 package interpose
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"syscall"
@@ -46,7 +47,7 @@ func (t tracee) stopped() error {
 func (t tracee) await(wanted func(unix.WaitStatus) bool) error {
 	for {
 		var ws unix.WaitStatus
-		if _, err := unix.Wait4(t.tid, &ws, unix.WALL|unix.WNOTHREAD, nil); err == unix.EINTR {
+		if _, err := unix.Wait4(t.tid, &ws, unix.WALL|unix.WNOTHREAD, nil); errors.Is(err, unix.EINTR) {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("waiting for a stopped program: %w", err)
