@@ -143,7 +143,8 @@ func (s *files) add(c caller, fd int) (*openFile, error) {
 	return f, nil
 }
 
-// watch waits until the last descriptor of a file is gone, and closes it. The description holds a lock on a byte of the node until then.
+// watch waits until the last descriptor of a file is gone, and closes it. Until
+// then the description holds a lock on a byte of the node.
 func (s *files) watch(f *openFile) {
 	keeper := s.node.keeper
 	err := lockByte(keeper, unix.F_OFD_SETLKW, unix.F_WRLCK, f.lock)
