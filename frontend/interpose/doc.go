@@ -27,6 +27,11 @@
 //     that no other has. A description of our own waits for the same byte: it gets
 //     it when the last descriptor is gone, and then the driver's file is closed.
 //
+// What a descriptor refers to is looked at once, when the call is trapped. A
+// program that changes it meanwhile, in another thread, may have its call go on
+// in Linux on virtio-gpu's own driver, which it could also reach without us: this
+// package gives programs a driver, and takes none away.
+//
 // In a virtual machine the node is virtio-gpu's, and programs open it themselves;
 // the driver's file is another description of it, with the carrier on it. On a
 // host there is no node: programs that open NodePath get a description of a pipe.
