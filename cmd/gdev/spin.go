@@ -13,9 +13,11 @@ import (
 // the kernel, or one that takes about that time, until standard input ends. It
 // prints "ready" after the first kernel, and at the end the number of kernels that
 // ended from then on, and in how many seconds. "idle" opens a context and does
-// nothing.
+// nothing. `gdev spin TIME rounds` prints how many rounds such a kernel has, which
+// TIME:ROUNDS then runs.
 func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) != 1 {
+	rounds := len(args) == 2 && args[1] == "rounds"
+	if len(args) != 1 && !rounds {
 		return misuse(stderr, "spin takes a program's name")
 	}
 	stop := make(chan struct{})
@@ -27,6 +29,15 @@ func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "gdev: cannot use the GPU: %v\n", err)
 		return exitFailed
+	}
+	if rounds {
+		n, err := suite.Rounds(drv, args[0])
+		if err != nil {
+			fmt.Fprintf(stderr, "gdev: %v\n", err)
+			return exitFailed
+		}
+		fmt.Fprintln(stdout, n)
+		return exitOK
 	}
 	kernels := 0
 	var began, last time.Time

@@ -109,7 +109,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringSliceVar(&f.configs, "config", []string{bench.Full}, "configurations of local guests and machines: full, or nopoll, nomulticall and nopool joined by +")
 	fl.BoolVar(&f.ablation, "ablation", false, "the configurations "+strings.Join(bench.Ablation, ","))
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about two minutes: %d runs of some programs", quickRuns))
-	fl.BoolVar(&f.scale, "scale", false, fmt.Sprintf("larger inputs, so that each program takes %.0f ms or more natively, without phase init; a machine may need more --memory", 1e3*scaledLeast))
+	fl.BoolVar(&f.scale, "scale", false, fmt.Sprintf("larger inputs, so that each program takes %.0f ms or more natively, without phases init and close; a machine may need more --memory", 1e3*scaledLeast))
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.DurationVar(&f.microTime, "micro-time", defaultMicro, "about how long each micro-benchmark takes")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")

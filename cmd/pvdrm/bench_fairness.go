@@ -21,6 +21,7 @@ type fairFlags struct {
 	dev       deviceFlags
 	policies  []string
 	workloads []string
+	kernels   map[string]string // what gdev spin calls a workload
 	guests    []int
 	weights   []int
 	length    time.Duration
@@ -120,6 +121,9 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if f.weights != nil {
 		sets = [][]int{f.weights}
 	}
+	if err := f.calibrate(ctx); err != nil {
+		return err
+	}
 	report := bench.FairReport{Command: strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), Date: time.Now()}
 	for _, weights := range sets {
 		var fifo *bench.FairRun
@@ -156,6 +160,28 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	return errors.Join(write(f.json, report.WriteJSON), write(f.html, report.WriteHTML))
 }
 
+// calibrate finds out, of workloads that are times, what kernels take so long while
+// nobody else uses the GPU.
+func (f *fairFlags) calibrate(ctx context.Context) error {
+	f.kernels = map[string]string{}
+	for _, w := range f.workloads {
+		f.kernels[w] = w
+		if _, err := time.ParseDuration(w); err != nil {
+			continue
+		}
+		s, err := startSpinner(f.guestDevice("", "calibration", 1), w, "rounds")
+		if err != nil {
+			return err
+		}
+		rounds, err := s.line(ctx)
+		if err = errors.Join(err, spinners{s}.end()); err != nil {
+			return fmt.Errorf("a kernel of %s: %w", w, err)
+		}
+		f.kernels[w] = w + ":" + rounds
+	}
+	return nil
+}
+
 // share has guests share the GPU for a while.
 func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, weights []int) (_ *bench.FairRun, err error) {
 	a, err := f.startArbiter(ctx, log, policy)
@@ -171,7 +197,7 @@ func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, w
 			return nil, usageError{fmt.Errorf("--weights: %d", w)}
 		}
 		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: f.workloads[i%len(f.workloads)], Weight: uint32(w)}
-		s, err := startSpinner(f.guestDevice(a.socket, guest.Name, guest.Weight), guest.Workload)
+		s, err := startSpinner(f.guestDevice(a.socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
 		if err != nil {
 			return nil, err
 		}

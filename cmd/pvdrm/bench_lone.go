@@ -96,7 +96,7 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 
 // one is the kernels a second of a guest that runs for a while.
 func (f *fairFlags) one(ctx context.Context, socket string, length time.Duration) (rate float64, err error) {
-	s, err := startSpinner(f.guestDevice(socket, "busy", 1), f.workloads[0])
+	s, err := startSpinner(f.guestDevice(socket, "busy", 1), f.kernels[f.workloads[0]])
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +121,11 @@ type footprint struct{ pss, rss uint64 }
 // footprint is the mean of the backends' processes.
 func (all spinners) footprint() (mean footprint, err error) {
 	for _, s := range all {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.pid()))
+		pid, err := s.backend()
+		if err != nil {
+			return mean, fmt.Errorf("the memory of %s: %w", s.name, err)
+		}
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
 			return mean, fmt.Errorf("the memory of %s: %w", s.name, err)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // scaledLeast is how long a program on scaled input takes natively, at least, in
-// seconds without phase init.
+// seconds without phases init and close: those of a context.
 const scaledLeast = 0.050
 
 // scalesOf finds, for each program, the scale of its input with which it runs long
@@ -41,7 +41,8 @@ func (f *benchFlags) scalesOf(ctx context.Context, native *agentProcess, r *benc
 			if err != nil {
 				return 0, fmt.Errorf("%s with its input %d times as large: %w", name, scale, err)
 			}
-			return a.Result.Seconds.Total() - a.Result.Seconds.Init, nil
+			s := a.Result.Seconds
+			return s.HtoD + s.Launch + s.DtoH, nil
 		}
 		scale, err := findScale(func(scale int) (float64, error) {
 			first, err := run(scale) // warms up

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -26,12 +28,12 @@ type spinner struct {
 const idle = "idle"
 
 // startSpinner starts a guest.
-func startSpinner(dev deviceFlags, workload string) (*spinner, error) {
+func startSpinner(dev deviceFlags, workload ...string) (*spinner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
-	cmd := exec.Command(self, append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin", workload)...)
+	cmd := exec.Command(self, append(append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin"), workload...)...)
 	cmd.Stderr = os.Stderr
 	// A session of its own: ^C is for us, and we end it. The main goroutine, which
 	// starts it, never leaves its thread; see main.
@@ -58,8 +60,26 @@ func (s *spinner) line(ctx context.Context) (string, error) {
 	return strings.TrimSpace(text), errors.Join(err, ctx.Err())
 }
 
-// pid is that of the backend's process.
-func (s *spinner) pid() int { return s.cmd.Process.Pid }
+// backend finds the process of the guest's backend, a child of its `pvdrm run`.
+func (s *spinner) backend() (pid int, err error) {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for _, child := range strings.Fields(string(text)) {
+			command, err := os.ReadFile("/proc/" + child + "/cmdline")
+			if words := strings.Split(string(command), "\x00"); err == nil && len(words) > 1 && words[1] == "backend" {
+				return strconv.Atoi(child)
+			}
+		}
+	}
+	return 0, errors.New("its backend was not found")
+}
 
 // spinners are guests that run together.
 type spinners []*spinner

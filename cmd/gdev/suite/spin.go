@@ -3,6 +3,8 @@ package suite
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"pvdrm/frontend/cuda"
@@ -40,16 +42,16 @@ func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), don
 	depth := spinDepth
 	var s *session
 	var launch func(*session)
-	if took, err := time.ParseDuration(name); err == nil {
-		if took <= 0 || took > longestTimed {
-			return fmt.Errorf("a kernel of %v: from 1ns to %v", took, longestTimed)
-		}
+	if took, rounds, err := parseTimed(name); err == nil {
 		s = e.begin("loop", loopThreads*4)
-		launch = timedKernel(s, took)
+		if rounds == 0 {
+			rounds = calibrate(s, took)
+		}
+		launch = func(s *session) { spinLoop(s, rounds) }
 		depth = min(max(int(spinAhead/took), spinDepth), spinDeepest)
 	} else {
 		if launch = spins[name]; launch == nil {
-			return fmt.Errorf("no kernel of %q runs for ever; madd, long-madd and times such as 100us do", name)
+			return fmt.Errorf("no kernel of %q runs for ever; madd, long-madd and times such as 100us, up to %v, do", name, longestTimed)
 		}
 		s = e.begin(spinModules[name], matrixBytes, matrixBytes, matrixBytes)
 	}
@@ -79,34 +81,74 @@ func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), don
 // software GPU's processors busy.
 const loopThreads = 32 * 128
 
-// timedKernel launches kernel loop with so many rounds that it takes that long.
-func timedKernel(s *session, took time.Duration) func(*session) {
-	run := func(s *session, rounds uint32) {
-		s.launch("loop", dim{loopThreads / 128, 1}, dim{128, 1}, s.mem[0], uint32(1664525), uint32(1013904223), rounds)
+// spinLoop launches kernel loop with so many rounds.
+func spinLoop(s *session, rounds uint32) {
+	s.launch("loop", dim{loopThreads / 128, 1}, dim{128, 1}, s.mem[0], uint32(1664525), uint32(1013904223), rounds)
+}
+
+// parseTimed reads the name of a kernel that takes a given time: 100us, or
+// 100us:ROUNDS with what Rounds found.
+func parseTimed(name string) (took time.Duration, rounds uint32, err error) {
+	name, n, found := strings.Cut(name, ":")
+	if took, err = time.ParseDuration(name); err != nil {
+		return 0, 0, err
 	}
-	// The time of two kernels of different length has what a launch costs in both.
+	if took <= 0 || took > longestTimed {
+		return 0, 0, fmt.Errorf("a kernel of %v: from 1ns to %v", took, longestTimed)
+	}
+	if found {
+		v, err := strconv.ParseUint(n, 10, 31)
+		if err != nil || v == 0 {
+			return 0, 0, fmt.Errorf("%q is no number of rounds", n)
+		}
+		rounds = uint32(v)
+	}
+	return took, rounds, nil
+}
+
+// Rounds finds out, while nobody else uses the GPU, with how many rounds kernel
+// loop takes so long.
+func Rounds(drv *cuda.Driver, name string) (uint32, error) {
+	took, _, err := parseTimed(name)
+	if err != nil {
+		return 0, err
+	}
+	e := &Env{open: func() (device, error) { return openCUDA(drv) }}
+	s := e.begin("loop", loopThreads*4)
+	rounds := calibrate(s, took)
+	return rounds, s.end()
+}
+
+// calibrate finds the number of rounds for Rounds. A GPU that was idle raises its
+// clock first.
+func calibrate(s *session, took time.Duration) uint32 {
+	const (
+		warmUp = 300 * time.Millisecond
+		least  = 10 * time.Millisecond // that is measured
+		first  = 1024
+	)
+	rounds := uint32(first)
+	for begin := time.Now(); s.err == nil && time.Since(begin) < warmUp; {
+		spinLoop(s, rounds)
+		s.sync()
+	}
 	measure := func(rounds uint32) time.Duration {
 		best := time.Duration(math.MaxInt64)
 		for range 5 {
 			begin := time.Now()
-			run(s, rounds)
+			spinLoop(s, rounds)
 			s.sync()
 			best = min(best, time.Since(begin))
 		}
 		return best
 	}
-	const first = 256
+	// The time of two kernels of different length has what a launch costs in both.
 	base := measure(first)
-	rounds := uint32(2 * first)
 	var longer time.Duration
-	for s.err == nil {
-		longer = measure(rounds) - base
-		if longer >= min(took, 20*time.Millisecond) || rounds >= 1<<30 {
-			break
-		}
+	for s.err == nil && longer < least && rounds < 1<<30 {
 		rounds *= 2
+		longer = measure(rounds) - base
 	}
 	each := float64(longer) / float64(rounds-first)
-	rounds = uint32(min(max(float64(took)/each, 1), 1<<31))
-	return func(s *session) { run(s, rounds) }
+	return uint32(min(max(float64(took)/each, 1), 1<<31-1))
 }
