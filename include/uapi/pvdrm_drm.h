@@ -244,6 +244,11 @@ struct drm_pvdrm_read_output {
 #define PVDRM_CMD_FILL      2
 #define PVDRM_CMD_LAUNCH    3
 #define PVDRM_CMD_TIMESTAMP 4
+/*
+ * As the first command, with no body: what follows may be run again from its start,
+ * in a context whose VRAM is zero again, and then leaves the same in system memory.
+ */
+#define PVDRM_CMD_TASK      5
 
 struct drm_pvdrm_cmd {
 	__u16 op;       /* PVDRM_CMD_* */
