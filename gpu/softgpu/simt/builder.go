@@ -383,7 +383,11 @@ func (b *builder) srcPred(o *ptx.Operand) (uint32, bool) {
 		return b.regs[o.Reg].index, o.Neg
 	}
 	d := b.tempPred()
-	b.emit(inst{kind: kMasked, fn: predImm, d: d, imm: o.Imm(ptx.Pred), other: -1})
+	value := uint64(0) // of the only special register that is a predicate, %is_explicit_cluster
+	if o.Kind == ptx.OperandImm {
+		value = o.Imm(ptx.Pred)
+	}
+	b.emit(inst{kind: kMasked, fn: predImm, d: d, imm: value, other: -1})
 	return d, o.Neg
 }
 

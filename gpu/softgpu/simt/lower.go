@@ -227,6 +227,8 @@ func (b *builder) mov(i *ptx.Instr) {
 	d, a := &i.Args[0], &i.Args[1]
 	t := i.Mods.Type()
 	switch {
+	case i.Mods.Vec > 0:
+		b.movVector(d.Elems, a.Elems, t)
 	case d.Kind == ptx.OperandVector:
 		b.unpack(i, d.Elems, a, t)
 	case a.Kind == ptx.OperandVector:
@@ -235,12 +237,35 @@ func (b *builder) mov(i *ptx.Instr) {
 		in := inst{kind: kMasked, fn: predMov, a: b.plainPred(a), other: -1}
 		in.d = b.dst(d, inPred)
 		b.emit(in)
-	case t.Size() == 8:
-		r := b.src64(a, t)
-		b.lane("mov.64", b.dst(d, in64), r)
 	default:
-		r := b.src32(a, t)
-		b.lane("mov.32", b.dst(d, in32), r)
+		b.movTo(d, b.movFrom(a, t), t)
+	}
+}
+
+// movFrom is a register with the value of an operand of type t, which has up to
+// 8 bytes.
+func (b *builder) movFrom(a *ptx.Operand, t ptx.Type) uint32 {
+	if t.Size() == 8 {
+		return b.src64(a, t)
+	}
+	return b.src32(a, t)
+}
+
+// movTo moves such a register to an operand.
+func (b *builder) movTo(d *ptx.Operand, r uint32, t ptx.Type) {
+	b.lane("mov."+width(t), b.dst(d, kindOf(t)), r)
+}
+
+// movVector moves the elements of a vector. All are read before any is written,
+// since a register may stand on both sides.
+func (b *builder) movVector(d, a []ptx.Operand, t ptx.Type) {
+	var regs [4]uint32
+	for n := range a {
+		regs[n] = b.dst(&sink, kindOf(t))
+		b.lane("mov."+width(t), regs[n], b.movFrom(&a[n], t))
+	}
+	for n := range d {
+		b.movTo(&d[n], regs[n], t)
 	}
 }
 
@@ -298,9 +323,6 @@ func (b *builder) cvt(i *ptx.Instr) {
 	}
 	if !to.Float() && from.Float() {
 		m.Flags &^= ptx.Sat // conversions to integers always clamp
-	}
-	if to == ptx.TF32 {
-		m.Flags &^= ptx.SatFinite
 	}
 	plain := ptx.Instr{Op: ptx.OpCvt, Mods: m}
 	key := laneKey(&plain)
