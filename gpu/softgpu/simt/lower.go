@@ -12,7 +12,7 @@ import (
 func (b *builder) instr(i *ptx.Instr, add *fused) {
 	skip := int32(-1)
 	guard := uint32(0)
-	start := len(b.ops)
+	start, mentions := len(b.ops), len(b.mentions)
 	if i.Guard.Name != "" && i.Op != ptx.OpBra {
 		b.use(i.Guard.Reg)
 		guard = b.regs[i.Guard.Reg].index + 1
@@ -41,10 +41,8 @@ func (b *builder) instr(i *ptx.Instr, add *fused) {
 			b.ops[k].guard, b.ops[k].guardNeg = guard, i.Guard.Neg
 		}
 		// Lanes that the guard leaves out keep what they had.
-		for k := range b.mentions {
-			if m := &b.mentions[k]; m.write && int(m.op) >= start {
-				m.write = false
-			}
+		for k := mentions; k < len(b.mentions); k++ {
+			b.mentions[k].write = false
 		}
 	}
 }
