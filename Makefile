@@ -9,7 +9,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 FUZZTIME    ?= 5s
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS     := -s -w
-GUEST       := pvdrm-init gdev glscene
+GUEST       := pvdrm-init gdev pvdrm-run glscene
 # pvdrm's software GPU uses Go's SIMD package, which Go has under this name only
 # (on amd64; elsewhere it changes nothing).
 SIMD        := GOEXPERIMENT=simd
@@ -29,9 +29,9 @@ build: ## build pvdrm and the guest programs into bin/
 	@mkdir -p bin/guest
 	@$(SIMD) $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS) -X main.version=$(VERSION)' -o bin/pvdrm ./cmd/pvdrm
 	@for p in $(GUEST); do CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/guest/$$p ./cmd/$$p; done
-	@ln -f bin/guest/gdev bin/gdev
+	@for p in gdev pvdrm-run; do ln -f bin/guest/$$p bin/$$p; done
 	@GO="$(GO)" scripts/libcuda.sh bin/lib
-	@echo "built bin/pvdrm, bin/gdev, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1"
+	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1"
 
 .PHONY: image
 image: deps build ## build the guest image into the cache

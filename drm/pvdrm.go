@@ -119,6 +119,25 @@ type GemNew struct {
 	MapOffset uint64 // out: for mmap of the DRM file; 0 for VRAM
 }
 
+// Offsets for mmap of the DRM file: the handle in units of 16 TiB, above all
+// offsets that maps of ordinary files have, so that a filter that sees numbers
+// only knows them (see frontend/interpose).
+const (
+	MapBase  = 1 << 60 // the least of them
+	mapShift = 44      // handles have 16 bits at most
+)
+
+// MapOffset is the offset at which mmap of the DRM file maps an object.
+func MapOffset(handle uint32) uint64 { return MapBase | uint64(handle)<<mapShift }
+
+// MapHandle is the object at an offset for mmap, and where in it that is. ok
+// tells whether it is one that MapOffset can give.
+func MapHandle(offset uint64) (handle uint32, at uint64, ok bool) {
+	const handles = 1 << 16
+	h := (offset - MapBase) >> mapShift
+	return uint32(h), offset & (1<<mapShift - 1), offset >= MapBase && h < handles
+}
+
 // GemInfo is struct drm_pvdrm_gem_info.
 type GemInfo struct {
 	_         structs.HostLayout

@@ -18,6 +18,10 @@ type Config struct {
 	// NoPool: granted memory is made for each object and given back with it.
 	NoPool bool
 
+	// Separate is no switch: objects are mapped by other processes than this, by
+	// descriptors (MapFD), so each has a grant of its own.
+	Separate bool
+
 	// Bound is no switch: callers are threads of a C program, whose goroutines
 	// are bound to them and wait in their own way.
 	Bound bool

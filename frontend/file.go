@@ -98,6 +98,16 @@ func New(c carrier.Carrier) (*File, error) {
 	return NewConfig(c, cfg)
 }
 
+// NewSeparate is New for programs in other processes; see Config.Separate.
+func NewSeparate(c carrier.Carrier) (*File, error) {
+	cfg, err := ConfigFromEnv()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	cfg.Separate = true
+	return NewConfig(c, cfg)
+}
+
 // NewConfig is New with switches that do not come from the environment.
 func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
 	layout := hypercall.DefaultLayout

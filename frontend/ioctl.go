@@ -209,8 +209,7 @@ func (f *File) ioctlGemInfo(a *drm.GemInfo, _ drm.UserMemory) error {
 	return f.describe(a.Handle, &a.Size, &a.Domain, &a.MapOffset)
 }
 
-// describe fills in what GEM_NEW and GEM_INFO tell. The offset for mmap is the
-// handle in units of 4 GiB: whoever serves the mmap finds the object by it.
+// describe fills in what GEM_NEW and GEM_INFO tell.
 func (f *File) describe(handle uint32, size *uint64, d *drm.Domain, offset *uint64) error {
 	o, err := f.object(handle)
 	if err != nil {
@@ -218,7 +217,7 @@ func (f *File) describe(handle uint32, size *uint64, d *drm.Domain, offset *uint
 	}
 	*size, *d, *offset = o.size, o.domain, 0
 	if o.pages != nil {
-		*offset = uint64(handle) << 32
+		*offset = drm.MapOffset(handle)
 	}
 	return nil
 }

@@ -261,6 +261,22 @@ func (f *File) PrimeExport(handle uint32) (fd int, err error) {
 	return f.link.carrier.Export(o.pages)
 }
 
+// MapFD returns a descriptor of the memory of a system-memory object, for the
+// program to map when that is another process than this; the caller closes it.
+// The file must have been opened with Config.Separate. An object that was mapped
+// so is not kept in the pool: the mapping may outlive it.
+func (f *File) MapFD(handle uint32) (fd int, size uint64, err error) {
+	o, err := f.object(handle)
+	if err != nil {
+		return -1, 0, err
+	}
+	if o.pages == nil {
+		return -1, 0, fmt.Errorf("object %d is in VRAM, copy it instead: %w", handle, syscall.ENXIO)
+	}
+	fd, err = f.PrimeExport(handle)
+	return fd, o.size, err
+}
+
 // PrimeImport is DRM_IOCTL_PRIME_FD_TO_HANDLE. The descriptor stays the caller's.
 func (f *File) PrimeImport(fd int) (uint32, error) {
 	if err := f.enter(); err != nil {

@@ -53,7 +53,7 @@ func (f *File) Pool() PoolCounters {
 
 // fromSlab places o in the slab if there is room.
 func (f *File) fromSlab(o *object) bool {
-	if f.link.cfg.NoPool {
+	if f.link.cfg.NoPool || f.link.cfg.Separate {
 		return false
 	}
 	f.mu.Lock()

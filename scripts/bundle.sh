@@ -18,7 +18,7 @@ mkdir -p "$top"/image "$top"/qemu/{bin,lib,modules,share}
 CGO_ENABLED=0 GOEXPERIMENT=simd "$go" build -trimpath -buildvcs=false -ldflags "${LDFLAGS:--s -w}" -o "$top/pvdrm" ./cmd/pvdrm
 mkdir "$top/guest"
 cp bin/guest/* "$top/guest/"
-ln "$top/guest/gdev" "$top/gdev"
+ln "$top/guest/gdev" "$top/guest/pvdrm-run" "$top/"
 
 # The image. Symbols and debugging sections of the kernel are no use to QEMU.
 field() { awk -v f="$1" '$1 == f { print $2 }' "$work/image"; }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/sandbox"
+	"pvdrm/frontend/interpose"
 	"pvdrm/gpu/cuda"
 	"pvdrm/vmm"
 )
@@ -69,7 +70,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkSandbox(), checkNamespaces(), checkCPUs(), checkNVIDIA(), checkGL()}
+		checkMemfd(), checkSandbox(), checkNamespaces(), checkInterpose(), checkCPUs(), checkNVIDIA(), checkGL()}
 }
 
 func checkOS() check {
@@ -106,6 +107,15 @@ func checkNamespaces() check {
 	}
 	c.ok, c.detail = true, "backends get namespaces of their own"
 	return c
+}
+
+// checkInterpose looks at this kernel; that of the guest image has what it takes.
+func checkInterpose() check {
+	if err := interpose.Available(); err != nil {
+		return check{name: "pvdrm-run", detail: err.Error(),
+			mend: "not needed: programs that make DRM ioctls themselves run in virtual machines only; elsewhere it takes Linux 5.19 with CONFIG_SECCOMP_FILTER and CONFIG_KCMP"}
+	}
+	return check{name: "pvdrm-run", ok: true, detail: "system calls of programs can be served (seccomp user notification)"}
 }
 
 func checkQEMU(ctx context.Context, path string) check {

@@ -27,8 +27,9 @@ then in PATH. Its exit code becomes that of pvdrm.
 
 A program that was built against CUDA's driver API finds libcuda.so.1 of PVDRM
 first (LD_LIBRARY_PATH), if there is one in lib beside pvdrm. PVDRM_CUDA_LOG=errors
-makes that say what fails and why.`,
-		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv",
+makes that say what fails and why. A program that makes DRM ioctls itself runs
+under pvdrm-run.`,
+		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runLocal(c.Context(), g, &dev, args)

@@ -266,7 +266,7 @@ func buildImage(ctx context.Context, cache, kind string) (guestimage.Image, erro
 	cfg := guestimage.Config{
 		CacheDir: cache,
 		Kind:     kind,
-		Programs: []guestimage.Program{{Name: "gdev"}},
+		Programs: []guestimage.Program{{Name: "gdev"}, {Name: "pvdrm-run"}},
 		Progress: func(line string) { progress("%s", line) },
 	}
 	if kind == guestimage.Mesa {

@@ -41,7 +41,7 @@ var _ carrier.Carrier = (*Carrier)(nil)
 func Open(path string) (*Carrier, error) {
 	sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
-		return nil, fmt.Errorf("no backend at %s (start one with `pvdrm backend --local %s`, or run the program with `pvdrm run`): %w", path, path, err)
+		return nil, fmt.Errorf("no backend at %s (start one with `pvdrm backend --local %s`, or run the program with `pvdrm run`): %w: %w", path, path, unix.ENODEV, err)
 	}
 	c := &Carrier{path: path, sock: sock, kick: -1, notify: -1, socketFD: -1}
 	if err := c.hello(); err != nil {

@@ -39,17 +39,17 @@ func WriteDocs(w io.Writer) error {
 		fmt.Fprintf(&b, "\n## %s %s\n\n| instruction | status |\n| --- | --- |\n", s.number, s.title)
 		for _, f := range Forms() {
 			if f.Section == s.number {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(f.Syntax(), "|", `\|`), f.Status)
+				status := f.Status.String()
+				if f.Note != "" {
+					status += ": " + f.Note
+				}
+				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(f.Syntax(), "|", `\|`), status)
 			}
 		}
 	}
-	b.WriteString("\n## 10 Special registers\n\n| register | type | status |\n| --- | --- | --- |\n")
+	b.WriteString("\n## 10 Special registers\n\nAll run.\n\n| register | type |\n| --- | --- |\n")
 	for s := SpecialNone + 1; s < numSpecials; s++ {
-		status := Runs
-		if !s.Supported() {
-			status = ParsedOnly
-		}
-		fmt.Fprintf(&b, "| `%s` | .%s | %s |\n", s, s.Type(), status)
+		fmt.Fprintf(&b, "| `%s` | .%s |\n", s, s.Type())
 	}
 	fmt.Fprintf(&b, docsTail, MaxSource>>20, MaxStatements, MaxOperands, MaxVariables, MaxDirectives, MaxInitialiser,
 		MaxScopes, MaxNesting, MaxDiagnostics)
@@ -92,6 +92,8 @@ Parsed only: .reqnctapercluster, .explicitcluster, .maxclusterrank, .blocksarecl
 * Variable argument lists (a parameter of type .b8[]) are refused; vprintf takes its arguments through a pointer.
 * An element of an array is written as an address, [a+4]; a[1] is refused.
 * Numbers must fit in 64 bits, the table of lop3 in 8.
+* A launch has no clusters: each block is a cluster of its own, as on a GPU without a cluster size.
+* No shared memory is reserved: %%reserved_smem_offset_begin and the others are 0 (an H200 reserves 1 KiB).
 
 ## Limits
 

@@ -65,12 +65,11 @@ func TestMessages(t *testing.T) {
 			`12:1: error: syntax error near "}": ';' expected`,
 		}},
 		{"operand count", kernel("add.u32 %r1, %r2;"), []string{"6:1: error: arguments mismatch for instruction 'add.u32': 2 operands, expected add.(u16/u32/u64/s16/s32/s64) d, a, b"}},
-		{"refused", kernel("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];\n@%p1 cp.async.ca.shared.global [%r1], [%rd1], 16;\nfma.rn.oob.f16 %h1, %h1, %h1, %h1;"), []string{
+		{"refused", kernel("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];\n@%p1 cp.async.ca.shared.global [%r1], [%rd1], 16;\nredux.sync.min.f32 %f1, %f1, -1;"), []string{
 			"6:1: error: instruction 'tex.2d.v4.f32.f32' is not supported (PTX ISA 9.7.9)",
 			"7:1: error: instruction 'cp.async.ca.shared.global' is not supported (PTX ISA 9.7.8)",
-			"8:1: error: instruction 'fma.rn.oob.f16' is not supported (PTX ISA 9.7.4)",
+			"8:1: error: instruction 'redux.sync.min.f32' is not supported (PTX ISA 9.7.12, needs sm_100)",
 		}},
-		{"refused register", kernel("mov.u32 %r1, %cluster_ctarank;"), []string{"6:1: error: special register %cluster_ctarank is not supported"}},
 		{"refused texture", head + ".global .texref t;", []string{"4:17: error: textures, samplers and surfaces are not supported: 't' is .texref"}},
 		{"refused cluster", head + ".entry k() .reqnctapercluster 2 { ret; }", []string{"4:8: error: directive .reqnctapercluster 2 of function 'k' is not supported"}},
 		{"call", head + ".func (.param .b32 r) f(.param .b32 x) { ret; }\n.entry k() { .reg .f32 %f<2>; call f, (%f1); call (%f1), f, (%f1);\ncall g; }", []string{

@@ -61,13 +61,11 @@ const (
 	PM7x64
 	EnvReg0  // %envreg0 … %envreg31
 	EnvReg31 = EnvReg0 + 31
-
-	numSupported = EnvReg31 + 1
 )
 
-// Special registers of features that the software GPU refuses.
+// Special registers that newer versions of PTX added.
 const (
-	ClusterIDX Special = numSupported + iota
+	ClusterIDX Special = EnvReg31 + 1 + iota
 	ClusterIDY
 	ClusterIDZ
 	NClusterIDX
@@ -85,12 +83,11 @@ const (
 	ReservedSmemBegin
 	ReservedSmemEnd
 	ReservedSmemCap
+	ReservedSmem0
+	ReservedSmem1
 	CurrentGraphExec // 64 bits
 	numSpecials
 )
-
-// Supported reports whether the software GPU has the register.
-func (s Special) Supported() bool { return s < numSupported }
 
 // Type returns the type of the register: U32, U64 or, once, Pred.
 func (s Special) Type() Type {
@@ -129,7 +126,8 @@ func makeSpecialNames() (n [numSpecials]string) {
 		TotalSmemSize: "%total_smem_size", AggrSmemSize: "%aggr_smem_size", DynamicSmemSize: "%dynamic_smem_size",
 		ClusterCTARank: "%cluster_ctarank", ClusterNCTARank: "%cluster_nctarank", IsExplicitCluster: "%is_explicit_cluster",
 		ReservedSmemBegin: "%reserved_smem_offset_begin", ReservedSmemEnd: "%reserved_smem_offset_end",
-		ReservedSmemCap: "%reserved_smem_offset_cap", CurrentGraphExec: "%current_graph_exec",
+		ReservedSmemCap: "%reserved_smem_offset_cap", ReservedSmem0: "%reserved_smem_offset_0",
+		ReservedSmem1: "%reserved_smem_offset_1", CurrentGraphExec: "%current_graph_exec",
 	} {
 		n[s] = name
 	}

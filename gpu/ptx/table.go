@@ -22,6 +22,10 @@ const (
 
 func (s Status) String() string { return [...]string{"runs", "parsed only", "refused"}[s] }
 
+// needsBlackwell is the note of what no GPU before that architecture has; the
+// software GPU answers as one of compute capability 9.0 does.
+const needsBlackwell = "needs sm_100"
+
 // Form is one row of the instruction table: an instruction with one set of
 // modifiers and one operand pattern. The table drives the parser, the
 // verifier, the printer and the documentation.
@@ -32,6 +36,7 @@ type Form struct {
 	Name    string // what stands before the first dot, or the first words of a refused family
 	Section string // of the PTX ISA manual
 	Status  Status
+	Note    string // why a row is parsed only
 
 	slots []slot    // modifiers in the order in which they are written
 	args  []argSpec // operands
@@ -327,9 +332,9 @@ func (f Form) with(check func(*Mods) string) Form {
 	return f
 }
 
-// parsedOnly marks a row that the software GPU refuses.
-func (f Form) parsedOnly() Form {
-	f.Status = ParsedOnly
+// parsedOnly marks a row that the software GPU refuses, and says why.
+func (f Form) parsedOnly(note string) Form {
+	f.Status, f.Note = ParsedOnly, note
 	return f
 }
 

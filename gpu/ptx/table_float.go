@@ -55,7 +55,7 @@ func halfForms() []Form {
 		form(OpFma, s, dabc, pick(fieldRound, RN), ftz, sat, f16),
 		form(OpFma, s, dabc, pick(fieldRound, RN), ftz, flag(Relu), f16),
 		form(OpFma, s, dabc, pick(fieldRound, RN), opt(flag(Relu)), bf16),
-		form(OpFma, s, dabc, pick(fieldRound, RN), flag(OOB), opt(flag(Relu)), typ(half...)).parsedOnly(),
+		form(OpFma, s, dabc, pick(fieldRound, RN), flag(OOB), opt(flag(Relu)), typ(half...)),
 		form(OpTanh, s, da, flag(Approx), typ(half...)),
 		form(OpEx2, s, da, flag(Approx), f16),
 		form(OpEx2, s, da, flag(Approx), flag(FTZ), bf16),

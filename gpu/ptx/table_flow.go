@@ -48,7 +48,7 @@ func syncForms() []Form {
 		form(OpActivemask, s, "=d", typ(B32)),
 		form(OpRedux, s, "=d a mask:u32", flag(Sync), addMinMax, typ(U32, S32)),
 		form(OpRedux, s, "=d a mask:u32", flag(Sync), bits, typ(B32)),
-		form(OpRedux, s, "=d a mask:u32", flag(Sync), pick(fieldAtomic, AtomicMin, AtomicMax), opt(flag(Abs)), opt(flag(NaN)), typ(F32)).parsedOnly(),
+		form(OpRedux, s, "=d a mask:u32", flag(Sync), pick(fieldAtomic, AtomicMin, AtomicMax), opt(flag(Abs)), opt(flag(NaN)), typ(F32)).parsedOnly(needsBlackwell),
 		form(OpElect, s, "=|d:b32_ mask:u32", flag(Sync)),
 	}
 	for _, op := range []Op{OpBar, OpBarrier} {

@@ -21,7 +21,7 @@ func moveForms() []Form {
 	const load, store = "=d~ [a", "[a b~"
 	return []Form{
 		form(OpMov, s, "=&d &a", typ(append(movTypes, Pred)...)),
-		form(OpMov, s, "=d~ a~", pick(fieldVec, uint8(2), uint8(4)), typ(movTypes...)).parsedOnly(),
+		form(OpMov, s, "=d~ a~", pick(fieldVec, uint8(2), uint8(4)), typ(movTypes...)),
 		form(OpShfl, s, "=|d a b:u32 c:u32", shfl, typ(B32)),
 		form(OpShfl, s, "=|d a b:u32 c:u32 mask:u32", flag(Sync), shfl, typ(B32)),
 		form(OpPrmt, s, dabc, typ(B32), opt(pick(fieldMode, span(ModeF4E, ModeRC16)...))),
@@ -75,14 +75,14 @@ func convertForms() []Form {
 		form(OpCvt, s, "=d~ a:1~", opt(pick(fieldRound, RN, RZ, RM, RP, RNI, RZI, RMI, RPI)), opt(flag(FTZ)), opt(flag(Sat)),
 			typ(scalars...), typ(scalars...)).with(checkCvt),
 		form(OpCvt, s, "=d a:1", down, flag(Relu), fin, typ(F16, BF16), typ(F32)),
-		form(OpCvt, s, "=d a:1", down, flag(SatFinite), typ(F16, BF16), typ(F32)).parsedOnly(),
-		form(OpCvt, s, "=d a:f32 b:f32", down, relu, typ(F16x2, BF16x2), typ(F32)),
-		form(OpCvt, s, "=d a:f32 b:f32", down, relu, flag(SatFinite), typ(F16x2, BF16x2), typ(F32)).parsedOnly(),
+		form(OpCvt, s, "=d a:1", down, flag(SatFinite), typ(F16, BF16), typ(F32)),
+		form(OpCvt, s, "=d a:f32 b:f32", down, relu, fin, typ(F16x2, BF16x2), typ(F32)),
 		form(OpCvt, s, "=d:b32 a:f32", pick(fieldRound, RNA), fin, typ(TF32), typ(F32)),
-		form(OpCvt, s, "=d:b32 a:f32", down, relu, fin, typ(TF32), typ(F32)).parsedOnly(),
-		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F32)).parsedOnly(),
-		form(OpCvt, s, "=d:b16 a:f16x2", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F16x2)).parsedOnly(),
-		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E4M3x2, E5M2x2)).parsedOnly(),
+		form(OpCvt, s, "=d:b32 a:f32", down, relu, typ(TF32), typ(F32)),
+		form(OpCvt, s, "=d:b32 a:f32", down, relu, flag(SatFinite), typ(TF32), typ(F32)).parsedOnly(needsBlackwell),
+		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F32)),
+		form(OpCvt, s, "=d:b16 a:f16x2", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F16x2)),
+		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E4M3x2, E5M2x2)),
 	}
 }
 

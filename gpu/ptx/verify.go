@@ -56,12 +56,11 @@ func Runnable(m *Module) error {
 				continue
 			}
 			if i.Form.Status != Runs {
-				v.fail(i.Pos, "instruction '%s' is not supported (PTX ISA %s)", clip(i.Name()), i.Form.Section)
-			}
-			for k := range i.Args {
-				if s := i.Args[k].Special; !s.Supported() {
-					v.fail(i.Pos, "special register %s is not supported", s)
+				why := ""
+				if i.Form.Note != "" {
+					why = ", " + i.Form.Note
 				}
+				v.fail(i.Pos, "instruction '%s' is not supported (PTX ISA %s%s)", clip(i.Name()), i.Form.Section, why)
 			}
 		}
 	}

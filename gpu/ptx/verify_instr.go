@@ -118,7 +118,7 @@ func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 		if o.Kind != OperandVector || len(o.Elems) != int(i.Mods.Vec) {
 			return v.mismatch(i, o, n, "must be a vector of %d elements", i.Mods.Vec)
 		}
-		return v.elems(i, o, n, t, dst, true)
+		return v.elems(i, o, n, t, dst, i.Op != OpMov)
 	}
 	if o.Kind == OperandVector && (a.kind == argMovSrc || a.kind == argMovDst) {
 		return v.pack(i, o, n, t, dst)

@@ -1,6 +1,7 @@
 package ptx_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
@@ -177,5 +178,51 @@ func TestWorkersDoNotMatter(t *testing.T) {
 		if diffs, _ := c.fixture.Compare(many, one); len(diffs) > 0 {
 			t.Errorf("%s: with 4 workers %d values differ from those with one: %v", c.fixture.Name, len(diffs), diffs[0])
 		}
+	}
+}
+
+// reservedKernel writes the registers of reserved shared memory and the sizes of
+// what a block has.
+const reservedKernel = `//! out out 7 u32
+//! run k grid 1 block 1 shared 48 args out
+.version 8.5
+.target sm_90
+.address_size 64
+.shared .align 16 .b8 var[64];
+.visible .entry k(.param .u64 out)
+{
+	.reg .b32 %r<8>;
+	.reg .b64 %rd;
+	ld.param.u64 %rd, [out];
+	mov.u32 %r0, %reserved_smem_offset_begin;
+	mov.u32 %r1, %reserved_smem_offset_end;
+	mov.u32 %r2, %reserved_smem_offset_cap;
+	mov.u32 %r3, %reserved_smem_offset_0;
+	mov.u32 %r4, %reserved_smem_offset_1;
+	mov.u32 %r5, %total_smem_size;
+	mov.u32 %r6, %aggr_smem_size;
+	mov.u32 %r7, var;
+	add.u32 %r5, %r5, %r7;
+	st.global.v4.u32 [%rd], {%r0, %r1, %r2, %r3};
+	st.global.u32 [%rd+16], %r4;
+	st.global.u32 [%rd+20], %r5;
+	st.global.u32 [%rd+24], %r6;
+	ret;
+}
+`
+
+// TestNoReservedSharedMemory is no fixture: a GPU answers otherwise, since its
+// driver reserves some (an H200's has 1 KiB below the first variable). Here
+// there is none, and all registers must say so.
+func TestNoReservedSharedMemory(t *testing.T) {
+	f, err := fixture.Parse("reserved", []byte(reservedKernel))
+	require.NoError(t, err)
+	want := make([]byte, 7*4)
+	binary.LittleEndian.PutUint32(want[20:], 64+48)
+	binary.LittleEndian.PutUint32(want[24:], 64+48)
+	for _, e := range engines {
+		got, err := e.run(f)
+		require.NoError(t, err, e.name)
+		require.Equal(t, [][]byte{want}, got, e.name)
 	}
 }

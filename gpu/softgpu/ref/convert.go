@@ -8,11 +8,23 @@ func (t *thread) convert(i *ptx.Instr) {
 	to, from := m.Types[0], m.Types[1]
 	var x uint64
 	switch {
+	case from == ptx.E4M3x2 || from == ptx.E5M2x2:
+		both := t.get(&i.Args[1], from)
+		x = convertFloat(m, packed[to], from, both>>8)<<16 | convertFloat(m, packed[to], from, both&0xff)
 	case to == ptx.F16x2 || to == ptx.BF16x2: // of two f32, the first above the second
 		part := packed[to]
 		x = convertFloat(m, part, from, t.get(&i.Args[1], from))<<16 | convertFloat(m, part, from, t.get(&i.Args[2], from))
+	case to == ptx.E4M3x2 || to == ptx.E5M2x2: // of two f32 or the halves of an f16x2
+		part, high, low := from, uint64(0), uint64(0)
+		if from == ptx.F32 {
+			high, low = t.get(&i.Args[1], from), t.get(&i.Args[2], from)
+		} else {
+			both := t.get(&i.Args[1], from)
+			part, high, low = packed[from], both>>16, both&0xffff
+		}
+		x = convertFloat(m, to, part, high)<<8 | convertFloat(m, to, part, low)
 	case to == ptx.TF32:
-		x = toTensor(t.get(&i.Args[1], from))
+		x = toTensor(m, t.get(&i.Args[1], from))
 	case to.Float() && from.Float():
 		x = convertFloat(m, to, from, t.get(&i.Args[1], from))
 	case to.Float():
@@ -82,7 +94,8 @@ func floatToInt(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
 	return clampInt(n.neg, n.m.shl(n.exp).lo, to)
 }
 
-// convertFloat converts between floating-point types.
+// convertFloat converts between floating-point types, or elements of packed
+// ones.
 func convertFloat(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
 	f, d := formatOf(from), formatOf(to)
 	toInteger := m.Round == ptx.RNI || m.Round == ptx.RZI || m.Round == ptx.RMI || m.Round == ptx.RPI
@@ -113,6 +126,9 @@ func convertFloat(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
 	}
 	if m.Has(ptx.Sat) {
 		r = d.saturate(r)
+	}
+	if m.Has(ptx.SatFinite) {
+		r = d.satFinite(r)
 	}
 	if m.Has(ptx.Relu) {
 		r = d.relu(r)
@@ -147,11 +163,21 @@ func convertNaN(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
 	return r | fraction>>(f.fraction-d.fraction)
 }
 
-// toTensor is cvt.rna.tf32.f32: 10 bits of fraction, in the place of an f32.
-// What is not finite is cut.
-func toTensor(x uint64) uint64 {
-	if n := single.decode(x); n.kind == finite {
-		x = tensor32.encode(n, ptx.RNA) << 13
+// toTensor is cvt to tf32: 10 bits of fraction, in the place of an f32. With
+// .rna a NaN is cut like a number, and .satfinite takes one step towards zero
+// from all that has the highest exponent then, NaN too.
+func toTensor(m *ptx.Mods, x uint64) uint64 {
+	const unused = 13 // bits below the fraction
+	n := single.decode(x)
+	r := x >> unused
+	if n.kind != notANumber || m.Round != ptx.RNA {
+		r = tensor32.encode(n, m.Round)
 	}
-	return x &^ (1<<13 - 1)
+	if m.Has(ptx.SatFinite) && r&tensor32.infinity() == tensor32.infinity() {
+		r--
+	}
+	if m.Has(ptx.Relu) {
+		r = tensor32.relu(r)
+	}
+	return r << unused
 }

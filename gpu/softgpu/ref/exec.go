@@ -190,10 +190,18 @@ func onHalves(both [4]uint64, f func([4]uint64) uint64) uint64 {
 	return f(lo)&0xffff | f(hi)&0xffff<<16
 }
 
-// mov is mov: a move, or packing or unpacking a vector.
+// mov is mov: a move, of whole vectors too, or packing or unpacking a vector.
 func (t *thread) mov(i *ptx.Instr) {
 	d, a, ty := &i.Args[0], &i.Args[1], i.Mods.Type()
 	switch {
+	case i.Mods.Vec > 0: // all are read before any is written
+		var v [4]uint64
+		for n := range a.Elems {
+			v[n] = t.get(&a.Elems[n], ty)
+		}
+		for n := range d.Elems {
+			t.set(&d.Elems[n], v[n], ty)
+		}
 	case d.Kind == ptx.OperandVector:
 		x, part := t.get(a, ty), bitsType(ty.Bits()/len(d.Elems))
 		for n := range d.Elems {
@@ -230,6 +238,12 @@ func (t *thread) special(s ptx.Special) uint64 {
 		return uint64(b.id[s-ptx.CTAIDX])
 	case ptx.NCTAIDX, ptx.NCTAIDY, ptx.NCTAIDZ:
 		return uint64(b.launch.Grid[s-ptx.NCTAIDX])
+	case ptx.ClusterIDX, ptx.ClusterIDY, ptx.ClusterIDZ: // a block is a cluster of its own
+		return uint64(b.id[s-ptx.ClusterIDX])
+	case ptx.NClusterIDX, ptx.NClusterIDY, ptx.NClusterIDZ:
+		return uint64(b.launch.Grid[s-ptx.NClusterIDX])
+	case ptx.ClusterNCTAIDX, ptx.ClusterNCTAIDY, ptx.ClusterNCTAIDZ, ptx.ClusterNCTARank:
+		return 1
 	case ptx.LaneID:
 		return uint64(lane)
 	case ptx.WarpID:
@@ -257,5 +271,7 @@ func (t *thread) special(s ptx.Special) uint64 {
 	case ptx.DynamicSmemSize:
 		return uint64(b.launch.SharedBytes)
 	}
-	return 0 // %smid, %gridid, %pm…, %envreg…
+	// %smid, %gridid, %pm…, %envreg…, the place in a cluster, the graph, and
+	// reserved shared memory, of which there is none.
+	return 0
 }

@@ -16,6 +16,9 @@ func (t *thread) float(i *ptx.Instr, ty ptx.Type, v [4]uint64) uint64 {
 	if m.Has(ptx.Approx) || m.Has(ptx.Full) {
 		return t.approximate(i, ty, v)
 	}
+	if m.Has(ptx.OOB) && (outOfBounds(v[0]) || outOfBounds(v[1])) {
+		return 0
+	}
 	v = f.flushed(m, v)
 	a, b, c := f.decode(v[0]), f.decode(v[1]), f.decode(v[2])
 	var x number
@@ -50,6 +53,10 @@ func (t *thread) float(i *ptx.Instr, ty ptx.Type, v [4]uint64) uint64 {
 	}
 	return f.round(x, m)
 }
+
+// outOfBounds reports whether x, an f16 or bf16, is the NaN of either sign that
+// stands for an element outside a tensor.
+func outOfBounds(x uint64) bool { return x&0x7fff == 0x7ff7 }
 
 // flushed is the operands as .ftz has them.
 func (f format) flushed(m *ptx.Mods, v [4]uint64) [4]uint64 {

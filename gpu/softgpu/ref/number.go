@@ -231,14 +231,20 @@ func (x number) integral(mode ptx.Rounding) number {
 // format is a binary format of IEEE 754's kind.
 type format struct {
 	fraction, exponent int // bits of each
+
+	// finite: the highest exponent has numbers as the others do. All bits but the
+	// sign set are NaN, and nothing is infinite.
+	finite bool
 }
 
 var (
-	half     = format{10, 5}
-	bfloat   = format{7, 8}
-	single   = format{23, 8}
-	double   = format{52, 11}
-	tensor32 = format{10, 8}
+	half     = format{fraction: 10, exponent: 5}
+	bfloat   = format{fraction: 7, exponent: 8}
+	single   = format{fraction: 23, exponent: 8}
+	double   = format{fraction: 52, exponent: 11}
+	tensor32 = format{fraction: 10, exponent: 8}
+	e4m3     = format{fraction: 3, exponent: 4, finite: true}
+	e5m2     = format{fraction: 2, exponent: 5}
 )
 
 // formatOf is the format of a type, or of the elements of a packed one.
@@ -250,13 +256,25 @@ func formatOf(t ptx.Type) format {
 		return bfloat
 	case ptx.F64:
 		return double
+	case ptx.E4M3x2:
+		return e4m3
+	case ptx.E5M2x2:
+		return e5m2
 	}
 	return single
 }
 
-func (f format) sign() uint64     { return 1 << (f.fraction + f.exponent) }
-func (f format) infinity() uint64 { return (1<<f.exponent - 1) << f.fraction }
-func (f format) one() uint64      { return (1<<(f.exponent-1) - 1) << f.fraction }
+func (f format) sign() uint64 { return 1 << (f.fraction + f.exponent) }
+func (f format) one() uint64  { return (1<<(f.exponent-1) - 1) << f.fraction }
+
+// infinity is the least value that is beyond all numbers: where there are no
+// infinities, NaN.
+func (f format) infinity() uint64 {
+	if f.finite {
+		return f.sign() - 1
+	}
+	return (1<<f.exponent - 1) << f.fraction
+}
 
 // least is the exponent of the smallest normal number.
 func (f format) least() int { return 2 - 1<<(f.exponent-1) }
@@ -277,10 +295,10 @@ func (f format) decode(x uint64) number {
 	n := number{kind: finite, neg: x&f.sign() != 0}
 	fraction, exp := x&(1<<f.fraction-1), int(x>>f.fraction)&(1<<f.exponent-1)
 	n.m.lo, n.exp = fraction, exp-1+f.least()-f.fraction
-	switch {
-	case exp == 1<<f.exponent-1 && fraction != 0:
+	switch size := x &^ f.sign(); {
+	case size > f.infinity() || f.finite && size == f.infinity():
 		n.kind = notANumber
-	case exp == 1<<f.exponent-1:
+	case size == f.infinity():
 		n.kind = infinite
 	case exp == 0 && fraction == 0:
 		n.kind = zero
@@ -343,6 +361,15 @@ func (f format) saturate(x uint64) uint64 {
 		return 0
 	}
 	return min(x, f.one())
+}
+
+// satFinite makes infinities, which rounding may have made, the largest number
+// of that sign.
+func (f format) satFinite(x uint64) uint64 {
+	if x&^f.sign() == f.infinity() {
+		return x - 1
+	}
+	return x
 }
 
 // relu makes negative numbers zero; NaN stays.

@@ -91,7 +91,7 @@ func TestRoundingModes(t *testing.T) {
 		float := func(n uint64) *big.Float {
 			return new(big.Float).SetPrec(2000).SetFloat64(float64(math.Float32frombits(uint32(n))))
 		}
-		for _, f := range []format{half, bfloat, single, double, tensor32} {
+		for _, f := range []format{half, bfloat, single, double, tensor32, e4m3, e5m2} {
 			for mode, bigMode := range modes {
 				exact := new(big.Float).SetPrec(2000).Mul(float(a), float(b))
 				exact.Add(exact, float(c))
@@ -133,7 +133,11 @@ func rounded(f format, x *big.Float, mode ptx.Rounding, bigMode big.RoundingMode
 		n.Add(n, big.NewInt(away))
 	}
 	value := new(big.Float).SetMantExp(new(big.Float).SetInt(n), unit)
-	most := new(big.Float).SetMantExp(big.NewFloat(float64(uint64(2)<<f.fraction-1)), 1<<(f.exponent-1)-1-f.fraction)
+	digits, top := uint64(2)<<f.fraction-1, 1<<(f.exponent-1)-1 // of the largest number
+	if f.finite {
+		digits, top = digits-1, top+1
+	}
+	most := new(big.Float).SetMantExp(big.NewFloat(float64(digits)), top-f.fraction)
 	sign := uint64(0)
 	if x.Sign() < 0 {
 		sign = f.sign()

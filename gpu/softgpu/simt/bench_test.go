@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu/ptx"
 )
 
 // cpuTime is the processor time of this process so far: benchmarks report it,
@@ -97,4 +99,21 @@ func BenchmarkCompile(b *testing.B) {
 		_, err := Compile(mod)
 		require.NoError(b, err)
 	}
+}
+
+// BenchmarkLoad is what a module costs from its text to its operations: parse,
+// verify and decode.
+func BenchmarkLoad(b *testing.B) {
+	src, err := os.ReadFile(filepath.Join("testdata", "cu", "kernels_sm90.ptx"))
+	require.NoError(b, err)
+	b.SetBytes(int64(len(src)))
+	b.ReportAllocs()
+	start := cpuTime()
+	for b.Loop() {
+		mod, err := ptx.Load("kernels.ptx", src)
+		require.NoError(b, err)
+		_, err = Compile(mod)
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(b.N)*float64(len(src))/1e6/(cpuTime()-start).Seconds(), "MB/cpu-s")
 }

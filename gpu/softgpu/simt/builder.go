@@ -1,6 +1,8 @@
 package simt
 
 import (
+	"slices"
+
 	"pvdrm/gpu/ptx"
 )
 
@@ -79,14 +81,18 @@ func (c *compiler) lower(f *ptx.Func, fn *function) {
 // fewRegisters is how many are not worth sharing.
 const fewRegisters = 64
 
+// roomFor is how many operations so many statements make, as a rule.
+func roomFor(statements int) int { return statements + statements/4 + 16 }
+
+// newBuilder makes a builder for a function, from the buffers of the last one.
 func (c *compiler) newBuilder(f *ptx.Func, fn *function) *builder {
-	n := len(f.Body) + len(f.Body)/4 + 16
-	b := &builder{
-		c: c, f: f, fn: fn,
-		ops: make([]inst, 0, n), lines: make([]int32, 0, n), stmts: make([]int32, 0, n), mentions: make([]mention, 0, 3*n),
-		labels: make([]int32, len(f.Body)),
-		regs:   make([]register, len(f.Regs)),
+	n := roomFor(len(f.Body))
+	b := &builder{c: c, f: f, fn: fn, labels: make([]int32, len(f.Body)), regs: make([]register, len(f.Regs))}
+	if old := c.last; old != nil { // whose operations are in the program by now
+		b.ops, b.lines, b.stmts, b.mentions = old.ops[:0], old.lines[:0], old.stmts[:0], old.mentions[:0]
 	}
+	b.ops, b.lines, b.stmts, b.mentions = slices.Grow(b.ops, n), slices.Grow(b.lines, n), slices.Grow(b.stmts, n), slices.Grow(b.mentions, 3*n)
+	c.last = b
 	b.reset()
 	return b
 }
@@ -383,7 +389,11 @@ func (b *builder) srcPred(o *ptx.Operand) (uint32, bool) {
 		return b.regs[o.Reg].index, o.Neg
 	}
 	d := b.tempPred()
-	b.emit(inst{kind: kMasked, fn: predImm, d: d, imm: o.Imm(ptx.Pred), other: -1})
+	value := uint64(0) // of the only special register that is a predicate, %is_explicit_cluster
+	if o.Kind == ptx.OperandImm {
+		value = o.Imm(ptx.Pred)
+	}
+	b.emit(inst{kind: kMasked, fn: predImm, d: d, imm: value, other: -1})
 	return d, o.Neg
 }
 

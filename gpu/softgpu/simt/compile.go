@@ -19,6 +19,7 @@ type compiler struct {
 	funcs  map[*ptx.Func]*function // definitions
 	order  []*ptx.Func             // in the order of Program.funcs
 	shared map[*ptx.Var]uint64     // offsets of .shared variables
+	last   *builder                // of the function that was decoded last
 	diags  []gpu.Diagnostic
 }
 
@@ -57,6 +58,12 @@ func compile(m *ptx.Module, timed bool) (*Program, error) {
 	for _, f := range c.order {
 		c.signature(f, c.funcs[f])
 	}
+	statements := 0
+	for _, f := range c.order {
+		statements += len(f.Body)
+	}
+	c.prog.code = make([]inst, 0, roomFor(statements))
+	c.prog.lines = make([]int32, 0, roomFor(statements))
 	for _, f := range c.order {
 		if len(c.diags) >= maxDiagnostics {
 			break

@@ -46,7 +46,12 @@ const (
 	halfSat halfFlags = 1 << iota
 	halfRelu
 	halfFTZ
+	halfOOB
 )
+
+// outOfBounds reports whether h, an f16 or bf16, is the NaN of either sign that
+// stands for an element outside a tensor: .oob makes products with it zero.
+func outOfBounds(h uint32) bool { return h&0x7fff == 0x7ff7 }
 
 func fmaHalf(a, b, c float64, flags halfFlags, round func(float64, rounding) uint32) uint32 {
 	p := a * b
@@ -68,10 +73,16 @@ func fmaHalf(a, b, c float64, flags halfFlags, round func(float64, rounding) uin
 }
 
 func fmaF16(a, b, c uint32, flags halfFlags) uint32 {
+	if flags&halfOOB != 0 && (outOfBounds(a) || outOfBounds(b)) {
+		return 0
+	}
 	return fmaHalf(float64(f16to32(a)), float64(f16to32(b)), float64(f16to32(c)), flags, f16Round)
 }
 
 func fmaBF16(a, b, c uint32, flags halfFlags) uint32 {
+	if flags&halfOOB != 0 && (outOfBounds(a) || outOfBounds(b)) {
+		return 0
+	}
 	return fmaHalf(float64(bf16to32(a)), float64(bf16to32(b)), float64(bf16to32(c)), flags, bf16Round)
 }
 
@@ -94,9 +105,37 @@ func canonBF16(h uint32) uint32 {
 	return h
 }
 
-// tf32 rounds to 10 bits of mantissa, ties away from zero; what is not finite
-// is cut.
-func tf32(u uint32) uint32 {
+// f16Finite and bf16Finite replace an infinity by the largest number.
+
+func f16Finite(h uint32) uint32 {
+	if h&0x7fff == 0x7c00 {
+		return h - 1
+	}
+	return h
+}
+
+func bf16Finite(h uint32) uint32 {
+	if h&0x7fff == 0x7f80 {
+		return h - 1
+	}
+	return h
+}
+
+// tf32Round rounds to 10 bits of mantissa, in the place of an f32.
+func tf32Round(x float32, mode rounding) uint32 { return encode(float64(x), 10, 8, mode) << 13 }
+
+// tf32Finite is .satfinite behind tf32Away: it takes one step towards zero from
+// what has the highest exponent, NaNs too.
+func tf32Finite(u uint32) uint32 {
+	if u&0x7f800000 == 0x7f800000 {
+		u -= 1 << 13
+	}
+	return u
+}
+
+// tf32Away rounds to 10 bits of mantissa, ties away from zero; what is not
+// finite is cut.
+func tf32Away(u uint32) uint32 {
 	if u&0x7f800000 != 0x7f800000 {
 		u += 1 << 12
 	}

@@ -12,7 +12,7 @@ import (
 func (b *builder) instr(i *ptx.Instr, add *fused) {
 	skip := int32(-1)
 	guard := uint32(0)
-	start := len(b.ops)
+	start, mentions := len(b.ops), len(b.mentions)
 	if i.Guard.Name != "" && i.Op != ptx.OpBra {
 		b.use(i.Guard.Reg)
 		guard = b.regs[i.Guard.Reg].index + 1
@@ -41,10 +41,8 @@ func (b *builder) instr(i *ptx.Instr, add *fused) {
 			b.ops[k].guard, b.ops[k].guardNeg = guard, i.Guard.Neg
 		}
 		// Lanes that the guard leaves out keep what they had.
-		for k := range b.mentions {
-			if m := &b.mentions[k]; m.write && int(m.op) >= start {
-				m.write = false
-			}
+		for k := mentions; k < len(b.mentions); k++ {
+			b.mentions[k].write = false
 		}
 	}
 }
@@ -227,6 +225,8 @@ func (b *builder) mov(i *ptx.Instr) {
 	d, a := &i.Args[0], &i.Args[1]
 	t := i.Mods.Type()
 	switch {
+	case i.Mods.Vec > 0:
+		b.movVector(d.Elems, a.Elems, t)
 	case d.Kind == ptx.OperandVector:
 		b.unpack(i, d.Elems, a, t)
 	case a.Kind == ptx.OperandVector:
@@ -235,12 +235,35 @@ func (b *builder) mov(i *ptx.Instr) {
 		in := inst{kind: kMasked, fn: predMov, a: b.plainPred(a), other: -1}
 		in.d = b.dst(d, inPred)
 		b.emit(in)
-	case t.Size() == 8:
-		r := b.src64(a, t)
-		b.lane("mov.64", b.dst(d, in64), r)
 	default:
-		r := b.src32(a, t)
-		b.lane("mov.32", b.dst(d, in32), r)
+		b.movTo(d, b.movFrom(a, t), t)
+	}
+}
+
+// movFrom is a register with the value of an operand of type t, which has up to
+// 8 bytes.
+func (b *builder) movFrom(a *ptx.Operand, t ptx.Type) uint32 {
+	if t.Size() == 8 {
+		return b.src64(a, t)
+	}
+	return b.src32(a, t)
+}
+
+// movTo moves such a register to an operand.
+func (b *builder) movTo(d *ptx.Operand, r uint32, t ptx.Type) {
+	b.lane("mov."+width(t), b.dst(d, kindOf(t)), r)
+}
+
+// movVector moves the elements of a vector. All are read before any is written,
+// since a register may stand on both sides.
+func (b *builder) movVector(d, a []ptx.Operand, t ptx.Type) {
+	var regs [4]uint32
+	for n := range a {
+		regs[n] = b.dst(&sink, kindOf(t))
+		b.lane("mov."+width(t), regs[n], b.movFrom(&a[n], t))
+	}
+	for n := range d {
+		b.movTo(&d[n], regs[n], t)
 	}
 }
 
@@ -298,9 +321,6 @@ func (b *builder) cvt(i *ptx.Instr) {
 	}
 	if !to.Float() && from.Float() {
 		m.Flags &^= ptx.Sat // conversions to integers always clamp
-	}
-	if to == ptx.TF32 {
-		m.Flags &^= ptx.SatFinite
 	}
 	plain := ptx.Instr{Op: ptx.OpCvt, Mods: m}
 	key := laneKey(&plain)

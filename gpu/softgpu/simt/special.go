@@ -41,6 +41,17 @@ func specials() (narrow, wide map[ptx.Special]laneFunc) {
 		narrow[ptx.NCTAIDX+s] = specialBlock(func(b *block) uint32 { return b.launch.Grid[i] })
 	}
 	zero := specialWarp(func(*warp) uint32 { return 0 })
+	one := specialWarp(func(*warp) uint32 { return 1 })
+	// Each block is a cluster of its own.
+	for s := range ptx.Special(3) {
+		narrow[ptx.ClusterIDX+s], narrow[ptx.NClusterIDX+s] = narrow[ptx.CTAIDX+s], narrow[ptx.NCTAIDX+s]
+		narrow[ptx.ClusterCTAIDX+s], narrow[ptx.ClusterNCTAIDX+s] = zero, one
+	}
+	narrow[ptx.ClusterCTARank], narrow[ptx.ClusterNCTARank] = zero, one
+	// No shared memory is reserved.
+	for s := ptx.ReservedSmemBegin; s <= ptx.ReservedSmem1; s++ {
+		narrow[s] = zero
+	}
 	for i := range ptx.Special(8) {
 		narrow[ptx.PM0+i] = zero
 	}
@@ -52,6 +63,7 @@ func specials() (narrow, wide map[ptx.Special]laneFunc) {
 		ptx.GlobalTimer: specialWide(func(*warp) uint64 { return nano() }),
 		ptx.GridID:      specialWide(func(w *warp) uint64 { return w.worker.run.id }),
 	}
+	wide[ptx.CurrentGraphExec] = specialWide(func(*warp) uint64 { return 0 })
 	for i := range ptx.Special(8) {
 		wide[ptx.PM0x64+i] = specialWide(func(*warp) uint64 { return 0 })
 	}

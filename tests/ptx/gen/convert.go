@@ -47,19 +47,39 @@ func convertSpecs() (list []spec) {
 			list = append(list, s)
 		}
 	}
-	pair := func(instr, out string) {
-		list = append(list, op(instr, out, "f32:cvt", "f32:edge"))
-	}
+	return append(list, narrowSpecs()...)
+}
+
+// narrowSpecs are the forms of cvt that have .relu or .satfinite, or make
+// packed halves, tf32 or 8-bit floating point.
+func narrowSpecs() (list []spec) {
+	add := func(instr, out string, in ...string) { list = append(list, op(instr, out, in...)) }
+	relus := maybe(".relu")
 	for _, m := range []string{".rn", ".rz"} {
-		for _, relu := range maybe(".relu") {
-			pair("cvt"+m+relu+".f16x2.f32", "f16x2")
-			pair("cvt"+m+relu+".bf16x2.f32", "bf16x2")
-			if relu != "" {
-				list = append(list, op("cvt"+m+relu+".f16.f32", "f16", "f32:cvt"), op("cvt"+m+relu+".bf16.f32", "bf16", "f32:cvt"))
+		for _, mods := range combine(relus, maybe(".satfinite")) {
+			for _, h := range []string{"f16", "bf16"} {
+				add("cvt"+m+mods+"."+h+"x2.f32", h+"x2", "f32:cvt", "f32:edge")
+				if mods != "" {
+					add("cvt"+m+mods+"."+h+".f32", h, "f32:cvt")
+				}
 			}
 		}
+		for _, relu := range relus {
+			add("cvt"+m+relu+".tf32.f32", "u32", "f32:cvt")
+		}
 	}
-	return append(list, op("cvt.rna.tf32.f32", "u32", "f32:cvt"))
+	for _, relu := range relus {
+		for _, t := range []string{"e4m3x2", "e5m2x2"} {
+			add("cvt.rn.satfinite"+relu+"."+t+".f32", "u16", "f32:fp8", "f32:fp8")
+			add("cvt.rn.satfinite"+relu+"."+t+".f16x2", "u16", "f16x2:fp8")
+			// All bytes, in both places.
+			list = append(list, spec{name: "cvt.rn" + relu + ".f16x2." + t, in: []string{"u16:iota"}, out: []string{"f16x2"}, rows: 256, body: []string{
+				"mul.lo.u16 %h0, %a, 0x0101", "xor.b16 %h0, %h0, 0xff00", "cvt.rn" + relu + ".f16x2." + t + " %x, %h0"}})
+		}
+	}
+	add("cvt.rna.tf32.f32", "u32", "f32:cvt")
+	add("cvt.rna.satfinite.tf32.f32", "u32", "f32:cvt")
+	return list
 }
 
 // conversions returns the modifiers that a pair of types has.

@@ -144,6 +144,9 @@ func halfSpecs() (list []spec) {
 		for _, m := range fused {
 			add("fma"+m+"."+t, t, e, e, e)
 		}
+		for _, relu := range maybe(".relu") {
+			add("fma.rn.oob"+relu+"."+t, t, t+":oob", t+":oob", t+":oob")
+		}
 		for _, m := range signs {
 			add("abs"+m+"."+t, t, e)
 			add("neg"+m+"."+t, t, e)

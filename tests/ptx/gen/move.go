@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // moveSpecs are mov with packing and unpacking, cvta, isspacep and the special
 // registers whose values are determined.
@@ -24,7 +27,25 @@ func moveSpecs() (list []spec) {
 		spec{name: "mov.b64.unpack2.sink", in: []string{"u64:rand"}, out: []string{"u32"}, rows: 64,
 			body: []string{"mov.b64 {_, %x}, %a"}},
 	)
-	return append(list, append(spaceSpecs(), specialSpecs()...)...)
+	return slices.Concat(list, vectorMoveSpecs(), spaceSpecs(), specialSpecs())
+}
+
+// vectorMoveSpecs are mov of whole vectors. Elements are read before any is written.
+func vectorMoveSpecs() (list []spec) {
+	for _, t := range []string{"b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"} {
+		c := column(t)
+		list = append(list, spec{name: "mov.v2." + t, in: []string{edge(t), c + ":rand"}, out: []string{c, c}, rows: 64,
+			locals: []string{".reg .v2 ." + t + " %V;"},
+			body:   []string{"mov.v2." + t + " %V, {%a, %b}", "mov.v2." + t + " {%x, %y}, %V", "mov.v2." + t + " {%x, %y}, {%y, %x}"}})
+		if bitsOf(c) == 64 {
+			continue // a vector has 128 bits at most
+		}
+		list = append(list, spec{name: "mov.v4." + t, in: []string{edge(t), c + ":rand", c + ":rand", c + ":rand"}, out: []string{c, c, c, c}, rows: 64,
+			locals: []string{".reg .v4 ." + t + " %V;"},
+			body:   []string{"mov.v4." + t + " %V, {%a, %b, %c, %d}", "mov.v4." + t + " {%x, %y, %z, %w}, {%V.w, %V.x, %V.y, %V.z}"}})
+	}
+	return append(list, spec{name: "mov.v2.constant", in: []string{"u32:rand"}, out: []string{"u32", "u32"}, rows: 64,
+		body: []string{"mov.v2.u32 {%x, %y}, {7, %a}"}})
 }
 
 // spaceSpecs are addresses of variables in the state spaces.
@@ -79,7 +100,18 @@ func specialSpecs() (list []spec) {
 		masks.out = append(masks.out, "u32")
 		masks.body = append(masks.body, fmt.Sprintf("mov.u32 %%x%d, %%lanemask_%s", i, m))
 	}
+	// Each block of a launch without clusters is a cluster of its own.
+	for _, r := range []string{"clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"} {
+		s := spec{name: "special." + r, in: []string{"u32:zero"}, out: []string{"u32", "u32", "u32"}, rows: 192, block: 64}
+		for i, axis := range []string{".x", ".y", ".z"} {
+			s.body = append(s.body, "mov.u32 "+outNames[i]+", %"+r+axis)
+		}
+		list = append(list, s)
+	}
 	return append(list, masks,
+		spec{name: "special.cluster_rank", in: []string{"u32:zero"}, out: []string{"u32", "u32", "u32"}, rows: 192, block: 64, body: []string{
+			"mov.u32 %x, %cluster_ctarank", "mov.u32 %y, %cluster_nctarank", "mov.pred %q, %is_explicit_cluster", "selp.u32 %z, 1, 0, %q"}},
+		spec{name: "special.current_graph_exec", in: []string{"u32:zero"}, out: []string{"u64"}, rows: 64, body: []string{"mov.u64 %x, %current_graph_exec"}},
 		spec{name: "special.laneid", in: []string{"u32:zero"}, out: []string{"u32", "u32"}, rows: 128, body: []string{
 			"mov.u32 %x, %laneid", "mov.u32 %t0, %warpid", "mov.u32 %t1, %nwarpid", "setp.lt.u32 %p, %t0, %t1", "selp.u32 %y, 1, 0, %p"}},
 		spec{name: "special.smid", in: []string{"u32:zero"}, out: []string{"u32"}, rows: 64, body: []string{

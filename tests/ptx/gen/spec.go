@@ -90,13 +90,15 @@ func (s *spec) rowCount() int {
 	}
 	lists := 0
 	for _, c := range s.in {
-		if strings.Contains(c, ":edge") || strings.Contains(c, ":shift") || strings.Contains(c, ":cvt") || strings.Contains(c, ":exp") {
+		if strings.Contains(c, ":edge") || strings.Contains(c, ":shift") || strings.Contains(c, ":cvt") || strings.Contains(c, ":exp") || strings.Contains(c, ":oob") {
 			lists++
 		}
 	}
 	switch {
 	case strings.Contains(s.in[0], ":cvt"):
 		return 192
+	case strings.Contains(s.in[0], ":fp8"):
+		return 320
 	case lists < 2:
 		return 128
 	case strings.Count(s.name, ".") > 2:

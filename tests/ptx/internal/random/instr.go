@@ -23,7 +23,9 @@ var instructions = map[string][]string{
 		"(add|sub|mul).rn.f16x2 r r", "fma.rn.(f16x2|bf16x2) r r r", "fma.rn.relu.(f16x2|bf16x2) r r r", "(add|mul).rn.(ftz|sat|ftz.sat).f16x2 r r",
 		"(min|max).(f16x2|bf16x2|NaN.f16x2|NaN.bf16x2|xorsign.abs.f16x2|NaN.xorsign.abs.bf16x2) r r", "(abs|neg).(f16x2|bf16x2) r",
 		"cvt.(rn|rz|rn.relu|rz.relu).(f16x2|bf16x2).f32 f f", "cvt.sat.(s8|u8|s16|u16).(s32|u32) r", "cvt.sat.(s32.u32|u32.s32) r", "cvt.sat.(u32|s32).(u64|s64) l",
-		"cvt.rna.tf32.f32 f", "set.(lt|neu).u32.f16x2 r r", "set.(eq|gtu).f16x2.f16x2 r r", "set.(lt|num).(and|or|xor).u32.f32 f f p", "cvt.(rni|rpi).u32.bf16 h",
+		"cvt.(rn|rz|rna|rn.relu|rna.satfinite).tf32.f32 f", "cvt.(rn|rz).(satfinite|relu.satfinite).(f16x2|bf16x2).f32 f f",
+		"cvt.(rn|rn.relu).f16x2.(e4m3x2|e5m2x2) s", "fma.rn.(oob|oob.relu).(f16x2|bf16x2) r r r", "set.(lt|neu).u32.f16x2 r r",
+		"set.(eq|gtu).f16x2.f16x2 r r", "set.(lt|num).(and|or|xor).u32.f32 f f p", "cvt.(rni|rpi).u32.bf16 h",
 	},
 	"l": {
 		"(add|sub|mul.lo|mul.hi|min|max).(u64|s64) l l", "(and|or|xor).b64 l l", "(shl.b64|shr.u64|shr.s64) l m", "mad.lo.(u64|s64) l l l",
@@ -52,7 +54,9 @@ var instructions = map[string][]string{
 		"cvt.rn.f16.s32 r", "(add|mul).rn.(ftz|sat|ftz.sat).f16 h h", "fma.rn.(ftz|sat|ftz.sat|ftz.relu).f16 h h h", "(add|sub|mul).rn.bf16 h h",
 		"fma.rn.bf16 h h h", "(min|max).(bf16|NaN.bf16|NaN.f16|ftz.f16|xorsign.abs.f16) h h", "(abs|neg).(bf16|ftz.f16) h", "cvt.(rn|rz).bf16.f32 f",
 		"cvt.(rn|rz|rn.relu).f16.f32 f", "cvt.(rn|rz|rm|rp).(f16|bf16).f64 d", "cvt.(rn|rp).(f16|bf16).(u32|s32) r", "cvt.(rni|rzi|rmi|rpi).f16.f16 h",
-		"cvt.rn.(bf16.f16|f16.bf16) h", "set.(lt|equ).f16.f16 h h", "(add|sub|mul.lo|mul.hi|min|max|div|rem).(u16|s16) s s", "(and|or|xor).b16 s s",
+		"cvt.rn.(bf16.f16|f16.bf16) h", "cvt.(rn|rz).(satfinite|relu.satfinite).(f16|bf16).f32 f", "fma.rn.(oob|oob.relu).(f16|bf16) h h h",
+		"cvt.rn.(satfinite|satfinite.relu).(e4m3x2|e5m2x2).f32 f f", "cvt.rn.(satfinite|satfinite.relu).(e4m3x2|e5m2x2).f16x2 r",
+		"set.(lt|equ).f16.f16 h h", "(add|sub|mul.lo|mul.hi|min|max|div|rem).(u16|s16) s s", "(and|or|xor).b16 s s",
 		"(shl.b16|shr.u16|shr.s16) s m", "mad.(lo|hi).(u16|s16) s s s", "sad.(u16|s16) s s s", "(not|cnot).b16 s", "selp.b16 h h p",
 	},
 }

@@ -177,14 +177,37 @@ func floatConversions() []row {
 			}
 		}
 	}
+	relus := []mod{{}, {".relu", "relu(", ")"}}
 	for _, m := range []string{"rn", "rz"} {
-		for _, h := range []string{"f16", "bf16"} {
-			for _, r := range []mod{{}, {".relu", "relu(", ")"}} {
-				add("cvt."+m+r.key+"."+h+"x2.f32", "w=ff", fmt.Sprintf("%[1]sRound(float64(%[2]sb%[3]s), %[4]s)|%[1]sRound(float64(%[2]sa%[3]s), %[4]s)<<16", h, r.pre, r.post, m))
-				if r.key != "" {
-					add("cvt."+m+r.key+"."+h+".f32", "w=f", fmt.Sprintf("%sRound(float64(relu(a)), %s)", h, m))
+		for _, r := range relus {
+			for _, h := range []string{"f16", "bf16"} {
+				for _, fin := range []mod{{}, {".satfinite", h + "Finite(", ")"}} {
+					half := func(x string) string {
+						return fmt.Sprintf("%s%sRound(float64(%s%s%s), %s)%s", fin.pre, h, r.pre, x, r.post, m, fin.post)
+					}
+					mods := m + r.key + fin.key + "." + h
+					add("cvt."+mods+"x2.f32", "w=ff", half("b")+"|"+half("a")+"<<16")
+					if mods != m+"."+h {
+						add("cvt."+mods+".f32", "w=f", half("a"))
+					}
 				}
 			}
+			add("cvt."+m+r.key+".tf32.f32", "w=f", "tf32Round("+r.pre+"a"+r.post+", "+m+")")
+		}
+	}
+	for _, r := range relus {
+		for _, t := range []string{"e4m3", "e5m2"} {
+			narrow := func(x string) string { return t + "Round(" + r.pre + x + r.post + ")" }
+			key := r.key + ".satfinite." + t + "x2."
+			add("cvt.rn"+key+"f32", "w=ff", narrow("b")+"|"+narrow("a")+"<<8")
+			add("cvt.rn"+key+"f16x2", "w=w", narrow("f16to32(a&0xffff)")+"|"+narrow("f16to32(a>>16)")+"<<8")
+			half := func(x string) string {
+				if r.key != "" {
+					return "f16Relu(" + t + "to16(" + x + "))"
+				}
+				return t + "to16(" + x + ")"
+			}
+			add("cvt.rn"+r.key+".f16x2."+t+"x2", "w=w", half("a&0xff")+"|"+half("a>>8&0xff")+"<<16")
 		}
 	}
 	for _, m := range []string{"rn", "rz", "rm", "rp"} {
@@ -192,7 +215,8 @@ func floatConversions() []row {
 		add("cvt."+m+".f16.bf16", "w=w", "f16Round(float64(bf16to32(a&0xffff)), "+m+")")
 	}
 	rows = append(rows, row{Keys: "cvt.f32.bf16", Form: "w=w", Expr: "a<<16"})
-	add("cvt.rna.tf32.f32", "w=w", "tf32(a)")
+	add("cvt.rna.tf32.f32", "w=w", "tf32Away(a)")
+	add("cvt.rna.satfinite.tf32.f32", "w=w", "tf32Finite(tf32Away(a))")
 	return rows
 }
 

@@ -189,6 +189,10 @@ func halfRows() []row {
 			add(op.name, "w=www", t.fma+"("+operands+", 0)")
 			add(op.name+".sat", "w=www", t.fma+"("+operands+", halfSat)")
 			add(op.name+".relu", "w=www", t.fma+"("+operands+", halfRelu)")
+			if op.name == "fma" {
+				add("fma.oob", "w=www", t.fma+"("+operands+", halfOOB)")
+				add("fma.relu.oob", "w=www", t.fma+"("+operands+", halfRelu|halfOOB)")
+			}
 			if t.name == "f16" {
 				operands = "ftzF16(" + op.a + "), ftzF16({b}), ftzF16(" + op.c + ")"
 				add(op.name+".ftz", "w=www", t.fma+"("+operands+", halfFTZ)")

@@ -1,0 +1,161 @@
+package interpose
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/drm"
+	"pvdrm/frontend"
+)
+
+// ioctl serves an ioctl of type 'd' as the DRM core does: the argument is copied
+// in and out as far as both the request and the driver's own say so.
+func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error {
+	f, err := s.files.enter(c, fd)
+	if errors.Is(err, syscall.EBADF) || err == nil && f == nil {
+		return errNotOurs
+	}
+	if err != nil {
+		return err
+	}
+	defer f.calls.Done()
+	e, ok := drm.Lookup(req)
+	if !ok {
+		return fmt.Errorf("%s: %w", req, syscall.ENOTTY)
+	}
+	if req.Size() > drm.MaxArgument {
+		return fmt.Errorf("%s: argument of %d bytes: %w", e.Name, req.Size(), syscall.EINVAL)
+	}
+	arg := make([]byte, max(req.Size(), e.Request.Size()))
+	if req.Reads() && e.Request.Reads() {
+		if err := c.Read(addr, arg[:req.Size()]); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+	}
+	driver, err := s.files.driver(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.Name, err)
+	}
+	failed := s.dispatch(c, f, driver, e.Request, arg)
+	if req.Writes() && e.Request.Writes() {
+		if err := c.Write(addr, arg[:req.Size()]); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
+		}
+	}
+	return failed
+}
+
+// dispatch serves an ioctl whose argument is a copy. What has descriptors in its
+// argument, or waits, needs more than the driver does.
+func (s *supervisor) dispatch(c caller, f *openFile, driver *frontend.File, req drm.Request, arg []byte) error {
+	switch req {
+	case drm.IoctlPrimeHandleToFD:
+		return exportObject(c, driver, arg)
+	case drm.IoctlPrimeFDToHandle:
+		return importObject(c, driver, arg)
+	}
+	if w, ok := waits[req]; ok {
+		return w.serve(c, f, driver, req, arg)
+	}
+	return driver.Ioctl(req, arg, c)
+}
+
+// wait describes an ioctl that waits: where its argument has the time, in ns.
+type wait struct {
+	at       int  // offset of an int64
+	absolute bool // of CLOCK_MONOTONIC; else from now on, negative for ever
+}
+
+var waits = map[drm.Request]wait{
+	drm.IoctlWait:        {at: 16},
+	drm.IoctlGemCPUPrep:  {at: 8},
+	drm.IoctlSyncobjWait: {at: 8, absolute: true},
+}
+
+// waitPart bounds how long a wait goes on for a caller that was killed.
+const waitPart = 2 * time.Second
+
+// serve waits in parts, and looks between them whether anybody is still there.
+func (w wait) serve(c caller, f *openFile, driver *frontend.File, req drm.Request, arg []byte) error {
+	asked := int64(binary.LittleEndian.Uint64(arg[w.at:]))
+	defer binary.LittleEndian.PutUint64(arg[w.at:], uint64(asked))
+	now, err := monotonic()
+	end := asked
+	switch {
+	case w.absolute:
+	case asked < 0 || asked > math.MaxInt64-now:
+		end = math.MaxInt64
+	default:
+		end = now + asked
+	}
+	for err == nil {
+		until := min(end, now+int64(waitPart))
+		left := until
+		if !w.absolute {
+			left = max(until-now, 0)
+		}
+		binary.LittleEndian.PutUint64(arg[w.at:], uint64(left))
+		err = driver.Ioctl(req, arg, c)
+		if !errors.Is(err, syscall.ETIME) || until == end {
+			return err
+		}
+		select {
+		case <-f.closed:
+			return errGone
+		default:
+		}
+		if !c.waits() {
+			return errGone
+		}
+		now, err = monotonic()
+	}
+	return err
+}
+
+// monotonic is the time of CLOCK_MONOTONIC in ns.
+func monotonic() (int64, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, fmt.Errorf("clock: %w", err)
+	}
+	return now.Nano(), nil
+}
+
+// fdAt is where struct drm_prime_handle has its descriptor, flagsAt its flags.
+const (
+	flagsAt = 4
+	fdAt    = 8
+)
+
+// exportObject is PRIME_HANDLE_TO_FD: the descriptor that the driver makes
+// becomes one of the program.
+func exportObject(c caller, driver *frontend.File, arg []byte) error {
+	flags := binary.LittleEndian.Uint32(arg[flagsAt:])
+	if err := driver.Ioctl(drm.IoctlPrimeHandleToFD, arg, c); err != nil {
+		return err
+	}
+	own := int(int32(binary.LittleEndian.Uint32(arg[fdAt:])))
+	defer func() { _ = unix.Close(own) }() // the program has its own
+	fd, err := c.listener.giveFD(c.id, own, flags&unix.O_CLOEXEC != 0, false)
+	binary.LittleEndian.PutUint32(arg[fdAt:], uint32(int32(fd)))
+	return err
+}
+
+// importObject is PRIME_FD_TO_HANDLE with a descriptor of the program.
+func importObject(c caller, driver *frontend.File, arg []byte) error {
+	fd := binary.LittleEndian.Uint32(arg[fdAt:])
+	defer binary.LittleEndian.PutUint32(arg[fdAt:], fd)
+	own, err := c.file(int(int32(fd)))
+	if err != nil {
+		return fmt.Errorf("descriptor %d: %w", int32(fd), err)
+	}
+	defer func() { _ = unix.Close(own) }() // the driver has mapped what it is of
+	binary.LittleEndian.PutUint32(arg[fdAt:], uint32(own))
+	return driver.Ioctl(drm.IoctlPrimeFDToHandle, arg, c)
+}
