@@ -10,8 +10,10 @@ import (
 //
 // A command is handed to the GPU before the one ahead of it has ended, so that
 // preparing it costs no time of the GPU, as long as those ahead are expected to
-// take no longer than turnTime together: what is begun cannot be dropped when the
-// channel is closed, and keeps the engine from others. How long a kernel is
+// take no longer than aheadTime together: what is begun cannot be dropped when the
+// channel is closed, and keeps the engine from others. A turn on an engine that
+// others want, too, has no more than turnTime, since to pass it on by way of the
+// arbiter takes some 100 µs in which nobody uses the GPU. How long a kernel is
 // expected to take is how long it took the last time; the first time it runs alone.
 type flight struct {
 	batches []*batch  // that were taken, oldest first
@@ -35,7 +37,8 @@ type flying struct {
 
 const (
 	maxFlight = 16 // commands, far fewer than the lane has room for
-	turnTime  = 2 * time.Millisecond
+	aheadTime = 2 * time.Millisecond
+	turnTime  = 6 * time.Millisecond
 	unknown   = time.Duration(math.MaxInt64 / (2 * maxFlight)) // cost of a kernel that never ran
 )
 
@@ -54,7 +57,7 @@ func (f *flight) takes(w *work, e *engine) bool {
 	switch {
 	case f.empty():
 		return true
-	case len(f.flying) == maxFlight || f.cost > turnTime || w.cost == unknown:
+	case len(f.flying) == maxFlight || f.cost > aheadTime || w.cost == unknown:
 		return false
 	case len(w.entries) == 0 || f.engine == nil:
 		return true

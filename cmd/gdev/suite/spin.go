@@ -28,8 +28,8 @@ var spinModules = map[string]string{"madd": "madd", "long-madd": "longmadd"}
 // program: enough for spinAhead where it is known how long they take.
 const (
 	spinDepth    = 4
-	spinDeepest  = 64
-	spinAhead    = 4 * time.Millisecond
+	spinDeepest  = 256
+	spinAhead    = 16 * time.Millisecond
 	longestTimed = time.Second
 )
 
