@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds libcuda.so.1 into a directory: libcuda.sh DIRECTORY. Needs a C compiler
-# for glibc on x86-64; without one it says so and makes nothing.
+# Builds libcuda.so.1 and, on top of it, libcudart.so.12 and libcudart.so.13 into
+# a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
+# without one it says so and makes nothing.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,3 +20,11 @@ CC="${CC:-gcc}" CGO_ENABLED=1 GOOS=linux GOARCH=amd64 "$go" build -buildmode=c-s
 	-o "$tmp/libcuda.so.1" ./cmd/libcuda
 mv -f "$tmp/libcuda.so.1" "$out/libcuda.so.1"
 ln -sf libcuda.so.1 "$out/libcuda.so"
+
+# The runtime API is plain C, compiled once for each major version.
+for major in 12 13; do
+	name=libcudart.so.$major
+	"${CC:-gcc}" -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -DMAJOR=$major -shared -pthread \
+		-o "$tmp/$name" cmd/libcudart/*.c "$out/libcuda.so.1" -s -Wl,-z,defs,-soname,$name -Wl,--version-script=cmd/libcudart/exports$major.map
+	mv -f "$tmp/$name" "$out/$name"
+done

@@ -10,10 +10,14 @@ import (
 // libcuda is the name under which C programs look for the CUDA driver.
 const libcuda = "libcuda.so.1"
 
+// libraries are what programs of CUDA look for: the driver, and the runtime of each
+// major version.
+var libraries = []string{libcuda, "libcudart.so.12", "libcudart.so.13"}
+
 // errNoLibcuda says how to get one.
 var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)
 
-// libraryDir is the directory with our libcuda.so.1: lib beside pvdrm, as "make
+// libraryDir is the directory with our libcuda.so.1 and libcudart.so: lib beside pvdrm, as "make
 // build" leaves it, or ../lib/pvdrm of an installed prefix.
 func libraryDir() (string, error) {
 	self, err := os.Executable()
@@ -32,8 +36,8 @@ func libraryDir() (string, error) {
 	return "", errNoLibcuda
 }
 
-// withLibcuda returns an environment in which programs find our libcuda.so.1
-// first, if there is one; other programs need none.
+// withLibcuda returns an environment in which programs find our libcuda.so.1 and
+// libcudart.so first, if they are there; other programs need none.
 func withLibcuda(env []string) ([]string, error) {
 	dir, err := libraryDir()
 	if errors.Is(err, errNoLibcuda) {

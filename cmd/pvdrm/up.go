@@ -277,7 +277,9 @@ func buildImage(ctx context.Context, cache, kind string) (guestimage.Image, erro
 		if err != nil {
 			return guestimage.Image{}, err
 		}
-		cfg.Libraries = []string{filepath.Join(dir, libcuda)}
+		for _, name := range libraries {
+			cfg.Libraries = append(cfg.Libraries, filepath.Join(dir, name))
+		}
 	}
 	return guestimage.Build(ctx, cfg)
 }

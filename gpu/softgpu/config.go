@@ -106,7 +106,7 @@ func (c Config) properties(limits simt.Limits) gpu.Properties {
 		Name:           "PVDRM softgpu",
 		Driver:         "softgpu",
 		ComputeMajor:   7,
-		ComputeMinor:   0,
+		ComputeMinor:   5,
 		Multiprocs:     c.SMs,
 		WarpSize:       32,
 		MaxThreads:     limits.MaxThreads,

@@ -1,0 +1,159 @@
+// What libcudart uses of the driver API. PVDRM's libcuda.so.1 checks every pointer
+// that it gets, so the pointers of a program go there as they came. Results and
+// handles are words of the x86-64 calling convention; names, arguments and layouts
+// are those of the CUDA driver API's manual.
+#ifndef PVDRM_CUDART_DRIVER_H
+#define PVDRM_CUDART_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUresult; // the same numbers as cudaError_t
+typedef int CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUkern_st *CUkernel;
+typedef struct CUlib_st *CUlibrary;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+
+enum { MEMORY_HOST = 1, MEMORY_DEVICE = 2, MEMORY_UNIFIED = 4 }; // CUmemorytype
+
+// CUDA_MEMCPY2D
+struct copy2d {
+	size_t src_x, src_y;
+	uint32_t src_kind;
+	const void *src_host;
+	const void *src_device;
+	void *src_array;
+	size_t src_pitch;
+	size_t dst_x, dst_y;
+	uint32_t dst_kind;
+	void *dst_host;
+	void *dst_device;
+	void *dst_array;
+	size_t dst_pitch;
+	size_t width, height;
+};
+
+// CUDA_MEMCPY3D
+struct copy3d {
+	size_t src_x, src_y, src_z, src_level;
+	uint32_t src_kind;
+	const void *src_host;
+	const void *src_device;
+	void *src_array, *src_reserved;
+	size_t src_pitch, src_height;
+	size_t dst_x, dst_y, dst_z, dst_level;
+	uint32_t dst_kind;
+	void *dst_host;
+	void *dst_device;
+	void *dst_array, *dst_reserved;
+	size_t dst_pitch, dst_height;
+	size_t width, height, depth;
+};
+
+_Static_assert(sizeof(struct copy2d) == 128, "CUDA_MEMCPY2D has 128 bytes");
+_Static_assert(sizeof(struct copy3d) == 200, "CUDA_MEMCPY3D has 200 bytes");
+
+CUresult cuInit(unsigned flags);
+CUresult cuDriverGetVersion(int *version);
+CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal);
+CUresult cuDeviceGetCount(int *count);
+CUresult cuDeviceGetName(char *name, int room, CUdevice device);
+CUresult cuDeviceGetUuid_v2(void *uuid, CUdevice device);
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
+CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice device);
+CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id);
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags);
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active);
+CUresult cuCtxSetCurrent(CUcontext context);
+CUresult cuCtxGetCurrent(CUcontext *context);
+CUresult cuCtxSynchronize(void);
+CUresult cuCtxSetLimit(int limit, size_t value);
+CUresult cuCtxGetLimit(size_t *value, int limit);
+CUresult cuCtxSetCacheConfig(int config);
+CUresult cuCtxGetCacheConfig(int *config);
+CUresult cuCtxSetSharedMemConfig(int config);
+CUresult cuCtxGetSharedMemConfig(int *config);
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest);
+CUresult cuCtxResetPersistingL2Cache(void);
+
+CUresult cuLibraryLoadData(CUlibrary *library, const void *image, int *options, void **values, unsigned n,
+			   int *library_options, void **library_values, unsigned library_n);
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *options, void **values, unsigned n,
+			       int *library_options, void **library_values, unsigned library_n);
+CUresult cuLibraryUnload(CUlibrary library);
+CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
+CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name);
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel);
+
+CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function);
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
+CUresult cuFuncSetCacheConfig(CUfunction function, int config);
+CUresult cuFuncSetSharedMemConfig(CUfunction function, int config);
+CUresult cuFuncGetName(const char **name, CUfunction function);
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes);
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+			unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments, void **extra);
+CUresult cuLaunchKernelEx(const void *config, CUfunction function, void **arguments, void **extra);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int threads, size_t dynamic, unsigned flags);
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks, int threads);
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);
+CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned element);
+CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags);
+CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream);
+CUresult cuMemFree_v2(CUdeviceptr address);
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream);
+CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags);
+CUresult cuMemFreeHost(void *address);
+CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags);
+CUresult cuMemHostUnregister(void *address);
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned flags);
+CUresult cuMemHostGetFlags(unsigned *flags, void *address);
+CUresult cuMemGetInfo_v2(size_t *available, size_t *total);
+CUresult cuPointerGetAttributes(unsigned n, const int *attributes, void **values, CUdeviceptr address);
+
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpy2DAsync_v2(const struct copy2d *copy, CUstream stream);
+CUresult cuMemcpy3DAsync_v2(const struct copy3d *copy, CUstream stream);
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream);
+CUresult cuMemsetD2D8Async(CUdeviceptr address, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream);
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags);
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority);
+CUresult cuStreamDestroy_v2(CUstream stream);
+CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuStreamQuery(CUstream stream);
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+CUresult cuStreamGetFlags(CUstream stream, unsigned *flags);
+CUresult cuStreamGetPriority(CUstream stream, int *priority);
+CUresult cuStreamGetId(CUstream stream, uint64_t *id);
+CUresult cuStreamAddCallback(CUstream stream, void *function, void *data, unsigned flags);
+CUresult cuLaunchHostFunc(CUstream stream, void *function, void *data);
+CUresult cuStreamIsCapturing(CUstream stream, int *status);
+CUresult cuThreadExchangeStreamCaptureMode(int *mode);
+CUresult cuEventCreate(CUevent *event, unsigned flags);
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags);
+CUresult cuEventQuery(CUevent event);
+CUresult cuEventSynchronize(CUevent event);
+CUresult cuEventDestroy_v2(CUevent event);
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
+
+#endif

@@ -1,0 +1,245 @@
+// Kernels and variables by their addresses in the program. What nvcc generates
+// tells of them before main runs (__cudaRegister…). A module is loaded when
+// something of it is first used; the driver API's libraries load it into each
+// context again.
+//
+// table.lock guards the table and the fields of what is in it.
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cudart.h"
+
+// module is what __cudaRegisterFatBinary gets: the wrapper of a fatbin.
+struct module {
+	const void *wrapper;
+	CUlibrary library; // NULL before the first use
+	int managed;       // it has __managed__ variables, which there are none of here
+};
+
+// entry is a kernel or a variable.
+struct entry {
+	struct entry *next;
+	const void *key;
+	struct module *module;
+	const char *name; // in the module; memory of the program
+	CUkernel kernel;  // NULL before its first use, and for variables
+	int variable;
+};
+
+enum { BUCKETS = 4096 };
+
+static struct {
+	pthread_mutex_t lock;
+	struct entry *buckets[BUCKETS];
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct entry **bucket(const void *key)
+{
+	return &table.buckets[((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> 52];
+}
+
+_Static_assert(BUCKETS == 1 << (64 - 52), "a bucket is chosen by the upper bits");
+
+// find needs the lock.
+static struct entry *find(const void *key)
+{
+	for (struct entry *e = *bucket(key); e; e = e->next)
+		if (e->key == key)
+			return e;
+	return NULL;
+}
+
+// add makes an entry. Without memory for it, its use will be an error.
+static void add(struct module *m, const void *key, const char *name, int variable)
+{
+	struct entry *e = m && key && name ? calloc(1, sizeof *e) : NULL;
+	if (!e)
+		return;
+	*e = (struct entry){.key = key, .module = m, .name = name, .variable = variable};
+	pthread_mutex_lock(&table.lock);
+	e->next = *bucket(key);
+	*bucket(key) = e;
+	pthread_mutex_unlock(&table.lock);
+}
+
+// load needs the lock, and a context.
+static int load(struct module *m)
+{
+	if (m->managed)
+		return say(NOT_SUPPORTED, "the module has __managed__ variables; use cudaMallocManaged");
+	return m->library ? SUCCESS : cuLibraryLoadData(&m->library, m->wrapper, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+// kernel_of finds what a program means by a function: its own function of a kernel's
+// name, or a handle that cudaGetKernel or cudaGetFuncBySymbol gave it.
+int kernel_of(const void *function, CUfunction *kernel)
+{
+	int r = SUCCESS, ours = 0;
+	*kernel = NULL;
+	pthread_mutex_lock(&table.lock);
+	struct entry *e = find(function);
+	if (e && !e->variable) {
+		ours = 1;
+		if (!e->kernel && !(r = load(e->module)))
+			r = cuLibraryGetKernel(&e->kernel, e->module->library, e->name);
+		*kernel = (CUfunction)e->kernel;
+	}
+	pthread_mutex_unlock(&table.lock);
+	if (ours)
+		return r == SYMBOL_NOT_FOUND ? say(INVALID_DEVICE_FUNCTION, "the module has no kernel of that name") : r;
+	int threads;
+	if (function == NULL || cuFuncGetAttribute(&threads, 0, (CUfunction)function))
+		return say(INVALID_DEVICE_FUNCTION, "no kernel is registered for the function");
+	*kernel = (CUfunction)function;
+	return SUCCESS;
+}
+
+// symbol_of finds a variable of the device by the one of the program.
+int symbol_of(const void *symbol, CUdeviceptr *address, size_t *bytes)
+{
+	int r = INVALID_SYMBOL;
+	pthread_mutex_lock(&table.lock);
+	struct entry *e = find(symbol);
+	if (!e || !e->variable)
+		say(r, "no variable is registered at the address");
+	else if (!(r = load(e->module)))
+		r = cuLibraryGetGlobal(address, bytes, e->module->library, e->name);
+	pthread_mutex_unlock(&table.lock);
+	return r == SYMBOL_NOT_FOUND ? INVALID_SYMBOL : r;
+}
+
+// What nvcc's generated code calls; crt/host_runtime.h declares it. A handle is
+// the address of a pointer to the image there, and nothing but a value here.
+
+PUBLIC void **__cudaRegisterFatBinary(void *wrapper)
+{
+	struct module *m = calloc(1, sizeof *m);
+	if (m)
+		m->wrapper = wrapper;
+	return (void **)m;
+}
+
+PUBLIC void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+PUBLIC char __cudaInitModule(void **handle) { return handle != NULL; }
+
+PUBLIC void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads,
+				   void *tid, void *bid, void *block, void *grid, int *warp)
+{
+	(void)device, (void)threads, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
+	add((struct module *)handle, host, name, 0);
+}
+
+PUBLIC void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes, int constant, int global)
+{
+	(void)device, (void)external, (void)bytes, (void)constant, (void)global;
+	add((struct module *)handle, host, name, 1);
+}
+
+// A __managed__ variable is one of the module for its kernels, and so has an
+// address that the program cannot reach.
+PUBLIC void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external, size_t bytes, int constant, int global)
+{
+	(void)host, (void)device, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
+	if (handle)
+		((struct module *)handle)->managed = 1;
+}
+
+PUBLIC void __cudaRegisterHostVar(void **handle, const char *name, char *host, size_t bytes)
+{
+	(void)handle, (void)name, (void)host, (void)bytes; // for kernels on HMM devices only
+}
+
+PUBLIC void __cudaRegisterUnifiedTable(void **handle, void *entries) { (void)handle, (void)entries; }
+
+PUBLIC void __cudaUnregisterFatBinary(void **handle)
+{
+	struct module *m = (struct module *)handle;
+	if (!m)
+		return;
+	pthread_mutex_lock(&table.lock);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct entry **at = &table.buckets[i]; *at;) {
+			struct entry *e = *at;
+			if (e->module == m) {
+				*at = e->next;
+				free(e);
+			} else
+				at = &e->next;
+		}
+	pthread_mutex_unlock(&table.lock);
+	if (m->library)
+		(void)cuLibraryUnload(m->library); // nobody is there to be told of an error
+	free(m);
+}
+
+// Handles of kernels.
+
+static int get_kernel(void **to, const void *function)
+{
+	CUfunction kernel;
+	int r = kernel_of(function, &kernel);
+	return r ? r : store(to, &kernel, sizeof kernel);
+}
+
+static int get_function(void **to, const void *function)
+{
+	CUfunction kernel;
+	int r = kernel_of(function, &kernel);
+	return r ? r : cuKernelGetFunction((CUfunction *)to, (CUkernel)kernel);
+}
+
+static int symbol_address(void **to, const void *symbol)
+{
+	CUdeviceptr address;
+	size_t bytes;
+	int r = symbol_of(symbol, &address, &bytes);
+	return r ? r : store(to, &address, sizeof address);
+}
+
+static int symbol_bytes(size_t *to, const void *symbol)
+{
+	CUdeviceptr address;
+	size_t bytes;
+	int r = symbol_of(symbol, &address, &bytes);
+	return r ? r : store(to, &bytes, sizeof bytes);
+}
+
+API(cudaGetKernel, (void **kernel, const void *function), get_kernel(kernel, function))
+API(cudaGetFuncBySymbol, (void **to, const void *function), get_function(to, function))
+API(cudaGetSymbolAddress, (void **address, const void *symbol), symbol_address(address, symbol))
+API(cudaGetSymbolSize, (size_t *bytes, const void *symbol), symbol_bytes(bytes, symbol))
+
+// A program asks for the kernel of each function once and keeps the answer, so it
+// is the function itself: an error at that time need not be one for ever.
+FREE(__cudaGetKernel, (void **kernel, const void *function), store(kernel, &function, sizeof function))
+
+API(cudaLibraryLoadData, (void **library, const void *code, int *jit, void **jit_values, unsigned n, int *options, void **values, unsigned m),
+    cuLibraryLoadData((CUlibrary *)library, code, jit, jit_values, n, options, values, m))
+API(cudaLibraryLoadFromFile, (void **library, const char *path, int *jit, void **jit_values, unsigned n, int *options, void **values, unsigned m),
+    cuLibraryLoadFromFile((CUlibrary *)library, path, jit, jit_values, n, options, values, m))
+API(cudaLibraryUnload, (void *library), cuLibraryUnload(library))
+API(cudaLibraryGetKernel, (void **kernel, void *library, const char *name), cuLibraryGetKernel((CUkernel *)kernel, library, name))
+API(cudaLibraryGetGlobal, (void **address, size_t *bytes, void *library, const char *name),
+    cuLibraryGetGlobal((CUdeviceptr *)address, bytes, library, name))
+
+PUBLIC int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, uint64_t flags, int *status)
+{
+	return done("cudaGetDriverEntryPointByVersion", cuGetProcAddress_v2(name, function, (int)version, flags, status));
+}
+
+PUBLIC int cudaGetDriverEntryPointByVersion_ptsz(const char *name, void **function, unsigned version, uint64_t flags, int *status)
+{
+	enum { per_thread_stream = 2 };
+	return done("cudaGetDriverEntryPointByVersion_ptsz",
+		    cuGetProcAddress_v2(name, function, (int)version, flags ? flags : per_thread_stream, status));
+}
+
+PUBLIC int cudaGetDriverEntryPoint(const char *name, void **function, uint64_t flags, int *status)
+{
+	return cudaGetDriverEntryPointByVersion(name, function, RUNTIME_VERSION, flags, status);
+}
+
+PUBLIC int cudaGetDriverEntryPoint_ptsz(const char *name, void **function, uint64_t flags, int *status)
+{
+	return cudaGetDriverEntryPointByVersion_ptsz(name, function, RUNTIME_VERSION, flags, status);
+}
