@@ -65,6 +65,16 @@ type OutputReader interface {
 	ReadOutput() ([]byte, error)
 }
 
+// Placer is a File whose objects can lie in the program at an address of choice.
+type Placer interface {
+	// GemMapAt maps the first size bytes of an object in DomainSystem, which was
+	// made without GemNoShare, into the program once more: at addr, both multiples
+	// of the page. EEXIST if something lies there. GemUnmapAt ends it, and must
+	// come before GemClose.
+	GemMapAt(handle uint32, addr, size uint64) ([]byte, error)
+	GemUnmapAt(mem []byte) error
+}
+
 // Point is a point in a channel's order of work: everything up to Seqno is done.
 type Point struct {
 	Channel uint32

@@ -51,7 +51,10 @@ type File struct {
 	loadMu sync.Mutex // one module load at a time: it owns the bulk area
 }
 
-var _ drm.File = (*File)(nil)
+var (
+	_ drm.File   = (*File)(nil)
+	_ drm.Placer = (*File)(nil)
+)
 
 // channel is a channel of the backend.
 type channel struct {

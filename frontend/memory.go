@@ -151,6 +151,21 @@ func (f *File) GemMap(handle uint32) ([]byte, error) {
 	return o.mem(), nil
 }
 
+// GemMapAt is part of drm.Placer.
+func (f *File) GemMapAt(handle uint32, addr, size uint64) ([]byte, error) {
+	o, err := f.object(handle)
+	if err != nil {
+		return nil, err
+	}
+	if o.pages == nil || o.inSlab || size == 0 || size > o.size {
+		return nil, fmt.Errorf("%d bytes of object %d, which is in VRAM, smaller, or was made not to be shared: %w", size, handle, syscall.EINVAL)
+	}
+	return f.link.carrier.MapAt(o.pages, addr, size)
+}
+
+// GemUnmapAt is part of drm.Placer.
+func (f *File) GemUnmapAt(mem []byte) error { return os.NewSyscallError("munmap", carrier.Unmap(mem)) }
+
 // GemSize is the size of an object, in bytes.
 func (f *File) GemSize(handle uint32) (uint64, error) {
 	o, err := f.object(handle)

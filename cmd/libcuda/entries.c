@@ -154,10 +154,10 @@ ENTRY3(148, cuMemAllocAsync)
 ENTRY3(149, cuMemAllocAsync_ptsz)
 ENTRY2(150, cuMemFreeAsync)
 ENTRY2(151, cuMemFreeAsync_ptsz)
-ENTRY3(152, cuPointerGetAttribute)
-ENTRY4(153, cuPointerGetAttributes)
-ENTRY3(154, cuPointerSetAttribute)
-ENTRY3(155, cuMemAllocManaged)
+ENTRY3(152, cuMemAllocManaged)
+ENTRY3(153, cuPointerGetAttribute)
+ENTRY4(154, cuPointerGetAttributes)
+ENTRY3(155, cuPointerSetAttribute)
 ENTRY4(156, cuMemPrefetchAsync)
 ENTRY4(157, cuMemPrefetchAsync_ptsz)
 ENTRY5(158, cuMemPrefetchAsync_v2)
@@ -763,10 +763,10 @@ void *const pvdrm_symbols[] = {
 	(void *)cuMemAllocAsync_ptsz,
 	(void *)cuMemFreeAsync,
 	(void *)cuMemFreeAsync_ptsz,
+	(void *)cuMemAllocManaged,
 	(void *)cuPointerGetAttribute,
 	(void *)cuPointerGetAttributes,
 	(void *)cuPointerSetAttribute,
-	(void *)cuMemAllocManaged,
 	(void *)cuMemPrefetchAsync,
 	(void *)cuMemPrefetchAsync_ptsz,
 	(void *)cuMemPrefetchAsync_v2,

@@ -297,6 +297,23 @@ func (r *recorder) ReadOutput() ([]byte, error) {
 	return nil, nil
 }
 
+// GemMapAt is not recorded: the memory is that of GemMap.
+func (r *recorder) GemMapAt(h uint32, addr, size uint64) ([]byte, error) {
+	p, ok := r.inner.(drm.Placer)
+	if !ok {
+		return nil, syscall.EOPNOTSUPP
+	}
+	return p.GemMapAt(h, addr, size)
+}
+
+func (r *recorder) GemUnmapAt(mem []byte) error {
+	p, ok := r.inner.(drm.Placer)
+	if !ok {
+		return syscall.EOPNOTSUPP
+	}
+	return p.GemUnmapAt(mem)
+}
+
 func (r *recorder) Close() error {
 	start := r.w.now()
 	r.mu.Lock()

@@ -21,6 +21,9 @@ type Carrier interface {
 	Alloc(size uint64) (*Pages, error)
 	// Free gives granted memory back. The mapping must not be used any more.
 	Free(p *Pages) error
+	// MapAt maps the first size bytes of granted memory once more, at addr; EEXIST
+	// if something lies there. Unmap ends it, and must come before Free.
+	MapAt(p *Pages, addr, size uint64) ([]byte, error)
 	// Export returns a file descriptor by which another process can Import the
 	// memory; the caller closes it.
 	Export(p *Pages) (fd int, err error)

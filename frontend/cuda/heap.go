@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"pvdrm/drm"
 	"pvdrm/gem"
@@ -30,6 +31,7 @@ type object struct {
 	addr   uint64
 	size   uint64
 	mem    []byte     // DomainSystem only
+	placed bool       // mem lies at addr in the program
 	inside *gem.Space // of a shared object, GPU addresses
 }
 
@@ -82,6 +84,65 @@ func (h *heap) allocShared(n uint64) (block, error) {
 		return block{}, err
 	}
 	return o.block(addr, n), nil
+}
+
+// allocPlaced is alloc in DomainSystem of memory that has the same address in the
+// program and on the GPU.
+func (h *heap) allocPlaced(n uint64) (block, error) {
+	p, ok := h.file.(drm.Placer)
+	page := h.window.page
+	if !ok {
+		return block{}, fmt.Errorf("this driver maps no memory at a given address: %w", syscall.EOPNOTSUPP)
+	}
+	if n > h.window.size {
+		return block{}, fmt.Errorf("%d bytes of GPU addresses: %w", n, gem.ErrNoRoom)
+	}
+	o := &object{size: (n + page - 1) &^ (page - 1)}
+	var err error
+	if o.handle, err = h.file.GemNew(o.size, h.domain, drm.GemDirty); err != nil {
+		return block{}, fmt.Errorf("an object of %d bytes: %w", o.size, err)
+	}
+	if err := h.place(p, o); err != nil {
+		return block{}, errors.Join(err, h.file.GemClose(o.handle))
+	}
+	if err := h.bind(o); err != nil {
+		return block{}, errors.Join(err, h.closeObject(o))
+	}
+	h.whole[o.addr] = o
+	return o.block(o.addr, n), nil
+}
+
+// place finds addresses for o that are free in the program, too: memory of another
+// context may lie there. Each try skips twice as much as the one before.
+func (h *heap) place(p drm.Placer, o *object) (err error) {
+	if _, err := h.file.GemMap(o.handle); err != nil {
+		return fmt.Errorf("mapping an object of %d bytes into the program: %w", o.size, err)
+	}
+	var skipped []uint64
+	defer func() {
+		for _, addr := range skipped {
+			_, ferr := h.space.Free(addr)
+			err = errors.Join(err, ferr)
+		}
+	}()
+	for skip := o.size; ; skip *= 2 {
+		addr, err := h.space.Alloc(o.size, h.window.page)
+		if err != nil {
+			return fmt.Errorf("%d bytes of addresses that are free in the program and on the GPU: %w", o.size, err)
+		}
+		mem, err := p.GemMapAt(o.handle, addr, o.size)
+		if err == nil {
+			o.addr, o.mem, o.placed = addr, mem, true
+			return nil
+		}
+		if _, ferr := h.space.Free(addr); ferr != nil || !errors.Is(err, syscall.EEXIST) {
+			return errors.Join(err, ferr)
+		}
+		if addr, err = h.space.Alloc(skip, h.window.page); err != nil {
+			return fmt.Errorf("%d bytes of addresses that are free in the program and on the GPU: %w", o.size, err)
+		}
+		skipped = append(skipped, addr)
+	}
 }
 
 func (o *object) block(addr, n uint64) block {
@@ -148,6 +209,11 @@ func (h *heap) mapObject(o *object) (err error) {
 			return fmt.Errorf("the driver mapped %d bytes of an object of %d", len(o.mem), o.size)
 		}
 	}
+	return h.bind(o)
+}
+
+// bind maps an object on the GPU.
+func (h *heap) bind(o *object) error {
 	op := drm.BindOp{Op: drm.BindMap, Handle: o.handle, Addr: o.addr, Range: o.size}
 	if err := h.file.VMBind([]drm.BindOp{op}, true); err != nil {
 		return fmt.Errorf("mapping an object of %d bytes at 0x%x: %w", o.size, o.addr, err)
@@ -158,6 +224,11 @@ func (h *heap) mapObject(o *object) (err error) {
 // closeObject frees an object, and its mapping with it. The address is free for
 // the next object at once, as operations of a file take effect in order.
 func (h *heap) closeObject(o *object) error {
+	if o.placed {
+		if err := h.file.(drm.Placer).GemUnmapAt(o.mem); err != nil {
+			return fmt.Errorf("unmapping an object of %d bytes: %w", o.size, err)
+		}
+	}
 	o.mem = nil
 	if err := h.file.GemClose(o.handle); err != nil {
 		// Its mapping may still be there, so its address is not used again.

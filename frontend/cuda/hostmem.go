@@ -9,13 +9,25 @@ type HostMem struct {
 	c    *Context
 	addr DevicePtr
 
+	managed bool
+
 	block block // guarded by memory.mu; mem is nil when freed
 }
 
 // MemAllocHost is cuMemAllocHost (and cuMemHostAlloc: all of it is mapped).
 // What the memory holds is undefined.
 func (c *Context) MemAllocHost(n uint64) (*HostMem, error) {
-	const call = "cuMemAllocHost"
+	return c.hostMem("cuMemAllocHost", n, false)
+}
+
+// MemAllocManaged is cuMemAllocManaged: pinned memory whose address in the program
+// is its address on the GPU, so that both use one pointer. It does not move to the
+// GPU: kernels reach it as they reach pinned memory.
+func (c *Context) MemAllocManaged(n uint64) (*HostMem, error) {
+	return c.hostMem("cuMemAllocManaged", n, true)
+}
+
+func (c *Context) hostMem(call string, n uint64, managed bool) (*HostMem, error) {
 	if err := c.enter(call); err != nil {
 		return nil, err
 	}
@@ -26,11 +38,15 @@ func (c *Context) MemAllocHost(n uint64) (*HostMem, error) {
 	m := &c.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b, err := m.system.alloc(n)
+	alloc := m.system.alloc
+	if managed {
+		alloc = m.system.allocPlaced
+	}
+	b, err := alloc(n)
 	if err != nil {
 		return nil, c.fail(call, fmt.Errorf("%d bytes of pinned memory: %w", n, err))
 	}
-	h := &HostMem{c: c, addr: DevicePtr(b.addr), block: b}
+	h := &HostMem{c: c, addr: DevicePtr(b.addr), managed: managed, block: b}
 	m.byAddr.insert(b.addr, n, allocation{host: h})
 	m.pinned.insert(hostAddress(b.mem), n, h)
 	return h, nil
@@ -73,6 +89,9 @@ func (c *Context) PinnedDevicePtr(p DevicePtr) bool {
 	e, ok := c.memory.byAddr.find(uint64(p), 1)
 	return ok && e.value.host != nil
 }
+
+// Managed says whether MemAllocManaged made the memory.
+func (h *HostMem) Managed() bool { return h.managed }
 
 // DevicePtr is cuMemHostGetDevicePointer: the address for kernels and copies.
 func (h *HostMem) DevicePtr() DevicePtr { return h.addr }

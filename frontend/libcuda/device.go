@@ -189,7 +189,9 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return get(cuda.AttributeMaxSharedMemoryPerBlock), true
 	case 82: // MAX_REGISTERS_PER_MULTIPROCESSOR
 		return get(cuda.AttributeMaxRegistersPerBlock), true
-	case 86: // MULTI_GPU_BOARD_GROUP_ID
+	case 83, 89: // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS
+		return 1, true
+	case 86: // HOST_NATIVE_ATOMIC_SUPPORTED
 		return 0, true
 	case 87: // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
 		return 2, true

@@ -57,7 +57,11 @@ func memFree(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.settle(x, x.DefaultStream(), func() error { return x.MemFree(c.devicePtr(0)) })
+	free := func() error { return x.MemFree(c.devicePtr(0)) }
+	if h, off := x.HostMemAt(c.u64(0), 1); h != nil && h.Managed() && off == 0 {
+		free = h.Free
+	}
+	return c.settle(x, x.DefaultStream(), free)
 }
 
 // memFreeAsync waits for the stream, and frees.
@@ -147,6 +151,21 @@ func (c *call) allocHost(flags uint32) error {
 	return to.set(h.Address())
 }
 
+// memAllocManaged does not tell memory for all streams (flag 1) from memory for the
+// program (2): all of it can be used by both at any time.
+func memAllocManaged(c *call) error {
+	if f := c.u32(2); f != 1 && f != 2 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", f)
+	}
+	return c.alloc(0, func(x *context) (cuda.DevicePtr, error) {
+		h, err := x.MemAllocManaged(c.u64(1))
+		if err != nil {
+			return 0, err
+		}
+		return h.DevicePtr(), nil
+	})
+}
+
 // hostMem finds pinned memory that n bytes of the program lie in: in the current
 // context, else in any.
 func (c *call) hostMem(addr, n uint64) (*context, *cuda.HostMem, uint64) {
@@ -164,7 +183,7 @@ func (c *call) hostMem(addr, n uint64) (*context, *cuda.HostMem, uint64) {
 
 func memFreeHost(c *call) error {
 	x, h, off := c.hostMem(c.u64(0), 1)
-	if h == nil || off != 0 {
+	if h == nil || off != 0 || h.Managed() {
 		return c.fail(cuda.ErrInvalidValue, "no pinned memory begins at 0x%x", c.u64(0))
 	}
 	return c.settle(x, x.DefaultStream(), func() error {
@@ -295,6 +314,7 @@ type pointed struct {
 	kind        uint64
 	dev, host   uint64
 	start, size uint64
+	managed     uint64 // 1 if it is
 }
 
 func (c *call) pointed(p uint64) (pointed, bool) {
@@ -303,10 +323,14 @@ func (c *call) pointed(p uint64) (pointed, bool) {
 		return pointed{}, false
 	}
 	if h, off := x.HostMemAt(p, 1); h != nil {
-		return pointed{x, memoryHost, uint64(h.DevicePtr()) + off, p, h.Address(), uint64(len(h.Bytes()))}, true
+		q := pointed{ctx: x, kind: memoryHost, dev: uint64(h.DevicePtr()) + off, host: p, start: h.Address(), size: uint64(len(h.Bytes()))}
+		if h.Managed() {
+			q.kind, q.managed = memoryDevice, 1
+		}
+		return q, true
 	}
 	if base, n, err := x.MemGetAddressRange(cuda.DevicePtr(p)); err == nil {
-		return pointed{x, memoryDevice, p, 0, uint64(base), n}, true
+		return pointed{ctx: x, kind: memoryDevice, dev: p, start: uint64(base), size: n}, true
 	}
 	return pointed{}, false
 }
@@ -325,7 +349,7 @@ func (q pointed) value(attr uint32) (v uint64, n int) {
 	case pointerBuffer:
 		return q.start, 8
 	case pointerManaged:
-		return 0, 4
+		return q.managed, 4
 	case pointerOrdinal:
 		return 0, 4
 	case pointerRangeStart:
