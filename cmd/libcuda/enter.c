@@ -1,6 +1,7 @@
 // The way from C into Go, and back for functions of the program.
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "_cgo_export.h"
 #include "entry.h"
@@ -42,6 +43,8 @@ int pvdrm_enter(uint32_t symbol, uint64_t *args)
 }
 
 uint64_t pvdrm_symbol(uint32_t symbol) { return (uint64_t)(uintptr_t)pvdrm_symbols[symbol]; }
+
+size_t pvdrm_print(const void *text, size_t bytes) { return fwrite(text, 1, bytes, stdout); }
 
 uint64_t pvdrm_invoke(uint64_t fn, uint64_t a, uint64_t b, uint64_t c)
 {

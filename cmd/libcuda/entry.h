@@ -4,6 +4,7 @@
 #ifndef PVDRM_ENTRY_H
 #define PVDRM_ENTRY_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 
 int pvdrm_enter(uint32_t symbol, uint64_t *args);
 uint64_t pvdrm_symbol(uint32_t symbol);
+size_t pvdrm_print(const void *text, size_t bytes);
 uint64_t pvdrm_invoke(uint64_t fn, uint64_t a, uint64_t b, uint64_t c);
 
 extern void *const pvdrm_symbols[];

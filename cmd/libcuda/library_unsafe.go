@@ -18,13 +18,25 @@ import (
 // library is made at the first call, when the program's environment is there.
 var library = sync.OnceValue(func() *libcuda.Library {
 	return libcuda.New(libcuda.Config{
-		Open: openFile, Memory: libcuda.OwnMemory{},
+		Open: openFile, Memory: libcuda.OwnMemory{}, Output: standardOutput{},
 		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(C.uint32_t(i))) },
 		Invoke: func(fn, a, b, c uint64) uint64 {
 			return uint64(C.pvdrm_invoke(C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))
 		},
 	})
 })
+
+// standardOutput is stdout of the program's C library, whose buffer may hold what
+// the program itself has printed before.
+type standardOutput struct{}
+
+func (standardOutput) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	// C reads len(b) bytes of a live slice, and keeps no pointer to them.
+	return int(C.pvdrm_print(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)))), nil
+}
 
 func openFile() (drm.File, error) {
 	cfg, err := frontend.ConfigFromEnv()

@@ -132,7 +132,7 @@ func (c *Context) Destroy() error {
 	if c.lost.Load() == nil {
 		first = c.waitIdle(call)
 	} else {
-		c.output.flush(c.file) // what came before the fault
+		c.output.flush(c.file, c.dev.driver.Output) // what came before the fault
 	}
 	keep := func(err error) {
 		// Of a lost context only the loss matters, and it was told already.

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"sync"
 	"syscall"
@@ -15,6 +16,10 @@ type Opener func() (drm.File, error)
 
 // Driver is the CUDA driver after cuInit.
 type Driver struct {
+	// Output takes what kernels print; nil stands for os.Stdout. It is to be set
+	// before a context is made, and may be called by several goroutines at once.
+	Output io.Writer
+
 	open    Opener
 	info    drm.Info
 	devices []*Device

@@ -10,13 +10,12 @@ import (
 	"pvdrm/drm"
 )
 
-// output takes what kernels print to the program's standard output, as CUDA
-// does when the program waits for them.
+// output takes what kernels print to Driver.Output, as CUDA does when the program
+// waits for them.
 type output struct {
 	used atomic.Bool // a module that was loaded prints
 
 	mu sync.Mutex // keeps pieces in order; nothing else is taken under it
-	to io.Writer  // nil: standard output
 }
 
 // watch notes whether a module prints.
@@ -28,14 +27,13 @@ func (o *output) watch(ptx []byte) {
 
 // flush writes out what is there. That the program's standard output does not
 // take it, or that the backend is gone, is no failure of the call that waited.
-func (o *output) flush(f drm.File) {
+func (o *output) flush(f drm.File, to io.Writer) {
 	r, ok := f.(drm.OutputReader)
 	if !ok || !o.used.Load() {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	to := o.to
 	if to == nil {
 		to = os.Stdout
 	}

@@ -32,6 +32,7 @@ func initDriver(c *call) error {
 	if err != nil {
 		return err
 	}
+	d.Output = c.lib.cfg.Output
 	c.lib.driver.Store(d)
 	return nil
 }

@@ -3,6 +3,7 @@ package libcuda
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -28,6 +29,8 @@ type Config struct {
 	Symbol func(i int) uint64
 	// Invoke calls a C function of the program with up to three words.
 	Invoke func(fn, a, b, c uint64) uint64
+	// Output takes what kernels print; nil: the file of standard output.
+	Output io.Writer
 	// Logf writes a line for LogEnv; nil: standard error.
 	Logf func(format string, args ...any)
 }
