@@ -44,6 +44,8 @@ type Library struct {
 	handles handles
 	texts   sync.Map // string → address of a C string
 
+	noTables sync.Once // says that there are no private tables
+
 	once    sync.Mutex // held for long, so not for more than these
 	primary primary
 

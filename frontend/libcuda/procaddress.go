@@ -85,7 +85,8 @@ func getProcAddress(c *call) error   { return c.procAddress(-1) }
 func getProcAddressV2(c *call) error { return c.procAddress(4) }
 
 // getExportTable is what the runtime library asks for private tables with, which
-// are not documented. There are none; the log names what was asked for.
+// are not documented. There are none. What the runtime makes of that is an error
+// that does not help, so the first time it is said what does; the log names the table.
 func getExportTable(c *call) error {
 	to, err := c.out64(0)
 	if err != nil {
@@ -98,6 +99,9 @@ func getExportTable(c *call) error {
 	if err := to.set(0); err != nil {
 		return err
 	}
+	c.lib.noTables.Do(func() {
+		c.lib.cfg.Logf("the program asks for private functions of NVIDIA's driver, as NVIDIA's own CUDA runtime does, and cannot run without: link it with nvcc -cudart shared, then it finds the runtime of PVDRM")
+	})
 	return c.fail(cuda.ErrNotFound, "private table %x", id)
 }
 
