@@ -11,6 +11,7 @@
 
 // module is what __cudaRegisterFatBinary gets: the wrapper of a fatbin.
 struct module {
+	struct module *next;
 	const void *wrapper;
 	CUlibrary library; // NULL before the first use
 	int managed;       // it has __managed__ variables, which there are none of here
@@ -31,6 +32,7 @@ enum { BUCKETS = 4096 };
 static struct {
 	pthread_mutex_t lock;
 	struct entry *buckets[BUCKETS];
+	struct module *modules;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct entry **bucket(const void *key)
@@ -49,17 +51,29 @@ static struct entry *find(const void *key)
 	return NULL;
 }
 
-// add makes an entry. Without memory for it, its use will be an error.
-static void add(struct module *m, const void *key, const char *name, int variable)
+// module_at finds the pointer to the module of a handle, which is NULL where there
+// is none. It needs the lock.
+static struct module **module_at(void **handle)
 {
-	struct entry *e = m && key && name ? calloc(1, sizeof *e) : NULL;
-	if (!e)
-		return;
-	*e = (struct entry){.key = key, .module = m, .name = name, .variable = variable};
+	struct module **at = &table.modules;
+	while (*at && *at != (struct module *)handle)
+		at = &(*at)->next;
+	return at;
+}
+
+// add makes an entry. Without memory for it, its use will be an error.
+static void add(void **handle, const void *key, const char *name, int variable)
+{
+	struct entry *e = key && name ? calloc(1, sizeof *e) : NULL;
 	pthread_mutex_lock(&table.lock);
-	e->next = *bucket(key);
-	*bucket(key) = e;
+	struct module *m = *module_at(handle);
+	if (e && m) {
+		*e = (struct entry){.next = *bucket(key), .key = key, .module = m, .name = name, .variable = variable};
+		*bucket(key) = e;
+		e = NULL;
+	}
 	pthread_mutex_unlock(&table.lock);
+	free(e);
 }
 
 // load needs the lock, and a context.
@@ -114,8 +128,13 @@ int symbol_of(const void *symbol, CUdeviceptr *address, size_t *bytes)
 PUBLIC void **__cudaRegisterFatBinary(void *wrapper)
 {
 	struct module *m = calloc(1, sizeof *m);
-	if (m)
+	if (m) {
 		m->wrapper = wrapper;
+		pthread_mutex_lock(&table.lock);
+		m->next = table.modules;
+		table.modules = m;
+		pthread_mutex_unlock(&table.lock);
+	}
 	return (void **)m;
 }
 
@@ -126,13 +145,13 @@ PUBLIC void __cudaRegisterFunction(void **handle, const char *host, char *device
 				   void *tid, void *bid, void *block, void *grid, int *warp)
 {
 	(void)device, (void)threads, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
-	add((struct module *)handle, host, name, 0);
+	add(handle, host, name, 0);
 }
 
 PUBLIC void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes, int constant, int global)
 {
 	(void)device, (void)external, (void)bytes, (void)constant, (void)global;
-	add((struct module *)handle, host, name, 1);
+	add(handle, host, name, 1);
 }
 
 // A __managed__ variable is one of the module for its kernels, and so has an
@@ -140,8 +159,11 @@ PUBLIC void __cudaRegisterVar(void **handle, char *host, char *device, const cha
 PUBLIC void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external, size_t bytes, int constant, int global)
 {
 	(void)host, (void)device, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
-	if (handle)
-		((struct module *)handle)->managed = 1;
+	pthread_mutex_lock(&table.lock);
+	struct module *m = *module_at(handle);
+	if (m)
+		m->managed = 1;
+	pthread_mutex_unlock(&table.lock);
 }
 
 PUBLIC void __cudaRegisterHostVar(void **handle, const char *name, char *host, size_t bytes)
@@ -153,11 +175,11 @@ PUBLIC void __cudaRegisterUnifiedTable(void **handle, void *entries) { (void)han
 
 PUBLIC void __cudaUnregisterFatBinary(void **handle)
 {
-	struct module *m = (struct module *)handle;
-	if (!m)
-		return;
 	pthread_mutex_lock(&table.lock);
-	for (size_t i = 0; i < BUCKETS; i++)
+	struct module **at = module_at(handle), *m = *at;
+	if (m)
+		*at = m->next;
+	for (size_t i = 0; i < BUCKETS && m; i++)
 		for (struct entry **at = &table.buckets[i]; *at;) {
 			struct entry *e = *at;
 			if (e->module == m) {
@@ -167,7 +189,7 @@ PUBLIC void __cudaUnregisterFatBinary(void **handle)
 				at = &e->next;
 		}
 	pthread_mutex_unlock(&table.lock);
-	if (m->library)
+	if (m && m->library)
 		(void)cuLibraryUnload(m->library); // nobody is there to be told of an error
 	free(m);
 }
