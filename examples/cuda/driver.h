@@ -124,6 +124,7 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D *);
 CUresult cuMemsetD8(CUdeviceptr, unsigned char, size_t);
 CUresult cuMemsetD32(CUdeviceptr, unsigned, size_t);
 CUresult cuMemAllocManaged(CUdeviceptr *, size_t, unsigned flags);
+CUresult cuIpcGetMemHandle(void *, CUdeviceptr);
 CUresult cuLaunchKernel(CUfunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 			unsigned shared, CUstream, void **params, void **extra);
 CUresult cuFuncSetBlockShape(CUfunction, int x, int y, int z);

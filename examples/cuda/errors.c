@@ -94,7 +94,7 @@ int main(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&rows));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(buffer));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(nowhere, 16, 0));
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemAllocManaged(&d, 16, 1));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuIpcGetMemHandle(buffer, d));
 
 	// Modules.
 	unsigned char cubin[64] = {0x7f, 'E', 'L', 'F'};

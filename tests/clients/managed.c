@@ -1,0 +1,72 @@
+// Managed memory: one address for the program and the device, also where two
+// contexts have their memory at the same addresses of the GPU.
+#include "driver.h"
+
+CUresult cuPointerGetAttribute(void *, int attribute, CUdeviceptr);
+
+enum { POINTER_IS_MANAGED = 8, DEVICE_MANAGED_MEMORY = 83, MANY = 40 };
+
+static void use(CUdeviceptr m, size_t n)
+{
+	unsigned char *p = (unsigned char *)m;
+	CUdeviceptr d;
+	CHECK(cuMemAlloc(&d, n));
+	p[0] = 1;
+	p[n - 1] = 2;
+	CHECK(cuMemcpyDtoD(d, m, n)); // the device reads what the program wrote
+	CHECK(cuMemsetD8(m, 7, n));
+	CHECK(cuCtxSynchronize());
+	REQUIRE(p[0] == 7 && p[n / 2] == 7 && p[n - 1] == 7);
+	CHECK(cuMemcpyDtoH(p, d, n));
+	REQUIRE(p[0] == 1 && p[n - 1] == 2);
+	CHECK(cuMemFree(d));
+}
+
+int main(void)
+{
+	CUdevice dev;
+	CUcontext a, b;
+	CUdeviceptr first, second, many[MANY];
+	int v = 0;
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&dev, 0));
+	CHECK(cuDeviceGetAttribute(&v, DEVICE_MANAGED_MEMORY, dev));
+	REQUIRE(v == 1);
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemAllocManaged(&first, 64, 1));
+	CHECK(cuCtxCreate(&a, 0, dev));
+	CHECK(cuCtxCreate(&b, 0, dev));
+	CHECK(cuMemAllocManaged(&first, 5 << 20, 1));
+	use(first, 5 << 20);
+	CHECK(cuCtxSetCurrent(a));
+	CHECK(cuMemAllocManaged(&second, 4096, 2));
+	REQUIRE(second + 4096 <= first || second >= first + (5 << 20));
+	use(second, 4096);
+	CHECK(cuPointerGetAttribute(&v, POINTER_IS_MANAGED, second + 1));
+	REQUIRE(v == 1);
+	for (int i = 0; i < MANY; i++) {
+		CHECK(cuMemAllocManaged(&many[i], 100, 1));
+		*(int *)many[i] = i;
+	}
+	for (int i = 0; i < MANY; i++) {
+		REQUIRE(*(int *)many[i] == i);
+		CHECK(cuMemFree(many[i]));
+	}
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(&many[0], 100, 0));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(&many[0], 0, 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAllocManaged(NULL, 100, 1));
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocManaged(&many[0], (size_t)1 << 60, 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost((void *)second));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree(second + 8));
+	CHECK(cuMemFree(second));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFree(second));
+	// Memory that lies in the pool by now comes back at another address, or the same.
+	CHECK(cuMemAllocManaged(&second, 4096, 1));
+	use(second, 4096);
+	CHECK(cuCtxDestroy(a)); // with second in it
+	CHECK(cuCtxSetCurrent(b));
+	use(first, 5 << 20);
+	CHECK(cuMemFree(first));
+	CHECK(cuCtxDestroy(b));
+	puts("managed: PASS");
+	return 0;
+}
