@@ -31,7 +31,7 @@ build: ## build pvdrm and the guest programs into bin/
 	@for p in $(GUEST); do CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/guest/$$p ./cmd/$$p; done
 	@for p in gdev pvdrm-run; do ln -f bin/guest/$$p bin/$$p; done
 	@GO="$(GO)" scripts/libcuda.sh bin/lib
-	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1"
+	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1 and libcudart.so"
 
 .PHONY: image
 image: deps build ## build the guest image into the cache

@@ -35,6 +35,13 @@ static struct {
 	struct module *modules;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static void lock(void) { pthread_mutex_lock(&table.lock); }
+static void unlock(void) { pthread_mutex_unlock(&table.lock); }
+
+// A child of fork has no other threads that would unlock; it unregisters its modules
+// when it exits.
+__attribute__((constructor)) static void prepare(void) { pthread_atfork(lock, unlock, unlock); }
+
 static struct entry **bucket(const void *key)
 {
 	return &table.buckets[((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> 52];
@@ -65,14 +72,14 @@ static struct module **module_at(void **handle)
 static void add(void **handle, const void *key, const char *name, int variable)
 {
 	struct entry *e = key && name ? calloc(1, sizeof *e) : NULL;
-	pthread_mutex_lock(&table.lock);
+	lock();
 	struct module *m = *module_at(handle);
 	if (e && m) {
 		*e = (struct entry){.next = *bucket(key), .key = key, .module = m, .name = name, .variable = variable};
 		*bucket(key) = e;
 		e = NULL;
 	}
-	pthread_mutex_unlock(&table.lock);
+	unlock();
 	free(e);
 }
 
@@ -90,7 +97,7 @@ int kernel_of(const void *function, CUfunction *kernel)
 {
 	int r = SUCCESS, ours = 0;
 	*kernel = NULL;
-	pthread_mutex_lock(&table.lock);
+	lock();
 	struct entry *e = find(function);
 	if (e && !e->variable) {
 		ours = 1;
@@ -98,7 +105,7 @@ int kernel_of(const void *function, CUfunction *kernel)
 			r = cuLibraryGetKernel(&e->kernel, e->module->library, e->name);
 		*kernel = (CUfunction)e->kernel;
 	}
-	pthread_mutex_unlock(&table.lock);
+	unlock();
 	if (ours)
 		return r == SYMBOL_NOT_FOUND ? say(INVALID_DEVICE_FUNCTION, "the module has no kernel of that name") : r;
 	int threads;
@@ -112,13 +119,13 @@ int kernel_of(const void *function, CUfunction *kernel)
 int symbol_of(const void *symbol, CUdeviceptr *address, size_t *bytes)
 {
 	int r = INVALID_SYMBOL;
-	pthread_mutex_lock(&table.lock);
+	lock();
 	struct entry *e = find(symbol);
 	if (!e || !e->variable)
 		say(r, "no variable is registered at the address");
 	else if (!(r = load(e->module)))
 		r = cuLibraryGetGlobal(address, bytes, e->module->library, e->name);
-	pthread_mutex_unlock(&table.lock);
+	unlock();
 	return r == SYMBOL_NOT_FOUND ? INVALID_SYMBOL : r;
 }
 
@@ -130,10 +137,10 @@ PUBLIC void **__cudaRegisterFatBinary(void *wrapper)
 	struct module *m = calloc(1, sizeof *m);
 	if (m) {
 		m->wrapper = wrapper;
-		pthread_mutex_lock(&table.lock);
+		lock();
 		m->next = table.modules;
 		table.modules = m;
-		pthread_mutex_unlock(&table.lock);
+		unlock();
 	}
 	return (void **)m;
 }
@@ -159,11 +166,11 @@ PUBLIC void __cudaRegisterVar(void **handle, char *host, char *device, const cha
 PUBLIC void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external, size_t bytes, int constant, int global)
 {
 	(void)host, (void)device, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
-	pthread_mutex_lock(&table.lock);
+	lock();
 	struct module *m = *module_at(handle);
 	if (m)
 		m->managed = 1;
-	pthread_mutex_unlock(&table.lock);
+	unlock();
 }
 
 PUBLIC void __cudaRegisterHostVar(void **handle, const char *name, char *host, size_t bytes)
@@ -175,7 +182,7 @@ PUBLIC void __cudaRegisterUnifiedTable(void **handle, void *entries) { (void)han
 
 PUBLIC void __cudaUnregisterFatBinary(void **handle)
 {
-	pthread_mutex_lock(&table.lock);
+	lock();
 	struct module **at = module_at(handle), *m = *at;
 	if (m)
 		*at = m->next;
@@ -188,7 +195,7 @@ PUBLIC void __cudaUnregisterFatBinary(void **handle)
 			} else
 				at = &e->next;
 		}
-	pthread_mutex_unlock(&table.lock);
+	unlock();
 	if (m && m->library)
 		(void)cuLibraryUnload(m->library); // nobody is there to be told of an error
 	free(m);

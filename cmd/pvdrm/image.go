@@ -27,8 +27,8 @@ func newImage(*global) *cobra.Command {
 		Long: `Build the guest image: Debian's kernel of this host's suite with the modules that
 a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
 shell. It is cached by the hash of what it is made from. The image debian has
-Debian's C and C++ libraries and PVDRM's libcuda.so.1 too, the image mesa has
-Debian's Mesa beside these; what is Debian's lies on a disk, read-only.`,
+Debian's C and C++ libraries and PVDRM's libcuda.so.1 and libcudart.so too, the
+image mesa has Debian's Mesa beside these; what is Debian's lies on a disk, read-only.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := buildImage(c.Context(), cache, kind)

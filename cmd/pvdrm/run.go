@@ -25,10 +25,10 @@ func newRun(g *global) *cobra.Command {
 virtual machine, without the machine. PROGRAM is looked for beside pvdrm first,
 then in PATH. Its exit code becomes that of pvdrm.
 
-A program that was built against CUDA's driver API finds libcuda.so.1 of PVDRM
-first (LD_LIBRARY_PATH), if there is one in lib beside pvdrm. PVDRM_CUDA_LOG=errors
-makes that say what fails and why. A program that makes DRM ioctls itself runs
-under pvdrm-run.`,
+A program that was built against CUDA's driver API, or by nvcc -cudart shared,
+finds libcuda.so.1 and libcudart.so of PVDRM first (LD_LIBRARY_PATH), if they are
+in lib beside pvdrm. PVDRM_CUDA_LOG=errors makes them say what fails and why. A
+program that makes DRM ioctls itself runs under pvdrm-run.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {

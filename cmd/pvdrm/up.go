@@ -54,11 +54,10 @@ left. The image is built on first use; see pvdrm image.
 
 Programs in the image: gdev, and a shell with the usual small commands.
 
-The image debian has Debian's C and C++ libraries too, and libcuda.so.1 of PVDRM.
-The image mesa has Debian's Mesa beside these, glscene, glmark2-es2-drm and
-kmscube. In
-either, a PROGRAM whose name has a slash is a file of the host: it is copied to
-/root and runs there.`,
+The image debian has Debian's C and C++ libraries too, and libcuda.so.1 and
+libcudart.so of PVDRM. The image mesa has Debian's Mesa beside these, glscene,
+glmark2-es2-drm and kmscube. In either, a PROGRAM whose name has a slash is a
+file of the host: it is copied to /root and runs there.`,
 		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -35,6 +35,11 @@ func useEverything(c *Context, size int) (err error) {
 		return e
 	}
 	defer undo(h.Free)
+	managed, e := c.MemAllocManaged(uint64(size))
+	if e != nil {
+		return e
+	}
+	defer undo(managed.Free)
 	m, e := c.LoadModule("a.ptx", []byte("kernel add\nglobal v"))
 	if e != nil {
 		return e

@@ -28,6 +28,7 @@ type fakeGPU struct {
 	open     int // files
 	channels int // free ones
 	vramFree uint64
+	taken    func(addr, size uint64) bool // whether something lies in the program there; may be nil
 	clock    uint64
 	calls    map[string]int
 
@@ -126,6 +127,7 @@ type fakeFile struct {
 type fakeObject struct {
 	data   []byte
 	domain drm.Domain
+	placed bool // GemMapAt
 }
 
 type fakeMapping struct {
@@ -224,6 +226,37 @@ func (f *fakeFile) GemMap(h uint32) ([]byte, error) {
 	return o.data, nil
 }
 
+func (f *fakeFile) GemMapAt(h uint32, addr, size uint64) ([]byte, error) {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	if err := f.enter("GemMapAt"); err != nil {
+		return nil, err
+	}
+	o := f.objects[h]
+	if o == nil || o.domain != drm.DomainSystem || o.placed || size == 0 || size > uint64(len(o.data)) {
+		f.g.violation("GemMapAt of handle %d", h)
+		return nil, syscall.EINVAL
+	}
+	if f.g.taken != nil && f.g.taken(addr, size) {
+		return nil, syscall.EEXIST
+	}
+	o.placed = true
+	return o.data[:size], nil
+}
+
+func (f *fakeFile) GemUnmapAt(mem []byte) error {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	for _, o := range f.objects {
+		if o.placed && &o.data[0] == &mem[0] {
+			o.placed = false
+			return f.enter("GemUnmapAt")
+		}
+	}
+	f.g.violation("GemUnmapAt of what is not mapped")
+	return syscall.EINVAL
+}
+
 func (f *fakeFile) GemSize(h uint32) (uint64, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
@@ -244,6 +277,9 @@ func (f *fakeFile) GemClose(h uint32) error {
 	if o == nil {
 		f.g.violation("GemClose of handle %d, which is not open", h)
 		return syscall.ENOENT
+	}
+	if o.placed {
+		f.g.violation("GemClose of handle %d before GemUnmapAt", h)
 	}
 	f.dropObject(h, o)
 	return f.live()

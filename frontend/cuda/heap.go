@@ -224,18 +224,17 @@ func (h *heap) bind(o *object) error {
 // closeObject frees an object, and its mapping with it. The address is free for
 // the next object at once, as operations of a file take effect in order.
 func (h *heap) closeObject(o *object) error {
+	var unmapped error
 	if o.placed {
-		if err := h.file.(drm.Placer).GemUnmapAt(o.mem); err != nil {
-			return fmt.Errorf("unmapping an object of %d bytes: %w", o.size, err)
-		}
+		unmapped = h.file.(drm.Placer).GemUnmapAt(o.mem)
 	}
 	o.mem = nil
 	if err := h.file.GemClose(o.handle); err != nil {
 		// Its mapping may still be there, so its address is not used again.
-		return fmt.Errorf("freeing an object of %d bytes: %w", o.size, err)
+		return fmt.Errorf("freeing an object of %d bytes: %w", o.size, errors.Join(unmapped, err))
 	}
 	_, err := h.space.Free(o.addr)
-	return err
+	return errors.Join(unmapped, err)
 }
 
 // close frees all objects and hands each error on.

@@ -1,4 +1,8 @@
 // What the runtime API refuses, and that each thread keeps its error until it asks.
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "kernels.h"
 
 static void pointers(void)
@@ -155,8 +159,46 @@ static void images(void)
 	__cudaUnregisterFatBinary(m);
 }
 
+static volatile int stop;
+
+static void *busy(void *unused)
+{
+	uint32_t *d;
+	size_t size;
+	(void)unused;
+	OK(cudaMalloc(&d, 64));
+	while (!stop)
+		OK(cudaGetSymbolSize(&size, table));
+	OK(cudaFree(d));
+	return NULL;
+}
+
+// A child of fork cannot use the GPU, but it can end in order.
+static void forked(void)
+{
+	pthread_t t;
+	REQUIRE(pthread_create(&t, NULL, busy, NULL) == 0);
+	for (int i = 0; i < 20; i++) {
+		int status = -1, n;
+		pid_t child = fork();
+		REQUIRE(child >= 0);
+		if (child == 0) {
+			void *d;
+			size_t size;
+			GIVES(cudaErrorInitializationError, cudaMalloc(&d, 64));
+			GIVES(cudaErrorInitializationError, cudaGetDeviceCount(&n));
+			GIVES(cudaErrorInitializationError, cudaGetSymbolSize(&size, table));
+			exit(42);
+		}
+		REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 42);
+	}
+	stop = 1;
+	pthread_join(t, NULL);
+}
+
 int main(void)
 {
+	forked();
 	pointers();
 	arguments();
 	kept();

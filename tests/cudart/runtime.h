@@ -29,7 +29,7 @@ typedef struct { int x, y, z, w, f; } cudaChannelFormatDesc;
 
 enum { HostToHost, HostToDevice, DeviceToHost, DeviceToDevice, Default };
 enum {
-	cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidPitchValue = 12,
+	cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInitializationError = 3, cudaErrorInvalidPitchValue = 12,
 	cudaErrorInvalidSymbol = 13, cudaErrorInvalidMemcpyDirection = 21, cudaErrorMissingConfiguration = 52,
 	cudaErrorInvalidDeviceFunction = 98, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
 	cudaErrorPeerAccessUnsupported = 217, cudaErrorInvalidResourceHandle = 400, cudaErrorSymbolNotFound = 500, cudaErrorNotReady = 600,

@@ -1,0 +1,67 @@
+package cuda
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/drm"
+)
+
+func TestManagedMemory(t *testing.T) {
+	g := newFakeGPU(t)
+	c := newContext(t, g)
+	h, err := c.MemAllocManaged(5000)
+	require.NoError(t, err)
+	require.True(t, h.Managed())
+	require.Len(t, h.Bytes(), 5000)
+	require.False(t, mustHost(t, c, 100).Managed())
+
+	// It is an object of its own, whatever its size.
+	other, err := c.MemAllocManaged(1)
+	require.NoError(t, err)
+	require.NotEqual(t, h.block.obj, other.block.obj)
+
+	// The device reads and writes the same bytes.
+	require.NoError(t, c.MemsetD8(h.DevicePtr(), 7, 5000))
+	require.NoError(t, c.Synchronize())
+	require.EqualValues(t, 7, h.Bytes()[4999])
+	require.NoError(t, h.Free())
+	isResult(t, ErrInvalidValue, h.Free())
+	isResult(t, ErrInvalidValue, c.MemFree(other.DevicePtr()))
+	_, err = c.MemAllocManaged(0)
+	isResult(t, ErrInvalidValue, err)
+	_, err = c.MemAllocManaged(1 << 60)
+	isResult(t, ErrOutOfMemory, err)
+}
+
+// Where something lies in the program already, other addresses are taken, and what
+// was skipped is free for memory that need not be at the same place.
+func TestManagedMemoryWhereThereIsRoom(t *testing.T) {
+	g := newFakeGPU(t)
+	c := newContext(t, g)
+	base := c.memory.system.window.base
+	g.taken = func(addr, _ uint64) bool { return addr < base+(64<<20) }
+	h, err := c.MemAllocManaged(4096)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, uint64(h.DevicePtr()), base+(64<<20))
+	pinned := mustHost(t, c, 1<<20)
+	require.Less(t, uint64(pinned.DevicePtr()), base+(64<<20))
+
+	g.taken = func(uint64, uint64) bool { return true }
+	_, err = c.MemAllocManaged(4096)
+	isResult(t, ErrOutOfMemory, err)
+	require.NoError(t, h.Free())
+	require.NoError(t, pinned.Free())
+}
+
+// A driver without GemMapAt has no managed memory.
+func TestManagedMemoryIsNotSupported(t *testing.T) {
+	g := newFakeGPU(t)
+	c := newContext(t, g)
+	c.memory.system.file = struct{ drm.File }{c.file}
+	_, err := c.MemAllocManaged(4096)
+	isResult(t, ErrNotSupported, err)
+	require.ErrorIs(t, err, syscall.EOPNOTSUPP)
+}
