@@ -144,21 +144,31 @@ API(cudaMemcpyPeer, (void *to, int to_device, const void *from, int from_device,
 API(cudaMemcpyPeerAsync, (void *to, int to_device, const void *from, int from_device, size_t bytes, CUstream stream),
     copy_peer(to, to_device, from, from_device, bytes, stream, 0))
 
-// Fills do not wait for the device.
+// Fills of memory of the device need not be waited for; the driver waits for others.
 
-static int fill(void *to, int value, size_t bytes, CUstream stream)
+static int fill(void *to, int value, size_t bytes, CUstream stream, int wait)
 {
-	return bytes ? cuMemsetD8Async((CUdeviceptr)to, (unsigned char)value, bytes, stream) : SUCCESS;
+	CUdeviceptr t = (CUdeviceptr)to;
+	unsigned char v = (unsigned char)value;
+	if (!bytes)
+		return SUCCESS;
+	if (!wait)
+		return cuMemsetD8Async(t, v, bytes, stream);
+	return stream == PER_THREAD ? cuMemsetD8_v2_ptds(t, v, bytes) : cuMemsetD8_v2(t, v, bytes);
 }
 
-static int fill_rows(void *to, size_t pitch, int value, size_t width, size_t height, CUstream stream)
+static int fill_rows(void *to, size_t pitch, int value, size_t width, size_t height, CUstream stream, int wait)
 {
+	CUdeviceptr t = (CUdeviceptr)to;
+	unsigned char v = (unsigned char)value;
 	if (!width || !height)
 		return SUCCESS;
-	return cuMemsetD2D8Async((CUdeviceptr)to, pitch, (unsigned char)value, width, height, stream);
+	if (!wait)
+		return cuMemsetD2D8Async(t, pitch, v, width, height, stream);
+	return stream == PER_THREAD ? cuMemsetD2D8_v2_ptds(t, pitch, v, width, height) : cuMemsetD2D8_v2(t, pitch, v, width, height);
 }
 
-static int fill_3d(struct pitched to, int value, struct extent e, CUstream stream)
+static int fill_3d(struct pitched to, int value, struct extent e, CUstream stream, int wait)
 {
 	size_t slice, all;
 	if (!e.width || !e.height || !e.depth)
@@ -167,17 +177,17 @@ static int fill_3d(struct pitched to, int value, struct extent e, CUstream strea
 	    __builtin_mul_overflow(slice, e.depth, &all) || all > PTRDIFF_MAX)
 		return INVALID_VALUE;
 	if (e.height == to.ysize) // layers without gaps are rows
-		return fill_rows(to.ptr, to.pitch, value, e.width, e.height * e.depth, stream);
+		return fill_rows(to.ptr, to.pitch, value, e.width, e.height * e.depth, stream, wait);
 	int r = SUCCESS;
 	for (size_t z = 0; z < e.depth && !r; z++)
-		r = fill_rows((char *)to.ptr + z * slice, to.pitch, value, e.width, e.height, stream);
+		r = fill_rows((char *)to.ptr + z * slice, to.pitch, value, e.width, e.height, stream, wait);
 	return r;
 }
 
-BOTH(cudaMemset, _ptds, (void *to, int value, size_t bytes), fill(to, value, bytes, ON(NULL)))
-BOTH(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, CUstream stream), fill(to, value, bytes, ON(stream)))
-BOTH(cudaMemset2D, _ptds, (void *to, size_t pitch, int value, size_t width, size_t height), fill_rows(to, pitch, value, width, height, ON(NULL)))
+BOTH(cudaMemset, _ptds, (void *to, int value, size_t bytes), fill(to, value, bytes, ON(NULL), 1))
+BOTH(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, CUstream stream), fill(to, value, bytes, ON(stream), 0))
+BOTH(cudaMemset2D, _ptds, (void *to, size_t pitch, int value, size_t width, size_t height), fill_rows(to, pitch, value, width, height, ON(NULL), 1))
 BOTH(cudaMemset2DAsync, _ptsz, (void *to, size_t pitch, int value, size_t width, size_t height, CUstream stream),
-     fill_rows(to, pitch, value, width, height, ON(stream)))
-BOTH(cudaMemset3D, _ptds, (struct pitched to, int value, struct extent e), fill_3d(to, value, e, ON(NULL)))
-BOTH(cudaMemset3DAsync, _ptsz, (struct pitched to, int value, struct extent e, CUstream stream), fill_3d(to, value, e, ON(stream)))
+     fill_rows(to, pitch, value, width, height, ON(stream), 0))
+BOTH(cudaMemset3D, _ptds, (struct pitched to, int value, struct extent e), fill_3d(to, value, e, ON(NULL), 1))
+BOTH(cudaMemset3DAsync, _ptsz, (struct pitched to, int value, struct extent e, CUstream stream), fill_3d(to, value, e, ON(stream), 0))

@@ -133,6 +133,10 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpy2DAsync_v2(const struct copy2d *copy, CUstream stream);
 CUresult cuMemcpy3DAsync_v2(const struct copy3d *copy, CUstream stream);
+CUresult cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t bytes);
+CUresult cuMemsetD8_v2_ptds(CUdeviceptr address, unsigned char value, size_t bytes);
+CUresult cuMemsetD2D8_v2(CUdeviceptr address, size_t pitch, unsigned char value, size_t width, size_t height);
+CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr address, size_t pitch, unsigned char value, size_t width, size_t height);
 CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream);
 CUresult cuMemsetD2D8Async(CUdeviceptr address, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream);
 

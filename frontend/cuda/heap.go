@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 
 	"pvdrm/drm"
 	"pvdrm/gem"
@@ -17,6 +16,7 @@ type heap struct {
 	file   drm.File
 	domain drm.Domain
 	window window
+	placer drm.Placer // maps objects into the program at their addresses on the GPU; nil: anywhere
 	space  *gem.Space // addresses of objects
 	chunk  uint64     // bytes of a shared object
 	align  uint64     // of blocks
@@ -31,7 +31,6 @@ type object struct {
 	addr   uint64
 	size   uint64
 	mem    []byte     // DomainSystem only
-	placed bool       // mem lies at addr in the program
 	inside *gem.Space // of a shared object, GPU addresses
 }
 
@@ -86,65 +85,6 @@ func (h *heap) allocShared(n uint64) (block, error) {
 	return o.block(addr, n), nil
 }
 
-// allocPlaced is alloc in DomainSystem of memory that has the same address in the
-// program and on the GPU.
-func (h *heap) allocPlaced(n uint64) (block, error) {
-	p, ok := h.file.(drm.Placer)
-	page := h.window.page
-	if !ok {
-		return block{}, fmt.Errorf("this driver maps no memory at a given address: %w", syscall.EOPNOTSUPP)
-	}
-	if n > h.window.size {
-		return block{}, fmt.Errorf("%d bytes of GPU addresses: %w", n, gem.ErrNoRoom)
-	}
-	o := &object{size: (n + page - 1) &^ (page - 1)}
-	var err error
-	if o.handle, err = h.file.GemNew(o.size, h.domain, drm.GemDirty); err != nil {
-		return block{}, fmt.Errorf("an object of %d bytes: %w", o.size, err)
-	}
-	if err := h.place(p, o); err != nil {
-		return block{}, errors.Join(err, h.file.GemClose(o.handle))
-	}
-	if err := h.bind(o); err != nil {
-		return block{}, errors.Join(err, h.closeObject(o))
-	}
-	h.whole[o.addr] = o
-	return o.block(o.addr, n), nil
-}
-
-// place finds addresses for o that are free in the program, too: memory of another
-// context may lie there. Each try skips twice as much as the one before.
-func (h *heap) place(p drm.Placer, o *object) (err error) {
-	if _, err := h.file.GemMap(o.handle); err != nil {
-		return fmt.Errorf("mapping an object of %d bytes into the program: %w", o.size, err)
-	}
-	var skipped []uint64
-	defer func() {
-		for _, addr := range skipped {
-			_, ferr := h.space.Free(addr)
-			err = errors.Join(err, ferr)
-		}
-	}()
-	for skip := o.size; ; skip *= 2 {
-		addr, err := h.space.Alloc(o.size, h.window.page)
-		if err != nil {
-			return fmt.Errorf("%d bytes of addresses that are free in the program and on the GPU: %w", o.size, err)
-		}
-		mem, err := p.GemMapAt(o.handle, addr, o.size)
-		if err == nil {
-			o.addr, o.mem, o.placed = addr, mem, true
-			return nil
-		}
-		if _, ferr := h.space.Free(addr); ferr != nil || !errors.Is(err, syscall.EEXIST) {
-			return errors.Join(err, ferr)
-		}
-		if addr, err = h.space.Alloc(skip, h.window.page); err != nil {
-			return fmt.Errorf("%d bytes of addresses that are free in the program and on the GPU: %w", o.size, err)
-		}
-		skipped = append(skipped, addr)
-	}
-}
-
 func (o *object) block(addr, n uint64) block {
 	b := block{addr: addr, n: n, obj: o}
 	if o.mem != nil {
@@ -184,6 +124,9 @@ func (h *heap) newObject(n uint64) (*object, error) {
 		return nil, fmt.Errorf("%d bytes of GPU addresses: %w", n, gem.ErrNoRoom)
 	}
 	size := (n + page - 1) &^ (page - 1)
+	if h.placer != nil {
+		return h.newPlaced(size)
+	}
 	addr, err := h.space.Alloc(size, page)
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes of GPU addresses: %w", size, err)
@@ -225,8 +168,8 @@ func (h *heap) bind(o *object) error {
 // the next object at once, as operations of a file take effect in order.
 func (h *heap) closeObject(o *object) error {
 	var unmapped error
-	if o.placed {
-		unmapped = h.file.(drm.Placer).GemUnmapAt(o.mem)
+	if h.placer != nil && o.mem != nil {
+		unmapped = h.placer.GemUnmapAt(o.mem)
 	}
 	o.mem = nil
 	if err := h.file.GemClose(o.handle); err != nil {

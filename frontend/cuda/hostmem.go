@@ -9,6 +9,7 @@ type HostMem struct {
 	c    *Context
 	addr DevicePtr
 
+	heap    *heap
 	managed bool
 
 	block block // guarded by memory.mu; mem is nil when freed
@@ -17,17 +18,23 @@ type HostMem struct {
 // MemAllocHost is cuMemAllocHost (and cuMemHostAlloc: all of it is mapped).
 // What the memory holds is undefined.
 func (c *Context) MemAllocHost(n uint64) (*HostMem, error) {
-	return c.hostMem("cuMemAllocHost", n, false)
+	return c.allocHost("cuMemAllocHost", n, c.memory.system, false)
 }
 
-// MemAllocManaged is cuMemAllocManaged: pinned memory whose address in the program
-// is its address on the GPU, so that both use one pointer. It does not move to the
-// GPU: kernels reach it as they reach pinned memory.
+// MemAllocUnified is MemAllocHost of memory whose address in the program is its
+// address on the GPU, so that both can use one pointer. Objects for it cost a little
+// more to make. ErrNotSupported where the driver is no drm.Placer.
+func (c *Context) MemAllocUnified(n uint64) (*HostMem, error) {
+	return c.allocHost("cuMemAllocHost", n, c.memory.unified, false)
+}
+
+// MemAllocManaged is cuMemAllocManaged: memory as of MemAllocUnified. It does not
+// move to the GPU: kernels reach it as they reach pinned memory.
 func (c *Context) MemAllocManaged(n uint64) (*HostMem, error) {
-	return c.hostMem("cuMemAllocManaged", n, true)
+	return c.allocHost("cuMemAllocManaged", n, c.memory.unified, true)
 }
 
-func (c *Context) hostMem(call string, n uint64, managed bool) (*HostMem, error) {
+func (c *Context) allocHost(call string, n uint64, from *heap, managed bool) (*HostMem, error) {
 	if err := c.enter(call); err != nil {
 		return nil, err
 	}
@@ -38,15 +45,14 @@ func (c *Context) hostMem(call string, n uint64, managed bool) (*HostMem, error)
 	m := &c.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	alloc := m.system.alloc
-	if managed {
-		alloc = m.system.allocPlaced
+	if from == nil {
+		return nil, errorf(call, ErrNotSupported, "this driver maps no memory at a given address")
 	}
-	b, err := alloc(n)
+	b, err := from.alloc(n)
 	if err != nil {
 		return nil, c.fail(call, fmt.Errorf("%d bytes of pinned memory: %w", n, err))
 	}
-	h := &HostMem{c: c, addr: DevicePtr(b.addr), managed: managed, block: b}
+	h := &HostMem{c: c, addr: DevicePtr(b.addr), heap: from, managed: managed, block: b}
 	m.byAddr.insert(b.addr, n, allocation{host: h})
 	m.pinned.insert(hostAddress(b.mem), n, h)
 	return h, nil
@@ -120,7 +126,7 @@ func (h *HostMem) Free() error {
 	h.block.mem = nil
 	m.byAddr.remove(b.addr)
 	m.pinned.remove(hostAddress(b.mem))
-	if err := m.system.free(b); err != nil {
+	if err := h.heap.free(b); err != nil {
 		return c.fail(call, err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,10 +17,12 @@ func TestManagedMemory(t *testing.T) {
 	require.Len(t, h.Bytes(), 5000)
 	require.False(t, mustHost(t, c, 100).Managed())
 
-	// It is an object of its own, whatever its size.
 	other, err := c.MemAllocManaged(1)
 	require.NoError(t, err)
-	require.NotEqual(t, h.block.obj, other.block.obj)
+	unified, err := c.MemAllocUnified(100_000)
+	require.NoError(t, err)
+	require.False(t, unified.Managed())
+	require.NoError(t, unified.Free())
 
 	// The device reads and writes the same bytes.
 	require.NoError(t, c.MemsetD8(h.DevicePtr(), 7, 5000))
@@ -43,14 +44,14 @@ func TestManagedMemoryWhereThereIsRoom(t *testing.T) {
 	c := newContext(t, g)
 	base := c.memory.system.window.base
 	g.taken = func(addr, _ uint64) bool { return addr < base+(64<<20) }
-	h, err := c.MemAllocManaged(4096)
+	h, err := c.MemAllocManaged(1 << 20)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, uint64(h.DevicePtr()), base+(64<<20))
 	pinned := mustHost(t, c, 1<<20)
 	require.Less(t, uint64(pinned.DevicePtr()), base+(64<<20))
 
 	g.taken = func(uint64, uint64) bool { return true }
-	_, err = c.MemAllocManaged(4096)
+	_, err = c.MemAllocManaged(1 << 20)
 	isResult(t, ErrOutOfMemory, err)
 	require.NoError(t, h.Free())
 	require.NoError(t, pinned.Free())
@@ -60,8 +61,10 @@ func TestManagedMemoryWhereThereIsRoom(t *testing.T) {
 func TestManagedMemoryIsNotSupported(t *testing.T) {
 	g := newFakeGPU(t)
 	c := newContext(t, g)
-	c.memory.system.file = struct{ drm.File }{c.file}
+	var m memory
+	require.NoError(t, m.setUp(struct{ drm.File }{c.file}, c.memory.vram.window, c.memory.system.window))
+	require.Nil(t, m.unified)
+	c.memory.unified = m.unified
 	_, err := c.MemAllocManaged(4096)
 	isResult(t, ErrNotSupported, err)
-	require.ErrorIs(t, err, syscall.EOPNOTSUPP)
 }

@@ -25,6 +25,7 @@ type memory struct {
 	mu      sync.Mutex
 	vram    *heap
 	system  *heap
+	unified *heap              // in the addresses of system; nil where the driver is no drm.Placer
 	byAddr  ranges[allocation] // what a DevicePtr may point to
 	pinned  ranges[*HostMem]   // by address in the program
 	retired []retired
@@ -47,8 +48,15 @@ func (m *memory) setUp(f drm.File, vram, system window) (err error) {
 	if m.vram, err = newHeap(f, drm.DomainVRAM, vram, vramChunk, vramAlign); err != nil {
 		return err
 	}
-	m.system, err = newHeap(f, drm.DomainSystem, system, systemChunk, systemAlign)
-	return err
+	if m.system, err = newHeap(f, drm.DomainSystem, system, systemChunk, systemAlign); err != nil {
+		return err
+	}
+	if p, ok := f.(drm.Placer); ok {
+		h := *m.system
+		h.placer, h.whole = p, map[uint64]*object{}
+		m.unified = &h
+	}
+	return nil
 }
 
 func (m *memory) close(report func(error)) {
@@ -60,6 +68,9 @@ func (m *memory) close(report func(error)) {
 	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
 	m.vram.close(report)
 	m.system.close(report)
+	if m.unified != nil {
+		m.unified.close(report)
+	}
 }
 
 // check is nil when [p, p+n) lies in one allocation or variable of the context.

@@ -201,7 +201,6 @@ func (c *call) copyRows(x *context, s *cuda.Stream, dst, src place, e extent, qu
 	if e.width == 0 {
 		return nil
 	}
-	toHost := dst.host
 	for _, p := range []*place{&dst, &src} {
 		n, ok := p.span(e)
 		if !ok {
@@ -218,7 +217,7 @@ func (c *call) copyRows(x *context, s *cuda.Stream, dst, src place, e extent, qu
 				return err
 			}
 		}
-		if queued || !toHost && !fromPinned(x, src) {
+		if queued || !pinned(x, dst) && !pinned(x, src) {
 			return nil
 		}
 		return s.Synchronize()
@@ -236,10 +235,10 @@ func (c *call) copyRows(x *context, s *cuda.Stream, dst, src place, e extent, qu
 	return x.DefaultStream().Synchronize()
 }
 
-// fromPinned says whether a copy reads memory that the program may change as
-// soon as the call returns.
-func fromPinned(x *context, src place) bool {
-	return x.PinnedDevicePtr(cuda.DevicePtr(src.addr))
+// pinned says whether a copy is from or to memory that the program may change or
+// read as soon as the call returns.
+func pinned(x *context, p place) bool {
+	return x.PinnedDevicePtr(cuda.DevicePtr(p.addr))
 }
 
 func (c *context) copyPlane(s *cuda.Stream, dst, src place, e extent, z uint64) error {
@@ -370,7 +369,7 @@ func (c *call) memset(streamArg, element int) error {
 		return c.fail(cuda.ErrInvalidValue, "%d elements", c.u64(2))
 	}
 	p := cuda.DevicePtr(c.pin(x, host(c.u64(0)), max(n, 1)).addr)
-	return c.settle(x, s, func() error {
+	return c.fill(x, s, streamArg, p, func() error {
 		switch element {
 		case 1:
 			return x.MemsetD8Async(p, byte(c.u32(1)), c.u64(2), s)
@@ -396,7 +395,7 @@ func (c *call) memset2D(streamArg, element int) error {
 		return err
 	}
 	p, pitch, v, w, h := c.devicePtr(0), c.u64(1), c.u32(2), c.u64(3), c.u64(4)
-	return c.settle(x, s, func() error {
+	return c.fill(x, s, streamArg, p, func() error {
 		switch element {
 		case 1:
 			return x.MemsetD2D8Async(p, pitch, byte(v), w, h, s)
@@ -404,6 +403,17 @@ func (c *call) memset2D(streamArg, element int) error {
 			return x.MemsetD2D16Async(p, pitch, uint16(v), w, h, s)
 		}
 		return x.MemsetD2D32Async(p, pitch, v, w, h, s)
+	})
+}
+
+// fill queues a fill. One without a stream waits where the program can look at
+// once; on the device nothing that comes later can.
+func (c *call) fill(x *context, s *cuda.Stream, streamArg int, p cuda.DevicePtr, queue func() error) error {
+	return c.settle(x, s, func() error {
+		if err := queue(); err != nil || streamArg >= 0 || !x.PinnedDevicePtr(p) {
+			return err
+		}
+		return s.Synchronize()
 	})
 }
 

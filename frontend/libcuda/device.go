@@ -174,8 +174,6 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return v
 	}
 	switch a {
-	case int(cuda.AttributeUnifiedAddressing):
-		return 0, true // pinned memory has another address on the device
 	case 14: // TEXTURE_ALIGNMENT
 		return 512, true
 	case 33, 34, 50: // PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID

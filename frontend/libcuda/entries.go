@@ -157,7 +157,7 @@ var families = []family{
 		{name: "cuMemGetAddressRange_v2", since: 3020, args: 3, do: memGetAddressRange, others: "cuMemGetAddressRange"},
 		{name: "cuMemAllocHost_v2", since: 3020, args: 2, do: memAllocHost, others: "cuMemAllocHost"},
 		{name: "cuMemFreeHost", args: 1, do: memFreeHost},
-		{name: "cuMemHostAlloc", args: 3, do: memHostAlloc, note: "the device's address differs from the program's: ask cuMemHostGetDevicePointer"},
+		{name: "cuMemHostAlloc", args: 3, do: memHostAlloc},
 		{name: "cuMemHostGetDevicePointer_v2", since: 3020, args: 3, do: memHostGetDevicePointer, others: "cuMemHostGetDevicePointer"},
 		{name: "cuMemHostGetFlags", args: 2, do: memHostGetFlags},
 		{name: "cuMemHostRegister_v2", since: 6050, args: 3, do: memHostRegister, others: "cuMemHostRegister", note: "noted only: copies are as from memory that is not pinned, and the device cannot map it"},

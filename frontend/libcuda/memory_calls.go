@@ -141,7 +141,7 @@ func (c *call) allocHost(flags uint32) error {
 	if err != nil {
 		return err
 	}
-	h, err := x.MemAllocHost(c.u64(1))
+	h, err := x.MemAllocUnified(c.u64(1))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ static void devices(void)
 		OK(cudaDeviceGetAttribute(&v, fields[i].attribute, 0));
 		REQUIRE((size_t)v == fields[i].value);
 	}
-	REQUIRE(p.is.major >= 5 && p.is.managedMemory == 1);
+	REQUIRE(p.is.major >= 5 && p.is.managedMemory == 1 && p.is.unifiedAddressing == 1);
 	OK(cudaDeviceGetPCIBusId(id, sizeof id, 0));
 	OK(cudaDeviceGetByPCIBusId(&d, id));
 	OK(cudaChooseDevice(&d, &p.is));
@@ -172,7 +172,8 @@ static void host_memory(void)
 	REQUIRE(flags & 2);
 	OK(cudaHostGetDevicePointer(&mapped, h, 0));
 	h[7] = 1;
-	LAUNCH(1, 8, 0, NULL) add(mapped, 41, 8);
+	REQUIRE(mapped == h); // one address for both
+	LAUNCH(1, 8, 0, NULL) add(h, 41, 8);
 	OK(cudaDeviceSynchronize());
 	REQUIRE(h[7] == 42);
 	OK(cudaPointerGetAttributes(&a, h));
@@ -209,8 +210,7 @@ static void managed(void)
 	REQUIRE(a.type == 3 && a.devicePointer == m + 3 && a.hostPointer == m + 3);
 	OK(cudaMemcpy(m, more[1], 64, Default));
 	REQUIRE(m[5] == 5);
-	OK(cudaMemset(m, 1, 8));
-	OK(cudaDeviceSynchronize());
+	OK(cudaMemset(m, 1, 8)); // waits, as the program can look
 	REQUIRE(m[0] == 0x01010101);
 	OK(cudaStreamAttachMemAsync(NULL, m, 0, 1));
 	GIVES(cudaErrorInvalidValue, cudaFreeHost(m));
