@@ -36,7 +36,7 @@ static int copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pi
 	return then_wait(cuMemcpy2DAsync_v2(&c, stream), stream, wait);
 }
 
-int copy_line(void *to, const void *from, size_t bytes, int kind, CUstream stream, int wait)
+static int copy_line(void *to, const void *from, size_t bytes, int kind, CUstream stream, int wait)
 {
 	CUdeviceptr t = (CUdeviceptr)to, f = (CUdeviceptr)from;
 	if (wait && stream == NULL) { // one call instead of two

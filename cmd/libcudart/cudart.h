@@ -33,10 +33,8 @@ enum {
 	INVALID_MEMCPY_DIRECTION = 21,
 	MISSING_CONFIGURATION = 52,
 	INVALID_DEVICE_FUNCTION = 98,
-	NO_DEVICE = 100,
 	INVALID_DEVICE = 101,
 	INVALID_CONTEXT = 201,
-	INVALID_HANDLE = 400,
 	SYMBOL_NOT_FOUND = 500,
 	NOT_READY = 600,
 	CONTEXT_IS_DESTROYED = 709,
@@ -94,8 +92,5 @@ void look_again(void);
 // module.c
 int kernel_of(const void *function, CUfunction *kernel);
 int symbol_of(const void *symbol, CUdeviceptr *address, size_t *bytes);
-
-// copy.c
-int copy_line(void *to, const void *from, size_t bytes, int kind, CUstream stream, int wait);
 
 #endif

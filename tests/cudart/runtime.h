@@ -1,6 +1,5 @@
 // What the tests use of the CUDA runtime API, declared from its public
-// documentation for MAJOR 12 or 13, and what nvcc would generate for the kernels in
-// kernels.ptx.h.
+// documentation for MAJOR 12 or 13, and what nvcc's code calls (crt/host_runtime.h).
 #ifndef TESTS_CUDART_RUNTIME_H
 #define TESTS_CUDART_RUNTIME_H
 
