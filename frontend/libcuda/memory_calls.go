@@ -142,6 +142,10 @@ func (c *call) allocHost(flags uint32) error {
 		return err
 	}
 	h, err := x.MemAllocUnified(c.u64(1))
+	if errors.Is(err, cuda.ErrOutOfMemory) {
+		// The program itself may have taken all those addresses, as sanitizers do.
+		h, err = x.MemAllocHost(c.u64(1))
+	}
 	if err != nil {
 		return err
 	}

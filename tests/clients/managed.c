@@ -1,5 +1,8 @@
 // Managed memory: one address for the program and the device, also where two
 // contexts have their memory at the same addresses of the GPU.
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
 #include "driver.h"
 
 CUresult cuPointerGetAttribute(void *, int attribute, CUdeviceptr);
@@ -67,6 +70,22 @@ int main(void)
 	use(first, 5 << 20);
 	CHECK(cuMemFree(first));
 	CHECK(cuCtxDestroy(b));
+
+	// A program may have something of its own at all of the device's addresses, as
+	// with a sanitizer. Pinned memory lies elsewhere then.
+	const size_t window = (size_t)64 << 30;
+	void *mapped = mmap((void *)(first / window * window), window, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	void *pinned;
+	REQUIRE(mapped == (void *)(first / window * window));
+	CHECK(cuCtxCreate(&a, 0, dev));
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocManaged(&first, 4096, 1));
+	CHECK(cuMemAllocHost(&pinned, 4096));
+	CHECK(cuMemHostGetDevicePointer(&first, pinned, 0));
+	REQUIRE(first != (CUdeviceptr)pinned);
+	CHECK(cuMemsetD8(first, 3, 4096));
+	REQUIRE(*(char *)pinned == 3);
+	CHECK(cuMemFreeHost(pinned));
+	CHECK(cuCtxDestroy(a));
 	puts("managed: PASS");
 	return 0;
 }
