@@ -85,7 +85,14 @@ func (g *group) kill(life time.Duration, args ...string) {
 			victims = append(victims, pid)
 		}
 	}
-	_ = syscall.Kill(victims[g.rng.IntN(len(victims))], syscall.SIGKILL) // as above
+	victim := victims[g.rng.IntN(len(victims))]
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", victim)) // as above
+	_ = syscall.Kill(victim, syscall.SIGKILL)                       // as above
+	if bytes.Contains(line, []byte("\x00virgl-")) {
+		// A guest that loses what renders for it goes on; this one does not render.
+		time.Sleep(time.Duration(g.rng.Int64N(int64(50 * time.Millisecond))))
+		_ = c.Process.Kill() // as above
+	}
 	// Whatever it was, the others notice and end.
 	select {
 	case <-c.ended:
