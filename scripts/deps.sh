@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
-# and CA certificates; with PVDRM_DEPS=gl virglrenderer and Mesa too, with PVDRM_DEPS=test a C compiler beside these. Says and does nothing where all of it is there. As root it installs; as another
-# user it asks for sudo at a terminal, and elsewhere names the commands and fails.
+# and CA certificates; with PVDRM_DEPS=gl, dev or test virglrenderer, Mesa and a C compiler too. Says and does nothing where all of
+# it is there. As root it installs; as another user it asks for sudo at a terminal, and elsewhere names
+# the commands and fails.
 set -eu
 
 here=$(dirname "$0")
@@ -34,12 +35,10 @@ command -v make >/dev/null || plain="$plain make"
 command -v git >/dev/null || plain="$plain git"
 [ -s /etc/ssl/certs/ca-certificates.crt ] || plain="$plain ca-certificates"
 case ${PVDRM_DEPS:-} in
-dev | test) # the race detector links with a C compiler, libcuda.so.1 and its clients are compiled by one
+dev | test | gl) # the race detector links with a C compiler, libcuda.so.1 in guests and its clients are compiled by one
 	command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || plain="$plain gcc libc6-dev"
+	have_gl || plain="$plain libvirglrenderer1 libegl1 libgles2 libgl1-mesa-dri"
 	;;
-esac
-case ${PVDRM_DEPS:-} in
-dev | test | gl) have_gl || plain="$plain libvirglrenderer1 libegl1 libgles2 libgl1-mesa-dri" ;;
 esac
 have_qemu || newer="$newer qemu-system-x86"
 have_go || newer="$newer go"
