@@ -23,7 +23,7 @@ have_go() {
 
 have_gl() { # what renders for the OpenGL of guests, and draws to compare with
 	libs=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
-	for lib in libvirglrenderer.so.1 libEGL.so.1 libEGL_mesa.so.0 libGLESv2.so.2; do
+	for lib in libvirglrenderer.so.1 libEGL.so.1 libEGL_mesa.so.0 libOpenGL.so.0 libGLESv2.so.2; do
 		case $libs in *"$lib"*) ;; *) return 1 ;; esac
 	done
 	[ -n "$(find /usr/lib \( -name swrast_dri.so -o -name 'libgallium-*.so' \) -print -quit 2>/dev/null)" ]
@@ -37,7 +37,7 @@ command -v git >/dev/null || plain="$plain git"
 case ${PVDRM_DEPS:-} in
 dev | test | gl) # the race detector links with a C compiler, libcuda.so.1 in guests and its clients are compiled by one
 	command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || plain="$plain gcc libc6-dev"
-	have_gl || plain="$plain libvirglrenderer1 libegl1 libgles2 libgl1-mesa-dri"
+	have_gl || plain="$plain libvirglrenderer1 libegl1 libopengl0 libgles2 libgl1-mesa-dri"
 	;;
 esac
 have_qemu || newer="$newer qemu-system-x86"

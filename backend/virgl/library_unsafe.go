@@ -2,6 +2,7 @@ package virgl
 
 import (
 	"fmt"
+	"strings"
 	"structs"
 	"unsafe"
 
@@ -31,6 +32,9 @@ func openLibrary() (*library, error) {
 	lib, err := purego.Dlopen(LibraryName, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("no virglrenderer here (%s of package libvirglrenderer1): %w", LibraryName, err)
+	}
+	if err := probeGL(); err != nil {
+		return nil, err
 	}
 	l := &library{}
 	var start func(cookie uintptr, flags int32, cb *callbacks) int32
@@ -68,6 +72,23 @@ func openLibrary() (*library, error) {
 		return start(1, flags, &kept) // kept is a variable of the package: it stays where it is
 	}
 	return l, nil
+}
+
+// probeGL looks for what libvirglrenderer has libepoxy open when it starts. Where
+// that is missing libepoxy ends the process instead of returning an error.
+func probeGL() error {
+	for _, one := range [][]string{{"libEGL.so.1"}, {"libOpenGL.so.0", "libGL.so.1"}} {
+		var err error
+		for _, name := range one {
+			if _, err = purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("virglrenderer has no OpenGL here (%s of packages libegl1 and libopengl0): %w", strings.Join(one, " or "), err)
+		}
+	}
+	return nil
 }
 
 // iovec is struct iovec.

@@ -131,4 +131,4 @@ func checkGL() check {
 	return check{name: "OpenGL", ok: true, detail: virgl.LibraryName + " renders for virtual machines"}
 }
 
-const installGL = "apt-get install --no-install-recommends libvirglrenderer1 libegl1 libgl1-mesa-dri"
+const installGL = "apt-get install --no-install-recommends libvirglrenderer1 libegl1 libopengl0 libgl1-mesa-dri"
