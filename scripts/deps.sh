@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
-# and CA certificates; with PVDRM_DEPS=gl, dev or test virglrenderer, Mesa and a C compiler too. Says and does nothing where all of
-# it is there. As root it installs; as another user it asks for sudo at a terminal, and elsewhere names
+# and CA certificates; with PVDRM_DEPS=gl virglrenderer, Mesa and a C compiler too, with
+# PVDRM_DEPS=test or dev also one for C++. Says and does nothing where all of it is there. As root it installs; as another user it asks for sudo at a terminal, and elsewhere names
 # the commands and fails.
 set -eu
 
@@ -39,6 +39,9 @@ dev | test | gl) # the race detector links with a C compiler, libcuda.so.1 in gu
 	command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || plain="$plain gcc libc6-dev"
 	have_gl || plain="$plain libvirglrenderer1 libegl1 libopengl0 libgles2 libgl1-mesa-dri"
 	;;
+esac
+case ${PVDRM_DEPS:-} in
+dev | test) command -v g++ >/dev/null || plain="$plain g++" ;; # our headers are tested as C++ too
 esac
 have_qemu || newer="$newer qemu-system-x86"
 have_go || newer="$newer go"

@@ -3,13 +3,13 @@ package cuda_test
 import (
 	"encoding/binary"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/cuda"
@@ -110,7 +110,7 @@ func TestIdleContextOfTasksSurvives(t *testing.T) {
 		copy(mem[4096:], "round "+strconv.Itoa(round))
 		require.NoError(t, c.do(c.once(system, vram, false)...).Err)
 		require.Equal(t, "round "+strconv.Itoa(round), string(mem[8192:][:7]))
-		require.NoError(t, exec.Command("kill", "-9", strconv.Itoa(workerOf(t))).Run())
+		require.NoError(t, unix.Kill(workerOf(t), unix.SIGKILL))
 		m, err := c.ctx.NewVRAM(c.props.VRAM.Page)
 		require.NoError(t, err)
 		require.NoError(t, m.Close())
