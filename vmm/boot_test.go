@@ -255,7 +255,9 @@ func shellOnTerminal(t *testing.T, vm *vmm.VM) {
 	require.NoError(t, unix.Kill(os.Getpid(), unix.SIGWINCH)) // this process does not have it as its terminal
 	write("until [ \"$(stty size)\" = '40 120' ]; do sleep 0.05; done; echo re''sized\r")
 	read("resized\r\n")
-	write("echo go''ing; sleep 1000\r") // a ^C before it runs would be the line editor's
+	// A ^C before this runs would be the line editor's, and one between two commands the shell's,
+	// which goes on with the next.
+	write("sh -c \"echo go''ing; exec sleep 1000\"\r")
 	read("going\r\n")
 	write("\x03")
 	read("# ")
