@@ -28,7 +28,7 @@
 // share. So credits always add up to the same, however busy the engine is: time
 // in which it was idle is not given out, because such credit piles up until it
 // decides nothing. For the same reason the time that scheduling takes is charged
-// as if it were time of the engine, to all active guests equally.
+// as if it were time of the engine, to all active guests by share.
 //
 // A guest is active while it waits, runs, or has done so within the last window.
 // What an active guest has no use for goes to the others. Credit is bounded: see

@@ -147,6 +147,24 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// Scheduling that takes long, as on a host with more to do than it has processors,
+// costs everybody time and takes nobody's share.
+func TestOverheadLeavesShares(t *testing.T) {
+	weights := []uint32{50, 30, 20}
+	guests := []schedtest.Guest{{Kernel: 2 * ms}, {Kernel: 8 * ms}, {Kernel: 2 * ms}}
+	for i := range guests {
+		guests[i].Think, guests[i].Jitter, guests[i].Share.Weight = 100*us, 0.3, weights[i]
+	}
+	const length = 60 * time.Second
+	report, err := schedtest.Run(schedtest.Config{Policy: "band", Guests: guests, Length: length,
+		Dispatch: 320 * us, Overhead: 300 * us, Seed: 1})
+	require.NoError(t, err)
+	require.Less(t, report.Busy, length*95/100, "the overhead is to matter")
+	for i, r := range report.Guests {
+		require.InDelta(t, float64(weights[i])/100, float64(r.Busy)/float64(report.Busy), 0.005)
+	}
+}
+
 // Where all guests do the same there is nothing to correct: policies must not
 // cost anything.
 func TestPoliciesCostNothingAmongEquals(t *testing.T) {

@@ -345,12 +345,13 @@ func (s *Scheduler) Debt(id ID) time.Duration {
 	return 0
 }
 
-// Overhead charges time that scheduling itself took to all active guests,
-// equally, as if it were time of the engine.
+// Overhead charges time that scheduling itself took to all active guests, by
+// share, as if it were time of the engine. Credit is given out by share: if each
+// were charged the same, those with small shares would pay for the others.
 func (s *Scheduler) Overhead(d, now time.Duration) {
 	s.advance(now)
 	for _, g := range s.active {
-		s.debit(g, d/time.Duration(len(s.active)))
+		s.debit(g, time.Duration(float64(d)*g.fraction))
 	}
 }
 
