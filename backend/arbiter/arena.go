@@ -27,6 +27,7 @@ type arena struct {
 	start  time.Time // times below are counted from it
 	// settings are what the arena was made with, for changes of the policy alone.
 	settings sched.Settings
+	observe  func(Use) // may be nil
 
 	mu      sync.Mutex
 	tokens  [Engines]*token
@@ -67,8 +68,8 @@ type seat struct {
 // errName is a name that another backend has.
 var errName = errors.New("name is taken")
 
-func newArena(number int, c GPU, l limits, log *zap.Logger) (*arena, error) {
-	a := &arena{number: number, limits: l, log: log, start: time.Now(), settings: c.Settings, members: map[string]*member{}, debtors: map[string]sched.ID{}}
+func newArena(number int, c GPU, l limits, observe func(Use), log *zap.Logger) (*arena, error) {
+	a := &arena{number: number, limits: l, log: log, observe: observe, start: time.Now(), settings: c.Settings, members: map[string]*member{}, debtors: map[string]sched.ID{}}
 	for e := range a.tokens {
 		s, err := sched.New(c.Policy, c.Settings, 0)
 		if err != nil {

@@ -41,13 +41,28 @@ type Config struct {
 	// MaxMessages bounds the messages of a backend for each second; one that
 	// sends more is made to wait. 0 stands for DefaultMaxMessages.
 	MaxMessages int
-	Log         *zap.Logger
+	// Observe is told of each use of an engine when it is charged, if it is set. It
+	// is called by one goroutine at a time for each GPU, keeps that GPU waiting,
+	// and must not call the Server.
+	Observe func(Use)
+	Log     *zap.Logger
 }
 
 // GPU is how to arbitrate one GPU.
 type GPU struct {
 	Policy   string // "" stands for DefaultPolicy
 	Settings sched.Settings
+}
+
+// Use is some time for which a guest used an engine. What of it lies where between
+// the last charge and At is not known; if it was one command, it ended just before At.
+type Use struct {
+	GPU      int
+	Guest    string
+	Engine   Engine
+	At       time.Time // when it was charged
+	Used     time.Duration
+	Commands uint64
 }
 
 // Defaults of Config.
@@ -151,7 +166,7 @@ func NewServer(cfg Config) (*Server, error) {
 		if g.Policy == "" {
 			g.Policy = DefaultPolicy
 		}
-		a, err := newArena(i, g, limits{answer: cfg.AnswerLimit, use: cfg.UseLimit}, cfg.Log.With(zap.Int("gpu", i)))
+		a, err := newArena(i, g, limits{answer: cfg.AnswerLimit, use: cfg.UseLimit}, cfg.Observe, cfg.Log.With(zap.Int("gpu", i)))
 		if err != nil {
 			return nil, err
 		}

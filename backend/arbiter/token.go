@@ -134,6 +134,9 @@ func (t *token) delta(now time.Duration) (used time.Duration, commands uint64) {
 	}
 	commands = min(c-s.commands, uint64(wall)) // none is shorter than a nanosecond
 	s.used, s.commands = u, c
+	if t.arena.observe != nil && used > 0 {
+		t.arena.observe(Use{GPU: t.arena.number, Guest: m.name, Engine: t.engine, At: t.arena.start.Add(now), Used: used, Commands: commands})
+	}
 	return used, commands
 }
 

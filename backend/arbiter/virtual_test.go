@@ -122,3 +122,36 @@ func TestCap(t *testing.T) {
 		require.InDelta(t, 0.25, x, 0.01)
 	}
 }
+
+// Who observes hears of all that was used, when it ended.
+func TestObserve(t *testing.T) {
+	used, commands := map[string]time.Duration{}, map[string]uint64{}
+	last := time.Time{}
+	cfg := Config{Observe: func(u Use) {
+		require.Equal(t, Compute, u.Engine)
+		require.False(t, u.At.Add(-u.Used).Before(last), "two at once")
+		last = u.At
+		used[u.Guest] += u.Used
+		commands[u.Guest] += u.Commands
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, cfg)
+		done := make(chan struct{})
+		for name, kernel := range map[string]time.Duration{"a": ms, "b": 5 * ms} {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				g := h.gate(name, sched.Share{}, WaitForArbiter)
+				defer g.Close()
+				for range 100 {
+					run(g, Compute, kernel)
+					time.Sleep(100 * us)
+				}
+			}()
+		}
+		<-done
+		<-done
+		h.stop()
+	})
+	require.Equal(t, map[string]time.Duration{"a": 100 * ms, "b": 500 * ms}, used)
+	require.Equal(t, map[string]uint64{"a": 100, "b": 100}, commands)
+}

@@ -47,7 +47,7 @@ SOCKET` + arbiter.ControlSuffix + `. That of pvdrm up --guests is found by itsel
 			if err != nil {
 				return err
 			}
-			a, err := startArbiter(c.Context(), log, socket, policy)
+			a, err := startArbiter(c.Context(), log, socket, policy, nil)
 			if err != nil {
 				return err
 			}
@@ -72,9 +72,9 @@ type arbiterProcess struct {
 	ends   chan error // of its two sockets
 }
 
-// startArbiter starts an arbiter that ends with ctx.
-func startArbiter(ctx context.Context, log *zap.Logger, socket, policy string) (*arbiterProcess, error) {
-	s, err := arbiter.NewServer(arbiter.Config{GPUs: []arbiter.GPU{{Policy: policy}}, Log: log})
+// startArbiter starts an arbiter that ends with ctx. Who observes may be nil.
+func startArbiter(ctx context.Context, log *zap.Logger, socket, policy string, observe func(arbiter.Use)) (*arbiterProcess, error) {
+	s, err := arbiter.NewServer(arbiter.Config{GPUs: []arbiter.GPU{{Policy: policy}}, Observe: observe, Log: log})
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--policy: %w", err)}
 	}

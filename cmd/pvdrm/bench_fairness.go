@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type fairFlags struct {
 	guests    []int
 	weights   []int
 	length    time.Duration
+	turns     int // rounds in which policies take turns
 	rounds    int // of one busy guest
 	idle      int // guests beside it
 	quick     bool
@@ -32,11 +34,10 @@ type fairFlags struct {
 	html      string
 }
 
-// Windows in which shares are looked at, and how often usage is sampled.
+// Windows in which shares are looked at.
 var fairWindows = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second}
 
 const (
-	fairSample  = 10 * time.Millisecond
 	fairLength  = 10 * time.Second
 	quickLength = 3 * time.Second
 	// settling is the time before a run counts: the policy learns who is there.
@@ -56,7 +57,12 @@ window that was furthest from that, in points, and how many kernels it ran.
 
 Without preemption a window cannot be met better than to a kernel's length: of two
 guests with kernels of 5 ms, one may be 2.5 points off in 100 ms and be right. The
-column unavoidable has that of the longest kernels.
+column unavoidable has that of kernels that all take as long as the longest do on
+average; ideal has the worst window of a scheduler that runs the kernels of this run,
+knows their lengths, has them at hand at any time and loses no time.
+
+Then, for each workload, all guests run that, and the policies take turns while they
+do, in rounds of two short turns each: what a policy costs beside FIFO.
 
 Then what one busy guest loses, under the last of the policies: under an arbiter
 against without one, and beside idle guests against alone, with the memory of
@@ -67,6 +73,7 @@ an idle backend.`,
 			if f.quick {
 				for name, set := range map[string]func(){
 					"length": func() { f.length = quickLength },
+					"turns":  func() { f.turns = quickTurns },
 					"rounds": func() { f.rounds = quickFairRounds },
 					"idle":   func() { f.idle = quickIdle },
 				} {
@@ -75,8 +82,8 @@ an idle backend.`,
 					}
 				}
 			}
-			if f.rounds < 0 || f.idle < 0 {
-				return usageError{errors.New("--rounds, --idle: at least 0")}
+			if f.turns < 0 || f.rounds < 0 || f.idle < 0 {
+				return usageError{errors.New("--turns, --rounds, --idle: at least 0")}
 			}
 			if len(f.policies) == 0 || len(f.workloads) == 0 {
 				return usageError{errors.New("--policies, --workloads: name at least one")}
@@ -93,10 +100,11 @@ an idle backend.`,
 	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, or times such as 100us for kernels of about that length")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
+	fl.IntVar(&f.turns, "turns", fairTurns, "rounds in which the policies take turns; 0 leaves that out")
 	fl.IntVar(&f.rounds, "rounds", fairRounds, "rounds in which one busy guest is measured; 0 leaves that out")
 	fl.IntVar(&f.idle, "idle", fairIdle, "idle guests beside which a busy one is measured; 0 leaves that out")
 	fl.DurationVar(&f.length, "length", fairLength, "how long each run is looked at")
-	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("runs of %v, %d rounds, %d idle guests", quickLength, quickFairRounds, quickIdle))
+	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("runs of %v, %d and %d rounds, %d idle guests", quickLength, quickTurns, quickFairRounds, quickIdle))
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with charts of usage over time to this file")
 	return c
@@ -139,6 +147,9 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 			report.Runs = append(report.Runs, run)
 			report.Rows = append(report.Rows, run.Rows(fairWindows, fifo)...)
 		}
+	}
+	if report.Turns, err = f.takeTurns(ctx, log, sets); err != nil {
+		return err
 	}
 	// One guest has nobody to share with: one policy, the last, stands for all.
 	if report.Lone, err = f.lone(ctx, log, f.policies[len(f.policies)-1]); err != nil {
@@ -184,49 +195,77 @@ func (f *fairFlags) calibrate(ctx context.Context) error {
 
 // share has guests share the GPU for a while.
 func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, weights []int) (_ *bench.FairRun, err error) {
-	a, err := f.startArbiter(ctx, log, policy)
+	x, err := f.contest(ctx, log, policy, f.workloads, weights)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, a.stop()) }()
-	run := &bench.FairRun{Policy: policy}
-	var all spinners
-	defer func() { err = errors.Join(err, all.end()) }()
-	for i, w := range weights {
-		if w < 1 {
-			return nil, usageError{fmt.Errorf("--weights: %d", w)}
-		}
-		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: f.workloads[i%len(f.workloads)], Weight: uint32(w)}
-		s, err := startSpinner(f.guestDevice(a.socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-		run.Guests = append(run.Guests, guest)
-	}
-	if err := all.waitReady(ctx); err != nil {
+	defer func() { err = errors.Join(err, x.end()) }()
+	run, err := x.observe(ctx, policy, f.length)
+	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, settling); err != nil {
-		return nil, err
-	}
-	before := busy(a.server, run.Guests)
-	start := time.Now()
-	for time.Since(start) < f.length {
-		if err := pause(ctx, fairSample); err != nil {
-			return nil, err
-		}
-		run.At = append(run.At, time.Since(start))
-		for i, b := range busy(a.server, run.Guests) {
-			run.Guests[i].Busy = append(run.Guests[i].Busy, b-before[i])
-		}
-	}
-	counts, err := all.finish(ctx)
+	counts, err := x.spinners.finish(ctx)
 	for i, c := range counts {
 		run.Guests[i].Kernels, run.Guests[i].Ran = c.kernels, c.in
 	}
 	return run, err
 }
+
+// contest is guests that share the GPU.
+type contest struct {
+	*fairArbiter
+	spinners spinners
+	guests   []bench.FairGuest
+}
+
+// contest starts guests with workloads in turn, and returns when all are at work.
+func (f *fairFlags) contest(ctx context.Context, log *zap.Logger, policy string, workloads []string, weights []int) (_ *contest, err error) {
+	x := &contest{}
+	if x.fairArbiter, err = f.startArbiter(ctx, log, policy); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, x.end())
+		}
+	}()
+	for i, w := range weights {
+		if w < 1 {
+			return nil, usageError{fmt.Errorf("--weights: %d", w)}
+		}
+		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: workloads[i%len(workloads)], Weight: uint32(w)}
+		s, err := startSpinner(f.guestDevice(x.socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
+		if err != nil {
+			return nil, err
+		}
+		x.spinners = append(x.spinners, s)
+		x.guests = append(x.guests, guest)
+	}
+	if err := x.spinners.waitReady(ctx); err != nil {
+		return nil, err
+	}
+	return x, pause(ctx, settling)
+}
+
+// observe looks at the guests for a while.
+func (x *contest) observe(ctx context.Context, policy string, length time.Duration) (*bench.FairRun, error) {
+	start := x.log.begin()
+	if err := pause(ctx, length); err != nil {
+		return nil, err
+	}
+	run := &bench.FairRun{Policy: policy, Guests: slices.Clone(x.guests), Length: length}
+	for _, u := range x.log.uses() {
+		i := slices.IndexFunc(run.Guests, func(g bench.FairGuest) bool { return g.Name == u.Guest })
+		if i < 0 || u.Engine != arbiter.Compute {
+			continue
+		}
+		to := u.At.Sub(start)
+		run.Guests[i].Uses = append(run.Guests[i].Uses, bench.Use{From: to - u.Used, To: to, Kernels: int(u.Commands)})
+	}
+	return run, nil
+}
+
+func (x *contest) end() error { return errors.Join(x.spinners.end(), x.stop()) }
 
 // guestDevice are the device flags of a guest. Without an arbiter's socket it is
 // the sole user.
@@ -241,6 +280,7 @@ type fairArbiter struct {
 	*arbiterProcess
 	dir    *runDir
 	socket string
+	log    *useLog
 }
 
 func (f *fairFlags) startArbiter(ctx context.Context, log *zap.Logger, policy string) (*fairArbiter, error) {
@@ -248,9 +288,9 @@ func (f *fairFlags) startArbiter(ctx context.Context, log *zap.Logger, policy st
 	if err != nil {
 		return nil, err
 	}
-	a := &fairArbiter{dir: dir, socket: dir.path(socketArbiter)}
+	a := &fairArbiter{dir: dir, socket: dir.path(socketArbiter), log: &useLog{}}
 	// It outlives ctx: the backends need it until they are down.
-	if a.arbiterProcess, err = startArbiter(context.WithoutCancel(ctx), log, a.socket, policy); err != nil {
+	if a.arbiterProcess, err = startArbiter(context.WithoutCancel(ctx), log, a.socket, policy, a.log.add); err != nil {
 		return nil, errors.Join(err, dir.remove())
 	}
 	return a, nil
@@ -265,19 +305,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// busy is the GPU time that each guest has used so far.
-func busy(server *arbiter.Server, guests []bench.FairGuest) []time.Duration {
-	used := make([]time.Duration, len(guests))
-	for _, gpu := range server.Stats() {
-		for _, st := range gpu.Guests {
-			for i := range guests {
-				if guests[i].Name == st.Name {
-					used[i] = st.Engines[arbiter.Compute].Busy
-				}
-			}
-		}
-	}
-	return used
 }

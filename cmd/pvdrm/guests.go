@@ -140,7 +140,7 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		defer func() { err = errors.Join(err, dir.remove()) }()
 		dev.arbiter = dir.path(socketArbiter)
 		// It outlives ctx: the backends need it until they are down.
-		if own, err = startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, f.guests.policy); err != nil {
+		if own, err = startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, f.guests.policy, nil); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, own.stop()) }()

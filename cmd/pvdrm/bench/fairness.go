@@ -18,15 +18,21 @@ type FairGuest struct {
 	Weight   uint32
 	Kernels  int           // that it ran,
 	Ran      time.Duration // in this time
-	// Busy is the GPU time that the guest had used at each sample.
-	Busy []time.Duration
+	Uses     []Use         // of the GPU, one after another
+}
+
+// Use is some time for which a guest used the GPU, since the run began, and the
+// kernels that ended in it.
+type Use struct {
+	From, To time.Duration
+	Kernels  int
 }
 
 // FairRun is some guests that shared the GPU under one policy.
 type FairRun struct {
 	Policy string
 	Guests []FairGuest
-	At     []time.Duration // of the samples, since the run began
+	Length time.Duration
 }
 
 // throughput is the kernels that a guest ran in a second.
@@ -38,13 +44,17 @@ func (g *FairGuest) throughput() float64 {
 }
 
 // kernel is how long the GPU is busy with one kernel of a guest, on average.
-func (r *FairRun) kernel(g *FairGuest) time.Duration {
-	rate := g.throughput()
-	if rate == 0 {
+func (g *FairGuest) kernel() time.Duration {
+	var busy time.Duration
+	kernels := 0
+	for _, u := range g.Uses {
+		busy += u.To - u.From
+		kernels += u.Kernels
+	}
+	if kernels == 0 {
 		return 0
 	}
-	last := len(r.At) - 1
-	return time.Duration(float64(g.Busy[last]) / r.At[last].Seconds() / rate)
+	return busy / time.Duration(kernels)
 }
 
 // FairRow is one line of the result: a guest in windows of one length.
@@ -58,72 +68,139 @@ type FairRow struct {
 	Expected float64 `json:"expected"` // by weight
 	Worst    float64 `json:"worst"`    // largest distance of a window from expected
 	// Unavoidable is the distance that no scheduler gets below without preemption, with
-	// kernels as long as the longest of the run.
-	Unavoidable    float64 `json:"unavoidable"`
+	// kernels that all are as long as those of the workload with the longest, on average.
+	Unavoidable float64 `json:"unavoidable"`
+	// Ideal is the largest distance of a scheduler that has the same kernels at hand at
+	// any time, and loses no time; see FairRun.ideal.
+	Ideal          float64 `json:"ideal"`
 	Throughput     float64 `json:"throughput"` // kernels a second
 	ThroughputFIFO float64 `json:"throughput_fifo"`
 }
 
-// used is the GPU time of a guest at a time of the run, between samples in
-// proportion.
-func (r *FairRun) used(g *FairGuest, at time.Duration) time.Duration {
-	for i := range r.At {
-		if r.At[i] < at {
-			continue
+// windows is how long each guest used the GPU in windows that follow one another.
+// A last one that does not fit into the run is left out.
+func (r *FairRun) windows(length time.Duration) [][]time.Duration {
+	used := make([][]time.Duration, len(r.Guests))
+	for i, g := range r.Guests {
+		used[i] = make([]time.Duration, r.Length/length)
+		for _, u := range g.Uses {
+			for at := max(u.From, 0); at < u.To; {
+				n := int(at / length)
+				if n >= len(used[i]) {
+					break
+				}
+				end := min(u.To, time.Duration(n+1)*length)
+				used[i][n] += end - at
+				at = end
+			}
 		}
-		if i == 0 {
-			return g.Busy[0]
-		}
-		part := float64(at-r.At[i-1]) / float64(r.At[i]-r.At[i-1])
-		return g.Busy[i-1] + time.Duration(part*float64(g.Busy[i]-g.Busy[i-1]))
 	}
-	return g.Busy[len(g.Busy)-1]
+	return used
 }
 
 // Usage is the part of the GPU time used by all that each guest had, in windows
 // that follow one another. A window in which nobody used the GPU says nothing
 // and is left out.
 func (r *FairRun) Usage(window time.Duration) (shares [][]float64) {
+	used := r.windows(window)
 	shares = make([][]float64, len(r.Guests))
-	for from := r.At[0]; from+window <= r.At[len(r.At)-1]; from += window {
-		total := 0.0
-		part := make([]float64, len(r.Guests))
-		for i := range r.Guests {
-			g := &r.Guests[i]
-			part[i] = float64(r.used(g, from+window) - r.used(g, from))
-			total += part[i]
+	for n := range int(r.Length / window) {
+		var total time.Duration
+		for i := range used {
+			total += used[i][n]
 		}
 		if total == 0 {
 			continue
 		}
-		for i := range part {
-			shares[i] = append(shares[i], part[i]/total)
+		for i := range used {
+			shares[i] = append(shares[i], float64(used[i][n])/float64(total))
 		}
 	}
 	return shares
 }
 
+// shares are what the guests are entitled to, by weight.
+func (r *FairRun) shares() (all []float64) {
+	sum := uint32(0)
+	for _, g := range r.Guests {
+		sum += g.Weight
+	}
+	for _, g := range r.Guests {
+		all = append(all, float64(g.Weight)/float64(sum))
+	}
+	return all
+}
+
+// ideal has the kernels of the run run once more, under a scheduler that knows
+// how long each is and never waits for a guest: next is the one that is
+// furthest behind its share, at the middle of its kernel. Those of a guest that
+// has run out of them begin anew. It returns nil if a guest ran none.
+func (r *FairRun) ideal() *FairRun {
+	shares := r.shares()
+	kernels := make([][]time.Duration, len(r.Guests))
+	out := &FairRun{Policy: "ideal", Guests: make([]FairGuest, len(r.Guests)), Length: r.Length}
+	for i, g := range r.Guests {
+		for _, u := range g.Uses {
+			for range u.Kernels {
+				kernels[i] = append(kernels[i], max((u.To-u.From)/time.Duration(u.Kernels), 1))
+			}
+		}
+		if len(kernels[i]) == 0 {
+			return nil
+		}
+	}
+	used := make([]time.Duration, len(r.Guests))
+	for at := time.Duration(0); at < r.Length; {
+		next, least := 0, math.Inf(1)
+		for i := range used {
+			k := kernels[i][len(out.Guests[i].Uses)%len(kernels[i])]
+			if mid := float64(used[i]+k/2) / shares[i]; mid < least {
+				next, least = i, mid
+			}
+		}
+		g := &out.Guests[next]
+		k := kernels[next][len(g.Uses)%len(kernels[next])]
+		g.Uses = append(g.Uses, Use{at, at + k, 1})
+		used[next] += k
+		at += k
+	}
+	return out
+}
+
+// summary is the mean of some shares and the largest distance from what is expected.
+func summary(usage []float64, expected float64) (mean, worst float64) {
+	for _, u := range usage {
+		mean += u / float64(len(usage))
+		worst = max(worst, math.Abs(u-expected))
+	}
+	return mean, worst
+}
+
 // Rows sums a run up for some lengths of windows. Fifo is the run of the same
 // guests under FIFO, or nil.
 func (r *FairRun) Rows(windows []time.Duration, fifo *FairRun) (rows []FairRow) {
-	weights := uint32(0)
 	longest := time.Duration(0)
-	for i, g := range r.Guests {
-		weights += g.Weight
-		longest = max(longest, r.kernel(&r.Guests[i]))
+	for i := range r.Guests {
+		longest = max(longest, r.Guests[i].kernel())
 	}
+	expected := r.shares()
+	ideal := r.ideal()
 	for _, w := range windows {
 		usage := r.Usage(w)
 		if len(r.Guests) == 0 || len(usage[0]) == 0 {
 			continue // the run was shorter, or nobody used the GPU
 		}
+		var best [][]float64
+		if ideal != nil {
+			best = ideal.Usage(w)
+		}
 		for i, g := range r.Guests {
 			row := FairRow{Policy: r.Policy, Guests: len(r.Guests), WindowMS: int(w / time.Millisecond), Guest: g.Name, Workload: g.Workload,
-				Expected: float64(g.Weight) / float64(weights), Throughput: g.throughput()}
+				Expected: expected[i], Throughput: g.throughput()}
 			row.Unavoidable = sched.Indivisible(longest, w, row.Expected)
-			for _, u := range usage[i] {
-				row.Share += u / float64(len(usage[i]))
-				row.Worst = max(row.Worst, math.Abs(u-row.Expected))
+			row.Share, row.Worst = summary(usage[i], row.Expected)
+			if best != nil {
+				_, row.Ideal = summary(best[i], row.Expected)
 			}
 			if fifo != nil {
 				row.ThroughputFIFO = fifo.Guests[i].throughput()
@@ -140,13 +217,20 @@ type FairReport struct {
 	Command string
 	Runs    []*FairRun // for the charts
 	Rows    []FairRow
+	Turns   []TurnRow
 	Lone    []LoneRow
 }
 
-// WriteJSON writes one object a line: the rows, then those of one busy guest.
+// WriteJSON writes one object a line: the rows, then the policies in turn, then
+// those of one busy guest.
 func (f FairReport) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	for _, r := range f.Rows {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.Turns {
 		if err := enc.Encode(r); err != nil {
 			return err
 		}
@@ -162,17 +246,43 @@ func (f FairReport) WriteJSON(w io.Writer) error {
 // WriteText writes tables for a terminal.
 func (f FairReport) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "policy\tguests\twindow\tshare\texpected\tworst\tunavoidable\tkernels/s\tFIFO\t  guest")
+	fmt.Fprintln(tw, "policy\tguests\twindow\tshare\texpected\tworst\tideal\tunavoidable\tkernels/s\tFIFO\t  guest")
 	for _, r := range f.Rows {
 		fifo := "-"
 		if r.ThroughputFIFO > 0 {
 			fifo = fmt.Sprintf("%.1f", r.ThroughputFIFO)
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%d ms\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t%.1f\t%s\t  %s, %s\n", r.Policy, r.Guests, r.WindowMS,
-			100*r.Share, 100*r.Expected, 100*r.Worst, 100*r.Unavoidable, r.Throughput, fifo, r.Guest, r.Workload)
+		fmt.Fprintf(tw, "%s\t%d\t%d ms\t%.1f %%\t%.1f %%\t%.1f\t%.1f\t%.1f\t%.1f\t%s\t  %s, %s\n", r.Policy, r.Guests, r.WindowMS,
+			100*r.Share, 100*r.Expected, 100*r.Worst, 100*r.Ideal, 100*r.Unavoidable, r.Throughput, fifo, r.Guest, r.Workload)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	return writeLone(w, f.Lone)
+	if err := writeTurns(w, f.Turns); err != nil {
+		return err
+	}
+	if err := writeLone(w, f.Lone); err != nil {
+		return err
+	}
+	return f.writeTargets(w)
+}
+
+// writeTargets compares what was found with what PVDRM means to reach.
+func (f FairReport) writeTargets(w io.Writer) error {
+	var all []Target
+	for _, r := range f.Turns {
+		all = append(all, r.targets()...)
+	}
+	for _, r := range f.Lone {
+		all = append(all, r.targets()...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nwhat PVDRM means to reach")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, x := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", verdict(x.Met), x.Figure, x.Found, x.Goal)
+	}
+	return t.Flush()
 }

@@ -42,10 +42,7 @@ func (r *FairRun) usageSVG(window time.Duration) template.HTML {
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text class="tick" x="%d" y="%.1f">%.0f %%</text>`,
 			usageLeft, usageLeft+usageWidth, y(share), y(share), usageLeft-4, y(share)+4, 100*share)
 	}
-	weights := uint32(0)
-	for _, g := range r.Guests {
-		weights += g.Weight
-	}
+	shares := r.shares()
 	for i, g := range r.Guests {
 		color := palette[i%len(palette)]
 		var points []string
@@ -55,13 +52,13 @@ func (r *FairRun) usageSVG(window time.Duration) template.HTML {
 		}
 		name := html.EscapeString(g.Name + ", " + g.Workload)
 		fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="1.5" points="%s"><title>%s</title></polyline>`, color, strings.Join(points, " "), name)
-		at := y(float64(g.Weight) / float64(weights))
+		at := y(shares[i])
 		fmt.Fprintf(&b, `<line class="mark" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`, usageLeft, usageLeft+usageWidth, at, at)
 		lx, ly := usageLeft+i%2*usageWidth/2, legend+i/2*legendRow
 		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d">%s</text>`, lx, ly-9, color, lx+14, ly, name)
 	}
 	fmt.Fprintf(&b, `<text x="%d" y="%d">0 s</text><text class="tick" x="%d" y="%d">%.1f s</text></svg>`,
-		usageLeft, usageTop+usageHeight+16, usageLeft+usageWidth, usageTop+usageHeight+16, (r.At[len(r.At)-1] - r.At[0]).Seconds())
+		usageLeft, usageTop+usageHeight+16, usageLeft+usageWidth, usageTop+usageHeight+16, r.Length.Seconds())
 	return template.HTML(b.String()) // text in it was escaped above
 }
 

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,18 +16,15 @@ import (
 // Two guests: one uses the GPU three times as much as the other, and in the
 // second half of each 100 ms not at all.
 func fairExample() *FairRun {
-	r := &FairRun{Policy: "band",
+	r := &FairRun{Policy: "band", Length: time.Second,
 		Guests: []FairGuest{{Name: "a", Workload: "madd", Weight: 1, Kernels: 30, Ran: 2 * time.Second}, {Name: "b", Workload: "long-madd", Weight: 3, Kernels: 10, Ran: 2 * time.Second}}}
-	var a, b time.Duration
-	for at := time.Duration(0); at <= time.Second; at += 10 * time.Millisecond {
-		r.At = append(r.At, at)
-		r.Guests[0].Busy = append(r.Guests[0].Busy, a)
-		r.Guests[1].Busy = append(r.Guests[1].Busy, b)
-		if at%(100*time.Millisecond) < 50*time.Millisecond {
-			a, b = a+2*time.Millisecond, b+6*time.Millisecond
-		} else {
-			b += 8 * time.Millisecond
+	for at := time.Duration(0); at < time.Second; at += 100 * time.Millisecond {
+		// One that can be cut anywhere, in pieces of 2 and 6, then of 8 ms.
+		for piece := at; piece < at+50*time.Millisecond; piece += 10 * time.Millisecond {
+			r.Guests[0].Uses = append(r.Guests[0].Uses, Use{piece, piece + 2*time.Millisecond, 1})
+			r.Guests[1].Uses = append(r.Guests[1].Uses, Use{piece + 2*time.Millisecond, piece + 8*time.Millisecond, 0})
 		}
+		r.Guests[1].Uses = append(r.Guests[1].Uses, Use{at + 52*time.Millisecond, at + 92*time.Millisecond, 1})
 	}
 	return r
 }
@@ -54,6 +52,7 @@ func TestFairRows(t *testing.T) {
 	fifo := fairExample()
 	fifo.Policy = "fifo"
 	report := FairReport{time.Now(), "pvdrm <bench>", []*FairRun{fifo, fairExample()}, rows,
+		[]TurnRow{turnExample()},
 		[]LoneRow{NewLoneRow(UnderArbiter, "band", "madd", 1, []Round{{99.5, 100}}), idleExample()}}
 	require.NoError(t, report.WriteText(&out))
 	require.Contains(t, out.String(), "87.5 %")
@@ -66,9 +65,10 @@ func TestFairRows(t *testing.T) {
 	report.Rows = rows[:1]
 	require.NoError(t, report.WriteJSON(&out))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	require.Len(t, lines, 3)
+	require.Len(t, lines, 4)
 	for i, want := range [][]string{
-		{"policy", "guests", "window_ms", "guest", "workload", "share", "expected", "worst", "unavoidable", "throughput", "throughput_fifo"},
+		{"policy", "guests", "window_ms", "guest", "workload", "share", "expected", "worst", "unavoidable", "ideal", "throughput", "throughput_fifo"},
+		{"experiment", "policy", "guests", "workload", "rounds", "throughput", "throughput_fifo", "ratio", "p10", "p90", "low", "high"},
 		{"experiment", "policy", "guests", "workload", "throughput", "throughput_alone", "ratio", "p10", "p90"},
 		{"experiment", "policy", "guests", "workload", "throughput", "throughput_alone", "ratio", "p10", "p90", "idle_pss", "idle_rss"},
 	} {
@@ -106,24 +106,83 @@ func TestLone(t *testing.T) {
 // The longest kernel decides what can be reached.
 func TestUnavoidable(t *testing.T) {
 	r := fairExample()
-	// b was busy for 700 ms in one second and ran 5 kernels a second.
-	require.InDelta(t, 0.14, r.kernel(&r.Guests[1]).Seconds(), 1e-6)
+	// b was busy for 700 ms and ran 10 kernels.
+	require.Equal(t, 70*time.Millisecond, r.Guests[1].kernel())
 	rows := r.Rows([]time.Duration{500 * time.Millisecond}, nil)
 	for _, row := range rows {
-		require.InDelta(t, sched.Indivisible(140*time.Millisecond, 500*time.Millisecond, row.Expected), row.Unavoidable, 1e-6)
+		require.InDelta(t, sched.Indivisible(70*time.Millisecond, 500*time.Millisecond, row.Expected), row.Unavoidable, 1e-6)
 		require.Positive(t, row.Unavoidable)
 	}
+}
+
+// The ideal scheduler gives each its share, as far as kernels can be divided.
+func TestIdeal(t *testing.T) {
+	r := &FairRun{Length: 10 * time.Second, Guests: []FairGuest{{Weight: 3}, {Weight: 1}, {Weight: 1}}}
+	for i, k := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 2 * time.Millisecond} {
+		for range 50 { // too few for the run: they begin anew
+			r.Guests[i].Uses = append(r.Guests[i].Uses, Use{0, k, 1})
+		}
+	}
+	ideal := r.ideal()
+	for i, want := range []float64{0.6, 0.2, 0.2} {
+		mean, worst := summary(ideal.Usage(73 * time.Millisecond)[i], want)
+		require.InDelta(t, want, mean, 0.002)
+		require.Less(t, worst, 0.05)
+		require.Positive(t, worst)
+	}
+	r.Guests[2].Uses = nil
+	require.Nil(t, r.ideal(), "of one that ran nothing there are no kernels to run")
+	require.Zero(t, r.Rows([]time.Duration{time.Second}, nil)[0].Ideal)
 }
 
 // Windows in which nobody used the GPU do not count.
 func TestFairWindowsWithoutUse(t *testing.T) {
 	r := fairExample()
 	for i := range r.Guests {
-		for n := range r.Guests[i].Busy {
-			if r.At[n] > 500*time.Millisecond {
-				r.Guests[i].Busy[n] = r.Guests[i].Busy[50]
-			}
-		}
+		r.Guests[i].Uses = slices.DeleteFunc(r.Guests[i].Uses, func(u Use) bool { return u.From >= 500*time.Millisecond })
 	}
 	require.Len(t, r.Usage(100 * time.Millisecond)[0], 5)
+}
+
+// What began before the run counts from then, and what ends after it until then.
+func TestFairWindowsAtTheEdges(t *testing.T) {
+	r := &FairRun{Length: 100 * time.Millisecond, Guests: []FairGuest{{Weight: 1}}}
+	r.Guests[0].Uses = []Use{{-5 * time.Millisecond, 5 * time.Millisecond, 1}, {90 * time.Millisecond, 130 * time.Millisecond, 1}}
+	require.Equal(t, [][]time.Duration{{15 * time.Millisecond}}, r.windows(100*time.Millisecond))
+}
+
+func turnExample() TurnRow {
+	var rounds []Round
+	for i := range 21 {
+		rounds = append(rounds, Round{Throughput: 100 - float64(i)/10, Alone: 100})
+	}
+	return NewTurnRow("band", "long-madd", 4, rounds)
+}
+
+func TestTurns(t *testing.T) {
+	r := turnExample()
+	require.InDelta(t, 0.99, r.Ratio, 1e-9)
+	require.InDelta(t, 0.986, r.Low, 1e-9)
+	require.InDelta(t, 0.994, r.High, 1e-9)
+	require.Equal(t, 21, r.Rounds)
+	targets := r.targets()
+	require.Len(t, targets, 1)
+	require.False(t, targets[0].Met, "1 % is not under 1 %")
+	r.Workload = "madd"
+	require.True(t, r.targets()[0].Met)
+	r.Policy = "credit"
+	require.Empty(t, r.targets())
+}
+
+// What is cut at the edges of a turn counts neither way.
+func TestRate(t *testing.T) {
+	r := &FairRun{Length: 100 * time.Millisecond, Guests: make([]FairGuest, 2)}
+	for at := 3 * time.Millisecond; at < 120*time.Millisecond; at += 10 * time.Millisecond {
+		g := &r.Guests[int(at/(10*time.Millisecond))%2]
+		g.Uses = append(g.Uses, Use{at, at + 10*time.Millisecond, 1})
+	}
+	require.InDelta(t, 100, r.Rate(0), 1e-9)
+	require.InDelta(t, 100, r.Rate(50*time.Millisecond), 1e-9)
+	require.Zero(t, r.Rate(90*time.Millisecond), "one kernel has no rate")
+	require.Zero(t, (&FairRun{Length: time.Second}).Rate(0))
 }

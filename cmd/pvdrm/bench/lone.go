@@ -39,17 +39,24 @@ type Round struct{ Throughput, Alone float64 }
 // NewLoneRow sums rounds up.
 func NewLoneRow(experiment, policy, workload string, guests int, rounds []Round) LoneRow {
 	r := LoneRow{Experiment: experiment, Policy: policy, Guests: guests, Workload: workload}
-	var with, alone, ratios []float64
+	var with, alone []float64
 	for _, x := range rounds {
 		with, alone = append(with, x.Throughput), append(alone, x.Alone)
-		if x.Alone > 0 {
-			ratios = append(ratios, x.Throughput/x.Alone)
-		}
 	}
-	s := spread(ratios)
+	s := spread(ratios(rounds))
 	r.Throughput, r.Alone = spread(with).Median, spread(alone).Median
 	r.Ratio, r.P10, r.P90 = s.Median, s.P10, s.P90
 	return r
+}
+
+// ratios are those of the rounds in which there was something to compare with.
+func ratios(rounds []Round) (all []float64) {
+	for _, x := range rounds {
+		if x.Alone > 0 {
+			all = append(all, x.Throughput/x.Alone)
+		}
+	}
+	return all
 }
 
 // Goals of one busy guest.
@@ -94,16 +101,6 @@ func writeLone(w io.Writer, rows []LoneRow) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.4f\t%.4f-%.4f\t%s\t%s\t\n",
 			r.Experiment, r.Policy, r.Guests, r.Throughput, r.Alone, r.Ratio, r.P10, r.P90, pss, rss)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nwhat PVDRM means to reach")
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		for _, x := range r.targets() {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", verdict(x.Met), x.Figure, x.Found, x.Goal)
-		}
 	}
 	return t.Flush()
 }

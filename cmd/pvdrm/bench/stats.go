@@ -14,6 +14,20 @@ func spread(v []float64) Spread {
 	return Spread{quantile(v, 0.5), quantile(v, 0.1), quantile(v, 0.9)}
 }
 
+// medianWithin is an interval in which the median of what v was drawn from lies with
+// a probability of 95 %: between two of the values, by the normal approximation of
+// the binomial distribution of how many are below the median.
+func medianWithin(v []float64) (low, high float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	slices.Sort(v)
+	n := float64(len(v))
+	i := int(n/2 - 1.96*math.Sqrt(n)/2)
+	i = min(max(i, 0), (len(v)-1)/2)
+	return v[i], v[len(v)-1-i]
+}
+
 // quantile interpolates between the two values around place q of sorted ones.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
