@@ -35,6 +35,9 @@ type Gate interface {
 	Cancel(Engine)
 	// Wanted reports, of an engine that is in use, whether others may be waiting for it.
 	Wanted(Engine) bool
+	// Alone reports whether the engine stays with this device from one command to the
+	// next, because nobody else wants it. It may be called at any time, by any goroutine.
+	Alone(Engine) bool
 	// Leave says that the use has ended, and how long it took. more says that
 	// another Enter follows at once.
 	Leave(e Engine, used time.Duration, more bool)

@@ -18,7 +18,7 @@ func Split(g Gate) (a, b Gate) {
 type splitter struct {
 	gate Gate
 
-	mu      sync.Mutex // held while the gate is called
+	mu      sync.Mutex // held while the gate is called, but for Alone
 	engines [Engines]struct {
 		holder  *port // who is in, or waits at the gate itself
 		waiting []*port
@@ -74,6 +74,9 @@ func (p *port) Wanted(e Engine) bool {
 	defer p.s.mu.Unlock()
 	return len(p.s.engines[e].waiting) > 0 || p.s.gate.Wanted(e)
 }
+
+// Alone is part of Gate. What the ports share is for the other one to use, too.
+func (p *port) Alone(e Engine) bool { return p.s.gate.Alone(e) }
 
 // Leave is part of Gate.
 func (p *port) Leave(e Engine, used time.Duration, more bool) {

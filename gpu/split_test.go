@@ -45,6 +45,8 @@ func (g *oneGate) Wanted(e gpu.Engine) bool {
 	return false
 }
 
+func (g *oneGate) Alone(gpu.Engine) bool { return true }
+
 func (g *oneGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
 	require.True(g.t, g.open[e])
 	g.open[e] = false

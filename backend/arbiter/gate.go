@@ -127,6 +127,11 @@ func (g *Gate) Wanted(e Engine) bool {
 	return p != nil && p.load(e)&(bitShared|bitOnce|bitRevoked) != 0
 }
 
+// Alone reports whether the token is here and stays, because nobody else waits for it.
+func (g *Gate) Alone(e Engine) bool {
+	return g.page.Load().load(e)&(bitHeld|bitShared|bitOnce|bitRevoked) == bitHeld
+}
+
 func (g *Gate) leave(e Engine, more bool) {
 	x := &g.ends[e]
 	p := x.in

@@ -61,6 +61,8 @@ func TestStandingToken(t *testing.T) {
 		require.Equal(t, time.Second, e.Busy)
 		require.Equal(t, uint64(1000), e.Commands)
 		require.InDelta(t, 0.5, e.Usage, 0.01)
+		require.True(t, g.Alone(Compute))
+		require.False(t, g.Alone(Copy), "it never asked for that")
 
 		// Another comes while the first is idle: no answer of the first is needed.
 		other := h.gate("b", sched.Share{}, WaitForArbiter)
@@ -73,6 +75,7 @@ func TestStandingToken(t *testing.T) {
 		require.NotNil(t, granted)
 		time.Sleep(5 * ms)
 		synctest.Wait()
+		require.False(t, g.Alone(Compute))
 		select {
 		case <-granted:
 			require.Fail(t, "two run at once")

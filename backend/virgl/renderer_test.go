@@ -151,6 +151,7 @@ func (g *slowGate) Enter(gpu.Engine) <-chan struct{} {
 }
 func (g *slowGate) Cancel(gpu.Engine)                     { g.steps <- "cancel" }
 func (g *slowGate) Wanted(gpu.Engine) bool                { return true }
+func (g *slowGate) Alone(gpu.Engine) bool                 { return false }
 func (g *slowGate) Leave(gpu.Engine, time.Duration, bool) { g.steps <- "leave" }
 
 func TestSubmissionsWaitAtTheGate(t *testing.T) {

@@ -21,6 +21,7 @@ type gate struct {
 }
 
 func (g *gate) Wanted(gpu.Engine) bool { return g.wanted }
+func (g *gate) Alone(gpu.Engine) bool  { return !g.wanted }
 
 func (g *gate) Enter(gpu.Engine) <-chan struct{} {
 	if !g.closed {

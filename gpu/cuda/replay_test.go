@@ -22,6 +22,7 @@ type wantedGate struct{}
 func (wantedGate) Enter(gpu.Engine) <-chan struct{}      { return nil }
 func (wantedGate) Cancel(gpu.Engine)                     {}
 func (wantedGate) Wanted(gpu.Engine) bool                { return true }
+func (wantedGate) Alone(gpu.Engine) bool                 { return false }
 func (wantedGate) Leave(gpu.Engine, time.Duration, bool) {}
 
 // granted maps pages of the host and returns them with their address.

@@ -54,7 +54,7 @@ func newDevice(config Config) (*device, error) {
 	}
 	v.reserve(uint64(config.MaxChannels) * descBytes)
 	limits := simt.DefaultLimits()
-	return &device{
+	d := &device{
 		config:   config,
 		limits:   limits,
 		props:    config.properties(limits),
@@ -64,7 +64,11 @@ func newDevice(config Config) (*device, error) {
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, modelled: config.ModelTime},
 		contexts: map[*context]struct{}{},
 		slots:    make([]bool, config.MaxChannels),
-	}, nil
+	}
+	if gate := config.Gate; gate != nil {
+		d.helpers.Linger = func() bool { return gate.Alone(gpu.EngineCompute) }
+	}
+	return d, nil
 }
 
 // Properties implements gpu.Device.

@@ -45,6 +45,7 @@ func (g *testGate) Cancel(e gpu.Engine) {
 }
 
 func (g *testGate) Wanted(gpu.Engine) bool { return false }
+func (g *testGate) Alone(gpu.Engine) bool  { return true }
 
 func (g *testGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
 	g.mu.Lock()

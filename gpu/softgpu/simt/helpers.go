@@ -12,6 +12,12 @@ import (
 // microseconds in a virtual machine, as long as many a kernel runs. The zero
 // value is ready; nothing needs closing. Its lock is held for moments only.
 type Helpers struct {
+	// Linger says whether to linger, if it is set. It is called all the time while
+	// helpers do. Where other processes wait for the processors, and this one for its
+	// turn, those that linger keep both waiting: they leave no processor to look at
+	// what comes in.
+	Linger func() bool
+
 	mu   sync.Mutex
 	idle []*helper
 }
@@ -63,7 +69,7 @@ func (h *Helpers) linger(w *helper) func() {
 		if work := w.work.Load(); work != nil {
 			return *work
 		}
-		if looks == lingers && h.remove(w) {
+		if (looks == lingers || h.Linger != nil && !h.Linger()) && h.remove(w) {
 			return nil
 		}
 		runtime.Gosched()

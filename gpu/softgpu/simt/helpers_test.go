@@ -37,6 +37,20 @@ func TestHelpersDoAllWorkAndEnd(t *testing.T) {
 	})
 }
 
+// Helpers that are not to linger end when their work is done.
+func TestHelpersThatDoNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		h := Helpers{Linger: func() bool { asked++; return asked < 3 }}
+		done := make(chan struct{})
+		h.do(func() { close(done) })
+		<-done
+		synctest.Wait()
+		require.Equal(t, 3, asked)
+		require.Empty(t, h.idle)
+	})
+}
+
 // Work goes to a helper that lingers, and it takes it even if it was about to end.
 func TestHelperThatLingersIsUsed(t *testing.T) {
 	var h Helpers
