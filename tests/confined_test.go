@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,10 +34,12 @@ func requireConfined(t *testing.T, pid int) {
 	require.Regexp(t, `(?m)^Max core file size +0 +0 `, string(limits))
 }
 
-// requireNamespaces checks which namespaces of a backend are its own.
-func requireNamespaces(t *testing.T, pid int, own ...string) {
+// requireOwnView checks that namespaces and the root directory of a backend are its
+// own, as far as this host gives them, and that its sockets are in dir.
+func requireOwnView(t *testing.T, pid int, dir string) {
 	t.Helper()
 	code, out := start(t, "doctor").wait(t)
+	own := []string{"mnt", "net", "ipc", "uts", "pid"}
 	if !strings.Contains(out, "backends get namespaces of their own") {
 		require.Regexp(t, `(?m)^namespaces +no `, out, code)
 		own = nil
@@ -59,8 +62,44 @@ func requireNamespaces(t *testing.T, pid int, own ...string) {
 	require.NoError(t, err)
 	for line := range strings.Lines(string(mounts)) {
 		f := strings.Fields(line) // the fifth is where, the sixth the options
-		require.Equal(t, !strings.Contains(f[4], "/pvdrm/vm-"), strings.HasPrefix(f[5], "ro,"), line)
+		require.Equal(t, f[4] != dir, strings.HasPrefix(f[5], "ro,"), line)
 	}
+	if !strings.Contains(out, "backends get a root directory of their own") {
+		require.Regexp(t, `(?m)^root +no `, out, code)
+		return
+	}
+	root := fmt.Sprintf("/proc/%d/root", pid)
+	require.Len(t, names(t, root+"/proc", "[0-9]*"), 1+len(descendants(pid)), "it is to see itself and what it started")
+	require.Subset(t, []string{"full", "null", "random", "urandom", "zero"}, names(t, root+"/dev", "*"))
+	require.Subset(t, []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"}, names(t, root+"/etc", "*"))
+	require.NoDirExists(t, root+"/root")
+	require.NoDirExists(t, root+"/home")
+	require.NoDirExists(t, root+"/var")
+	require.NoDirExists(t, root+"/sys")
+	require.Equal(t, names(t, dir, "*"), names(t, root+dir, "*"), "its sockets are elsewhere")
+	require.NotEmpty(t, names(t, dir, "*"))
+}
+
+// names are those of the files in a directory that match a pattern.
+func names(t *testing.T, dir, pattern string) (all []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	require.NoError(t, err)
+	for _, p := range paths {
+		all = append(all, filepath.Base(p))
+	}
+	return all
+}
+
+// socketDir is the directory in which a backend makes its sockets.
+func socketDir(t *testing.T, pid int) string {
+	t.Helper()
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	require.NoError(t, err)
+	args := strings.Split(string(line), "\x00")
+	at := slices.Index(args, "--stats")
+	require.GreaterOrEqual(t, at, 0, args)
+	return filepath.Dir(args[at+1])
 }
 
 // A backend that is started by hand has no privileges, serves, and finds an arbiter
@@ -114,7 +153,7 @@ func TestConfinedLocalGuest(t *testing.T) {
 	c.waitFor(t, `"verified":true`)
 	backend := c.child(t, "backend --local")
 	requireConfined(t, backend)
-	requireNamespaces(t, backend, "mnt", "net", "ipc", "uts")
+	requireOwnView(t, backend, socketDir(t, backend))
 	require.NoError(t, arbiter.Process.Kill())
 	<-arbiter.ended
 	c.waitFor(t, "the arbiter is lost")
@@ -127,13 +166,13 @@ func TestConfinedLocalGuest(t *testing.T) {
 	c.requireNothingLeft(t, backend)
 }
 
-// So has that of a machine, which does not see the host's processes either.
+// So has that of a machine.
 func TestConfinedMachine(t *testing.T) {
 	c := start(t, "up", "--console=false", "--", "gdev", "run", "--json", "--repeat", "100000", "madd")
 	c.waitFor(t, `"verified":true`)
 	backend := c.child(t, "backend --vhost-user")
 	requireConfined(t, backend)
-	requireNamespaces(t, backend, "mnt", "net", "ipc", "uts", "pid")
+	requireOwnView(t, backend, socketDir(t, backend))
 	code, out := startIn(t, c.runDir, "stats", "--json").wait(t)
 	require.Zero(t, code, out)
 	require.Contains(t, out, fmt.Sprintf(`"pid":%d,`, backend), "its own number for itself is another")

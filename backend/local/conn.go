@@ -25,8 +25,7 @@ const maxMemories = 1 << 14
 type conn struct {
 	server *Server
 	sock   *net.UnixConn
-	pid    int32
-	label  string // what it calls itself, and its pid: for logs
+	label  string // what it calls itself: for logs
 	log    *zap.Logger
 	kick   *os.File // reading end of the pipe in which the client rings
 	notify int      // writing end of the pipe in which the backend rings; -1 before the hello
@@ -39,7 +38,7 @@ type conn struct {
 
 // serve runs one client until it leaves, breaks the protocol or ctx ends.
 func (s *Server) serve(ctx context.Context, sock *net.UnixConn) {
-	c := &conn{server: s, sock: sock, pid: peerPID(sock), notify: -1, memory: gem.NewTable[*memory]("grant", maxMemories)}
+	c := &conn{server: s, sock: sock, notify: -1, memory: gem.NewTable[*memory]("grant", maxMemories)}
 	c.name("client")
 	unhook := context.AfterFunc(ctx, func() { _ = sock.Close() }) // ends the read below
 	defer unhook()
@@ -52,8 +51,8 @@ func (s *Server) serve(ctx context.Context, sock *net.UnixConn) {
 
 // name sets what the client is called.
 func (c *conn) name(name string) {
-	c.label = fmt.Sprintf("%s[%d]", name, c.pid)
-	c.log = c.server.cfg.Log.With(zap.String("client", c.label))
+	c.label = name
+	c.log = c.server.cfg.Log.With(zap.String("client", name))
 }
 
 func (c *conn) close() {

@@ -284,20 +284,6 @@ func (m *memory) drop() {
 	}
 }
 
-// peerPID is the process at the other end, or 0 where that is not to be known.
-func peerPID(c *net.UnixConn) (pid int32) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	_ = raw.Control(func(fd uintptr) { // it is for logs only
-		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = cred.Pid
-		}
-	})
-	return pid
-}
-
 // Stats are counts since the server was made.
 type Stats struct {
 	Doorbells, Interrupts uint64

@@ -6,7 +6,7 @@
 //
 // There are three steps, in the order of a backend's life. Start, in the process
 // that starts it, gives it namespaces. Shed, first thing in the backend, gives up
-// capabilities and runs the program anew; LockMounts comes before it. Enter, when
+// capabilities and runs the program anew; Root.Enter comes before it. Enter, when
 // all is open and a guest is about to be served, installs a seccomp filter on all
 // threads, built with gVisor's compiler for them; later threads inherit it, and
 // nothing takes it off. A forbidden call fails with EPERM: what the Go runtime or a

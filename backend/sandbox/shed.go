@@ -3,7 +3,6 @@ package sandbox
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -33,8 +32,26 @@ func Shed(args []string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("renouncing privileges: %w", err)
 	}
-	err := syscall.Exec("/proc/self/exe", args, os.Environ())
+	err := syscall.Exec(program(), args, os.Environ())
 	return fmt.Errorf("running %s anew: %w", args[0], err)
+}
+
+// program is the path of the program that runs. In a root of its own (Root) it is not
+// that which /proc tells, of another mount.
+func program() string {
+	const running = "/proc/self/exe"
+	self, err := os.Executable()
+	if err != nil {
+		return running
+	}
+	path, err := os.Stat(self)
+	if err != nil {
+		return running
+	}
+	if exe, err := os.Stat(running); err != nil || !os.SameFile(path, exe) {
+		return running // replaced meanwhile
+	}
+	return self
 }
 
 // limit lowers a limit of resources, for good. By way of package syscall, which else
@@ -71,33 +88,4 @@ func DropCapabilities() error {
 	}
 	caps = [2]unix.CapUserData{}
 	return unix.Capset(&header, &caps[0])
-}
-
-// LockMounts makes the file systems of this process read-only, but for the
-// directory in which it is to make sockets. It needs a mount namespace of its own,
-// as Start makes one, and must come before Shed.
-func LockMounts(writable string) error {
-	dir, err := filepath.EvalSymlinks(writable)
-	if err != nil {
-		return fmt.Errorf("mounts of its own: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mounts of its own: %w", os.NewSyscallError("mount", err))
-	}
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("keeping %s writable: %w", dir, os.NewSyscallError("mount", err))
-	}
-	for _, m := range []struct {
-		path  string
-		flags uint
-		attr  unix.MountAttr
-	}{
-		{"/", unix.AT_RECURSIVE, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}},
-		{dir, 0, unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}},
-	} {
-		if err := unix.MountSetattr(-1, m.path, m.flags, &m.attr); err != nil {
-			return fmt.Errorf("making %s read-only or not: %w", m.path, os.NewSyscallError("mount_setattr", err))
-		}
-	}
-	return nil
 }

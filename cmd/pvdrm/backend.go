@@ -68,7 +68,7 @@ remove the sockets.`,
 	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 	c.Flags().IntVar(&s.listenFD, "listen-fd", -1, "the guest's socket is listened on already, by this descriptor")
 	c.Flags().IntVar(&s.readyFD, "ready-fd", -1, "write a byte to this descriptor when the socket is served")
-	c.Flags().BoolVar(&s.ownMounts, "own-mounts", false, "this process has a mount namespace of its own")
+	c.Flags().BoolVar(&s.ownMounts, "own-mounts", false, "this process has mount and process id namespaces of its own")
 	c.Flags().BoolVar(&s.hasShed, "shed", false, "this process has given up its privileges")
 	for _, name := range []string{"listen-fd", "ready-fd", "own-mounts", "shed"} { // of startBackend
 		if err := c.Flags().MarkHidden(name); err != nil {
@@ -99,8 +99,8 @@ func (s *serving) shed(log *zap.Logger, dev *deviceFlags) error {
 		return nil
 	}
 	if s.ownMounts {
-		if err := sandbox.LockMounts(filepath.Dir(s.stats)); err != nil {
-			log.Warn("the backend sees the file systems as they are", zap.Error(err))
+		if err := dev.root(filepath.Dir(s.stats)).Enter(); err != nil {
+			log.Warn("the backend sees more of the host's files than it needs", zap.Error(err))
 		}
 	}
 	return sandbox.Shed(append(slices.Clip(os.Args), "--shed"))

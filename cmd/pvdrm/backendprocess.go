@@ -26,13 +26,10 @@ type backendProcess struct {
 type carrierKind struct {
 	flag    string // of `pvdrm backend`
 	network string // type of its socket
-	// pids is whether the backend has process ids of its own: one for local guests
-	// does not, since it names them by theirs.
-	pids bool
 }
 
 var (
-	vhostUser  = carrierKind{flag: "--vhost-user", network: "unix", pids: true}
+	vhostUser  = carrierKind{flag: "--vhost-user", network: "unix"}
 	localGuest = carrierKind{flag: "--local", network: "unixpacket"}
 )
 
@@ -76,7 +73,7 @@ func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFl
 	var cmd *exec.Cmd
 	if dev.confined() {
 		var shared error
-		if cmd, shared, err = sandbox.Start(command, kind.pids); shared != nil {
+		if cmd, shared, err = sandbox.Start(command, true); shared != nil {
 			log.Warn("the backend has no namespaces of its own", zap.String("guest", dev.guest), zap.Error(shared))
 		}
 	} else {

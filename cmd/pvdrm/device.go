@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -59,10 +60,14 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&d.wait, "wait-for-arbiter", false, "while no arbiter answers, run nothing (default: go on as the sole user)")
 }
 
-// args are the flags as another pvdrm takes them.
+// args are the flags as another pvdrm takes them, which may be in another directory.
 func (d *deviceFlags) args() []string {
+	socket := d.arbiter
+	if path, err := filepath.Abs(socket); err == nil && socket != "" {
+		socket = path
+	}
 	return append(d.gl.args(), "--device", d.device, "--vram", d.vram, "--sms", strconv.Itoa(d.sms), "--launch-limit", d.limit.String(), "--revoke-after", d.revoke.String(),
-		"--arbiter", d.arbiter, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
+		"--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--model-time="+strconv.FormatBool(d.model), "--quota", strings.Join(d.quotas, ","))
 }
 
@@ -220,6 +225,26 @@ const (
 
 // confined says whether a backend is to give up what it does not need.
 func (d *deviceFlags) confined() bool { return d.box == sandboxOn && d.device == deviceSoftGPU }
+
+// root is what a backend with namespaces of its own sees of the host's files: with the
+// directory of its sockets, that of its arbiter's, and devices.
+func (d *deviceFlags) root(writable string) sandbox.Root {
+	r := sandbox.Root{Writable: writable}
+	if d.arbiter != "" {
+		// The directory, since an arbiter that starts anew makes another socket.
+		r.Visible = append(r.Visible, filepath.Dir(d.arbiter))
+	}
+	if d.gl.node != "" {
+		r.Visible = append(r.Visible, d.gl.node)
+	}
+	if d.device == deviceCUDA {
+		r.Visible = append(r.Visible, "/dev/nvidia*")
+	}
+	if d.gl.node != "" || d.device == deviceCUDA {
+		r.Visible = append(r.Visible, sandbox.GPUFiles...)
+	}
+	return r
+}
 
 // confine enters the sandbox, where that was asked for and is possible.
 func (d *deviceFlags) confine(log *zap.Logger) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -69,8 +71,8 @@ func newDoctor() *cobra.Command {
 const installQEMU = "apt-get install -t bookworm-backports --no-install-recommends qemu-system-x86 (or run `make deps` as root, which adds the backports)"
 
 func examine(ctx context.Context, qemu string) []check {
-	return []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkSandbox(), checkNamespaces(), checkInterpose(), checkCPUs(), checkNVIDIA(), checkGL()}
+	return append([]check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
+		checkMemfd(), checkSandbox()}, append(checkView(), checkInterpose(), checkCPUs(), checkNVIDIA(), checkGL())...)
 }
 
 func checkOS() check {
@@ -90,23 +92,58 @@ func checkSandbox() check {
 	return check{name: "sandbox", ok: true, detail: "seccomp confines backends"}
 }
 
-func checkNamespaces() check {
-	c := check{name: "namespaces", mend: "backends work without, and see this host's network and mounts as pvdrm does: allow user namespaces, or run pvdrm as root outside of containers"}
+// checkView tries what backends get of their own.
+func checkView() []check {
+	spaces := check{name: "namespaces", ok: true, detail: "backends get namespaces of their own",
+		mend: "backends work without, and see this host's network, mounts and processes as pvdrm does: allow user namespaces, or run pvdrm as root outside of containers"}
+	root := check{name: "root", ok: true, detail: "backends get a root directory of their own",
+		mend: "backends work without, and can read this host's files before they are confined: run pvdrm outside of containers, or in one that has all of /proc"}
+	shared, denied := probeView()
+	if shared != nil {
+		spaces.ok, spaces.detail = false, shared.Error()
+		root.ok, root.detail = false, "it takes namespaces"
+	} else if denied != nil {
+		root.ok, root.detail = false, denied.Error()
+	}
+	return []check{spaces, root}
+}
+
+// sandboxProbe is the hidden command behind probeView.
+const sandboxProbe = "sandbox-probe"
+
+func newSandboxProbe() *cobra.Command {
+	return &cobra.Command{
+		Use:    sandboxProbe,
+		Short:  "Try to have a root of its own",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return sandbox.Root{Writable: os.TempDir()}.Enter() },
+	}
+}
+
+// probeView has a process get what backends do: namespaces, and a root of its own.
+// It returns why it got no namespaces, or else why it got no root.
+func probeView() (shared, root error) {
 	self, err := os.Executable()
-	if err == nil {
-		var cmd *exec.Cmd
-		var shared error
-		cmd, shared, err = sandbox.Start(func(bool) *exec.Cmd { return exec.Command(self, "version") }, true)
-		if err == nil {
-			err = errors.Join(shared, cmd.Wait())
-		}
-	}
 	if err != nil {
-		c.detail = err.Error()
-		return c
+		return err, nil
 	}
-	c.ok, c.detail = true, "backends get namespaces of their own"
-	return c
+	var said bytes.Buffer
+	cmd, shared, err := sandbox.Start(func(own bool) *exec.Cmd {
+		c := exec.Command(self, sandboxProbe)
+		if !own {
+			c = exec.Command(self, "version") // the probe would change this host's mounts
+		}
+		c.Stderr = &said
+		return c
+	}, true)
+	if err != nil {
+		return err, nil
+	}
+	if err := cmd.Wait(); err != nil {
+		root = errors.New(strings.TrimPrefix(strings.TrimSpace(said.String()), "pvdrm: "))
+	}
+	return shared, root
 }
 
 // checkInterpose looks at this kernel; that of the guest image has what it takes.

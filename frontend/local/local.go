@@ -72,10 +72,14 @@ func (c *Carrier) hello() error {
 	return err
 }
 
-// programName is this program's name, as ps shows it.
+// programName is this program's name, as ps shows it, and its process id: a backend
+// with process ids of its own does not see that.
 func programName() []byte {
-	name, _ := os.ReadFile("/proc/self/comm") // without one it is a client like any other
-	name = bytes.TrimSpace(name)
+	name, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		name = []byte("client")
+	}
+	name = fmt.Appendf(bytes.TrimSpace(name), "[%d]", os.Getpid())
 	return name[:min(len(name), hypercall.MaxClientName)]
 }
 
