@@ -19,6 +19,9 @@ type Root struct {
 	// Visible are other files and directories with all below them, paths or patterns
 	// of package filepath. Of a symbolic link it sees what that leads to, too.
 	Visible []string
+	// ThreadNames says that it can write to /proc, as NVIDIA's driver does to name its
+	// threads, and ends where it cannot. What there is of the whole host stays read-only.
+	ThreadNames bool
 }
 
 // system is what programs with libraries need: the loader, libraries, their settings
@@ -56,21 +59,25 @@ func (r Root) Enter() error {
 			return errors.Join(err, fmt.Errorf("keeping %s writable: %w", writable, os.NewSyscallError("mount", bound)))
 		}
 	}
-	return errors.Join(err, lock(writable))
+	open := []string{writable}
+	if r.ThreadNames {
+		if err != nil {
+			err = errors.Join(err, split("/proc")) // the host's
+		}
+		open = append(open, "/proc")
+	}
+	return errors.Join(err, lock(open))
 }
 
-// lock makes all file systems read-only, but for what is mounted at writable.
-func lock(writable string) error {
-	for _, m := range []struct {
-		path  string
-		flags uint
-		attr  unix.MountAttr
-	}{
-		{"/", unix.AT_RECURSIVE, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}},
-		{writable, 0, unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}},
-	} {
-		if err := unix.MountSetattr(-1, m.path, m.flags, &m.attr); err != nil {
-			return fmt.Errorf("making %s read-only or not: %w", m.path, os.NewSyscallError("mount_setattr", err))
+// lock makes all file systems read-only, but for those that are mounted at open.
+func lock(open []string) error {
+	locked := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
+	if err := unix.MountSetattr(-1, "/", unix.AT_RECURSIVE, &locked); err != nil {
+		return fmt.Errorf("making all read-only: %w", os.NewSyscallError("mount_setattr", err))
+	}
+	for _, path := range open {
+		if err := unix.MountSetattr(-1, path, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("making %s writable: %w", path, os.NewSyscallError("mount_setattr", err))
 		}
 	}
 	return nil
@@ -195,5 +202,23 @@ func assemble(pieces []piece) error {
 	if err := unix.Mount("proc", proc, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("/proc: %w", os.NewSyscallError("mount", err))
 	}
+	return split(proc)
+}
+
+// split makes mounts of their own of what there is in a /proc of the whole host, which
+// stay read-only whatever /proc is.
+func split(proc string) error {
+	for _, name := range ofTheHost {
+		path := filepath.Join(proc, name)
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("%s: %w", path, os.NewSyscallError("mount", err))
+		}
+	}
 	return nil
 }
+
+// ofTheHost is what can be written in /proc that is not about processes.
+var ofTheHost = []string{"acpi", "bus", "driver", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger", "sysvipc"}

@@ -42,6 +42,8 @@ var calls = []uintptr{
 	unix.SYS_EVENTFD2, unix.SYS_PIPE2, unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE,
 	unix.SYS_ACCEPT4, unix.SYS_RECVMSG, unix.SYS_SENDMSG, unix.SYS_RECVFROM, unix.SYS_SENDTO, unix.SYS_SHUTDOWN,
 	unix.SYS_GETSOCKOPT, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME,
+	// To end workers of an NVIDIA GPU, by descriptors that their keeper gave it.
+	unix.SYS_PIDFD_SEND_SIGNAL,
 	// To join an arbiter that was restarted; what kind of socket is checked below.
 	unix.SYS_CONNECT,
 }
@@ -68,9 +70,9 @@ func allowed() map[uintptr]seccomp.SyscallRule {
 // sockets that it listens on, and its log.
 func Enter() error { return enter(rules()) }
 
-// EnterRenderer confines a process that renders for a guest, for good, once its
-// libraries are loaded and started. It may make memory executable, because Mesa
-// compiles shaders, and starts threads for that. With device it may also talk to
+// EnterRenderer confines a process that renders for a guest, or computes for it on a
+// device of the host, for good, once its libraries are loaded and started. It may make
+// memory executable, because Mesa compiles shaders, and starts threads for that. With device it may also talk to
 // the devices that it has open.
 func EnterRenderer(device bool) error {
 	all := allowed()
@@ -88,10 +90,10 @@ func EnterRenderer(device bool) error {
 	return enter(seccomp.MakeSyscallRules(all))
 }
 
-// rendererCalls are what Mesa and virglrenderer need beyond calls.
+// rendererCalls are what Mesa and virglrenderer, or NVIDIA's driver, need beyond calls.
 var rendererCalls = []uintptr{
 	unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_SCHED_SETAFFINITY, unix.SYS_GETCPU, unix.SYS_SYSINFO,
-	unix.SYS_LSEEK, unix.SYS_NEWFSTATAT, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETRUSAGE,
+	unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_LSEEK, unix.SYS_NEWFSTATAT, unix.SYS_GETTIMEOFDAY, unix.SYS_TIME, unix.SYS_GETRUSAGE,
 }
 
 // enter confines this process to what is allowed.

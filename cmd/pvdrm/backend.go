@@ -39,8 +39,8 @@ environment variable PVDRM_SOCKET.
 The backend gives up all capabilities before it begins. Once it serves, it can
 neither open nor remove files, nor start programs (see --sandbox). So its sockets
 stay when it ends; the next backend at the same path replaces them. pvdrm up and
-pvdrm run start theirs in namespaces of their own, where the host allows that, and
-remove the sockets.`,
+pvdrm run start theirs with namespaces and a root directory of their own, where the
+host allows that, and remove the sockets.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (s.vhostUser == "") == (s.local == "") {

@@ -72,8 +72,14 @@ func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFl
 	}
 	var cmd *exec.Cmd
 	if dev.confined() {
+		pids := true
+		if dev.device == deviceCUDA {
+			// NVIDIA's driver does not start where /proc is that of other process ids.
+			_, denied := probeView()
+			pids = denied == nil
+		}
 		var shared error
-		if cmd, shared, err = sandbox.Start(command, true); shared != nil {
+		if cmd, shared, err = sandbox.Start(command, pids); shared != nil {
 			log.Warn("the backend has no namespaces of its own", zap.String("guest", dev.guest), zap.Error(shared))
 		}
 	} else {

@@ -49,7 +49,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 10*time.Second, "longest time that a kernel may run; one that runs longer is stopped and its context lost")
 	c.Flags().BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
-	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need (not with --device cuda, which starts worker processes); off: it does not")
+	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
 	d.gl.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
@@ -137,21 +137,50 @@ func (d *deviceFlags) open(log *zap.Logger) (gpu.Device, error) {
 // make makes the device behind a gate, or none.
 func (d *deviceFlags) make(vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	if d.device == deviceCUDA {
-		return cuda.New(cuda.Config{VRAMBytes: vram, LaunchLimit: d.limit, RevokeAfter: d.revoke, Gate: gate})
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
+		}
+		return cuda.New(cuda.Config{Keeper: []string{self, cuda.KeeperCommand, fmt.Sprintf("--confine=%t", d.box == sandboxOn)},
+			VRAMBytes: vram, LaunchLimit: d.limit, RevokeAfter: d.revoke, Gate: gate})
 	}
 	return softgpu.New(softgpu.Config{VRAMBytes: vram, SMs: d.sms, LaunchLimit: d.limit, ModelTime: d.model, Gate: gate})
 }
 
-// newCUDAWorker makes the command behind gpu/cuda: the process that a guest
-// process's CUDA context lives in.
-func newCUDAWorker() *cobra.Command {
-	return &cobra.Command{
-		Use:    cuda.WorkerCommand,
+// newCUDAProcesses makes the commands behind gpu/cuda: the process that a guest
+// process's CUDA context lives in, and the one that starts such processes.
+func newCUDAProcesses() []*cobra.Command {
+	const confine = "confine"
+	var confined bool
+	worker := &cobra.Command{
+		Use:    "cuda-worker",
 		Short:  "Hold a CUDA context for a backend",
 		Hidden: true,
 		Args:   cobra.NoArgs,
-		RunE:   func(*cobra.Command, []string) error { return cuda.ServeWorker() }, // on the main thread
+		RunE: func(*cobra.Command, []string) error { // on the main thread
+			if !confined {
+				return cuda.ServeWorker(nil)
+			}
+			return cuda.ServeWorker(func() error { return sandbox.EnterRenderer(true) })
+		},
 	}
+	keeper := &cobra.Command{
+		Use:    cuda.KeeperCommand,
+		Short:  "Start processes that hold CUDA contexts",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { // on the main thread
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("finding pvdrm's own file: %w", err)
+			}
+			return cuda.ServeKeeper([]string{self, worker.Use, fmt.Sprintf("--%s=%t", confine, confined)})
+		},
+	}
+	for _, c := range []*cobra.Command{worker, keeper} {
+		c.Flags().BoolVar(&confined, confine, false, "workers give up the system calls that they do not need")
+	}
+	return []*cobra.Command{worker, keeper}
 }
 
 // gatedDevice is a device that leaves its arbiter when it is closed.
@@ -224,7 +253,7 @@ const (
 )
 
 // confined says whether a backend is to give up what it does not need.
-func (d *deviceFlags) confined() bool { return d.box == sandboxOn && d.device == deviceSoftGPU }
+func (d *deviceFlags) confined() bool { return d.box == sandboxOn }
 
 // root is what a backend with namespaces of its own sees of the host's files: with the
 // directory of its sockets, that of its arbiter's, and devices.
@@ -239,6 +268,7 @@ func (d *deviceFlags) root(writable string) sandbox.Root {
 	}
 	if d.device == deviceCUDA {
 		r.Visible = append(r.Visible, "/dev/nvidia*")
+		r.ThreadNames = true
 	}
 	if d.gl.node != "" || d.device == deviceCUDA {
 		r.Visible = append(r.Visible, sandbox.GPUFiles...)
@@ -248,11 +278,7 @@ func (d *deviceFlags) root(writable string) sandbox.Root {
 
 // confine enters the sandbox, where that was asked for and is possible.
 func (d *deviceFlags) confine(log *zap.Logger) error {
-	switch {
-	case d.box == sandboxOff:
-		return nil
-	case d.device != deviceSoftGPU:
-		log.Warn("the backend is not confined: its device starts worker processes", zap.String("device", d.device))
+	if !d.confined() {
 		return nil
 	}
 	if err := sandbox.Enter(); err != nil {

@@ -46,8 +46,9 @@ when pvdrm itself failed.`,
 	root.PersistentFlags().BoolVar(&g.logJSON, "log-json", !term.IsTerminal(int(os.Stderr.Fd())), "log as JSON, one object a line (default: when standard error is no terminal)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newCUDAWorker(), newArbiter(g), newImage(g), newScreenshot(), newView(), newStats(), newTop(), newTrace(g), newDoctor(), newSandboxProbe(), newVersion())
+	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newArbiter(g), newImage(g), newScreenshot(), newView(), newStats(), newTop(), newTrace(g), newDoctor(), newSandboxProbe(), newVersion())
 	root.AddCommand(newVirglProcesses()...)
+	root.AddCommand(newCUDAProcesses()...)
 	for _, c := range root.Commands() {
 		if inner := c.Args; inner != nil { // wrong arguments are usage errors too
 			c.Args = func(c *cobra.Command, args []string) error {

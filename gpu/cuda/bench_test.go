@@ -54,7 +54,7 @@ func newBenchOf(b *testing.B, config cuda.Config) *bench {
 	if _, err := cuda.Probe(); err != nil {
 		b.Skipf("needs an NVIDIA GPU: %v", err)
 	}
-	config.Worker = workerCommand(realWorker)
+	config.Keeper = keeperCommand(realWorker)
 	dev, err := cuda.New(config)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, dev.Close()) })

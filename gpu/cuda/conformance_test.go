@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
 	}
 	gputest.Run(t, func(t *testing.T) gpu.Device {
-		d, err := cuda.New(cuda.Config{VRAMBytes: 256 << 20, LaunchLimit: 3 * time.Second, Worker: workerCommand(realWorker)})
+		d, err := cuda.New(cuda.Config{VRAMBytes: 256 << 20, LaunchLimit: 3 * time.Second, Keeper: keeperCommand(realWorker)})
 		require.NoError(t, err)
 		return d
 	})

@@ -27,13 +27,10 @@ type Config struct {
 	RevokeAfter time.Duration
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
-	// Worker is the command that calls ServeWorker; by default this program with
-	// the argument WorkerCommand.
-	Worker []string
+	// Keeper is the command that calls ServeKeeper; by default this program with
+	// the argument KeeperCommand.
+	Keeper []string
 }
-
-// WorkerCommand is the subcommand of pvdrm that calls ServeWorker.
-const WorkerCommand = "cuda-worker"
 
 const defaultLimit = 60 * time.Second
 
@@ -42,6 +39,7 @@ type device struct {
 	config Config
 	props  gpu.Properties
 	cache  imageCache
+	keeper *keeper
 
 	compute, copy engine
 
@@ -74,15 +72,20 @@ func newDevice(config Config) (*device, error) {
 	if config.LaunchLimit == 0 {
 		config.LaunchLimit = defaultLimit
 	}
-	if config.Worker == nil {
+	if config.Keeper == nil {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 		}
-		config.Worker = []string{self, WorkerCommand}
+		config.Keeper = []string{self, KeeperCommand}
 	}
-	p, err := startProcess(config.Worker)
+	k, err := startKeeper(config.Keeper)
 	if err != nil {
+		return nil, err
+	}
+	p, err := k.startProcess()
+	if err != nil {
+		k.close()
 		return nil, err
 	}
 	props := p.props
@@ -90,7 +93,7 @@ func newDevice(config Config) (*device, error) {
 		props.VRAMBytes = min(props.VRAMBytes, config.VRAMBytes)
 	}
 	return &device{
-		config: config, props: props, spare: p,
+		config: config, props: props, keeper: k, spare: p,
 		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate, turn: make(chan struct{}, 1)},
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, turn: make(chan struct{}, 1)},
 		contexts: map[*context]struct{}{},
@@ -134,7 +137,7 @@ func (d *device) newContext(label string) (*context, error) {
 	}
 	if p == nil {
 		var err error
-		if p, err = startProcess(d.config.Worker); err != nil {
+		if p, err = d.keeper.startProcess(); err != nil {
 			if e, ok := errors.AsType[*driverError](err); ok && e.Code == resultOutOfMemory {
 				err = fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
 			}
@@ -229,6 +232,7 @@ func (d *device) Close() error {
 		for _, c := range open {
 			c.Close()
 		}
+		d.keeper.close()
 	})
 	return nil
 }

@@ -5,11 +5,16 @@
 //
 // An illegal access in a CUDA process makes every later call of that process
 // fail, and an endless kernel can be stopped by ending the process only. So each
-// gpu.Context is a worker process of its own, started by its backend from the
-// same program (ServeWorker), and aborting is killing: the driver frees what the
-// process had, and the other contexts of the backend, of other backends and of
-// native programs go on. A worker ends with its socket, thus with its backend,
-// whatever its kernels do. A context trusts its worker no more than its guest.
+// gpu.Context is a worker process of its own, from the same program (ServeWorker),
+// and aborting is killing: the driver frees what the process had, and the other
+// contexts of the backend, of other backends and of native programs go on. A worker
+// ends with its socket, thus with its backend, whatever its kernels do. A context
+// trusts its worker no more than its guest.
+//
+// A backend that is confined can start no process. So each device has a keeper,
+// one more process of the same program (ServeKeeper), that starts workers, hands
+// over their sockets and descriptors of their processes (pidfd), by which the
+// backend kills them, and tells how they ended. Workers end with their keeper.
 //
 // # Memory and addresses
 //
@@ -50,7 +55,7 @@
 //
 // A device owns its contexts; a context owns its worker, its mappings, memories,
 // modules and channels; a channel owns its goroutine, which ends with
-// Channel.Close. Each worker has a goroutine in the backend that waits for its end.
+// Channel.Close. A device has a goroutine that reads what its keeper tells.
 //
 // Locks, in the order in which they are taken:
 //
@@ -59,6 +64,6 @@
 //	space.mu        what is mapped
 //
 // channel.mu (the queue), context.laneMu (writing the lane, which commands run),
-// engine.mu (times), imageCache.mu and context.lifeMu (why the context ended) are
+// engine.mu (times), imageCache.mu, keeper.mu and context.lifeMu (why the context ended) are
 // leaves: nothing is locked under them.
 package cuda

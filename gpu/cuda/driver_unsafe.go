@@ -40,6 +40,13 @@ func openDriver() (*driver, error) {
 	return d, d.openPath(lib)
 }
 
+// openCompiler loads the driver's compiler of PTX, which it would load when it first
+// needs it: a worker that is confined can open nothing then. Where there is none the
+// driver says so itself when it has PTX to compile.
+func openCompiler() {
+	_, _ = purego.Dlopen("libnvidia-ptxjitcompiler.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
 func missing(name string, err error) error {
 	return fmt.Errorf("the NVIDIA driver is too old: its %s lacks %s; install one for CUDA 12 or 13: %w", libraryName, name, err)
 }

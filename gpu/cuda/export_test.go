@@ -1,4 +1,4 @@
 package cuda
 
 // ServeFake runs a worker on a driver that is none.
-func ServeFake() error { return serveWorker(newFake(), nil) }
+func ServeFake() error { return serveWorker(newFake(), nil, nil) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/cuda"
@@ -36,7 +37,7 @@ type fakeClient struct {
 }
 
 func newFakeClient(t *testing.T, config cuda.Config) *fakeClient {
-	config.Worker = workerCommand(fakeWorker)
+	config.Keeper = keeperCommand(fakeWorker)
 	dev, err := cuda.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
@@ -71,7 +72,7 @@ func (c *fakeClient) do(cmds ...gpu.Command) gpu.Result {
 // what is mapped where, what commands may touch, and how they are cut into pieces.
 func TestBookkeeping(t *testing.T) {
 	gputest.Run(t, func(t *testing.T) gpu.Device {
-		d, err := cuda.New(cuda.Config{Worker: workerCommand(fakeWorker)})
+		d, err := cuda.New(cuda.Config{Keeper: keeperCommand(fakeWorker)})
 		require.NoError(t, err)
 		return d
 	}, "properties", "copy", "fill", "timestamp", "model")
@@ -143,8 +144,43 @@ func TestSystemMemoryMustBeAFile(t *testing.T) {
 }
 
 func TestNoWorker(t *testing.T) {
-	_, err := cuda.New(cuda.Config{Worker: []string{"/nonexistent/worker"}})
-	require.ErrorContains(t, err, "starting a CUDA worker")
-	_, err = cuda.New(cuda.Config{Worker: []string{"/bin/false"}})
-	require.ErrorContains(t, err, "exit status 1")
+	for kind, want := range map[string]string{
+		missingWorker: "no such file or directory",
+		falseWorker:   "exit status 1",
+	} {
+		_, err := cuda.New(cuda.Config{Keeper: keeperCommand(kind)})
+		require.ErrorContains(t, err, "starting a CUDA worker")
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestNoKeeper(t *testing.T) {
+	_, err := cuda.New(cuda.Config{Keeper: []string{"/nonexistent/keeper"}})
+	require.ErrorContains(t, err, "starting the keeper of CUDA workers")
+	_, err = cuda.New(cuda.Config{Keeper: []string{"/bin/false"}})
+	require.ErrorContains(t, err, "the keeper of CUDA workers has ended")
+}
+
+// Workers end with their keeper: the context that had one is lost, and there are no
+// others.
+func TestKeeperIsKilled(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	worker := workerOf(t)
+	require.NoError(t, unix.Kill(keeperOf(t), unix.SIGKILL))
+	require.Eventually(t, func() bool { return c.ctx.Err() != nil }, 10*time.Second, time.Millisecond)
+	var lost *gpu.LostError
+	require.ErrorAs(t, c.ctx.Err(), &lost)
+	require.Eventually(t, func() bool { return unix.Kill(worker, 0) == unix.ESRCH }, 10*time.Second, time.Millisecond)
+	_, err := c.dev.NewContext("another")
+	require.ErrorContains(t, err, "the keeper of CUDA workers has ended")
+}
+
+// Nothing is left of a device that was closed.
+func TestNoProcessIsLeft(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	worker, keeper := workerOf(t), keeperOf(t)
+	c.ctx.Close()
+	require.NoError(t, c.dev.Close())
+	require.ErrorIs(t, unix.Kill(worker, 0), unix.ESRCH)
+	require.ErrorIs(t, unix.Kill(keeper, 0), unix.ESRCH)
 }

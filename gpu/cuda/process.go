@@ -3,10 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,10 +13,10 @@ import (
 
 // process is a worker as its backend sees it.
 type process struct {
-	cmd   *exec.Cmd
-	link  *link // one request at a time
+	link  *link // one request at a time; nil until it was started
 	lane  lane
 	wake  int // eventfd
+	pidfd int // the process; -1 until it was started
 	props gpu.Properties
 
 	gone   chan struct{} // closed when the process has ended and is reaped
@@ -32,10 +29,10 @@ const startLimit = 60 * time.Second
 
 // startProcess starts a worker and waits until it has a CUDA context. What else
 // lies in its address space is random, so some have no room for the windows.
-func startProcess(command []string) (p *process, err error) {
+func (k *keeper) startProcess() (p *process, err error) {
 	const tries = 8
 	for range tries {
-		p, err = tryProcess(command)
+		p, err = k.tryProcess()
 		if e, ok := errors.AsType[*driverError](err); !ok || e.Code != resultTaken {
 			break
 		}
@@ -43,13 +40,9 @@ func startProcess(command []string) (p *process, err error) {
 	return p, err
 }
 
-func tryProcess(command []string) (*process, error) {
-	ours, theirs, err := socketPair()
-	if err != nil {
-		return nil, err
-	}
-	p := &process{link: newLink(ours), wake: -1, gone: make(chan struct{})}
-	err = p.spawn(command, theirs)
+func (k *keeper) tryProcess() (*process, error) {
+	p := &process{wake: -1, pidfd: -1, gone: make(chan struct{})}
+	err := p.spawn(k)
 	if err == nil {
 		err = p.hello()
 		if err != nil {
@@ -65,9 +58,8 @@ func tryProcess(command []string) (*process, error) {
 	return p, nil
 }
 
-// spawn starts the program. It takes theirs over.
-func (p *process) spawn(command []string, theirs *os.File) (err error) {
-	defer func() { err = errors.Join(err, theirs.Close()) }()
+// spawn has the keeper start the program.
+func (p *process) spawn(k *keeper) (err error) {
 	mem, err := unix.MemfdCreate("pvdrm-cuda-lane", unix.MFD_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("memfd_create", err)
@@ -83,26 +75,18 @@ func (p *process) spawn(command []string, theirs *os.File) (err error) {
 	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return os.NewSyscallError("eventfd2", err)
 	}
-	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Stderr = os.Stderr
-	fd, err := unix.FcntlInt(uintptr(p.wake), unix.F_DUPFD_CLOEXEC, 0)
+	conn, err := k.start(p, mem)
 	if err != nil {
-		return os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
-	}
-	wake := os.NewFile(uintptr(fd), "wake")
-	defer func() { err = errors.Join(err, wake.Close()) }()
-	p.cmd.ExtraFiles = []*os.File{theirs, file, wake}
-	// A group of its own: ^C is for the backend, which ends its workers itself. A
-	// worker whose backend is killed ends when the socket does.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	go func() {
-		p.reason = p.cmd.Wait()
-		close(p.gone)
-	}()
+	p.link = newLink(conn)
 	return nil
+}
+
+// ended is that the process has ended.
+func (p *process) ended(why error) {
+	p.reason = why
+	close(p.gone)
 }
 
 // hello waits until the worker works.
@@ -137,7 +121,7 @@ func (p *process) do(q *request, fds []int, r *reply) error {
 
 // kill ends the process, whatever it and its kernels do.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails only when it has ended
+	_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) // fails only when it has ended
 }
 
 // ring wakes the worker.
@@ -148,13 +132,16 @@ func (p *process) ring() {
 
 // discard frees what belongs to a process that has ended or never started.
 func (p *process) discard() {
-	if err := p.link.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return // nothing to be done about it, and nothing depends on it
+	if p.link != nil {
+		_ = p.link.conn.Close() // nothing is to be done about an error, and nothing depends on it
 	}
 	if p.lane.mem != nil {
 		_ = unix.Munmap(p.lane.mem) // our own mapping; cannot fail
 	}
 	if p.wake >= 0 {
 		_ = unix.Close(p.wake)
+	}
+	if p.pidfd >= 0 {
+		_ = unix.Close(p.pidfd)
 	}
 }

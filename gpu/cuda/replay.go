@@ -90,7 +90,7 @@ func (c *context) rebuild(why string) bool {
 	defer c.gen.Unlock()
 	old := c.worker
 	<-old.gone // the GPU touches nothing of it any more
-	p, err := startProcess(c.dev.config.Worker)
+	p, err := c.dev.keeper.startProcess()
 	if err != nil {
 		return false
 	}

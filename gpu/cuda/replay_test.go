@@ -2,7 +2,9 @@ package cuda_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,30 +121,25 @@ func TestIdleContextOfTasksSurvives(t *testing.T) {
 	require.Equal(t, uint64(3), c.dev.Stats().Replays)
 }
 
-// workerOf finds the only worker of this process.
-func workerOf(t *testing.T) int {
-	out, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
+// keeperOf finds the only keeper of this process, and workerOf its only worker.
+func keeperOf(t *testing.T) int { return onlyChild(t, os.Getpid()) }
+
+func workerOf(t *testing.T) int { return onlyChild(t, keeperOf(t)) }
+
+func onlyChild(t *testing.T, of int) int {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", of))
 	require.NoError(t, err)
-	pids := strings.Fields(string(out))
-	for _, task := range tasks(t) {
-		more, err := os.ReadFile("/proc/self/task/" + task + "/children")
-		if err == nil && task != strconv.Itoa(os.Getpid()) {
-			pids = append(pids, strings.Fields(string(more))...)
+	var pids []string
+	for _, task := range tasks {
+		if list, err := os.ReadFile(task); err == nil { // else a thread that has ended
+			pids = append(pids, strings.Fields(string(list))...)
 		}
 	}
 	require.Len(t, pids, 1)
 	pid, err := strconv.Atoi(pids[0])
 	require.NoError(t, err)
 	return pid
-}
-
-func tasks(t *testing.T) (ids []string) {
-	entries, err := os.ReadDir("/proc/self/task")
-	require.NoError(t, err)
-	for _, e := range entries {
-		ids = append(ids, e.Name())
-	}
-	return ids
 }
 
 // A task that always hangs, or always kills its worker, does not go on for ever.

@@ -45,16 +45,20 @@ type worker struct {
 	path path
 }
 
-// ServeWorker runs a worker until its backend is gone. The backend starts the
-// process with the descriptors in place; see Config.Worker. It must be called on
-// a goroutine that is bound to its thread.
-func ServeWorker() error {
+// ServeWorker runs a worker until its backend is gone. A keeper starts the process
+// with the descriptors in place; see ServeKeeper. It must be called on a goroutine
+// that is bound to its thread. Confine is called when the driver has opened all it
+// needs and no guest has been served yet; nil for nothing.
+func ServeWorker(confine func() error) error {
 	drv, err := openDriver()
-	return serveWorker(drv, err)
+	if err == nil && confine != nil {
+		openCompiler()
+	}
+	return serveWorker(drv, err, confine)
 }
 
 // serveWorker tells the backend when there is no driver, instead of just ending.
-func serveWorker(drv *driver, missing error) error {
+func serveWorker(drv *driver, missing error, confine func() error) error {
 	debug.SetGCPercent(-1) // it allocates for control requests only, and never pauses for that
 	debug.SetMemoryLimit(256 << 20)
 	conn, err := unixConn(os.NewFile(fdSocket, "backend"))
@@ -72,6 +76,9 @@ func serveWorker(drv *driver, missing error) error {
 	var r reply
 	if err = missing; err == nil {
 		r.Props, err = w.start()
+	}
+	if err == nil && confine != nil {
+		err = confine()
 	}
 	r.Err = asDriverError("starting", err)
 	if sent := w.link.send(&r, nil); sent != nil {
