@@ -65,6 +65,12 @@ race: ## run the tests of the concurrent packages under the race detector (needs
 	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./tests -skip "VirtualMachine|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses"
 	@echo "make race: nothing found"
 
+.PHONY: stress
+stress: export PVDRM_DEPS := test
+stress: deps build ## kill guests, backends, QEMU and the arbiter at any time, 200 times, and look for what is left
+	@$(GO) test -count=1 -timeout 60m ./tests -run '^TestKilledAtAnyTime$$' -v -args -stress-rounds 200
+	@echo "make stress: nothing is left"
+
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
 	@bad=$$($$($(GO) env GOROOT)/bin/gofmt -l $$(git ls-files -c -o --exclude-standard '*.go')); \

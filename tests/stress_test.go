@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	stressRounds = flag.Int("stress-rounds", 200, "how many processes TestKilledAtAnyTime kills")
+	stressRounds = flag.Int("stress-rounds", 40, "how many processes TestKilledAtAnyTime kills (make stress: 200)")
 	stressSeed   = flag.Uint64("stress-seed", uint64(time.Now().UnixNano()), "which, and when")
 )
 
@@ -72,6 +73,21 @@ func descriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
+// usedVRAM is what a guest has of its device's memory, in bytes.
+func usedVRAM(t *testing.T, c *command) uint64 {
+	t.Helper()
+	code, out := startIn(t, c.runDir, "stats", "--json").wait(t)
+	require.Zero(t, code, out)
+	var st struct {
+		Device struct {
+			VRAMUsed uint64
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &st), out)
+	require.NotZero(t, st.Device.VRAMUsed, out)
+	return st.Device.VRAMUsed
+}
+
 // kill starts a guest, and kills it or one of its processes at some time of its life.
 func (g *group) kill(life time.Duration, args ...string) {
 	c := startIn(g.t, g.dir, args...)
@@ -121,6 +137,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 	survivor := start(t, "run", "--arbiter", socket, "--guest", "survivor", "--", "gdev", "run", "--json", "--repeat", "1000000", "madd")
 	survivor.waitFor(t, `"verified":true`)
 	arbiterFiles, survivorFiles := descriptors(t, arbiter.Process.Pid), descriptors(t, survivor.Process.Pid)
+	vram := usedVRAM(t, survivor)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "guests"), 0o700))
 	guests := &group{t, filepath.Join(dir, "guests"), rng}
 	const machines, arbiters = 10, 10 // one of so many rounds
@@ -151,6 +168,13 @@ func TestKilledAtAnyTime(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return descriptors(t, arbiter.Process.Pid) <= arbiterFiles && descriptors(t, survivor.Process.Pid) <= survivorFiles
 	}, 20*time.Second, 50*time.Millisecond, "the arbiter had %d descriptors, the survivor %d; they have more", arbiterFiles, survivorFiles)
+	// What the dead had of the GPU's memory was that of their processes; the arbiter
+	// knows of the survivor only, and that has as much as before.
+	code, out = startIn(t, dir, "arbiter", "--socket", socket, "stats", "--json").wait(t)
+	require.Zero(t, code, out)
+	require.Equal(t, 1, strings.Count(out, `"Name":`), out)
+	require.Contains(t, out, `"Name":"survivor"`)
+	require.Eventually(t, func() bool { return usedVRAM(t, survivor) <= vram }, 20*time.Second, 50*time.Millisecond, "it had %d bytes of VRAM", vram)
 	require.NoError(t, survivor.Process.Signal(syscall.SIGTERM))
 	<-survivor.ended
 	survivor.requireNothingLeft(t)
