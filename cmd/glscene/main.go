@@ -33,6 +33,7 @@ const warmUp = 1
 
 func main() {
 	runtime.LockOSThread()
+	calmRuntime()
 	run := drawScenes
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "compare" {
