@@ -17,16 +17,23 @@ const (
 	eglOpenGLESAPI     = 0x30a0
 	eglPlatformGBM     = 0x31d7
 	eglPlatformNothing = 0x31dd // EGL_PLATFORM_SURFACELESS_MESA
+	eglSyncFence       = 0x30f9
+
+	eglConditionSatisfied = 0x30f6
+	eglForever            = ^uint64(0)
 )
 
 // eglFunctions are the functions of libEGL that are used here.
 type eglFunctions struct {
 	BindAPI             func(api uint32) bool
 	ChooseConfig        func(display uintptr, attributes *int32, configs *uintptr, room int32, n *int32) bool
+	ClientWaitSync      func(display, sync uintptr, flags int32, nanoseconds uint64) int32
 	CreateContext       func(display, config, share uintptr, attributes *int32) uintptr
+	CreateSync          func(display uintptr, kind uint32, attributes *uintptr) uintptr
 	CreateWindowSurface func(display, config, window uintptr, attributes *int32) uintptr
 	DestroyContext      func(display, context uintptr) bool
 	DestroySurface      func(display, surface uintptr) bool
+	DestroySync         func(display, sync uintptr) bool
 	GetConfigAttrib     func(display, config uintptr, name int32, value *int32) bool
 	GetError            func() int32
 	GetPlatformDisplay  func(platform uint32, native uintptr, attributes *uintptr) uintptr

@@ -66,6 +66,7 @@ type gles struct {
 	Enable                  func(what uint32)
 	EnableVertexAttribArray func(index uint32)
 	Finish                  func()
+	Flush                   func()
 	FramebufferRenderbuffer func(target, attachment, kind, renderbuffer uint32)
 	FramebufferTexture2D    func(target, attachment, kind, texture uint32, level int32)
 	GenBuffers              func(n int32, ids *uint32)

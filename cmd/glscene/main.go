@@ -70,6 +70,7 @@ type options struct {
 	card    string
 	hold    bool
 	json    bool
+	spin    bool
 }
 
 // result is a scene that was drawn; a line of JSON.
@@ -94,6 +95,7 @@ func drawScenes(args []string) error {
 	fs.StringVar(&o.card, "card", "/dev/dri/card0", "with -screen: the DRM device")
 	fs.BoolVar(&o.hold, "hold", false, "with -screen: keep the last frame of each scene on the screen until a line is read from standard input")
 	fs.BoolVar(&o.json, "json", false, "print results as JSON, one object a line")
+	fs.BoolVar(&o.spin, "spin", false, "draw one scene off screen until standard input ends, some frames at once: print ready after the first, and at the end their number and the seconds they took")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -104,6 +106,9 @@ func drawScenes(args []string) error {
 	if o.frames < 1 || fs.NArg() == 0 {
 		fs.Usage()
 		return errors.New("name at least one scene, and draw at least one frame")
+	}
+	if o.spin && (fs.NArg() != 1 || o.screen) {
+		return errors.New("-spin: one scene, off screen")
 	}
 	for _, name := range fs.Args() {
 		s, err := findScene(name)
@@ -143,6 +148,9 @@ func (o *options) draw(s scene, w, h int32) error {
 	frame, err := s.prepare(c.gles, w, h)
 	if err != nil {
 		return err
+	}
+	if o.spin {
+		return c.spin(frame, os.Stdin, os.Stdout)
 	}
 	for i := range warmUp {
 		frame(i)

@@ -67,7 +67,7 @@ do, in rounds of two short turns each: what a policy costs beside FIFO.
 Then what one busy guest loses, under the last of the policies: under an arbiter
 against without one, and beside idle guests against alone, with the memory of
 an idle backend.`,
-		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --guests 2",
+		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --guests 2\n  pvdrm bench fairness --policies band --workloads gl:shader,gl:shader@160x120 --guests 2 --rounds 0",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.quick {
@@ -97,7 +97,7 @@ an idle backend.`,
 	f.dev.add(c)
 	fl := c.Flags()
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band"}, "policies to compare; fifo first gives the others something to compare their throughput with")
-	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, or times such as 100us for kernels of about that length")
+	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
 	fl.IntVar(&f.turns, "turns", fairTurns, "rounds in which the policies take turns; 0 leaves that out")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +14,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	guestimage "pvdrm/guest-image"
 )
 
 // spinner is a local guest, a `pvdrm run` with a backend and `gdev spin` in it,
-// that launches one kernel again and again, or idles.
+// that launches one kernel again and again, or idles; or a virtual machine, a
+// `pvdrm up` with `glscene -spin` in it, that draws one scene again and again.
 type spinner struct {
 	name   string
 	cmd    *exec.Cmd
@@ -27,13 +31,27 @@ type spinner struct {
 // idle is the workload of a guest that opens a context and does nothing.
 const idle = "idle"
 
+// glWorkload begins the workloads that are a scene of OpenGL in a virtual machine:
+// gl:SCENE, or gl:SCENE@WIDTHxHEIGHT for another size than glSize.
+const glWorkload = "gl:"
+
+// spinnerArgs is the command line of a guest.
+func spinnerArgs(dev deviceFlags, workload []string) []string {
+	if scene, ok := strings.CutPrefix(workload[0], glWorkload); ok {
+		args := append([]string{"up", "--console=false", "--image", guestimage.Mesa, "--cpus", "1"}, dev.args()...)
+		scene, size, _ := strings.Cut(scene, "@")
+		return append(args, "--gl", glOn, "--", "glscene", "-spin", "-size", cmp.Or(size, glSize), scene)
+	}
+	return append(append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin"), workload...)
+}
+
 // startSpinner starts a guest.
 func startSpinner(dev deviceFlags, workload ...string) (*spinner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
-	cmd := exec.Command(self, append(append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin"), workload...)...)
+	cmd := exec.Command(self, spinnerArgs(dev, workload)...)
 	cmd.Stderr = os.Stderr
 	// A session of its own: ^C is for us, and we end it. The main goroutine, which
 	// starts it, never leaves its thread; see main.
