@@ -49,7 +49,7 @@ const (
 	glAtLeast = time.Second
 )
 
-func newBenchGL(*global) *cobra.Command {
+func newBenchGL(g *global) *cobra.Command {
 	var f glBenchFlags
 	c := &cobra.Command{
 		Use:   "gl [flags]",
@@ -62,6 +62,8 @@ func newBenchGL(*global) *cobra.Command {
                   QEMU's SDL window with OpenGL; on a host without a screen
                   one is made with Xvfb
   host            on the host, without a machine
+  pvdrm-virgl-x2  in two machines at once, which share the GPU by an arbiter
+  qemu-virgl-x2   in two machines at once with QEMU's own
 
 Each round draws each scene once in each of them. Run it on a quiet machine. A
 frame has ended before the next begins, so that times are latencies.`,
@@ -71,7 +73,7 @@ frame has ended before the next begins, so that times are latencies.`,
 			if err := f.complete(c); err != nil {
 				return usageError{err}
 			}
-			return f.run(c.Context(), c.OutOrStdout())
+			return f.run(c.Context(), g, c.OutOrStdout())
 		},
 	}
 	f.dev.add(c)
@@ -79,7 +81,7 @@ frame has ended before the next begins, so that times are latencies.`,
 	fl.StringSliceVar(&f.scenes, "scenes", glScenes, "scenes of glscene, and of glmark2 after "+glmark2Prefix)
 	fl.StringSliceVar(&f.places, "places", glPlaceNames(), "where to draw")
 	fl.IntVar(&f.runs, "runs", glRuns, "rounds; with more than one the first is thrown away")
-	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d rounds, and nothing of glmark2", glQuickRuns))
+	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d rounds, nothing of glmark2, and one machine at a time", glQuickRuns))
 	fl.StringVar(&f.json, "json", "", "write the results to this file as JSON")
 	fl.StringVar(&f.html, "html", "", "write a report to this file, HTML that needs nothing else")
 	fl.StringVar(&f.qemu, "qemu", defaultQEMU(), "QEMU to use, name or path")
@@ -102,6 +104,9 @@ func (f *glBenchFlags) complete(c *cobra.Command) error {
 	}
 	if f.quick && !c.Flags().Changed("scenes") {
 		f.scenes = slices.DeleteFunc(slices.Clone(glScenes), func(s string) bool { return strings.HasPrefix(s, glmark2Prefix) })
+	}
+	if f.quick && !c.Flags().Changed("places") {
+		f.places = slices.DeleteFunc(f.places, func(p string) bool { return p == string(bench.GLVirglPair) || p == string(bench.GLQEMUPair) })
 	}
 	if f.runs < 1 {
 		return fmt.Errorf("--runs %d: must be at least 1", f.runs)
@@ -126,7 +131,7 @@ func (f *glBenchFlags) complete(c *cobra.Command) error {
 func (f *glBenchFlags) wants(p bench.GLPlace) bool { return slices.Contains(f.places, string(p)) }
 
 // run measures and reports.
-func (f *glBenchFlags) run(ctx context.Context, out io.Writer) (err error) {
+func (f *glBenchFlags) run(ctx context.Context, g *global, out io.Writer) (err error) {
 	files, err := f.create() // before anything is measured, so that a wrong path costs no time
 	if err != nil {
 		return err
@@ -134,7 +139,7 @@ func (f *glBenchFlags) run(ctx context.Context, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, files.close()) }()
 	r := bench.GLReport{Absent: map[bench.GLPlace]string{}, Header: bench.Header{
 		Date: time.Now(), Command: "pvdrm " + strings.Join(os.Args[1:], " "), Runs: f.runs}}
-	places, stop, err := f.start(ctx, r.Absent)
+	places, stop, err := f.start(ctx, g, r.Absent)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
 		return err

@@ -12,11 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"pvdrm/backend/arbiter"
 	"pvdrm/cmd/pvdrm/bench"
 	guestimage "pvdrm/guest-image"
 	"pvdrm/vmm"
@@ -34,15 +37,32 @@ type glPlace struct {
 	glscene string // path of the program
 	glmark2 bool   // that program is there too
 
-	renderer string // what the name of the renderer begins with
+	renderer string   // what the name of the renderer begins with
+	twin     *glPlace // draws at the same time; nil without
 }
 
 // onProcessors makes Mesa draw on the processors: the first for programs without a
 // surface, the second for those that ask GBM for one.
 const onProcessors = "LIBGL_ALWAYS_SOFTWARE=1 MESA_LOADER_DRIVER_OVERRIDE=kms_swrast "
 
-// draw draws a scene.
+// draw draws a scene. With a twin a frame is the mean of both.
 func (p *glPlace) draw(ctx context.Context, scene string) (bench.GLSample, error) {
+	if p.twin == nil {
+		return p.drawAlone(ctx, scene)
+	}
+	var samples [2]bench.GLSample
+	var errs [2]error
+	var wg sync.WaitGroup
+	for i, one := range []*glPlace{p, p.twin} {
+		wg.Go(func() { samples[i], errs[i] = one.drawAlone(ctx, scene) })
+	}
+	wg.Wait()
+	s := samples[0]
+	s.Milliseconds = (s.Milliseconds + samples[1].Milliseconds) / 2
+	return s, errors.Join(errs[:]...)
+}
+
+func (p *glPlace) drawAlone(ctx context.Context, scene string) (bench.GLSample, error) {
 	s, err := p.measure(ctx, scene)
 	if err == nil && !strings.HasPrefix(s.Renderer, p.renderer) {
 		err = fmt.Errorf("drawn by %s, not by %s", s.Renderer, p.renderer)
@@ -95,38 +115,58 @@ func parseGlmark2(out string) (renderer string, ms float64, err error) {
 
 // start prepares the places that are wanted, and notes why one is absent. stop is
 // to be called in any case.
-func (f *glBenchFlags) start(ctx context.Context, absent map[bench.GLPlace]string) (places []*glPlace, stop func() error, err error) {
+func (f *glBenchFlags) start(ctx context.Context, g *global, absent map[bench.GLPlace]string) (places []*glPlace, stop func() error, err error) {
 	var stops []func() error
 	stop = func() (err error) {
-		for _, s := range stops {
+		for _, s := range slices.Backward(stops) {
 			err = errors.Join(err, s())
 		}
 		return err
 	}
-	if f.wants(bench.GLSoftware) || f.wants(bench.GLVirgl) {
-		sh, end, err := f.startGuest()
-		if err != nil {
-			return nil, stop, err
-		}
-		stops = append(stops, end)
-		for _, p := range []*glPlace{
-			{name: bench.GLSoftware, env: onProcessors, renderer: "llvmpipe"},
-			{name: bench.GLVirgl, renderer: "virgl"},
-		} {
+	add := func(list ...*glPlace) {
+		for _, p := range list {
 			if f.wants(p.name) {
-				p.shell, p.glscene, p.glmark2 = sh, "glscene", true
 				places = append(places, p)
 			}
 		}
 	}
-	if f.wants(bench.GLQEMU) {
-		p, end, err := f.startQEMU(ctx)
-		stops = append(stops, end)
-		if err != nil {
-			absent[bench.GLQEMU] = err.Error()
-		} else {
-			places = append(places, p)
+	pair := f.wants(bench.GLVirglPair)
+	if pair || f.wants(bench.GLSoftware) || f.wants(bench.GLVirgl) {
+		dev := f.dev
+		if pair && dev.arbiter == "" {
+			end, err := f.startArbiter(ctx, g, &dev)
+			if err != nil {
+				return nil, stop, err
+			}
+			stops = append(stops, end)
 		}
+		sh, end, err := f.startGuest(dev)
+		if err != nil {
+			return nil, stop, err
+		}
+		stops = append(stops, end)
+		virgl := glPlace{name: bench.GLVirgl, shell: sh, glscene: "glscene", glmark2: true, renderer: "virgl"}
+		software := virgl
+		software.name, software.env, software.renderer = bench.GLSoftware, onProcessors, "llvmpipe"
+		add(&software, &virgl)
+		if pair {
+			dev.guest += "-2"
+			if sh, end, err = f.startGuest(dev); err != nil {
+				return nil, stop, err
+			}
+			stops = append(stops, end)
+			add(virgl.pairWith(bench.GLVirglPair, sh))
+		}
+	}
+	if pair := f.wants(bench.GLQEMUPair); pair || f.wants(bench.GLQEMU) {
+		list, end, err := f.startQEMUs(ctx, pair)
+		stops = append(stops, end)
+		for _, name := range []bench.GLPlace{bench.GLQEMU, bench.GLQEMUPair} {
+			if err != nil && f.wants(name) {
+				absent[name] = err.Error()
+			}
+		}
+		add(list...)
 	}
 	if f.wants(bench.GLHost) {
 		p, err := f.onHost()
@@ -137,6 +177,34 @@ func (f *glBenchFlags) start(ctx context.Context, absent map[bench.GLPlace]strin
 		}
 	}
 	return places, stop, nil
+}
+
+// pairWith is p and another machine like it.
+func (p *glPlace) pairWith(name bench.GLPlace, shell func(context.Context, string) (string, error)) *glPlace {
+	first, second := *p, *p
+	first.name, second.name = name, name
+	second.shell = shell
+	first.twin = &second
+	return &first
+}
+
+// startArbiter starts an arbiter, and has guests of the device use it.
+func (f *glBenchFlags) startArbiter(ctx context.Context, g *global, dev *deviceFlags) (stop func() error, err error) {
+	log, err := g.logger()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newRunDir()
+	if err != nil {
+		return nil, err
+	}
+	dev.arbiter = dir.path(socketArbiter)
+	// It outlives ctx: the backends need it until they are down.
+	a, err := startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, arbiter.DefaultPolicy)
+	if err != nil {
+		return nil, errors.Join(err, dir.remove())
+	}
+	return func() error { return errors.Join(a.stop(), dir.remove()) }, nil
 }
 
 // onHost draws on the host, as PVDRM renders: on the processors unless there is a
@@ -169,13 +237,13 @@ func (f *glBenchFlags) onHost() (*glPlace, error) {
 
 // startGuest boots a machine with PVDRM's GPU, by a pvdrm of its own, and returns
 // a shell in it.
-func (f *glBenchFlags) startGuest() (sh func(context.Context, string) (string, error), stop func() error, err error) {
+func (f *glBenchFlags) startGuest(dev deviceFlags) (sh func(context.Context, string) (string, error), stop func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
 	args := append([]string{"up", "--console=false", "--image", guestimage.Mesa, "--qemu", f.qemu, "--accel", f.accel, "--cache", f.cache,
-		"--memory", fmt.Sprint(f.memory), "--resolution", glSize}, f.dev.args()...)
+		"--memory", fmt.Sprint(f.memory), "--resolution", glSize}, dev.args()...)
 	cmd := exec.Command(self, append(args, "--gl", glOn, "--", "sh")...)
 	cmd.Stderr = os.Stderr
 	// A session of its own: ^C is for us, and we end it by closing its input. The
@@ -224,9 +292,9 @@ func (f *glBenchFlags) startGuest() (sh func(context.Context, string) (string, e
 	return sh, stop, nil
 }
 
-// startQEMU boots a machine with QEMU's own virtio-gpu-gl. That renders where QEMU
-// has a window with OpenGL only. stop is to be called in any case.
-func (f *glBenchFlags) startQEMU(ctx context.Context) (p *glPlace, stop func() error, err error) {
+// startQEMUs boots a machine with QEMU's own virtio-gpu-gl, or two. That renders
+// where QEMU has a window with OpenGL only. stop is to be called in any case.
+func (f *glBenchFlags) startQEMUs(ctx context.Context, two bool) (list []*glPlace, stop func() error, err error) {
 	stop = func() error { return nil }
 	if os.Getenv("DISPLAY") == "" {
 		if stop, err = startXvfb(); err != nil {
@@ -237,23 +305,42 @@ func (f *glBenchFlags) startQEMU(ctx context.Context) (p *glPlace, stop func() e
 	if err != nil {
 		return nil, stop, err
 	}
+	start := func() (func(context.Context, string) (string, error), error) {
+		sh, end, err := f.startQEMU(ctx, image)
+		x := stop
+		stop = func() error { return errors.Join(end(), x()) }
+		return sh, err
+	}
+	sh, err := start()
+	if err != nil {
+		return nil, stop, err
+	}
+	p := &glPlace{name: bench.GLQEMU, shell: sh, renderer: "virgl", glscene: "glscene", glmark2: true}
+	list = append(list, p)
+	if two {
+		if sh, err = start(); err != nil {
+			return nil, stop, err
+		}
+		list = append(list, p.pairWith(bench.GLQEMUPair, sh))
+	}
+	return list, stop, nil
+}
+
+// startQEMU boots one such machine, and returns a shell in it. stop is to be called
+// in any case.
+func (f *glBenchFlags) startQEMU(ctx context.Context, image guestimage.Image) (sh func(context.Context, string) (string, error), stop func() error, err error) {
 	machine, err := vmm.Start(ctx, vmm.Config{QEMU: f.qemu, Accel: f.accel, MemoryMiB: f.memory, CacheDir: f.cache,
 		Kernel: image.Kernel, Initrd: image.Initrd, Disk: image.Disk, Append: quietConsole,
 		Display: "sdl", ExtraArgs: []string{"-device", "virtio-gpu-gl-pci"}})
 	if err != nil {
-		return nil, stop, fmt.Errorf("%w (on Debian: apt-get install -t bookworm-backports qemu-system-gui qemu-system-modules-opengl)", err)
+		return nil, func() error { return nil }, fmt.Errorf("%w (on Debian: apt-get install -t bookworm-backports qemu-system-gui qemu-system-modules-opengl)", err)
 	}
-	x := stop
 	stop = func() error {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 		defer cancel()
-		return errors.Join(machine.Shutdown(end), x())
+		return machine.Shutdown(end)
 	}
-	if err := machine.WaitReady(ctx); err != nil {
-		return nil, stop, err
-	}
-	p = &glPlace{name: bench.GLQEMU, renderer: "virgl", glscene: "glscene", glmark2: true}
-	p.shell = func(ctx context.Context, command string) (string, error) {
+	sh = func(ctx context.Context, command string) (string, error) {
 		var out, said bytes.Buffer
 		code, err := machine.Run(ctx, []string{"sh", "-c", command}, nil, &out, &said)
 		if err == nil && code != 0 {
@@ -261,7 +348,7 @@ func (f *glBenchFlags) startQEMU(ctx context.Context) (p *glPlace, stop func() e
 		}
 		return out.String(), err
 	}
-	return p, stop, nil
+	return sh, stop, machine.WaitReady(ctx)
 }
 
 // startXvfb starts an X server without a screen, and makes it ours.

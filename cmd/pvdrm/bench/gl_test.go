@@ -14,23 +14,25 @@ func TestGLReport(t *testing.T) {
 		{"b", GLSoftware, 2, "llvmpipe", 48}, {"b", GLVirgl, 2, "virgl", 6}, {"b", GLQEMU, 2, "virgl", 6}, {"b", GLHost, 2, "llvmpipe", 2.4},
 		{"b", GLSoftware, 3, "llvmpipe", 15}, {"b", GLVirgl, 3, "virgl", 5}, {"b", GLQEMU, 3, "virgl", 1},
 		{"a", GLVirgl, 1, "virgl", 3}, {"a", GLSoftware, 1, "llvmpipe", 120},
+		{"a", GLVirglPair, 1, "virgl", 4}, {"a", GLQEMUPair, 1, "virgl", 5},
 	})
 	require.Len(t, rows, 2)
 	require.Equal(t, "b", rows[0].Scene, "in the order of drawing")
 	require.Equal(t, GLCell{Renderer: "virgl", Median: 5, P10: 4.2, P90: 5.8, Runs: 3}, rows[0].Cells[GLVirgl])
-	require.Equal(t, []float64{8, 1, 2.25}, []float64{rows[0].SpeedUp, rows[0].OfQEMU, rows[0].OfHost})
-	require.Equal(t, []float64{40, 0, 0}, []float64{rows[1].SpeedUp, rows[1].OfQEMU, rows[1].OfHost})
+	require.Equal(t, [4]float64{8, 1, 2.25, 0}, rows[0].ratios())
+	require.Equal(t, [4]float64{40, 0, 0, 0.8}, rows[1].ratios())
 
 	r := GLReport{Rows: rows, Absent: map[GLPlace]string{GLQEMU: "no window"}, Header: Header{Facts: []Fact{{"host", "a machine"}}}}
 	var text, data bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
 	for _, want := range []string{"8.0x", "40.0x", "17.9x", "qemu-virgl: not measured: no window", "pvdrm-virgl: virgl\n", "host: a machine\n",
-		"met: frames against llvmpipe in the guest: 17.9x (at least 8x faster)\n", "met: time of a frame against QEMU's virtio-gpu-gl: 1.00 (at most 1.10 of it)\n"} {
+		"met: frames against llvmpipe in the guest: 17.9x (at least 8x faster)\n", "met: time of a frame against QEMU's virtio-gpu-gl: 1.00 (at most 1.10 of it)\n",
+		"met: the same, two machines at once: 0.80 (at most 1.00 of it)\n"} {
 		require.Contains(t, text.String(), want)
 	}
 	var page bytes.Buffer
 	require.NoError(t, r.WriteHTML(&page))
-	for _, want := range []string{"<td>40.0x<td>-<td>-", "<th>host<td>a machine", "<th>qemu-virgl<td>not measured: no window", `class="met">met<td>frames`} {
+	for _, want := range []string{"<td>40.0x<td>-<td>-<td>0.80", "<th>host<td>a machine", "<th>qemu-virgl<td>not measured: no window", `class="met">met<td>frames`} {
 		require.Contains(t, page.String(), want)
 	}
 	require.NoError(t, r.WriteJSON(&data))
