@@ -65,8 +65,8 @@ func (w *worker) start(c WorkerConfig) error {
 	flags := int32(flagEGL | flagSurfaceless | flagThreadSync)
 	if c.RenderNode != "" {
 		var err error
-		if node, err = unix.Open(c.RenderNode, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
-			return fmt.Errorf("opening the render node %s: %w", c.RenderNode, err)
+		if node, err = openNode(c.RenderNode); err != nil {
+			return err
 		}
 		flags &^= flagSurfaceless
 	}
@@ -92,6 +92,27 @@ func (w *worker) start(c WorkerConfig) error {
 	r := reply{payload: uint32(len(caps))}
 	w.out = append(r.append(nil), caps...)
 	return w.send()
+}
+
+// drmMajor is the major number of DRM devices (Linux, include/drm/drm_drv.h).
+const drmMajor = 226
+
+// openNode opens a DRM device. The library takes any descriptor, and draws
+// elsewhere if it is none.
+func openNode(path string) (fd int, err error) {
+	var st unix.Stat_t
+	if fd, err = unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
+		if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(st.Rdev) != drmMajor) {
+			err = errors.New("it is no DRM device")
+		}
+		if err != nil {
+			_ = unix.Close(fd) // was only looked at
+		}
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot render on %s: %w; `ls /dev/dri` lists the devices of this host, and without --render-node its processors render", path, err)
+	}
+	return fd, nil
 }
 
 // silence sees to it that nobody reads what the libraries print: a guest can have

@@ -66,7 +66,7 @@ func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.
 		c.Gate = g.render
 	}
 	r, err := virgl.New(c)
-	if err != nil && f.mode == glAuto {
+	if err != nil && f.mode == glAuto && f.node == "" { // who names a device wants it
 		log.Info("no OpenGL for the guest; see pvdrm doctor", zap.Error(err))
 		return nil, nil
 	}
