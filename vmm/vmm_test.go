@@ -79,6 +79,7 @@ func TestStartErrors(t *testing.T) {
 		"no version":         {fakeQEMU(t, "?", ""), nil, nil, "cannot read QEMU's version"},
 		"complains":          {fakeQEMU(t, "10.0.2", "echo 'qemu: -device x: no such thing' >&2; exit 1"), nil, nil, "| qemu: -device x: no such thing"},
 		"backend gone":       {fakeQEMU(t, "10.0.2", "echo \"Failed to connect to 'x': Connection refused\" >&2; exit 1"), nil, nil, "start the backend first"},
+		"no window":          {fakeQEMU(t, "10.0.2", "echo 'qemu: The console requires display DMABUF support.' >&2; exit 1"), nil, nil, "--display vnc=:1"},
 		"ends without words": {fakeQEMU(t, "10.0.2", "exit 0"), nil, nil, "QEMU did not start: wait for QEMU's greeting"},
 		"hangs":              {fakeQEMU(t, "10.0.2", "exec sleep 1000"), nil, nil, "QEMU did not start: wait for QEMU's greeting"},
 		"backend is in use":  {fakeQEMU(t, "10.0.2", "exec sleep 1000"), func(c *Config) { c.GPUSocket = listen(t) }, nil, "A backend serves one guest"},

@@ -85,6 +85,8 @@ func (vm *VM) hint(said string) string {
 		{"vhost-user-gpu-pci' is not a valid device", "this QEMU was built without vhost-user-gpu: " + installHint},
 		{"Failed to read msg header", "the GPU's backend hung up: it has ended, or it serves another guest; its log says more"},
 		{"no option group 'sandbox'", "this QEMU was built without seccomp: " + installHint},
+		// "… requires a GL context", "… requires display DMABUF support"
+		{"The console requires", "QEMU's windows show this GPU only on a host whose own GPU imports dmabufs; --display vnc=:1 needs none"},
 		{"Cannot allocate memory", "the host has too little memory: give the guest less"},
 	} {
 		if strings.Contains(said, h.text) {
