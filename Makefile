@@ -46,6 +46,11 @@ demo-gl: export PVDRM_DEPS := gl
 demo-gl: deps build ## render scenes with Mesa in a virtual machine, and compare the pictures
 	@scripts/demo-gl.sh
 
+.PHONY: weston
+weston: export PVDRM_DEPS := gl
+weston: deps build ## show a Wayland desktop of a virtual machine (fetches 52 MB: Debian's weston and what it needs)
+	@scripts/weston.sh
+
 .PHONY: igt
 igt: export PVDRM_DEPS := gl
 igt: deps build ## run tests of IGT, Linux's DRM test suite, in a virtual machine (fetches 30 MB from Debian's unstable suite)

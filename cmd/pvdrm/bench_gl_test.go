@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +68,37 @@ func TestDrawingInAPlace(t *testing.T) {
 	answers["glscene"] = "no such scene"
 	_, err = p.draw(t.Context(), "cubes")
 	require.ErrorContains(t, err, `glscene printed "no such scene"`)
+}
+
+// Two machines draw at the same time, and a frame is the mean of both.
+func TestGLPair(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	shell := func(ms string) func(context.Context, string) (string, error) {
+		return func(context.Context, string) (string, error) {
+			both.Done()
+			both.Wait() // for the other
+			return `{"renderer":"virgl","ms_per_frame":` + ms + "}", nil
+		}
+	}
+	one := &glPlace{name: bench.GLVirgl, renderer: "virgl", glscene: "glscene", shell: shell("2")}
+	pair := one.pairWith(bench.GLVirglPair, shell("4"))
+	s, err := pair.draw(t.Context(), "cubes")
+	require.NoError(t, err)
+	require.Equal(t, bench.GLSample{Scene: "cubes", Place: bench.GLVirglPair, Renderer: "virgl", Milliseconds: 3}, s)
+	require.Nil(t, one.twin)
+	both.Add(2)
+	pair.twin.renderer = "softpipe"
+	_, err = pair.draw(t.Context(), "cubes")
+	require.ErrorContains(t, err, "drawn by virgl, not by softpipe")
+}
+
+func TestSpinnerArgs(t *testing.T) {
+	tail := func(workload ...string) string {
+		args := spinnerArgs(deviceFlags{}, workload)
+		return args[0] + " …" + strings.Join(args[slices.Index(args, "--"):], " ")
+	}
+	require.Equal(t, "run …-- gdev spin 100us rounds", tail("100us", "rounds"))
+	require.Equal(t, "up …-- glscene -spin -size 640x480 cubes", tail("gl:cubes"))
+	require.Equal(t, "up …-- glscene -spin -size 160x120 shader", tail("gl:shader@160x120"))
 }
