@@ -200,7 +200,7 @@ func (f *glBenchFlags) startArbiter(ctx context.Context, g *global, dev *deviceF
 	}
 	dev.arbiter = dir.path(socketArbiter)
 	// It outlives ctx: the backends need it until they are down.
-	a, err := startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, arbiter.DefaultPolicy)
+	a, err := startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, arbiter.DefaultPolicy, nil)
 	if err != nil {
 		return nil, errors.Join(err, dir.remove())
 	}
