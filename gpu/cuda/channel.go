@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,24 +13,30 @@ import (
 	"pvdrm/internal/yield"
 )
 
-// channel is a queue of batches and the goroutine that runs them in order, on a
-// stream of its own in the worker. It implements gpu.Channel.
+// channel is a queue of batches, run in order on a stream of its own in the worker.
+// Its goroutine begins commands and sees them end; Submit begins what can begin at
+// once, so that nothing waits for the goroutine to notice. It implements gpu.Channel.
 type channel struct {
-	ctx    *context
-	slot   int
-	stop   chan struct{} // closed by Close: nothing more is begun
-	ended  chan struct{} // closed when the goroutine has ended
-	flight flight        // what was begun; the goroutine's own
-	built  int           // context.built, of which flight is; the goroutine's own
-	failed error         // of the first command that failed; the goroutine's own
+	ctx   *context
+	slot  int
+	stop  chan struct{} // closed by Close: nothing more is begun
+	ended chan struct{} // closed when the goroutine has ended
+
+	// run is held by whoever begins or ends commands: the goroutine, though not while
+	// it waits for the GPU, or Submit, which does not wait for it. It guards flight,
+	// built and failed. mu and context.laneMu may be taken with it held.
+	run    sync.Mutex
+	flight flight // what was begun
+	built  int    // context.built, of which flight is
+	failed error  // of the first command that failed
 
 	number uint32 // of the oldest command in flight, or of the last one; written under ctx.laneMu
 	kernel string // that it launches; "" for another command; written under ctx.laneMu
 
-	news atomic.Uint32 // counts Submit and Close: something to look at under mu
+	news atomic.Uint32 // counts Submit and Close, under mu: something for the goroutine to look at
 
 	mu     sync.Mutex
-	wake   sync.Cond // queue or closed changed
+	wake   sync.Cond // news changed
 	closed bool
 	queue  []*batch
 
@@ -97,20 +104,30 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	if done == nil {
 		return fmt.Errorf("%w: a batch needs a done function", gpu.ErrInvalid)
 	}
+	b := newBatch(cmds, done)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.closed {
+		c.mu.Unlock()
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
-	b := newBatch(cmds, done)
 	if !b.task && len(cmds) > 0 {
 		c.ctx.mixed.Store(true)
 	}
 	c.queue = append(c.queue, b)
+	c.mu.Unlock()
+	if !c.beginAtOnce() {
+		c.ctx.wakeWorker() // it and the goroutine wake up at the same time
+	}
+	c.tell()
+	return nil
+}
+
+// tell wakes the goroutine: there is something new.
+func (c *channel) tell() {
+	c.mu.Lock()
 	c.news.Add(1)
 	c.wake.Signal()
-	c.ctx.wakeWorker() // both wake up at the same time
-	return nil
+	c.mu.Unlock()
 }
 
 // Close implements gpu.Channel.
@@ -118,10 +135,9 @@ func (c *channel) Close() error {
 	c.closing.Do(func() {
 		c.mu.Lock()
 		c.closed = true
-		c.news.Add(1)
-		close(c.stop)
-		c.wake.Signal()
 		c.mu.Unlock()
+		close(c.stop)
+		c.tell()
 		<-c.ended
 		c.ctx.mu.Lock()
 		defer c.ctx.mu.Unlock()
@@ -153,12 +169,14 @@ func (c *channel) loop() {
 func (c *channel) work() error {
 	c.ctx.gen.RLock()
 	defer c.ctx.gen.RUnlock()
+	c.run.Lock()
+	defer c.run.Unlock()
 	if c.built != c.ctx.built {
 		c.built, c.flight.number = c.ctx.built, 0 // of another worker, whose fences begin at 0
 	}
 	for {
 		seen := c.news.Load()
-		err := c.beginMore()
+		err := c.beginMore(true)
 		switch {
 		case !c.flight.empty():
 			if c.settle(seen) == errRevoked { // an error of the next command comes again
@@ -174,7 +192,28 @@ func (c *channel) work() error {
 	}
 }
 
-// take returns the batch of the next command to begin; nil if there is none.
+// beginAtOnce begins what can begin without waiting for anything, in place of the
+// goroutine, and reports whether it began something. What is wrong with a command
+// it leaves to the goroutine to find.
+func (c *channel) beginAtOnce() bool {
+	if !c.ctx.gen.TryRLock() {
+		return false
+	}
+	defer c.ctx.gen.RUnlock()
+	if !c.run.TryLock() {
+		return false
+	}
+	defer c.run.Unlock()
+	if c.built != c.ctx.built {
+		return false
+	}
+	before := len(c.flight.flying)
+	_ = c.beginMore(false)
+	return len(c.flight.flying) > before
+}
+
+// take returns the batch of the next command to begin; nil if there is none. C.run
+// is held.
 func (c *channel) take() *batch {
 	f := &c.flight
 	for _, b := range f.batches {
@@ -194,13 +233,10 @@ func (c *channel) take() *batch {
 	return b
 }
 
-// wait waits for a batch. It returns false when there will be none. Who has just
+// wait waits for more news than were seen. It returns false when there will be none. Who has just
 // been served often has more to do: for a while it looks without sleeping, from
 // which it takes some 50 µs to wake up.
 func (c *channel) wait(seen uint32) bool {
-	if len(c.flight.batches) > 0 {
-		return true
-	}
 	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < spinTime; {
 		for n := 0; n < looks && c.news.Load() == seen; n++ {
 		}
@@ -208,7 +244,7 @@ func (c *channel) wait(seen uint32) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue) == 0 {
+	for c.news.Load() == seen {
 		if c.closed {
 			return false
 		}
@@ -237,9 +273,10 @@ func (c *channel) halted() error {
 }
 
 // beginMore begins commands for as long as there are some and the flight takes
-// them. Every command of every channel comes by here. An error is that of the next
-// command, and counts when those before it have ended.
-func (c *channel) beginMore() error {
+// them, and if it may not wait, as long as nothing is in the way. Every command of
+// every channel comes by here. An error is that of the next command, and counts
+// when those before it have ended. C.run is held.
+func (c *channel) beginMore(mayWait bool) error {
 	f := &c.flight
 	for {
 		b := c.take()
@@ -250,7 +287,7 @@ func (c *channel) beginMore() error {
 			return err
 		}
 		if len(b.cmds) == 0 {
-			if !f.empty() {
+			if !f.empty() || !mayWait {
 				return nil
 			}
 			c.complete(b)
@@ -265,19 +302,33 @@ func (c *channel) beginMore() error {
 			return nil
 		}
 		if len(w.entries) > 0 && f.engine == nil {
+			if !mayWait && e.gate != nil {
+				return nil
+			}
 			if !e.acquire(c) {
 				return c.halted()
 			}
 			f.hold(e)
 		}
-		if err := c.begin(f.add(b, &w)); err != nil {
+		if began, err := c.begin(b, &w, mayWait); !began || err != nil {
 			return err
 		}
 	}
 }
 
-// begin gives a command to the worker.
-func (c *channel) begin(f *flying) error {
+// begin gives the next command of a batch to the worker. If it may not wait and
+// there is no room in the lane, it does nothing and returns false.
+func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error) {
+	l := c.ctx.worker.lane
+	c.ctx.laneMu.Lock()
+	defer c.ctx.laneMu.Unlock()
+	if !mayWait && l.room() < len(w.entries) {
+		if c.flight.empty() {
+			c.flight.release()
+		}
+		return false, nil
+	}
+	f := c.flight.add(b, w)
 	if c.flight.oldest() == f {
 		c.turn(f)
 	}
@@ -285,19 +336,26 @@ func (c *channel) begin(f *flying) error {
 		c.ctx.dev.launches.Add(1)
 	}
 	for i := range f.entries { // none for an empty copy, which ends with the command before it
+		for l.room() <= 0 {
+			c.ctx.laneMu.Unlock()
+			err = c.await(f, c.flight.start(), func() bool { return l.room() > 0 })
+			c.ctx.laneMu.Lock()
+			if err != nil {
+				return true, err
+			}
+		}
 		e := &f.entries[i]
 		e.channel, e.number, e.last = uint8(c.slot), f.number, i == len(f.entries)-1
-		if err := c.publish(e, f); err != nil {
-			return err
+		if l.publish(e, f.params) {
+			c.ctx.worker.ring()
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // turn says which command of the channel is the oldest; nil if there is none.
+// C.ctx.laneMu is held.
 func (c *channel) turn(f *flying) {
-	c.ctx.laneMu.Lock()
-	defer c.ctx.laneMu.Unlock()
 	if i := slices.Index(c.ctx.running, c); i >= 0 {
 		c.ctx.running = slices.Delete(c.ctx.running, i, i+1)
 	}
@@ -309,11 +367,14 @@ func (c *channel) turn(f *flying) {
 
 // settle waits until the oldest command has ended, or until there are more news
 // than were seen: perhaps another one to begin behind it. It returns errRevoked
-// when everything in flight was taken away, and is to be begun again.
+// when everything in flight was taken away, and is to be begun again. C.run is held,
+// but not while it waits.
 func (c *channel) settle(seen uint32) error {
-	f := c.flight.oldest()
+	f, since := c.flight.oldest(), c.flight.start()
 	l := c.ctx.worker.lane
-	err := c.await(f, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
+	c.run.Unlock()
+	err := c.await(f, since, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
+	c.run.Lock()
 	switch {
 	case err == errRevoked:
 		c.flight.abandon()
@@ -335,24 +396,29 @@ func (c *channel) settle(seen uint32) error {
 	return nil
 }
 
-// land ends the oldest command, and its batch if it was the last one of it.
+// land ends the oldest command, and its batch if it was the last one of it. That is
+// told first: somebody waits for it.
 func (c *channel) land() {
 	f := c.flight.land()
 	c.ctx.dev.copyBytes.Add(f.bytes)
-	if c.flight.empty() {
-		c.rest()
-	} else {
-		c.turn(c.flight.oldest())
-	}
 	if f.batch.ended == len(f.batch.cmds) {
 		c.ctx.losses.Store(0)
 		c.complete(f.batch)
 	}
+	if c.flight.empty() {
+		c.rest()
+		return
+	}
+	c.ctx.laneMu.Lock()
+	c.turn(c.flight.oldest())
+	c.ctx.laneMu.Unlock()
 }
 
 // rest gives up the engine: nothing of the channel runs.
 func (c *channel) rest() {
+	c.ctx.laneMu.Lock()
 	c.turn(nil)
+	c.ctx.laneMu.Unlock()
 	c.flight.release()
 }
 
@@ -382,40 +448,31 @@ func (c *channel) fault(f *gpu.LostError) error {
 	return c.ctx.Err()
 }
 
-// publish puts an entry into the lane as soon as there is room.
-func (c *channel) publish(e *entry, f *flying) error {
-	for {
-		l := c.ctx.worker.lane
-		c.ctx.laneMu.Lock()
-		room := !l.full()
-		asleep := room && l.publish(e, f.params)
-		c.ctx.laneMu.Unlock()
-		if asleep {
-			c.ctx.worker.ring()
-		}
-		if room {
-			return nil
-		}
-		if err := c.await(f, func() bool { return !l.full() }); err != nil {
-			return err
-		}
-	}
-}
-
 // How a channel waits for the GPU: it looks without a pause at first, then every
-// pollTime, in which it blocks a thread of the process for a moment only. Between
-// two times that it gives way to others, it looks so many times: to give way takes
-// most of a microsecond.
+// pollTime, in which it blocks a thread of the process for a moment only.
 const (
-	looks    = 64
 	pollSpin = 2 * time.Millisecond
 	pollTime = 20 * time.Microsecond
 )
 
-// await waits until ready, or for what keeps it from ever becoming so.
-func (c *channel) await(f *flying, ready func() bool) error {
+// looks is how often a loop that spins looks between two times that it gives way to
+// others. To give way takes most of a microsecond, in which nobody looks: where there
+// are processors for all, it is rare.
+var looks = looksOn(runtime.NumCPU())
+
+func looksOn(cpus int) int {
+	const many = 8 // for a program, its backend and its worker, each with threads that spin
+	if cpus >= many {
+		return 1024
+	}
+	return 64
+}
+
+// await waits until ready, or for what keeps it from ever becoming so. The oldest
+// command of the channel has the GPU for itself since a time; f is that one or one
+// behind it.
+func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 	l := c.ctx.worker.lane
-	begin := c.flight.start()
 	limit := c.ctx.dev.config.LaunchLimit
 	for n := 1; !ready(); n++ {
 		if n%looks != 0 {
@@ -436,9 +493,9 @@ func (c *channel) await(f *flying, ready func() bool) error {
 		if code, of := l.failure(c.slot); code != resultOK && of == f.number {
 			return c.refused(code)
 		}
-		waited := time.Since(begin)
+		waited := time.Since(since)
 		if limit > 0 && waited > limit {
-			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.flight.oldest().name(), Detail: fmt.Sprintf("after %v", limit)})
+			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.ctx.suspect(), Detail: fmt.Sprintf("after %v", limit)})
 		}
 		if c.overstays(f, waited) {
 			c.ctx.revoke()

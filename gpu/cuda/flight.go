@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// flight is what a channel has begun and what has not ended yet. It belongs to
-// the goroutine of the channel.
+// flight is what a channel has begun and what has not ended yet. Channel.run guards
+// it.
 //
 // A command is handed to the GPU before the one ahead of it has ended, so that
 // preparing it costs no time of the GPU, as long as those ahead are expected to
@@ -32,7 +32,8 @@ type flying struct {
 	batch  *batch
 	number uint32
 	work
-	begun time.Time
+	engine *engine // on which it runs; nil if it does nothing
+	begun  time.Time
 }
 
 const (
@@ -80,10 +81,12 @@ func (f *flight) release() {
 
 // add begins the next command of a batch.
 func (f *flight) add(b *batch, w *work) *flying {
+	c := &flying{batch: b, work: *w, begun: time.Now()}
 	if len(w.entries) > 0 {
 		f.number++
+		c.engine = f.engine
 	}
-	c := &flying{batch: b, number: f.number, work: *w, begun: time.Now()}
+	c.number = f.number
 	b.begun++
 	f.flying = append(f.flying, c)
 	f.cost += c.cost

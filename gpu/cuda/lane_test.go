@@ -18,7 +18,7 @@ func TestLaneCarriesEntries(t *testing.T) {
 		in := entry{kind: entryCopy, last: i%2 == 0, channel: uint8(i % maxChannels), number: start + i,
 			words: [7]uint64{1, 2, 3, 4, 5, 6, uint64(i)}}
 		params := []byte{byte(i), 2, 3}
-		require.False(t, l.full())
+		require.Positive(t, l.room())
 		require.False(t, l.publish(&in, params))
 		out, got := l.take(start + i)
 		require.Equal(t, in, out)
@@ -31,12 +31,12 @@ func TestLaneCarriesEntries(t *testing.T) {
 func TestLaneIsBounded(t *testing.T) {
 	l := testLane()
 	for range entryCount {
-		require.False(t, l.full())
+		require.Positive(t, l.room())
 		l.publish(&entry{kind: entryFill}, nil)
 	}
-	require.True(t, l.full())
+	require.Zero(t, l.room())
 	l.store(offTail, 1)
-	require.False(t, l.full())
+	require.Positive(t, l.room())
 }
 
 func TestLaneTellsOfSleep(t *testing.T) {

@@ -48,9 +48,8 @@ func (c *context) revivable() bool {
 // overstays reports whether a command is to make place for another guest's.
 func (c *channel) overstays(f *flying, waited time.Duration) bool {
 	limit := c.ctx.dev.config.RevokeAfter
-	e := c.flight.engine
 	return limit > 0 && waited > limit && f.batch.task && f.batch.replays < maxReplays &&
-		e != nil && e.wanted() && c.ctx.revivable()
+		f.engine != nil && f.engine.wanted() && c.ctx.revivable()
 }
 
 // stopWorker ends the worker; whoever waits for it sees it. lifeMu is held.

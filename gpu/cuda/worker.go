@@ -147,7 +147,10 @@ func (w *worker) start() (p gpu.Properties, err error) {
 	if err := d.check("cuStreamCreateWithPriority", d.streamCreateWithPriority(&w.control, streamNonBlocking, 0)); err != nil {
 		return p, err
 	}
-	return p, w.path.init(w)
+	if err := w.path.init(w); err != nil {
+		return p, err
+	}
+	return p, w.path.warmUp()
 }
 
 // properties asks what the GPU is.

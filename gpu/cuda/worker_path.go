@@ -82,6 +82,34 @@ func (p *path) init(w *worker) error {
 	return d.check("cuModuleGetFunction", d.moduleGetFunction(&p.stamp, m, "stamp"))
 }
 
+// warmUp uses everything once, so that the context has it when the first command
+// comes: the driver makes its queues to the GPU's engines when they are needed,
+// which takes a millisecond.
+func (p *path) warmUp() error {
+	w := p.w
+	const id, at = 0, vramBase // of memory that is gone again before there is other
+	if err := w.allocate(id, vramPage); err != nil {
+		return err
+	}
+	if err := w.mapVRAM(&request{ID: id, VA: at, Size: vramPage, Write: true}); err != nil {
+		return err
+	}
+	e := entry{kind: entryTimestamp, words: [7]uint64{p.fences}} // a slot that is cleared before it is used
+	for _, code := range []result{
+		p.copy(at, p.fences, fenceStride, 1, 0, 0, w.control),
+		p.copy(p.fences, at, fenceStride, 1, 0, 0, w.control),
+		p.enqueue(&e, w.lane.slot(0)[entryHeader:], w.control),
+		w.drv.streamWriteValue32(w.control, p.fences, 0),
+		w.drv.streamSynchronize(w.control),
+		w.drv.memUnmap(at, vramPage),
+	} {
+		if code != resultOK {
+			return w.drv.check("warming up", code)
+		}
+	}
+	return w.release(id)
+}
+
 func (w *worker) openStream(slot int) error {
 	p := &w.path
 	var s uintptr
