@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -41,11 +40,7 @@ const (
 // it. It must be called on the main thread.
 func ServeKeeper(worker []string) error {
 	runtime.LockOSThread() // workers end with the thread that started them
-	conn, err := unixConn(os.NewFile(fdSocket, "backend"))
-	if err != nil {
-		return fmt.Errorf("cuda keeper: %w (pvdrm starts it; it is no command for users)", err)
-	}
-	link := newLink(conn)
+	link := newLink(fdSocket)
 	var sending sync.Mutex
 	send := func(n notice, fds []int) {
 		sending.Lock()
@@ -60,11 +55,11 @@ func ServeKeeper(worker []string) error {
 		if err == nil {
 			fds, err = link.takeFDs(orderFDs)
 		}
-		if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cuda keeper: %w", err)
+			return fmt.Errorf("cuda keeper: %w (pvdrm starts it; it is no command for users)", err)
 		}
 		cmd, ours, err := startWorker(worker, fds)
 		if err != nil {
@@ -99,12 +94,12 @@ func startWorker(command []string, fds []int) (_ *exec.Cmd, ours []int, err erro
 			}
 		}
 	}()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	socket, theirs, err := socketPair()
 	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+		return nil, nil, err
 	}
-	ours = append(ours, pair[0])
-	files[0] = os.NewFile(uintptr(pair[1]), "worker") // fdSocket, then fdLane and fdWake
+	ours = append(ours, socket)
+	files[0] = theirs // fdSocket, then fdLane and fdWake
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = files
@@ -157,19 +152,21 @@ func startKeeper(command []string) (*keeper, error) {
 	k.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = errors.Join(k.cmd.Start(), theirs.Close())
 	if err != nil {
-		return nil, fmt.Errorf("starting the keeper of CUDA workers: %w", errors.Join(err, ours.Close()))
+		k.link.close()
+		return nil, fmt.Errorf("starting the keeper of CUDA workers: %w", err)
 	}
 	go k.read()
 	return k, nil
 }
 
-// start has a worker started for p, whose lane and wake it has.
-func (k *keeper) start(p *process, lane int) (*net.UnixConn, error) {
+// start has a worker started for p, whose lane and wake it has, and returns the
+// descriptor of its socket.
+func (k *keeper) start(p *process, lane int) (int, error) {
 	answer := make(chan started, 1)
 	k.mu.Lock()
 	if k.starts == nil {
 		k.mu.Unlock()
-		return nil, errKeeper
+		return -1, errKeeper
 	}
 	k.last++
 	k.starts[k.last], k.running[k.last] = answer, p
@@ -180,13 +177,10 @@ func (k *keeper) start(p *process, lane int) (*net.UnixConn, error) {
 	}
 	k.mu.Unlock()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errKeeper, err)
+		return -1, fmt.Errorf("%w: %w", errKeeper, err)
 	}
 	s := <-answer
-	if s.err != nil {
-		return nil, s.err
-	}
-	return unixConn(os.NewFile(uintptr(s.socket), "backend"))
+	return s.socket, s.err
 }
 
 var errKeeper = errors.New("the keeper of CUDA workers has ended")
@@ -206,12 +200,13 @@ func (k *keeper) read() {
 		}
 		k.take(n, fds)
 	}
-	_ = k.link.conn.Close() // a keeper that talks nonsense ends
-	_ = k.cmd.Wait()        // how it ended does not matter any more
+	k.link.shutdown() // a keeper that talks nonsense ends
+	_ = k.cmd.Wait()  // how it ended does not matter any more
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.link.close()
 	for _, answer := range k.starts {
-		answer <- started{err: errKeeper}
+		answer <- started{socket: -1, err: errKeeper}
 	}
 	k.starts = nil
 	for _, p := range k.running {
@@ -242,7 +237,7 @@ func (k *keeper) take(n notice, fds []int) {
 		return
 	case answer != nil:
 		delete(k.running, n.ID)
-		answer <- started{err: errors.New(n.Err)}
+		answer <- started{socket: -1, err: errors.New(n.Err)}
 	}
 	for _, fd := range fds {
 		_ = unix.Close(fd) // nobody asked for them
@@ -251,6 +246,10 @@ func (k *keeper) take(n notice, fds []int) {
 
 // close ends the keeper and what it started.
 func (k *keeper) close() {
-	_ = k.link.conn.CloseWrite() // which it takes for the end; it may have ended
+	k.mu.Lock()
+	if k.starts != nil {
+		k.link.shutdown()
+	}
+	k.mu.Unlock()
 	<-k.gone
 }

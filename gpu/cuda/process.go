@@ -75,11 +75,11 @@ func (p *process) spawn(k *keeper) (err error) {
 	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return os.NewSyscallError("eventfd2", err)
 	}
-	conn, err := k.start(p, mem)
+	fd, err := k.start(p, mem)
 	if err != nil {
 		return err
 	}
-	p.link = newLink(conn)
+	p.link = newLink(fd)
 	return nil
 }
 
@@ -91,7 +91,7 @@ func (p *process) ended(why error) {
 
 // hello waits until the worker works.
 func (p *process) hello() error {
-	if err := p.link.conn.SetDeadline(time.Now().Add(startLimit)); err != nil {
+	if err := p.link.limit(startLimit); err != nil {
 		return err
 	}
 	var r reply
@@ -99,7 +99,7 @@ func (p *process) hello() error {
 		return err
 	}
 	p.props = r.Props
-	return p.link.conn.SetDeadline(time.Time{})
+	return p.link.limit(0)
 }
 
 // do makes a request. A *driverError is the worker's answer; after another error
@@ -133,7 +133,7 @@ func (p *process) ring() {
 // discard frees what belongs to a process that has ended or never started.
 func (p *process) discard() {
 	if p.link != nil {
-		_ = p.link.conn.Close() // nothing is to be done about an error, and nothing depends on it
+		p.link.close()
 	}
 	if p.lane.mem != nil {
 		_ = unix.Munmap(p.lane.mem) // our own mapping; cannot fail

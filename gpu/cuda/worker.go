@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime/debug"
 
@@ -61,13 +60,10 @@ func ServeWorker(confine func() error) error {
 func serveWorker(drv *driver, missing error, confine func() error) error {
 	debug.SetGCPercent(-1) // it allocates for control requests only, and never pauses for that
 	debug.SetMemoryLimit(256 << 20)
-	conn, err := unixConn(os.NewFile(fdSocket, "backend"))
-	if err != nil {
-		return fmt.Errorf("cuda worker: %w (pvdrm starts it; it is no command for users)", err)
-	}
-	w := &worker{drv: drv, link: newLink(conn), wake: fdWake, memories: map[uint64]*vram{}, modules: map[uint64]uintptr{}}
+	w := &worker{drv: drv, link: newLink(fdSocket), wake: fdWake, memories: map[uint64]*vram{}, modules: map[uint64]uintptr{}}
+	var err error
 	if w.lane, err = mapLane(fdLane); err != nil {
-		return err
+		return fmt.Errorf("cuda worker: %w (pvdrm starts it; it is no command for users)", err)
 	}
 	var hello request
 	if err := w.link.dec.Decode(&hello); err != nil {
@@ -213,7 +209,7 @@ func (w *worker) serve() {
 		}
 		err = w.link.send(&r, nil)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, io.EOF) {
 		os.Exit(0)
 	}
 	fmt.Fprintln(os.Stderr, "pvdrm: cuda worker:", err)
