@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -10,6 +9,7 @@ import (
 
 	"pvdrm/frontend/carrier"
 	"pvdrm/hypercall"
+	"pvdrm/internal/yield"
 )
 
 // How requests travel and how waiting is done.
@@ -21,11 +21,10 @@ const (
 	flushAfter = 200 * time.Microsecond
 	// scarceSpin is how long a leader polls before it sleeps where processors are
 	// scarce: longer than the backend's shortest pause, see backend/session. Where
-	// there are manyCPUs it polls for ampleSpin, as long as a GPU takes to copy 64
+	// they are ample it polls for ampleSpin, as long as a GPU takes to copy 64
 	// MiB, since to be woken takes most of 100 µs.
 	scarceSpin = 200 * time.Microsecond
 	ampleSpin  = 2 * time.Millisecond
-	manyCPUs   = 8
 	// napTime is how long it then looks now and then, where to sleep is dear;
 	// the pauses are a part of the time waited so far, so that little is lost.
 	napTime = 100 * time.Millisecond
@@ -39,10 +38,10 @@ const (
 	fullRetry = 50 * time.Microsecond
 )
 
-var spinTime = spinOn(runtime.NumCPU())
+var spinTime = spinOn(yield.Ample)
 
-func spinOn(cpus int) time.Duration {
-	if cpus >= manyCPUs {
+func spinOn(ample bool) time.Duration {
+	if ample {
 		return ampleSpin
 	}
 	return scarceSpin

@@ -17,6 +17,9 @@ const (
 	// looks is how often a leader looks before it yields the processor, which the
 	// device may need for what is waited for.
 	looks = 64
+	// firstLooks are those of a leader where processors are ample before it yields for
+	// the first time: some 20 µs, in which a GPU ends a short kernel.
+	firstLooks = 4096
 )
 
 // errTimeout is what wait returns when its time is over.
@@ -154,13 +157,17 @@ func (l *link) wantAll() {
 // lead waits until cond is true: it polls, naps, then sleeps. Caller holds the
 // leadership.
 func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time) error {
-	nap, spin := napTime, spinTime
+	nap, spin, n := napTime, spinTime, looks
+	if yield.Ample && !l.cfg.NoPoll {
+		n = firstLooks
+	}
 	start := time.Now()
 	defer func() { l.polling.Add(int64(time.Since(start))) }()
 	for {
-		if ok, err := l.look(cond, deadline); ok || err != nil {
+		if ok, err := l.look(cond, deadline, n); ok || err != nil {
 			return err
 		}
+		n = looks
 		switch waited := time.Since(start); {
 		case l.cfg.NoPoll:
 		case waited < spin:
@@ -231,10 +238,10 @@ func (l *link) sleep(cond func() bool, deadline time.Time) (bool, error) {
 	return false, nil
 }
 
-// look delivers completions and looks at cond, a few times. It reports whether
+// look delivers completions and looks at cond, some times. It reports whether
 // cond is true.
-func (l *link) look(cond func() bool, deadline time.Time) (bool, error) {
-	for range looks {
+func (l *link) look(cond func() bool, deadline time.Time, n int) (bool, error) {
+	for range n {
 		if l.cpl.Ready() {
 			if err := l.deliver(); err != nil {
 				return false, err

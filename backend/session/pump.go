@@ -169,7 +169,11 @@ func (s *Session) poll() bool {
 	if s.inFlight > int(s.finished.Load()) {
 		looks = busyLooks
 	}
-	for range looks { // a busy frontend is found without looking at the clock
+	first := looks
+	if yield.Ample { // a short kernel ends, and is answered with the next, before anybody misses the processor
+		first = idleLooks
+	}
+	for range first { // a busy frontend is found without looking at the clock
 		if s.in.Ready() && s.room() {
 			return true
 		}

@@ -3,7 +3,6 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -319,10 +318,10 @@ func (c *channel) beginMore(mayWait bool) error {
 // begin gives the next command of a batch to the worker. If it may not wait and
 // there is no room in the lane, it does nothing and returns false.
 func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error) {
-	l := c.ctx.worker.lane
+	p := c.ctx.worker
 	c.ctx.laneMu.Lock()
 	defer c.ctx.laneMu.Unlock()
-	if !mayWait && l.room() < len(w.entries) {
+	if !mayWait && !p.room(len(w.entries)) {
 		if c.flight.empty() {
 			c.flight.release()
 		}
@@ -336,9 +335,10 @@ func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error)
 		c.ctx.dev.launches.Add(1)
 	}
 	for i := range f.entries { // none for an empty copy, which ends with the command before it
-		for l.room() <= 0 {
+		for !p.room(1) {
+			tail := p.taken
 			c.ctx.laneMu.Unlock()
-			err = c.await(f, c.flight.start(), func() bool { return l.room() > 0 })
+			err = c.await(f, c.flight.start(), func() bool { return p.lane.load(offTail) != tail })
 			c.ctx.laneMu.Lock()
 			if err != nil {
 				return true, err
@@ -346,8 +346,8 @@ func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error)
 		}
 		e := &f.entries[i]
 		e.channel, e.number, e.last = uint8(c.slot), f.number, i == len(f.entries)-1
-		if l.publish(e, f.params) {
-			c.ctx.worker.ring()
+		if p.lane.publish(e, f.params) {
+			p.ring()
 		}
 	}
 	return true, nil
@@ -456,14 +456,13 @@ const (
 )
 
 // looks is how often a loop that spins looks between two times that it gives way to
-// others. To give way takes most of a microsecond, in which nobody looks: where there
-// are processors for all, it is rare.
-var looks = looksOn(runtime.NumCPU())
+// others. To give way takes half a microsecond, in which nobody looks: where there are
+// processors for all, it is rare.
+var looks = looksOn(yield.Ample)
 
-func looksOn(cpus int) int {
-	const many = 8 // for a program, its backend and its worker, each with threads that spin
-	if cpus >= many {
-		return 1024
+func looksOn(ample bool) int {
+	if ample {
+		return 4096
 	}
 	return 64
 }

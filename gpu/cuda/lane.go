@@ -73,11 +73,8 @@ func (l lane) failure(channel int) (code result, number uint32) {
 // reached reports whether number a is b or a later one.
 func reached(a, b uint32) bool { return int32(a-b) >= 0 }
 
-// room is how many entries can be published.
-func (l lane) room() int { return entryCount - int(l.load(offHead)-l.load(offTail)) }
-
 // publish writes an entry. It reports whether the worker sleeps. Preconditions:
-// there is room, params are not longer than maxParamBytes.
+// there is room (process.room), params are not longer than maxParamBytes.
 func (l lane) publish(e *entry, params []byte) (asleep bool) {
 	head := l.load(offHead)
 	b := l.slot(head)

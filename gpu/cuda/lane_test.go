@@ -18,7 +18,6 @@ func TestLaneCarriesEntries(t *testing.T) {
 		in := entry{kind: entryCopy, last: i%2 == 0, channel: uint8(i % maxChannels), number: start + i,
 			words: [7]uint64{1, 2, 3, 4, 5, 6, uint64(i)}}
 		params := []byte{byte(i), 2, 3}
-		require.Positive(t, l.room())
 		require.False(t, l.publish(&in, params))
 		out, got := l.take(start + i)
 		require.Equal(t, in, out)
@@ -30,13 +29,19 @@ func TestLaneCarriesEntries(t *testing.T) {
 
 func TestLaneIsBounded(t *testing.T) {
 	l := testLane()
-	for range entryCount {
-		require.Positive(t, l.room())
+	p := &process{lane: l}
+	for i := range entryCount {
+		require.True(t, p.room(1))
+		require.True(t, p.room(entryCount-i))
+		require.False(t, p.room(entryCount-i+1))
 		l.publish(&entry{kind: entryFill}, nil)
 	}
-	require.Zero(t, l.room())
+	require.False(t, p.room(1))
 	l.store(offTail, 1)
-	require.Positive(t, l.room())
+	require.True(t, p.room(1))
+	require.False(t, p.room(2))
+	l.store(offTail, 1+2*entryCount) // a lie
+	require.False(t, p.room(2))
 }
 
 func TestLaneTellsOfSleep(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 type process struct {
 	link  *link // one request at a time; nil until it was started
 	lane  lane
-	wake  int // eventfd
-	pidfd int // the process; -1 until it was started
+	taken uint32 // entries of the lane that the worker had taken when we last looked; under context.laneMu
+	wake  int    // eventfd
+	pidfd int    // the process; -1 until it was started
 	props gpu.Properties
 
 	gone   chan struct{} // closed when the process has ended and is reaped
@@ -117,6 +118,16 @@ func (p *process) do(q *request, fds []int, r *reply) error {
 		return r.Err
 	}
 	return nil
+}
+
+// room reports whether n entries can be published. Context.laneMu is held. What the
+// worker writes is read only when it must be: each look takes its cache line away.
+func (p *process) room(n int) bool {
+	head := p.lane.load(offHead)
+	if entryCount-int(head-p.taken) < n {
+		p.taken = p.lane.load(offTail)
+	}
+	return entryCount-int(head-p.taken) >= n
 }
 
 // kill ends the process, whatever it and its kernels do.

@@ -163,6 +163,7 @@ func (p *path) loop() error {
 			giveWay()
 		case busy:
 			nap(napTime)
+			n = looks - 1 // look at everything each time
 		default:
 			if err := p.sleep(tail); err != nil {
 				return err

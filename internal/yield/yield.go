@@ -7,6 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Ample reports whether there are processors for all that poll while a request is on
+// its way: threads of a program, of its backend and of the device's own processes.
+// Then whoever expects an answer within microseconds does better not to give way.
+var Ample = runtime.NumCPU() >= 8
+
 // Processor lets other goroutines run, and then other threads of the machine: the
 // one that is waited for may be in another process and have no processor to run
 // on. It costs well under a microsecond where nobody else wants to run.
