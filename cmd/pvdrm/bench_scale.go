@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"strings"
 
@@ -44,14 +45,7 @@ func (f *benchFlags) scalesOf(ctx context.Context, native *agentProcess, r *benc
 			s := a.Result.Seconds
 			return s.HtoD + s.Launch + s.DtoH, nil
 		}
-		scale, err := findScale(func(scale int) (float64, error) {
-			first, err := run(scale) // warms up
-			if err != nil {
-				return 0, err
-			}
-			second, err := run(scale)
-			return min(first, second), err
-		})
+		scale, err := findScale(run)
 		if err != nil {
 			return nil, err
 		}
@@ -63,16 +57,22 @@ func (f *benchFlags) scalesOf(ctx context.Context, native *agentProcess, r *benc
 }
 
 // findScale returns a power of two with which run takes long enough and not much
-// longer, or suite.MaxScale. It guesses from the last time, as large inputs take
-// long to make.
+// longer, or suite.MaxScale. It guesses from the last time, as each run opens a
+// context, and large inputs take long to make. A run that takes long enough is
+// repeated, since the first of its size warms up.
 func findScale(run func(scale int) (seconds float64, err error)) (int, error) {
 	for scale := 1; ; {
 		took, err := run(scale)
+		if err == nil && took >= scaledLeast {
+			var again float64
+			again, err = run(scale)
+			took = min(took, again)
+		}
 		if err != nil || took >= scaledLeast || scale == suite.MaxScale {
 			return scale, err
 		}
-		const most = 8 // times the last one: a short time is not exact
-		factor := min(max(int(scaledLeast/max(took, 1e-6)), 2), most)
-		scale = min(scale<<(bits.Len(uint(factor))-1), suite.MaxScale)
+		const most = 32 // times the last one: a short time is not exact
+		factor := min(max(math.Ceil(scaledLeast/max(took, 1e-6)), 2), most)
+		scale = min(scale<<bits.Len(uint(factor)-1), suite.MaxScale)
 	}
 }

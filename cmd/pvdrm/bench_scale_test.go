@@ -15,10 +15,11 @@ func TestFindScale(t *testing.T) {
 		want    int
 		runs    int
 	}{
-		"long":     {func(int) float64 { return 1 }, 1, 1},
+		"long":     {func(int) float64 { return 1 }, 1, 2},
 		"linear":   {func(s int) float64 { return 0.02 * float64(s) }, 4, 3},
-		"short":    {func(s int) float64 { return 0.0001 * float64(s) }, 512, 5},
-		"constant": {func(int) float64 { return 0 }, suite.MaxScale, 5},
+		"affine":   {func(s int) float64 { return 0.02 + 0.001*float64(s) }, 32, 5},
+		"short":    {func(s int) float64 { return 0.0001 * float64(s) }, 512, 4},
+		"constant": {func(int) float64 { return 0 }, suite.MaxScale, 3},
 	} {
 		runs := 0
 		got, err := findScale(func(scale int) (float64, error) {

@@ -4,11 +4,22 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"pvdrm/internal/yield"
 )
 
 // Sizes of the staging ring in bytes. Granted memory is dear to make, so it
-// starts small and grows in few steps with the copies that come.
-var stagingSizes = [...]uint64{64 << 10, 1 << 20, 8 << 20}
+// starts small and grows in few steps with the copies that come. Where both sides
+// have a processor, a ring whose pieces stay in its cache is twice as fast as a
+// larger one, and sooner made; where they take turns, large pieces save turns.
+var stagingSizes = stagingOn(yield.Ample)
+
+func stagingOn(ample bool) []uint64 {
+	if ample {
+		return []uint64{64 << 10, 1 << 20}
+	}
+	return []uint64{64 << 10, 1 << 20, 8 << 20}
+}
 
 // stagingRounds is how often a copy may go round the ring before a larger one is made.
 const stagingRounds = 4
