@@ -345,7 +345,7 @@ func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error)
 			}
 		}
 		e := &f.entries[i]
-		e.channel, e.number, e.last = uint8(c.slot), f.number, i == len(f.entries)-1
+		e.channel, e.number, e.last, e.quiet = uint8(c.slot), f.number, i == len(f.entries)-1, f.cost <= quietTime
 		if p.lane.publish(e, f.params) {
 			p.ring()
 		}
@@ -391,19 +391,24 @@ func (c *channel) settle(seen uint32) error {
 			c.fail(c.halted())
 		}
 	case reached(l.fence(c.slot), f.number):
-		c.land()
+		c.land(l.fence(c.slot))
 	}
 	return nil
 }
 
-// land ends the oldest command, and its batch if it was the last one of it. That is
+// land ends the commands up to a number, and the batches that they complete. That is
 // told first: somebody waits for it.
-func (c *channel) land() {
-	f := c.flight.land()
-	c.ctx.dev.copyBytes.Add(f.bytes)
-	if f.batch.ended == len(f.batch.cmds) {
+func (c *channel) land(number uint32) {
+	for _, f := range c.flight.land(number) {
+		c.ctx.dev.copyBytes.Add(f.bytes)
+	}
+	for len(c.flight.batches) > 0 {
+		b := c.flight.batches[0]
+		if b.ended == 0 || b.ended < len(b.cmds) { // an empty one ends when it is looked at
+			break
+		}
 		c.ctx.losses.Store(0)
-		c.complete(f.batch)
+		c.complete(b)
 	}
 	if c.flight.empty() {
 		c.rest()

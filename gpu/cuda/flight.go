@@ -40,6 +40,7 @@ const (
 	maxFlight = 16 // commands, far fewer than the lane has room for
 	aheadTime = 2 * time.Millisecond
 	turnTime  = 6 * time.Millisecond
+	quietTime = 20 * time.Microsecond                          // a command that is expected to take no longer may end, for us, with the one behind it
 	unknown   = time.Duration(math.MaxInt64 / (2 * maxFlight)) // cost of a kernel that never ran
 )
 
@@ -101,23 +102,33 @@ func (f *flight) start() time.Time {
 	return f.landed
 }
 
-// land ends the oldest command, without an error.
-func (f *flight) land() *flying {
-	now, c := time.Now(), f.flying[0]
-	took := now.Sub(f.start())
+// land ends the commands up to a number, the oldest at least, without an error. The
+// result is valid until the next command is begun. Those that are seen to end at once
+// are taken to have shared the time evenly.
+func (f *flight) land(number uint32) []*flying {
+	n := 1
+	for n < len(f.flying) && reached(number, f.flying[n].number) {
+		n++
+	}
+	now := time.Now()
+	took := now.Sub(f.start()) / time.Duration(n)
 	f.landed = now
-	f.remove()
-	if len(c.entries) > 0 {
-		f.used += took
+	landed := f.flying[:n]
+	for _, c := range landed {
+		f.cost -= c.cost
+		if len(c.entries) > 0 {
+			f.used += took
+		}
+		c.batch.ended++
+		if c.fn != nil {
+			c.fn.cost.Store(int64(took))
+			c.batch.result.Compute += took
+		} else {
+			c.batch.result.Copy += took
+		}
 	}
-	c.batch.ended++
-	if c.fn != nil {
-		c.fn.cost.Store(int64(took))
-		c.batch.result.Compute += took
-	} else {
-		c.batch.result.Copy += took
-	}
-	return c
+	f.flying = f.flying[n:]
+	return landed
 }
 
 // abandon ends all that is in flight: the oldest has failed.

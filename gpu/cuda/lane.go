@@ -50,10 +50,17 @@ const (
 	entryTimestamp
 )
 
+// Flags in the first word of an entry.
+const (
+	flagLast = 1 << (8 + iota)
+	flagQuiet
+)
+
 // entry is one entry of the queue. What its words mean depends on the kind.
 type entry struct {
 	kind    uint8
 	last    bool // of its command: the fence follows
+	quiet   bool // it may wait for a quiet command behind this one
 	channel uint8
 	number  uint32 // of the command
 	words   [7]uint64
@@ -78,11 +85,14 @@ func reached(a, b uint32) bool { return int32(a-b) >= 0 }
 func (l lane) publish(e *entry, params []byte) (asleep bool) {
 	head := l.load(offHead)
 	b := l.slot(head)
-	var last uint64
+	var flags uint64
 	if e.last {
-		last = 1
+		flags = flagLast
 	}
-	binary.LittleEndian.PutUint64(b, uint64(e.kind)|last<<8|uint64(e.channel)<<16|uint64(e.number)<<32)
+	if e.quiet {
+		flags |= flagQuiet
+	}
+	binary.LittleEndian.PutUint64(b, uint64(e.kind)|flags|uint64(e.channel)<<16|uint64(e.number)<<32)
 	for i, w := range e.words {
 		binary.LittleEndian.PutUint64(b[8+8*i:], w)
 	}
@@ -100,11 +110,18 @@ func (l lane) slot(n uint32) []byte {
 func (l lane) take(n uint32) (e entry, params []byte) {
 	b := l.slot(n)
 	w := binary.LittleEndian.Uint64(b)
-	e = entry{kind: uint8(w), last: w>>8&1 != 0, channel: uint8(w>>16) % maxChannels, number: uint32(w >> 32)}
+	e = entry{kind: uint8(w), last: w&flagLast != 0, quiet: w&flagQuiet != 0, channel: uint8(w>>16) % maxChannels, number: uint32(w >> 32)}
 	for i := range e.words {
 		e.words[i] = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
 	return e, b[entryHeader:]
+}
+
+// quiet reports whether the entry that was published as number n is a quiet one of a
+// channel.
+func (l lane) quiet(n uint32, channel uint8) bool {
+	w := binary.LittleEndian.Uint64(l.slot(n))
+	return w&flagQuiet != 0 && uint8(w>>16) == channel
 }
 
 // mapLane maps the memory behind a descriptor.

@@ -15,7 +15,7 @@ func TestLaneCarriesEntries(t *testing.T) {
 	l.store(offHead, start)
 	l.store(offTail, start)
 	for i := range uint32(3 * entryCount) {
-		in := entry{kind: entryCopy, last: i%2 == 0, channel: uint8(i % maxChannels), number: start + i,
+		in := entry{kind: entryCopy, last: i%2 == 0, quiet: i%3 == 0, channel: uint8(i % maxChannels), number: start + i,
 			words: [7]uint64{1, 2, 3, 4, 5, 6, uint64(i)}}
 		params := []byte{byte(i), 2, 3}
 		require.False(t, l.publish(&in, params))

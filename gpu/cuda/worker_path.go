@@ -29,8 +29,12 @@ type path struct {
 type stream struct {
 	handle uintptr
 	last   uint32 // command that was started last
+	silent int    // commands up to that one that have no fence
 	failed bool   // a command was refused; later ones are not started
 }
+
+// maxSilent is how many commands in a row may have no fence.
+const maxSilent = 8
 
 // How long the path looks for commands before it sleeps, and how often it asks
 // the driver about faults while something runs.
@@ -141,10 +145,10 @@ func (p *path) loop() error {
 	for n := 1; ; n++ {
 		if l.load(offHead) != tail {
 			e, params := l.take(tail)
-			p.mu.Lock()
-			p.start(&e, params)
-			p.mu.Unlock()
 			tail++
+			p.mu.Lock()
+			p.start(&e, params, l.load(offHead) != tail && l.quiet(tail, e.channel))
+			p.mu.Unlock()
 			l.store(offTail, tail)
 			idle = time.Now()
 			continue
@@ -235,16 +239,26 @@ func (p *path) sleep(tail uint32) error {
 	}
 }
 
-// start starts a command, or a part of one. P.mu is held.
-func (p *path) start(e *entry, params []byte) {
+// start starts a command, or a part of one; more says that a quiet one of its channel
+// is there to be started next. A fence costs a third of a launch: a quiet command
+// leaves it to that one. P.mu is held.
+func (p *path) start(e *entry, params []byte, more bool) {
 	s := &p.streams[e.channel]
 	if s.handle == 0 || s.failed {
 		return
 	}
+	before := s.last
 	s.last = e.number
 	code := p.enqueue(e, params, s.handle)
-	if code == resultOK && e.last {
-		code = p.w.drv.streamWriteValue32(s.handle, p.fences+uint64(e.channel)*fenceStride, e.number)
+	switch {
+	case code != resultOK && !code.sticky() && s.silent > 0:
+		if late := p.fence(s, e.channel, before); late.sticky() {
+			code = late
+		}
+	case code == resultOK && e.last && e.quiet && more && s.silent < maxSilent:
+		s.silent++
+	case code == resultOK && e.last:
+		code = p.fence(s, e.channel, e.number)
 	}
 	switch {
 	case code == resultOK:
@@ -256,6 +270,12 @@ func (p *path) start(e *entry, params []byte) {
 		p.w.lane.store(at+4, e.number)
 		p.w.lane.store(at, uint32(code))
 	}
+}
+
+// fence has the GPU say that a channel has come as far as a command.
+func (p *path) fence(s *stream, channel uint8, number uint32) result {
+	s.silent = 0
+	return p.w.drv.streamWriteValue32(s.handle, p.fences+uint64(channel)*fenceStride, number)
 }
 
 func (p *path) enqueue(e *entry, params []byte, stream uintptr) result {

@@ -1,0 +1,37 @@
+package cuda
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+)
+
+// Commands that are seen to end at once end in order and share the time.
+func TestLandTogether(t *testing.T) {
+	b := newBatch([]gpu.Command{&gpu.Launch{}, &gpu.Launch{}, &gpu.Copy{}}, func(gpu.Result) {})
+	fn := &function{}
+	f := &flight{number: ^uint32(0) - 1} // numbers wrap around among them
+	e := &engine{}
+	f.hold(e)
+	launch := &work{entries: make([]entry, 1), fn: fn, cost: quietTime}
+	for range 2 {
+		require.True(t, f.takes(launch, e))
+		f.add(b, launch)
+	}
+	f.add(b, &work{}) // an empty copy ends with the command before it
+	require.Equal(t, 2*quietTime, f.cost)
+	require.Len(t, f.land(^uint32(0)), 1)
+	require.Equal(t, 1, b.ended)
+	require.Equal(t, quietTime, f.cost)
+	f.flying[0].begun = time.Now().Add(-time.Second)
+	f.landed = f.flying[0].begun
+	require.Len(t, f.land(0), 2)
+	require.Equal(t, 3, b.ended)
+	require.True(t, f.empty())
+	require.Zero(t, f.cost)
+	require.InDelta(t, float64(500*time.Millisecond), float64(fn.cost.Load()), float64(100*time.Millisecond))
+	require.Equal(t, b.result.Copy, time.Duration(fn.cost.Load()))
+}
