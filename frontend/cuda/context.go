@@ -96,6 +96,11 @@ func (c *Context) setUp() error {
 	}
 	c.def = newStream(c, id, false)
 	c.streams = []*Stream{c.def}
+	if len(stagingSizes) == 1 {
+		// The first copies need not wait for it. A copy that finds none makes it, or says
+		// why not.
+		_ = c.staging.grow(c, "cuCtxCreate", stagingSizes[0])
+	}
 	return nil
 }
 

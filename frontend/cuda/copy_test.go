@@ -14,8 +14,11 @@ import (
 func TestPageableCopies(t *testing.T) {
 	sizes := []int{1, 7, 63, 64, 65, 4096, 32<<10 - 1, 32 << 10, 32<<10 + 1, 64 << 10, 100_001, 256 << 10, 256<<10 + 1,
 		1 << 20, 3<<20 + 5, 4<<20 + 1, 9<<20 + 3}
-	for _, lazy := range []bool{false, true} {
-		t.Run(fmt.Sprintf("lazy %v", lazy), func(t *testing.T) {
+	for i := range 4 {
+		lazy, ample := i&1 != 0, i&2 != 0
+		t.Run(fmt.Sprintf("lazy %v, ample %v", lazy, ample), func(t *testing.T) {
+			stagingSizes = stagingOn(ample)
+			defer func() { stagingSizes = stagingOn(false) }()
 			g := newFakeGPU(t)
 			g.lazy = lazy
 			c := newContext(t, g)

@@ -24,6 +24,9 @@ func newDevice(t *testing.T, g *fakeGPU) *Device {
 
 // newContext makes a context that the end of the test destroys, unless the test
 // did, and checks that nothing is left of it.
+// Tests count calls, which must not depend on the machine.
+func init() { stagingSizes = stagingOn(false) }
+
 func newContext(t *testing.T, g *fakeGPU) *Context {
 	t.Helper()
 	c, err := newDevice(t, g).CreateContext()

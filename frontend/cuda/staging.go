@@ -16,7 +16,7 @@ var stagingSizes = stagingOn(yield.Ample)
 
 func stagingOn(ample bool) []uint64 {
 	if ample {
-		return []uint64{64 << 10, 1 << 20}
+		return []uint64{1 << 20}
 	}
 	return []uint64{64 << 10, 1 << 20, 8 << 20}
 }

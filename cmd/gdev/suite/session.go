@@ -76,7 +76,22 @@ func (e *Env) begin(module string, sizes ...int) *session {
 			return err
 		})
 	}
+	s.settle()
 	return s
+}
+
+// settle uses the memory, so that all that allocating it takes is in phase init: a
+// driver may do a part of it later.
+func (s *session) settle() {
+	if len(s.mem) == 0 {
+		return
+	}
+	s.step(&s.phases.Init, "use the memory", func() error {
+		if err := s.dev.fill(s.mem[0], 0, 1); err != nil {
+			return err
+		}
+		return s.dev.sync()
+	})
 }
 
 // pin allocates pinned host memory. It is part of phase init.
@@ -86,6 +101,7 @@ func (s *session) pin(n int) {
 		s.pinned = append(s.pinned, p)
 		return err
 	})
+	s.settle()
 }
 
 func (s *session) htod(dst cuda.DevicePtr, src []byte) {
@@ -93,7 +109,13 @@ func (s *session) htod(dst cuda.DevicePtr, src []byte) {
 		func() error { return s.dev.write(dst, src) })
 }
 
+// dtoh copies to memory that the program has touched: what the kernel of the machine
+// takes to make it is no work of the GPU.
 func (s *session) dtoh(dst []byte, src cuda.DevicePtr) {
+	const page = 4096
+	for i := 0; i < len(dst); i += page {
+		dst[i] = 0
+	}
 	s.step(&s.phases.DtoH, fmt.Sprintf("copy %d bytes from the GPU", len(dst)),
 		func() error { return s.dev.read(dst, src) })
 }
