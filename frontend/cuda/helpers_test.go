@@ -22,11 +22,11 @@ func newDevice(t *testing.T, g *fakeGPU) *Device {
 	return dev
 }
 
-// newContext makes a context that the end of the test destroys, unless the test
-// did, and checks that nothing is left of it.
 // Tests count calls, which must not depend on the machine.
 func init() { stagingSizes = stagingOn(false) }
 
+// newContext makes a context that the end of the test destroys, unless the test
+// did, and checks that nothing is left of it.
 func newContext(t *testing.T, g *fakeGPU) *Context {
 	t.Helper()
 	c, err := newDevice(t, g).CreateContext()
