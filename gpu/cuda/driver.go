@@ -41,7 +41,8 @@ type driver struct {
 	streamSynchronize        func(stream uintptr) result
 	getErrorName             func(code result, name *uintptr) result
 
-	// Those of the path of a command.
+	// Those of the path of a command. The path thread alone calls streamWriteValue32
+	// and launchKernel.
 	streamQuery        func(stream uintptr) result
 	streamWriteValue32 func(stream uintptr, at uint64, value uint32) result
 	launchKernel       func(function uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result

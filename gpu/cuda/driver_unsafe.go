@@ -69,13 +69,18 @@ func (d *driver) openPath(lib uintptr) error {
 	}
 	query, write, launch := sym["cuStreamQuery"], sym["cuStreamWriteValue32_v2"], sym["cuLaunchKernel"]
 	d.streamQuery = func(stream uintptr) result { return call(query, stream) }
+	// The arguments of the two calls that each kernel takes lie at the same place each
+	// time: SyscallN would allocate them, and the worker collects no garbage.
+	writeArgs, launchArguments := new([4]uintptr), new([11]uintptr)
 	d.streamWriteValue32 = func(stream uintptr, at uint64, v uint32) result {
-		return call(write, stream, uintptr(at), uintptr(v), 0)
+		*writeArgs = [...]uintptr{stream, uintptr(at), uintptr(v), 0}
+		return call(write, writeArgs[:]...)
 	}
 	d.launchKernel = func(f uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result {
 		// extra lies outside of the Go heap; the driver reads it during the call only.
-		return call(launch, f, uintptr(l.grid[0]), uintptr(l.grid[1]), uintptr(l.grid[2]),
-			uintptr(l.block[0]), uintptr(l.block[1]), uintptr(l.block[2]), uintptr(l.shared), stream, 0, uintptr(unsafe.Pointer(extra)))
+		*launchArguments = [...]uintptr{f, uintptr(l.grid[0]), uintptr(l.grid[1]), uintptr(l.grid[2]),
+			uintptr(l.block[0]), uintptr(l.block[1]), uintptr(l.block[2]), uintptr(l.shared), stream, 0, uintptr(unsafe.Pointer(extra))}
+		return call(launch, launchArguments[:]...)
 	}
 	copy1, copy2 := sym["cuMemcpyAsync"], sym["cuMemcpy2DAsync_v2"]
 	d.memcpyAsync = func(dst, src, n uint64, stream uintptr) result {
