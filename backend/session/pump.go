@@ -16,7 +16,7 @@ import (
 // that grow with the time it has waited, so that a frontend that computes for a
 // moment needs no doorbell when it comes back; after pollTime it sleeps.
 //
-// The pauses take longer than they ask for, 100 µs or so. Both sides must spin for
+// The pauses take longer than they ask for, 50 µs or so. Both sides must spin for
 // longer than the other's shortest pause, or else each finds the other pausing
 // for ever after one of them was late once.
 const (
@@ -199,10 +199,11 @@ func (s *Session) poll() bool {
 		if waited > pollTime {
 			return false
 		}
+		yield.Nap(min(max(waited/napPart, minNap), maxNap))
 		select {
 		case <-s.stop:
 			return true
-		case <-time.After(min(max(waited/napPart, minNap), maxNap)):
+		default:
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (c *channel) loop() {
 	for {
 		seen := c.news.Load()
 		if c.work() == errRevoked {
-			nap(time.Millisecond) // until the context is being built anew, which work waits for
+			yield.Nap(time.Millisecond) // until the context is being built anew, which work waits for
 		} else if !c.wait(seen) {
 			return
 		}
@@ -507,7 +507,7 @@ func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 		}
 		if waited > pollSpin {
 			n = looks - 1 // look at everything each time
-			nap(pollTime)
+			yield.Nap(pollTime)
 		}
 	}
 	return nil

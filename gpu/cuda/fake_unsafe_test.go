@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/yield"
 )
 
 // fake is a driver for tests without a GPU. Its VRAM is memory of the process,
@@ -210,7 +212,7 @@ func (f *fake) path(d *driver) {
 	d.streamDestroy = func(uintptr) result { return resultOK }
 	d.streamSynchronize = func(s uintptr) result {
 		for f.stream(s).pending.Load() > 0 {
-			nap(10 * time.Microsecond)
+			yield.Nap(10 * time.Microsecond)
 		}
 		return result(f.sticky.Load())
 	}

@@ -108,3 +108,16 @@ func TestCloseWithManyInFlight(t *testing.T) {
 	}
 	require.NoError(t, c.ctx.Err())
 }
+
+// A context that is closed while Submit begins its first command ends that one.
+func TestCloseContextAsItBegins(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	for i := range 10 {
+		r := make(chan gpu.Result, 1)
+		require.NoError(t, c.ch.Submit([]gpu.Command{c.launch("spin")}, func(got gpu.Result) { r <- got }))
+		time.Sleep(time.Duration(i%3) * 50 * time.Microsecond)
+		require.NoError(t, c.ctx.Close())
+		require.ErrorIs(t, (<-r).Err, gpu.ErrClosed)
+		c.open()
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/yield"
 )
 
 // path takes commands from the lane and starts them on the streams of their
@@ -164,9 +166,9 @@ func (p *path) loop() error {
 		}
 		switch {
 		case now.Sub(idle) < spinTime:
-			giveWay()
+			yield.Thread()
 		case busy:
-			nap(napTime)
+			yield.Nap(napTime)
 			n = looks - 1 // look at everything each time
 		default:
 			if err := p.sleep(tail); err != nil {
@@ -175,18 +177,6 @@ func (p *path) loop() error {
 			idle = time.Now()
 		}
 	}
-}
-
-// giveWay lets other threads run.
-func giveWay() {
-	// Does not block, and has no error that means anything.
-	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-}
-
-// nap sleeps, more exactly than time.Sleep, which rounds up to a millisecond.
-func nap(d time.Duration) {
-	t := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&t, nil) // woken early is no harm
 }
 
 // busy reports whether a command has not ended.

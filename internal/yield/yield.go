@@ -3,6 +3,7 @@ package yield
 
 import (
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,4 +27,12 @@ func Processor() {
 func Thread() {
 	// Does not block, and has no error that means anything.
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+}
+
+// Nap blocks the thread for a moment: as long as it says and some 50 µs more.
+// time.Sleep takes a millisecond in a process that does nothing else, since the
+// runtime then waits at its poller, which counts in milliseconds.
+func Nap(d time.Duration) {
+	t := unix.NsecToTimespec(d.Nanoseconds())
+	_ = unix.Nanosleep(&t, nil) // woken early is no harm
 }
