@@ -277,7 +277,7 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 func (f *benchFlags) agentArgs(m bench.Mode) []string {
 	switch m {
 	case bench.Native:
-		return append([]string{"bench-native"}, f.dev.args()...)
+		return append([]string{benchNative}, f.dev.args()...)
 	case bench.Local:
 		return append(append([]string{"run"}, f.dev.args()...), "--", "gdev", "agent")
 	}

@@ -58,7 +58,7 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 		return nil
 	}
 	note(fmt.Sprintf("%s, %s", version, strings.Join(clang.Flags, " ")))
-	c, err := startAgent(ctx, "bench-native", "--kernels", library)
+	c, err := startAgent(ctx, benchNative, "--kernels", library)
 	if err != nil {
 		return err
 	}

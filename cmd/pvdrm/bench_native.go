@@ -19,13 +19,16 @@ import (
 	"pvdrm/gpu"
 )
 
+// benchNative is the subcommand that serves the native mode of bench.
+const benchNative = "bench-native"
+
 // newBenchNative makes the command behind the native mode of bench: a process
 // in which programs are linked straight onto the device.
 func newBenchNative() *cobra.Command {
 	var dev deviceFlags
 	var library string
 	c := &cobra.Command{
-		Use:    "bench-native",
+		Use:    benchNative,
 		Short:  "Serve pvdrm bench: run programs on the device itself",
 		Hidden: true,
 		Args:   cobra.NoArgs,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,6 +33,9 @@ func startAgent(ctx context.Context, args ...string) (*agentProcess, error) {
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Stderr = os.Stderr
+	if args[0] == benchNative && slices.Contains(args, deviceCUDA) {
+		cmd.Env = append(os.Environ(), "GODEBUG="+withoutPreemption(os.Getenv("GODEBUG")))
+	}
 	// A session of its own: ^C is for us, and we end it by closing its input. The
 	// main goroutine, which starts it, never leaves its thread; see main.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
@@ -55,6 +59,19 @@ func startAgent(ctx context.Context, args ...string) (*agentProcess, error) {
 		a.hello = *answer.Hello
 	}
 	return a, nil
+}
+
+// withoutPreemption adds to the value of GODEBUG that goroutines are not stopped at any
+// instruction. Where Go is built with its SIMD package, a thread on which that has
+// happened once runs scalar floating point at a fifth of its speed, since the upper
+// halves of its vector registers count as used. The checks of programs are such code,
+// and on an NVIDIA GPU, where nothing else of pvdrm computes, took most of the time.
+func withoutPreemption(godebug string) string {
+	const off = "asyncpreemptoff=1"
+	if godebug == "" {
+		return off
+	}
+	return godebug + "," + off
 }
 
 // stop ends the agent: by the end of its input, else by a signal, else by force.
