@@ -320,13 +320,14 @@ func (c *channel) beginMore(mayWait bool) error {
 func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error) {
 	p := c.ctx.worker
 	c.ctx.laneMu.Lock()
-	defer c.ctx.laneMu.Unlock()
 	if !mayWait && !p.room(len(w.entries)) {
+		c.ctx.laneMu.Unlock()
 		if c.flight.empty() {
 			c.flight.release()
 		}
 		return false, nil
 	}
+	defer c.ctx.laneMu.Unlock()
 	f := c.flight.add(b, w)
 	if c.flight.oldest() == f {
 		c.turn(f)

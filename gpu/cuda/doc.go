@@ -35,15 +35,19 @@
 //
 // # Life of a command
 //
-// A channel's goroutine takes a batch, waits for its turn on the engine and at the
-// gate, validates the command and writes it into the lane, a queue in memory shared
-// with the worker. There one thread polls the queue, starts the command on the
+// Whoever submits a batch validates its commands and writes them into the lane, a
+// queue in memory shared with the worker, as far as nothing is in the way; the
+// channel's goroutine begins the others, when it is their turn on the engine and at
+// the gate. In the worker one thread polls the lane, starts the command on the
 // stream of the channel, and has the GPU write the command's number into the fence
 // of the channel behind it (cuStreamWriteValue32). The goroutine sees the number
 // there: the way back involves neither the worker nor a system call. Who waits
 // polls for a time (spinTime, pollSpin) and then looks every few dozen µs. Commands
 // that are expected to be short are handed over before the ones ahead of them in
 // their channel have ended (flight), and with a gate for a turn of bounded length.
+// The fence of a very short one (quietTime) is left out if another one is there
+// behind it, of which there are up to maxSilent in a row: they are then seen to end
+// together.
 // Engine time is measured on the host, from handing a command over, or the end of
 // the one before it, to seeing its fence.
 //
@@ -60,10 +64,12 @@
 // Locks, in the order in which they are taken:
 //
 //	context.mu      one call at a time of everything but Submit; requests to the worker
+//	context.gen     which worker there is; for reading by who begins or ends commands
+//	channel.run     what is begun and has not ended
 //	device.mu       counts of VRAM and channels, the set of contexts
 //	space.mu        what is mapped
 //
-// channel.mu (the queue), context.laneMu (writing the lane, which commands run),
+// channel.mu (the queue and news), context.laneMu (writing the lane, which commands run),
 // engine.mu (times), imageCache.mu, keeper.mu and context.lifeMu (why the context ended) are
 // leaves: nothing is locked under them.
 package cuda
