@@ -73,7 +73,7 @@ func serveKernels(library string) error {
 				h := agent.Here()
 				return agent.Answer{Hello: &h}, nil
 			}
-			res, err := suite.RunRaw(req.Bench, k.Device, suite.Options{Scale: req.Scale})
+			res, err := suite.RunRaw(req.Bench, k.Device, suite.Options{Scale: req.Scale, Trial: req.Trial})
 			return agent.Answer{Result: &res}, err
 		})
 	}()
@@ -119,7 +119,7 @@ func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
 			return a, err
 		}
 		before := device.Stats()
-		res, err := suite.Run(drv, req.Bench, suite.Options{Scale: req.Scale})
+		res, err := suite.Run(drv, req.Bench, suite.Options{Scale: req.Scale, Trial: req.Trial})
 		after := device.Stats()
 		a.Result = &res
 		a.DeviceSeconds = (after.ComputeBusy - before.ComputeBusy + after.CopyBusy - before.CopyBusy).Seconds()
@@ -131,7 +131,7 @@ func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
 // wait for it.
 func onDriver(driver direct.Driver) func(agent.Request) (agent.Answer, error) {
 	return func(req agent.Request) (agent.Answer, error) {
-		res, err := suite.RunRaw(req.Bench, driver.Open, suite.Options{Scale: req.Scale})
+		res, err := suite.RunRaw(req.Bench, driver.Open, suite.Options{Scale: req.Scale, Trial: req.Trial})
 		p := res.Seconds
 		return agent.Answer{Result: &res, DeviceSeconds: p.HtoD + p.Launch + p.DtoH}, err
 	}

@@ -98,3 +98,19 @@ func TestParameters(t *testing.T) {
 	_, err = parameters([]any{1.0})
 	require.ErrorContains(t, err, "argument 0 is a float64")
 }
+
+// A trial does all that a run does but check the result, and says so.
+func TestTrial(t *testing.T) {
+	for _, b := range All() {
+		f := &fakeRaw{}
+		res, err := RunRaw(b.Name, func() (RawDevice, error) { return f, nil }, Options{Trial: true})
+		require.NoError(t, err)
+		require.False(t, res.Verified, b.Name)
+		require.Empty(t, res.Error, b.Name)
+		require.Positive(t, f.closed, b.Name)
+		require.Positive(t, res.Seconds.Close, b.Name)
+	}
+	res, err := RunRaw("madd", func() (RawDevice, error) { return &fakeRaw{refuse: errors.New("no PTX")}, nil }, Options{Trial: true})
+	require.NoError(t, err)
+	require.Contains(t, res.Error, "no PTX")
+}
