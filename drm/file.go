@@ -58,6 +58,38 @@ type File interface {
 	Close() error
 }
 
+// Driver is a File with all that programs reach by ioctls of their own: sync
+// objects, PRIME and what the library of PVDRM has no use of. Sync objects are
+// of the file; handles that are not there are ENOENT.
+type Driver interface {
+	File
+	OutputReader
+
+	// GemInfo tells of an object what GEM_NEW and GEM_INFO do.
+	GemInfo(handle uint32) (GemInfo, error)
+	// CPUPrep waits until all that was submitted so far is done.
+	CPUPrep(handle uint32, timeout time.Duration) error
+
+	SyncobjCreate(signaled bool) (handle uint32, err error)
+	SyncobjDestroy(handle uint32) error
+	SyncobjReset(handles []uint32) error
+	SyncobjSignal(handles []uint32) error
+	// SyncobjWait waits for all of the sync objects or for one, whose index it
+	// returns. One without a fence is EINVAL, unless forSubmit. The timeout is as
+	// in Wait.
+	SyncobjWait(handles []uint32, all, forSubmit bool, timeout time.Duration) (first int, err error)
+	// ExecSync is Exec after what the sync objects in waits stand for; those in
+	// signals stand for its point from then on.
+	ExecSync(channel uint32, stream []byte, waits, signals []uint32) (seqno uint64, err error)
+
+	// PrimeExport makes a descriptor of an object in DomainSystem, which the
+	// caller closes; EOPNOTSUPP in VRAM and with GemNoShare.
+	PrimeExport(handle uint32) (fd int, err error)
+	// PrimeImport makes an object of such a descriptor, of this file or another.
+	// The descriptor stays the caller's.
+	PrimeImport(fd int) (handle uint32, err error)
+}
+
 // OutputReader is a File that has what kernels printed; it is READ_OUTPUT.
 type OutputReader interface {
 	// ReadOutput takes the oldest part of what kernels of this file printed that

@@ -44,7 +44,7 @@ type File struct {
 	modules  *gem.Table[*module]
 	funcs    *gem.Table[struct{}]
 	channels *gem.Table[*channel]
-	syncobjs *gem.Table[*syncobj]
+	syncobjs *gem.Syncobjs
 	slab     *gem.Space // offsets in link.pages behind the ring
 	pool     pool
 
@@ -52,7 +52,7 @@ type File struct {
 }
 
 var (
-	_ drm.File   = (*File)(nil)
+	_ drm.Driver = (*File)(nil)
 	_ drm.Placer = (*File)(nil)
 )
 
@@ -119,7 +119,7 @@ func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
 		modules:  gem.NewTable[*module]("module", maxModules),
 		funcs:    gem.NewTable[struct{}]("function", maxFuncs),
 		channels: gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
-		syncobjs: gem.NewTable[*syncobj]("sync object", maxSyncobjs),
+		syncobjs: gem.NewSyncobjs(maxSyncobjs),
 	}
 	var err error
 	if f.slab, err = gem.NewSpace(slabStart(layout), slabBytes); err != nil {
@@ -250,7 +250,9 @@ func (f *File) ChannelFree(id uint32) error {
 		return err
 	}
 	_, err := f.link.do(hypercall.OpChannelFree, hypercall.ID{ID: id}.Append(nil))
-	f.signalFreed(id)
+	f.mu.Lock()
+	f.syncobjs.ChannelFreed(id)
+	f.mu.Unlock()
 	_, gone := take(f, f.channels, id) // only now: the id may not be used again before
 	return errors.Join(err, gone)
 }

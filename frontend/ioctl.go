@@ -13,13 +13,18 @@ import (
 	"pvdrm/hypercall"
 )
 
+// Ioctl serves one ioctl on f; see the function.
+func (f *File) Ioctl(req drm.Request, arg []byte, mem drm.UserMemory) error {
+	return Ioctl(f, req, arg, mem)
+}
+
 // Ioctl serves one ioctl as a DRM driver gets it: arg is a copy of the
 // argument struct, and is changed to what goes back to the program; mem is the
 // program's memory, for the pointers in it. Unknown requests are ENOTTY.
 //
 // As in Linux an argument that is shorter or longer than the struct (of an
 // older or newer program) is extended with zeroes or cut.
-func (f *File) Ioctl(req drm.Request, arg []byte, mem drm.UserMemory) error {
+func Ioctl(f drm.Driver, req drm.Request, arg []byte, mem drm.UserMemory) error {
 	e, ok := drm.Lookup(req)
 	if !ok {
 		return fmt.Errorf("%s: %w", req, syscall.ENOTTY)
@@ -38,11 +43,11 @@ func (f *File) Ioctl(req drm.Request, arg []byte, mem drm.UserMemory) error {
 }
 
 // ioctlFunc serves one ioctl with an argument of exactly its size.
-type ioctlFunc func(f *File, arg []byte, mem drm.UserMemory) error
+type ioctlFunc func(f drm.Driver, arg []byte, mem drm.UserMemory) error
 
 // typed makes an ioctlFunc of a function that takes the argument struct.
-func typed[T any](serve func(f *File, a *T, mem drm.UserMemory) error) ioctlFunc {
-	return func(f *File, arg []byte, mem drm.UserMemory) error {
+func typed[T any](serve func(f drm.Driver, a *T, mem drm.UserMemory) error) ioctlFunc {
+	return func(f drm.Driver, arg []byte, mem drm.UserMemory) error {
 		a := new(T)
 		if _, err := binary.Decode(arg, binary.LittleEndian, a); err != nil {
 			return fmt.Errorf("%w: %w", syscall.EINVAL, err)
@@ -55,56 +60,56 @@ func typed[T any](serve func(f *File, a *T, mem drm.UserMemory) error) ioctlFunc
 
 // ioctls has one entry for each of drm.Table; a test keeps them in step.
 var ioctls = map[drm.Request]ioctlFunc{
-	drm.IoctlVersion:         typed((*File).ioctlVersion),
-	drm.IoctlGetCap:          typed((*File).ioctlGetCap),
-	drm.IoctlPrimeHandleToFD: typed((*File).ioctlPrimeExport),
-	drm.IoctlPrimeFDToHandle: typed((*File).ioctlPrimeImport),
-	drm.IoctlSyncobjWait:     typed((*File).ioctlSyncobjWait),
-	drm.IoctlGemNew:          typed((*File).ioctlGemNew),
-	drm.IoctlGemInfo:         typed((*File).ioctlGemInfo),
-	drm.IoctlGemCPUPrep:      typed((*File).ioctlCPUPrep),
-	drm.IoctlVMBind:          typed((*File).ioctlVMBind),
-	drm.IoctlExec:            typed((*File).ioctlExec),
-	drm.IoctlModuleLoad:      typed((*File).ioctlModuleLoad),
-	drm.IoctlModuleFunction:  typed((*File).ioctlModuleFunction),
-	drm.IoctlModuleGlobal:    typed((*File).ioctlModuleGlobal),
-	drm.IoctlStatus:          typed((*File).ioctlStatus),
-	drm.IoctlReadOutput:      typed((*File).ioctlReadOutput),
+	drm.IoctlVersion:         typed(ioctlVersion),
+	drm.IoctlGetCap:          typed(ioctlGetCap),
+	drm.IoctlPrimeHandleToFD: typed(ioctlPrimeExport),
+	drm.IoctlPrimeFDToHandle: typed(ioctlPrimeImport),
+	drm.IoctlSyncobjWait:     typed(ioctlSyncobjWait),
+	drm.IoctlGemNew:          typed(ioctlGemNew),
+	drm.IoctlGemInfo:         typed(ioctlGemInfo),
+	drm.IoctlGemCPUPrep:      typed(ioctlCPUPrep),
+	drm.IoctlVMBind:          typed(ioctlVMBind),
+	drm.IoctlExec:            typed(ioctlExec),
+	drm.IoctlModuleLoad:      typed(ioctlModuleLoad),
+	drm.IoctlModuleFunction:  typed(ioctlModuleFunction),
+	drm.IoctlModuleGlobal:    typed(ioctlModuleGlobal),
+	drm.IoctlStatus:          typed(ioctlStatus),
+	drm.IoctlReadOutput:      typed(ioctlReadOutput),
 
-	drm.IoctlGemClose: typed(func(f *File, a *drm.GemClose, _ drm.UserMemory) error { return f.GemClose(a.Handle) }),
-	drm.IoctlGemCPUFini: typed(func(f *File, a *drm.GemCPUFini, _ drm.UserMemory) error {
-		_, err := f.GemSize(a.Handle)
+	drm.IoctlGemClose: typed(func(f drm.Driver, a *drm.GemClose, _ drm.UserMemory) error { return f.GemClose(a.Handle) }),
+	drm.IoctlGemCPUFini: typed(func(f drm.Driver, a *drm.GemCPUFini, _ drm.UserMemory) error {
+		_, err := f.GemInfo(a.Handle)
 		return err
 	}),
-	drm.IoctlSyncobjCreate: typed(func(f *File, a *drm.SyncobjCreate, _ drm.UserMemory) (err error) {
+	drm.IoctlSyncobjCreate: typed(func(f drm.Driver, a *drm.SyncobjCreate, _ drm.UserMemory) (err error) {
 		if a.Flags&^drm.SyncobjCreateSignaled != 0 {
 			return syscall.EINVAL
 		}
 		a.Handle, err = f.SyncobjCreate(a.Flags&drm.SyncobjCreateSignaled != 0)
 		return err
 	}),
-	drm.IoctlSyncobjDestroy: typed(func(f *File, a *drm.SyncobjDestroy, _ drm.UserMemory) error {
+	drm.IoctlSyncobjDestroy: typed(func(f drm.Driver, a *drm.SyncobjDestroy, _ drm.UserMemory) error {
 		return f.SyncobjDestroy(a.Handle)
 	}),
-	drm.IoctlSyncobjReset: typed(func(f *File, a *drm.SyncobjArray, mem drm.UserMemory) error {
+	drm.IoctlSyncobjReset: typed(func(f drm.Driver, a *drm.SyncobjArray, mem drm.UserMemory) error {
 		return onHandles(a, mem, f.SyncobjReset)
 	}),
-	drm.IoctlSyncobjSignal: typed(func(f *File, a *drm.SyncobjArray, mem drm.UserMemory) error {
+	drm.IoctlSyncobjSignal: typed(func(f drm.Driver, a *drm.SyncobjArray, mem drm.UserMemory) error {
 		return onHandles(a, mem, f.SyncobjSignal)
 	}),
-	drm.IoctlGetParam: typed(func(f *File, a *drm.GetParam, _ drm.UserMemory) (err error) {
+	drm.IoctlGetParam: typed(func(f drm.Driver, a *drm.GetParam, _ drm.UserMemory) (err error) {
 		a.Value, err = f.GetParam(drm.Param(a.Param))
 		return err
 	}),
-	drm.IoctlChannelAlloc: typed(func(f *File, a *drm.Channel, _ drm.UserMemory) (err error) {
+	drm.IoctlChannelAlloc: typed(func(f drm.Driver, a *drm.Channel, _ drm.UserMemory) (err error) {
 		a.Channel, err = f.ChannelAlloc()
 		return err
 	}),
-	drm.IoctlChannelFree: typed(func(f *File, a *drm.Channel, _ drm.UserMemory) error { return f.ChannelFree(a.Channel) }),
-	drm.IoctlWait: typed(func(f *File, a *drm.Wait, _ drm.UserMemory) error {
+	drm.IoctlChannelFree: typed(func(f drm.Driver, a *drm.Channel, _ drm.UserMemory) error { return f.ChannelFree(a.Channel) }),
+	drm.IoctlWait: typed(func(f drm.Driver, a *drm.Wait, _ drm.UserMemory) error {
 		return f.Wait(drm.Point{Channel: a.Channel, Seqno: a.Seqno}, time.Duration(a.TimeoutNS))
 	}),
-	drm.IoctlModuleUnload: typed(func(f *File, a *drm.ModuleUnload, _ drm.UserMemory) error {
+	drm.IoctlModuleUnload: typed(func(f drm.Driver, a *drm.ModuleUnload, _ drm.UserMemory) error {
 		return f.ModuleUnload(a.Module)
 	}),
 }
@@ -143,7 +148,7 @@ func onHandles(a *drm.SyncobjArray, mem drm.UserMemory, do func([]uint32) error)
 	return do(handles)
 }
 
-func (f *File) ioctlVersion(a *drm.Version, mem drm.UserMemory) error {
+func ioctlVersion(f drm.Driver, a *drm.Version, mem drm.UserMemory) error {
 	v, err := f.Version()
 	if err != nil {
 		return err
@@ -155,7 +160,7 @@ func (f *File) ioctlVersion(a *drm.Version, mem drm.UserMemory) error {
 	return err
 }
 
-func (f *File) ioctlGetCap(a *drm.GetCap, _ drm.UserMemory) error {
+func ioctlGetCap(f drm.Driver, a *drm.GetCap, _ drm.UserMemory) error {
 	switch a.Capability {
 	case drm.CapPrime:
 		a.Value = drm.PrimeCapImport | drm.PrimeCapExport
@@ -169,18 +174,18 @@ func (f *File) ioctlGetCap(a *drm.GetCap, _ drm.UserMemory) error {
 	return nil
 }
 
-func (f *File) ioctlPrimeExport(a *drm.PrimeHandle, _ drm.UserMemory) error {
+func ioctlPrimeExport(f drm.Driver, a *drm.PrimeHandle, _ drm.UserMemory) error {
 	fd, err := f.PrimeExport(a.Handle)
 	a.FD = int32(fd)
 	return err
 }
 
-func (f *File) ioctlPrimeImport(a *drm.PrimeHandle, _ drm.UserMemory) (err error) {
+func ioctlPrimeImport(f drm.Driver, a *drm.PrimeHandle, _ drm.UserMemory) (err error) {
 	a.Handle, err = f.PrimeImport(int(a.FD))
 	return err
 }
 
-func (f *File) ioctlSyncobjWait(a *drm.SyncobjWait, mem drm.UserMemory) error {
+func ioctlSyncobjWait(f drm.Driver, a *drm.SyncobjWait, mem drm.UserMemory) error {
 	handles, err := readArray[uint32](mem, a.Handles, a.Count, maxSyncobjs)
 	if err != nil {
 		return err
@@ -198,31 +203,24 @@ func (f *File) ioctlSyncobjWait(a *drm.SyncobjWait, mem drm.UserMemory) error {
 	return err
 }
 
-func (f *File) ioctlGemNew(a *drm.GemNew, _ drm.UserMemory) (err error) {
+func ioctlGemNew(f drm.Driver, a *drm.GemNew, _ drm.UserMemory) (err error) {
 	if a.Handle, err = f.GemNew(a.Size, a.Domain, a.Flags); err != nil {
 		return err
 	}
-	return f.describe(a.Handle, &a.Size, &a.Domain, &a.MapOffset)
+	info, err := f.GemInfo(a.Handle)
+	a.Size, a.Domain, a.MapOffset = info.Size, info.Domain, info.MapOffset
+	return err
 }
 
-func (f *File) ioctlGemInfo(a *drm.GemInfo, _ drm.UserMemory) error {
-	return f.describe(a.Handle, &a.Size, &a.Domain, &a.MapOffset)
-}
-
-// describe fills in what GEM_NEW and GEM_INFO tell.
-func (f *File) describe(handle uint32, size *uint64, d *drm.Domain, offset *uint64) error {
-	o, err := f.object(handle)
-	if err != nil {
-		return err
+func ioctlGemInfo(f drm.Driver, a *drm.GemInfo, _ drm.UserMemory) error {
+	_, err := f.GemSize(a.Handle)
+	if err == nil {
+		*a, err = f.GemInfo(a.Handle)
 	}
-	*size, *d, *offset = o.size, o.domain, 0
-	if o.pages != nil {
-		*offset = drm.MapOffset(handle)
-	}
-	return nil
+	return err
 }
 
-func (f *File) ioctlCPUPrep(a *drm.GemCPUPrep, _ drm.UserMemory) error {
+func ioctlCPUPrep(f drm.Driver, a *drm.GemCPUPrep, _ drm.UserMemory) error {
 	if a.Flags&^drm.CPUPrepNoWait != 0 {
 		return fmt.Errorf("flags 0x%x: %w", a.Flags, syscall.EINVAL)
 	}
@@ -237,7 +235,7 @@ func (f *File) ioctlCPUPrep(a *drm.GemCPUPrep, _ drm.UserMemory) error {
 	return err
 }
 
-func (f *File) ioctlVMBind(a *drm.VMBind, mem drm.UserMemory) error {
+func ioctlVMBind(f drm.Driver, a *drm.VMBind, mem drm.UserMemory) error {
 	if a.Flags&^drm.VMBindAsync != 0 {
 		return fmt.Errorf("flags 0x%x: %w", a.Flags, syscall.EINVAL)
 	}
@@ -249,7 +247,7 @@ func (f *File) ioctlVMBind(a *drm.VMBind, mem drm.UserMemory) error {
 	return f.VMBind(ops, a.Flags&drm.VMBindAsync != 0)
 }
 
-func (f *File) ioctlExec(a *drm.Exec, mem drm.UserMemory) error {
+func ioctlExec(f drm.Driver, a *drm.Exec, mem drm.UserMemory) error {
 	if a.Flags != 0 {
 		return fmt.Errorf("flags 0x%x: %w", a.Flags, syscall.EINVAL)
 	}
@@ -265,20 +263,15 @@ func (f *File) ioctlExec(a *drm.Exec, mem drm.UserMemory) error {
 	if err != nil {
 		return err
 	}
-	points, err := f.syncobjPoints(waits)
-	if err != nil {
-		return err
+	if len(waits)+len(signals) == 0 {
+		a.Seqno, err = f.Exec(a.Channel, stream, nil)
+	} else {
+		a.Seqno, err = f.ExecSync(a.Channel, stream, waits, signals)
 	}
-	if err := f.syncobjsExist(signals); err != nil {
-		return err // before the work is queued
-	}
-	if a.Seqno, err = f.Exec(a.Channel, stream, points); err != nil {
-		return err
-	}
-	return f.syncobjSet(signals, syncobj{state: syncPoint, point: drm.Point{Channel: a.Channel, Seqno: a.Seqno}})
+	return err
 }
 
-func (f *File) ioctlModuleLoad(a *drm.ModuleLoad, mem drm.UserMemory) error {
+func ioctlModuleLoad(f drm.Driver, a *drm.ModuleLoad, mem drm.UserMemory) error {
 	if a.SourceBytes > hypercall.MaxSource {
 		return fmt.Errorf("module source of %d bytes: %w", a.SourceBytes, syscall.EFBIG)
 	}
@@ -320,7 +313,7 @@ func readName(mem drm.UserMemory, addr uint64) (string, error) {
 	return string(name), nil
 }
 
-func (f *File) ioctlModuleFunction(a *drm.ModuleFunction, mem drm.UserMemory) error {
+func ioctlModuleFunction(f drm.Driver, a *drm.ModuleFunction, mem drm.UserMemory) error {
 	name, err := readArray[byte](mem, a.Name, a.NameBytes, hypercall.MaxName)
 	if err != nil {
 		return err
@@ -344,7 +337,7 @@ func (f *File) ioctlModuleFunction(a *drm.ModuleFunction, mem drm.UserMemory) er
 	return nil
 }
 
-func (f *File) ioctlModuleGlobal(a *drm.ModuleGlobal, mem drm.UserMemory) error {
+func ioctlModuleGlobal(f drm.Driver, a *drm.ModuleGlobal, mem drm.UserMemory) error {
 	name, err := readArray[byte](mem, a.Name, a.NameBytes, hypercall.MaxName)
 	if err != nil {
 		return err
@@ -353,7 +346,7 @@ func (f *File) ioctlModuleGlobal(a *drm.ModuleGlobal, mem drm.UserMemory) error 
 	return err
 }
 
-func (f *File) ioctlStatus(a *drm.Status, mem drm.UserMemory) error {
+func ioctlStatus(f drm.Driver, a *drm.Status, mem drm.UserMemory) error {
 	cause, text, err := f.LostStatus()
 	if err != nil {
 		return err
@@ -363,7 +356,7 @@ func (f *File) ioctlStatus(a *drm.Status, mem drm.UserMemory) error {
 	return err
 }
 
-func (f *File) ioctlReadOutput(a *drm.ReadOutput, mem drm.UserMemory) error {
+func ioctlReadOutput(f drm.Driver, a *drm.ReadOutput, mem drm.UserMemory) error {
 	text, err := f.ReadOutput()
 	if err != nil {
 		return err

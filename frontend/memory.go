@@ -175,6 +175,19 @@ func (f *File) GemSize(handle uint32) (uint64, error) {
 	return o.size, nil
 }
 
+// GemInfo tells size, domain and offset for mmap of an object.
+func (f *File) GemInfo(handle uint32) (drm.GemInfo, error) {
+	o, err := f.object(handle)
+	if err != nil {
+		return drm.GemInfo{}, err
+	}
+	info := drm.GemInfo{Handle: handle, Domain: o.domain, Size: o.size}
+	if o.pages != nil {
+		info.MapOffset = drm.MapOffset(handle)
+	}
+	return info, nil
+}
+
 // GemClose is DRM_IOCTL_GEM_CLOSE. Granted pages of its own go to the pool.
 func (f *File) GemClose(handle uint32) error {
 	if err := f.enter(); err != nil {

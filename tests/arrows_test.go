@@ -18,7 +18,7 @@ var mayImport = map[string][]string{
 	"hypercall":   {},
 	"drm":         {},
 	"drm/trace":   {"drm"},
-	"gem":         {},
+	"gem":         {"drm"},
 	"gpu/ptx":     {"gpu"},
 	"gpu/softgpu": {"gpu", "gpu/ptx", "gpu/softgpu"},
 	"gpu/cuda":    {"gpu", "gpu/ptx", "internal"},

@@ -81,6 +81,10 @@ func (f *File) ChannelFree(id uint32) error {
 		f.finish(ch, b, gpu.Result{Err: gpu.ErrClosed})
 	}
 	ch.waiting = nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.syncobjs.ChannelFreed(id)
+	f.moved.Broadcast()
 	return errnoOf(err)
 }
 
@@ -234,19 +238,32 @@ func (f *File) await(p point, timeout time.Duration) bool {
 			}
 		}
 	}
-	expired := func() bool { return timeout > 0 && time.Since(start) >= timeout }
 	if timeout > 0 {
-		t := time.AfterFunc(timeout-time.Since(start), func() {
+		timeout = max(timeout-time.Since(start), 0)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sleep(p.reached, timeout)
+}
+
+// sleep waits until cond is true, which is looked at when a channel has come
+// further or a sync object changed. It reports whether it is; a negative timeout
+// is for ever. Caller holds mu.
+func (f *File) sleep(cond func() bool, timeout time.Duration) bool {
+	start := time.Now()
+	if timeout > 0 {
+		t := time.AfterFunc(timeout, func() {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.moved.Broadcast()
 		})
 		defer t.Stop()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for !p.reached() && !expired() {
+	for !cond() {
+		if timeout >= 0 && time.Since(start) >= timeout {
+			return false
+		}
 		f.moved.Wait()
 	}
-	return p.reached()
+	return true
 }

@@ -18,14 +18,11 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"pvdrm/backend/translate"
 	"pvdrm/drm"
 	"pvdrm/gem"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
-	"pvdrm/internal/hostmem"
 )
 
 // Bounds of one file, those of a session.
@@ -33,6 +30,7 @@ const (
 	maxObjects   = 1 << 14
 	maxModules   = 1024
 	maxFunctions = 1 << 14
+	maxSyncobjs  = 1 << 16
 )
 
 // File is an open DRM file on a context of a device.
@@ -44,17 +42,18 @@ type File struct {
 	feeders sync.WaitGroup // of all channels
 
 	mu        sync.Mutex
-	moved     sync.Cond // signalled when a channel has come further
+	moved     sync.Cond // signalled when a channel has come further, or a sync object changed
 	objects   *gem.Table[*object]
 	modules   *gem.Table[*module]
 	functions *gem.Table[gpu.Function]
 	channels  *gem.Table[*channel]
+	syncobjs  *gem.Syncobjs
 	sources   uint64 // bytes of the sources of all modules
 	async     error  // first failure of a queued operation, until someone is told
 	closed    bool
 }
 
-var _ drm.File = (*File)(nil)
+var _ drm.Driver = (*File)(nil)
 
 // Open opens a file on a context of its own. The label names it in errors.
 func Open(device gpu.Device, label string) (*File, error) {
@@ -68,6 +67,7 @@ func Open(device gpu.Device, label string) (*File, error) {
 		modules:   gem.NewTable[*module]("module", maxModules),
 		functions: gem.NewTable[gpu.Function]("function", maxFunctions),
 		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
+		syncobjs:  gem.NewSyncobjs(maxSyncobjs),
 	}
 	f.moved.L = &f.mu
 	return f, nil
@@ -90,6 +90,7 @@ func (f *File) Close() error {
 		return fmt.Errorf("close: %w", syscall.EBADF)
 	}
 	f.closed = true
+	f.moved.Broadcast()
 	f.mu.Unlock()
 	errs := []error{errnoOf(f.ctx.Close())} // completes all that was submitted, so that no feeder waits for ever
 	f.feeders.Wait()
@@ -138,13 +139,16 @@ func (f *File) ReadOutput() ([]byte, error) {
 	return text[:p.ReadOutput(text)], nil
 }
 
+// errClosed is the error of calls on a closed file.
+var errClosed = fmt.Errorf("the file is closed: %w", syscall.EBADF)
+
 // find looks up an id of an open file.
 func find[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		var none T
-		return none, fmt.Errorf("the file is closed: %w", syscall.EBADF)
+		return none, errClosed
 	}
 	return t.Get(id)
 }
@@ -155,7 +159,7 @@ func take[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
 	defer f.mu.Unlock()
 	if f.closed {
 		var none T
-		return none, fmt.Errorf("the file is closed: %w", syscall.EBADF)
+		return none, errClosed
 	}
 	return t.Take(id)
 }
@@ -165,42 +169,7 @@ func add[T any](f *File, t *gem.Table[T], v T) (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return 0, fmt.Errorf("the file is closed: %w", syscall.EBADF)
+		return 0, errClosed
 	}
 	return t.Add(v)
-}
-
-// object is a GEM object.
-type object struct {
-	mem    gpu.Memory
-	size   uint64          // bytes
-	pages  []byte          // mapped into the program; nil in VRAM
-	region *hostmem.Region // that the pages are, for devices that want a file; else nil
-}
-
-// allocate makes the pages, as a file's where the device needs that.
-func (o *object) allocate(file bool) (err error) {
-	if file {
-		if o.region, err = hostmem.New(o.size); err == nil {
-			o.pages = o.region.Bytes()
-		}
-		return err
-	}
-	o.pages, err = unix.Mmap(-1, 0, int(o.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return fmt.Errorf("mmap: %w", err)
-	}
-	return nil
-}
-
-func (o *object) unmap() error {
-	switch {
-	case o.region != nil:
-		o.region.Release()
-	case o.pages != nil:
-		if err := unix.Munmap(o.pages); err != nil {
-			return fmt.Errorf("munmap: %w", err)
-		}
-	}
-	return nil
 }

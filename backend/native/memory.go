@@ -5,11 +5,51 @@ import (
 	"fmt"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"pvdrm/drm"
 	"pvdrm/gpu"
+	"pvdrm/internal/hostmem"
 )
 
 const pageBytes = 4096
+
+// object is a GEM object.
+type object struct {
+	mem    gpu.Memory
+	domain drm.Domain
+	size   uint64          // bytes
+	pages  []byte          // mapped into the program; nil in VRAM
+	region *hostmem.Region // that the pages are, where they are a file's; else nil
+	shared bool            // the file may be exported
+}
+
+// allocate makes the pages, as a file's where that is asked for.
+func (o *object) allocate(file bool) (err error) {
+	if file {
+		if o.region, err = hostmem.New(o.size); err == nil {
+			o.pages = o.region.Bytes()
+		}
+		return err
+	}
+	o.pages, err = unix.Mmap(-1, 0, int(o.size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return fmt.Errorf("mmap: %w", err)
+	}
+	return nil
+}
+
+func (o *object) unmap() error {
+	switch {
+	case o.region != nil:
+		o.region.Release()
+	case o.pages != nil:
+		if err := unix.Munmap(o.pages); err != nil {
+			return fmt.Errorf("munmap: %w", err)
+		}
+	}
+	return nil
+}
 
 // GemNew implements drm.File. Objects always read as zero.
 func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, error) {
@@ -24,30 +64,33 @@ func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, er
 	if size == 0 || size > 1<<46 || flags&^(drm.GemNoShare|drm.GemDirty) != 0 {
 		return 0, fmt.Errorf("object of %d bytes, flags 0x%x: %w", size, flags, syscall.EINVAL)
 	}
-	o, err := f.newObject((size+page-1)&^(page-1), d)
+	o := &object{domain: d, size: (size + page - 1) &^ (page - 1)}
+	var err error
+	if d == drm.DomainSystem {
+		o.shared = flags&drm.GemNoShare == 0
+		err = o.allocate(o.shared || f.device.Properties().FilePages)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("object of %d bytes: %w", size, errnoOf(err))
 	}
-	h, err := add(f, f.objects, o)
+	return f.enter(o)
+}
+
+// enter gives an object with its pages to the device and makes a handle of it, or
+// gives the pages back.
+func (f *File) enter(o *object) (h uint32, err error) {
+	if o.domain == drm.DomainVRAM {
+		o.mem, err = f.ctx.NewVRAM(o.size)
+	} else {
+		o.mem, err = f.ctx.NewSystem([][]byte{o.pages})
+	}
 	if err != nil {
+		return 0, errors.Join(fmt.Errorf("object of %d bytes: %w", o.size, errnoOf(err)), o.unmap())
+	}
+	if h, err = add(f, f.objects, o); err != nil {
 		return 0, errors.Join(err, o.mem.Close(), o.unmap())
 	}
 	return h, nil
-}
-
-func (f *File) newObject(size uint64, d drm.Domain) (o *object, err error) {
-	o = &object{size: size}
-	if d == drm.DomainVRAM {
-		o.mem, err = f.ctx.NewVRAM(size)
-		return o, err
-	}
-	if err := o.allocate(f.device.Properties().FilePages); err != nil {
-		return nil, err
-	}
-	if o.mem, err = f.ctx.NewSystem([][]byte{o.pages}); err != nil {
-		return nil, errors.Join(err, o.unmap())
-	}
-	return o, nil
 }
 
 // GemMap implements drm.File.
@@ -69,6 +112,49 @@ func (f *File) GemSize(handle uint32) (uint64, error) {
 		return 0, err
 	}
 	return o.size, nil
+}
+
+// GemInfo implements drm.Driver.
+func (f *File) GemInfo(handle uint32) (drm.GemInfo, error) {
+	o, err := find(f, f.objects, handle)
+	if err != nil {
+		return drm.GemInfo{}, err
+	}
+	info := drm.GemInfo{Handle: handle, Domain: o.domain, Size: o.size}
+	if o.pages != nil {
+		info.MapOffset = drm.MapOffset(handle)
+	}
+	return info, nil
+}
+
+// PrimeExport implements drm.Driver.
+func (f *File) PrimeExport(handle uint32) (fd int, err error) {
+	o, err := find(f, f.objects, handle)
+	if err != nil {
+		return -1, err
+	}
+	if !o.shared {
+		return -1, fmt.Errorf("object %d is in VRAM or was made not to be shared: %w", handle, syscall.EOPNOTSUPP)
+	}
+	return unix.FcntlInt(uintptr(o.region.FD()), unix.F_DUPFD_CLOEXEC, 0)
+}
+
+// PrimeImport implements drm.Driver.
+func (f *File) PrimeImport(fd int) (uint32, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("descriptor %d: %w", fd, err)
+	}
+	size := uint64(max(st.Size, 0)) &^ (pageBytes - 1)
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("descriptor %d: %w", fd, err)
+	}
+	region, err := hostmem.Map(own, 0, size)
+	if err != nil {
+		return 0, fmt.Errorf("descriptor %d is of no object: %w: %w", fd, syscall.EINVAL, err)
+	}
+	return f.enter(&object{domain: drm.DomainSystem, size: size, region: region, pages: region.Bytes(), shared: true})
 }
 
 // GemClose implements drm.File.
