@@ -3,7 +3,9 @@ package tests
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 	"pvdrm/gpu/softgpu"
 )
@@ -75,6 +78,65 @@ func TestInterposedComputation(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "driver pvdrm 1.0 on PVDRM softgpu")
 	require.Contains(t, out, "vadd: 1000 sums are right")
+}
+
+// What a program does by bare ioctls is recorded, under its own threads, and is
+// what the corpus has of it.
+func TestInterposedProgramsAreRecorded(t *testing.T) {
+	dir, err := ioctlClients()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "trace")
+	code, out := start(t, "trace", "record", "-o", file, "--", "pvdrm-run", filepath.Join(dir, "vadd")).wait(t)
+	require.Zero(t, code, out)
+	code, out = start(t, "trace", "diff", filepath.Join(root(t), "tests/replay/corpus/vadd.trace"), file).wait(t)
+	require.Zero(t, code, out)
+
+	// Calls that were refused before they came to anything are there, and do not
+	// keep the others from being replayed. So are files that are shared by
+	// processes, and waits of several threads.
+	for _, c := range []struct{ name, shows string }{
+		{"errors", "IOCTL PVDRM_VM_BIND(request=0xc0106447"},
+		{"files", "file 51 GEM_NEW"},
+		{"threads", "SYNCOBJ_WAIT(flags=0x2"},
+		{"prime", "file 1 PRIME_FD_TO_HANDLE(buffer=1) = handle=1"},
+		{"killed", "GEM_NEW"},
+	} {
+		code, out = start(t, "trace", "record", "-o", file, "--", "pvdrm-run", filepath.Join(dir, "behave"), c.name).wait(t)
+		require.Zero(t, code, out)
+		code, out = start(t, "trace", "show", file).wait(t)
+		require.Zero(t, code, out)
+		require.Contains(t, out, c.shows)
+		code, out = start(t, "trace", "replay", file).wait(t)
+		require.Zero(t, code, out)
+		require.Contains(t, out, "all as recorded")
+	}
+}
+
+// A trace has the threads of the program, not those of pvdrm-run.
+func TestThreadsInTracesOfInterposedPrograms(t *testing.T) {
+	h := startHost(t, softgpu.Config{})
+	cmd := h.interposed(t, "behave", "errors")
+	file := filepath.Join(t.TempDir(), "trace")
+	cmd.Env = append(cmd.Env, trace.Env+"="+file)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	r, err := trace.NewReader(f)
+	require.NoError(t, err)
+	threads := map[uint32]int{}
+	for e, err := r.Read(); ; e, err = r.Read() {
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if e.Op != trace.OpOpen && e.Op != trace.OpClose { // pvdrm-run's own
+			threads[e.Thread]++
+		}
+	}
+	require.Len(t, threads, 1, "the program has one thread")
+	require.Zero(t, threads[uint32(cmd.Process.Pid)])
 }
 
 func TestInterposedProgramsInAVirtualMachine(t *testing.T) {

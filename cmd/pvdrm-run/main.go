@@ -11,10 +11,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 	"pvdrm/frontend/interpose"
 	"pvdrm/frontend/local"
@@ -33,7 +36,8 @@ const usage = `pvdrm-run [-v] PROGRAM [ARGUMENT ...]
 Runs a program whose DRM ioctls PVDRM serves: whatever it, or a program that it
 starts, opens as /dev/dri/renderD128 is a DRM file of the driver "pvdrm", with the
 ioctls in include/uapi/pvdrm_drm.h. The program needs no library of PVDRM and may be linked
-statically. It needs Linux 5.19 or later.
+statically. It needs Linux 5.19 or later. The calls are recorded in the file that PVDRM_TRACE
+names (pvdrm trace record).
 
   -v   print the calls that fail, with the reason
 
@@ -112,7 +116,16 @@ func supervise(cfg interpose.Config) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return interpose.Run(cfg)
+	if cfg.Trace, err = trace.ToEnv(); err != nil {
+		return 0, err
+	}
+	if cfg.Trace == nil {
+		return interpose.Run(cfg)
+	}
+	// The file is ours: the program's libraries must not begin it anew.
+	cfg.Env = slices.DeleteFunc(cfg.Env, func(v string) bool { return strings.HasPrefix(v, trace.Env+"=") })
+	code, err = interpose.Run(cfg)
+	return code, errors.Join(err, cfg.Trace.Flush())
 }
 
 // signals are those that are handed on to the program. What a terminal sends it

@@ -24,8 +24,8 @@ func newTrace(g *global) *cobra.Command {
 results, errno and times, and what it wrote into mapped memory. Made again on
 another device, or after a change, results and memory are compared.
 
-A program records itself when PVDRM_TRACE names a file; that is all that record
-does, apart from starting it.`,
+A program records itself when PVDRM_TRACE names a file, and so does pvdrm-run what
+it runs; that is all that record does, apart from starting it.`,
 	}
 	c.AddCommand(newTraceRecord(g), newTraceShow(), newTraceReplay(g), newTraceDiff())
 	return c
@@ -46,12 +46,16 @@ func placeError(where string, places ...string) error {
 func newTraceRecord(g *global) *cobra.Command {
 	var dev deviceFlags
 	var out, where, image string
+	var copies []string
 	c := &cobra.Command{
 		Use:   "record [flags] -- PROGRAM [ARGUMENT ...]",
 		Short: "Run a program in a guest and record its calls",
 		Long: `Run a program as a local guest, or in a virtual machine, and record its calls. Of
-a program in a virtual machine the standard output comes with its standard error.`,
-		Example: "  pvdrm trace record -o nn.trace -- gdev run nn\n  pvdrm trace record --on vm -o nn.trace -- gdev run nn",
+a program in a virtual machine the standard output comes with its standard error.
+
+Programs of PVDRM's libraries record themselves. Those that make ioctls themselves
+run under pvdrm-run, which records them.`,
+		Example: "  pvdrm trace record -o nn.trace -- gdev run nn\n  pvdrm trace record --on vm -o nn.trace -- gdev run nn\n  pvdrm trace record -o prog.trace -- pvdrm-run ./prog\n  pvdrm trace record --on vm --copy prog -o prog.trace -- pvdrm-run ./prog",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			path, err := filepath.Abs(out)
@@ -66,11 +70,14 @@ a program in a virtual machine the standard output comes with its standard error
 			}
 			switch where {
 			case onLocal:
+				if len(copies) > 0 {
+					return usageError{errors.New("--copy is for --on vm")}
+				}
 				if err = os.Setenv(trace.Env, path); err == nil {
 					err = runLocal(c.Context(), g, &dev, args)
 				}
 			case onVM:
-				err = recordInMachine(c.Context(), g, dev, image, path, args)
+				err = recordInMachine(c.Context(), g, dev, image, path, copies, args)
 			default:
 				return placeError(where, onLocal, onVM)
 			}
@@ -82,7 +89,7 @@ a program in a virtual machine the standard output comes with its standard error
 			case err != nil:
 				return err
 			case missing != nil:
-				return fmt.Errorf("%s opened no DRM file of PVDRM, or not by its libraries: nothing was recorded", args[0])
+				return fmt.Errorf("%s opened no DRM file of PVDRM, or neither by its libraries nor under pvdrm-run: nothing was recorded", args[0])
 			}
 			progress("%s: %d bytes", out, st.Size())
 			return nil
@@ -93,18 +100,19 @@ a program in a virtual machine the standard output comes with its standard error
 	c.Flags().StringVarP(&out, "output", "o", "pvdrm.trace", "file to write; it is replaced")
 	c.Flags().StringVar(&where, "on", onLocal, "local: as a local guest; vm: in a virtual machine")
 	c.Flags().StringVar(&image, "image", guestimage.Base, "image of the virtual machine: "+strings.Join(guestimage.Kinds(), " or "))
+	c.Flags().StringArrayVar(&copies, "copy", nil, "with --on vm: copy a file of the host to the guest's /root, where the program then runs; may be given several times")
 	return c
 }
 
 // recordInMachine runs a program that records itself in a virtual machine, and
 // has the trace written to path.
-func recordInMachine(ctx context.Context, g *global, dev deviceFlags, image, path string, args []string) error {
+func recordInMachine(ctx context.Context, g *global, dev deviceFlags, image, path string, copies, args []string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	const script = `t=/tmp/pvdrm.trace; ` + trace.Env + `=$t "$@" >&2; code=$?; [ ! -e $t ] || cat $t; exit $code`
-	err = upOnce(ctx, g, dev, image, append([]string{"sh", "-c", script, "sh"}, args...), nil, file)
+	err = upOnce(ctx, g, dev, image, copies, append([]string{"sh", "-c", script, "sh"}, args...), nil, file)
 	return errors.Join(err, file.Close())
 }
 
@@ -164,7 +172,7 @@ something differs.`,
 					return err
 				}
 				defer func() { _ = file.Close() }() // it was only read
-				return upOnce(c.Context(), g, dev, guestimage.Base, []string{"gdev", "replay", "-"}, file, c.OutOrStdout())
+				return upOnce(c.Context(), g, dev, guestimage.Base, nil, []string{"gdev", "replay", "-"}, file, c.OutOrStdout())
 			}
 			return placeError(where, onLocal, onVM, onNative)
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 )
 
 // symbols numbers symbols in the order in which they come up, so that traces of
@@ -12,8 +13,11 @@ import (
 type symbols map[string]int
 
 func (s symbols) name(file uint32, k Kind, v uint64) string {
-	if k == KindAddress {
+	switch k {
+	case KindAddress:
 		return "address" // which mapping it is, the VM_BIND says
+	case KindBuffer:
+		file = 0 // it is of all files
 	}
 	key := fmt.Sprintf("%d %d %d", file, k, v)
 	if _, ok := s[key]; !ok {
@@ -35,12 +39,21 @@ func (e *Event) canonical(s symbols) string {
 	switch e.Op {
 	case OpVersion, OpStatus, OpModuleLoad: // texts differ from device to device
 		c.OutBytes = nil
+	case OpIoctl: // there are addresses of the program in it
+		c.InBytes, c.OutBytes = nil, nil
 	}
 	return c.text(s)
 }
 
-// skips reports whether an event says nothing about what the program does.
-func (e *Event) skips() bool { return e.Op == OpWait && e.Errno != 0 }
+// skips reports whether an event says nothing about the device or the program:
+// how often somebody had to ask until a wait was over.
+func (e *Event) skips() bool {
+	switch e.Op {
+	case OpWait, OpCPUPrep, OpSyncobjWait:
+		return e.Errno == syscall.ETIME
+	}
+	return false
+}
 
 // Diff compares two traces, but for times, threads, numbers of symbols and what
 // differs from device to device. It returns "" if they are equal, and otherwise

@@ -12,8 +12,9 @@ import (
 // program's calls are recorded. It is overwritten if it is there.
 const Env = "PVDRM_TRACE"
 
-// toEnv is the one trace of this process.
-var toEnv = sync.OnceValues(func() (*Writer, error) {
+// ToEnv is the one trace of this process: a Writer to the file that the
+// environment names, or nil if it names none.
+var ToEnv = sync.OnceValues(func() (*Writer, error) {
 	path := os.Getenv(Env)
 	if path == "" {
 		return nil, nil
@@ -28,7 +29,7 @@ var toEnv = sync.OnceValues(func() (*Writer, error) {
 // FromEnv returns f, recorded if the environment asks for it. What was recorded
 // is in the file whenever a wait or Close of f has returned.
 func FromEnv(f drm.File) (drm.File, error) {
-	w, err := toEnv()
+	w, err := ToEnv()
 	if w == nil || err != nil {
 		return f, err
 	}

@@ -30,9 +30,23 @@ const (
 	OpStatus
 	OpWritten
 	OpSeen
+	// Since version 2.
+	OpIoctl // of whose meaning nothing is recorded
+	OpCPUPrep
+	OpSyncobjCreate
+	OpSyncobjDestroy
+	OpSyncobjReset
+	OpSyncobjSignal
+	OpSyncobjWait
+	OpExecSync
+	OpPrimeExport
+	OpPrimeImport
 
-	lastOp = OpSeen
+	lastOp = OpPrimeImport
 )
+
+// lastOps are the last operations of each version of the format.
+var lastOps = map[byte]Op{1: OpSeen, Version: lastOp}
 
 // Kind says what a number of an event is.
 type Kind uint8
@@ -43,7 +57,9 @@ const (
 	KindChannel
 	KindModule
 	KindFunction
+	KindSyncobj
 	KindSeqno   // of the channel before it
+	KindBuffer  // memory that PRIME shares, whatever descriptor it has; counted from 1 in the whole trace
 	KindAddress // GPU virtual address
 
 	KindNumber
@@ -91,7 +107,21 @@ var infos = [lastOp + 1]Info{
 	OpModuleGlobal: {Name: "MODULE_GLOBAL", In: []Field{{"module", KindModule, false}}, InBytes: []string{"name"}, Out: []Field{{"addr", KindAddress, false}, {"size", KindBytes, false}}},
 	OpStatus:       {Name: "STATUS", Out: []Field{{"cause", KindNumber, false}}, OutBytes: []string{"text"}},
 	OpWritten:      {Name: "WRITTEN", In: []Field{{"handle", KindHandle, false}, {"offset", KindBytes, false}}, InBytes: []string{"content"}},
-	OpSeen:         {Name: "SEEN", In: []Field{{"handle", KindHandle, false}, {"offset", KindBytes, false}}, OutBytes: []string{"hashes"}},
+	OpIoctl:        {Name: "IOCTL", In: []Field{{"request", KindFlags, false}}, InBytes: []string{"argument"}, OutBytes: []string{"argument"}},
+	OpCPUPrep:      {Name: "GEM_CPU_PREP", In: []Field{{"handle", KindHandle, false}, {"timeout", KindTime, false}}},
+
+	OpSyncobjCreate:  {Name: "SYNCOBJ_CREATE", In: []Field{{"signaled", KindNumber, false}}, Out: []Field{{"syncobj", KindSyncobj, false}}},
+	OpSyncobjDestroy: {Name: "SYNCOBJ_DESTROY", In: []Field{{"syncobj", KindSyncobj, false}}},
+	OpSyncobjReset:   {Name: "SYNCOBJ_RESET", InBytes: []string{"syncobjs"}},
+	OpSyncobjSignal:  {Name: "SYNCOBJ_SIGNAL", InBytes: []string{"syncobjs"}},
+	OpSyncobjWait: {Name: "SYNCOBJ_WAIT", In: []Field{{"flags", KindFlags, false}, {"timeout", KindTime, false}}, InBytes: []string{"syncobjs"},
+		Out: []Field{{"first", KindNumber, true}}},
+	OpExecSync: {Name: "EXEC", In: []Field{{"channel", KindChannel, false}}, InBytes: []string{"commands", "after", "signals"}, Out: []Field{{"seqno", KindSeqno, false}}},
+
+	OpPrimeExport: {Name: "PRIME_HANDLE_TO_FD", In: []Field{{"handle", KindHandle, false}}, Out: []Field{{"buffer", KindBuffer, false}}},
+	OpPrimeImport: {Name: "PRIME_FD_TO_HANDLE", In: []Field{{"buffer", KindBuffer, false}}, Out: []Field{{"handle", KindHandle, false}}},
+
+	OpSeen: {Name: "SEEN", In: []Field{{"handle", KindHandle, false}, {"offset", KindBytes, false}}, OutBytes: []string{"hashes"}},
 }
 
 // Info describes the operation; ok is false for an unknown one.

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Version of the format. A reader takes no other.
-const Version = 1
+// Version of the format that is written. A reader also takes those before it,
+// which have fewer operations.
+const Version = 2
 
 // magic begins every trace; the version follows as one byte.
 const magic = "PVDRMTRC"
@@ -36,8 +37,9 @@ type Writer struct {
 	buf   []byte
 	start time.Time
 	last  time.Duration
-	err   error // the first; nothing is written after it
-	files uint32
+	err   error  // the first; nothing is written after it
+	ended []bool // the DRM files, by number: whether CLOSE is written
+	mem   memory
 	// blobs numbers the byte strings that were written whole, so that the same
 	// page or source is stored once.
 	blobs map[string]uint64
@@ -53,7 +55,7 @@ const (
 
 // NewWriter begins a trace. The caller closes what lies below after Flush.
 func NewWriter(out io.Writer) *Writer {
-	w := &Writer{out: bufio.NewWriterSize(out, 1<<16), start: time.Now(), blobs: map[string]uint64{}}
+	w := &Writer{out: bufio.NewWriterSize(out, 1<<16), start: time.Now(), blobs: map[string]uint64{}, mem: newMemory()}
 	_, w.err = w.out.WriteString(magic + string(rune(Version)))
 	return w
 }
@@ -65,14 +67,30 @@ func (w *Writer) now() time.Duration { return time.Since(w.start) }
 func (w *Writer) newFile() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.files++
-	return w.files - 1
+	w.ended = append(w.ended, false)
+	return uint32(len(w.ended) - 1)
 }
 
 // Write appends an event. An error stays and is returned by Flush, too.
 func (w *Writer) Write(e *Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.write(e)
+}
+
+// record appends an event of a file from newFile, unless CLOSE came before. The
+// first error stays, for Flush.
+func (w *Writer) record(e *Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended[e.File] {
+		w.ended[e.File] = e.Op == OpClose
+		_ = w.write(e)
+	}
+}
+
+// write is Write. Caller holds mu.
+func (w *Writer) write(e *Event) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -130,6 +148,7 @@ func (w *Writer) Flush() error {
 // Reader reads a trace.
 type Reader struct {
 	in    *bufio.Reader
+	ops   Op // the last that its version has
 	last  time.Duration
 	count int
 	blobs [][]byte
@@ -146,8 +165,9 @@ func NewReader(in io.Reader) (*Reader, error) {
 	if string(head[:len(magic)]) != magic {
 		return nil, fmt.Errorf("%w: it does not begin with %s", ErrFormat, magic)
 	}
-	if v := head[len(magic)]; v != Version {
-		return nil, fmt.Errorf("%w: its version is %d, this program reads version %d", ErrFormat, v, Version)
+	v := head[len(magic)]
+	if r.ops = lastOps[v]; r.ops == 0 {
+		return nil, fmt.Errorf("%w: its version is %d, this program reads versions up to %d", ErrFormat, v, Version)
 	}
 	return r, nil
 }
@@ -161,7 +181,7 @@ func (r *Reader) Read() (*Event, error) {
 	}
 	e := &Event{Op: Op(op)}
 	info, ok := e.Op.Info()
-	if !ok {
+	if !ok || e.Op > r.ops {
 		return nil, r.bad("unknown operation %d", op)
 	}
 	if err := r.event(e, info); err != nil {

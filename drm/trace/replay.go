@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pvdrm/drm"
 )
 
@@ -37,6 +39,7 @@ const (
 	MostDifferences = 20
 	maxFiles        = 1024
 	maxMappings     = 1 << 16
+	maxBuffers      = 256
 	// patience is how long a wait may take that ended in the trace.
 	patience = 5 * time.Minute
 )
@@ -46,10 +49,13 @@ const (
 // (ErrFormat) or of open; what the calls return is compared. Files that the
 // trace leaves open are closed.
 func Replay(r *Reader, open func() (drm.File, error)) (report Report, err error) {
-	p := &replayer{open: open, files: map[uint32]*replayed{}, report: &report}
+	p := &replayer{open: open, files: map[uint32]*replayed{}, buffers: map[uint64]int{}, report: &report}
 	defer func() {
 		for _, f := range p.files {
 			err = errors.Join(err, f.inner.Close())
+		}
+		for _, fd := range p.buffers {
+			_ = unix.Close(fd) // it has nothing to flush
 		}
 	}()
 	for {
@@ -69,9 +75,10 @@ func Replay(r *Reader, open func() (drm.File, error)) (report Report, err error)
 
 // replayer makes calls.
 type replayer struct {
-	open   func() (drm.File, error)
-	files  map[uint32]*replayed
-	report *Report
+	open    func() (drm.File, error)
+	files   map[uint32]*replayed
+	buffers map[uint64]int // descriptors of what PRIME shares
+	report  *Report
 }
 
 // window is where the addresses of one kind begin in the trace and now.
@@ -83,6 +90,8 @@ type global struct{ was, size, now uint64 }
 // replayed is one file of the trace.
 type replayed struct {
 	inner   drm.File
+	driver  drm.Driver // inner, if it is one
+	buffers map[uint64]int
 	symbols map[Kind]map[uint64]uint64 // numbers of the trace to those of the replay
 	seqnos  map[drm.Point]uint64
 	objects map[uint32][]byte // mapped memory, by the trace's handle
@@ -101,7 +110,8 @@ func (p *replayer) event(e *Event) error {
 		if err != nil {
 			return err
 		}
-		p.files[e.File] = &replayed{inner: inner, symbols: map[Kind]map[uint64]uint64{}, seqnos: map[drm.Point]uint64{},
+		driver, _ := inner.(drm.Driver)
+		p.files[e.File] = &replayed{inner: inner, driver: driver, buffers: p.buffers, symbols: map[Kind]map[uint64]uint64{}, seqnos: map[drm.Point]uint64{},
 			objects: map[uint32][]byte{}, windows: map[drm.Param]*window{}}
 		return nil
 	}
@@ -116,8 +126,8 @@ func (p *replayer) event(e *Event) error {
 		p.seen(f, e)
 		return nil
 	}
-	if e.Op == OpWait && e.Errno == syscall.ETIME {
-		return nil // how often a program had to ask says nothing about the device
+	if e.Op == OpIoctl || e.skips() {
+		return nil
 	}
 	if len(f.space.maps) > maxMappings {
 		return fmt.Errorf("%w: more than %d mappings", ErrFormat, maxMappings)
@@ -154,6 +164,7 @@ func (p *replayer) compare(f *replayed, e *Event, out []uint64, outBytes [][]byt
 		case i >= len(out):
 		case field.Kind == KindSeqno:
 			f.seqnos[drm.Point{Channel: uint32(e.In[0]), Seqno: e.Out[i]}] = out[i]
+		case field.Kind == KindBuffer: // f.call keeps it
 		case field.Kind < KindAddress:
 			f.define(field.Kind, e.Out[i], out[i])
 		case field.Kind == KindAddress || field.Varies:
@@ -206,240 +217,4 @@ func (p *replayer) seen(f *replayed, e *Event) {
 			p.differs(e, "the page at offset 0x%x has another content", off)
 		}
 	}
-}
-
-// define says what a symbol of the trace is now.
-func (f *replayed) define(k Kind, was, now uint64) {
-	if f.symbols[k] == nil {
-		f.symbols[k] = map[uint64]uint64{}
-	}
-	f.symbols[k][was] = now
-}
-
-// symbol is the replay's number for one of the trace. What the trace does not
-// define, a program made up: it stays what it is.
-func (f *replayed) symbol(k Kind, was uint64) uint64 {
-	if now, ok := f.symbols[k][was]; ok {
-		return now
-	}
-	return was
-}
-
-func (f *replayed) id(k Kind, was uint64) uint32 { return uint32(f.symbol(k, was)) }
-
-func (f *replayed) point(channel, seqno uint64) drm.Point {
-	now, ok := f.seqnos[drm.Point{Channel: uint32(channel), Seqno: seqno}]
-	if !ok {
-		now = seqno
-	}
-	return drm.Point{Channel: f.id(KindChannel, channel), Seqno: now}
-}
-
-// param remembers the windows of addresses.
-func (f *replayed) param(p drm.Param, was, now uint64) {
-	base := p
-	if p == drm.ParamVRAMSize {
-		base = drm.ParamVRAMBase
-	}
-	if p == drm.ParamSystemSize {
-		base = drm.ParamSystemBase
-	}
-	if base != drm.ParamVRAMBase && base != drm.ParamSystemBase {
-		return
-	}
-	w := f.windows[base]
-	if w == nil {
-		w = &window{size: ^uint64(0)}
-		f.windows[base] = w
-	}
-	if p == base {
-		w.was, w.now = was, now
-	} else {
-		w.size = was
-	}
-}
-
-// address translates a GPU address.
-func (f *replayed) address(a uint64) uint64 {
-	for _, g := range f.globals {
-		if a-g.was < g.size {
-			return a - g.was + g.now
-		}
-	}
-	for _, m := range f.space.maps {
-		if a-m.addr < m.size {
-			return f.inWindow(a)
-		}
-	}
-	return a
-}
-
-// inWindow translates an address by the window that it lies in.
-func (f *replayed) inWindow(a uint64) uint64 {
-	for _, w := range f.windows {
-		if w.was != 0 && a-w.was < w.size {
-			return a - w.was + w.now
-		}
-	}
-	return a
-}
-
-// call makes the call of an event.
-func (f *replayed) call(e *Event) (out []uint64, outBytes [][]byte, err error) {
-	in := func(i int) uint64 { return e.In[i] }
-	text := func(i int) string { return string(e.InBytes[i]) }
-	switch e.Op {
-	case OpClose:
-		err = f.inner.Close()
-	case OpVersion:
-		var v drm.Info
-		v, err = f.inner.Version()
-		out = numbers(uint64(v.Major), uint64(v.Minor), uint64(v.Patch))
-	case OpGetParam:
-		out = numbers(0)
-		out[0], err = f.inner.GetParam(drm.Param(in(0)))
-	case OpGemNew:
-		var h uint32
-		h, err = f.inner.GemNew(in(0), drm.Domain(in(1)), drm.GemFlags(in(2)))
-		out = numbers(uint64(h))
-	case OpMmap:
-		var mem []byte
-		if mem, err = f.inner.GemMap(f.id(KindHandle, in(0))); err == nil {
-			f.objects[uint32(in(0))] = mem
-		}
-		out = numbers(uint64(len(mem)))
-	case OpGemInfo:
-		out = numbers(0)
-		out[0], err = f.inner.GemSize(f.id(KindHandle, in(0)))
-	case OpGemClose:
-		delete(f.objects, uint32(in(0)))
-		f.space.drop(uint32(in(0)))
-		err = f.inner.GemClose(f.id(KindHandle, in(0)))
-	case OpVMBind:
-		err = f.vmBind(e)
-	case OpChannelAlloc:
-		var c uint32
-		c, err = f.inner.ChannelAlloc()
-		out = numbers(uint64(c))
-	case OpChannelFree:
-		err = f.inner.ChannelFree(f.id(KindChannel, in(0)))
-	case OpExec:
-		out = numbers(0)
-		out[0], err = f.exec(e)
-	case OpWait:
-		timeout := time.Duration(in(2))
-		if e.Errno == 0 {
-			timeout = patience
-		}
-		err = f.inner.Wait(f.point(in(0), in(1)), timeout)
-	case OpModuleLoad:
-		var m uint32
-		m, err = f.inner.ModuleLoad(text(0), e.InBytes[1])
-		out = numbers(uint64(m))
-	case OpModuleUnload:
-		err = f.inner.ModuleUnload(f.id(KindModule, in(0)))
-	case OpModuleFunction:
-		var fn uint32
-		var a drm.FunctionAttributes
-		fn, a, err = f.inner.ModuleFunction(f.id(KindModule, in(0)), text(0))
-		out = numbers(uint64(fn), uint64(a.ParamBytes), uint64(a.SharedBytes), uint64(a.LocalBytes), uint64(a.ConstBytes), uint64(a.Regs), uint64(a.MaxThreads))
-		params, _ := binary.Append(nil, binary.LittleEndian, a.Params) // of fixed size
-		outBytes = [][]byte{params}
-	case OpModuleGlobal:
-		out = numbers(0, 0)
-		out[0], out[1], err = f.inner.ModuleGlobal(f.id(KindModule, in(0)), text(0))
-	case OpStatus:
-		var cause uint32
-		cause, _, err = f.inner.LostStatus()
-		out = numbers(uint64(cause))
-	}
-	return out, outBytes, err
-}
-
-func (f *replayed) vmBind(e *Event) error {
-	ops, err := bindOps(e.InBytes[0])
-	if err != nil {
-		return err
-	}
-	now := append([]drm.BindOp(nil), ops...)
-	for i := range now {
-		now[i].Handle = f.id(KindHandle, uint64(now[i].Handle))
-		now[i].Addr = f.inWindow(now[i].Addr)
-	}
-	err = f.inner.VMBind(now, e.In[0]&drm.VMBindAsync != 0)
-	if err == nil {
-		f.space.bind(ops)
-	}
-	return err
-}
-
-// bindOps decodes the operations of a VM_BIND.
-func bindOps(b []byte) ([]drm.BindOp, error) {
-	ops := make([]drm.BindOp, len(b)/drm.BindOpSize)
-	if _, err := binary.Decode(b, binary.LittleEndian, ops); err != nil || len(b)%drm.BindOpSize != 0 {
-		return nil, fmt.Errorf("%d bytes of operations: %w", len(b), syscall.EINVAL)
-	}
-	return ops, nil
-}
-
-// points decodes the waits of an EXEC.
-func points(b []byte) (list []drm.Point) {
-	for ; len(b) >= waitBytes; b = b[waitBytes:] {
-		list = append(list, drm.Point{Channel: binary.LittleEndian.Uint32(b), Seqno: binary.LittleEndian.Uint64(b[4:])})
-	}
-	return list
-}
-
-func (f *replayed) exec(e *Event) (uint64, error) {
-	waits := points(e.InBytes[1])
-	for i, w := range waits {
-		waits[i] = f.point(uint64(w.Channel), w.Seqno)
-	}
-	t := translation{f: f}
-	if _, err := drm.WalkCommands(e.InBytes[0], &t); err != nil {
-		t.stream = e.InBytes[0] // what was malformed stays so
-	}
-	return f.inner.Exec(f.id(KindChannel, e.In[0]), t.stream, waits)
-}
-
-// translation is a drm.CommandSink that writes a stream for the replay.
-type translation struct {
-	f      *replayed
-	stream []byte
-}
-
-func (t *translation) Copy(c drm.CopyCmd) error {
-	c.Dst, c.Src = t.f.address(c.Dst), t.f.address(c.Src)
-	t.stream = c.Append(t.stream)
-	return nil
-}
-
-func (t *translation) Fill(c drm.FillCmd) error {
-	c.Dst = t.f.address(c.Dst)
-	t.stream = c.Append(t.stream)
-	return nil
-}
-
-func (t *translation) Task() error {
-	t.stream = drm.TaskCmd{}.Append(t.stream)
-	return nil
-}
-
-func (t *translation) Timestamp(c drm.TimestampCmd) error {
-	c.Addr = t.f.address(c.Addr)
-	t.stream = c.Append(t.stream)
-	return nil
-}
-
-// Launch translates arguments that are addresses: 8 bytes, aligned, and within
-// what is mapped.
-func (t *translation) Launch(c drm.LaunchCmd) error {
-	c.Function = t.f.id(KindFunction, uint64(c.Function))
-	c.Params = bytes.Clone(c.Params)
-	for at := 0; at+8 <= len(c.Params); at += 8 {
-		word := c.Params[at:]
-		binary.LittleEndian.PutUint64(word, t.f.address(binary.LittleEndian.Uint64(word)))
-	}
-	t.stream = c.Append(t.stream)
-	return nil
 }

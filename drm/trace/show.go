@@ -41,7 +41,7 @@ func errnoName(e syscall.Errno) string {
 func (e *Event) text(n namer) string {
 	var b strings.Builder
 	info, _ := e.Op.Info()
-	fmt.Fprintf(&b, "file %d %s(", e.File, info.Name)
+	fmt.Fprintf(&b, "file %d %s(", e.File, e.name())
 	parts := e.fields(n, info.In, e.In)
 	for i, s := range e.InBytes {
 		parts = append(parts, info.InBytes[i]+"="+e.describe(n, info.InBytes[i], s))
@@ -97,16 +97,34 @@ func (e *Event) describe(n namer, what string, s []byte) string {
 			parts = append(parts, n.name(e.File, KindChannel, uint64(p.Channel))+":"+n.name(e.File, KindSeqno, p.Seqno))
 		}
 		return "[" + strings.Join(parts, " ") + "]"
+	case "syncobjs", "after", "signals":
+		var parts []string
+		for _, h := range handles(s) {
+			parts = append(parts, n.name(e.File, KindSyncobj, uint64(h)))
+		}
+		return "[" + strings.Join(parts, " ") + "]"
 	case "name", "description", "text", "log":
 		const most = 200
 		if len(s) > most {
 			s = s[:most]
 		}
 		return strconv.Quote(string(s))
-	case "hashes", "params":
+	case "hashes", "params", "argument":
 		return fmt.Sprintf("%x", s)
 	}
 	return fmt.Sprintf("<%d bytes, %016x>", len(s), pageHash(s))
+}
+
+// name is what the event is called: for an ioctl of which nothing else was
+// recorded, with its own name.
+func (e *Event) name() string {
+	if e.Op != OpIoctl {
+		return e.Op.String()
+	}
+	if known, ok := drm.Lookup(drm.Request(e.In[0])); ok {
+		return "IOCTL " + known.Name
+	}
+	return "IOCTL"
 }
 
 func (e *Event) describeBinds(n namer, s []byte) string {

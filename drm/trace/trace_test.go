@@ -113,13 +113,14 @@ func readAll(data []byte) error {
 
 func TestForeignFiles(t *testing.T) {
 	for name, data := range map[string]string{
-		"empty":            "",
-		"something else":   "\x7fELF\x02\x01\x01 and so on",
-		"another version":  magic + "\x02",
-		"unknown event":    magic + "\x01\xff",
-		"a huge string":    magic + "\x01\x0c\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-		"a bad reference":  magic + "\x01\x0c\x00\x00\x00\x00\x00\x01\x07",
-		"a negative errno": magic + "\x01\x01\x00\x00\x00\x00\xff\xff\x03",
+		"empty":                               "",
+		"something else":                      "\x7fELF\x02\x01\x01 and so on",
+		"another version":                     magic + "\x03",
+		"unknown event":                       magic + "\x01\xff",
+		"an operation that its version lacks": magic + "\x01\x17\x00\x00\x00\x00\x00\x00\x01",
+		"a huge string":                       magic + "\x01\x0c\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+		"a bad reference":                     magic + "\x01\x0c\x00\x00\x00\x00\x00\x01\x07",
+		"a negative errno":                    magic + "\x01\x01\x00\x00\x00\x00\xff\xff\x03",
 	} {
 		require.ErrorIs(t, readAll([]byte(data)), ErrFormat, name)
 	}
@@ -142,7 +143,64 @@ func TestMappingsAreCut(t *testing.T) {
 	require.Empty(t, s.maps)
 }
 
+// Traces of earlier versions are read.
+func TestVersions(t *testing.T) {
+	for v, last := range lastOps {
+		require.NoError(t, readAll([]byte(magic+string(rune(v)))))
+		require.NoError(t, readAll([]byte(magic+string(rune(v))+string(rune(OpClose))+"\x00\x00\x00\x00\x00")))
+		require.LessOrEqual(t, last, lastOp)
+	}
+	require.Contains(t, lastOps, byte(Version))
+}
+
+// What one file's work may be writing is left alone by whichever file has the
+// same memory, by whichever handle.
+func TestSharedMemoryInFlight(t *testing.T) {
+	w := NewWriter(io.Discard)
+	a, b := Record(nil, w), Record(nil, w)
+	a.buffers[1], a.buffers[2], b.buffers[7], b.buffers[8] = 1, 1, 1, 2
+	a.flights = []flight{{drm.Point{Channel: 1, Seqno: 1}, []span{{1, 0, 64}, {3, 0, 64}}}}
+	require.ElementsMatch(t, []span{{1, 0, 64}, {3, 0, 64}, {2, 0, 64}}, a.flying())
+	require.Equal(t, []span{{7, 0, 64}}, b.flying())
+
+	// They look at it once, whoever looks.
+	mem := make([]byte, 2*PageBytes)
+	w.mem.mapped(a.recording, 1, mem)
+	w.mem.mapped(b.recording, 7, mem)
+	w.mem.mapped(b.recording, 9, mem)
+	mem[PageBytes] = 1
+	a.lookWritten()
+	require.Equal(t, a.objects[1].sums, b.objects[7].sums)
+	require.NotEqual(t, a.objects[1].sums, b.objects[9].sums)
+	w.mem.closed(b.recording, 7)
+	require.Nil(t, b.objects[7])
+	require.Empty(t, b.flying())
+	b.End()
+	b.event(OpVersion, 0, nil, Event{Out: numbers(0, 0, 0), OutBytes: [][]byte{nil, nil}}) // goes nowhere
+	require.NoError(t, w.Flush())
+}
+
+// What no call of the driver came of is recorded as it was made.
+func TestRefusedIoctls(t *testing.T) {
+	var out bytes.Buffer
+	w := NewWriter(&out)
+	err := Record(nil, w).Call(17, drm.IoctlExec, func(_ drm.Driver, a *Argument) error {
+		a.In, a.Out = []byte{1}, []byte{2}
+		return syscall.EFAULT
+	})
+	require.ErrorIs(t, err, syscall.EFAULT)
+	require.ErrorIs(t, Record(nil, w).Call(17, 0x64ff, func(drm.Driver, *Argument) error { return syscall.ENOTTY }), syscall.ENOTTY)
+	require.NoError(t, w.Flush())
+	r, err := NewReader(&out)
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, Show(r, &text))
+	require.Contains(t, text.String(), "thread 17  file 0 IOCTL PVDRM_EXEC(request=0xc0386448, argument=01) = EFAULT, argument=02\n")
+	require.Contains(t, text.String(), "thread 17  file 1 IOCTL(request=0x64ff, argument=) = ENOTTY\n")
+}
+
 func FuzzReader(f *testing.F) {
+	f.Add([]byte(magic + "\x02\x17\x00\x00\x00\x00\x00\x00\x01"))
 	f.Add([]byte(magic + "\x01\x01\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := readAll(data); err != nil {

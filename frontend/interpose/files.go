@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 )
 
@@ -25,16 +26,19 @@ type openFile struct {
 
 	calls  sync.WaitGroup // that are being served
 	closed chan struct{}  // closed when the last descriptor is
+	gone   bool           // no call is added; files.mu guards it
 
-	once sync.Once // opens the driver's file, for the first call
-	file *frontend.File
-	err  error
+	once     sync.Once // opens the driver's file, for the first call
+	file     *frontend.File
+	recorder *trace.Recorder // of file; nil where nothing is recorded
+	err      error
 }
 
 // files are the DRM files that the programs have open.
 type files struct {
 	node   *Node
 	open   func() (*frontend.File, error)
+	trace  *trace.Writer // nil where nothing is recorded
 	report func(error)
 
 	mu    sync.Mutex
@@ -43,8 +47,8 @@ type files struct {
 	guess map[place]*openFile
 }
 
-func newFiles(node *Node, open func() (*frontend.File, error), report func(error)) *files {
-	return &files{node: node, open: open, report: report, guess: map[place]*openFile{}}
+func newFiles(cfg Config) *files {
+	return &files{node: cfg.Node, open: cfg.Open, trace: cfg.Trace, report: cfg.Report, guess: map[place]*openFile{}}
 }
 
 // place is a descriptor of a thread. What is open there may have changed since
@@ -56,8 +60,24 @@ const maxGuesses = 4096
 
 // driver is the driver's file that serves f; the first call opens it.
 func (s *files) driver(f *openFile) (*frontend.File, error) {
-	f.once.Do(func() { f.file, f.err = s.open() })
+	f.once.Do(func() {
+		if f.file, f.err = s.open(); f.err == nil && s.trace != nil {
+			f.recorder = trace.Record(f.file, s.trace)
+		}
+	})
 	return f.file, f.err
+}
+
+// end ends what is recorded of the files that are open still.
+func (s *files) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.all {
+		f.once.Do(func() {}) // nobody opens it now
+		if f.recorder != nil {
+			f.recorder.End()
+		}
+	}
 }
 
 // enter finds the DRM file at fd of the caller and counts a call on it, which
@@ -84,6 +104,9 @@ func (s *files) find(c caller, fd int) (*openFile, error) {
 		}
 	}
 	for _, f := range s.all {
+		if f.gone {
+			continue
+		}
 		is, err := f.isAt(at)
 		if err != nil {
 			return nil, err
@@ -154,10 +177,16 @@ func (s *files) watch(f *openFile) {
 	}
 	close(f.closed)
 	s.mu.Lock()
-	s.all = slices.DeleteFunc(s.all, func(o *openFile) bool { return o == f })
+	f.gone = true
 	clear(s.guess)
 	s.mu.Unlock()
 	f.calls.Wait()
+	s.mu.Lock()
+	s.all = slices.DeleteFunc(s.all, func(o *openFile) bool { return o == f })
+	if f.recorder != nil {
+		f.recorder.End()
+	}
+	s.mu.Unlock()
 	if f.file != nil {
 		if err := f.file.Close(); err != nil {
 			s.report(fmt.Errorf("closing a DRM file: %w", err))

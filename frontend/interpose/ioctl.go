@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pvdrm/drm"
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 )
 
-// ioctl serves an ioctl of type 'd' as the DRM core does: the argument is copied
-// in and out as far as both the request and the driver's own say so.
+// ioctl serves an ioctl of type 'd'.
 func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error {
 	f, err := s.files.enter(c, fd)
 	if errors.Is(err, syscall.EBADF) || err == nil && f == nil {
@@ -25,6 +26,21 @@ func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error
 		return err
 	}
 	defer f.calls.Done()
+	driver, err := s.files.driver(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", req, err)
+	}
+	if f.recorder == nil {
+		return serve(c, f, driver, req, addr, &trace.Argument{})
+	}
+	return f.recorder.Call(c.tid, req, func(driver drm.Driver, a *trace.Argument) error {
+		return serve(c, f, driver, req, addr, a)
+	})
+}
+
+// serve serves an ioctl as the DRM core does: the argument is copied in and out as
+// far as both the request and the driver's own say so. What it was is left in a.
+func serve(c caller, f *openFile, driver drm.Driver, req drm.Request, addr uint64, a *trace.Argument) error {
 	e, ok := drm.Lookup(req)
 	if !ok {
 		return fmt.Errorf("%s: %w", req, syscall.ENOTTY)
@@ -38,11 +54,10 @@ func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
-	driver, err := s.files.driver(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", e.Name, err)
+	if f.recorder != nil {
+		a.In, a.Out = slices.Clone(arg), arg
 	}
-	failed := s.dispatch(c, f, driver, e.Request, arg)
+	failed := dispatch(c, f, driver, e.Request, arg)
 	if req.Writes() && e.Request.Writes() {
 		if err := c.Write(addr, arg[:req.Size()]); err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
@@ -53,7 +68,7 @@ func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error
 
 // dispatch serves an ioctl whose argument is a copy. What has descriptors in its
 // argument, or waits, needs more than the driver does.
-func (s *supervisor) dispatch(c caller, f *openFile, driver *frontend.File, req drm.Request, arg []byte) error {
+func dispatch(c caller, f *openFile, driver drm.Driver, req drm.Request, arg []byte) error {
 	switch req {
 	case drm.IoctlPrimeHandleToFD:
 		return exportObject(c, driver, arg)
@@ -63,7 +78,7 @@ func (s *supervisor) dispatch(c caller, f *openFile, driver *frontend.File, req 
 	if w, ok := waits[req]; ok {
 		return w.serve(c, f, driver, req, arg)
 	}
-	return driver.Ioctl(req, arg, c)
+	return frontend.Ioctl(driver, req, arg, c)
 }
 
 // wait describes an ioctl that waits: where its argument has the time, in ns.
@@ -82,7 +97,7 @@ var waits = map[drm.Request]wait{
 const waitPart = 2 * time.Second
 
 // serve waits in parts, and looks between them whether anybody is still there.
-func (w wait) serve(c caller, f *openFile, driver *frontend.File, req drm.Request, arg []byte) error {
+func (w wait) serve(c caller, f *openFile, driver drm.Driver, req drm.Request, arg []byte) error {
 	asked := int64(binary.LittleEndian.Uint64(arg[w.at:]))
 	defer binary.LittleEndian.PutUint64(arg[w.at:], uint64(asked))
 	now, err := monotonic()
@@ -101,7 +116,7 @@ func (w wait) serve(c caller, f *openFile, driver *frontend.File, req drm.Reques
 			left = max(until-now, 0)
 		}
 		binary.LittleEndian.PutUint64(arg[w.at:], uint64(left))
-		err = driver.Ioctl(req, arg, c)
+		err = frontend.Ioctl(driver, req, arg, c)
 		if !errors.Is(err, syscall.ETIME) || until == end {
 			return err
 		}
@@ -135,9 +150,9 @@ const (
 
 // exportObject is PRIME_HANDLE_TO_FD: the descriptor that the driver makes
 // becomes one of the program.
-func exportObject(c caller, driver *frontend.File, arg []byte) error {
+func exportObject(c caller, driver drm.Driver, arg []byte) error {
 	flags := binary.LittleEndian.Uint32(arg[flagsAt:])
-	if err := driver.Ioctl(drm.IoctlPrimeHandleToFD, arg, c); err != nil {
+	if err := frontend.Ioctl(driver, drm.IoctlPrimeHandleToFD, arg, c); err != nil {
 		return err
 	}
 	own := int(int32(binary.LittleEndian.Uint32(arg[fdAt:])))
@@ -148,7 +163,7 @@ func exportObject(c caller, driver *frontend.File, arg []byte) error {
 }
 
 // importObject is PRIME_FD_TO_HANDLE with a descriptor of the program.
-func importObject(c caller, driver *frontend.File, arg []byte) error {
+func importObject(c caller, driver drm.Driver, arg []byte) error {
 	fd := binary.LittleEndian.Uint32(arg[fdAt:])
 	defer binary.LittleEndian.PutUint32(arg[fdAt:], fd)
 	own, err := c.file(int(int32(fd)))
@@ -157,5 +172,5 @@ func importObject(c caller, driver *frontend.File, arg []byte) error {
 	}
 	defer func() { _ = unix.Close(own) }() // the driver has mapped what it is of
 	binary.LittleEndian.PutUint32(arg[fdAt:], uint32(own))
-	return driver.Ioctl(drm.IoctlPrimeFDToHandle, arg, c)
+	return frontend.Ioctl(driver, drm.IoctlPrimeFDToHandle, arg, c)
 }

@@ -32,6 +32,9 @@ func (s *supervisor) mmap(c caller, n *notification) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("mmap: %w", err)
 	}
+	if f.recorder != nil {
+		_, _ = f.recorder.As(c.tid).GemMap(handle) // it fails where MapFD does
+	}
 	own, size, err := driver.MapFD(handle)
 	if errors.Is(err, syscall.ENOENT) {
 		err = fmt.Errorf("%w: %w", syscall.EINVAL, err) // what mmap says of an offset with nothing there

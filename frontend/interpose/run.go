@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 )
 
@@ -24,6 +25,8 @@ type Config struct {
 	// Open opens a file of the driver, for each that the programs open. It must be
 	// made with frontend.Config.Separate.
 	Open func() (*frontend.File, error)
+	// Trace is where the calls are recorded; nil for nowhere. The caller flushes it.
+	Trace *trace.Writer
 	// Report is told of calls that failed; several goroutines may call it.
 	Report func(error)
 	// Signals are handed on to the program; nil for none.
@@ -74,7 +77,7 @@ func Run(cfg Config) (code int, err error) {
 	// every call, which in an emulated guest costs more than the call.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), receivers+2))
 
-	s := &supervisor{node: cfg.Node, files: newFiles(cfg.Node, cfg.Open, cfg.Report), report: cfg.Report, children: &children{}}
+	s := &supervisor{node: cfg.Node, files: newFiles(cfg), report: cfg.Report, children: &children{}}
 	done := make(chan struct{})
 	defer close(done)
 	if err := s.start(cfg, done); err != nil {
@@ -85,6 +88,7 @@ func Run(cfg Config) (code int, err error) {
 		select {
 		case <-died:
 			if !s.children.reap() {
+				s.files.end()
 				return s.children.code, nil
 			}
 		case sig := <-cfg.Signals:

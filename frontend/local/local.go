@@ -185,6 +185,9 @@ func (c *Carrier) Export(p *carrier.Pages) (int, error) {
 
 // Import is part of carrier.Carrier.
 func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil { // sending it would look like a backend that is gone
+		return nil, fmt.Errorf("importing descriptor %d: %w", fd, err)
+	}
 	answer, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalImport}, nil, fd)
 	closeAll(fds)
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 
 // elsewhere is a file of a driver whose windows lie elsewhere: higher in their
 // ranges than those of the file below.
-type elsewhere struct{ drm.File }
+type elsewhere struct{ drm.Driver }
 
 const shift = 64 << 20
 
 func (e *elsewhere) GetParam(p drm.Param) (uint64, error) {
-	v, err := e.File.GetParam(p)
+	v, err := e.Driver.GetParam(p)
 	switch p {
 	case drm.ParamVRAMBase, drm.ParamSystemBase:
 		v += shift
@@ -23,16 +23,24 @@ func (e *elsewhere) GetParam(p drm.Param) (uint64, error) {
 
 // ChannelAlloc leaves a number out.
 func (e *elsewhere) ChannelAlloc() (uint32, error) {
-	if _, err := e.File.ChannelAlloc(); err != nil {
+	if _, err := e.Driver.ChannelAlloc(); err != nil {
 		return 0, err
 	}
-	return e.File.ChannelAlloc()
+	return e.Driver.ChannelAlloc()
 }
 
 // GemNew leaves one out, too.
 func (e *elsewhere) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, error) {
-	if h, err := e.File.GemNew(size, d, flags); err != nil {
+	if h, err := e.Driver.GemNew(size, d, flags); err != nil {
 		return h, err
 	}
-	return e.File.GemNew(size, d, flags)
+	return e.Driver.GemNew(size, d, flags)
+}
+
+// SyncobjCreate leaves one out, too.
+func (e *elsewhere) SyncobjCreate(signaled bool) (uint32, error) {
+	if h, err := e.Driver.SyncobjCreate(signaled); err != nil {
+		return h, err
+	}
+	return e.Driver.SyncobjCreate(signaled)
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // update records anew what this package records itself.
-var update = flag.Bool("update", false, "record corpus/edges.trace anew")
+var update = flag.Bool("update", false, "record anew what this package records")
 
 func device(t testing.TB) gpu.Device {
 	t.Helper()
@@ -106,27 +106,40 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// What a program does that goes wrong goes wrong in the same way everywhere.
-func TestEdgesAreInTheCorpus(t *testing.T) {
-	var b bytes.Buffer
-	w := trace.NewWriter(&b)
-	f, err := openNative(device(t))()
-	require.NoError(t, err)
-	edges(t, trace.Record(f, w))
-	require.NoError(t, w.Flush())
-	const path = "corpus/edges.trace"
-	if *update {
-		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
+// made are the traces that this package records itself.
+var made = map[string]func(t *testing.T, open func() drm.Driver){
+	// What a program does that goes wrong goes wrong in the same way everywhere.
+	"edges":   func(t *testing.T, open func() drm.Driver) { edges(t, open()) },
+	"sharing": sharing,
+}
+
+func TestMadeTracesAreInTheCorpus(t *testing.T) {
+	for name, program := range made {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			w := trace.NewWriter(&b)
+			native := openNative(device(t))
+			program(t, func() drm.Driver {
+				f, err := native()
+				require.NoError(t, err)
+				return trace.Record(f, w)
+			})
+			require.NoError(t, w.Flush())
+			path := "corpus/" + name + ".trace"
+			if *update {
+				require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			r1, err := trace.NewReader(bytes.NewReader(want))
+			require.NoError(t, err)
+			r2, err := trace.NewReader(&b)
+			require.NoError(t, err)
+			what, err := trace.Diff(r1, r2)
+			require.NoError(t, err)
+			require.Empty(t, what)
+		})
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	r1, err := trace.NewReader(bytes.NewReader(want))
-	require.NoError(t, err)
-	r2, err := trace.NewReader(&b)
-	require.NoError(t, err)
-	what, err := trace.Diff(r1, r2)
-	require.NoError(t, err)
-	require.Empty(t, what)
 }
 
 // altered is a trace with one event changed.
@@ -190,7 +203,7 @@ func TestReplayFindsWhatDiffers(t *testing.T) {
 
 // A replay on a device with other windows and numbers gets addresses that are right there.
 func TestSymbolsAreTranslated(t *testing.T) {
-	for _, name := range []string{"nn.trace", "edges.trace"} {
+	for _, name := range []string{"nn.trace", "edges.trace", "sharing.trace"} {
 		data, err := os.ReadFile(filepath.Join("corpus", name))
 		require.NoError(t, err)
 		d := device(t)
@@ -199,7 +212,7 @@ func TestSymbolsAreTranslated(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &elsewhere{f}, nil
+			return &elsewhere{Driver: f}, nil
 		})
 		require.Empty(t, report.Differences)
 	}
@@ -207,9 +220,11 @@ func TestSymbolsAreTranslated(t *testing.T) {
 
 // FuzzReplay replays what may be no trace at all.
 func FuzzReplay(f *testing.F) {
-	data, err := os.ReadFile("corpus/edges.trace")
-	require.NoError(f, err)
-	f.Add(data[:len(data)/2])
+	for name := range made {
+		data, err := os.ReadFile("corpus/" + name + ".trace")
+		require.NoError(f, err)
+		f.Add(data[:len(data)/2])
+	}
 	d, err := softgpu.New(softgpu.Config{VRAMBytes: 16 << 20, LaunchLimit: 20 * time.Millisecond})
 	require.NoError(f, err)
 	empty := d.Stats().VRAMUsed
