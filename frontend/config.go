@@ -25,6 +25,10 @@ type Config struct {
 	// Bound is no switch: callers are threads of a C program, whose goroutines
 	// are bound to them and wait in their own way.
 	Bound bool
+
+	// Waits is no switch: it is called before a caller stops polling to pause or
+	// to sleep; nil if nobody wants to know.
+	Waits func()
 }
 
 // ConfigEnv names the environment variable with a list of switches: nopoll,

@@ -101,13 +101,15 @@ func New(c carrier.Carrier) (*File, error) {
 	return NewConfig(c, cfg)
 }
 
-// NewSeparate is New for programs in other processes; see Config.Separate.
-func NewSeparate(c carrier.Carrier) (*File, error) {
+// NewSeparate is New for programs in other processes, whose calls are made by
+// goroutines that are bound to threads. Waits, which must not block, is called
+// before one of them waits for long; see Config.
+func NewSeparate(c carrier.Carrier, waits func()) (*File, error) {
 	cfg, err := ConfigFromEnv()
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	cfg.Separate = true
+	cfg.Separate, cfg.Bound, cfg.Waits = true, true, waits
 	return NewConfig(c, cfg)
 }
 

@@ -32,8 +32,11 @@ func Ioctl(f drm.Driver, req drm.Request, arg []byte, mem drm.UserMemory) error 
 	if len(arg) > drm.MaxArgument {
 		return fmt.Errorf("%s: argument of %d bytes: %w", req, len(arg), syscall.EINVAL)
 	}
-	whole := make([]byte, max(len(arg), e.Request.Size()))
-	copy(whole, arg)
+	whole := arg
+	if size := e.Request.Size(); len(arg) < size || !aligned(arg) {
+		whole = make([]byte, max(len(arg), size))
+		copy(whole, arg)
+	}
 	err := ioctls[e.Request](f, whole[:e.Request.Size()], mem)
 	copy(arg, whole) // after a failure too, as Linux does: the log of MODULE_LOAD comes with one
 	if err != nil {
@@ -42,20 +45,12 @@ func Ioctl(f drm.Driver, req drm.Request, arg []byte, mem drm.UserMemory) error 
 	return nil
 }
 
-// ioctlFunc serves one ioctl with an argument of exactly its size.
+// ioctlFunc serves one ioctl with an argument of exactly its size, aligned.
 type ioctlFunc func(f drm.Driver, arg []byte, mem drm.UserMemory) error
 
 // typed makes an ioctlFunc of a function that takes the argument struct.
 func typed[T any](serve func(f drm.Driver, a *T, mem drm.UserMemory) error) ioctlFunc {
-	return func(f drm.Driver, arg []byte, mem drm.UserMemory) error {
-		a := new(T)
-		if _, err := binary.Decode(arg, binary.LittleEndian, a); err != nil {
-			return fmt.Errorf("%w: %w", syscall.EINVAL, err)
-		}
-		err := serve(f, a, mem)
-		_, bad := binary.Encode(arg, binary.LittleEndian, a)
-		return errors.Join(err, bad)
-	}
+	return func(f drm.Driver, arg []byte, mem drm.UserMemory) error { return serve(f, argument[T](arg), mem) }
 }
 
 // ioctls has one entry for each of drm.Table; a test keeps them in step.

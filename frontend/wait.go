@@ -67,6 +67,7 @@ func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Dur
 			l.giveLead()
 			return err
 		}
+		l.aboutToWait()
 		select {
 		case <-progress:
 		case <-expired:
@@ -178,12 +179,14 @@ func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time)
 			}
 			continue
 		case waited < nap && l.carrier.SleepExits():
+			l.aboutToWait()
 			if l.followers.Load() > 1 {
 				l.report() // look was for this waiter's condition only
 			}
 			time.Sleep(min(max(waited/napPart, minNap), maxNap))
 			continue
 		}
+		l.aboutToWait()
 		asleep := time.Now()
 		l.polling.Add(int64(asleep.Sub(start)))
 		l.wantOnly(point)
@@ -201,6 +204,12 @@ func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time)
 		// take the processor from that work.
 		nap *= 2
 		spin = 0
+	}
+}
+
+func (l *link) aboutToWait() {
+	if l.cfg.Waits != nil {
+		l.cfg.Waits()
 	}
 }
 

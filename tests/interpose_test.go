@@ -112,6 +112,17 @@ func TestInterposedProgramsAreRecorded(t *testing.T) {
 	}
 }
 
+// The same program makes the same calls in a virtual machine.
+func TestInterposedProgramIsRecordedInAVirtualMachine(t *testing.T) {
+	dir, err := ioctlClients()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "trace")
+	code, out := start(t, "trace", "record", "--on", "vm", "--copy", filepath.Join(dir, "vadd"), "-o", file, "--", "pvdrm-run", "./vadd").wait(t)
+	require.Zero(t, code, out)
+	code, out = start(t, "trace", "diff", filepath.Join(root(t), "tests/replay/corpus/vadd.trace"), file).wait(t)
+	require.Zero(t, code, out)
+}
+
 // A trace has the threads of the program, not those of pvdrm-run.
 func TestThreadsInTracesOfInterposedPrograms(t *testing.T) {
 	h := startHost(t, softgpu.Config{})

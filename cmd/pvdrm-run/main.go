@@ -92,12 +92,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 func supervise(cfg interpose.Config) (code int, err error) {
 	if socket := os.Getenv(frontend.SocketEnv); socket != "" {
 		cfg.Node, err = interpose.StandIn()
-		cfg.Open = func() (*frontend.File, error) {
+		cfg.Open = func(waits func()) (*frontend.File, error) {
 			c, err := local.Open(socket)
 			if err != nil {
 				return nil, err
 			}
-			return frontend.NewSeparate(c)
+			return frontend.NewSeparate(c, waits)
 		}
 	} else {
 		var path string
@@ -105,12 +105,13 @@ func supervise(cfg interpose.Config) (code int, err error) {
 			return 0, fmt.Errorf("no PVDRM device: %w; on a host: pvdrm run -- pvdrm-run PROGRAM", err)
 		}
 		cfg.Node, err = interpose.RenderNode(path)
-		cfg.Open = func() (*frontend.File, error) {
+		cfg.Follow = true
+		cfg.Open = func(waits func()) (*frontend.File, error) {
 			c, err := virtgpu.Open(path)
 			if err != nil {
 				return nil, err
 			}
-			return frontend.NewSeparate(c)
+			return frontend.NewSeparate(c, waits)
 		}
 	}
 	if err != nil {

@@ -37,7 +37,8 @@ type openFile struct {
 // files are the DRM files that the programs have open.
 type files struct {
 	node   *Node
-	open   func() (*frontend.File, error)
+	open   func(waits func()) (*frontend.File, error)
+	waits  func()        // called before anybody waits
 	trace  *trace.Writer // nil where nothing is recorded
 	report func(error)
 
@@ -61,7 +62,8 @@ const maxGuesses = 4096
 // driver is the driver's file that serves f; the first call opens it.
 func (s *files) driver(f *openFile) (*frontend.File, error) {
 	f.once.Do(func() {
-		if f.file, f.err = s.open(); f.err == nil && s.trace != nil {
+		s.waits()
+		if f.file, f.err = s.open(s.waits); f.err == nil && s.trace != nil {
 			f.recorder = trace.Record(f.file, s.trace)
 		}
 	})

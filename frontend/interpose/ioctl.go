@@ -30,6 +30,9 @@ func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", req, err)
 	}
+	if waitsLong[req] {
+		s.relieve()
+	}
 	if f.recorder == nil {
 		return serve(c, f, driver, req, addr, &trace.Argument{})
 	}
@@ -79,6 +82,13 @@ func dispatch(c caller, f *openFile, driver drm.Driver, req drm.Request, arg []b
 		return w.serve(c, f, driver, req, arg)
 	}
 	return frontend.Ioctl(driver, req, arg, c)
+}
+
+// waitsLong are the ioctls that may wait for the carrier. Those that wait for the
+// ring only say so themselves, once that takes long.
+var waitsLong = map[drm.Request]bool{
+	drm.IoctlGemNew: true, drm.IoctlGemClose: true, drm.IoctlPrimeHandleToFD: true, drm.IoctlPrimeFDToHandle: true,
+	drm.IoctlModuleLoad: true,
 }
 
 // wait describes an ioctl that waits: where its argument has the time, in ns.

@@ -9,20 +9,20 @@ import (
 
 // receive waits for a trapped call. It returns errEnded when no task is left
 // that could make one, as far as Linux tells: before 6.11 it may wait for ever.
-func (l listener) receive() (*notification, error) {
+func (l listener) receive(n *notification) error {
 	for {
-		n := new(notification)
-		_, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_RECV, n)
+		*n = notification{}
+		err := l.receiveCall(n)
 		if err == nil {
-			return n, nil
+			return nil
 		}
 		if !errors.Is(err, unix.ENOENT) {
-			return nil, os.NewSyscallError("receiving a trapped call", err)
+			return os.NewSyscallError("receiving a trapped call", err)
 		}
 		// Its caller was killed meanwhile, or nobody is left.
 		fds := []unix.PollFd{{Fd: int32(l), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, 0); err == nil && fds[0].Revents&unix.POLLHUP != 0 {
-			return nil, errEnded
+			return errEnded
 		}
 	}
 }

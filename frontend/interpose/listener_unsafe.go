@@ -102,11 +102,26 @@ func probe() error {
 	return nil
 }
 
-// ioctl makes one of the listener's ioctls; arg is the struct of the request.
+// receiveCall waits for a trapped call; n must be zero.
+func (l listener) receiveCall(n *notification) error {
+	for {
+		// n is live and has the size in the request; the kernel keeps no reference to it.
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(n)))
+		if errno == 0 {
+			return nil
+		}
+		if errno != unix.EINTR {
+			return errno
+		}
+	}
+}
+
+// ioctl makes one of the listener's ioctls that do not wait; arg is the struct of
+// the request. They are over so soon that telling Go's scheduler takes longer.
 func ioctl[T any](l listener, req uintptr, arg *T) (uintptr, error) {
 	for {
 		// arg is a live struct of the size in req; the kernel keeps no reference to it.
-		v, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), req, uintptr(unsafe.Pointer(arg)))
+		v, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(l), req, uintptr(unsafe.Pointer(arg)))
 		if errno == 0 {
 			return v, nil
 		}
@@ -122,7 +137,7 @@ func ioctl[T any](l listener, req uintptr, arg *T) (uintptr, error) {
 func isFile(tid, fd, epoll, watched int) (bool, error) {
 	slot := epollSlot{efd: uint32(epoll), tfd: uint32(watched)}
 	// slot lives until the call returns.
-	v, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(tid), uintptr(self), kcmpEpollTFD, uintptr(fd), uintptr(unsafe.Pointer(&slot)), 0)
+	v, _, errno := unix.RawSyscall6(unix.SYS_KCMP, uintptr(tid), uintptr(self), kcmpEpollTFD, uintptr(fd), uintptr(unsafe.Pointer(&slot)), 0)
 	if errno != 0 {
 		return false, errno
 	}

@@ -28,6 +28,7 @@ func (s *supervisor) mmap(c caller, n *notification) (int64, error) {
 		return 0, err
 	}
 	defer f.calls.Done()
+	s.relieve()
 	driver, err := s.files.driver(f)
 	if err != nil {
 		return 0, fmt.Errorf("mmap: %w", err)

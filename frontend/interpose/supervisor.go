@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,35 +21,82 @@ type supervisor struct {
 	files    *files
 	report   func(error)
 	children *children
-	idle     atomic.Int32 // goroutines that receive
+
+	receiving atomic.Bool  // a goroutine receives calls, or is about to
+	standby   atomic.Int32 // goroutines that wait to
+	relief    chan struct{}
+
+	nest *nest // nil where serving threads stay wherever Linux puts them
 }
 
-// receivers is how many goroutines wait for the next call where none is served.
-const receivers = 2
+// slice is how often a goroutine that serves lets Go schedule. Go's monitor takes
+// the processor away from one that has not been scheduled for 10 ms, looks every
+// 20 µs as long as there is one to be taken, and takes those of goroutines that
+// are never scheduled again and again: in an emulated guest, in almost every call.
+const (
+	slice      = 4 * time.Millisecond
+	clockCalls = 16 // between two looks at the clock
+)
 
-// serve receives calls and serves them until no task is left that could make
-// one. There is always somebody who receives: a call that waits keeps no other
-// from being served. That somebody waits beforehand, since to start or wake him
-// takes longer, in an emulated guest, than most calls.
+// maxStandby bounds the goroutines that are kept for the next long call.
+const maxStandby = 4
+
+// serve receives calls and serves them until no task is left that could make one.
+// As a rule one goroutine does so for all: a call takes one switch to its thread
+// and one back. Before it waits for something else than a call it has itself
+// relieved; who has been stands by.
 func (s *supervisor) serve() {
-	for s.idle.Add(1) <= receivers {
-		n, err := s.listener.receive()
-		if s.idle.Add(-1) == 0 && err == nil {
-			go s.serve()
+	// So a call takes no scheduling of goroutines. The thread ends with the
+	// goroutine, and with it what it is bound to.
+	runtime.LockOSThread()
+	b := newBird(s.nest)
+	n := new(notification)
+	yielded := time.Now()
+	for calls := 1; ; calls++ {
+		if calls%clockCalls == 0 && time.Since(yielded) > slice {
+			runtime.Gosched()
+			yielded = time.Now()
 		}
+		err := s.listener.receive(n)
+		s.receiving.Store(false)
 		if err != nil {
 			if !errors.Is(err, errEnded) {
 				s.report(err)
 			}
 			return
 		}
-		if r, answered := s.call(n); !answered {
-			if err := s.listener.answer(r); err != nil {
+		b.follow(n.tid)
+		r, answered := s.call(n)
+		// Before the answer: the caller may make its next call before this thread runs again.
+		relieved := !s.receiving.CompareAndSwap(false, true)
+		if !answered {
+			if err := b.wake(n.tid, func() error { return s.listener.answer(r) }); err != nil {
 				s.report(err)
 			}
 		}
+		if relieved {
+			if s.standby.Add(1) > maxStandby {
+				s.standby.Add(-1)
+				return
+			}
+			<-s.relief
+		}
 	}
-	s.idle.Add(-1)
+}
+
+// relieve sees to it that somebody receives calls while the caller waits for
+// something else.
+func (s *supervisor) relieve() {
+	if !s.receiving.CompareAndSwap(false, true) {
+		return
+	}
+	for n := s.standby.Load(); n > 0; n = s.standby.Load() {
+		if s.standby.CompareAndSwap(n, n-1) {
+			s.relief <- struct{}{} // to one that waits for it, or is about to
+			return
+		}
+	}
+	go s.serve()
 }
 
 // call serves one call. It returns the answer, unless it has given that itself.
