@@ -52,10 +52,15 @@
 //
 // # Who owns what
 //
-// The main goroutine starts the program and reaps all that it leaves behind. A
-// few goroutines receive calls and serve them. One waits for the release of each
-// file. One thread is under the filter itself, since the program inherits it from
-// there; it does nothing else.
+// The main goroutine starts the program and reaps all that it leaves behind. One
+// goroutine at a time receives calls and serves them; before it waits for
+// anything else, another takes its place (supervisor.relieve), and some stand by
+// for that. Each is locked to a thread, which may be bound to the processor of
+// the caller (nest). One goroutine waits for the release of each file. One thread
+// is under the filter itself, since the program inherits it from there; it does
+// nothing else.
+//
+// Where a trace is wanted, calls go through a trace.Recorder of each file.
 //
 // Lock order: children.mu, which is held while a thread is stopped; files.mu,
 // which is held while files are compared, and never while a call is served.
