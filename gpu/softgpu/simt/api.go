@@ -1,6 +1,8 @@
 package simt
 
 import (
+	"sync"
+
 	"pvdrm/gpu"
 )
 
@@ -59,8 +61,8 @@ type Launch struct {
 	Helpers     *Helpers          // of the device; nil if launches do not follow one another
 }
 
-// Program is a module, decoded. It is immutable after Link and safe for
-// concurrent use.
+// Program is a module, decoded. It is immutable after Link, but for what its kernels
+// keep from launch to launch, and safe for concurrent use.
 type Program struct {
 	file    string
 	code    []inst
@@ -75,6 +77,8 @@ type Kernel struct {
 	prog  *Program
 	fn    *function
 	attrs gpu.FunctionAttributes
+
+	rested sync.Pool // of *worker: what earlier launches left
 }
 
 // Kernel finds a kernel by name.

@@ -53,14 +53,13 @@ type barrierOp struct {
 	predNeg   bool
 }
 
-// newBlock makes the state for blocks of one launch.
+// newBlock makes the state for blocks of one launch and of others that fit.
 func newBlock(wk *worker, r *run) *block {
-	b := &block{prog: r.kernel.prog, kernel: r.kernel, launch: r.launch, limits: r.limits, dims: r.launch.Block}
+	b := &block{prog: r.kernel.prog, kernel: r.kernel, dims: r.launch.Block}
+	b.reuse(r)
 	b.count = int(b.dims[0]) * int(b.dims[1]) * int(b.dims[2])
-	fn := r.kernel.fn
-	b.shared = alignedBytes(int(fn.dynShared) + int(r.launch.SharedBytes))
+	b.shared = alignedBytes(r.sharedBytes())
 	b.window = windowTo(b.shared)
-	b.params = r.params
 	b.warps = make([]warp, (b.count+31)/32)
 	for i := range b.bars {
 		b.bars[i].arrived = make([]uint32, len(b.warps))
@@ -79,6 +78,17 @@ func newBlock(wk *worker, r *run) *block {
 	}
 	return b
 }
+
+// fits reports whether b can run blocks of another launch of its kernel.
+func (b *block) fits(r *run) bool {
+	return b.dims == r.launch.Block && len(b.shared) == r.sharedBytes()
+}
+
+// reuse prepares b for a launch.
+func (b *block) reuse(r *run) { b.launch, b.limits, b.params = r.launch, r.limits, r.params }
+
+// sharedBytes is the .shared memory of a block.
+func (r *run) sharedBytes() int { return int(r.kernel.fn.dynShared) + int(r.launch.SharedBytes) }
 
 // alignedBytes makes n zero bytes that start at a multiple of 8.
 func alignedBytes(n int) []byte {

@@ -23,7 +23,9 @@ type run struct {
 	failed  atomic.Bool   // some worker met a fault
 }
 
-// worker runs blocks, one at a time.
+// worker runs blocks, one at a time. It has tens to hundreds of kilobytes, most of
+// them registers, and is kept with its kernel from launch to launch: made anew, 16
+// of them had the garbage collector stop all of them every other launch.
 type worker struct {
 	run     *run
 	control *Control
@@ -32,6 +34,8 @@ type worker struct {
 	tlb     tlb
 	cycles  uint64 // of the running block; see Model
 	fence   uint32 // written by memory fences, for its effect on the order of accesses
+	block   *block // nil before the first
+	rested  bool   // it has ended between two blocks, and can be used again
 }
 
 // Run runs a kernel to its end on the given number of workers (at least one).
@@ -55,15 +59,17 @@ func Run(k *Kernel, l Launch, s Space, c *Control, workers int) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		w := &worker{run: r, control: c, id: i}
+		w := r.worker(c, i)
 		if i == n-1 {
 			errs[i] = w.work()
+			w.rest()
 			break
 		}
 		wg.Add(1)
 		l.Helpers.do(func() {
 			defer wg.Done()
 			errs[i] = w.work()
+			w.rest()
 		})
 	}
 	wg.Wait()
@@ -112,6 +118,33 @@ func (r *run) check() error {
 	return nil
 }
 
+// worker takes a worker that an earlier launch of the kernel left, or makes one.
+func (r *run) worker(c *Control, id int) *worker {
+	w, _ := r.kernel.rested.Get().(*worker)
+	if w == nil || w.block != nil && !w.block.fits(r) {
+		w = new(worker)
+	}
+	w.run, w.control, w.id, w.cycles, w.rested = r, c, id, 0, false
+	w.tlb.flush()
+	if w.block != nil {
+		w.block.reuse(r)
+	}
+	return w
+}
+
+// rest leaves a worker to later launches, unless it ended in the middle of a block.
+func (w *worker) rest() {
+	if !w.rested {
+		return
+	}
+	kernel := w.run.kernel
+	w.run, w.control = nil, nil // what they refer to is not to be kept
+	if w.block != nil {
+		w.block.launch, w.block.params = nil, nil
+	}
+	kernel.rested.Put(w)
+}
+
 // aborted is what poll panics with when another worker has met a fault.
 type aborted struct{}
 
@@ -130,21 +163,21 @@ func (w *worker) work() (err error) {
 	// Host memory may vanish under the kernel (a guest that shrinks its file);
 	// the fault becomes a panic.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	var b *block
 	grid := w.run.launch.Grid
 	for {
 		n := w.run.next.Add(1) - 1
 		if n >= w.run.blocks || w.run.failed.Load() {
+			w.rested = true
 			return nil
 		}
 		if w.control.word.Load() != w.seen {
 			w.poll()
 		}
-		if b == nil {
-			b = newBlock(w, w.run)
+		if w.block == nil {
+			w.block = newBlock(w, w.run)
 		}
 		row := n / uint64(grid[0])
-		b.run([3]uint32{uint32(n % uint64(grid[0])), uint32(row % uint64(grid[1])), uint32(row / uint64(grid[1]))})
+		w.block.run([3]uint32{uint32(n % uint64(grid[0])), uint32(row % uint64(grid[1])), uint32(row / uint64(grid[1]))})
 		w.account(n)
 	}
 }
