@@ -44,6 +44,7 @@ type Server struct {
 	doorbells, interrupts atomic.Uint64
 	granted               atomic.Uint64 // bytes
 	group                 session.Group
+	populator             populator
 
 	mu      sync.Mutex
 	clients int
@@ -110,6 +111,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
+	defer s.populator.work.Wait()                    // nothing is in use any more
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
@@ -240,6 +242,7 @@ func (s *Server) allocate(size uint64) (m *memory, fd int, err error) {
 	s.mu.Lock()
 	s.memory[key] = m
 	s.mu.Unlock()
+	s.populator.add(m)
 	return m, fd, nil
 }
 
@@ -266,6 +269,13 @@ func (s *Server) find(fd int) (*memory, error) {
 	}
 	m.users++
 	return m, nil
+}
+
+// inUse reports whether a client has the memory.
+func (m *memory) inUse() bool {
+	m.server.mu.Lock()
+	defer m.server.mu.Unlock()
+	return m.users > 0
 }
 
 // drop ends one client's use of memory.
