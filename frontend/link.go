@@ -58,7 +58,6 @@ type link struct {
 	req    *hypercall.Producer
 	nextID uint32
 	calls  []*call     // whose completions are awaited; few, so that looking through them is fast
-	spare  *call       // one to use again
 	timer  *time.Timer // flushes what is queued; armed exactly while timerOn
 	timing bool
 	async  error // first failure of an asynchronous request, until someone is told
@@ -131,39 +130,53 @@ func (l *link) post(op hypercall.Op, payload []byte) error {
 
 // do sends a request and waits for its completion.
 func (l *link) do(op hypercall.Op, payload []byte) ([]byte, error) {
+	return l.doInto(op, payload, nil)
+}
+
+// doInto is do, with room for the answer: a short one needs no allocation then.
+func (l *link) doInto(op hypercall.Op, payload, room []byte) (answer []byte, err error) {
+	if !l.cfg.NoPoll && l.takeLead() {
+		answer, errno, late, sent := l.quick(op, payload, room)
+		switch {
+		case late != nil:
+			return l.await(op, late, -1)
+		case sent && errno != 0:
+			return answer, fmt.Errorf("%s: %w", op, errno)
+		case sent:
+			return answer, nil
+		}
+	}
 	return l.doWithin(op, payload, -1)
 }
 
 // doWithin is do with a time limit, after which the link is given up.
 func (l *link) doWithin(op hypercall.Op, payload []byte, limit time.Duration) ([]byte, error) {
+	c := new(call)
 	l.mu.Lock()
-	c := l.spare
-	l.spare = nil
-	if c == nil {
-		c = new(call)
-	}
 	err := l.put(op, hypercall.FlagAnswer, payload, c)
 	if err == nil {
 		err = l.publish()
 	}
 	l.mu.Unlock()
-	if err == nil && !l.glance(c) {
-		if err = l.wait(c.done.Load, limit); err == errTimeout {
-			err = l.fail(fmt.Errorf("no answer from the backend within %v (its log says why): %w", limit, syscall.ENODEV))
-		}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return l.await(op, c, limit)
+}
+
+// await waits for the completion of a call.
+func (l *link) await(op hypercall.Op, c *call, limit time.Duration) ([]byte, error) {
+	err := l.wait(c.done.Load, limit)
+	if err == errTimeout {
+		err = l.fail(fmt.Errorf("no answer from the backend within %v (its log says why): %w", limit, syscall.ENODEV))
+	}
+	if err == nil && c.errno != 0 {
+		err = syscall.Errno(c.errno)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err) // whoever delivers may hold the call still
+		err = fmt.Errorf("%s: %w", op, err)
 	}
-	answer, errno := c.answer, syscall.Errno(c.errno)
-	*c = call{}
-	l.mu.Lock()
-	l.spare = c
-	l.mu.Unlock()
-	if errno != 0 {
-		return answer, fmt.Errorf("%s: %w", op, errno)
-	}
-	return answer, nil
+	return c.answer, err
 }
 
 // put writes a request into the queue, waiting for room. Caller holds mu, which

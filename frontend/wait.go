@@ -1,6 +1,7 @@
 package frontend
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"syscall"
@@ -106,23 +107,58 @@ func (l *link) giveLead() {
 	}
 }
 
-// glance looks for the answer of a call for as long as a backend takes that
-// polls and is not busy, and reports whether it came. It is wait without all
-// that a long wait needs: an emulated guest takes longer for that than for the
-// request itself.
-func (l *link) glance(c *call) bool {
-	if l.cfg.NoPoll || !l.takeLead() {
-		return false
+// quick sends a request and looks for its answer for as long as a backend takes
+// that polls and is not busy. It is put, publish and wait without all that a long
+// wait needs: in an emulated guest each call and each allocation takes longer than
+// the request travels. Caller holds the leadership; quick gives it up.
+//
+// If nothing was sent, the caller is to do it in the general way, which also tells
+// why. Late is the call of a request that has no answer yet.
+func (l *link) quick(op hypercall.Op, payload, room []byte) (answer []byte, errno syscall.Errno, late *call, sent bool) {
+	l.mu.Lock()
+	if l.broken.Load() == nil {
+		sent, _ = l.req.Put(hypercall.Header{Op: op, Flags: hypercall.FlagAnswer, ID: l.nextID + 1}, payload)
 	}
-	l.followers.Add(1)
-	for range glances {
-		if l.cpl.Ready() && (l.deliver() != nil || c.done.Load()) {
-			break // what deliver found is kept: wait returns it
+	if !sent {
+		l.mu.Unlock()
+		l.dropLead()
+		return nil, 0, nil, false
+	}
+	l.nextID++
+	id := l.nextID
+	err := l.publish()
+	l.mu.Unlock()
+	for look := 0; look < glances && err == nil; look++ {
+		if !l.cpl.Ready() {
+			continue
+		}
+		h, p, ok, bad := l.cpl.Get(l.buf)
+		switch {
+		case bad != nil:
+			err = l.fail(fmt.Errorf("%w: %w", syscall.EIO, bad))
+		case ok && h.ID == id:
+			answer = append(room, p...)
+			l.dropLead()
+			return answer, syscall.Errno(h.Errno), nil, true
+		case ok:
+			l.hand(h, p)
 		}
 	}
-	l.giveLead()
-	l.followers.Add(-1)
-	return c.done.Load()
+	// What went wrong is kept: who waits for the call gets it.
+	late = &call{id: id}
+	l.mu.Lock()
+	l.calls = append(l.calls, late)
+	l.mu.Unlock()
+	l.dropLead()
+	return nil, 0, late, true
+}
+
+// dropLead is giveLead for a leader that is not counted among those who wait.
+func (l *link) dropLead() {
+	l.leading.Store(false)
+	if l.followers.Load() > 0 {
+		l.report()
+	}
 }
 
 // report tells the waiting that something came in.
@@ -282,23 +318,27 @@ func (l *link) deliver() error {
 			break
 		}
 		delivered = true
-		l.mu.Lock()
-		c := l.takeCall(h.ID)
-		if c == nil && h.Errno != 0 && l.async == nil {
-			l.async = asyncError(h, payload)
-		}
-		l.mu.Unlock()
-		if c != nil {
-			c.errno = h.Errno
-			c.answer = make([]byte, len(payload))
-			copy(c.answer, payload)
-			c.done.Store(true)
-		}
+		l.hand(h, payload)
 	}
 	if delivered && l.followers.Load() > 1 {
 		l.report()
 	}
 	return nil
+}
+
+// hand hands one completion to its caller. Caller holds the leadership.
+func (l *link) hand(h hypercall.Header, payload []byte) {
+	l.mu.Lock()
+	c := l.takeCall(h.ID)
+	if c == nil && h.Errno != 0 && l.async == nil {
+		l.async = asyncError(h, payload)
+	}
+	l.mu.Unlock()
+	if c != nil {
+		c.errno = h.Errno
+		c.answer = bytes.Clone(payload)
+		c.done.Store(true)
+	}
 }
 
 // takeCall removes the call with an id from those that are awaited, or returns

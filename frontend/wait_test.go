@@ -205,3 +205,82 @@ func TestAnswersFindTheirCallers(t *testing.T) {
 	close(stop)
 	require.NoError(t, <-served)
 }
+
+// What comes in while a caller looks for its own answer reaches those it is for: an
+// asynchronous failure, and the answer of somebody who waits.
+func TestQuickHandsOnWhatIsNotItsOwn(t *testing.T) {
+	l, _, backend := newFakeLink(t)
+	in, out := backend.RequestsIn(), backend.CompletionsOut()
+	buf := make([]byte, hypercall.MaxMessage)
+	// As if two others had asked before: the answer of one is still to come, and
+	// nobody waits for that of the other.
+	earlier := &call{id: 1}
+	l.nextID, l.calls = 2, append(l.calls, earlier)
+	answered := make(chan error, 1)
+	go func() {
+		for {
+			h, payload, ok, err := in.Get(buf)
+			if err != nil {
+				answered <- err
+				return
+			}
+			if !ok {
+				runtime.Gosched()
+				continue
+			}
+			for _, c := range []struct {
+				h       hypercall.Header
+				payload []byte
+			}{
+				{hypercall.Header{Op: hypercall.OpGemClose, ID: 2, Errno: uint32(syscall.ENOENT)}, nil},
+				{hypercall.Header{Op: hypercall.OpNop, ID: 1}, []byte("earlier")},
+				{hypercall.Header{Op: h.Op, ID: h.ID}, payload},
+			} {
+				if _, err = out.Put(c.h, c.payload); err != nil {
+					break
+				}
+			}
+			out.Publish()
+			answered <- err
+			return
+		}
+	}()
+	var room [16]byte
+	b, err := l.doInto(hypercall.OpNop, []byte("own"), room[:0])
+	require.NoError(t, err)
+	require.Equal(t, "own", string(b))
+	require.NoError(t, receive(t, answered, "the request did not come"))
+	require.True(t, earlier.done.Load())
+	require.Equal(t, "earlier", string(earlier.answer))
+	require.ErrorIs(t, l.takeAsync(), syscall.ENOENT)
+	require.False(t, l.leading.Load())
+	require.Empty(t, l.calls)
+}
+
+// The errno of an answer is the caller's, and a link that broke answers nobody.
+func TestQuickFailures(t *testing.T) {
+	l, c, backend := newFakeLink(t)
+	in, out := backend.RequestsIn(), backend.CompletionsOut()
+	refuse := func() {
+		buf := make([]byte, hypercall.MaxMessage)
+		for {
+			if h, _, ok, _ := in.Get(buf); ok {
+				_, _ = out.Put(hypercall.Header{Op: h.Op, ID: h.ID, Errno: uint32(syscall.ENOSPC)}, []byte("full"))
+				if out.Publish() {
+					c.bell <- struct{}{}
+				}
+				return
+			}
+			runtime.Gosched()
+		}
+	}
+	go refuse()
+	b, err := l.do(hypercall.OpModuleLoad, nil)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.Equal(t, "full", string(b), "what the backend says of it")
+
+	backend.SetState(hypercall.StateEnded)
+	_, err = l.do(hypercall.OpNop, nil)
+	require.ErrorIs(t, err, syscall.ENODEV)
+	require.False(t, l.leading.Load())
+}

@@ -313,6 +313,9 @@ func DecodeProperties(b []byte) (m Properties, err error) {
 	return m, r.end()
 }
 
+// MemoryInfoBytes is the size of an encoded MemoryInfo.
+const MemoryInfoBytes = 8
+
 // MemoryInfo is the answer to OpMemoryInfo.
 type MemoryInfo struct{ Used uint64 } // bytes of VRAM, of all users of the device
 

@@ -67,7 +67,7 @@ func TestOpsTable(t *testing.T) {
 		require.Equal(t, o.Name, o.Op.String())
 		info, ok := o.Op.Info()
 		require.True(t, ok)
-		require.Equal(t, o, info)
+		require.Equal(t, &o, info)
 		for _, p := range []string{o.Request, o.Answer} {
 			require.Contains(t, payloads, p, "%s: no decoder", o.Name)
 			used[p] = true

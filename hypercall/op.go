@@ -66,12 +66,15 @@ var Ops = []OpInfo{
 	{OpReadOutput, "read-output", false, "", "text", "takes the oldest part of what kernels printed; empty when there is none"},
 }
 
-// Info returns the description of an operation.
-func (o Op) Info() (OpInfo, bool) {
+// unknown describes the operations that there are not.
+var unknown OpInfo
+
+// Info returns the description of an operation, for reading.
+func (o Op) Info() (*OpInfo, bool) {
 	if o == 0 || int(o) > len(Ops) {
-		return OpInfo{}, false
+		return &unknown, false
 	}
-	return Ops[o-1], true
+	return &Ops[o-1], true
 }
 
 func (o Op) String() string {
@@ -104,19 +107,11 @@ type Header struct {
 }
 
 func (h Header) encode(b []byte) {
-	binary.LittleEndian.PutUint16(b, uint16(h.Op))
-	binary.LittleEndian.PutUint16(b[2:], h.Flags)
-	binary.LittleEndian.PutUint32(b[4:], h.Bytes)
-	binary.LittleEndian.PutUint32(b[8:], h.ID)
-	binary.LittleEndian.PutUint32(b[12:], h.Errno)
+	binary.LittleEndian.PutUint64(b, uint64(h.Op)|uint64(h.Flags)<<16|uint64(h.Bytes)<<32)
+	binary.LittleEndian.PutUint64(b[8:], uint64(h.ID)|uint64(h.Errno)<<32)
 }
 
 func decodeHeader(b []byte) Header {
-	return Header{
-		Op:    Op(binary.LittleEndian.Uint16(b)),
-		Flags: binary.LittleEndian.Uint16(b[2:]),
-		Bytes: binary.LittleEndian.Uint32(b[4:]),
-		ID:    binary.LittleEndian.Uint32(b[8:]),
-		Errno: binary.LittleEndian.Uint32(b[12:]),
-	}
+	lo, hi := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+	return Header{Op: Op(lo), Flags: uint16(lo >> 16), Bytes: uint32(lo >> 32), ID: uint32(hi), Errno: uint32(hi >> 32)}
 }

@@ -41,16 +41,23 @@ func (s *Session) pump() {
 	defer s.teardown()
 	buf := make([]byte, hypercall.MaxMessage)
 	for {
-		select {
+		select { // one at a time: a select of several cases takes as long as a request
 		case <-s.stop:
 			return
+		default:
+		}
+		select {
 		case <-s.wake: // whatever it was for is looked at below
 		default:
 		}
-		worked, err := s.drain(buf)
+		taken, err := s.drain(buf)
 		if s.out.Publish() { // first: somebody may wait for an answer
 			s.carrier.Notify()
 		}
+		if taken > 0 {
+			s.count.took(taken)
+		}
+		worked := taken > 0
 		if err == nil {
 			var kept bool
 			kept, err = s.housekeep()
@@ -74,36 +81,19 @@ func (s *Session) pump() {
 	}
 }
 
-// drain handles the messages that are there, up to a burst, so that
-// housekeeping has its turn with a frontend that never stops.
-func (s *Session) drain(buf []byte) (worked bool, err error) {
+// drain handles the messages that are there, up to a burst, so that housekeeping
+// has its turn with a frontend that never stops. It returns how many there were.
+func (s *Session) drain(buf []byte) (taken uint64, err error) {
 	const burst = 256
-	taken := uint64(0)
-	defer func() {
-		if taken > 0 {
-			s.count.requests.Add(taken)
-			s.count.multicalls.Add(1)
-			s.count.largest.Store(max(s.count.largest.Load(), taken)) // nobody else stores it
+	for taken < burst && err == nil && !s.full() {
+		h, payload, ok, bad := s.in.Get(buf)
+		if err = bad; err != nil || !ok {
+			break
 		}
-	}()
-	for range burst {
-		if s.full() {
-			return worked, nil
-		}
-		h, payload, ok, err := s.in.Get(buf)
-		if err != nil {
-			return worked, err
-		}
-		if !ok {
-			return worked, nil
-		}
-		worked = true
 		taken++
-		if err := s.handle(h, payload); err != nil {
-			return worked, err
-		}
+		err = s.handle(h, payload)
 	}
-	return worked, nil
+	return taken, err
 }
 
 // full reports whether no more work may be accepted now, and if so makes the
@@ -122,7 +112,11 @@ func (s *Session) full() bool {
 func (s *Session) room() bool { return s.inFlight-int(s.finished.Load()) < maxInFlight }
 
 // reap takes finished batches off the count.
-func (s *Session) reap() { s.inFlight -= int(s.finished.Swap(0)) }
+func (s *Session) reap() {
+	if s.finished.Load() > 0 {
+		s.inFlight -= int(s.finished.Swap(0))
+	}
+}
 
 // housekeep does what is not caused by a message: it submits batches whose
 // points were reached, gives up revoked grants and ends channels that were freed.

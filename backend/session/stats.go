@@ -20,6 +20,15 @@ type counters struct {
 	polling, sleeping             atomic.Int64 // nanoseconds
 }
 
+// took counts requests that were there at once.
+func (c *counters) took(n uint64) {
+	c.requests.Add(n)
+	c.multicalls.Add(1)
+	if n > c.largest.Load() {
+		c.largest.Store(n) // nobody else stores it
+	}
+}
+
 // snapshot reads the counters; the exits are the carrier's to know.
 func (c *counters) snapshot() hypercall.Counters {
 	return hypercall.Counters{

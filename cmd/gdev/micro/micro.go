@@ -57,6 +57,7 @@ type Micro struct {
 func All() []Micro {
 	return []Micro{
 		{"null", "a call that asks the backend and does nothing there", "getppid()", measureNull, false},
+		{"null-ring", "a null operation of the bare ring, one at a time", "getppid()", measureBare, true},
 		{"null-batched", "a null operation of the bare ring, many in a batch", "one at a time, through the driver", measureBatched, true},
 		{"launch-sync", "launch of an empty kernel and cuCtxSynchronize", "native", measureLaunch, false},
 		{"launch-loop", "a launch in a loop of ten and one synchronize", "native", measureLaunchLoop, false},
@@ -130,13 +131,18 @@ func measureNull(t Target) (r Result, err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return r, err
 	}
-	r.BaselineNS, err = median(t.Budget/4, calls, func() error {
+	r.BaselineNS, err = getppid(t.Budget / 4)
+	return r, err
+}
+
+// getppid is what a system call takes that does next to nothing.
+func getppid(budget time.Duration) (float64, error) {
+	return median(budget, calls, func() error {
 		for range calls {
 			unix.Getppid()
 		}
 		return nil
 	})
-	return r, err
 }
 
 // program is a CUDA context and the file under it.

@@ -31,6 +31,32 @@ func measureBatched(t Target) (r Result, err error) {
 	return r, err
 }
 
+// measureBare measures the ring itself, one operation at a time: what is left of a
+// call when the driver above takes no time.
+func measureBare(t Target) (r Result, err error) {
+	c, err := t.Carrier()
+	if err != nil {
+		return r, err
+	}
+	b, err := newBareRing(c)
+	if err != nil {
+		return r, errors.Join(err, c.Close())
+	}
+	r.NS, err = median(t.Budget, calls, func() error {
+		for range calls {
+			if err := b.null(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err = errors.Join(err, c.Close()); err != nil {
+		return r, err
+	}
+	r.BaselineNS, err = getppid(t.Budget / 4)
+	return r, err
+}
+
 // bareRing is a ring that is driven by hand. It never sleeps.
 type bareRing struct {
 	carrier carrier.Carrier
@@ -62,6 +88,40 @@ const batch = 64
 
 // stuck is how long a backend may take to answer anything at all.
 const stuck = 20 * time.Second
+
+var errStuck = fmt.Errorf("the backend does not answer: %w", syscall.ENODEV)
+
+// looks is how often null looks for its answer between two looks at the clock.
+const looks = 4096
+
+// null makes one null operation and waits for its answer.
+func (b *bareRing) null() error {
+	if _, err := b.req.Put(hypercall.Header{Op: hypercall.OpNop, Flags: hypercall.FlagAnswer}, nil); err != nil {
+		return err
+	}
+	if b.req.Publish() {
+		if err := b.carrier.Kick(); err != nil {
+			return err
+		}
+	}
+	var begin time.Time
+	for look := 1; !b.cpl.Ready(); look++ {
+		if look%looks > 0 {
+			continue
+		}
+		if now := time.Now(); begin.IsZero() {
+			begin = now
+		} else if now.Sub(begin) > stuck {
+			return errStuck
+		}
+		runtime.Gosched()
+	}
+	h, _, _, err := b.cpl.Get(b.buf)
+	if err == nil && h.Errno != 0 {
+		err = fmt.Errorf("null operation: %w", syscall.Errno(h.Errno))
+	}
+	return err
+}
 
 // nulls sends n null operations and waits for all of their answers.
 func (b *bareRing) nulls(n int) error {
@@ -100,7 +160,7 @@ func (b *bareRing) nulls(n int) error {
 			continue
 		}
 		if b.ring.State() == hypercall.StateEnded || time.Since(last) > stuck {
-			return fmt.Errorf("the backend does not answer: %w", syscall.ENODEV)
+			return errStuck
 		}
 		runtime.Gosched()
 	}
