@@ -133,8 +133,11 @@ func (l *link) do(op hypercall.Op, payload []byte) ([]byte, error) {
 	return l.doInto(op, payload, nil)
 }
 
-// doInto is do, with room for the answer: a short one needs no allocation then.
-func (l *link) doInto(op hypercall.Op, payload, room []byte) (answer []byte, err error) {
+// room is where a short answer fits: with it no memory is allocated for the answer.
+type room = [hypercall.ShortPayload]byte
+
+// doInto is do, with room for the answer, or nil.
+func (l *link) doInto(op hypercall.Op, payload []byte, room *room) (answer []byte, err error) {
 	if !l.cfg.NoPoll && l.takeLead() {
 		answer, errno, late, sent := l.quick(op, payload, room)
 		switch {

@@ -114,7 +114,7 @@ func (l *link) giveLead() {
 //
 // If nothing was sent, the caller is to do it in the general way, which also tells
 // why. Late is the call of a request that has no answer yet.
-func (l *link) quick(op hypercall.Op, payload, room []byte) (answer []byte, errno syscall.Errno, late *call, sent bool) {
+func (l *link) quick(op hypercall.Op, payload []byte, room *room) (answer []byte, errno syscall.Errno, late *call, sent bool) {
 	l.mu.Lock()
 	if l.broken.Load() == nil {
 		sent, _ = l.req.Put(hypercall.Header{Op: op, Flags: hypercall.FlagAnswer, ID: l.nextID + 1}, payload)
@@ -137,7 +137,12 @@ func (l *link) quick(op hypercall.Op, payload, room []byte) (answer []byte, errn
 		case bad != nil:
 			err = l.fail(fmt.Errorf("%w: %w", syscall.EIO, bad))
 		case ok && h.ID == id:
-			answer = append(room, p...)
+			if room != nil && len(p) <= len(room) {
+				*room = *(*[hypercall.ShortPayload]byte)(l.buf[hypercall.HeaderBytes:])
+				answer = room[:len(p)]
+			} else {
+				answer = bytes.Clone(p)
+			}
 			l.dropLead()
 			return answer, syscall.Errno(h.Errno), nil, true
 		case ok:

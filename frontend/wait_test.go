@@ -245,8 +245,8 @@ func TestQuickHandsOnWhatIsNotItsOwn(t *testing.T) {
 			return
 		}
 	}()
-	var room [16]byte
-	b, err := l.doInto(hypercall.OpNop, []byte("own"), room[:0])
+	var r room
+	b, err := l.doInto(hypercall.OpNop, []byte("own"), &r)
 	require.NoError(t, err)
 	require.Equal(t, "own", string(b))
 	require.NoError(t, receive(t, answered, "the request did not come"))

@@ -13,6 +13,9 @@ const (
 	MaxChannels        = 64                         // channel records; ids of channels are from 1 to below it
 	ChannelRecordBytes = 32                         // of one record
 
+	// ShortPayload is how many bytes of payload a message of one slot has at most.
+	ShortPayload = SlotBytes - HeaderBytes
+
 	channelPage = pageBytes     // offset of the channel records
 	slotsStart  = 2 * pageBytes // offset of the request slots
 	// MaxRingBytes is the size of the largest ring object.

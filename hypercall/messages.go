@@ -1,5 +1,7 @@
 package hypercall
 
+import "encoding/binary"
+
 // Bounds of message fields.
 const (
 	MaxName     = 1024     // bytes of a symbol or file name
@@ -313,9 +315,6 @@ func DecodeProperties(b []byte) (m Properties, err error) {
 	return m, r.end()
 }
 
-// MemoryInfoBytes is the size of an encoded MemoryInfo.
-const MemoryInfoBytes = 8
-
 // MemoryInfo is the answer to OpMemoryInfo.
 type MemoryInfo struct{ Used uint64 } // bytes of VRAM, of all users of the device
 
@@ -323,10 +322,11 @@ type MemoryInfo struct{ Used uint64 } // bytes of VRAM, of all users of the devi
 func (m MemoryInfo) Append(b []byte) []byte { return put64(b, m.Used) }
 
 // DecodeMemoryInfo decodes a MemoryInfo.
-func DecodeMemoryInfo(b []byte) (m MemoryInfo, err error) {
-	r := reader{b: b}
-	m.Used = r.u64()
-	return m, r.end()
+func DecodeMemoryInfo(b []byte) (MemoryInfo, error) {
+	if len(b) != 8 { // by hand: the null ioctl is measured with it
+		return MemoryInfo{}, ErrMessage
+	}
+	return MemoryInfo{Used: binary.LittleEndian.Uint64(b)}, nil
 }
 
 // Counters is the answer to OpCounters. The two numbers of exits are of the

@@ -111,7 +111,10 @@ func (h Header) encode(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], uint64(h.ID)|uint64(h.Errno)<<32)
 }
 
-func decodeHeader(b []byte) Header {
-	lo, hi := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	return Header{Op: Op(lo), Flags: uint16(lo >> 16), Bytes: uint32(lo >> 32), ID: uint32(hi), Errno: uint32(hi >> 32)}
+// decodeHeader decodes a header from its two words.
+func decodeHeader(lo, hi uint64) Header {
+	return Header{Op: Op(lo), Flags: uint16(lo >> 16), Bytes: uint32(messageBytes(lo)), ID: uint32(hi), Errno: uint32(hi >> 32)}
 }
+
+// messageBytes is Header.Bytes in the first word of a header.
+func messageBytes(lo uint64) int { return int(lo >> 32) }

@@ -1,6 +1,7 @@
 package hypercall
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -221,8 +222,8 @@ func (p *Producer) Publish() (wake bool) {
 	p.published = p.next
 	p.tail.Store(p.next)
 	wake = p.asleep.Load() != 0 && p.asleep.Swap(0) != 0
-	if p.next-p.headSeen < p.size() {
-		p.slots[uint64(p.next&p.mask)*SlotBytes] = 0 // it is free: what is there does not matter
+	if p.next-p.headSeen <= p.mask {
+		p.slots[p.next&p.mask*SlotBytes] = 0 // it is free: what is there does not matter
 	}
 	return wake
 }
@@ -240,39 +241,44 @@ type Consumer struct{ queue }
 // cache line of the slot all the same: one that polls gets it together with that of
 // the tail then, and not after it, which is a third of the way of a message.
 func (c *Consumer) Ready() bool {
-	fetch(c.slots, uint64(c.next&c.mask)*SlotBytes)
+	load(c.slots, uint64(c.next&c.mask)*SlotBytes)
 	return c.tail.Load() != c.next
 }
 
 // Get copies the next message out of shared memory into buf, which must be
 // MaxMessage long, and gives its slots back. It reports false when the queue is
 // empty. The payload is a part of buf.
-func (c *Consumer) Get(buf []byte) (h Header, payload []byte, ok bool, err error) {
+func (c *Consumer) Get(buf []byte) (Header, []byte, bool, error) {
 	filled := c.tail.Load() - c.next
 	if filled == 0 {
-		return h, nil, false, nil
-	}
-	if filled > c.size() {
-		return h, nil, false, fmt.Errorf("%w: %d slots are filled of %d", ErrCorrupt, filled, c.size())
+		return Header{}, nil, false, nil
 	}
 	at := uint64(c.next&c.mask) * SlotBytes
-	// The first slot goes as an array: a copy of a length that is not known is a call,
-	// which takes an emulated processor ten times as long.
-	*(*[SlotBytes]byte)(buf) = *(*[SlotBytes]byte)(c.slots[at:])
-	h = decodeHeader(buf)
-	n := int(h.Bytes)
-	if n < HeaderBytes || n > MaxMessage || slotsFor(n) > filled {
-		return h, nil, false, fmt.Errorf("%w: a message of %d bytes in %d slots", ErrCorrupt, n, filled)
+	lo, hi := load(c.slots, at), load(c.slots, at+8)
+	n := messageBytes(lo)
+	if filled > c.size() || n < HeaderBytes || n > MaxMessage || slotsFor(n) > filled {
+		return Header{}, nil, false, c.corrupt(filled, n)
 	}
-	if n > SlotBytes {
-		rest := buf[SlotBytes:n]
-		if k := copy(rest, c.slots[at+SlotBytes:]); k < len(rest) {
-			copy(rest[k:], c.slots)
+	if n <= SlotBytes {
+		// By words: copy is a call and works with vectors, which takes an emulated
+		// processor several times as long for a few of them.
+		for i := HeaderBytes; i < n; i += 8 {
+			binary.LittleEndian.PutUint64(buf[i:], load(c.slots, at+uint64(i)))
 		}
+	} else if k := copy(buf[HeaderBytes:n], c.slots[at+HeaderBytes:]); k < n-HeaderBytes {
+		copy(buf[HeaderBytes+k:n], c.slots)
 	}
 	c.next += slotsFor(n)
 	c.head.Store(c.next)
-	return h, buf[HeaderBytes:n], true, nil
+	return decodeHeader(lo, hi), buf[HeaderBytes:n], true, nil
+}
+
+// corrupt says what is wrong with the queue.
+func (c *Consumer) corrupt(filled uint32, n int) error {
+	if filled > c.size() {
+		return fmt.Errorf("%w: %d slots are filled of %d", ErrCorrupt, filled, c.size())
+	}
+	return fmt.Errorf("%w: a message of %d bytes in %d slots", ErrCorrupt, n, filled)
 }
 
 // Sleep announces that this side is about to sleep, and reports whether it may:

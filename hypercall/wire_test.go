@@ -36,7 +36,8 @@ func TestFixedStructures(t *testing.T) {
 	} {
 		require.Equal(t, unhex(t, c.want), c.got, name)
 	}
-	require.Equal(t, Header{Op: 0x0102, Flags: 0x0304, Bytes: 0x05060708, ID: 0x090a0b0c, Errno: 0x0d0e0f10}, decodeHeader(header[:]))
+	require.Equal(t, Header{Op: 0x0102, Flags: 0x0304, Bytes: 0x05060708, ID: 0x090a0b0c, Errno: 0x0d0e0f10},
+		decodeHeader(binary.LittleEndian.Uint64(header[:]), binary.LittleEndian.Uint64(header[8:])))
 }
 
 // The words of the control page and of a channel record, where the documentation says.

@@ -19,8 +19,8 @@ func word64(mem []byte, off uint64) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
 }
 
-// fetch reads a word for the sake of its cache line. Atomic loads are never left out.
-func fetch(mem []byte, off uint64) { word64(mem, off).Load() }
+// load reads a 64-bit word once, also where nobody wants it but for its cache line.
+func load(mem []byte, off uint64) uint64 { return word64(mem, off).Load() }
 
 // aligned reports whether mem starts at a multiple of 8, which the atomics need.
 func aligned(mem []byte) bool {

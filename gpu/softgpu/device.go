@@ -29,6 +29,7 @@ type device struct {
 	closed   bool
 	contexts map[*context]struct{}
 	slots    []bool // channel numbers in use
+	open     int    // how many
 
 	closing sync.Once
 }
@@ -109,12 +110,7 @@ func (d *device) forget(c *context) {
 // Stats implements gpu.Device.
 func (d *device) Stats() gpu.Stats {
 	d.mu.Lock()
-	open := 0
-	for _, used := range d.slots {
-		if used {
-			open++
-		}
-	}
+	open := d.open
 	d.mu.Unlock()
 	return gpu.Stats{
 		ComputeBusy: d.compute.busyTime(),
@@ -136,6 +132,7 @@ func (d *device) openSlot(directory uint64) (number int, err error) {
 		return 0, fmt.Errorf("%w: all %d of the device are open", gpu.ErrBusy, len(d.slots))
 	}
 	d.slots[number] = true
+	d.open++
 	desc := descriptor(number)
 	d.vram.setWord(desc+descNumber, uint64(number))
 	d.vram.setWord(desc+descDirectory, directory)
@@ -149,6 +146,7 @@ func (d *device) closeSlot(number int) {
 	defer d.mu.Unlock()
 	clear(d.vram.bytes(descriptor(number), descBytes))
 	d.slots[number] = false
+	d.open--
 }
 
 // descriptor returns the VRAM address of a channel's descriptor.
