@@ -9,12 +9,10 @@ const (
 	MaxSlots           = 1 << 14                    // of one queue
 	MaxBulkBytes       = 4 << 20                    // of the bulk area
 	MaxMessage         = 16 << 10                   // a message with its header, bytes
+	ShortPayload       = SlotBytes - HeaderBytes    // payload of a message of one slot, at most
 	MinSlots           = 2 * MaxMessage / SlotBytes // so that a largest message always fits
 	MaxChannels        = 64                         // channel records; ids of channels are from 1 to below it
 	ChannelRecordBytes = 32                         // of one record
-
-	// ShortPayload is how many bytes of payload a message of one slot has at most.
-	ShortPayload = SlotBytes - HeaderBytes
 
 	channelPage = pageBytes     // offset of the channel records
 	slotsStart  = 2 * pageBytes // offset of the request slots
