@@ -2,7 +2,6 @@ package local
 
 import (
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,9 +14,6 @@ import (
 const (
 	populateFrom  = 2 << 20   // bytes; smaller memory is left alone
 	populateChunk = 128 << 10 // bytes at once: meanwhile nothing can be mapped in this process
-	// populateDelay is how long it waits first: who makes one thing mostly makes more,
-	// which takes mappings and the processor.
-	populateDelay = time.Millisecond
 )
 
 // populator makes memory present. The zero value is ready.
@@ -46,7 +42,6 @@ func (p *populator) add(m *memory) {
 
 // run works until the queue is empty.
 func (p *populator) run() {
-	time.Sleep(populateDelay)
 	for {
 		p.mu.Lock()
 		if len(p.queue) == 0 {

@@ -65,7 +65,7 @@ func (r Report) Targets() []Target {
 	for _, mode := range []Mode{VM, Local} {
 		if m := r.micro("alloc-64M", mode); m != nil {
 			v, _ := m.Ratio()
-			add("second allocation of 64 MiB, "+string(mode), "under 1 % of the first",
+			add("second allocation of 64 MiB, "+string(mode), "under 1 % of the first with its page faults",
 				fmt.Sprintf("%.2g %% (%s of %s)", 100*v, seconds(m.NS/1e9), seconds(m.BaselineNS/1e9)), v < reuseGoal)
 		}
 	}
