@@ -10,32 +10,42 @@ import (
 
 // vram is device memory. The host gives it a page when it is first touched,
 // and gets it back when it is freed; both ways what is allocated reads as zero.
+// Large allocations ask the host for large pages: a kernel that writes its result
+// would wait for hundreds of small ones, one by one.
 type vram struct {
-	mem []byte
+	mem    []byte // begins at a multiple of largePage
+	mapped []byte // around it
 	*frames
 }
 
 func newVRAM(size uint64) (*vram, error) {
-	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+	mapped, err := unix.Mmap(-1, 0, int(size+largePage), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d MiB of address space for VRAM (choose a smaller size, or see ulimit -v and vm.overcommit_memory): %w", size>>20, err)
 	}
-	return &vram{mem: mem, frames: newFrames(size)}, nil
+	skip := -addressOf(mapped) % largePage
+	return &vram{mem: mapped[skip : skip+size : skip+size], mapped: mapped, frames: newFrames(size)}, nil
 }
 
 // unmap gives all of it back. Preconditions: nothing uses it any more.
 func (v *vram) unmap() error {
-	if err := unix.Munmap(v.mem); err != nil {
+	if err := unix.Munmap(v.mapped); err != nil {
 		return fmt.Errorf("release VRAM: %w", err)
 	}
-	v.mem = nil
+	v.mem, v.mapped = nil, nil
 	return nil
 }
 
 // alloc takes size bytes, a multiple of 4 KiB. They read as zero.
 func (v *vram) alloc(size uint64) ([]extent, error) {
 	if ext := v.frames.alloc(size); ext != nil {
+		for _, e := range ext {
+			if first, end := (e.addr+largePage-1)&^(largePage-1), (e.addr+e.size)&^(largePage-1); first < end {
+				// The host may have none: then it gives small pages.
+				_ = unix.Madvise(v.mem[first:end], unix.MADV_HUGEPAGE)
+			}
+		}
 		return ext, nil
 	}
 	return nil, v.full(size)

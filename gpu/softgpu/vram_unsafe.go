@@ -19,8 +19,13 @@ func storeWord(b []byte, v uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), v)
 }
 
+// addressOf is where b begins in host memory.
+func addressOf(b []byte) uint64 {
+	// Only the address is looked at.
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
 // pageAligned reports whether b begins on a 4 KiB boundary of host memory.
 func pageAligned(b []byte) bool {
-	// Only the address is looked at.
-	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%smallPage == 0
+	return addressOf(b)%smallPage == 0
 }
