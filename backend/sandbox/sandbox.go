@@ -1,8 +1,9 @@
 // Package sandbox confines a backend before it serves a guest: a guest that
 // takes over the code of its backend gets a process that can compute, wait, and
 // talk on the descriptors and Unix sockets that it has, and nothing else. It
-// cannot open or remove files, start programs, reach the network, or make
-// memory executable.
+// cannot open or remove files, start programs, reach the network, or have memory
+// that is writable and executable at once. It can make memory executable that is
+// written, because the software GPU compiles kernels.
 //
 // There are three steps, in the order of a backend's life. Start, in the process
 // that starts it, gives it namespaces. Shed, first thing in the backend, gives up
@@ -59,7 +60,9 @@ func allowed() map[uintptr]seccomp.SyscallRule {
 	var any seccomp.AnyValue
 	notExecutable := seccomp.PerArg{any, any, seccomp.MaskedEqual(unix.PROT_EXEC, 0)}
 	all[unix.SYS_MMAP] = notExecutable
-	all[unix.SYS_MPROTECT] = notExecutable
+	// The software GPU compiles kernels: what it has written it makes executable, and
+	// no longer writable.
+	all[unix.SYS_MPROTECT] = seccomp.Or{notExecutable, seccomp.PerArg{any, any, seccomp.EqualTo(unix.PROT_READ | unix.PROT_EXEC)}}
 	all[unix.SYS_SOCKET] = seccomp.PerArg{seccomp.EqualTo(unix.AF_UNIX)}
 	all[unix.SYS_TGKILL] = seccomp.PerArg{seccomp.EqualTo(os.Getpid())}                             // threads of this process: preemption
 	all[unix.SYS_CLONE] = seccomp.PerArg{seccomp.MaskedEqual(unix.CLONE_THREAD, unix.CLONE_THREAD)} // threads, no processes

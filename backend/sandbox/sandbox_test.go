@@ -41,6 +41,13 @@ var attempts = map[string]func() error{
 		_, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
 		return err
 	},
+	both: func() error {
+		m, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return fmt.Errorf("memory: %v", err) // not what is tried
+		}
+		return unix.Mprotect(m, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC)
+	},
 	"trace another process":   func() error { return unix.PtraceAttach(1) },
 	"kill another process":    func() error { return unix.Kill(os.Getppid(), 0) },
 	"change the root":         func() error { return unix.Chroot("/") },
@@ -54,7 +61,11 @@ var attempts = map[string]func() error{
 	"use a 32-bit number too": func() error { _, _, e := unix.Syscall(0x40000000|unix.SYS_OPENAT, 0, 0, 0); return e },
 }
 
-const executable = "make memory executable"
+// What renderers may do.
+const (
+	executable = "map executable memory"
+	both       = "make memory writable and executable"
+)
 
 // confined is the other process: it enters the sandbox with other threads
 // running, tries what is named, and says what became of it.
@@ -125,6 +136,14 @@ func serve() int {
 		return 1
 	}
 	mem[0] = 1
+	code, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err == nil {
+		err = unix.Mprotect(code, unix.PROT_READ|unix.PROT_EXEC)
+	}
+	if err != nil {
+		fmt.Println("native code:", err)
+		return 1
+	}
 	_, err = net.Dial("unix", os.Getenv(inside+"_SOCKET"))
 	if err != nil {
 		fmt.Println("a Unix socket:", err)
@@ -156,7 +175,7 @@ func TestForbiddenToRenderers(t *testing.T) {
 	for what := range attempts {
 		t.Run(what, func(t *testing.T) {
 			want := "refused"
-			if what == executable {
+			if what == executable || what == both {
 				want = "allowed"
 			}
 			require.Equal(t, want, run(t, what, ""))
