@@ -18,6 +18,7 @@ import (
 	"pvdrm/backend/sandbox"
 	"pvdrm/frontend/interpose"
 	"pvdrm/gpu/cuda"
+	"pvdrm/gpu/softgpu/simt"
 	"pvdrm/vmm"
 )
 
@@ -72,7 +73,17 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	return append([]check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkSandbox()}, append(checkView(), checkInterpose(), checkCPUs(), checkNVIDIA(), checkGL())...)
+		checkMemfd(), checkSandbox()}, append(checkView(), checkInterpose(), checkCPUs(), checkNativeCode(), checkNVIDIA(), checkGL())...)
+}
+
+// checkNativeCode says whether the software GPU compiles kernels.
+func checkNativeCode() check {
+	c := check{name: "native code", ok: true, detail: "the software GPU compiles kernels that run often",
+		mend: "kernels are interpreted, which takes some times as long"}
+	if err := simt.NativeCode(); err != nil {
+		c.ok, c.detail = false, err.Error()
+	}
+	return c
 }
 
 func checkOS() check {

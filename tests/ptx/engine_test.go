@@ -27,8 +27,11 @@ type engine struct {
 
 // engines are all that must agree with the GPU.
 var engines = []engine{
-	{"simt", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, 1) }},
-	{"simt with modelled time", func(f *fixture.Fixture) ([][]byte, error) { return runTimed(f, simt.CompileTimed, 1) }},
+	{"simt", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, simt.NativeNever, 1) }},
+	{"simt with native code", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, simt.NativeAtOnce, 1) }},
+	{"simt with modelled time", func(f *fixture.Fixture) ([][]byte, error) {
+		return runTimed(f, simt.CompileTimed, simt.NativeAtOnce, 1)
+	}},
 	{"ref", runRef},
 }
 
@@ -68,13 +71,14 @@ type program[K any] interface {
 }
 
 // runSIMT runs a fixture on the software GPU's engine.
-func runSIMT(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
-	return runTimed(f, simt.Compile, workers)
+func runSIMT(f *fixture.Fixture, native simt.Native, workers int) (outputs [][]byte, err error) {
+	return runTimed(f, simt.Compile, native, workers)
 }
 
 // runTimed runs a fixture on programs that compile makes.
-func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*simt.Program, error), workers int) (outputs [][]byte, err error) {
+func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*simt.Program, error), native simt.Native, workers int) (outputs [][]byte, err error) {
 	return runProgram(f, compile, func(k *simt.Kernel, l simt.Launch, m memory) error {
+		l.Native = native
 		return simt.Run(k, l, m, new(simt.Control), workers)
 	})
 }
@@ -150,7 +154,7 @@ func TestRandomKernels(t *testing.T) {
 		require.NoError(t, err)
 		want, err := engines[0].run(f)
 		require.NoError(t, err, f.Name)
-		others := append([]engine{{"simt with 4 workers", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, 4) }}}, engines[1:]...)
+		others := append([]engine{{"simt with 4 workers", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, simt.NativeAtOnce, 4) }}}, engines[1:]...)
 		for _, e := range others {
 			got, err := e.run(f)
 			require.NoError(t, err, "%s: %s", f.Name, e.name)
@@ -166,11 +170,11 @@ func TestWorkersDoNotMatter(t *testing.T) {
 		if c.recording == nil || c.recording.Fault != "" || c.fixture.Runs[0].Grid[0] < 4 {
 			continue
 		}
-		one, err := runSIMT(c.fixture, 1)
+		one, err := runSIMT(c.fixture, simt.NativeAtOnce, 1)
 		if err != nil {
 			continue // TestCorpus reports it
 		}
-		many, err := runSIMT(c.fixture, 4)
+		many, err := runSIMT(c.fixture, simt.NativeHot, 4)
 		if err != nil {
 			t.Errorf("%s: with 4 workers: %v", c.fixture.Name, err)
 			continue

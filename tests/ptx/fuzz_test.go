@@ -5,12 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pvdrm/gpu/softgpu/simt"
 	"pvdrm/tests/ptx/internal/fixture"
 	"pvdrm/tests/ptx/internal/random"
 )
 
 // FuzzEngines runs random kernels on the fast engine and on the reference
-// interpreter, which must agree in every bit, NaNs included. What it finds is
+// interpreter, with native code and without, which must agree in every bit, NaNs included. What it finds is
 // kept in testdata/fuzz and, where the GPU has the last word, becomes a fixture.
 func FuzzEngines(f *testing.F) {
 	for _, seed := range []string{"", "\x00\x80\xff", "branches", "shuffle and vote", "loops in loops"} {
@@ -25,11 +26,13 @@ func FuzzEngines(f *testing.F) {
 		require.NoError(t, err)
 		want, err := runRef(k)
 		require.NoError(t, err, source)
-		got, err := runSIMT(k, 1)
-		require.NoError(t, err, source)
-		diffs, _ := k.Compare(got, want)
-		if len(diffs) > 0 {
-			t.Fatalf("simt differs from ref in %d values, the first: %v\n%s", len(diffs), diffs[0], source)
+		for _, native := range []simt.Native{simt.NativeNever, simt.NativeAtOnce} {
+			got, err := runSIMT(k, native, 1)
+			require.NoError(t, err, source)
+			diffs, _ := k.Compare(got, want)
+			if len(diffs) > 0 {
+				t.Fatalf("simt (native code %d) differs from ref in %d values, the first: %v\n%s", native, len(diffs), diffs[0], source)
+			}
 		}
 	})
 }

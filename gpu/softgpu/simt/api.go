@@ -59,7 +59,18 @@ type Launch struct {
 	Model       *Model            // counts cycles, where CompileTimed made the program; may be nil
 	Print       func(text string) // takes what printf of a thread makes; called by all workers at once; may be nil
 	Helpers     *Helpers          // of the device; nil if launches do not follow one another
+	Native      Native
 }
+
+// Native says when a kernel is compiled to native code, where that is possible
+// (see doc.go). Results do not depend on it.
+type Native uint8
+
+const (
+	NativeHot    Native = iota // once it is worth it
+	NativeAtOnce               // before it runs
+	NativeNever
+)
 
 // Program is a module, decoded. It is immutable after Link, but for what its kernels
 // keep from launch to launch, and safe for concurrent use.
@@ -79,6 +90,7 @@ type Kernel struct {
 	attrs gpu.FunctionAttributes
 
 	rested sync.Pool // of *worker: what earlier launches left
+	native native
 }
 
 // Kernel finds a kernel by name.

@@ -19,7 +19,8 @@ type block struct {
 	limits Limits
 	id     [3]uint32
 	dims   [3]uint32
-	count  int // threads
+	words  [9]uint32 // for native code: dims, id and the dimensions of the grid
+	count  int       // threads
 
 	shared []byte // backed by uint64s, so it is aligned
 	window translation
@@ -56,13 +57,13 @@ type barrierOp struct {
 // newBlock makes the state for blocks of one launch and of others that fit.
 func newBlock(wk *worker, r *run) *block {
 	b := &block{prog: r.kernel.prog, kernel: r.kernel, dims: r.launch.Block}
-	b.reuse(r)
 	b.count = int(b.dims[0]) * int(b.dims[1]) * int(b.dims[2])
 	b.shared = alignedBytes(r.sharedBytes())
 	b.window = windowTo(b.shared)
 	b.warps = make([]warp, (b.count+31)/32)
 	for i := range b.bars {
 		b.bars[i].arrived = make([]uint32, len(b.warps))
+		b.bars[i].reset()
 	}
 	for i := range b.warps {
 		w := &b.warps[i]
@@ -76,6 +77,7 @@ func newBlock(wk *worker, r *run) *block {
 			w.tid[2][l] = t / b.dims[0] / b.dims[1]
 		}
 	}
+	b.reuse(r)
 	return b
 }
 
@@ -85,7 +87,28 @@ func (b *block) fits(r *run) bool {
 }
 
 // reuse prepares b for a launch.
-func (b *block) reuse(r *run) { b.launch, b.limits, b.params = r.launch, r.limits, r.params }
+func (b *block) reuse(r *run) {
+	b.launch, b.limits, b.params = r.launch, r.limits, r.params
+	copy(b.words[wordNTid:], b.dims[:])
+	copy(b.words[wordNCTAID:], r.launch.Grid[:])
+	for i := range b.warps {
+		w := &b.warps[i]
+		if w.native = r.native; w.native != nil {
+			if w.worker.sites == nil {
+				w.worker.sites = make([]site, w.native.count)
+			}
+			w.frame0.prepare(w)
+		}
+	}
+}
+
+// rest drops what a launch does not leave to the next.
+func (b *block) rest() {
+	b.launch, b.params = nil, nil
+	for i := range b.warps {
+		b.warps[i].frame0 = nativeFrame{}
+	}
+}
 
 // sharedBytes is the .shared memory of a block.
 func (r *run) sharedBytes() int { return int(r.kernel.fn.dynShared) + int(r.launch.SharedBytes) }
@@ -101,9 +124,12 @@ func alignedBytes(n int) []byte {
 // run runs block id to its end.
 func (b *block) run(id [3]uint32) {
 	b.id = id
+	copy(b.words[wordCTAID:], id[:])
 	clear(b.shared)
 	for i := range b.bars {
-		b.bars[i].reset()
+		if b.bars[i].used {
+			b.bars[i].reset()
+		}
 	}
 	for i := range b.warps {
 		b.warps[i].start(b.kernel.fn)
@@ -199,10 +225,8 @@ func (w *warp) barrier(in *inst) bool {
 func (w *warp) uniform(r uint32, what string) uint32 {
 	x := &w.r32[r]
 	first := w.first()
-	for m := w.mask; m != 0; m &= m - 1 {
-		if x[firstOf(m)] != x[first] {
-			w.failLane(first, gpu.LostInstruction, "lanes of a warp name different "+what)
-		}
+	if differing(x, x[first])&w.mask != 0 {
+		w.failLane(first, gpu.LostInstruction, "lanes of a warp name different "+what)
 	}
 	return x[first]
 }

@@ -280,7 +280,7 @@ func (b *builder) lane(key string, d uint32, args ...uint32) *inst {
 }
 
 func (b *builder) emitRow(row laneRow, d uint32, args []uint32) *inst {
-	in := inst{fn: row.fn, kind: kLane32, d: d, other: -1}
+	in := inst{fn: row.fn, op: row.op, kind: kLane32, d: d, other: -1}
 	if row.form[0] == 'q' || row.form[0] == 'g' {
 		in.kind = kLane64
 	}
@@ -393,7 +393,7 @@ func (b *builder) srcPred(o *ptx.Operand) (uint32, bool) {
 	if o.Kind == ptx.OperandImm {
 		value = o.Imm(ptx.Pred)
 	}
-	b.emit(inst{kind: kMasked, fn: predImm, d: d, imm: value, other: -1})
+	b.emit(inst{kind: kMasked, fn: predImm, op: opPredImm, d: d, imm: value, other: -1})
 	return d, o.Neg
 }
 
@@ -404,7 +404,7 @@ func (b *builder) plainPred(o *ptx.Operand) uint32 {
 		return p
 	}
 	d := b.tempPred()
-	b.emit(inst{kind: kMasked, fn: predNot, d: d, a: p, other: -1})
+	b.emit(inst{kind: kMasked, fn: predNot, op: opPredNot, d: d, a: p, other: -1})
 	return d
 }
 

@@ -61,6 +61,7 @@ func (w *warp) start(fn *function) {
 		w.writeConstants(fn)
 	}
 	w.view(f)
+	w.warm()
 	f.top = fn.localBytes / 4
 	w.mask, w.live, w.pc = w.exist, w.exist, fn.entry
 	w.limit = noLimit

@@ -52,6 +52,10 @@ func (w *warp) reschedule() {
 // none is ready.
 func (w *warp) pick() bool {
 	if w.mask != 0 {
+		if len(w.rest) == 0 { // the only one runs on
+			w.limit, w.boosted, w.boost = noLimit, w.boost, false
+			return true
+		}
 		w.suspend(ready)
 	}
 	best := -1
@@ -197,6 +201,7 @@ func differing(row *[32]uint32, x uint32) (m uint32) {
 // passHead counts a loop head, for control flow that may go back.
 func (w *warp) passHead() {
 	w.budget--
+	w.warm()
 	if w.worker.control.word.Load() != w.worker.seen {
 		w.worker.poll()
 	}

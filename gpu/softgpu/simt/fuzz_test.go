@@ -75,6 +75,7 @@ func runFuzzed(t *testing.T, k *Kernel, m *memory) {
 	ctl := new(Control)
 	stop := time.AfterFunc(5*time.Millisecond, func() { ctl.Stop(gpu.LostTimeout) })
 	defer stop.Stop()
+	l.Native = NativeAtOnce
 	err := Run(k, l, m, ctl, 2)
 	var lost *gpu.LostError
 	switch {

@@ -70,7 +70,7 @@ type inst struct {
 	e     uint32
 	guard uint32 // 1 + index of the predicate in front; 0: none
 
-	target int32 // position in Program.code
+	target int32 // position in Program.code; of a memory access: bytes of an element
 	other  int32 // of kBranch
 
 	kind     kind
@@ -80,6 +80,7 @@ type inst struct {
 	combNeg  bool  // the combined predicate is negated
 	align    uint8 // of a memory access: alignment in bytes, minus 1
 	space    space // of a memory access
+	op       opcode
 }
 
 // extra holds what few instructions need.
@@ -96,6 +97,7 @@ type extra struct {
 type function struct {
 	name  string
 	entry int32 // position of its first instruction
+	end   int32 // and after its last one
 
 	regs32, regs64, preds int // registers of a frame, constants and temporaries included
 

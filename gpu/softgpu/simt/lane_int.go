@@ -7,11 +7,13 @@ import "math/bits"
 type laneRow struct {
 	fn   laneFunc
 	form string
+	op   opcode
 }
 
 type compareRow struct {
 	fn   compareFunc
 	args string
+	op   opcode
 }
 
 //go:generate go run ./internal/lanegen

@@ -143,7 +143,7 @@ func (b *builder) layout(list []basicBlock, order []int32) {
 			if n := len(ops); n > 0 && fusible(&ops[n-1], &end) {
 				cmp := ops[n-1]
 				ops = ops[:n-1]
-				end.kind, end.cmp, end.d, end.a, end.b, end.imm = kCompareBranch, cmp.cmp, cmp.d, cmp.a, cmp.b, cmp.imm
+				end.kind, end.cmp, end.op, end.d, end.a, end.b, end.imm = kCompareBranch, cmp.cmp, cmp.op, cmp.d, cmp.a, cmp.b, cmp.imm
 			}
 		}
 		b.copy(ops, blk.first)
@@ -162,6 +162,7 @@ func (b *builder) layout(list []basicBlock, order []int32) {
 			}
 		}
 	}
+	b.fn.end = int32(len(p.code))
 	b.fn.frameBytes = linkBytes + b.fn.localBytes + 4*b.fn.regs32 + 8*b.fn.regs64 + b.fn.preds
 }
 

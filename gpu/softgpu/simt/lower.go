@@ -151,7 +151,8 @@ func (b *builder) lop3(i *ptx.Instr) {
 	if i.Mods.Bool == ptx.BoolNone {
 		return
 	}
-	cmp := inst{kind: kCompare, cmp: compareRows["ne.b32"].fn, a: in.d, b: b.imm32(0), e: noReg, other: -1}
+	ne := compareRows["ne.b32"]
+	cmp := inst{kind: kCompare, cmp: ne.fn, op: ne.op, a: in.d, b: b.imm32(0), e: noReg, other: -1}
 	b.combined(i, &cmp, i.Args[3:]) // its third is the predicate
 	if cmp.d = b.dstPred(p); cmp.d == noReg {
 		cmp.d = b.tempPred()
@@ -206,12 +207,20 @@ func operandType(i *ptx.Instr, letter byte, n int) ptx.Type {
 
 // predLogic decodes and, or, xor and not of predicates.
 func (b *builder) predLogic(i *ptx.Instr) {
-	fn := map[ptx.Op]laneFunc{ptx.OpAnd: predAnd, ptx.OpOr: predOr, ptx.OpXor: predXor, ptx.OpNot: predNot}[i.Op]
-	if fn == nil {
+	in := inst{kind: kMasked, other: -1}
+	switch i.Op {
+	case ptx.OpAnd:
+		in.fn, in.op = predAnd, opPredAnd
+	case ptx.OpOr:
+		in.fn, in.op = predOr, opPredOr
+	case ptx.OpXor:
+		in.fn, in.op = predXor, opPredXor
+	case ptx.OpNot:
+		in.fn, in.op = predNot, opPredNot
+	default:
 		b.fail(i, "")
 		return
 	}
-	in := inst{kind: kMasked, fn: fn, other: -1}
 	in.a = b.plainPred(&i.Args[1])
 	if len(i.Args) > 2 {
 		in.b = b.plainPred(&i.Args[2])
@@ -232,7 +241,7 @@ func (b *builder) mov(i *ptx.Instr) {
 	case a.Kind == ptx.OperandVector:
 		b.pack(i, d, a.Elems, t)
 	case t == ptx.Pred:
-		in := inst{kind: kMasked, fn: predMov, a: b.plainPred(a), other: -1}
+		in := inst{kind: kMasked, fn: predMov, op: opPredMov, a: b.plainPred(a), other: -1}
 		in.d = b.dst(d, inPred)
 		b.emit(in)
 	default:

@@ -18,7 +18,7 @@ func (b *builder) compareRow(i *ptx.Instr, t ptx.Type) (compareRow, bool) {
 // compareInst makes a comparison of args[0] and args[1], combined with args[2]
 // if there is one; the destinations are still to be set.
 func (b *builder) compareInst(i *ptx.Instr, row compareRow, t ptx.Type, args []ptx.Operand) inst {
-	in := inst{kind: kCompare, cmp: row.fn, e: noReg, other: -1}
+	in := inst{kind: kCompare, cmp: row.fn, op: row.op, e: noReg, other: -1}
 	in.a = b.compared(&args[0], row.args[0], t)
 	if len(row.args) > 1 {
 		in.b = b.compared(&args[1], row.args[1], t)
@@ -55,7 +55,7 @@ func (b *builder) setp(i *ptx.Instr) {
 		hi := b.compareHalf(i, row, half, i.Args[1:], 16)
 		for n, o := range []*ptx.Operand{p, q} {
 			if d := b.dstPred(o); d != noReg {
-				b.emit(inst{kind: kMasked, fn: predMov, d: d, a: [2]uint32{lo, hi}[n], other: -1})
+				b.emit(inst{kind: kMasked, fn: predMov, op: opPredMov, d: d, a: [2]uint32{lo, hi}[n], other: -1})
 			}
 		}
 		return
@@ -77,7 +77,7 @@ var halves = map[ptx.Type]ptx.Type{ptx.F16x2: ptx.F16, ptx.BF16x2: ptx.BF16}
 
 // compareHalf compares one half of packed operands; the result is a temporary.
 func (b *builder) compareHalf(i *ptx.Instr, row compareRow, t ptx.Type, args []ptx.Operand, shift uint64) uint32 {
-	in := inst{kind: kCompare, cmp: row.fn, e: noReg, other: -1}
+	in := inst{kind: kCompare, cmp: row.fn, op: row.op, e: noReg, other: -1}
 	half := func(o *ptx.Operand) uint32 {
 		d := b.temp32()
 		b.lane("field.b32", d, b.src32(o, ptx.B32)).imm = shift | 0xffff<<32
@@ -107,7 +107,7 @@ func (b *builder) set(i *ptx.Instr) {
 		lo, hi := b.temp32(), b.temp32()
 		for n, d := range []uint32{lo, hi} {
 			p := b.compareHalf(i, row, t, i.Args[1:], uint64(16*n))
-			b.emit(inst{kind: kLane32, fn: predMask, d: d, a: p, imm: yes & 0xffff << (16 * n), other: -1})
+			b.emit(inst{kind: kLane32, fn: predMask, op: opPredMask, d: d, a: p, imm: yes & 0xffff << (16 * n), other: -1})
 		}
 		b.lane("or.b32", b.dst(&i.Args[0], in32), lo, hi)
 		return
@@ -115,7 +115,7 @@ func (b *builder) set(i *ptx.Instr) {
 	in := b.compareInst(i, row, t, i.Args[1:])
 	in.d = b.tempPred()
 	b.emit(in)
-	b.emit(inst{kind: kLane32, fn: predMask, d: b.dst(&i.Args[0], in32), a: in.d, imm: yes, other: -1})
+	b.emit(inst{kind: kLane32, fn: predMask, op: opPredMask, d: b.dst(&i.Args[0], in32), a: in.d, imm: yes, other: -1})
 }
 
 func (b *builder) testp(i *ptx.Instr) {

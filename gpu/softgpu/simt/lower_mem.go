@@ -148,6 +148,9 @@ func (b *builder) access(at where, r uint32, size, align int, write bool) {
 	switch {
 	case at.param:
 		in := inst{kind: kLane32, fn: loadParam, d: r, imm: at.offset, c: uint32(size), other: -1}
+		if size >= 4 && at.offset+uint64(size) <= uint64(b.fn.paramBytes) {
+			in.op = opParam
+		}
 		if size == 8 {
 			in.kind = kLane64
 		}
@@ -156,7 +159,8 @@ func (b *builder) access(at where, r uint32, size, align int, write bool) {
 		b.frameAccess(at, r, size, align, write)
 	default:
 		fn := accessFuncs[accessKey{size, at.wide, write}]
-		b.emit(inst{kind: kMasked, fn: fn, d: r, a: at.base, imm: at.offset, align: uint8(align - 1), space: at.space, other: -1})
+		b.emit(inst{kind: kMasked, fn: fn, op: accessOp(opLoad, at.wide, write), d: r, a: at.base, target: int32(size), imm: at.offset,
+			align: uint8(align - 1), space: at.space, other: -1})
 	}
 }
 
@@ -273,9 +277,21 @@ func (b *builder) vectorAccess(at where, elems []ptx.Operand, t ptx.Type, write 
 			regs[n] = b.dst(&elems[n], kindOf(t))
 		}
 	}
-	b.emit(inst{kind: kMasked, fn: fn, d: regs[0], b: regs[1], c: regs[2], e: regs[3], a: at.base, imm: at.offset,
+	b.emit(inst{kind: kMasked, fn: fn, op: accessOp(opLoads, at.wide, write), target: int32(t.Size()), d: regs[0], b: regs[1], c: regs[2], e: regs[3], a: at.base, imm: at.offset,
 		align: uint8(t.Size()*len(elems) - 1), space: at.space, other: -1})
 	return true
+}
+
+// accessOp is the opcode of an access, of those that follow a load with a narrow address.
+func accessOp(load opcode, wide, write bool) opcode {
+	op := load
+	if wide {
+		op += opLoadWide - opLoad
+	}
+	if write {
+		op += opStore - opLoad
+	}
+	return op
 }
 
 // keep copies a base register that one of the loaded elements overwrites.

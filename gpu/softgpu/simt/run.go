@@ -19,6 +19,7 @@ type run struct {
 	blocks  uint64
 	id      uint64 // number of the launch, for %gridid
 	workers int
+	native  *native
 	next    atomic.Uint64 // the next block to start
 	failed  atomic.Bool   // some worker met a fault
 }
@@ -32,6 +33,7 @@ type worker struct {
 	seen    uint64 // Control.word when last looked at
 	id      int
 	tlb     tlb
+	sites   []site // pages that native code uses; dropped with tlb
 	cycles  uint64 // of the running block; see Model
 	fence   uint32 // written by memory fences, for its effect on the order of accesses
 	block   *block // nil before the first
@@ -50,6 +52,7 @@ func Run(k *Kernel, l Launch, s Space, c *Control, workers int) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
 	}
+	r.native = k.nativeFor(l.Native)
 	r.params = make([]byte, max(k.fn.paramBytes, len(l.Params)))
 	copy(r.params, l.Params)
 	r.blocks = uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
@@ -126,6 +129,7 @@ func (r *run) worker(c *Control, id int) *worker {
 	}
 	w.run, w.control, w.id, w.cycles, w.rested = r, c, id, 0, false
 	w.tlb.flush()
+	clear(w.sites)
 	if w.block != nil {
 		w.block.reuse(r)
 	}
@@ -140,7 +144,7 @@ func (w *worker) rest() {
 	kernel := w.run.kernel
 	w.run, w.control = nil, nil // what they refer to is not to be kept
 	if w.block != nil {
-		w.block.launch, w.block.params = nil, nil
+		w.block.rest()
 	}
 	kernel.rested.Put(w)
 }
@@ -206,6 +210,7 @@ func (w *worker) poll() {
 		panic(aborted{})
 	}
 	w.tlb.flush()
+	clear(w.sites)
 	w.seen = seen
 	w.control.ack(w, seen)
 }

@@ -73,6 +73,21 @@ func specials() (narrow, wide map[ptx.Special]laneFunc) {
 // epoch is when the clocks of the engine started; they count nanoseconds.
 var epoch = time.Now()
 
+// specialOp is the opcode of a special register, and its operand.
+func specialOp(s ptx.Special) (opcode, uint64) {
+	switch {
+	case s >= ptx.TidX && s < ptx.TidX+3:
+		return opTid, uint64(s - ptx.TidX)
+	case s >= ptx.NTidX && s < ptx.NTidX+3:
+		return opBlock, uint64(wordNTid + s - ptx.NTidX)
+	case s >= ptx.CTAIDX && s < ptx.CTAIDX+3:
+		return opBlock, uint64(wordCTAID + s - ptx.CTAIDX)
+	case s >= ptx.NCTAIDX && s < ptx.NCTAIDX+3:
+		return opBlock, uint64(wordNCTAID + s - ptx.NCTAIDX)
+	}
+	return opNone, 0
+}
+
 // special is a register with the value of a special register.
 func (b *builder) special(o *ptx.Operand) uint32 {
 	if fn := special64[o.Special]; fn != nil {
@@ -86,6 +101,8 @@ func (b *builder) special(o *ptx.Operand) uint32 {
 		return 0
 	}
 	d := b.temp32()
-	b.emit(inst{kind: kLane32, fn: fn, d: d, other: -1})
+	in := inst{kind: kLane32, fn: fn, d: d, other: -1}
+	in.op, in.imm = specialOp(o.Special)
+	b.emit(in)
 	return d
 }

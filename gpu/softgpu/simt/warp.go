@@ -68,7 +68,9 @@ type warp struct {
 	block  *block
 	worker *worker
 	code   []inst
-	index  int // in the block
+	index  int     // in the block
+	native *native // nil: everything is interpreted
+	frame0 nativeFrame
 	exist  uint32
 	tid    [3][32]uint32
 
@@ -105,6 +107,11 @@ func (w *warp) run() outcome {
 	}
 	code, pc := w.code, w.pc
 	for {
+		if n := w.native; n != nil {
+			if code, at := n.entryAt(pc, w.mask); at != 0 {
+				pc = w.runNative(code, at)
+			}
+		}
 		in := &code[pc]
 		pc++
 		if in.guard != 0 {

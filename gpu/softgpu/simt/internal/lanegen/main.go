@@ -84,9 +84,9 @@ func generate() ([]byte, error) {
 			}
 			seen[k] = true
 			if res == "?" {
-				fmt.Fprintf(&compares, "\t%q: {%s, %q},\n", k, name, args)
+				fmt.Fprintf(&compares, "\t%q: {%s, %q, opcodes[%q]},\n", k, name, args, keys[0])
 			} else {
-				fmt.Fprintf(&table, "\t%q: {%s, %q},\n", k, name, r.Form)
+				fmt.Fprintf(&table, "\t%q: {%s, %q, opcodes[%q]},\n", k, name, r.Form, keys[0])
 			}
 		}
 		if res == "?" {
