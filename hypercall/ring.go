@@ -241,7 +241,7 @@ type Consumer struct{ queue }
 // cache line of the slot all the same: one that polls gets it together with that of
 // the tail then, and not after it, which is a third of the way of a message.
 func (c *Consumer) Ready() bool {
-	load(c.slots, uint64(c.next&c.mask)*SlotBytes)
+	c.touch()
 	return c.tail.Load() != c.next
 }
 
