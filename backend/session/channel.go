@@ -242,8 +242,14 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 	}
 	s.finished.Add(1)
 	// Errors are told at once; other progress when the frontend wants it.
-	woke := (err != nil || s.ring.Wanted(ch.id, b.seqno)) && s.notify()
-	if woke || s.hungry.Load() {
-		s.Kick() // a frontend that wakes has something to ask soon: the pump polls for it
+	if (err != nil || s.ring.Wanted(ch.id, b.seqno)) && s.ring.WakeFrontend() {
+		// It has something to ask soon, for which the pump polls. That the pump is awake
+		// is said before it is, and before the frontend is woken, or that would ring. The
+		// kick must come after it: then the pump looks at the queue whatever it does now.
+		s.in.Awake()
+		s.Kick()
+		s.carrier.Notify()
+	} else if s.hungry.Load() {
+		s.Kick()
 	}
 }

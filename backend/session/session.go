@@ -220,12 +220,9 @@ func (s *Session) teardown() {
 	s.unmap()
 }
 
-// notify wakes the frontend if it sleeps, and reports whether it did. It may be
-// called from any goroutine.
-func (s *Session) notify() bool {
-	if !s.ring.WakeFrontend() {
-		return false
+// notify wakes the frontend if it sleeps. It may be called from any goroutine.
+func (s *Session) notify() {
+	if s.ring.WakeFrontend() {
+		s.carrier.Notify()
 	}
-	s.carrier.Notify()
-	return true
 }
