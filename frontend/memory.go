@@ -35,7 +35,7 @@ type object struct {
 	offset uint64         // in pages, bytes
 	inSlab bool           // the grant is the file's slab, and not its own
 	shared bool           // exported or imported; File.mu guards it
-	closed bool           // kept in the table, but for the pool only; File.mu guards it
+	closed bool           // kept in the table for the pool, or until the backend is told; File.mu guards it
 	pooled time.Time      // since when the pool can give it out again; zero if it cannot; File.mu guards it
 }
 
@@ -208,16 +208,19 @@ func (f *File) GemClose(handle uint32) error {
 		f.keep(o)
 		return nil
 	case o.pages == nil:
-		return f.link.post(hypercall.OpGemClose, payload)
+		err := f.link.post(hypercall.OpGemClose, payload)
+		_, gone := take(f, f.objects, handle)
+		return errors.Join(err, gone)
 	}
 	return f.destroy(handle, o)
 }
 
-// destroy closes an object of granted pages that is out of the table, and gives the
-// pages back when the backend has confirmed that the device has no use of them.
+// destroy ends a closed object of granted pages, and gives the pages back when the
+// backend has confirmed that the device has no use of them.
 func (f *File) destroy(handle uint32, o *object) error {
 	_, err := f.link.do(hypercall.OpGemClose, hypercall.ID{ID: handle}.Append(nil))
-	return errors.Join(err, f.release(o))
+	_, gone := take(f, f.objects, handle)
+	return errors.Join(err, gone, f.release(o))
 }
 
 // VMBind is PVDRM_VM_BIND.

@@ -90,18 +90,18 @@ func (f *File) fromPool(size uint64) (handle uint32, o *object, ok bool) {
 	return handle, o, true
 }
 
-// retire closes an object: it is out of the table, or meant for the pool.
+// retire closes an object, for the pool or for good. It keeps its handle: another
+// object that had it before the backend is told would be refused.
 func (f *File) retire(handle uint32) (o *object, pooled bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if o, err = f.objectLocked(handle); err != nil {
 		return nil, false, err
 	}
-	if o.pages == nil || o.inSlab || o.shared || f.link.cfg.NoPool || f.pool.bytes+o.size > poolBytes {
-		_, err = f.objects.Take(handle)
-		return o, false, err
-	}
 	o.closed = true
+	if o.pages == nil || o.inSlab || o.shared || f.link.cfg.NoPool || f.pool.bytes+o.size > poolBytes {
+		return o, false, nil
+	}
 	f.pool.bytes += o.size
 	return o, true, nil
 }
@@ -141,10 +141,8 @@ func (f *File) drain(age time.Duration) (any bool) {
 		if o.pooled.IsZero() || time.Since(o.pooled) < age {
 			continue
 		}
-		if _, err := f.objects.Take(h); err == nil {
-			old[h] = o
-			f.pool.bytes -= o.size
-		}
+		old[h], o.pooled = o, time.Time{}
+		f.pool.bytes -= o.size
 	}
 	f.mu.Unlock()
 	for h, o := range old {
