@@ -173,11 +173,11 @@ func (l *link) await(op hypercall.Op, c *call, limit time.Duration) ([]byte, err
 	if err == errTimeout {
 		err = l.fail(fmt.Errorf("no answer from the backend within %v (its log says why): %w", limit, syscall.ENODEV))
 	}
-	if err == nil && c.errno != 0 {
-		err = syscall.Errno(c.errno)
+	if err != nil { // without a completion: another goroutine may be writing the answer
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", op, err)
+	if c.errno != 0 {
+		err = fmt.Errorf("%s: %w", op, syscall.Errno(c.errno))
 	}
 	return c.answer, err
 }
