@@ -217,14 +217,15 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		s.cfg.Log.Warn("a backend cannot be served", zap.Error(err))
 		return
 	}
-	err = s.enter(peer, 2)
-	defer s.exit(peer)
-	if err != nil { // somebody floods us
+	exit := sync.OnceFunc(func() { s.exit(peer) })
+	defer exit()
+	if err := s.enter(peer, 2); err != nil { // somebody floods us
 		s.cfg.Log.Debug("connection closed", zap.Int32("pid", peer.PID), zap.Error(err))
 		return
 	}
 	a, m, err := s.admit(sock, peer)
 	if err != nil {
+		exit() // first: who reads of the refusal may try again at once
 		s.refuse(sock, peer, err)
 		return
 	}
