@@ -33,6 +33,7 @@ var calls = []uintptr{
 	// Memory, and threads that wait and give way.
 	unix.SYS_BRK, unix.SYS_MADVISE, unix.SYS_MUNMAP, unix.SYS_MINCORE,
 	unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_SCHED_YIELD,
+	unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_SETTIME,
 	unix.SYS_SCHED_GETAFFINITY, unix.SYS_RESTART_SYSCALL, unix.SYS_MEMBARRIER, unix.SYS_WAITID,
 	// Threads and signals of the Go runtime and the C library.
 	unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,

@@ -193,7 +193,7 @@ func (s *Session) poll() bool {
 		if waited > pollTime {
 			return false
 		}
-		yield.Nap(min(max(waited/napPart, minNap), maxNap))
+		s.napper.Nap(min(max(waited/napPart, minNap), maxNap))
 		select {
 		case <-s.stop:
 			return true

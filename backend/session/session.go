@@ -12,6 +12,7 @@ import (
 	"pvdrm/gem"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
+	"pvdrm/internal/yield"
 )
 
 // Bounds of one session. What a guest may have in all, its Group limits.
@@ -54,7 +55,8 @@ type Session struct {
 	ring    *hypercall.Ring
 	in      *hypercall.Consumer
 	out     *hypercall.Producer
-	unmap   func() // gives the mapping of the ring object back
+	unmap   func()        // gives the mapping of the ring object back
+	napper  *yield.Napper // of the pump
 	label   string
 	group   *Group
 	start   time.Time
@@ -106,15 +108,21 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		unmap()
 		return nil, fmt.Errorf("ring object: %w", err)
 	}
+	napper, err := yield.NewNapper()
+	if err != nil {
+		unmap()
+		return nil, err
+	}
 	ctx, err := newContext(device, group, label)
 	if err != nil {
 		ring.SetState(hypercall.StateEnded) // the frontend sees it even where the carrier cannot tell
 		unmap()
+		_ = napper.Close() // err is what to report
 		return nil, fmt.Errorf("GPU context: %w", err)
 	}
 	s := &Session{
 		carrier: carrier, device: device, ctx: ctx, log: log.With(zap.String("client", label)),
-		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap,
+		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap, napper: napper,
 		label: label, group: group, start: time.Now(),
 		noPoll:    d.Flags&hypercall.DoorbellNoPoll != 0,
 		objects:   gem.NewTable[*object]("GEM object", maxObjects),
@@ -218,6 +226,7 @@ func (s *Session) teardown() {
 	s.unmapped = true
 	s.mu.Unlock()
 	s.unmap()
+	_ = s.napper.Close() // the pump, which used it, is at its end
 }
 
 // notify wakes the frontend if it sleeps. It may be called from any goroutine.
