@@ -21,6 +21,10 @@ import (
 // for ever after one of them was late once.
 const (
 	spinTime = 200 * time.Microsecond
+	// busySpin is in place of it while the device has work, where processors are
+	// scarce: longer than a short kernel runs. Who polls and gives way keeps the
+	// runtime from looking for a processor for the kernel's workers.
+	busySpin = 50 * time.Microsecond
 	// Looks between two yields: a moment if the device has work, which needs the
 	// processor, and some microseconds if not, which is what a frontend takes from
 	// an answer to its next request.
@@ -159,13 +163,13 @@ func (s *Session) poll() bool {
 	if s.noPoll {
 		return false
 	}
-	looks := idleLooks
+	looks, spin := idleLooks, spinTime
 	if s.inFlight > int(s.finished.Load()) {
-		looks = busyLooks
+		looks, spin = busyLooks, busySpin
 	}
 	first := looks
 	if yield.Ample { // a short kernel ends, and is answered with the next, before anybody misses the processor
-		first = idleLooks
+		first, spin = idleLooks, spinTime
 	}
 	for range first { // a busy frontend is found without looking at the clock
 		if s.in.Ready() && s.room() {
@@ -187,7 +191,7 @@ func (s *Session) poll() bool {
 		}
 		yield.Processor()
 		waited := time.Since(start)
-		if waited < spinTime {
+		if waited < spin {
 			continue
 		}
 		if waited > pollTime {
