@@ -10,13 +10,15 @@ func init() { Register("band", func() Policy { return band{} }) }
 // with anybody waiting is served, most credit for the weight first.
 //
 // When the best that waits is not of the first class, and a guest that would go
-// before it has just been served and is about to come with its next command,
-// the engine stays idle for a moment (Settings.Wait). A guest that waits for each
-// of its short commands would lose to the long ones of another otherwise,
-// because it has nothing queued at the instant at which its command ends. The
-// engine is kept only until that time has passed since the guest's last command
-// ended, and not for a guest whose last commands came later than that after one
-// another; so next to nothing is lost to guests that have nothing to do.
+// before it, and has more credit for its weight, has just been served and is about
+// to come with its next command, the engine stays idle for a moment
+// (Settings.Wait). A guest that waits for each of its short commands would lose to
+// the long ones of another otherwise, because it has nothing queued at the instant
+// at which its command ends. The engine is kept only until that time has passed
+// since the guest's last command ended, and not for a guest whose last commands
+// came later than that after one another; so next to nothing is lost to guests that
+// have nothing to do. Utilization alone is no reason to wait: guests that use the
+// same are a little above or below their shares in turn.
 type band struct{}
 
 func (band) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
@@ -31,7 +33,7 @@ func (band) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 	}
 	until := v.Now()
 	for _, g := range v.List() {
-		if !g.Waiting && v.before(g, best) {
+		if !g.Waiting && v.before(g, best) && v.lead(g) > v.lead(best) {
 			until = max(until, g.comesBack(v.Settings().Wait))
 		}
 	}

@@ -80,8 +80,10 @@ func New(policy string, settings Settings, now time.Duration) (*Scheduler, error
 	return s, nil
 }
 
-// Switch changes the policy and the settings. The guests, who waits, who runs,
-// credit and usage stay. A window of another length begins empty.
+// Switch changes the policy and the settings. The guests, who waits, who runs and
+// usage stay. So does credit under the same policy; another one begins with empty
+// accounts, since what a guest used as its policy liked it owes to nobody. A window
+// of another length begins empty.
 func (s *Scheduler) Switch(policy string, settings Settings, now time.Duration) error {
 	p, err := newPolicy(policy)
 	if err != nil {
@@ -96,6 +98,12 @@ func (s *Scheduler) Switch(policy string, settings Settings, now time.Duration) 
 		s.total = newWindow(settings.Window, s.now)
 		for _, g := range s.list {
 			g.use = newWindow(settings.Window, s.now)
+		}
+	}
+	if policy != s.name {
+		s.replenish() // what is spent is in the accounts, then
+		for _, g := range s.list {
+			g.Credit = 0
 		}
 	}
 	s.name, s.policy, s.settings = policy, p, settings

@@ -179,7 +179,8 @@ func TestRemoveFreesTheEngine(t *testing.T) {
 	require.Empty(t, s.Stats(ms))
 }
 
-// The policy can change while guests wait and run; credit and usage stay.
+// The policy can change while guests wait and run. Usage stays; credit stays when
+// only settings change, and another policy begins with empty accounts.
 func TestSwitchWhileRunning(t *testing.T) {
 	report, err := schedtest.Run(schedtest.Config{
 		Policy: "fifo", Guests: half(2, ms, 40*us), Length: 60 * time.Second,
@@ -189,8 +190,13 @@ func TestSwitchWhileRunning(t *testing.T) {
 				return
 			}
 			before := s.Stats(now)
+			require.NoError(t, s.Switch(s.Policy(), sched.Settings{Slice: ms / 2}, now))
+			require.Equal(t, before, s.Stats(now))
 			require.NoError(t, s.Switch(want, sched.Settings{}, now))
 			require.Equal(t, want, s.Policy())
+			for i := range before {
+				before[i].Credit = 0
+			}
 			require.Equal(t, before, s.Stats(now))
 		},
 	})
