@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds libcuda.so.1 and, on top of it, libcudart.so.12 and libcudart.so.13 into
-# a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
+# Builds libcuda.so.1 with libpvdrm-cuda.so, which it loads, and, on top of it,
+# libcudart.so.12 and libcudart.so.13 into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
 # without one it says so and makes nothing.
 set -eu
 
@@ -16,15 +16,23 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$here"
 CC="${CC:-gcc}" CGO_ENABLED=1 GOOS=linux GOARCH=amd64 "$go" build -buildmode=c-shared -trimpath -buildvcs=false \
-	-ldflags "-s -w -extldflags '-Wl,-soname,libcuda.so.1 -Wl,--version-script=$here/cmd/libcuda/exports.map'" \
-	-o "$tmp/libcuda.so.1" ./cmd/libcuda
-mv -f "$tmp/libcuda.so.1" "$out/libcuda.so.1"
+	-ldflags "-s -w -extldflags '-Wl,-soname,libpvdrm-cuda.so -Wl,--version-script=$here/cmd/libcuda/exports.map'" \
+	-o "$tmp/libpvdrm-cuda.so" ./cmd/libcuda
+
+# library NAME SOURCES OPTIONS makes one of the libraries in C.
+library() {
+	name=$1
+	shift
+	"${CC:-gcc}" -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -shared -pthread -o "$tmp/$name" "$@" -s -Wl,-z,defs,-soname,"$name"
+	mv -f "$tmp/$name" "$out/$name"
+}
+
+# It has handlers for forks and ends of threads, so it stays once it is loaded.
+mv -f "$tmp/libpvdrm-cuda.so" "$out/libpvdrm-cuda.so"
+library libcuda.so.1 -D_GNU_SOURCE cmd/libcuda/entry/*.c -ldl -Wl,-z,nodelete,--version-script=cmd/libcuda/entry/exports.map
 ln -sf libcuda.so.1 "$out/libcuda.so"
 
-# The runtime API is plain C, compiled once for each major version.
+# The runtime API is compiled once for each major version.
 for major in 12 13; do
-	name=libcudart.so.$major
-	"${CC:-gcc}" -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -DMAJOR=$major -shared -pthread \
-		-o "$tmp/$name" cmd/libcudart/*.c "$out/libcuda.so.1" -s -Wl,-z,defs,-soname,$name -Wl,--version-script=cmd/libcudart/exports$major.map
-	mv -f "$tmp/$name" "$out/$name"
+	library libcudart.so.$major -DMAJOR=$major cmd/libcudart/*.c "$out/libcuda.so.1" -Wl,--version-script=cmd/libcudart/exports$major.map
 done

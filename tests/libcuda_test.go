@@ -167,6 +167,45 @@ func TestCProgramWhoseBackendIsGone(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
+// The library of Go that libcuda.so.1 loads at the first call may be missing, no
+// library, or of another build. The program is told so, with an error and in words.
+func TestLibraryOfAnotherInstallation(t *testing.T) {
+	lib, err := libcudaDir()
+	require.NoError(t, err)
+	const name = "libpvdrm-cuda.so"
+	other := filepath.Join(t.TempDir(), "other.c")
+	require.NoError(t, os.WriteFile(other, []byte("int pvdrmStart(void *p) { return p == 0; }\nvoid pvdrmCall(void) {}\nvoid pvdrmThreadEnd(void) {}\n"), 0o644))
+	for what, c := range map[string]struct {
+		put  func(file string)
+		says string
+	}{
+		"missing":    {func(string) {}, "No such file"},
+		"no library": {func(file string) { require.NoError(t, os.WriteFile(file, []byte("text"), 0o644)) }, "file too short"},
+		"another": {func(file string) {
+			out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", file, other).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		}, "another version of PVDRM"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			b, err := os.ReadFile(filepath.Join(lib, "libcuda.so.1"))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "libcuda.so.1"), b, 0o644))
+			c.put(filepath.Join(dir, name))
+			clients, err := clients()
+			require.NoError(t, err)
+			cmd := exec.CommandContext(t.Context(), filepath.Join(clients.path, "vector_add"))
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
+			out, err := cmd.CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(out), "libcuda: cannot load "+filepath.Join(dir, name))
+			require.Contains(t, string(out), c.says)
+			require.Contains(t, string(out), "install it beside libcuda.so.1")
+			require.Contains(t, string(out), "cuInit(0): ? (303)") // CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
+		})
+	}
+}
+
 // The library exports what its table and so its documentation list, and nothing else.
 func TestExportsOfLibcuda(t *testing.T) {
 	dir, err := libcudaDir()

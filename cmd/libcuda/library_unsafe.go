@@ -2,7 +2,7 @@
 
 package main
 
-// #include "entry.h"
+// #include "bridge.h"
 import "C"
 
 import (
@@ -15,13 +15,16 @@ import (
 	"pvdrm/frontend/libcuda"
 )
 
+// program is libcuda.so.1, which loaded this library.
+var program *C.struct_pvdrm_program
+
 // library is made at the first call, when the program's environment is there.
 var library = sync.OnceValue(func() *libcuda.Library {
 	return libcuda.New(libcuda.Config{
 		Open: openFile, Memory: libcuda.OwnMemory{}, Output: standardOutput{},
-		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(C.uint32_t(i))) },
+		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(program, C.uint32_t(i))) },
 		Invoke: func(fn, a, b, c uint64) uint64 {
-			return uint64(C.pvdrm_invoke(C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))
+			return uint64(C.pvdrm_invoke(program, C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))
 		},
 	})
 })
@@ -35,7 +38,7 @@ func (standardOutput) Write(b []byte) (int, error) {
 		return 0, nil
 	}
 	// C reads len(b) bytes of a live slice, and keeps no pointer to them.
-	return int(C.pvdrm_print(unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)))), nil
+	return int(C.pvdrm_print(program, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)))), nil
 }
 
 func openFile() (drm.File, error) {
@@ -53,6 +56,17 @@ func openFile() (drm.File, error) {
 		return nil, err // not a nil *frontend.File inside of an interface
 	}
 	return trace.FromEnv(file)
+}
+
+// pvdrmStart comes before all other calls, and says whether they may come.
+//
+//export pvdrmStart
+func pvdrmStart(p *C.struct_pvdrm_program) C.int {
+	if uint64(p.table) != libcuda.TableSum() {
+		return 0
+	}
+	program = p
+	return 1
 }
 
 //export pvdrmCall

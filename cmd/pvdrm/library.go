@@ -10,9 +10,9 @@ import (
 // libcuda is the name under which C programs look for the CUDA driver.
 const libcuda = "libcuda.so.1"
 
-// libraries are what programs of CUDA look for: the driver, and the runtime of each
-// major version.
-var libraries = []string{libcuda, "libcudart.so.12", "libcudart.so.13"}
+// libraries are what programs of CUDA look for: the driver, with the part of it that
+// it loads itself, and the runtime of each major version.
+var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.12", "libcudart.so.13"}
 
 // errNoLibcuda says how to get one.
 var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)

@@ -25,7 +25,7 @@ func TestTable(t *testing.T) {
 
 // What is generated from the table is in the tree as it would be made now.
 func TestGeneratedFiles(t *testing.T) {
-	c, err := os.ReadFile("../../cmd/libcuda/entries.c")
+	c, err := os.ReadFile("../../cmd/libcuda/entry/entries.c")
 	require.NoError(t, err)
 	require.Equal(t, C(), string(c), "run go generate ./cmd/libcuda")
 	doc, err := os.ReadFile("../../docs/libcuda.md")

@@ -173,10 +173,11 @@ static void *busy(void *unused)
 	return NULL;
 }
 
-// A child of fork cannot use the GPU, but it can end in order.
+// The child of a process that has used the GPU cannot use it, but it can end in order.
 static void forked(void)
 {
 	pthread_t t;
+	OK(cudaFree(NULL));
 	REQUIRE(pthread_create(&t, NULL, busy, NULL) == 0);
 	for (int i = 0; i < 20; i++) {
 		int status = -1, n;

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	source = "entries.c"
+	source = "entry/entries.c"
 	doc    = "../../docs/libcuda.md"
 	begin  = "<!-- entry points: go generate ./cmd/libcuda -->\n"
 )

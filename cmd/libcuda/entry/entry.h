@@ -4,7 +4,6 @@
 #ifndef PVDRM_ENTRY_H
 #define PVDRM_ENTRY_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -15,11 +14,9 @@
 #define PVDRM_MAX_ARGS 12
 
 int pvdrm_enter(uint32_t symbol, uint64_t *args);
-uint64_t pvdrm_symbol(uint32_t symbol);
-size_t pvdrm_print(const void *text, size_t bytes);
-uint64_t pvdrm_invoke(uint64_t fn, uint64_t a, uint64_t b, uint64_t c);
 
 extern void *const pvdrm_symbols[];
+extern const uint64_t pvdrm_table;
 
 typedef uint64_t W;
 #define PUBLIC __attribute__((visibility("default"))) int

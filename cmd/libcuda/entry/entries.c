@@ -610,6 +610,8 @@ ENTRY2(604, cuCheckpointProcessCheckpoint)
 ENTRY2(605, cuCheckpointProcessRestore)
 ENTRY2(606, cuCheckpointProcessUnlock)
 
+const uint64_t pvdrm_table = 0xdf0e734dd077713c;
+
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,
 	(void *)cuDriverGetVersion,
