@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"debug/elf"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,9 +76,17 @@ func (h *host) client(t *testing.T, name string) *exec.Cmd {
 	t.Helper()
 	dir, err := clients()
 	require.NoError(t, err)
+	return h.program(t, filepath.Join(dir.path, name))
+}
+
+// program prepares a file to run as a local guest.
+func (h *host) program(t *testing.T, file string) *exec.Cmd {
+	t.Helper()
 	lib, err := libcudaDir()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir.path, name))
+	file, err = filepath.Abs(file)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), file)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, frontend.SocketEnv+"="+h.socket, libcuda.LogEnv+"=errors")
 	return cmd
@@ -97,21 +106,53 @@ func TestCProgramsAsLocalGuests(t *testing.T) {
 	}
 }
 
+// compiledElsewhere is programs that were compiled against NVIDIA's cuda.h, by the
+// name that they print: testdata/cuda_h/README.md says how.
+var compiledElsewhere = map[string]string{
+	"vector_add-12.6": "vector_add", "vector_add-12.6-per-thread": "vector_add", "streams-12.6": "streams", "legacy_launch-12.6": "legacy_launch",
+}
+
+func TestProgramsCompiledElsewhere(t *testing.T) {
+	for file, name := range compiledElsewhere {
+		t.Run(file, func(t *testing.T) {
+			cmd := startHost(t, softgpu.Config{}).program(t, filepath.Join("testdata/cuda_h", file))
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), name+": PASS")
+		})
+	}
+}
+
 func TestCProgramsInAVirtualMachine(t *testing.T) {
 	dir, err := clients()
 	require.NoError(t, err)
 	args := []string{"up", "--image", "debian"}
 	script := "#!/bin/sh\n"
+	files := slices.Sorted(maps.Keys(compiledElsewhere))
+	for i, name := range files {
+		files[i] = filepath.Join("testdata/cuda_h", name)
+	}
 	for _, name := range dir.names {
-		args = append(args, "--copy", filepath.Join(dir.path, name))
-		script += "./" + name + " || exit 9\n"
+		files = append(files, filepath.Join(dir.path, name))
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		args = append(args, "--copy", file)
+		script += "echo run " + name + "; ./" + name + " || exit 9\n"
 	}
 	// The script is the program: it is copied too, and its exit code comes back.
 	all := filepath.Join(t.TempDir(), "all.sh")
 	require.NoError(t, os.WriteFile(all, []byte(script+"exit $1\n"), 0o755))
 	code, out := start(t, append(args, "--", all, "7")...).wait(t)
 	for _, name := range dir.names {
+		require.Contains(t, out, "run "+name+"\n")
 		require.Contains(t, out, name+": PASS")
+	}
+	for file, name := range compiledElsewhere {
+		_, after, ran := strings.Cut(out, "run "+file+"\n")
+		require.True(t, ran, "%s in %s", file, out)
+		before, _, _ := strings.Cut(after, "run ")
+		require.Contains(t, before, name+": PASS", file)
 	}
 	require.Equal(t, 7, code, out)
 }

@@ -1,6 +1,6 @@
 // The part of the CUDA driver API that the examples use, declared from its public
-// documentation, so that no CUDA toolkit is needed to build them. A program that
-// is compiled against NVIDIA's cuda.h calls the same symbols.
+// documentation, so that no CUDA toolkit is needed to build them. With -DUSE_CUDA_H
+// they are compiled against NVIDIA's cuda.h instead, and call the same symbols.
 #ifndef EXAMPLES_DRIVER_H
 #define EXAMPLES_DRIVER_H
 
@@ -8,6 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef USE_CUDA_H
+#include <cuda.h>
+#if CUDA_VERSION >= 13000 // cuCtxCreate has a second argument more
+#undef cuCtxCreate
+#define cuCtxCreate(ctx, flags, dev) cuCtxCreate_v4(ctx, NULL, flags, dev)
+#endif
+#else
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -27,8 +35,20 @@ enum {
 	CUDA_ERROR_CONTEXT_IS_DESTROYED = 709, CUDA_ERROR_NOT_PERMITTED = 800, CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
-enum { CU_JIT_INFO_LOG_BUFFER = 3, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-enum { CU_STREAM_NON_BLOCKING = 1, CU_JIT_INPUT_PTX = 1, CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
+typedef enum {
+	CU_JIT_INFO_LOG_BUFFER = 3, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+} CUjit_option;
+typedef enum { CU_JIT_INPUT_PTX = 1 } CUjitInputType;
+typedef enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE } CUmemorytype;
+typedef enum { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83 } CUdevice_attribute;
+typedef enum { CU_POINTER_ATTRIBUTE_IS_MANAGED = 8 } CUpointer_attribute;
+typedef enum {
+	CU_GET_PROC_ADDRESS_SUCCESS, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT,
+} CUdriverProcAddressQueryResult;
+enum { CU_STREAM_NON_BLOCKING = 1 };
+
+typedef struct { char bytes[16]; } CUuuid;
+typedef struct { char reserved[64]; } CUipcMemHandle;
 
 #define CU_LAUNCH_PARAM_END ((void *)0)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
@@ -37,12 +57,12 @@ enum { CU_STREAM_NON_BLOCKING = 1, CU_JIT_INPUT_PTX = 1, CU_MEMORYTYPE_HOST = 1,
 
 typedef struct {
 	size_t srcXInBytes, srcY;
-	unsigned srcMemoryType;
+	CUmemorytype srcMemoryType;
 	const void *srcHost;
 	CUdeviceptr srcDevice;
 	void *srcArray;
 	size_t srcPitch, dstXInBytes, dstY;
-	unsigned dstMemoryType;
+	CUmemorytype dstMemoryType;
 	void *dstHost;
 	CUdeviceptr dstDevice;
 	void *dstArray;
@@ -80,11 +100,12 @@ CUresult cuInit(unsigned flags);
 CUresult cuDriverGetVersion(int *version);
 CUresult cuGetErrorName(CUresult, const char **);
 CUresult cuGetErrorString(CUresult, const char **);
-CUresult cuGetProcAddress_v2(const char *name, void **fn, int version, unsigned long long flags, int *status);
+CUresult cuGetExportTable(const void **table, const CUuuid *);
+CUresult cuGetProcAddress_v2(const char *name, void **fn, int version, unsigned long long flags, CUdriverProcAddressQueryResult *);
 CUresult cuDeviceGet(CUdevice *, int ordinal);
 CUresult cuDeviceGetCount(int *);
 CUresult cuDeviceGetName(char *, int, CUdevice);
-CUresult cuDeviceGetAttribute(int *, int attribute, CUdevice);
+CUresult cuDeviceGetAttribute(int *, CUdevice_attribute, CUdevice);
 CUresult cuDeviceTotalMem(size_t *, CUdevice);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *, CUdevice);
 CUresult cuDevicePrimaryCtxRelease(CUdevice);
@@ -97,12 +118,12 @@ CUresult cuCtxPopCurrent(CUcontext *);
 CUresult cuCtxSynchronize(void);
 CUresult cuModuleLoad(CUmodule *, const char *path);
 CUresult cuModuleLoadData(CUmodule *, const void *image);
-CUresult cuModuleLoadDataEx(CUmodule *, const void *image, unsigned n, int *options, void **values);
+CUresult cuModuleLoadDataEx(CUmodule *, const void *image, unsigned n, CUjit_option *, void **values);
 CUresult cuModuleUnload(CUmodule);
 CUresult cuModuleGetFunction(CUfunction *, CUmodule, const char *name);
 CUresult cuModuleGetGlobal(CUdeviceptr *, size_t *, CUmodule, const char *name);
-CUresult cuLinkCreate(unsigned n, int *options, void **values, CUlinkState *);
-CUresult cuLinkAddData(CUlinkState, int type, void *data, size_t size, const char *name, unsigned n, int *options, void **values);
+CUresult cuLinkCreate(unsigned n, CUjit_option *, void **values, CUlinkState *);
+CUresult cuLinkAddData(CUlinkState, CUjitInputType, void *data, size_t size, const char *name, unsigned n, CUjit_option *, void **values);
 CUresult cuLinkComplete(CUlinkState, void **cubin, size_t *size);
 CUresult cuLinkDestroy(CUlinkState);
 CUresult cuMemGetInfo(size_t *free, size_t *total);
@@ -123,8 +144,9 @@ CUresult cuMemcpyDtoHAsync(void *, CUdeviceptr, size_t, CUstream);
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D *);
 CUresult cuMemsetD8(CUdeviceptr, unsigned char, size_t);
 CUresult cuMemsetD32(CUdeviceptr, unsigned, size_t);
+CUresult cuPointerGetAttribute(void *, CUpointer_attribute, CUdeviceptr);
 CUresult cuMemAllocManaged(CUdeviceptr *, size_t, unsigned flags);
-CUresult cuIpcGetMemHandle(void *, CUdeviceptr);
+CUresult cuIpcGetMemHandle(CUipcMemHandle *, CUdeviceptr);
 CUresult cuLaunchKernel(CUfunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 			unsigned shared, CUstream, void **params, void **extra);
 CUresult cuFuncSetBlockShape(CUfunction, int x, int y, int z);
@@ -149,6 +171,8 @@ CUresult cuEventDestroy(CUevent);
 CUresult cuEventRecord(CUevent, CUstream);
 CUresult cuEventSynchronize(CUevent);
 CUresult cuEventElapsedTime(float *, CUevent start, CUevent end);
+
+#endif // USE_CUDA_H
 
 // check ends the program with a message when a call fails.
 static inline void check_(CUresult r, CUresult want, const char *call, int line)

@@ -21,6 +21,8 @@ int main(void)
 	char buffer[64];
 	void *fn = &fn;
 	int n = 16, status = -1;
+	CUdriverProcAddressQueryResult how;
+	CUipcMemHandle shared;
 	size_t size;
 	char *gone = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -53,14 +55,14 @@ int main(void)
 	REQUIRE(text == NULL);
 
 	// Entry points by name.
-	CHECK(cuGetProcAddress_v2("cuMemAlloc", &fn, 12000, 0, &status));
-	REQUIRE(fn == (void *)cuMemAlloc && status == 0);
-	CHECK(cuGetProcAddress_v2("cuLaunchKernel", &fn, 12000, 2, &status));
+	CHECK(cuGetProcAddress_v2("cuMemAlloc", &fn, 12000, 0, &how));
+	REQUIRE(fn == (void *)cuMemAlloc && how == CU_GET_PROC_ADDRESS_SUCCESS);
+	CHECK(cuGetProcAddress_v2("cuLaunchKernel", &fn, 12000, 2, &how));
 	REQUIRE(fn != (void *)cuLaunchKernel && fn != NULL);
-	EXPECT(CUDA_ERROR_NOT_FOUND, cuGetProcAddress_v2("cuNoSuchThing", &fn, 12000, 0, &status));
-	REQUIRE(fn == NULL && status == 1);
-	EXPECT(CUDA_ERROR_NOT_FOUND, cuGetProcAddress_v2("cuGetProcAddress", &fn, 3020, 0, &status));
-	REQUIRE(status == 2);
+	EXPECT(CUDA_ERROR_NOT_FOUND, cuGetProcAddress_v2("cuNoSuchThing", &fn, 12000, 0, &how));
+	REQUIRE(fn == NULL && how == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+	EXPECT(CUDA_ERROR_NOT_FOUND, cuGetProcAddress_v2("cuGetProcAddress", &fn, 3020, 0, &how));
+	REQUIRE(how == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
 
 	// No context.
 	CHECK(cuDeviceGet(&dev, 0));
@@ -94,7 +96,7 @@ int main(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&rows));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(buffer));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(nowhere, 16, 0));
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuIpcGetMemHandle(buffer, d));
+	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuIpcGetMemHandle(&shared, d));
 
 	// Modules.
 	unsigned char cubin[64] = {0x7f, 'E', 'L', 'F'};

@@ -42,7 +42,7 @@ int main(void)
 	CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, (void *)matrix_ptx, sizeof matrix_ptx, "matrix", 0, NULL, NULL));
 	CHECK(cuLinkComplete(link, &image, &size));
 	char info[512] = "", error[512] = "";
-	int options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	void *values[] = {info, (void *)sizeof info, error, (void *)sizeof error};
 	CHECK(cuModuleLoadDataEx(&mod, image, 4, options, values));
 	CHECK(cuLinkDestroy(link));

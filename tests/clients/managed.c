@@ -5,9 +5,7 @@
 
 #include "driver.h"
 
-CUresult cuPointerGetAttribute(void *, int attribute, CUdeviceptr);
-
-enum { POINTER_IS_MANAGED = 8, DEVICE_MANAGED_MEMORY = 83, MANY = 40 };
+enum { MANY = 40 };
 
 static void use(CUdeviceptr m, size_t n)
 {
@@ -33,7 +31,7 @@ int main(void)
 	int v = 0;
 	CHECK(cuInit(0));
 	CHECK(cuDeviceGet(&dev, 0));
-	CHECK(cuDeviceGetAttribute(&v, DEVICE_MANAGED_MEMORY, dev));
+	CHECK(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, dev));
 	REQUIRE(v == 1);
 	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuMemAllocManaged(&first, 64, 1));
 	CHECK(cuCtxCreate(&a, 0, dev));
@@ -44,7 +42,7 @@ int main(void)
 	CHECK(cuMemAllocManaged(&second, 4096, 2));
 	REQUIRE(second + 4096 <= first || second >= first + (5 << 20));
 	use(second, 4096);
-	CHECK(cuPointerGetAttribute(&v, POINTER_IS_MANAGED, second + 1));
+	CHECK(cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_IS_MANAGED, second + 1));
 	REQUIRE(v == 1);
 	for (int i = 0; i < MANY; i++) {
 		CHECK(cuMemAllocManaged(&many[i], 100, 1));
