@@ -26,7 +26,7 @@ type Module struct {
 	Version     [2]int // .version major.minor
 	Target      string // first name of .target, such as "sm_70"
 	TargetOpts  []string
-	AddressSize int // 32 or 64; 32 when the source does not say
+	AddressSize int // 32 or 64; where the source does not say 32, before PTX 2.3 64
 	Directives  []Directive
 }
 

@@ -87,7 +87,8 @@ Parsed only: .reqnctapercluster, .explicitcluster, .maxclusterrank, .blocksarecl
 
 ## Where this differs from ptxas
 
-* The .version and .target of a module are not compared with its instructions.
+* The .version and .target of a module are not compared with its instructions, but for this: in modules of PTX before 3.2 mad.f32 without a
+  rounding is mad.rn.f32, as ptxas has it, for every target; those before 2.3, which had no .address_size, have 64-bit addresses.
 * Variables in .global and .const must be declared outside functions.
 * Variable argument lists (a parameter of type .b8[]) are refused; vprintf takes its arguments through a pointer.
 * An element of an array is written as an address, [a+4]; a[1] is refused.

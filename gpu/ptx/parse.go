@@ -25,7 +25,7 @@ func Parse(file string, src []byte) (*Module, error) {
 	b.Write(src)
 	b.WriteString("\n\x00")
 	p.src = b.String()
-	p.m = &Module{File: file, AddressSize: 32}
+	p.m = &Module{File: file}
 	p.module()
 	if len(p.diags) > 0 {
 		return nil, &gpu.BuildError{Diagnostics: p.diags}
@@ -199,7 +199,21 @@ func (p *parser) version(at Pos) bool {
 		return p.fail(at, ".version needs a number such as 6.3")
 	}
 	p.m.Version = n
+	p.m.AddressSize = defaultAddressSize(n)
 	return true
+}
+
+func before(version [2]int, major, minor int) bool {
+	return version[0] < major || version[0] == major && version[1] < minor
+}
+
+// defaultAddressSize is that of a module without .address_size. The directive came
+// with PTX 2.3; modules of before are taken for those of 64-bit programs.
+func defaultAddressSize(version [2]int) int {
+	if before(version, 2, 3) {
+		return 64
+	}
+	return 32
 }
 
 func (p *parser) target() bool {

@@ -147,6 +147,9 @@ func (p *parser) lookup(at Pos, text string, nameLen int) (opcode, bool) {
 	switch {
 	case why != "":
 		return opcode{}, p.fail(at, "illegal modifiers of instruction '%s': %s", clip(text), why)
+	case bad == "" && op == OpMad && strings.HasSuffix(words, ".f32") && before(p.m.Version, 3, 2) && !strings.HasPrefix(words, ".rn"):
+		// 9.7.3, mad: ptxas did not ask for a rounding before PTX 3.2, and took .rn.
+		return p.lookup(at, name+".rn"+words, nameLen)
 	case bad == "":
 		return opcode{}, p.fail(at, "modifier missing in instruction '%s', expected %s", clip(text), closest.Syntax())
 	}

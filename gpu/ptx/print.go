@@ -80,7 +80,10 @@ func (p *printer) header(m *Module) {
 		p.str(sep, o)
 		sep = ", "
 	}
-	p.printf("\n.address_size %d\n", m.AddressSize)
+	p.str("\n")
+	if m.AddressSize != defaultAddressSize(m.Version) {
+		p.printf(".address_size %d\n", m.AddressSize)
+	}
 }
 
 var linkageNames = [...]string{"", ".visible ", ".extern ", ".weak ", ".common "}

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -121,6 +122,50 @@ func TestSymbolsLeadToDefinitions(t *testing.T) {
 	require.IsType(t, &Prototype{}, calls[3].Via.Ref)
 	require.Same(t, funcs["twice"][1], calls[4].Via.Ref.(*Targets).Labels[0].Func)
 	require.Same(t, funcs["also_twice_target"][0], calls[6].Callee.Ref)
+}
+
+func TestAddressSizeOfOldModules(t *testing.T) {
+	for src, want := range map[string]int{
+		".version 1.4\n.target sm_10\n":                   64,
+		".version 2.2\n.target sm_20\n":                   64,
+		".version 2.3\n.target sm_20\n":                   32,
+		".version 2.3\n.target sm_20\n.address_size 64\n": 64,
+		".version 1.4\n.target sm_10\n.address_size 32\n": 32,
+	} {
+		m, err := Parse("old.ptx", []byte(src))
+		require.NoError(t, err)
+		require.Equal(t, want, m.AddressSize, src)
+		var out strings.Builder
+		require.NoError(t, Print(&out, m))
+		again, err := Parse("printed.ptx", []byte(out.String()))
+		require.NoError(t, err)
+		require.Equal(t, want, again.AddressSize, src)
+	}
+}
+
+// Before PTX 3.2 a mad.f32 needed no rounding.
+func TestRoundingOfOldModules(t *testing.T) {
+	for _, c := range []struct {
+		version, text, reads, fails string
+	}{
+		{"1.4", "mad.f32", "mad.rn.f32", ""},
+		{"3.1", "mad.ftz.sat.f32", "mad.rn.ftz.sat.f32", ""},
+		{"3.1", "mad.rz.f32", "mad.rz.f32", ""},
+		{"3.2", "mad.f32", "", "modifier missing in instruction 'mad.f32'"},
+		{"1.4", "fma.f32", "", "modifier missing in instruction 'fma.f32'"},
+		{"1.4", "mad.xx.f32", "", "illegal modifier '.xx' for instruction 'mad.xx.f32'"},
+	} {
+		src := ".version " + c.version + "\n.target sm_50\n.entry k()\n{ .reg .f32 %f<4>;\n" + c.text + " %f0, %f1, %f2, %f3;\n}\n"
+		m, err := Parse("old.ptx", []byte(src))
+		if c.fails != "" {
+			require.ErrorContains(t, err, c.fails)
+			continue
+		}
+		require.NoError(t, err)
+		var out strings.Builder
+		require.NoError(t, Print(&out, m))
+		require.Regexp(t, `\b`+c.reads+`\s`, out.String())
+	}
 }
 
 func TestModifiers(t *testing.T) {
