@@ -40,7 +40,7 @@ typedef enum {
 } CUjit_option;
 typedef enum { CU_JIT_INPUT_PTX = 1 } CUjitInputType;
 typedef enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE } CUmemorytype;
-typedef enum { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83 } CUdevice_attribute;
+typedef enum { CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102 } CUdevice_attribute;
 typedef enum { CU_POINTER_ATTRIBUTE_IS_MANAGED = 8 } CUpointer_attribute;
 typedef enum {
 	CU_GET_PROC_ADDRESS_SUCCESS, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT,
@@ -68,6 +68,33 @@ typedef struct {
 	void *dstArray;
 	size_t dstPitch, WidthInBytes, Height;
 } CUDA_MEMCPY2D;
+
+// Virtual memory management.
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef enum { CU_MEM_LOCATION_TYPE_INVALID, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST } CUmemLocationType;
+typedef enum { CU_MEM_ALLOCATION_TYPE_INVALID, CU_MEM_ALLOCATION_TYPE_PINNED } CUmemAllocationType;
+typedef enum { CU_MEM_HANDLE_TYPE_NONE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR } CUmemAllocationHandleType;
+typedef enum { CU_MEM_ACCESS_FLAGS_PROT_NONE, CU_MEM_ACCESS_FLAGS_PROT_READ, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 } CUmemAccess_flags;
+typedef enum { CU_MEM_ALLOC_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED } CUmemAllocationGranularity_flags;
+typedef struct {
+	CUmemLocationType type;
+	int id;
+} CUmemLocation;
+typedef struct {
+	CUmemAllocationType type;
+	CUmemAllocationHandleType requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	struct {
+		unsigned char compressionType, gpuDirectRDMACapable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} allocFlags;
+} CUmemAllocationProp;
+typedef struct {
+	CUmemLocation location;
+	CUmemAccess_flags flags;
+} CUmemAccessDesc;
 
 #define cuCtxCreate cuCtxCreate_v2
 #define cuCtxDestroy cuCtxDestroy_v2
@@ -134,6 +161,16 @@ CUresult cuMemAllocHost(void **, size_t);
 CUresult cuMemHostAlloc(void **, size_t, unsigned flags);
 CUresult cuMemFreeHost(void *);
 CUresult cuMemHostGetDevicePointer(CUdeviceptr *, void *, unsigned flags);
+CUresult cuMemAddressReserve(CUdeviceptr *, size_t, size_t alignment, CUdeviceptr wish, unsigned long long flags);
+CUresult cuMemAddressFree(CUdeviceptr, size_t);
+CUresult cuMemCreate(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long flags);
+CUresult cuMemRelease(CUmemGenericAllocationHandle);
+CUresult cuMemMap(CUdeviceptr, size_t, size_t offset, CUmemGenericAllocationHandle, unsigned long long flags);
+CUresult cuMemUnmap(CUdeviceptr, size_t);
+CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t count);
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *, CUdeviceptr);
+CUresult cuMemGetAllocationGranularity(size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags);
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *, CUmemGenericAllocationHandle);
 CUresult cuMemHostRegister(void *, size_t, unsigned flags);
 CUresult cuMemHostUnregister(void *);
 CUresult cuMemcpyHtoD(CUdeviceptr, const void *, size_t);

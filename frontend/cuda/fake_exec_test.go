@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 
@@ -91,11 +92,20 @@ func (f *fakeFile) ModuleGlobal(id uint32, name string) (uint64, uint64, error) 
 	return v.addr, uint64(len(v.data)), nil
 }
 
-// at finds mapped memory; a miss loses the context.
+// at finds memory that is mapped in one piece; a miss loses the context.
 func (f *fakeFile) at(addr, n uint64, write bool) ([]byte, error) {
+	b, err := f.some(addr, n, write)
+	if err == nil && uint64(len(b)) < n {
+		_, err = f.some(math.MaxUint64, 1, write)
+	}
+	return b, err
+}
+
+// some finds up to n bytes of mapped memory, at least one.
+func (f *fakeFile) some(addr, n uint64, write bool) ([]byte, error) {
 	for _, m := range f.maps {
-		if addr >= m.addr && addr-m.addr <= uint64(len(m.data)) && n <= uint64(len(m.data))-(addr-m.addr) {
-			return m.data[addr-m.addr:][:n], nil
+		if off := addr - m.addr; addr >= m.addr && off < uint64(len(m.data)) && !(write && m.readOnly) {
+			return m.data[off:][:min(n, uint64(len(m.data))-off)], nil
 		}
 	}
 	f.lost = &gpu.LostError{Cause: gpu.LostAddress, Addr: addr, Write: write}
@@ -107,15 +117,17 @@ type fakeEngine struct{ f *fakeFile }
 
 func (e fakeEngine) Copy(c drm.CopyCmd) error {
 	for y := range c.Height {
-		dst, err := e.f.at(c.Dst+y*c.DstPitch, c.Width, true)
-		if err != nil {
-			return err
+		for x := uint64(0); x < c.Width; {
+			dst, err := e.f.some(c.Dst+y*c.DstPitch+x, c.Width-x, true)
+			if err != nil {
+				return err
+			}
+			src, err := e.f.some(c.Src+y*c.SrcPitch+x, uint64(len(dst)), false)
+			if err != nil {
+				return err
+			}
+			x += uint64(copy(dst, src))
 		}
-		src, err := e.f.at(c.Src+y*c.SrcPitch, c.Width, false)
-		if err != nil {
-			return err
-		}
-		copy(dst, src)
 	}
 	return nil
 }
@@ -124,12 +136,12 @@ func (e fakeEngine) Fill(c drm.FillCmd) error {
 	var word [4]byte
 	binary.LittleEndian.PutUint32(word[:], c.Pattern)
 	for y := range c.Height {
-		dst, err := e.f.at(c.Dst+y*c.Pitch, c.Width, true)
-		if err != nil {
-			return err
-		}
-		for i := 0; i < len(dst); i += int(c.Size) {
-			copy(dst[i:], word[:c.Size])
+		for x := uint64(0); x < c.Width; x += uint64(c.Size) {
+			dst, err := e.f.at(c.Dst+y*c.Pitch+x, uint64(c.Size), true)
+			if err != nil {
+				return err
+			}
+			copy(dst, word[:c.Size])
 		}
 	}
 	return nil

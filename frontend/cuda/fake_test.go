@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -135,6 +136,8 @@ type fakeMapping struct {
 	data []byte
 	obj  uint32 // 0 for a variable of a module
 	mod  uint32
+
+	readOnly bool
 }
 
 type fakeChannel struct {
@@ -292,13 +295,7 @@ func (f *fakeFile) dropObject(h uint32, o *fakeObject) {
 			kept = append(kept, m)
 			continue
 		}
-		for _, ch := range f.channels {
-			for _, j := range ch.queue {
-				if u := (users{lo: m.addr, hi: m.addr + uint64(len(m.data))}); f.lost == nil && u.in(j.stream) {
-					f.g.violation("object %d is closed while queued work uses it", h)
-				}
-			}
-		}
+		f.used(m, "is closed")
 	}
 	f.maps = kept
 	if o.domain == drm.DomainVRAM {
@@ -327,8 +324,11 @@ func (f *fakeFile) VMBind(ops []drm.BindOp, async bool) error {
 }
 
 func (f *fakeFile) bind(op drm.BindOp) error {
+	if op.Op == drm.BindUnmap {
+		return f.unbind(op)
+	}
 	o := f.objects[op.Handle]
-	if op.Op != drm.BindMap || o == nil || op.BOOffset != 0 || op.Range != uint64(len(o.data)) {
+	if op.Op != drm.BindMap || o == nil || op.BOOffset != 0 || op.Range > uint64(len(o.data)) {
 		return syscall.EINVAL
 	}
 	first := drm.ParamVRAMBase
@@ -344,8 +344,30 @@ func (f *fakeFile) bind(op drm.BindOp) error {
 			return syscall.EEXIST
 		}
 	}
-	f.maps = append(f.maps, fakeMapping{addr: op.Addr, data: o.data, obj: op.Handle})
+	f.maps = append(f.maps, fakeMapping{addr: op.Addr, data: o.data[:op.Range], obj: op.Handle, readOnly: op.Flags == drm.BindReadOnly})
 	return nil
+}
+
+// unbind takes one mapping away, which must be all that there is in the range.
+func (f *fakeFile) unbind(op drm.BindOp) error {
+	i := slices.IndexFunc(f.maps, func(m fakeMapping) bool { return m.addr == op.Addr && uint64(len(m.data)) == op.Range })
+	if i < 0 || f.maps[i].obj == 0 || op.Handle != 0 || op.Flags != 0 {
+		return syscall.ENOENT
+	}
+	f.used(f.maps[i], "is unmapped")
+	f.maps = slices.Delete(f.maps, i, i+1)
+	return nil
+}
+
+// used is a violation when queued work uses a mapping.
+func (f *fakeFile) used(m fakeMapping, what string) {
+	for _, ch := range f.channels {
+		for _, j := range ch.queue {
+			if u := (users{lo: m.addr, hi: m.addr + uint64(len(m.data))}); f.lost == nil && u.in(j.stream) {
+				f.g.violation("object %d %s while queued work uses it", m.obj, what)
+			}
+		}
+	}
 }
 
 func (f *fakeFile) ChannelAlloc() (uint32, error) {

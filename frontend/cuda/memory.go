@@ -29,13 +29,19 @@ type memory struct {
 	byAddr  ranges[allocation] // what a DevicePtr may point to
 	pinned  ranges[*HostMem]   // by address in the program
 	retired []retired
+
+	// Virtual memory management: virtual.go.
+	reserved ranges[struct{}] // addresses of vram's
+	mappings ranges[*mapping] // inside of them
+	physical map[*Physical]struct{}
 }
 
 // allocation is what a range of GPU addresses is. At most one of its fields is
 // set; a variable of a module has none.
 type allocation struct {
-	vram *block
-	host *HostMem
+	vram   *block
+	host   *HostMem
+	mapped bool // one of memory.mappings
 }
 
 // retired is a block that queued work still writes to.
@@ -66,6 +72,11 @@ func (m *memory) close(report func(error)) {
 		e.value.block.mem = nil
 	}
 	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
+	m.reserved, m.mappings = ranges[struct{}]{}, ranges[*mapping]{}
+	for p := range m.physical {
+		report(m.vram.file.GemClose(p.handle))
+	}
+	clear(m.physical)
 	m.vram.close(report)
 	m.system.close(report)
 	if m.unified != nil {
@@ -73,11 +84,24 @@ func (m *memory) close(report func(error)) {
 	}
 }
 
-// check is nil when [p, p+n) lies in one allocation or variable of the context.
+// holds says whether [addr, addr+n) lies in one allocation or variable, or in mappings
+// side by side. M.mu is held.
+func (m *memory) holds(addr, n uint64) bool {
+	e, ok := m.byAddr.find(addr, 1)
+	for ok && n > e.start+e.n-addr && e.value.mapped {
+		addr, n = e.start+e.n, n-(e.start+e.n-addr)
+		if e, ok = m.byAddr.find(addr, 1); ok {
+			ok = e.value.mapped
+		}
+	}
+	return ok && n <= e.start+e.n-addr
+}
+
+// check is nil when [p, p+n) is memory of the context.
 func (c *Context) check(call, what string, p DevicePtr, n uint64) error {
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
-	if _, ok := c.memory.byAddr.find(uint64(p), n); !ok {
+	if !c.memory.holds(uint64(p), n) {
 		return errorf(call, ErrInvalidValue, "%s: %d bytes at 0x%x do not lie in one allocation of the context", what, n, uint64(p))
 	}
 	return nil

@@ -43,3 +43,25 @@ func (r *ranges[T]) find(addr, n uint64) (entry[T], bool) {
 	}
 	return e, true
 }
+
+// touches says whether a range has a part of [addr, addr+n), whose end fits in 64 bits.
+func (r *ranges[T]) touches(addr, n uint64) bool {
+	i := r.search(addr)
+	return i > 0 && addr-r.list[i-1].start < r.list[i-1].n || i < len(r.list) && r.list[i].start-addr < n
+}
+
+// exactly returns the ranges that make up [addr, addr+n), if that is not empty and
+// without a gap, and none goes beyond it.
+func (r *ranges[T]) exactly(addr, n uint64) ([]entry[T], bool) {
+	first := r.search(addr) - 1
+	if first < 0 || n == 0 {
+		return nil, false
+	}
+	for last := first; last < len(r.list) && r.list[last].start == addr && r.list[last].n <= n; last++ {
+		addr, n = addr+r.list[last].n, n-r.list[last].n
+		if n == 0 {
+			return slices.Clone(r.list[first : last+1]), true
+		}
+	}
+	return nil, false
+}

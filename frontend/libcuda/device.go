@@ -196,6 +196,8 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return 2, true
 	case 94, 122: // CAN_USE_STREAM_WAIT_VALUE_NOR_V1 and the like
 		return 0, true
+	case 102: // VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED
+		return 1, true
 	case 106: // MAX_BLOCKS_PER_MULTIPROCESSOR
 		return maxBlocksPerMultiprocessor, true
 	}

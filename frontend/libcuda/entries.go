@@ -18,6 +18,7 @@ const (
 	noteNoCapture  = "nothing is ever captured"
 	noteLibrary    = "loaded into a context at its first use there; options are not looked at"
 	noteLink       = "one PTX input, which is also the result; options: logs only"
+	noteVirtual    = "of the current context, not of the process; memory of the device, not for other processes"
 	noteNewNumbers = "attributes of features that PVDRM lacks are 0"
 )
 
@@ -186,19 +187,19 @@ var families = []family{
 		{name: "cuMemPoolImportFromShareableHandle", args: 4},
 		{name: "cuMemPoolExportPointer", args: 2},
 		{name: "cuMemPoolImportPointer", args: 3},
-		{name: "cuMemAddressReserve", args: 5},
-		{name: "cuMemAddressFree", args: 2},
-		{name: "cuMemCreate", args: 4},
-		{name: "cuMemRelease", args: 1},
-		{name: "cuMemMap", args: 5},
+		{name: "cuMemAddressReserve", args: 5, do: memAddressReserve, note: noteVirtual},
+		{name: "cuMemAddressFree", args: 2, do: memAddressFree},
+		{name: "cuMemCreate", args: 4, do: memCreate, note: noteVirtual},
+		{name: "cuMemRelease", args: 1, do: memRelease},
+		{name: "cuMemMap", args: 5, do: memMap},
 		{name: "cuMemMapArrayAsync", args: 3, perThread: "_ptsz"},
-		{name: "cuMemUnmap", args: 2},
-		{name: "cuMemSetAccess", args: 4},
-		{name: "cuMemGetAccess", args: 3},
+		{name: "cuMemUnmap", args: 2, do: memUnmap},
+		{name: "cuMemSetAccess", args: 4, do: memSetAccess},
+		{name: "cuMemGetAccess", args: 3, do: memGetAccess},
 		{name: "cuMemExportToShareableHandle", args: 4},
 		{name: "cuMemImportFromShareableHandle", args: 3},
-		{name: "cuMemGetAllocationGranularity", args: 3},
-		{name: "cuMemGetAllocationPropertiesFromHandle", args: 2},
+		{name: "cuMemGetAllocationGranularity", args: 3, do: memGetAllocationGranularity, note: "needs a current context"},
+		{name: "cuMemGetAllocationPropertiesFromHandle", args: 2, do: memGetAllocationProperties},
 		{name: "cuMemRetainAllocationHandle", args: 2},
 		{name: "cuMemGetHandleForAddressRange", args: 5},
 		{name: "cuIpcGetEventHandle", args: 2},
