@@ -18,6 +18,7 @@ const (
 	noteNoCapture  = "nothing is ever captured"
 	noteLibrary    = "loaded into a context at its first use there; options are not looked at"
 	noteLink       = "one PTX input, which is also the result; options: logs only"
+	noteStays      = "checked, without effect: managed memory does not move"
 	noteVirtual    = "of the current context, not of the process; memory of the device, not for other processes"
 	noteNewNumbers = "attributes of features that PVDRM lacks are 0"
 )
@@ -29,8 +30,8 @@ var families = []family{
 		{name: "cuDriverGetVersion", args: 1, do: driverGetVersion, early: true},
 		{name: "cuGetErrorName", args: 2, do: getErrorName, early: true},
 		{name: "cuGetErrorString", args: 2, do: getErrorString, early: true},
-		{name: "cuGetProcAddress", since: 11030, args: 4, do: getProcAddress, early: true},
-		{name: "cuGetProcAddress_v2", since: 12000, args: 5, do: getProcAddressV2, early: true},
+		{name: "cuGetProcAddress", since: 11030, args: 4, do: getProcAddress, early: true, perThread: "_ptsz"},
+		{name: "cuGetProcAddress_v2", since: 12000, args: 5, do: getProcAddressV2, early: true, perThread: "_ptsz"},
 		{name: "cuGetExportTable", args: 2, do: getExportTable, early: true, note: "CUDA_ERROR_NOT_FOUND for every table; see above"},
 		{name: "cuProfilerInitialize", args: 3, do: nothing, note: noteHint},
 		{name: "cuProfilerStart", args: 0, do: nothing, note: noteHint},
@@ -169,10 +170,10 @@ var families = []family{
 		{name: "cuPointerGetAttribute", args: 3, do: pointerGetAttribute, note: "context, type, pointers, range, ordinal, buffer, managed, mapped"},
 		{name: "cuPointerGetAttributes", args: 4, do: pointerGetAttributes, note: "as cuPointerGetAttribute"},
 		{name: "cuPointerSetAttribute", args: 3},
-		{name: "cuMemPrefetchAsync", args: 4, perThread: "_ptsz"},
-		{name: "cuMemPrefetchAsync_v2", since: 12020, args: 5, perThread: "_ptsz"},
-		{name: "cuMemAdvise", args: 4},
-		{name: "cuMemAdvise_v2", since: 12020, args: 4},
+		{name: "cuMemPrefetchAsync", args: 4, do: memPrefetchAsync, perThread: "_ptsz", note: noteStays},
+		{name: "cuMemPrefetchAsync_v2", since: 12020, args: 5, do: memPrefetchAsyncV2, perThread: "_ptsz", note: noteStays},
+		{name: "cuMemAdvise", args: 4, do: memAdvise, note: noteStays},
+		{name: "cuMemAdvise_v2", since: 12020, args: 4, do: memAdvise, note: noteStays},
 		{name: "cuMemRangeGetAttribute", args: 5},
 		{name: "cuMemRangeGetAttributes", args: 6},
 		{name: "cuMemAllocFromPoolAsync", args: 4, perThread: "_ptsz"},
@@ -239,6 +240,9 @@ var families = []family{
 		{name: "cuMemcpyAtoA_v2", since: 3020, args: 5, perThread: "_ptds", others: "cuMemcpyAtoA"},
 		{name: "cuMemcpyHtoAAsync_v2", since: 3020, args: 5, perThread: "_ptsz", others: "cuMemcpyHtoAAsync"},
 		{name: "cuMemcpyAtoHAsync_v2", since: 3020, args: 5, perThread: "_ptsz", others: "cuMemcpyAtoHAsync"},
+		{name: "cuMemcpyBatchAsync", args: 9, perThread: "_ptsz"},
+		{name: "cuMemcpy3DBatchAsync", args: 5, perThread: "_ptsz"},
+		{name: "cuMemBatchDecompressAsync", args: 5, perThread: "_ptsz"},
 		{name: "cuMemsetD8_v2", since: 3020, args: 3, do: memsetD8, perThread: "_ptds", others: "cuMemsetD8"},
 		{name: "cuMemsetD16_v2", since: 3020, args: 3, do: memsetD16, perThread: "_ptds", others: "cuMemsetD16"},
 		{name: "cuMemsetD32_v2", since: 3020, args: 3, do: memsetD32, perThread: "_ptds", others: "cuMemsetD32"},
@@ -294,6 +298,8 @@ var families = []family{
 		{name: "cuStreamGetFlags", args: 2, do: streamGetFlags, perThread: "_ptsz"},
 		{name: "cuStreamGetPriority", args: 2, do: streamGetPriority, perThread: "_ptsz"},
 		{name: "cuStreamGetCtx", args: 2, do: streamGetCtx, perThread: "_ptsz"},
+		{name: "cuStreamGetCtx_v2", since: 12050, args: 3, do: streamGetCtxV2, perThread: "_ptsz", note: "there are no green contexts"},
+		{name: "cuStreamGetDevice", args: 2, do: streamGetDevice, perThread: "_ptsz"},
 		{name: "cuStreamGetId", args: 2, do: streamGetID, perThread: "_ptsz"},
 		{name: "cuStreamAddCallback", args: 4, do: streamAddCallback, perThread: "_ptsz", note: noteHostFuncs},
 		{name: "cuLaunchHostFunc", args: 3, do: launchHostFunc, perThread: "_ptsz", note: noteHostFuncs},
@@ -307,7 +313,7 @@ var families = []family{
 		{name: "cuStreamGetCaptureInfo_v3", since: 12030, args: 7, do: streamIsCapturing, note: noteNoCapture, perThread: "_ptsz"},
 		{name: "cuStreamUpdateCaptureDependencies", args: 4, perThread: "_ptsz"},
 		{name: "cuStreamUpdateCaptureDependencies_v2", since: 12030, args: 5, perThread: "_ptsz"},
-		{name: "cuStreamAttachMemAsync", args: 4, perThread: "_ptsz"},
+		{name: "cuStreamAttachMemAsync", args: 4, do: streamAttachMemAsync, perThread: "_ptsz", note: noteStays},
 		{name: "cuStreamCopyAttributes", args: 2, perThread: "_ptsz"},
 		{name: "cuStreamGetAttribute", args: 3, perThread: "_ptsz"},
 		{name: "cuStreamSetAttribute", args: 3, perThread: "_ptsz"},
@@ -354,12 +360,17 @@ var families = []family{
 		cuGraphKernelNodeGetAttribute/3 cuGraphKernelNodeSetAttribute/3 cuGraphDebugDotPrint/3 cuUserObjectCreate/5 cuUserObjectRetain/2
 		cuUserObjectRelease/2 cuGraphRetainUserObject/4 cuGraphReleaseUserObject/3 cuGraphNodeSetEnabled/3 cuGraphNodeGetEnabled/3
 		cuGraphConditionalHandleCreate/5 cuGraphAddBatchMemOpNode/5 cuGraphBatchMemOpNodeGetParams/2 cuGraphBatchMemOpNodeSetParams/2
-		cuGraphExecBatchMemOpNodeSetParams/3 cuGraphAddExternalSemaphoresSignalNode/5 cuGraphAddExternalSemaphoresWaitNode/5`)},
+		cuGraphExecBatchMemOpNodeSetParams/3 cuGraphAddExternalSemaphoresSignalNode/5 cuGraphAddExternalSemaphoresWaitNode/5
+		cuGraphExternalSemaphoresSignalNodeGetParams/2 cuGraphExternalSemaphoresSignalNodeSetParams/2 cuGraphExternalSemaphoresWaitNodeGetParams/2
+		cuGraphExternalSemaphoresWaitNodeSetParams/2 cuGraphExecExternalSemaphoresSignalNodeSetParams/3 cuGraphExecExternalSemaphoresWaitNodeSetParams/3`)},
 	{"Graphics, other devices and processes, debugging", unsupported(`
 		cuGraphicsUnregisterResource/1 cuGraphicsSubResourceGetMappedArray/4 cuGraphicsResourceGetMappedMipmappedArray/2
 		cuGraphicsResourceGetMappedPointer_v2/3 cuGraphicsResourceGetMappedPointer/3 cuGraphicsResourceSetMapFlags_v2/2 cuGraphicsResourceSetMapFlags/2
 		cuGraphicsMapResources/3 cuGraphicsMapResources_ptsz/3 cuGraphicsUnmapResources/3 cuGraphicsUnmapResources_ptsz/3
 		cuGraphicsGLRegisterBuffer/3 cuGraphicsGLRegisterImage/4 cuGLGetDevices_v2/4 cuGLGetDevices/4 cuGLCtxCreate_v2/3 cuGLCtxCreate/3 cuGLInit/0
+		cuGLRegisterBufferObject/1 cuGLUnregisterBufferObject/1 cuGLSetBufferObjectMapFlags/2 cuGLMapBufferObject/3 cuGLMapBufferObject_v2/3
+		cuGLMapBufferObject_v2_ptds/3 cuGLUnmapBufferObject/1 cuGLMapBufferObjectAsync/4 cuGLMapBufferObjectAsync_v2/4 cuGLMapBufferObjectAsync_v2_ptsz/4
+		cuGLUnmapBufferObjectAsync/2
 		cuGraphicsEGLRegisterImage/3 cuEGLStreamConsumerConnect/2 cuEGLStreamConsumerDisconnect/1
 		cuImportExternalMemory/2 cuExternalMemoryGetMappedBuffer/3 cuExternalMemoryGetMappedMipmappedArray/3 cuDestroyExternalMemory/1
 		cuImportExternalSemaphore/2 cuSignalExternalSemaphoresAsync/4 cuSignalExternalSemaphoresAsync_ptsz/4 cuWaitExternalSemaphoresAsync/4

@@ -62,7 +62,8 @@ func (c *call) procAddress(status int) error {
 	if c.u64(3)&^procFlags != 0 || c.u64(3) == procFlags {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u64(3))
 	}
-	i, how := resolve(name, int(c.i32(2)), c.u64(3) == procPerThreadStream)
+	perThread := c.u64(3) == procPerThreadStream || c.u64(3) == 0 && c.perThread
+	i, how := resolve(name, int(c.i32(2)), perThread)
 	if status >= 0 && c.u64(status) != 0 {
 		st, err := c.out32(status)
 		if err != nil {

@@ -193,6 +193,29 @@ func streamGetCtx(c *call) error {
 	return to.set(x.handle)
 }
 
+// streamGetCtxV2 also writes a green context, which there is none of.
+func streamGetCtxV2(c *call) error {
+	green, err := c.optional(2, 8)
+	if err != nil {
+		return err
+	}
+	if err := streamGetCtx(c); err != nil {
+		return err
+	}
+	return green.set(0)
+}
+
+func streamGetDevice(c *call) error {
+	to, err := c.out32(1)
+	if err != nil {
+		return err
+	}
+	if _, _, err := c.stream(0); err != nil {
+		return err
+	}
+	return to.set(0)
+}
+
 func streamGetID(c *call) error {
 	to, err := c.out64(1)
 	if err != nil {

@@ -44,6 +44,13 @@ int main(void)
 	use(second, 4096);
 	CHECK(cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_IS_MANAGED, second + 1));
 	REQUIRE(v == 1);
+	CHECK(cuMemAdvise(second, 4096, CU_MEM_ADVISE_SET_READ_MOSTLY, dev));
+	CHECK(cuMemPrefetchAsync(second, 4096, dev, NULL));
+	CHECK(cuStreamAttachMemAsync(NULL, second, 0, 1));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemAdvise(second, 4097, CU_MEM_ADVISE_SET_READ_MOSTLY, dev));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemPrefetchAsync(second - 1, 2, dev, NULL));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, cuMemPrefetchAsync(second, 4096, dev, (CUstream)0x1234));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuStreamAttachMemAsync(NULL, (CUdeviceptr)&v, 0, 1));
 	for (int i = 0; i < MANY; i++) {
 		CHECK(cuMemAllocManaged(&many[i], 100, 1));
 		*(int *)many[i] = i;
