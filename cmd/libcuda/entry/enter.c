@@ -21,6 +21,7 @@ static __thread uint64_t self;   // number of this thread, 0 before its first ca
 static __thread int in_function; // inside of a host function, which must not call us
 static atomic_uint_fast64_t last;
 static pthread_key_t key;
+static int has_key; // without, the streams of threads that ended live as long as their contexts
 static char path[PATH_MAX + sizeof GO_LIBRARY]; // of the Go library, empty where this one's is unknown
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -63,7 +64,7 @@ __attribute__((constructor)) static void prepare(void)
 		strcpy(slash + 1, GO_LIBRARY);
 	else
 		path[0] = 0;
-	pthread_key_create(&key, thread_end);
+	has_key = !pthread_key_create(&key, thread_end);
 	pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -108,7 +109,8 @@ int pvdrm_enter(uint32_t symbol, uint64_t *args)
 	}
 	if (self == 0) {
 		self = atomic_fetch_add(&last, 1) + 1;
-		pthread_setspecific(key, (void *)(uintptr_t)self);
+		if (has_key)
+			pthread_setspecific(key, (void *)(uintptr_t)self);
 	}
 	return go_call(symbol, self, args);
 }
