@@ -194,6 +194,9 @@ func TestCallsOfManyThreads(t *testing.T) {
 				shared := call("cuDevicePrimaryCtxRetain", scratch, 0)
 				call("cuCtxSetCurrent", shared)
 				own := call("cuCtxCreate_v2", scratch, 0, 0)
+				call("cuCtxGetDevice_v2", scratch, own)
+				call("cuCtxSynchronize_v2", own)
+				call("cuCtxSynchronize_v2", 0)
 				for range 2 { // in the own context, then in the shared one
 					m := call("cuModuleLoadData", scratch, ptx)
 					f := call("cuModuleGetFunction", scratch, m, name)

@@ -213,6 +213,14 @@ func ctxGetCurrent(c *call) error {
 	return to.set(0)
 }
 
+// currentOr finds the context in argument i; null means the current one.
+func (c *call) currentOr(i int) (*context, error) {
+	if c.u64(i) == 0 {
+		return c.current()
+	}
+	return c.context(i)
+}
+
 func ctxGetDevice(c *call) error {
 	to, err := c.out32(0)
 	if err != nil {
@@ -224,11 +232,35 @@ func ctxGetDevice(c *call) error {
 	return to.set(0)
 }
 
+func ctxGetDeviceOf(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	if _, err := c.currentOr(1); err != nil {
+		return err
+	}
+	return to.set(0)
+}
+
 func ctxSynchronize(c *call) error {
 	x, err := c.current()
 	if err != nil {
 		return err
 	}
+	return c.synchronize(x)
+}
+
+func ctxSynchronizeOf(c *call) error {
+	x, err := c.currentOr(0)
+	if err != nil {
+		return err
+	}
+	return c.synchronize(x)
+}
+
+// synchronize waits for the work of a context.
+func (c *call) synchronize(x *context) error {
 	return c.settle(x, x.DefaultStream(), x.Synchronize)
 }
 
@@ -266,12 +298,7 @@ func ctxGetID(c *call) error {
 	if err != nil {
 		return err
 	}
-	var x *context
-	if c.u64(0) == 0 {
-		x, err = c.current()
-	} else {
-		x, err = c.context(0)
-	}
+	x, err := c.currentOr(0)
 	if err != nil {
 		return err
 	}
@@ -283,12 +310,7 @@ func ctxGetAPIVersion(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.u64(0) == 0 {
-		_, err = c.current()
-	} else {
-		_, err = c.context(0)
-	}
-	if err != nil {
+	if _, err := c.currentOr(0); err != nil {
 		return err
 	}
 	return to.set(3020) // that of cuCtxCreate_v2
