@@ -224,3 +224,28 @@ func TestCallsOfManyThreads(t *testing.T) {
 	wg.Wait()
 	l.Close()
 }
+
+// Programs for CUDA 13 give cuCtxCreate a struct, which says nothing as a rule.
+func TestParametersOfContexts(t *testing.T) {
+	h := startHost(t, softgpu.Config{})
+	mem := &programMemory{}
+	l := h.libcuda(t, mem)
+	byName := symbolsByName()
+	ctx, params := mem.Keep(make([]byte, 8)), mem.Keep(make([]byte, 24))
+	call := func(symbol string, args ...uint64) cuda.Result {
+		var all [libcuda.MaxArgs]uint64
+		copy(all[:], args)
+		return l.Call(byName[symbol], 1, &all)
+	}
+	require.Equal(t, cuda.Success, call("cuInit", 0))
+	for at, want := range map[uint64]cuda.Result{0: cuda.Success, 8: cuda.ErrNotSupported, 16: cuda.ErrNotSupported} {
+		require.NoError(t, mem.Write(params, make([]byte, 24)))
+		require.NoError(t, mem.Write(params+at, []byte{1}))
+		require.Equal(t, want, call("cuCtxCreate_v4", ctx, params, 0, 0), "word at %d", at)
+	}
+	require.Equal(t, cuda.Success, call("cuCtxCreate_v4", ctx, 0, 0, 0))
+	require.Equal(t, cuda.ErrInvalidValue, call("cuCtxCreate_v4", ctx, 1, 0, 0))
+	require.Equal(t, cuda.Success, call("cuCtxCreate_v3", ctx, params, 0, 0, 0))
+	require.Equal(t, cuda.ErrNotSupported, call("cuCtxCreate_v3", ctx, params, 1, 0, 0))
+	l.Close()
+}

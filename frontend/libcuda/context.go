@@ -65,17 +65,26 @@ const contextFlags = 0xff // CU_CTX_FLAGS_MASK of CUDA 12
 
 func ctxCreate(c *call) error { return c.create(1, 2) }
 
-// cuCtxCreate_v3 has an affinity for multiprocessors, cuCtxCreate_v4 a struct for the same.
+// ctxCreateAffinity is cuCtxCreate_v3, with an array of CUexecAffinityParam.
 func ctxCreateAffinity(c *call) error {
-	if c.u64(1) != 0 {
+	if c.i32(2) != 0 {
 		return c.fail(cuda.ErrNotSupported, "execution affinity")
 	}
 	return c.create(3, 4)
 }
 
+// ctxCreateParams is cuCtxCreate_v4, with a CUctxCreateParams: an array of
+// CUexecAffinityParam, its length, and a CUctxCigParam, all of which may be missing.
 func ctxCreateParams(c *call) error {
 	if c.u64(1) != 0 {
-		return c.fail(cuda.ErrNotSupported, "parameters of a context")
+		const size, affinities, graphics = 24, 8, 16
+		b, err := c.read(c.u64(1), size)
+		if err != nil {
+			return err
+		}
+		if le32(b[affinities:]) != 0 || le64(b[graphics:]) != 0 {
+			return c.fail(cuda.ErrNotSupported, "execution affinity, or sharing with a graphics queue")
+		}
 	}
 	return c.create(2, 3)
 }

@@ -84,7 +84,7 @@ var families = []family{
 	{"Contexts", []entry{
 		{name: "cuCtxCreate_v2", since: 3020, args: 3, do: ctxCreate, others: "cuCtxCreate"},
 		{name: "cuCtxCreate_v3", since: 11040, args: 5, do: ctxCreateAffinity, note: "no execution affinity"},
-		{name: "cuCtxCreate_v4", since: 12050, args: 4, do: ctxCreateParams, note: "no parameters"},
+		{name: "cuCtxCreate_v4", since: 12050, args: 4, do: ctxCreateParams, note: "no execution affinity, no sharing with a graphics queue"},
 		{name: "cuCtxDestroy_v2", since: 4000, args: 1, do: ctxDestroy, others: "cuCtxDestroy"},
 		{name: "cuCtxAttach", args: 2, do: ctxAttach},
 		{name: "cuCtxDetach", args: 1, do: ctxDetach},
