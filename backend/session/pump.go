@@ -31,9 +31,13 @@ const (
 	busyLooks = 16
 	idleLooks = 3000
 	pollTime  = 250 * time.Millisecond
-	minNap    = 20 * time.Microsecond
-	maxNap    = 500 * time.Microsecond
-	napPart   = 16 // a nap is this part of the time waited so far
+	// calmTime is in place of it while there is no channel: a program asks what GPU
+	// there is, and uses another file for its work. Pauses of one pump take time
+	// from kernels of the other.
+	calmTime = 4 * time.Millisecond
+	minNap   = 20 * time.Microsecond
+	maxNap   = 500 * time.Microsecond
+	napPart  = 16 // a nap is this part of the time waited so far
 	// fullRetry is how often a pump looks for room in a completion queue that
 	// the frontend does not empty.
 	fullRetry = time.Millisecond
@@ -194,7 +198,7 @@ func (s *Session) poll() bool {
 		if waited < spin {
 			continue
 		}
-		if waited > pollTime {
+		if waited > pollTime || waited > calmTime && s.channels.Len() == 0 {
 			return false
 		}
 		s.napper.Nap(min(max(waited/napPart, minNap), maxNap))
