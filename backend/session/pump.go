@@ -31,8 +31,8 @@ const (
 	busyLooks = 16
 	idleLooks = 3000
 	pollTime  = 250 * time.Millisecond
-	// calmTime is in place of it while there is no channel: a program asks what GPU
-	// there is, and uses another file for its work. Pauses of one pump take time
+	// calmTime is in place of it while there is no channel: a program that only asks
+	// what there is, or uses another file for its work. Pauses of one pump take time
 	// from kernels of the other.
 	calmTime = 4 * time.Millisecond
 	minNap   = 20 * time.Microsecond
