@@ -37,7 +37,7 @@ func Ioctl(f drm.Driver, req drm.Request, arg []byte, mem drm.UserMemory) error 
 		whole = make([]byte, max(len(arg), size))
 		copy(whole, arg)
 	}
-	err := ioctls[e.Request](f, whole[:e.Request.Size()], mem)
+	err := byNumber[e.Request.Number()](f, whole[:e.Request.Size()], mem)
 	copy(arg, whole) // after a failure too, as Linux does: the log of MODULE_LOAD comes with one
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.Name, err)
@@ -108,6 +108,14 @@ var ioctls = map[drm.Request]ioctlFunc{
 		return f.ModuleUnload(a.Module)
 	}),
 }
+
+// byNumber are the same by the number of the request, which is faster to find.
+var byNumber = func() (t [256]ioctlFunc) {
+	for req, serve := range ioctls {
+		t[req.Number()] = serve
+	}
+	return t
+}()
 
 // readArray copies an array of n elements of type T out of the program's memory.
 func readArray[T any](mem drm.UserMemory, addr uint64, n, most uint32) ([]T, error) {

@@ -42,10 +42,12 @@ type files struct {
 	trace  *trace.Writer // nil where nothing is recorded
 	report func(error)
 
-	mu    sync.Mutex
-	all   []*openFile
-	locks [maxFiles]bool // bytes of the node in use
-	guess map[place]*openFile
+	mu       sync.Mutex
+	all      []*openFile
+	locks    [maxFiles]bool // bytes of the node in use
+	guess    map[place]*openFile
+	last     place // where a call was made last, if that was on lastFile, which is not nil
+	lastFile *openFile
 }
 
 func newFiles(cfg Config) *files {
@@ -84,7 +86,7 @@ func (s *files) end() {
 
 // enter finds the DRM file at fd of the caller and counts a call on it, which
 // the user ends by calls.Done. It returns nil for whatever else is there.
-func (s *files) enter(c caller, fd int) (*openFile, error) {
+func (s *files) enter(c *caller, fd int) (*openFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.find(c, fd)
@@ -98,10 +100,18 @@ func (s *files) enter(c caller, fd int) (*openFile, error) {
 }
 
 // find looks among the known files. Caller holds mu.
-func (s *files) find(c caller, fd int) (*openFile, error) {
+func (s *files) find(c *caller, fd int) (*openFile, error) {
 	at := place{c.tid, fd}
-	if f := s.guess[at]; f != nil {
-		if is, err := f.isAt(at); is || err != nil {
+	f := s.lastFile
+	if f == nil || s.last != at {
+		f = s.guess[at]
+	}
+	if f != nil {
+		is, err := f.isAt(at)
+		if is {
+			s.last, s.lastFile = at, f
+		}
+		if is || err != nil {
 			return f, err
 		}
 	}
@@ -136,7 +146,7 @@ func (f *openFile) isAt(p place) (bool, error) {
 
 // add takes the file at fd of the caller in if it is open on the node. Caller
 // holds mu.
-func (s *files) add(c caller, fd int) (*openFile, error) {
+func (s *files) add(c *caller, fd int) (*openFile, error) {
 	own, err := c.file(fd)
 	if err != nil {
 		return nil, err
@@ -181,6 +191,7 @@ func (s *files) watch(f *openFile) {
 	s.mu.Lock()
 	f.gone = true
 	clear(s.guess)
+	s.lastFile = nil
 	s.mu.Unlock()
 	f.calls.Wait()
 	s.mu.Lock()

@@ -124,6 +124,12 @@ func TestOffsetsOfArguments(t *testing.T) {
 		require.True(t, ok)
 		return int(f.Offset)
 	}
+	waits := map[drm.Request]wait{}
+	for _, e := range drm.Table {
+		if w, ok := waitOf(e.Request); ok {
+			waits[e.Request] = w
+		}
+	}
 	require.Equal(t, map[drm.Request]wait{
 		drm.IoctlWait:        {at: offset(drm.Wait{}, "TimeoutNS")},
 		drm.IoctlGemCPUPrep:  {at: offset(drm.GemCPUPrep{}, "TimeoutNS")},

@@ -17,7 +17,7 @@ import (
 )
 
 // ioctl serves an ioctl of type 'd'.
-func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error {
+func (s *supervisor) ioctl(c *caller, fd int, req drm.Request, addr uint64) error {
 	f, err := s.files.enter(c, fd)
 	if errors.Is(err, syscall.EBADF) || err == nil && f == nil {
 		return errNotOurs
@@ -30,11 +30,11 @@ func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", req, err)
 	}
-	if waitsLong[req] {
+	if waitsLong(req) {
 		s.relieve()
 	}
 	if f.recorder == nil {
-		return serve(c, f, driver, req, addr, &trace.Argument{})
+		return serve(c, f, driver, req, addr, nil)
 	}
 	return f.recorder.Call(c.tid, req, func(driver drm.Driver, a *trace.Argument) error {
 		return serve(c, f, driver, req, addr, a)
@@ -42,8 +42,9 @@ func (s *supervisor) ioctl(c caller, fd int, req drm.Request, addr uint64) error
 }
 
 // serve serves an ioctl as the DRM core does: the argument is copied in and out as
-// far as both the request and the driver's own say so. What it was is left in a.
-func serve(c caller, f *openFile, driver drm.Driver, req drm.Request, addr uint64, a *trace.Argument) error {
+// far as both the request and the driver's own say so. What it was is left in a,
+// if that is not nil.
+func serve(c *caller, f *openFile, driver drm.Driver, req drm.Request, addr uint64, a *trace.Argument) error {
 	e, ok := drm.Lookup(req)
 	if !ok {
 		return fmt.Errorf("%s: %w", req, syscall.ENOTTY)
@@ -51,16 +52,20 @@ func serve(c caller, f *openFile, driver drm.Driver, req drm.Request, addr uint6
 	if req.Size() > drm.MaxArgument {
 		return fmt.Errorf("%s: argument of %d bytes: %w", e.Name, req.Size(), syscall.EINVAL)
 	}
-	arg := make([]byte, max(req.Size(), e.Request.Size()))
+	arg := c.argument[:max(req.Size(), e.Request.Size())]
+	clear(arg)
 	if req.Reads() && e.Request.Reads() {
 		if err := c.Read(addr, arg[:req.Size()]); err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
-	if f.recorder != nil {
-		a.In, a.Out = slices.Clone(arg), arg
+	if a != nil {
+		a.In = slices.Clone(arg)
 	}
 	failed := dispatch(c, f, driver, e.Request, arg)
+	if a != nil {
+		a.Out = slices.Clone(arg)
+	}
 	if req.Writes() && e.Request.Writes() {
 		if err := c.Write(addr, arg[:req.Size()]); err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
@@ -71,24 +76,27 @@ func serve(c caller, f *openFile, driver drm.Driver, req drm.Request, addr uint6
 
 // dispatch serves an ioctl whose argument is a copy. What has descriptors in its
 // argument, or waits, needs more than the driver does.
-func dispatch(c caller, f *openFile, driver drm.Driver, req drm.Request, arg []byte) error {
+func dispatch(c *caller, f *openFile, driver drm.Driver, req drm.Request, arg []byte) error {
 	switch req {
 	case drm.IoctlPrimeHandleToFD:
 		return exportObject(c, driver, arg)
 	case drm.IoctlPrimeFDToHandle:
 		return importObject(c, driver, arg)
 	}
-	if w, ok := waits[req]; ok {
+	if w, ok := waitOf(req); ok {
 		return w.serve(c, f, driver, req, arg)
 	}
 	return frontend.Ioctl(driver, req, arg, c)
 }
 
-// waitsLong are the ioctls that may wait for the carrier. Those that wait for the
+// waitsLong reports whether an ioctl may wait for the carrier. Those that wait for the
 // ring only say so themselves, once that takes long.
-var waitsLong = map[drm.Request]bool{
-	drm.IoctlGemNew: true, drm.IoctlGemClose: true, drm.IoctlPrimeHandleToFD: true, drm.IoctlPrimeFDToHandle: true,
-	drm.IoctlModuleLoad: true,
+func waitsLong(req drm.Request) bool {
+	switch req {
+	case drm.IoctlGemNew, drm.IoctlGemClose, drm.IoctlPrimeHandleToFD, drm.IoctlPrimeFDToHandle, drm.IoctlModuleLoad:
+		return true
+	}
+	return false
 }
 
 // wait describes an ioctl that waits: where its argument has the time, in ns.
@@ -97,17 +105,24 @@ type wait struct {
 	absolute bool // of CLOCK_MONOTONIC; else from now on, negative for ever
 }
 
-var waits = map[drm.Request]wait{
-	drm.IoctlWait:        {at: 16},
-	drm.IoctlGemCPUPrep:  {at: 8},
-	drm.IoctlSyncobjWait: {at: 8, absolute: true},
+// waitOf finds the description of an ioctl that waits.
+func waitOf(req drm.Request) (w wait, ok bool) {
+	switch req {
+	case drm.IoctlWait:
+		return wait{at: 16}, true
+	case drm.IoctlGemCPUPrep:
+		return wait{at: 8}, true
+	case drm.IoctlSyncobjWait:
+		return wait{at: 8, absolute: true}, true
+	}
+	return wait{}, false
 }
 
 // waitPart bounds how long a wait goes on for a caller that was killed.
 const waitPart = 2 * time.Second
 
 // serve waits in parts, and looks between them whether anybody is still there.
-func (w wait) serve(c caller, f *openFile, driver drm.Driver, req drm.Request, arg []byte) error {
+func (w wait) serve(c *caller, f *openFile, driver drm.Driver, req drm.Request, arg []byte) error {
 	asked := int64(binary.LittleEndian.Uint64(arg[w.at:]))
 	defer binary.LittleEndian.PutUint64(arg[w.at:], uint64(asked))
 	now, err := monotonic()
@@ -160,7 +175,7 @@ const (
 
 // exportObject is PRIME_HANDLE_TO_FD: the descriptor that the driver makes
 // becomes one of the program.
-func exportObject(c caller, driver drm.Driver, arg []byte) error {
+func exportObject(c *caller, driver drm.Driver, arg []byte) error {
 	flags := binary.LittleEndian.Uint32(arg[flagsAt:])
 	if err := frontend.Ioctl(driver, drm.IoctlPrimeHandleToFD, arg, c); err != nil {
 		return err
@@ -173,7 +188,7 @@ func exportObject(c caller, driver drm.Driver, arg []byte) error {
 }
 
 // importObject is PRIME_FD_TO_HANDLE with a descriptor of the program.
-func importObject(c caller, driver drm.Driver, arg []byte) error {
+func importObject(c *caller, driver drm.Driver, arg []byte) error {
 	fd := binary.LittleEndian.Uint32(arg[fdAt:])
 	defer binary.LittleEndian.PutUint32(arg[fdAt:], fd)
 	own, err := c.file(int(int32(fd)))

@@ -31,8 +31,8 @@ func (l listener) receive(n *notification) error {
 var errEnded = errors.New("no task is left")
 
 // answer ends a trapped call. That its caller was killed meanwhile is no error.
-func (l listener) answer(r response) error {
-	_, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_SEND, &r)
+func (l listener) answer(r *response) error {
+	_, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_SEND, r)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return os.NewSyscallError("answering a trapped call", err)
 	}

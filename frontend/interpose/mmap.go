@@ -14,7 +14,7 @@ import (
 // mmap serves a map of a DRM file. Its pages are those of another file, the
 // grant that the object lies in, which a supervisor cannot say in an answer. So
 // the caller gets a descriptor of that file and is made to map it itself.
-func (s *supervisor) mmap(c caller, n *notification) (int64, error) {
+func (s *supervisor) mmap(c *caller, n *notification) (int64, error) {
 	length, offset := n.args[1], n.args[5]
 	handle, at, ok := drm.MapHandle(offset)
 	if !ok {
@@ -56,7 +56,7 @@ var errAnswered = errors.New("answered")
 
 // mapThere makes the caller of mmap do it again on the file of our descriptor
 // own. It answers the call: the caller stops on its way out of it.
-func (s *supervisor) mapThere(c caller, args [6]uint64, own int) error {
+func (s *supervisor) mapThere(c *caller, args [6]uint64, own int) error {
 	// The thread that traces is the one that may wait and write registers.
 	runtime.LockOSThread()
 	s.children.mu.Lock()
@@ -67,7 +67,7 @@ func (s *supervisor) mapThere(c caller, args [6]uint64, own int) error {
 		return fmt.Errorf("mmap: %w", err)
 	}
 	fd, err := c.listener.giveFD(c.id, own, true, false)
-	if answered := c.listener.answer(response{id: c.id, error: -int32(errnoOf(err))}); err == nil {
+	if answered := c.listener.answer(&response{id: c.id, error: -int32(errnoOf(err))}); err == nil {
 		err = answered
 	}
 	if err == nil {

@@ -50,7 +50,7 @@ func (s *supervisor) serve() {
 	// goroutine, and with it what it is bound to.
 	runtime.LockOSThread()
 	b := newBird(s.nest)
-	n := new(notification)
+	n, c := new(notification), &caller{listener: s.listener}
 	yielded := time.Now()
 	for calls := 1; ; calls++ {
 		if calls%clockCalls == 0 && time.Since(yielded) > slice {
@@ -66,11 +66,12 @@ func (s *supervisor) serve() {
 			return
 		}
 		b.follow(n.tid)
-		r, answered := s.call(n)
+		c.id, c.tid = n.id, int(n.tid)
+		r, answered := s.call(c, n)
 		// Before the answer: the caller may make its next call before this thread runs again.
 		relieved := !s.receiving.CompareAndSwap(false, true)
 		if !answered {
-			if err := b.wake(n.tid, func() error { return s.listener.answer(r) }); err != nil {
+			if err := b.wake(n.tid, func() error { return s.listener.answer(&r) }); err != nil {
 				s.report(err)
 			}
 		}
@@ -100,8 +101,7 @@ func (s *supervisor) relieve() {
 }
 
 // call serves one call. It returns the answer, unless it has given that itself.
-func (s *supervisor) call(n *notification) (r response, answered bool) {
-	c := caller{listener: s.listener, id: n.id, tid: int(n.tid)}
+func (s *supervisor) call(c *caller, n *notification) (r response, answered bool) {
 	var val int64
 	var err error
 	switch n.nr {
@@ -142,7 +142,7 @@ func errnoOf(err error) syscall.Errno {
 }
 
 // openNode serves an open that may be that of the node.
-func (s *supervisor) openNode(c caller, path uint64, flags int) (int64, error) {
+func (s *supervisor) openNode(c *caller, path uint64, flags int) (int64, error) {
 	name := make([]byte, len(NodePath)+1)
 	if err := c.Read(path, name); err != nil || !bytes.Equal(name, []byte(NodePath+"\x00")) {
 		return 0, errNotOurs // a path that cannot be read, too, Linux sees itself
