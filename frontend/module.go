@@ -10,7 +10,10 @@ import (
 )
 
 // module is a loaded module; File.mu guards it.
-type module struct{ functions []uint32 }
+type module struct {
+	functions []uint32
+	closed    bool // kept in the table until the backend is told
+}
 
 // ModuleLoad is PVDRM_MODULE_LOAD.
 func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
@@ -59,20 +62,33 @@ func (f *File) ModuleUnload(id uint32) error {
 	}
 	defer f.leave()
 	f.mu.Lock()
-	mod, err := f.modules.Take(id)
-	if err != nil {
-		f.mu.Unlock()
-		return err
-	}
-	for _, fn := range mod.functions {
-		_, e := f.funcs.Take(fn)
-		err = errors.Join(err, e)
+	mod, err := f.moduleLocked(id)
+	if err == nil {
+		mod.closed = true
 	}
 	f.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return f.link.post(hypercall.OpModuleUnload, hypercall.ID{ID: id}.Append(nil))
+	err = f.link.post(hypercall.OpModuleUnload, hypercall.ID{ID: id}.Append(nil))
+	// Only now: another module or function that had an id of these would be refused.
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fn := range mod.functions {
+		_, e := f.funcs.Take(fn)
+		err = errors.Join(err, e)
+	}
+	_, gone := f.modules.Take(id)
+	return errors.Join(err, gone)
+}
+
+// moduleLocked finds a module that is not being unloaded. Caller holds mu.
+func (f *File) moduleLocked(id uint32) (*module, error) {
+	mod, err := f.modules.Get(id)
+	if err == nil && mod.closed {
+		return nil, fmt.Errorf("module %d is unloaded: %w", id, syscall.ENOENT)
+	}
+	return mod, err
 }
 
 // ModuleFunction is PVDRM_MODULE_FUNCTION.
@@ -85,7 +101,9 @@ func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionA
 	if len(name) == 0 || len(name) > hypercall.MaxName {
 		return 0, attr, fmt.Errorf("a kernel's name of %d bytes: %w", len(name), syscall.EINVAL)
 	}
-	mod, err := get(f, f.modules, module)
+	f.mu.Lock()
+	mod, err := f.moduleLocked(module)
+	f.mu.Unlock()
 	if err != nil {
 		return 0, attr, err
 	}
@@ -103,6 +121,11 @@ func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionA
 		return 0, attr, fmt.Errorf("kernel %q: %w", name, err)
 	}
 	f.mu.Lock()
+	if mod.closed { // meanwhile, and the function with it
+		_, err = f.funcs.Take(id)
+		f.mu.Unlock()
+		return 0, attr, errors.Join(fmt.Errorf("kernel %q: module %d is unloaded: %w", name, module, syscall.ENOENT), err)
+	}
 	mod.functions = append(mod.functions, id)
 	f.mu.Unlock()
 	attr = drm.FunctionAttributes{ParamBytes: m.ParamBytes, SharedBytes: m.SharedBytes, LocalBytes: m.LocalBytes,
