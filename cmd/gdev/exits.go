@@ -13,6 +13,7 @@ import (
 type exits struct {
 	file                  *frontend.File
 	doorbells, interrupts uint64 // as read last
+	failed                bool   // that was said
 }
 
 func newExits() (*exits, error) {
@@ -37,7 +38,8 @@ func (e *exits) read() error {
 // count is the numbers so far. When the backend is gone they stay what they
 // were: the program that runs meanwhile fails too, and says why.
 func (e *exits) count() (doorbells, interrupts uint64) {
-	if err := e.read(); err != nil {
+	if err := e.read(); err != nil && !e.failed {
+		e.failed = true
 		fmt.Fprintln(os.Stderr, "gdev:", err)
 	}
 	return e.doorbells, e.interrupts

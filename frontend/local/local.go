@@ -210,10 +210,14 @@ func (c *Carrier) Attach(_ *carrier.Pages, d hypercall.Doorbell) error {
 // Kick is part of carrier.Carrier.
 func (c *Carrier) Kick() error {
 	c.doorbells.Add(1)
-	if _, err := unix.Write(c.kick, []byte{1}); err != nil && !errors.Is(err, unix.EAGAIN) { // full: it is ringing
-		return fmt.Errorf("ringing the backend: %w", err)
+	_, err := unix.Write(c.kick, []byte{1})
+	switch {
+	case err == nil, errors.Is(err, unix.EAGAIN): // full: it is ringing
+		return nil
+	case errors.Is(err, unix.EPIPE): // nobody has the other end
+		return c.gone(err)
 	}
-	return nil
+	return fmt.Errorf("ringing the backend: %w", err)
 }
 
 // Settle is part of carrier.Carrier: the backend answers each Alloc.
