@@ -13,6 +13,7 @@ import (
 type module struct {
 	functions []uint32
 	closed    bool // kept in the table until the backend is told
+	told      bool // the backend is, and the ids of its functions can be used again
 }
 
 // ModuleLoad is PVDRM_MODULE_LOAD.
@@ -74,6 +75,7 @@ func (f *File) ModuleUnload(id uint32) error {
 	// Only now: another module or function that had an id of these would be refused.
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	mod.told = true
 	for _, fn := range mod.functions {
 		_, e := f.funcs.Take(fn)
 		err = errors.Join(err, e)
@@ -121,13 +123,16 @@ func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionA
 		return 0, attr, fmt.Errorf("kernel %q: %w", name, err)
 	}
 	f.mu.Lock()
-	if mod.closed { // meanwhile, and the function with it
+	closed := mod.closed // meanwhile, and the function with it
+	if mod.told {
 		_, err = f.funcs.Take(id)
-		f.mu.Unlock()
+	} else {
+		mod.functions = append(mod.functions, id)
+	}
+	f.mu.Unlock()
+	if closed {
 		return 0, attr, errors.Join(fmt.Errorf("kernel %q: module %d is unloaded: %w", name, module, syscall.ENOENT), err)
 	}
-	mod.functions = append(mod.functions, id)
-	f.mu.Unlock()
 	attr = drm.FunctionAttributes{ParamBytes: m.ParamBytes, SharedBytes: m.SharedBytes, LocalBytes: m.LocalBytes,
 		ConstBytes: m.ConstBytes, Regs: m.Regs, MaxThreads: m.MaxThreads}
 	for _, p := range m.Params {

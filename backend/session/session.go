@@ -110,12 +110,13 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 	}
 	napper, err := yield.NewNapper()
 	if err != nil {
+		ring.SetState(hypercall.StateEnded) // the frontend sees it even where the carrier cannot tell
 		unmap()
-		return nil, err
+		return nil, fmt.Errorf("waiting for requests (see ulimit -n): %w", err)
 	}
 	ctx, err := newContext(device, group, label)
 	if err != nil {
-		ring.SetState(hypercall.StateEnded) // the frontend sees it even where the carrier cannot tell
+		ring.SetState(hypercall.StateEnded) // as above
 		unmap()
 		_ = napper.Close() // err is what to report
 		return nil, fmt.Errorf("GPU context: %w", err)

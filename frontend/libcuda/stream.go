@@ -170,7 +170,8 @@ func streamGetFlags(c *call) error {
 	return to.set(0)
 }
 
-func streamGetPriority(c *call) error {
+// streamGetZero tells what is 0 of every stream: its priority, and its device.
+func streamGetZero(c *call) error {
 	to, err := c.out32(1)
 	if err != nil {
 		return err
@@ -203,17 +204,6 @@ func streamGetCtxV2(c *call) error {
 		return err
 	}
 	return green.set(0)
-}
-
-func streamGetDevice(c *call) error {
-	to, err := c.out32(1)
-	if err != nil {
-		return err
-	}
-	if _, _, err := c.stream(0); err != nil {
-		return err
-	}
-	return to.set(0)
 }
 
 func streamGetID(c *call) error {

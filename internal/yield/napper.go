@@ -1,8 +1,10 @@
 package yield
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +16,7 @@ import (
 // while another processor has something to do. It is for one goroutine at a time.
 type Napper struct {
 	timer *os.File // a timerfd, which the runtime's poller waits for; its waits are not rounded to milliseconds
+	raw   syscall.RawConn
 	buf   [8]byte
 }
 
@@ -23,22 +26,25 @@ func NewNapper() (*Napper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("timer: %w", err)
 	}
-	return &Napper{timer: os.NewFile(uintptr(fd), "timer")}, nil
+	timer := os.NewFile(uintptr(fd), "timer")
+	raw, err := timer.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("timer: %w", err), timer.Close())
+	}
+	return &Napper{timer: timer, raw: raw}, nil
 }
 
 // Nap blocks for as long as it says, more than nothing, and some 60 µs more.
 func (n *Napper) Nap(d time.Duration) {
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(d, 1).Nanoseconds())}
-	if c, err := n.timer.SyscallConn(); err == nil {
-		_ = c.Control(func(fd uintptr) { err = unix.TimerfdSettime(int(fd), 0, &at, nil) })
-		if err == nil {
-			_, err = n.timer.Read(n.buf[:])
-		}
-		if err == nil {
-			return
-		}
+	var set error
+	err := n.raw.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), 0, &at, nil) })
+	if err == nil && set == nil {
+		_, err = n.timer.Read(n.buf[:])
 	}
-	Nap(d) // it was closed
+	if err != nil || set != nil {
+		Nap(d) // it was closed
+	}
 }
 
 // Close gives the descriptor back.

@@ -13,17 +13,8 @@ import (
 
 // measureBatched measures the ring itself, without the driver above it.
 func measureBatched(t Target) (r Result, err error) {
-	c, err := t.Carrier()
-	if err != nil {
-		return r, err
-	}
-	b, err := newBareRing(c)
-	if err != nil {
-		return r, errors.Join(err, c.Close())
-	}
 	const ops = 1 << 14
-	r.NS, err = median(t.Budget, ops, func() error { return b.nulls(ops) })
-	if err = errors.Join(err, c.Close()); err != nil {
+	if r.NS, err = onBareRing(t, ops, func(b *bareRing) error { return b.nulls(ops) }); err != nil {
 		return r, err
 	}
 	one, err := measureNull(Target{Open: t.Open, Budget: t.Budget / 4})
@@ -34,15 +25,7 @@ func measureBatched(t Target) (r Result, err error) {
 // measureBare measures the ring itself, one operation at a time: what is left of a
 // call when the driver above takes no time.
 func measureBare(t Target) (r Result, err error) {
-	c, err := t.Carrier()
-	if err != nil {
-		return r, err
-	}
-	b, err := newBareRing(c)
-	if err != nil {
-		return r, errors.Join(err, c.Close())
-	}
-	r.NS, err = median(t.Budget, calls, func() error {
+	r.NS, err = onBareRing(t, calls, func(b *bareRing) error {
 		for range calls {
 			if err := b.null(); err != nil {
 				return err
@@ -50,11 +33,25 @@ func measureBare(t Target) (r Result, err error) {
 		}
 		return nil
 	})
-	if err = errors.Join(err, c.Close()); err != nil {
+	if err != nil {
 		return r, err
 	}
 	r.BaselineNS, err = getppid(t.Budget / 4)
 	return r, err
+}
+
+// onBareRing is the median time of one of n operations that do makes on a ring of
+// its own, in ns.
+func onBareRing(t Target, n int, do func(*bareRing) error) (ns float64, err error) {
+	c, err := t.Carrier()
+	if err != nil {
+		return 0, err
+	}
+	b, err := newBareRing(c)
+	if err == nil {
+		ns, err = median(t.Budget, n, func() error { return do(b) })
+	}
+	return ns, errors.Join(err, c.Close())
 }
 
 // bareRing is a ring that is driven by hand. It never sleeps.
