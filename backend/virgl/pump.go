@@ -342,11 +342,6 @@ func (p *pump) drop(why error) {
 		}
 	}
 	// The process is gone: it reaches no page of the guest any more.
-	pending := p.pending
-	p.pending, p.order = map[uint64]func(error){}, nil
-	for _, then := range pending {
-		then(why)
-	}
 	for _, ctx := range p.contexts {
 		ctx.lost = true
 	}
@@ -356,6 +351,12 @@ func (p *pump) drop(why error) {
 	}
 	clear(p.regions)
 	p.shot.close()
+	// Only now: who hears of it may make anew what was lost at once.
+	pending := p.pending
+	p.pending, p.order = map[uint64]func(error){}, nil
+	for _, then := range pending {
+		then(why)
+	}
 }
 
 // forget ends the worker and forgets all that the guest had. A worker that did
