@@ -36,6 +36,14 @@ func NewNapper() (*Napper, error) {
 
 // Nap blocks for as long as it says, more than nothing, and some 60 µs more.
 func (n *Napper) Nap(d time.Duration) {
+	if Ample {
+		Nap(d)
+		return
+	}
+	n.nap(d)
+}
+
+func (n *Napper) nap(d time.Duration) {
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(d, 1).Nanoseconds())}
 	var set error
 	err := n.raw.Control(func(fd uintptr) { set = unix.TimerfdSettime(int(fd), 0, &at, nil) })

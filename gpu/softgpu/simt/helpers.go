@@ -2,8 +2,11 @@ package simt
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"pvdrm/internal/yield"
 )
 
 // Helpers are the goroutines that work beside that which runs a launch. One
@@ -22,29 +25,47 @@ type Helpers struct {
 	idle []*helper
 }
 
-// helper is a goroutine that lingers. Whoever takes it off the list gives it work.
+// helper is a goroutine that lingers. It is on the list of idle ones, or somebody
+// has taken it off and gives it work.
 type helper struct{ work atomic.Pointer[func()] }
 
-// lingers is how often a helper looks for more work before it ends: it yields
-// each time, which takes about a microsecond. A count and not a time, so that it
-// ends in a test's virtual time, too.
-const lingers = 1000
+// How long a helper looks for more work before it ends. Between two looks it
+// yields the processor to other threads, and now and then to other goroutines. Were
+// that all the time, a dozen helpers would keep the runtime's queue of goroutines so
+// busy that nobody looked at its poller. Both take about a microsecond. Counts and not
+// times, so that a helper ends in a test's virtual time, too.
+const (
+	lingers = 1000
+	gosched = 16
+)
 
-// do calls work on another goroutine. A nil Helpers starts one each time.
-func (h *Helpers) do(work func()) {
+// do has work called on another goroutine. A nil Helpers starts one each time. The
+// helper that is returned can be told not to; it is nil if it is a new goroutine
+// that cannot.
+func (h *Helpers) do(work *func()) *helper {
 	if h == nil {
-		go work()
-		return
+		go (*work)()
+		return nil
 	}
-	if w := h.take(); w != nil {
-		w.work.Store(&work)
-		return
+	w := h.take()
+	if w == nil {
+		w = new(helper)
+		w.work.Store(work)
+		go h.serve(w)
+		return w
 	}
-	go func() {
-		for w := new(helper); work != nil; work = h.linger(w) {
-			work()
-		}
-	}()
+	w.work.Store(work)
+	return w
+}
+
+// withdraw reports whether it could take work back that a helper was given and has
+// not begun: to get a processor may have taken longer than the launch.
+func (h *Helpers) withdraw(w *helper, work *func()) bool {
+	if w == nil || !w.work.CompareAndSwap(work, nil) {
+		return false
+	}
+	h.offer(w)
+	return true
 }
 
 func (h *Helpers) take() *helper {
@@ -59,33 +80,42 @@ func (h *Helpers) take() *helper {
 	return w
 }
 
-// linger waits a moment for work; nil means that there is none.
-func (h *Helpers) linger(w *helper) func() {
-	w.work.Store(nil)
+// offer puts w on the list.
+func (h *Helpers) offer(w *helper) {
 	h.mu.Lock()
 	h.idle = append(h.idle, w)
 	h.mu.Unlock()
-	for looks := 0; ; looks++ {
-		if work := w.work.Load(); work != nil {
-			return *work
+}
+
+// serve does the work that w is given, until there was none for a moment.
+func (h *Helpers) serve(w *helper) {
+	for looks := 1; ; looks++ {
+		if work := w.work.Swap(nil); work != nil {
+			(*work)()
+			h.offer(w)
+			looks = 0
+			continue
 		}
-		if (looks == lingers || h.Linger != nil && !h.Linger()) && h.remove(w) {
-			return nil
+		if (looks >= lingers || h.Linger != nil && !h.Linger()) && h.remove(w) {
+			return
 		}
-		runtime.Gosched()
+		if looks%gosched == 0 {
+			runtime.Gosched()
+		} else {
+			yield.Thread()
+		}
 	}
 }
 
 // remove takes w off the list. It reports false if somebody else has, who gives
-// it work then.
+// it work then, or has given it some.
 func (h *Helpers) remove(w *helper) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, other := range h.idle {
-		if other == w {
-			h.idle = append(h.idle[:i], h.idle[i+1:]...)
-			return true
-		}
+	i := slices.Index(h.idle, w)
+	if i < 0 {
+		return false
 	}
-	return false
+	h.idle = slices.Delete(h.idle, i, i+1)
+	return true
 }

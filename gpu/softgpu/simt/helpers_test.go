@@ -22,10 +22,11 @@ func TestHelpersDoAllWorkAndEnd(t *testing.T) {
 				for range rounds {
 					var one sync.WaitGroup
 					one.Add(1)
-					h.do(func() {
+					work := func() {
 						done.Add(1)
 						one.Done()
-					})
+					}
+					h.do(&work)
 					one.Wait()
 				}
 			})
@@ -43,7 +44,8 @@ func TestHelpersThatDoNotLinger(t *testing.T) {
 		asked := 0
 		h := Helpers{Linger: func() bool { asked++; return asked < 3 }}
 		done := make(chan struct{})
-		h.do(func() { close(done) })
+		work := func() { close(done) }
+		h.do(&work)
 		<-done
 		synctest.Wait()
 		require.Equal(t, 3, asked)
@@ -57,10 +59,51 @@ func TestHelperThatLingersIsUsed(t *testing.T) {
 	w := new(helper)
 	h.idle = []*helper{w}
 	ran := false
-	h.do(func() { ran = true })
+	work := func() { ran = true }
+	require.Same(t, w, h.do(&work))
 	require.Empty(t, h.idle)
 	require.False(t, ran)
 	require.False(t, h.remove(w))
-	(*w.work.Load())()
+	h.Linger = func() bool { return false }
+	h.serve(w)
 	require.True(t, ran)
+	require.Empty(t, h.idle)
+}
+
+// Work is either done or taken back, and whoever was to do it lingers on.
+func TestWorkIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h Helpers
+		var done, withdrawn atomic.Int64
+		var all sync.WaitGroup
+		const callers, rounds = 4, 500
+		for range callers {
+			all.Go(func() {
+				for range rounds {
+					one := make(chan struct{})
+					work := func() {
+						done.Add(1)
+						close(one)
+					}
+					w := h.do(&work)
+					if h.withdraw(w, &work) {
+						withdrawn.Add(1)
+						continue
+					}
+					<-one
+					require.False(t, h.withdraw(w, &work))
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, callers*rounds, done.Load()+withdrawn.Load())
+		require.NotZero(t, withdrawn.Load())
+		synctest.Wait()
+		require.Empty(t, h.idle)
+	})
+	var none *Helpers
+	done := make(chan struct{})
+	work := func() { close(done) }
+	require.False(t, none.withdraw(none.do(&work), &work))
+	<-done
 }

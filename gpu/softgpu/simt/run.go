@@ -61,19 +61,31 @@ func Run(k *Kernel, l Launch, s Space, c *Control, workers int) error {
 	r.id, r.workers = launches.Add(1), n
 	errs := make([]error, n)
 	var wg sync.WaitGroup
-	for i := range n {
-		w := r.worker(c, i)
-		if i == n-1 {
-			errs[i] = w.work()
-			w.rest()
-			break
-		}
+	crew := make([]struct { // those beside this goroutine
+		*worker
+		helper *helper
+		work   func()
+	}, n-1)
+	for i := range crew {
 		wg.Add(1)
-		l.Helpers.do(func() {
+		w := r.worker(c, i)
+		crew[i].worker = w
+		crew[i].work = func() {
 			defer wg.Done()
 			errs[i] = w.work()
 			w.rest()
-		})
+		}
+		crew[i].helper = l.Helpers.do(&crew[i].work)
+	}
+	w := r.worker(c, n-1)
+	errs[n-1] = w.work()
+	w.rest()
+	for i := range crew { // those that have not begun by now come too late
+		if m := &crew[i]; l.Helpers.withdraw(m.helper, &m.work) {
+			m.rested = true
+			m.rest()
+			wg.Done()
+		}
 	}
 	wg.Wait()
 	for _, err := range errs {
