@@ -43,6 +43,9 @@ func inProcess(req agent.Request) (a agent.Answer, err error) {
 		return a, err
 	}
 	args := []string{"run", "--json", "--scale", strconv.Itoa(max(req.Scale, 1))}
+	if req.Known != "" {
+		args = append(args, "--known", req.Known)
+	}
 	if req.Floor {
 		args = append(args, "--floor")
 	}

@@ -35,6 +35,8 @@ Flags of run:
   --repeat N    run each program N times; for N > 1 the first run warms up, and
                 the table shows the means of the others
   --scale N     larger input, for about N times the work: a power of two
+  --known HEX   the digest, in the output of --json, of a run of the program on such
+                larger input whose result was right: the same is not checked again
   --counters    say after each program what its ring, its memory and its waits
                 counted, on both ends; with --json as objects of their own
   --floor       run without a GPU, on a driver that answers at once and computes
@@ -53,9 +55,8 @@ With $PVDRM_TRACE the calls on the GPU are recorded into the file of that name.
 Exit codes: 0 all results are right, 1 something failed, 2 wrong usage.
 `
 
-// runner runs one program once, on input of a scale. Its error is for a name that
-// no program has.
-type runner func(name string, scale int) (suite.Result, error)
+// runner runs one program once. Its error is for a name that no program has.
+type runner func(name string, opts suite.Options) (suite.Result, error)
 
 // command is the whole program: it does what args say and returns the exit code.
 // open is called only when there is something to run.
@@ -121,9 +122,10 @@ type job struct {
 	names    []string
 	json     bool
 	repeat   int
-	scale    int  // of the input
-	floor    bool // without a GPU: results are not checked
-	counters bool // say what was counted
+	scale    int    // of the input
+	known    string // digest of a result that was checked
+	floor    bool   // without a GPU: results are not checked
+	counters bool   // say what was counted
 }
 
 // parseRun reads flags and names in any order.
@@ -135,6 +137,7 @@ func parseRun(args []string) (job, error) {
 	flags.BoolVar(&j.json, "json", false, "")
 	flags.IntVar(&j.repeat, "repeat", 1, "")
 	flags.IntVar(&j.scale, "scale", 1, "")
+	flags.StringVar(&j.known, "known", "", "")
 	flags.BoolVar(&j.floor, "floor", false, "")
 	flags.BoolVar(&j.counters, "counters", false, "")
 	for {

@@ -17,15 +17,15 @@ import (
 func gpu(broken string) func(bool) (runner, error) {
 	return func(bool) (runner, error) {
 		runs := 0
-		return func(name string, scale int) (suite.Result, error) {
+		return func(name string, opts suite.Options) (suite.Result, error) {
 			runs++
 			s := float64(runs)
 			res := suite.Result{
 				Bench: name, Verified: true, Doorbells: uint64(10 * runs),
 				Seconds: suite.Phases{Init: s, HtoD: s, Launch: s, DtoH: s, Close: s},
 			}
-			if scale > 1 {
-				res.Scale = scale
+			if opts.Scale > 1 {
+				res.Scale = opts.Scale
 			}
 			if name == broken {
 				res.Verified, res.Error = false, "c[0] is 1, want 2"

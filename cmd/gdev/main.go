@@ -25,8 +25,8 @@ func (l *counterLog) openGPU(onFloor bool) (runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(name string, scale int) (suite.Result, error) {
-			res, err := suite.Run(drv, name, suite.Options{Scale: scale})
+		return func(name string, opts suite.Options) (suite.Result, error) {
+			res, err := suite.Run(drv, name, opts)
 			res.Verified, res.Error = false, "" // nothing was computed
 			return res, err
 		}, drv.Close()
@@ -44,8 +44,9 @@ func (l *counterLog) openGPU(onFloor bool) (runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(name string, scale int) (suite.Result, error) {
-		return suite.Run(drv, name, suite.Options{Exits: count.count, Scale: scale})
+	return func(name string, opts suite.Options) (suite.Result, error) {
+		opts.Exits = count.count
+		return suite.Run(drv, name, opts)
 	}, nil
 }
 

@@ -22,7 +22,7 @@ func (j job) do(run runner, log *counterLog, w io.Writer) (bool, error) {
 		}
 		results := make([]suite.Result, 0, j.repeat)
 		for i := range j.repeat {
-			res, err := run(name, j.scale)
+			res, err := run(name, suite.Options{Scale: j.scale, Known: j.known})
 			if err != nil {
 				return false, err
 			}

@@ -220,7 +220,7 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 		}
 	}()
 	plan := bench.Plan{Benches: f.benches, Runs: f.runs}
-	scales := map[string]int{} // filled in below
+	scales, known := map[string]int{}, map[string]string{} // filled in below
 	for _, mode := range bench.Modes {
 		if !slices.Contains(f.modes, string(mode)) {
 			continue
@@ -237,7 +237,7 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 			configs = []string{bench.Full} // there is nothing to switch off
 		}
 		for _, c := range configs {
-			plan.Places = append(plan.Places, place{agent: a, series: bench.Series{Mode: mode, Config: c}, budget: f.microTime, scales: scales})
+			plan.Places = append(plan.Places, place{agent: a, series: bench.Series{Mode: mode, Config: c}, budget: f.microTime, scales: scales, known: known})
 		}
 	}
 	r.Header.Facts = f.facts(ctx, agents)

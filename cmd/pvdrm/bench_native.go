@@ -73,11 +73,16 @@ func serveKernels(library string) error {
 				h := agent.Here()
 				return agent.Answer{Hello: &h}, nil
 			}
-			res, err := suite.RunRaw(req.Bench, k.Device, suite.Options{Scale: req.Scale, Trial: req.Trial})
+			res, err := suite.RunRaw(req.Bench, k.Device, options(req))
 			return agent.Answer{Result: &res}, err
 		})
 	}()
 	return <-served
+}
+
+// options are those of the program that is asked for.
+func options(req agent.Request) suite.Options {
+	return suite.Options{Scale: req.Scale, Trial: req.Trial, Known: req.Known}
 }
 
 // openOn opens a DRM file on a device.
@@ -119,7 +124,7 @@ func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
 			return a, err
 		}
 		before := device.Stats()
-		res, err := suite.Run(drv, req.Bench, suite.Options{Scale: req.Scale, Trial: req.Trial})
+		res, err := suite.Run(drv, req.Bench, options(req))
 		after := device.Stats()
 		a.Result = &res
 		a.DeviceSeconds = (after.ComputeBusy - before.ComputeBusy + after.CopyBusy - before.CopyBusy).Seconds()
@@ -131,7 +136,7 @@ func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
 // wait for it.
 func onDriver(driver direct.Driver) func(agent.Request) (agent.Answer, error) {
 	return func(req agent.Request) (agent.Answer, error) {
-		res, err := suite.RunRaw(req.Bench, driver.Open, suite.Options{Scale: req.Scale, Trial: req.Trial})
+		res, err := suite.RunRaw(req.Bench, driver.Open, options(req))
 		p := res.Seconds
 		return agent.Answer{Result: &res, DeviceSeconds: p.HtoD + p.Launch + p.DtoH}, err
 	}

@@ -94,8 +94,9 @@ func (a *agentProcess) stop() error {
 type place struct {
 	agent  *agentProcess
 	series bench.Series
-	budget time.Duration  // of each micro-benchmark
-	scales map[string]int // of programs' input
+	budget time.Duration     // of each micro-benchmark
+	scales map[string]int    // of programs' input
+	known  map[string]string // digests of the results of programs on scaled input that were checked
 }
 
 // Series implements bench.Place.
@@ -106,12 +107,16 @@ func (p place) config() string { return bench.Switches(p.series.Config) }
 
 // Run implements bench.Place.
 func (p place) Run(ctx context.Context, name string, round int) (bench.Sample, error) {
-	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Scale: p.scales[name], Floor: p.series.Mode == bench.Floor, Config: p.config()})
+	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Scale: p.scales[name], Known: p.known[name],
+		Floor: p.series.Mode == bench.Floor, Config: p.config()})
 	if err != nil {
 		return bench.Sample{}, err
 	}
 	if a.Result == nil {
 		return bench.Sample{}, errors.New("the agent answered without a result")
+	}
+	if a.Result.Verified && a.Result.Digest != "" {
+		p.known[name] = a.Result.Digest
 	}
 	return bench.NewSample(p.series, round, *a.Result, a.DeviceSeconds), nil
 }

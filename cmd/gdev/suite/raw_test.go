@@ -114,3 +114,30 @@ func TestTrial(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, res.Error, "no PTX")
 }
+
+// A result that is known to be right is not checked again, and any other is.
+func TestKnown(t *testing.T) {
+	for _, name := range []string{"madd", "lud", "srad2"} {
+		run := func(known string) Result {
+			res, err := RunRaw(name, func() (RawDevice, error) { return &fakeRaw{}, nil }, Options{Scale: 2, Known: known})
+			require.NoError(t, err)
+			return res
+		}
+		res := run("")
+		require.False(t, res.Verified, "%s: the device computes nothing", name)
+		require.Len(t, res.Digest, 64, name)
+		require.Equal(t, res, withTimes(run("00"), res), name)
+		known := run(res.Digest)
+		require.True(t, known.Verified, name)
+		require.Empty(t, known.Error, name)
+	}
+	res, err := RunRaw("madd", func() (RawDevice, error) { return &fakeRaw{}, nil }, Options{})
+	require.NoError(t, err)
+	require.Empty(t, res.Digest, "small results are checked each time")
+}
+
+// withTimes is r with the times of another result.
+func withTimes(r, other Result) Result {
+	r.Seconds = other.Seconds
+	return r
+}

@@ -1,8 +1,11 @@
 package suite
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
+	"hash"
 
 	"pvdrm/frontend/cuda"
 )
@@ -44,11 +47,12 @@ type dim struct{ x, y uint32 }
 // follows does nothing, until end reports it. So programs read as the list of
 // their steps.
 type session struct {
+	env    *Env
 	phases *Phases
-	trial  bool
 	dev    device
 	mem    []cuda.DevicePtr // by index, of the sizes given to begin
 	pinned []pinned         // of the sizes given to pin
+	read   hash.Hash        // of what was copied from the GPU; nil if nobody asks
 	err    error
 }
 
@@ -56,7 +60,10 @@ type session struct {
 // allocates device memory of the sizes given, in bytes. All of it is phase init.
 // The caller must call end.
 func (e *Env) begin(module string, sizes ...int) *session {
-	s := &session{phases: &e.phases, trial: e.trial}
+	s := &session{env: e, phases: &e.phases}
+	if e.scale > 1 {
+		s.read = sha256.New()
+	}
 	s.step(&s.phases.Init, "open a context", func() (err error) {
 		s.dev, err = e.open()
 		return err
@@ -119,6 +126,7 @@ func (s *session) dtoh(dst []byte, src cuda.DevicePtr) {
 	}
 	s.step(&s.phases.DtoH, fmt.Sprintf("copy %d bytes from the GPU", len(dst)),
 		func() error { return s.dev.read(dst, src) })
+	s.note(dst)
 }
 
 func (s *session) htodPinned(dst cuda.DevicePtr, src pinned) {
@@ -127,6 +135,16 @@ func (s *session) htodPinned(dst cuda.DevicePtr, src pinned) {
 
 func (s *session) dtohPinned(dst pinned, src cuda.DevicePtr) {
 	s.step(&s.phases.DtoH, "copy pinned memory from the GPU", func() error { return s.dev.readPinned(dst, src) })
+	if s.err == nil {
+		s.note(dst.Bytes())
+	}
+}
+
+// note adds what was copied from the GPU to the digest.
+func (s *session) note(b []byte) {
+	if s.read != nil {
+		s.read.Write(b) // never fails
+	}
 }
 
 // launch queues a kernel. It is part of phase launch, as are sync and the steps
@@ -156,8 +174,8 @@ func (s *session) peek(p cuda.DevicePtr) uint32 {
 	return word[0]
 }
 
-// end closes the context, which is phase close, and returns the first error, or
-// errTrial where there is to be no check.
+// end closes the context, which is phase close, and returns the first error;
+// errTrial or errKnown where there is to be no check.
 func (s *session) end() error {
 	if s.dev == nil {
 		return s.err
@@ -166,8 +184,14 @@ func (s *session) end() error {
 	if s.err == nil && err != nil {
 		return fmt.Errorf("close the context: %w", err)
 	}
-	if s.err == nil && s.trial {
+	if s.err == nil && s.read != nil {
+		s.env.digest = hex.EncodeToString(s.read.Sum(nil))
+	}
+	switch {
+	case s.err == nil && s.env.trial:
 		return errTrial
+	case s.err == nil && s.env.digest != "" && s.env.digest == s.env.known:
+		return errKnown
 	}
 	return s.err // errors of closing follow from it
 }
