@@ -68,6 +68,7 @@ func (dev *Device) CreateContext() (*Context, error) {
 // newContext makes a context of a file, which it owns from then on.
 func (dev *Device) newContext(call string, f drm.File) (*Context, error) {
 	c := &Context{dev: dev, file: f, modules: map[*Module]struct{}{}}
+	c.staging.crew.Looks = copierLooks
 	if err := c.setUp(); err != nil {
 		r := resultOf(err)
 		if errors.Is(err, syscall.EIO) {
@@ -96,10 +97,10 @@ func (c *Context) setUp() error {
 	}
 	c.def = newStream(c, id, false)
 	c.streams = []*Stream{c.def}
-	if len(stagingSizes) == 1 {
+	if len(staged.sizes) == 1 {
 		// The first copies need not wait for it. A copy that finds none makes it, or says
 		// why not.
-		_ = c.staging.grow(c, "cuCtxCreate", stagingSizes[0])
+		_ = c.staging.grow(c, "cuCtxCreate", staged.sizes[0])
 	}
 	return nil
 }

@@ -31,8 +31,9 @@ func (c *Context) MemcpyHtoD(dst DevicePtr, src []byte) error {
 	return c.copyIn(call, uint64(dst), bytes.NewReader(src), uint64(len(src)))
 }
 
-// MemcpyFrom is MemcpyHtoD of n bytes that are read from src, in pieces and in
-// order. An error of src is ErrInvalidValue; what was read before it is copied.
+// MemcpyFrom is MemcpyHtoD of n bytes that are read from src, in pieces and
+// from several goroutines at once. An error of src is ErrInvalidValue; what was read
+// before it is copied.
 func (c *Context) MemcpyFrom(dst DevicePtr, src io.ReaderAt, n uint64) error {
 	const call = "cuMemcpyHtoD"
 	if err := c.enter(call); err != nil {
@@ -48,8 +49,8 @@ func (c *Context) MemcpyFrom(dst DevicePtr, src io.ReaderAt, n uint64) error {
 	return c.copyIn(call, uint64(dst), src, n)
 }
 
-// MemcpyTo is MemcpyDtoH of n bytes that are written to dst, in pieces and in
-// order. An error of dst is ErrInvalidValue.
+// MemcpyTo is MemcpyDtoH of n bytes that are written to dst, in pieces and from
+// several goroutines at once. An error of dst is ErrInvalidValue.
 func (c *Context) MemcpyTo(dst io.WriterAt, src DevicePtr, n uint64) error {
 	const call = "cuMemcpyDtoH"
 	if err := c.enter(call); err != nil {

@@ -17,8 +17,8 @@ func TestPageableCopies(t *testing.T) {
 	for i := range 4 {
 		lazy, ample := i&1 != 0, i&2 != 0
 		t.Run(fmt.Sprintf("lazy %v, ample %v", lazy, ample), func(t *testing.T) {
-			stagingSizes = stagingOn(ample)
-			defer func() { stagingSizes = stagingOn(false) }()
+			staged = stagingOn(ample)
+			defer func() { staged = stagingOn(false) }()
 			g := newFakeGPU(t)
 			g.lazy = lazy
 			c := newContext(t, g)
@@ -37,7 +37,7 @@ func TestPageableCopies(t *testing.T) {
 				require.NoError(t, c.MemcpyHtoD(p, want))
 				require.Equal(t, want, readBack(t, c, p, n), "%d bytes", n)
 			}
-			require.LessOrEqual(t, g.calls["GemNew"], 1+len(stagingSizes))
+			require.LessOrEqual(t, g.calls["GemNew"], 1+len(staged.sizes))
 		})
 	}
 }

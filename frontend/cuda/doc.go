@@ -6,7 +6,9 @@
 //
 // Each Context owns one DRM file and all that lives in it: channels, objects,
 // modules. Context.Destroy frees everything. A Driver owns a file only until the
-// first context takes it. The package starts no goroutines, and all of it may be called from several.
+// first context takes it. All of it may be called from several goroutines. It starts some only to
+// copy large pieces of pageable memory where processors are ample (staging), which
+// end soon after.
 //
 // GPU addresses are chosen here, inside the windows that the file advertises.
 // Small allocations share objects (heap); pageable copies go through one ring

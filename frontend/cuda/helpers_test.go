@@ -23,7 +23,7 @@ func newDevice(t *testing.T, g *fakeGPU) *Device {
 }
 
 // Tests count calls, which must not depend on the machine.
-func init() { stagingSizes = stagingOn(false) }
+func init() { staged = stagingOn(false) }
 
 // newContext makes a context that the end of the test destroys, unless the test
 // did, and checks that nothing is left of it.

@@ -1,24 +1,34 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
+	"pvdrm/internal/crew"
 	"pvdrm/internal/yield"
 )
 
-// Sizes of the staging ring in bytes. Granted memory is dear to make, so it
-// starts small and grows in few steps with the copies that come. Where both sides
-// have a processor, a ring whose pieces stay in its cache is twice as fast as a
-// larger one, and sooner made; where they take turns, large pieces save turns.
-var stagingSizes = stagingOn(yield.Ample)
+// stagingPlan is how copies go through the ring.
+type stagingPlan struct {
+	sizes   []uint64 // of the ring in bytes, ascending
+	pieces  uint64   // into which it is divided: so many are on their way at once
+	copiers int      // goroutines that copy a piece from or to pageable memory
+}
 
-func stagingOn(ample bool) []uint64 {
+// Granted memory is dear to make, so the ring starts small and grows in few steps with
+// the copies that come. Where both sides have a processor, a ring whose pieces stay
+// in its cache is twice as fast as a larger one, and sooner made; where they take
+// turns, large pieces save turns. One processor copies a fifth of what PCIe does.
+var staged = stagingOn(yield.Ample)
+
+func stagingOn(ample bool) stagingPlan {
 	if ample {
-		return []uint64{1 << 20}
+		return stagingPlan{sizes: []uint64{1 << 20}, pieces: 4, copiers: 4}
 	}
-	return []uint64{64 << 10, 1 << 20, 8 << 20}
+	return stagingPlan{sizes: []uint64{64 << 10, 1 << 20, 8 << 20}, pieces: 2, copiers: 1}
 }
 
 // stagingRounds is how often a copy may go round the ring before a larger one is made.
@@ -27,8 +37,15 @@ const stagingRounds = 4
 // stagingAlign keeps pieces on cache lines of their own.
 const stagingAlign = 64
 
+// copyPart is what one of several copiers takes at a time, in bytes: some 6 µs.
+const copyPart = 64 << 10
+
+// copierLooks is how often a copier looks for another piece: for longer than it takes
+// until there is one, and not so long that a kernel behind the copy misses the processor.
+const copierLooks = 100
+
 // staging is the ring of pinned memory through which copies from and to
-// pageable memory go, in pieces of at most half its size, on the default
+// pageable memory go, in pieces of at most a half or a quarter of its size, on the default
 // stream. Pieces are in flight in the order in which they were queued:
 //
 //	    tail            head
@@ -41,6 +58,7 @@ type staging struct {
 	size       uint64 // 0 before the first copy
 	head, tail uint64 // grow for ever
 	pieces     []piece
+	crew       crew.Crew
 }
 
 // piece is a range of the ring up to end, in use until a point is reached.
@@ -58,12 +76,12 @@ func (c *Context) copyIn(call string, dst uint64, src io.ReaderAt, n uint64) err
 		return err
 	}
 	for off := uint64(0); off < n; {
-		part := min(n-off, g.size/2)
+		part := min(n-off, g.size/staged.pieces)
 		at, err := g.reserve(c, call, part)
 		if err != nil {
 			return err
 		}
-		if _, err := src.ReadAt(g.block.mem[at:at+part], int64(off)); err != nil {
+		if err := g.spread(g.block.mem[at:at+part], off, src.ReadAt); err != nil {
 			return errorf(call, ErrInvalidValue, "reading the source: %w", err)
 		}
 		if _, err := g.queue(c, call, copyOf(dst+off, g.block.addr+at, part), part); err != nil {
@@ -83,53 +101,72 @@ func (c *Context) copyOut(call string, dst io.WriterAt, src, n uint64) error {
 	if err := g.grow(c, call, n); err != nil {
 		return err
 	}
-	// Two pieces of half the ring fit only from its start, and the first must
-	// not be given out again before the program took it.
-	if n > g.size/2 {
+	// As many whole pieces as there can be fit only from the start of the ring, and none
+	// must be given out again before the program took it.
+	if n > g.size/staged.pieces {
 		if err := g.drain(c, call); err != nil {
 			return err
 		}
 	}
-	var ready []byte // the piece before, in the ring
-	var until point
+	type filled struct {
+		mem   []byte
+		until point
+	}
+	var coming []filled // oldest first
 	taken := uint64(0)
-	take := func() error {
-		if ready == nil {
-			return nil
+	for left := n; left > 0 || len(coming) > 0; {
+		if left > 0 && uint64(len(coming)) < staged.pieces {
+			part := min(left, g.size/staged.pieces)
+			at, err := g.reserve(c, call, part)
+			if err != nil {
+				return err
+			}
+			until, err := g.queue(c, call, copyOf(g.block.addr+at, src, part), part)
+			if err != nil {
+				return err
+			}
+			coming = append(coming, filled{g.block.mem[at : at+part], until})
+			src, left = src+part, left-part
+			continue
 		}
-		if err := c.wait(call, until, waitForever); err != nil {
+		next := coming[0]
+		coming = coming[1:]
+		if err := c.wait(call, next.until, waitForever); err != nil {
 			return err
 		}
-		if _, err := dst.WriteAt(ready, int64(taken)); err != nil {
+		if err := g.spread(next.mem, taken, dst.WriteAt); err != nil {
 			return errorf(call, ErrInvalidValue, "writing the destination: %w", err)
 		}
-		taken += uint64(len(ready))
-		return nil
+		taken += uint64(len(next.mem))
 	}
-	for left := n; left > 0; {
-		part := min(left, g.size/2)
-		at, err := g.reserve(c, call, part)
-		if err != nil {
-			return err
-		}
-		next, err := g.queue(c, call, copyOf(g.block.addr+at, src, part), part)
-		if err != nil {
-			return err
-		}
-		if err := take(); err != nil {
-			return err
-		}
-		ready, until = g.block.mem[at:at+part], next
-		src, left = src+part, left-part
+	return nil
+}
+
+// spread copies a piece by ReadAt or WriteAt, which it calls with parts of mem and where they
+// lie, mem itself at off; at once from several goroutines if the piece is large.
+func (g *staging) spread(mem []byte, off uint64, do func(p []byte, off int64) (int, error)) error {
+	parts := uint64(len(mem)+copyPart-1) / copyPart
+	copiers := min(uint64(staged.copiers), parts)
+	if copiers < 2 {
+		_, err := do(mem, int64(off))
+		return err
 	}
-	return take()
+	var next atomic.Uint64
+	errs := make([]error, copiers)
+	g.crew.Share(int(copiers), func(member int) {
+		for i := next.Add(1) - 1; i < parts && errs[member] == nil; i = next.Add(1) - 1 {
+			at := i * copyPart
+			_, errs[member] = do(mem[at:min(at+copyPart, uint64(len(mem)))], int64(off+at))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // grow makes the ring large enough for a copy of n bytes. When there is no
 // memory for a larger one, the old one stays.
 func (g *staging) grow(c *Context, call string, n uint64) error {
-	want := stagingSizes[len(stagingSizes)-1]
-	for _, s := range stagingSizes {
+	want := staged.sizes[len(staged.sizes)-1]
+	for _, s := range staged.sizes {
 		if n <= s*stagingRounds {
 			want = s
 			break

@@ -9,6 +9,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/internal/crew"
 )
 
 // device is one software GPU. It implements gpu.Device.
@@ -21,7 +22,7 @@ type device struct {
 
 	compute engine
 	copy    engine
-	helpers simt.Helpers // of kernels
+	crew    crew.Crew // of kernels
 
 	launches, copyBytes, faults atomic.Uint64
 
@@ -67,7 +68,7 @@ func newDevice(config Config) (*device, error) {
 		slots:    make([]bool, config.MaxChannels),
 	}
 	if gate := config.Gate; gate != nil {
-		d.helpers.Linger = func() bool { return gate.Alone(gpu.EngineCompute) }
+		d.crew.Linger = func() bool { return gate.Alone(gpu.EngineCompute) }
 	}
 	return d, nil
 }

@@ -37,7 +37,7 @@ func (c *channel) runKernel(f *function, l *gpu.Launch) (used time.Duration, err
 	}
 	defer c.ctx.leave(control)
 	launch := simt.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
-		Helpers: &d.helpers, Print: c.ctx.output.print}
+		Crew: &d.crew, Print: c.ctx.output.print}
 	limit := max(d.config.LaunchLimit, 0)
 	d.launches.Add(1)
 	if d.config.ModelTime {

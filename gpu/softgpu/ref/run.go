@@ -78,7 +78,7 @@ type block struct {
 // Run runs a kernel to its end, block after block. Budget bounds the statements
 // that all threads run together. Errors are as of simt.Run: gpu.ErrInvalid for
 // an impossible launch, *gpu.LostError for a fault, with cause gpu.LostTimeout
-// when the budget is used up. Launch.Model and Launch.Helpers are not used.
+// when the budget is used up. Launch.Model and Launch.Crew are not used.
 func Run(k *Kernel, l simt.Launch, s simt.Space, budget uint64) (err error) {
 	lim := l.Limits
 	if lim == (simt.Limits{}) {

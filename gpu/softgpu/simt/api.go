@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"pvdrm/gpu"
+	"pvdrm/internal/crew"
 )
 
 // Windows of the generic address space that the engine backs itself. They lie
@@ -58,7 +59,7 @@ type Launch struct {
 	Limits      Limits            // the zero value stands for DefaultLimits
 	Model       *Model            // counts cycles, where CompileTimed made the program; may be nil
 	Print       func(text string) // takes what printf of a thread makes; called by all workers at once; may be nil
-	Helpers     *Helpers          // of the device; nil if launches do not follow one another
+	Crew        *crew.Crew        // of the device; nil if launches do not follow one another
 	Native      Native
 }
 

@@ -3,7 +3,6 @@ package simt
 import (
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 
 	"pvdrm/gpu"
@@ -60,34 +59,11 @@ func Run(k *Kernel, l Launch, s Space, c *Control, workers int) error {
 	n := int(min(uint64(max(workers, 1)), r.blocks))
 	r.id, r.workers = launches.Add(1), n
 	errs := make([]error, n)
-	var wg sync.WaitGroup
-	crew := make([]struct { // those beside this goroutine
-		*worker
-		helper *helper
-		work   func()
-	}, n-1)
-	for i := range crew {
-		wg.Add(1)
-		w := r.worker(c, i)
-		crew[i].worker = w
-		crew[i].work = func() {
-			defer wg.Done()
-			errs[i] = w.work()
-			w.rest()
-		}
-		crew[i].helper = l.Helpers.do(&crew[i].work)
-	}
-	w := r.worker(c, n-1)
-	errs[n-1] = w.work()
-	w.rest()
-	for i := range crew { // those that have not begun by now come too late
-		if m := &crew[i]; l.Helpers.withdraw(m.helper, &m.work) {
-			m.rested = true
-			m.rest()
-			wg.Done()
-		}
-	}
-	wg.Wait()
+	l.Crew.Share(n, func(member int) {
+		w := r.worker(c, member)
+		errs[member] = w.work()
+		w.rest()
+	})
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package simt
+package crew
 
 import (
 	"sync"
@@ -9,11 +9,43 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// All parts are done when Share returns, by members with numbers of their own, and
+// nobody works on after that.
+func TestShare(t *testing.T) {
+	for _, c := range []*Crew{nil, {}} {
+		for _, n := range []int{0, 1, 2, 7} {
+			for range 100 {
+				const parts = 50
+				var next, inside atomic.Int64
+				var done [parts]atomic.Bool
+				var members [7]atomic.Int64
+				c.Share(n, func(member int) {
+					inside.Add(1)
+					members[member].Add(1)
+					for i := next.Add(1) - 1; i < parts; i = next.Add(1) - 1 {
+						done[i].Store(true)
+					}
+					inside.Add(-1)
+				})
+				require.Zero(t, inside.Load())
+				for i := range done {
+					require.True(t, done[i].Load())
+				}
+				require.EqualValues(t, 1, members[0].Load())
+				for i := range members {
+					require.LessOrEqual(t, members[i].Load(), int64(1))
+					require.True(t, i < max(n, 1) || members[i].Load() == 0)
+				}
+			}
+		}
+	}
+}
+
 // All work is done exactly once, whether a helper lingers at the moment or not,
 // and no helper stays.
 func TestHelpersDoAllWorkAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
-		var h Helpers
+		var c Crew
 		var done atomic.Int64
 		var all sync.WaitGroup
 		const callers, rounds = 4, 500
@@ -26,7 +58,7 @@ func TestHelpersDoAllWorkAndEnd(t *testing.T) {
 						done.Add(1)
 						one.Done()
 					}
-					h.do(&work)
+					c.do(&work)
 					one.Wait()
 				}
 			})
@@ -34,7 +66,7 @@ func TestHelpersDoAllWorkAndEnd(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, callers*rounds, done.Load())
 		synctest.Wait()
-		require.Empty(t, h.idle)
+		require.Empty(t, c.idle)
 	})
 }
 
@@ -42,38 +74,38 @@ func TestHelpersDoAllWorkAndEnd(t *testing.T) {
 func TestHelpersThatDoNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		h := Helpers{Linger: func() bool { asked++; return asked < 3 }}
+		c := Crew{Linger: func() bool { asked++; return asked < 3 }}
 		done := make(chan struct{})
 		work := func() { close(done) }
-		h.do(&work)
+		c.do(&work)
 		<-done
 		synctest.Wait()
 		require.Equal(t, 3, asked)
-		require.Empty(t, h.idle)
+		require.Empty(t, c.idle)
 	})
 }
 
 // Work goes to a helper that lingers, and it takes it even if it was about to end.
 func TestHelperThatLingersIsUsed(t *testing.T) {
-	var h Helpers
+	var c Crew
 	w := new(helper)
-	h.idle = []*helper{w}
+	c.idle = []*helper{w}
 	ran := false
 	work := func() { ran = true }
-	require.Same(t, w, h.do(&work))
-	require.Empty(t, h.idle)
+	require.Same(t, w, c.do(&work))
+	require.Empty(t, c.idle)
 	require.False(t, ran)
-	require.False(t, h.remove(w))
-	h.Linger = func() bool { return false }
-	h.serve(w)
+	require.False(t, c.remove(w))
+	c.Linger = func() bool { return false }
+	c.serve(w)
 	require.True(t, ran)
-	require.Empty(t, h.idle)
+	require.Empty(t, c.idle)
 }
 
 // Work is either done or taken back, and whoever was to do it lingers on.
 func TestWorkIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h Helpers
+		var c Crew
 		var done, withdrawn atomic.Int64
 		var all sync.WaitGroup
 		const callers, rounds = 4, 500
@@ -85,13 +117,13 @@ func TestWorkIsTakenBack(t *testing.T) {
 						done.Add(1)
 						close(one)
 					}
-					w := h.do(&work)
-					if h.withdraw(w, &work) {
+					w := c.do(&work)
+					if c.withdraw(w, &work) {
 						withdrawn.Add(1)
 						continue
 					}
 					<-one
-					require.False(t, h.withdraw(w, &work))
+					require.False(t, c.withdraw(w, &work))
 				}
 			})
 		}
@@ -99,9 +131,9 @@ func TestWorkIsTakenBack(t *testing.T) {
 		require.EqualValues(t, callers*rounds, done.Load()+withdrawn.Load())
 		require.NotZero(t, withdrawn.Load())
 		synctest.Wait()
-		require.Empty(t, h.idle)
+		require.Empty(t, c.idle)
 	})
-	var none *Helpers
+	var none *Crew
 	done := make(chan struct{})
 	work := func() { close(done) }
 	require.False(t, none.withdraw(none.do(&work), &work))
