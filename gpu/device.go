@@ -48,6 +48,7 @@ type Properties struct {
 	MaxChannels    int  // channels of the whole device
 	MaxParamBytes  int  // bytes of kernel parameters
 	FilePages      bool // NewSystem takes parts of a hostmem.Region only
+	OnHost         bool // kernels run on the host's processors, which whoever polls takes from them
 
 	VRAM   Window // where VRAM is mapped
 	System Window // where granted pages are mapped

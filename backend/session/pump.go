@@ -21,6 +21,9 @@ import (
 // for ever after one of them was late once.
 const (
 	spinTime = 200 * time.Microsecond
+	// gpuSpin is in place of it where processors are ample and kernels do not need them:
+	// longer than most commands take that a frontend waits for before it goes on.
+	gpuSpin = 2 * time.Millisecond
 	// busySpin is in place of it while the device has work, where processors are
 	// scarce: longer than a short kernel runs. Who polls and gives way keeps the
 	// runtime from looking for a processor for the kernel's workers.
@@ -172,8 +175,11 @@ func (s *Session) poll() bool {
 		looks, spin = busyLooks, busySpin
 	}
 	first := looks
-	if yield.Ample { // a short kernel ends, and is answered with the next, before anybody misses the processor
+	switch {
+	case yield.Ample && s.onHost: // a short kernel ends, and is answered with the next, before anybody misses the processor
 		first, spin = idleLooks, spinTime
+	case yield.Ample:
+		first, spin = idleLooks, gpuSpin
 	}
 	for range first { // a busy frontend is found without looking at the clock
 		if s.in.Ready() && s.room() {

@@ -61,6 +61,7 @@ type Session struct {
 	group   *Group
 	start   time.Time
 	noPoll  bool // the frontend wants doorbells measured
+	onHost  bool // kernels run on the host's processors
 
 	objects   *gem.Table[*object]
 	modules   *gem.Table[*module]
@@ -126,6 +127,7 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap, napper: napper,
 		label: label, group: group, start: time.Now(),
 		noPoll:    d.Flags&hypercall.DoorbellNoPoll != 0,
+		onHost:    device.Properties().OnHost,
 		objects:   gem.NewTable[*object]("GEM object", maxObjects),
 		modules:   gem.NewTable[*module]("module", maxModules),
 		functions: gem.NewTable[gpu.Function]("function", maxFunctions),

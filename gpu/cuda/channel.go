@@ -236,7 +236,7 @@ func (c *channel) take() *batch {
 // been served often has more to do: for a while it looks without sleeping, from
 // which it takes some 50 µs to wake up.
 func (c *channel) wait(seen uint32) bool {
-	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < spinTime; {
+	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < waitSpin; {
 		for n := 0; n < looks && c.news.Load() == seen; n++ {
 		}
 		yield.Processor()

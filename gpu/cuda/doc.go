@@ -42,7 +42,7 @@
 // stream of the channel, and has the GPU write the command's number into the fence
 // of the channel behind it (cuStreamWriteValue32). The goroutine sees the number
 // there: the way back involves neither the worker nor a system call. Who waits
-// polls for a time (spinTime, pollSpin) and then looks every few dozen µs. Commands
+// polls for a time (spinTime, pollSpin, waitSpin) and then looks every few dozen µs. Commands
 // that are expected to be short are handed over before the ones ahead of them in
 // their channel have ended (flight), and with a gate for a turn of bounded length.
 // The fence of a very short one (quietTime) is left out if another one is there

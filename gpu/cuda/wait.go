@@ -13,6 +13,8 @@ import (
 const (
 	pollSpin = 2 * time.Millisecond
 	pollTime = 20 * time.Microsecond
+	// waitSpin is how long it looks for something to do without a pause.
+	waitSpin = 200 * time.Microsecond
 )
 
 // looks is how often a loop that spins looks between two times that it gives way to

@@ -38,12 +38,23 @@ type stream struct {
 // maxSilent is how many commands in a row may have no fence.
 const maxSilent = 8
 
-// How long the path looks for commands before it sleeps, and how often it asks
-// the driver about faults while something runs.
+// spinTime is how long the path looks for commands without a pause, from the last one or
+// its end on. Where processors are ample, that is longer than most commands take that
+// somebody waits for before the next one.
+var spinTime = spinOn(yield.Ample)
+
+func spinOn(ample bool) time.Duration {
+	if ample {
+		return 2 * time.Millisecond
+	}
+	return 200 * time.Microsecond
+}
+
+// How long the path naps while something runs, and how often it asks the driver
+// about faults then.
 const (
-	spinTime = 200 * time.Microsecond
-	napTime  = 50 * time.Microsecond
-	askTime  = 200 * time.Microsecond
+	napTime = 50 * time.Microsecond
+	askTime = 200 * time.Microsecond
 )
 
 // stampSource is the kernel of gpu.Timestamp: %globaltimer counts nanoseconds.
@@ -143,7 +154,8 @@ func (w *worker) closeStream(slot int) error {
 func (p *path) loop() error {
 	l := p.w.lane
 	tail := l.load(offTail)
-	idle, asked := time.Now(), time.Now()
+	idle, asked := time.Now(), time.Now() // idle: since when there is nothing to do, as far as the naps care
+	ran := false
 	for n := 1; ; n++ {
 		if l.load(offHead) != tail {
 			e, params := l.take(tail)
@@ -164,6 +176,10 @@ func (p *path) loop() error {
 			asked = now
 			p.ask()
 		}
+		if ran && !busy {
+			idle = now
+		}
+		ran = busy
 		switch {
 		case now.Sub(idle) < spinTime:
 			yield.Thread()

@@ -105,6 +105,7 @@ func (c Config) properties(limits simt.Limits) gpu.Properties {
 	return gpu.Properties{
 		Name:           "PVDRM softgpu",
 		Driver:         "softgpu",
+		OnHost:         true,
 		ComputeMajor:   7,
 		ComputeMinor:   5,
 		Multiprocs:     c.SMs,
