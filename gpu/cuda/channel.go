@@ -32,7 +32,11 @@ type channel struct {
 	number uint32 // of the oldest command in flight, or of the last one; written under ctx.laneMu
 	kernel string // that it launches; "" for another command; written under ctx.laneMu
 
-	news atomic.Uint32 // counts Submit and Close, under mu: something for the goroutine to look at
+	// News counts Submit and Close, under mu: something for the goroutine to look at. It
+	// does so all the time, which must not take the line of what Submit uses from its cache.
+	_    [cacheLine]byte
+	news atomic.Uint32
+	_    [cacheLine]byte
 
 	mu     sync.Mutex
 	wake   sync.Cond // news changed
@@ -41,6 +45,8 @@ type channel struct {
 
 	closing sync.Once
 }
+
+const cacheLine = 64 // bytes
 
 // batch is what Submit was given, and how far it has come.
 type batch struct {

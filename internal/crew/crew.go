@@ -58,11 +58,14 @@ func (c *Crew) Share(n int, work func(member int)) {
 		work   func()
 	}
 	var wg sync.WaitGroup
+	var left atomic.Int64 // of those that wg counts; 0 no sooner than there
 	members := make([]member, max(n-1, 0))
 	for i := range members {
 		m := &members[i]
 		wg.Add(1)
+		left.Add(1)
 		m.work = func() {
+			defer left.Add(-1)
 			defer wg.Done()
 			work(i + 1)
 		}
@@ -72,9 +75,27 @@ func (c *Crew) Share(n int, work func(member int)) {
 	for i := range members {
 		if m := &members[i]; c.withdraw(m.helper, &m.work) {
 			wg.Done()
+			left.Add(-1)
 		}
 	}
+	// The last part of each takes a moment, to be woken as long as many of them.
+	for looks := 1; looks < waitLooks && left.Load() > 0; looks++ {
+		giveWay(looks)
+	}
 	wg.Wait()
+}
+
+// waitLooks is how often Share looks for the end of the others before it sleeps.
+const waitLooks = 200
+
+// giveWay lets other threads of the machine run, and each time after some looks other
+// goroutines, too.
+func giveWay(looks int) {
+	if looks%gosched == 0 {
+		runtime.Gosched()
+	} else {
+		yield.Thread()
+	}
 }
 
 // do has work called on another goroutine, and returns the helper that can be told
@@ -136,11 +157,7 @@ func (c *Crew) serve(h *helper) {
 		if (looks >= most || c.Linger != nil && !c.Linger()) && c.remove(h) {
 			return
 		}
-		if looks%gosched == 0 {
-			runtime.Gosched()
-		} else {
-			yield.Thread()
-		}
+		giveWay(looks)
 	}
 }
 
