@@ -264,9 +264,12 @@ func (c *channel) halted() error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	select {
+	select { // one at a time: a select of several cases takes a fifth of handing a launch over
 	case <-c.stop:
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
+	default:
+	}
+	select {
 	case <-c.ctx.over:
 		return errRevoked
 	default:
@@ -310,10 +313,11 @@ func (c *channel) beginMore(mayWait bool) error {
 			if !mayWait && e.gate != nil {
 				return nil
 			}
-			if !e.acquire(c) {
+			since, ok := e.acquire(c)
+			if !ok {
 				return c.halted()
 			}
-			f.hold(e)
+			f.hold(e, since)
 		}
 		if began, err := c.begin(b, &w, mayWait); !began || err != nil {
 			return err

@@ -23,17 +23,19 @@ type engine struct {
 	busy  time.Duration // before that
 }
 
-// acquire waits for the engine. It returns false if a stop came first.
-func (e *engine) acquire(c *channel) bool {
+// acquire waits for the engine, and returns since when it is the channel's. It returns
+// false if a stop came first.
+func (e *engine) acquire(c *channel) (time.Time, bool) {
 	if e.gate != nil && !e.enter(c) {
-		return false
+		return time.Time{}, false
 	}
+	now := time.Now()
 	e.mu.Lock()
 	if e.users++; e.users == 1 {
-		e.since = time.Now()
+		e.since = now
 	}
 	e.mu.Unlock()
-	return true
+	return now, true
 }
 
 // enter takes a turn at the gate.

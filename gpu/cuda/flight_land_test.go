@@ -15,7 +15,7 @@ func TestLandTogether(t *testing.T) {
 	fn := &function{}
 	f := &flight{number: ^uint32(0) - 1} // numbers wrap around among them
 	e := &engine{}
-	f.hold(e)
+	f.hold(e, time.Now())
 	launch := &work{entries: make([]entry, 1), fn: fn, cost: quietTime}
 	for range 2 {
 		require.True(t, f.takes(launch, e))
