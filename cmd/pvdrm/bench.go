@@ -195,10 +195,10 @@ func (f *benchFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	r := bench.Report{Header: bench.Header{Date: time.Now(), Command: "pvdrm " + strings.Join(os.Args[1:], " "), Runs: f.runs}}
-	if err := f.measure(ctx, &r); err != nil {
+	if err = f.measure(ctx, &r); err != nil && len(r.Rows) == 0 {
 		return errors.Join(err, files.close())
 	}
-	err = r.WriteText(out)
+	err = errors.Join(err, r.WriteText(out)) // what was measured until it was interrupted
 	for _, x := range files {
 		err = errors.Join(err, x.write(r, x.file))
 	}
@@ -262,10 +262,16 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 			maps.Copy(scales, found)
 		}
 		samples, err := plan.Run(ctx, status.show)
-		if err != nil {
+		if ctx.Err() != nil && len(samples) > 0 {
+			r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "interrupted in run",
+				Value: fmt.Sprintf("%d of %d, after %d measurements", samples[len(samples)-1].Round+1, f.runs, len(samples))})
+		} else if err != nil {
 			return err
 		}
 		r.Rows = bench.Rows(samples)
+		if err != nil {
+			return err
+		}
 	}
 	if f.wantsClang() {
 		return f.compareClang(ctx, agents[bench.Native], r, status.show)

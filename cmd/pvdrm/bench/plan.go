@@ -25,9 +25,11 @@ type Plan struct {
 	Runs    int // rounds; with more than one the first is thrown away
 }
 
-// Run runs the plan. Before each run it calls progress with a line for the user.
+// Run runs the plan. Before each run it calls progress with a line for the user. With an
+// error it also returns the samples of what was run everywhere until then.
 func (p Plan) Run(ctx context.Context, progress func(string)) ([]Sample, error) {
 	var kept []Sample
+	whole := 0 // of them, those of programs that were run everywhere
 	for round := range p.Runs {
 		for _, name := range p.Benches {
 			for i := range p.Places {
@@ -36,12 +38,13 @@ func (p Plan) Run(ctx context.Context, progress func(string)) ([]Sample, error) 
 				progress(fmt.Sprintf("run %d of %d: %s, %s", round+1, p.Runs, name, place.Series()))
 				s, err := place.Run(ctx, name, round)
 				if err != nil {
-					return kept, fmt.Errorf("%s, %s: %w", name, place.Series(), err)
+					return kept[:whole], fmt.Errorf("%s, %s: %w", name, place.Series(), err)
 				}
 				if round > 0 || p.Runs == 1 {
 					kept = append(kept, s)
 				}
 			}
+			whole = len(kept)
 		}
 	}
 	return kept, nil

@@ -92,6 +92,18 @@ func TestBrokenPlace(t *testing.T) {
 	require.EqualError(t, err, "micro-benchmarks, vm: the machine is gone")
 }
 
+// What was run everywhere before somebody interrupts is not lost.
+func TestInterruptedPlan(t *testing.T) {
+	var log []string
+	places := []Place{fakePlace{Series{Native, Full}, 1, "", &log}, fakePlace{Series{Local, Full}, 2, "madd", &log}}
+	samples, err := Plan{[]string{"nop", "madd"}, places, 1}.Run(t.Context(), func(string) {})
+	require.ErrorContains(t, err, "madd, local: the machine is gone")
+	require.Len(t, samples, 2, "madd was run in one of two places")
+	for _, s := range samples {
+		require.Equal(t, "nop", s.Bench)
+	}
+}
+
 func TestMicrosGetTheirBaseline(t *testing.T) {
 	var log []string
 	p := Plan{Places: []Place{
