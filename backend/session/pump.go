@@ -24,6 +24,7 @@ const (
 	// gpuSpin is in place of it where processors are ample and kernels do not need them:
 	// longer than most commands take that a frontend waits for before it goes on.
 	gpuSpin = 2 * time.Millisecond
+	gpuNap  = 50 * time.Microsecond // in place of maxNap then
 	// busySpin is in place of it while the device has work, where processors are
 	// scarce: longer than a short kernel runs. Who polls and gives way keeps the
 	// runtime from looking for a processor for the kernel's workers.
@@ -170,7 +171,7 @@ func (s *Session) poll() bool {
 	if s.noPoll {
 		return false
 	}
-	looks, spin := idleLooks, spinTime
+	looks, spin, nap := idleLooks, spinTime, maxNap
 	if s.inFlight > int(s.finished.Load()) {
 		looks, spin = busyLooks, busySpin
 	}
@@ -179,7 +180,7 @@ func (s *Session) poll() bool {
 	case yield.Ample && s.onHost: // a short kernel ends, and is answered with the next, before anybody misses the processor
 		first, spin = idleLooks, spinTime
 	case yield.Ample:
-		first, spin = idleLooks, gpuSpin
+		first, spin, nap = idleLooks, gpuSpin, gpuNap
 	}
 	for range first { // a busy frontend is found without looking at the clock
 		if s.in.Ready() && s.room() {
@@ -207,7 +208,7 @@ func (s *Session) poll() bool {
 		if waited > pollTime || waited > calmTime && s.channels.Len() == 0 {
 			return false
 		}
-		s.napper.Nap(min(max(waited/napPart, minNap), maxNap))
+		s.napper.Nap(min(max(waited/napPart, minNap), nap))
 		select {
 		case <-s.stop:
 			return true

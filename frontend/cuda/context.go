@@ -159,6 +159,7 @@ func (c *Context) Destroy() error {
 	}
 	clear(c.modules)
 	c.modMu.Unlock()
+	c.staging.touching.Wait()
 	c.memory.close(keep)
 	if err := c.file.Close(); err != nil && first == nil {
 		first = &Error{call, resultOf(err), err}

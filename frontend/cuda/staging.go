@@ -59,6 +59,7 @@ type staging struct {
 	head, tail uint64 // grow for ever
 	pieces     []piece
 	crew       crew.Crew
+	touching   sync.WaitGroup // touch
 }
 
 // piece is a range of the ring up to end, in use until a point is reached.
@@ -75,6 +76,7 @@ func (c *Context) copyIn(call string, dst uint64, src io.ReaderAt, n uint64) err
 	if err := g.grow(c, call, n); err != nil {
 		return err
 	}
+	g.touching.Wait()
 	for off := uint64(0); off < n; {
 		part := min(n-off, g.size/staged.pieces)
 		at, err := g.reserve(c, call, part)
@@ -101,6 +103,7 @@ func (c *Context) copyOut(call string, dst io.WriterAt, src, n uint64) error {
 	if err := g.grow(c, call, n); err != nil {
 		return err
 	}
+	g.touching.Wait()
 	// As many whole pieces as there can be fit only from the start of the ring, and none
 	// must be given out again before the program took it.
 	if n > g.size/staged.pieces {
@@ -178,6 +181,7 @@ func (g *staging) grow(c *Context, call string, n uint64) error {
 	if err := g.drain(c, call); err != nil {
 		return err
 	}
+	g.touching.Wait() // before the old ring goes
 	m := &c.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,6 +195,9 @@ func (g *staging) grow(c *Context, call string, n uint64) error {
 	}
 	old := g.block
 	g.block, g.size, g.head, g.tail = b, want, 0, 0
+	if staged.copiers > 1 {
+		g.touch()
+	}
 	if old.obj == nil {
 		return nil
 	}
@@ -198,6 +205,18 @@ func (g *staging) grow(c *Context, call string, n uint64) error {
 		return c.fail(call, err)
 	}
 	return nil
+}
+
+// touch has the pages of the ring be there when the first copy comes, without waiting
+// for that: each is a fault, which together take longer than the copy.
+func (g *staging) touch() {
+	mem := g.block.mem
+	g.touching.Go(func() {
+		const page = 4096
+		for i := 0; i < len(mem); i += page {
+			mem[i] = 0
+		}
+	})
 }
 
 // reserve finds n bytes in a row, at most half the ring, and returns where they
