@@ -193,7 +193,7 @@ type FunctionAttributes struct {
 type Channel interface {
 	// Submit queues a batch. The device keeps cmds until done was called. done
 	// is called exactly once for each successful Submit, in submission order,
-	// from a goroutine of the device; it must not block and must not call the
+	// from a goroutine of the device, or from Poll of a Poller; it must not block and must not call the
 	// device. When a command fails, the rest of the batch is not run, and all
 	// later batches of the channel end with ErrCanceled without being run. A
 	// batch without commands is allowed: it marks a place in the order.
@@ -207,6 +207,16 @@ type Channel interface {
 	// Close drops the commands that do not run yet (done gets ErrClosed), waits
 	// for the one that does, however long, and gives the channel back.
 	Close() error
+}
+
+// Poller is a Channel that its user may help: a user that waits anyway sees sooner than
+// another goroutine that a command has ended, and without waking it.
+type Poller interface {
+	// Poll ends what there is to be seen to have ended, and begins what may follow. It
+	// does not wait, and takes some nanoseconds if there is nothing to do. The
+	// goroutine that submits to the channel calls it, again and again for as long as it
+	// has nothing else to do; the device does without it as well.
+	Poll()
 }
 
 // Result tells how a batch ended.

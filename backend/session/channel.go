@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -65,6 +66,9 @@ func (s *Session) channelAlloc(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	s.ring.ResetChannel(m.ID)
+	if p, ok := dev.(gpu.Poller); ok {
+		s.pollers = append(s.pollers, p)
+	}
 	return nil, s.channels.Put(m.ID, &channel{id: m.ID, dev: dev})
 }
 
@@ -98,6 +102,7 @@ func (s *Session) channelFree(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	ch.freeing = true
+	s.pollers = slices.DeleteFunc(s.pollers, func(p gpu.Poller) bool { return any(p) == any(ch.dev) })
 	h := s.serving
 	s.freeing.Go(func() {
 		err := ch.dev.Close()

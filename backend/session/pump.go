@@ -66,6 +66,7 @@ func (s *Session) pump() {
 		if s.out.Publish() { // first: somebody may wait for an answer
 			s.carrier.Notify()
 		}
+		s.help() // a frontend that never stops leaves no other time for it
 		if taken > 0 {
 			s.count.took(taken)
 		}
@@ -186,6 +187,7 @@ func (s *Session) poll() bool {
 		if s.in.Ready() && s.room() {
 			return true
 		}
+		s.help()
 	}
 	start := time.Now()
 	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
@@ -194,6 +196,7 @@ func (s *Session) poll() bool {
 			if s.in.Ready() && s.room() || len(s.wake) > 0 {
 				return true
 			}
+			s.help()
 		}
 		if s.ring.FrontendAsleep() {
 			// It waits for what the device does, which needs the processor more than we
@@ -214,6 +217,13 @@ func (s *Session) poll() bool {
 			return true
 		default:
 		}
+	}
+}
+
+// help looks for the end of what the device does in place of its goroutines.
+func (s *Session) help() {
+	for _, p := range s.pollers {
+		p.Poll()
 	}
 }
 

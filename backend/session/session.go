@@ -68,6 +68,7 @@ type Session struct {
 	functions *gem.Table[gpu.Function]
 	channels  *gem.Table[*channel]
 	loading   *loading
+	pollers   []gpu.Poller      // channels that the pump helps
 	serving   hypercall.Header  // of the request that is being handled
 	freeing   sync.WaitGroup    // of the goroutines that close channels
 	held      [Resources]uint64 // of the guest's quotas

@@ -29,8 +29,9 @@ type channel struct {
 	built  int    // context.built, of which flight is
 	failed error  // of the first command that failed
 
-	number uint32 // of the oldest command in flight, or of the last one; written under ctx.laneMu
-	kernel string // that it launches; "" for another command; written under ctx.laneMu
+	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
+	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
+	kernel string        // that it launches; "" for another command; written under ctx.laneMu
 
 	// News counts Submit and Close, under mu: something for the goroutine to look at. It
 	// does so all the time, which must not take the line of what Submit uses from its cache.
@@ -44,6 +45,8 @@ type channel struct {
 	queue  []*batch
 
 	closing sync.Once
+
+	polling polling
 }
 
 const cacheLine = 64 // bytes
@@ -121,6 +124,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	c.queue = append(c.queue, b)
 	c.mu.Unlock()
 	if !c.beginAtOnce() {
+		c.polling.left.Store(true)
 		c.ctx.wakeWorker() // it and the goroutine wake up at the same time
 	}
 	c.tell()
@@ -181,13 +185,16 @@ func (c *channel) work() error {
 	}
 	for {
 		seen := c.news.Load()
-		err := c.beginMore(true)
+		err := c.beginMore(true, true)
 		switch {
 		case !c.flight.empty():
 			if c.settle(seen) == errRevoked { // an error of the next command comes again
 				return errRevoked
 			}
-		case err == errRevoked:
+		case err == errRevoked: // between two commands of a batch, perhaps
+			for _, b := range c.flight.batches {
+				b.again()
+			}
 			return err
 		case err != nil:
 			c.fail(err)
@@ -213,7 +220,7 @@ func (c *channel) beginAtOnce() bool {
 		return false
 	}
 	before := len(c.flight.flying)
-	_ = c.beginMore(false)
+	_ = c.beginMore(false, false)
 	return len(c.flight.flying) > before
 }
 
@@ -243,6 +250,10 @@ func (c *channel) take() *batch {
 // which it takes some 50 µs to wake up.
 func (c *channel) wait(seen uint32) bool {
 	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < waitSpin; {
+		if c.polling.helps() {
+			yield.Nap(pollTime)
+			continue
+		}
 		for n := 0; n < looks && c.news.Load() == seen; n++ {
 		}
 		yield.Processor()
@@ -281,10 +292,11 @@ func (c *channel) halted() error {
 }
 
 // beginMore begins commands for as long as there are some and the flight takes
-// them, and if it may not wait, as long as nothing is in the way. Every command of
+// them, and if it may not wait, as long as nothing is in the way. If it may, it ends
+// batches without commands. Every command of
 // every channel comes by here. An error is that of the next command, and counts
 // when those before it have ended. C.run is held.
-func (c *channel) beginMore(mayWait bool) error {
+func (c *channel) beginMore(mayWait, mayEnd bool) error {
 	f := &c.flight
 	for {
 		b := c.take()
@@ -295,7 +307,7 @@ func (c *channel) beginMore(mayWait bool) error {
 			return err
 		}
 		if len(b.cmds) == 0 {
-			if !f.empty() || !mayWait {
+			if !f.empty() || !mayEnd {
 				return nil
 			}
 			c.complete(b)
@@ -370,11 +382,16 @@ func (c *channel) turn(f *flying) {
 	if i := slices.Index(c.ctx.running, c); i >= 0 {
 		c.ctx.running = slices.Delete(c.ctx.running, i, i+1)
 	}
-	if f != nil {
-		c.number, c.kernel = f.number, f.name()
-		c.ctx.running = append(c.ctx.running, c)
+	if f == nil {
+		c.due.Store(0)
+		return
 	}
+	c.number, c.kernel = f.number, f.name()
+	c.ctx.running = append(c.ctx.running, c)
+	c.due.Store(isDue | uint64(f.number))
 }
+
+const isDue = 1 << 32
 
 // settle waits until the oldest command has ended, or until there are more news
 // than were seen: perhaps another one to begin behind it. It returns errRevoked
@@ -387,6 +404,7 @@ func (c *channel) settle(seen uint32) error {
 	err := c.await(f, since, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
 	c.run.Lock()
 	switch {
+	case c.flight.oldest() != f: // Poll was sooner; an error comes again
 	case err == errRevoked:
 		c.flight.abandon()
 		c.rest()

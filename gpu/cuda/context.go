@@ -189,7 +189,9 @@ func (c *context) Close() error {
 			m.forget()
 		}
 		clear(c.modules)
+		c.gen.Lock() // nobody is in Poll
 		c.worker.discard()
+		c.gen.Unlock()
 		c.dev.forget(c)
 	})
 	return nil

@@ -2,6 +2,7 @@ package cuda_test
 
 import (
 	"encoding/binary"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,34 @@ type fakeClient struct {
 	ch    gpu.Channel
 	mod   gpu.Module
 	props gpu.Properties
+	polls bool // it helps its channel while it waits
+}
+
+// bothWays runs a test with clients that only wait, and with clients that poll meanwhile.
+func bothWays(t *testing.T, test func(t *testing.T, polls bool)) {
+	t.Run("waiting", func(t *testing.T) { test(t, false) })
+	t.Run("polling", func(t *testing.T) { test(t, true) })
+}
+
+// receive waits for what the channel of a client tells.
+func receive[T any](c *fakeClient, from chan T) T {
+	c.Helper()
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case v := <-from:
+			return v
+		case <-late:
+			require.FailNow(c, "a batch has not ended")
+		default:
+		}
+		if c.polls {
+			for range 100 {
+				c.ch.(gpu.Poller).Poll()
+			}
+		}
+		runtime.Gosched()
+	}
 }
 
 func newFakeClient(t *testing.T, config cuda.Config) *fakeClient {
@@ -65,7 +94,7 @@ func (c *fakeClient) launch(name string, params ...byte) *gpu.Launch {
 func (c *fakeClient) do(cmds ...gpu.Command) gpu.Result {
 	done := make(chan gpu.Result, 1)
 	require.NoError(c, c.ch.Submit(cmds, func(r gpu.Result) { done <- r }))
-	return <-done
+	return receive(c, done)
 }
 
 // TestBookkeeping runs those groups of the suite that need a driver but no kernels:
@@ -91,19 +120,22 @@ func TestFaultEndsItsContextOnly(t *testing.T) {
 		{"endless", "spin", nil, gpu.LostTimeout},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := newFakeClient(t, cuda.Config{LaunchLimit: 200 * time.Millisecond})
-			r := c.do(c.launch(test.kernel, test.params...))
-			var lost *gpu.LostError
-			require.ErrorAs(t, r.Err, &lost)
-			require.Equal(t, test.want, lost.Cause, "%v", lost)
-			if test.want != gpu.LostDevice {
-				require.Equal(t, test.kernel, lost.Kernel)
-			}
-			require.Equal(t, uint64(1), c.dev.Stats().Faults)
-			require.Equal(t, r.Err, c.do().Err, "it stays")
-			require.NoError(t, c.ctx.Close())
-			c.open()
-			require.NoError(t, c.do(&gpu.Fill{Dst: c.vram(), Size: 4, Width: 4, Height: 1}).Err, "the device lives")
+			bothWays(t, func(t *testing.T, polls bool) {
+				c := newFakeClient(t, cuda.Config{LaunchLimit: 200 * time.Millisecond})
+				c.polls = polls
+				r := c.do(c.launch(test.kernel, test.params...))
+				var lost *gpu.LostError
+				require.ErrorAs(t, r.Err, &lost)
+				require.Equal(t, test.want, lost.Cause, "%v", lost)
+				if test.want != gpu.LostDevice {
+					require.Equal(t, test.kernel, lost.Kernel)
+				}
+				require.Equal(t, uint64(1), c.dev.Stats().Faults)
+				require.Equal(t, r.Err, c.do().Err, "it stays")
+				require.NoError(t, c.ctx.Close())
+				c.open()
+				require.NoError(t, c.do(&gpu.Fill{Dst: c.vram(), Size: 4, Width: 4, Height: 1}).Err, "the device lives")
+			})
 		})
 	}
 }

@@ -18,8 +18,11 @@ func (c *fakeClient) store(va uint64, v uint32) *gpu.Launch {
 
 // Commands that are begun before those ahead of them have ended still end in
 // order, whatever they are, in batches of any size.
-func TestManyInFlightEndInOrder(t *testing.T) {
+func TestManyInFlightEndInOrder(t *testing.T) { bothWays(t, manyInFlightEndInOrder) }
+
+func manyInFlightEndInOrder(t *testing.T, polls bool) {
 	c := newFakeClient(t, cuda.Config{})
+	c.polls = polls
 	va := c.vram()
 	const batches = 500
 	results := make(chan int, batches)
@@ -42,12 +45,7 @@ func TestManyInFlightEndInOrder(t *testing.T) {
 		}))
 	}
 	for i := range batches {
-		select {
-		case got := <-results:
-			require.Equal(t, i, got)
-		case <-time.After(20 * time.Second):
-			t.Fatalf("batch %d has not ended", i)
-		}
+		require.Equal(t, i, receive(c, results))
 	}
 	st := c.dev.Stats()
 	require.Zero(t, st.Channels-1)
@@ -55,8 +53,11 @@ func TestManyInFlightEndInOrder(t *testing.T) {
 }
 
 // What follows a command that the driver refuses is canceled, though it was begun.
-func TestRefusalAmongManyInFlight(t *testing.T) {
+func TestRefusalAmongManyInFlight(t *testing.T) { bothWays(t, refusalAmongManyInFlight) }
+
+func refusalAmongManyInFlight(t *testing.T, polls bool) {
 	c := newFakeClient(t, cuda.Config{})
+	c.polls = polls
 	va := c.vram()
 	require.NoError(t, c.do(c.store(va, 1)).Err)
 	results := make(chan gpu.Result, 100)
@@ -74,7 +75,7 @@ func TestRefusalAmongManyInFlight(t *testing.T) {
 	}
 	submit()
 	for i := range 22 {
-		r := <-results
+		r := receive(c, results)
 		switch {
 		case i < 10:
 			require.NoError(t, r.Err)
@@ -110,14 +111,39 @@ func TestCloseWithManyInFlight(t *testing.T) {
 }
 
 // A context that is closed while Submit begins its first command ends that one.
-func TestCloseContextAsItBegins(t *testing.T) {
+func TestCloseContextAsItBegins(t *testing.T) { bothWays(t, closeContextAsItBegins) }
+
+func closeContextAsItBegins(t *testing.T, polls bool) {
 	c := newFakeClient(t, cuda.Config{})
+	c.polls = polls
 	for i := range 10 {
 		r := make(chan gpu.Result, 1)
 		require.NoError(t, c.ch.Submit([]gpu.Command{c.launch("spin")}, func(got gpu.Result) { r <- got }))
 		time.Sleep(time.Duration(i%3) * 50 * time.Microsecond)
 		require.NoError(t, c.ctx.Close())
-		require.ErrorIs(t, (<-r).Err, gpu.ErrClosed)
+		require.ErrorIs(t, receive(c, r).Err, gpu.ErrClosed)
 		c.open()
 	}
+}
+
+// One launch after the other, while the channel's goroutine naps: who polls begins and ends
+// all of them, whether batches have commands or not.
+func TestPollerServesItself(t *testing.T) {
+	c := newFakeClient(t, cuda.Config{})
+	c.polls = true
+	va := c.vram()
+	for i := range 2000 {
+		require.NoError(t, c.do(c.store(va, uint32(i))).Err)
+		if i%3 == 0 {
+			require.NoError(t, c.do().Err)
+		}
+		if i%100 == 0 {
+			time.Sleep(time.Duration(i) * time.Microsecond) // the goroutine sleeps, too
+		}
+	}
+	mem, sys := c.granted(4096)
+	require.NoError(t, c.do(&gpu.Copy{Dst: sys, Src: va, Width: 4, Height: 1}).Err)
+	require.EqualValues(t, 1999, binary.LittleEndian.Uint32(mem))
+	require.NoError(t, c.ch.Close())
+	c.ch.(gpu.Poller).Poll() // does nothing
 }

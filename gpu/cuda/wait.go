@@ -35,10 +35,12 @@ func looksOn(ample bool) int {
 func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 	l := c.ctx.worker.lane
 	limit := c.ctx.dev.config.LaunchLimit
+	helped := c.polling.helps()
 	for n := 1; !ready(); n++ {
-		if n%looks != 0 {
+		if n%looks != 0 && !helped {
 			continue
 		}
+		helped = c.polling.helps()
 		yield.Processor()
 		select {
 		case <-c.ctx.over:
@@ -62,7 +64,7 @@ func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 			c.ctx.revoke()
 			return errRevoked
 		}
-		if waited > pollSpin {
+		if waited > pollSpin || helped {
 			n = looks - 1 // look at everything each time
 			yield.Nap(pollTime)
 		}
