@@ -41,7 +41,8 @@
 // the gate. In the worker one thread polls the lane, starts the command on the
 // stream of the channel, and has the GPU write the command's number into the fence
 // of the channel behind it (cuStreamWriteValue32). The goroutine sees the number
-// there: the way back involves neither the worker nor a system call. Who waits
+// there: the way back involves neither the worker nor a system call. Or whoever submits
+// sees it in Poll, which he calls while he waits; the goroutine naps then. Who waits
 // polls for a time (spinTime, pollSpin, waitSpin) and then looks every few dozen µs. Commands
 // that are expected to be short are handed over before the ones ahead of them in
 // their channel have ended (flight), and with a gate for a turn of bounded length.
