@@ -13,6 +13,7 @@ import (
 	"pvdrm/backend/translate"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
+	"pvdrm/internal/yield"
 )
 
 // channel is a queue of batches. The pump owns it, but for what is marked.
@@ -66,7 +67,7 @@ func (s *Session) channelAlloc(payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	s.ring.ResetChannel(m.ID)
-	if p, ok := dev.(gpu.Poller); ok {
+	if p, ok := dev.(gpu.Poller); ok && yield.Ample { // else the pump naps too soon to be of help
 		s.pollers = append(s.pollers, p)
 	}
 	return nil, s.channels.Put(m.ID, &channel{id: m.ID, dev: dev})
