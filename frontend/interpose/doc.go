@@ -40,7 +40,9 @@
 // # Memory
 //
 // Arguments are copied once (process_vm_readv), and only then is the notification
-// looked at once more: if the caller lives, what was read was its own.
+// looked at once more: if the caller lives, what was read was its own. It is looked
+// at again before results are written, if anything was waited for since: to have its
+// number, another thread would have to be the next but some thousands to start.
 //
 // A map of an object must give pages of another file than the one that the
 // program names: the grant's memfd or dma-buf. No answer can say that. So the
@@ -54,8 +56,8 @@
 //
 // The main goroutine starts the program and reaps all that it leaves behind. One
 // goroutine at a time receives calls and serves them; before it waits for
-// anything else, another takes its place (supervisor.relieve), and some stand by
-// for that. Each is locked to a thread, which may be bound to the processor of
+// anything else, another takes its place (supervisor.relieve); it stands by itself
+// once it is done. Each is locked to a thread, which may be bound to the processor of
 // the caller (nest). One goroutine waits for the release of each file. One thread
 // is under the filter itself, since the program inherits it from there; it does
 // nothing else.

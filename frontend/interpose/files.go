@@ -20,13 +20,14 @@ const maxFiles = 512
 // openFile is a DRM file: an open file description of the node somewhere in the
 // programs, and the file of the driver that serves it.
 type openFile struct {
-	epoll   int // knows the description as its descriptor watched
+	self    int // our process, whose
+	epoll   int // instance knows the description as its descriptor
 	watched int
 	lock    int64 // the byte of the node that the description has locked
 
-	calls  sync.WaitGroup // that are being served
-	closed chan struct{}  // closed when the last descriptor is
-	gone   bool           // no call is added; files.mu guards it
+	calls  sync.RWMutex  // held for reading by those that are being served
+	closed chan struct{} // closed when the last descriptor is
+	gone   bool          // no call is added; files.mu guards it
 
 	once     sync.Once // opens the driver's file, for the first call
 	file     *frontend.File
@@ -50,27 +51,12 @@ type files struct {
 	lastFile *openFile
 }
 
-func newFiles(cfg Config) *files {
-	return &files{node: cfg.Node, open: cfg.Open, trace: cfg.Trace, report: cfg.Report, guess: map[place]*openFile{}}
-}
-
 // place is a descriptor of a thread. What is open there may have changed since
 // it was looked at.
 type place struct{ tid, fd int }
 
 // maxGuesses bounds the memory for where files were seen.
 const maxGuesses = 4096
-
-// driver is the driver's file that serves f; the first call opens it.
-func (s *files) driver(f *openFile) (*frontend.File, error) {
-	f.once.Do(func() {
-		s.waits()
-		if f.file, f.err = s.open(s.waits); f.err == nil && s.trace != nil {
-			f.recorder = trace.Record(f.file, s.trace)
-		}
-	})
-	return f.file, f.err
-}
 
 // end ends what is recorded of the files that are open still.
 func (s *files) end() {
@@ -84,35 +70,18 @@ func (s *files) end() {
 	}
 }
 
-// enter finds the DRM file at fd of the caller and counts a call on it, which
-// the user ends by calls.Done. It returns nil for whatever else is there.
-func (s *files) enter(c *caller, fd int) (*openFile, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, err := s.find(c, fd)
-	if err == nil && f == nil {
-		f, err = s.add(c, fd)
-	}
-	if f != nil {
-		f.calls.Add(1)
-	}
-	return f, err
-}
-
-// find looks among the known files. Caller holds mu.
-func (s *files) find(c *caller, fd int) (*openFile, error) {
-	at := place{c.tid, fd}
-	f := s.lastFile
-	if f == nil || s.last != at {
-		f = s.guess[at]
-	}
+// find finds the file at a place of the caller, where lastFile is not; what is
+// unknown but open on the node is taken in. Caller holds mu.
+func (s *files) find(c *caller, at place) (*openFile, error) {
+	f := s.guess[at]
 	if f != nil {
 		is, err := f.isAt(at)
+		if err != nil {
+			return nil, err
+		}
 		if is {
 			s.last, s.lastFile = at, f
-		}
-		if is || err != nil {
-			return f, err
+			return f, nil
 		}
 	}
 	for _, f := range s.all {
@@ -131,17 +100,7 @@ func (s *files) find(c *caller, fd int) (*openFile, error) {
 			return f, nil
 		}
 	}
-	return nil, nil
-}
-
-// isAt reports whether the file is open at a place.
-func (f *openFile) isAt(p place) (bool, error) {
-	is, err := isFile(p.tid, p.fd, f.epoll, f.watched)
-	// ENOENT: the description was released. EBADF: nothing is open there.
-	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBADF) {
-		return false, fmt.Errorf("comparing a file of the program: %w", err)
-	}
-	return is && err == nil, nil
+	return s.add(c, at.fd)
 }
 
 // add takes the file at fd of the caller in if it is open on the node. Caller
@@ -161,7 +120,7 @@ func (s *files) add(c *caller, fd int) (*openFile, error) {
 	if lock < 0 {
 		return nil, fmt.Errorf("the programs have %d DRM files open: %w", maxFiles, syscall.EMFILE)
 	}
-	f := &openFile{lock: s.node.locks + int64(lock), watched: own, closed: make(chan struct{})}
+	f := &openFile{lock: s.node.locks + int64(lock), self: self, watched: own, closed: make(chan struct{})}
 	if err := lockByte(own, unix.F_OFD_SETLK, lockFor(flags), f.lock); err != nil {
 		return nil, fmt.Errorf("marking a file of the program: %w", err)
 	}
@@ -193,7 +152,7 @@ func (s *files) watch(f *openFile) {
 	clear(s.guess)
 	s.lastFile = nil
 	s.mu.Unlock()
-	f.calls.Wait()
+	f.calls.Lock() // for good
 	s.mu.Lock()
 	s.all = slices.DeleteFunc(s.all, func(o *openFile) bool { return o == f })
 	if f.recorder != nil {

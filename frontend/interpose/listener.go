@@ -7,15 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// receive waits for a trapped call. It returns errEnded when no task is left
-// that could make one, as far as Linux tells: before 6.11 it may wait for ever.
-func (l listener) receive(n *notification) error {
-	for {
-		*n = notification{}
-		err := l.receiveCall(n)
-		if err == nil {
-			return nil
-		}
+// receiveAgain goes on where receiveCall failed with err. It returns errEnded when
+// no task is left that could make a call, as far as Linux tells: before 6.11 it may
+// wait for ever.
+func (l listener) receiveAgain(n *notification, err error) error {
+	for err != nil {
 		if !errors.Is(err, unix.ENOENT) {
 			return os.NewSyscallError("receiving a trapped call", err)
 		}
@@ -24,27 +20,14 @@ func (l listener) receive(n *notification) error {
 		if _, err := unix.Poll(fds, 0); err == nil && fds[0].Revents&unix.POLLHUP != 0 {
 			return errEnded
 		}
-	}
-}
-
-// errEnded says that the last task under the filter has ended.
-var errEnded = errors.New("no task is left")
-
-// answer ends a trapped call. That its caller was killed meanwhile is no error.
-func (l listener) answer(r *response) error {
-	_, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_SEND, r)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return os.NewSyscallError("answering a trapped call", err)
+		*n = notification{}
+		err = l.receiveCall(n)
 	}
 	return nil
 }
 
-// valid reports whether the caller still waits. If so, what was read before by
-// its thread id was its own.
-func (l listener) valid(id uint64) bool {
-	_, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, &id)
-	return err == nil
-}
+// errEnded says that the last task under the filter has ended.
+var errEnded = errors.New("no task is left")
 
 // giveFD makes a descriptor in the caller that refers to our fd, and returns its
 // number there. With send the number is the answer of the call too.
@@ -56,7 +39,7 @@ func (l listener) giveFD(id uint64, fd int, closeOnExec, send bool) (int, error)
 	if send {
 		a.flags = unix.SECCOMP_ADDFD_FLAG_SEND
 	}
-	v, err := ioctl(l, unix.SECCOMP_IOCTL_NOTIF_ADDFD, &a)
+	v, err := l.addFD(&a)
 	if err != nil {
 		return -1, os.NewSyscallError("giving a descriptor", err)
 	}

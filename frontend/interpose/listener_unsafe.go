@@ -47,15 +47,7 @@ type sizes struct {
 	notif, notifResp, d uint16
 }
 
-// epollSlot is struct kcmp_epoll_slot: the descriptor tfd as an epoll instance knows it.
-type epollSlot struct {
-	_               structs.HostLayout
-	efd, tfd, index uint32
-}
-
-const kcmpEpollTFD = 7 // KCMP_EPOLL_TFD
-
-// self is our own process, asked for once: it is in each comparison.
+// self is our own process, asked for once.
 var self = unix.Getpid()
 
 const listenerFlags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
@@ -102,66 +94,10 @@ func probe() error {
 	return nil
 }
 
-// receiveCall waits for a trapped call; n must be zero.
-func (l listener) receiveCall(n *notification) error {
-	for {
-		// n is live and has the size in the request; the kernel keeps no reference to it.
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(n)))
-		if errno == 0 {
-			return nil
-		}
-		if errno != unix.EINTR {
-			return errno
-		}
-	}
-}
-
-// ioctl makes one of the listener's ioctls that do not wait; arg is the struct of
-// the request. They are over so soon that telling Go's scheduler takes longer.
-func ioctl[T any](l listener, req uintptr, arg *T) (uintptr, error) {
-	for {
-		// arg is a live struct of the size in req; the kernel keeps no reference to it.
-		v, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(l), req, uintptr(unsafe.Pointer(arg)))
-		if errno == 0 {
-			return v, nil
-		}
-		if errno != unix.EINTR {
-			return 0, errno
-		}
-	}
-}
-
-// transfer is a direction of copies between our memory and that of the program:
-// the number of the system call.
-type transfer uintptr
-
-const (
-	readMemory  transfer = unix.SYS_PROCESS_VM_READV
-	writeMemory transfer = unix.SYS_PROCESS_VM_WRITEV
-)
-
-// transferQuickly copies what the vectors of c say. It does not tell Go's scheduler.
-func transferQuickly(c *caller, t transfer) (int, error) {
-	// c and what its vector points to live until the call returns; the addresses of
-	// the program are checked by Linux.
-	n, _, errno := unix.RawSyscall6(uintptr(t), uintptr(c.tid), uintptr(unsafe.Pointer(&c.local[0])), 1, uintptr(unsafe.Pointer(&c.remote[0])), 1, 0)
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(n), nil
-}
-
-// isFile reports whether the open file at fd of another process's thread is the
-// one that the epoll instance knows as its descriptor watched. An epoll instance
-// holds no reference to a file, and forgets it when it is released.
-func isFile(tid, fd, epoll, watched int) (bool, error) {
-	slot := epollSlot{efd: uint32(epoll), tfd: uint32(watched)}
-	// slot lives until the call returns.
-	v, _, errno := unix.RawSyscall6(unix.SYS_KCMP, uintptr(tid), uintptr(self), kcmpEpollTFD, uintptr(fd), uintptr(unsafe.Pointer(&slot)), 0)
-	if errno != 0 {
-		return false, errno
-	}
-	return v == 0, nil
+// addFD makes a descriptor as a says, and returns its number.
+func (l listener) addFD(a *addFD) (uintptr, error) {
+	// a is a live struct of the size in the request.
+	return l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(a))
 }
 
 // setSignalMask replaces the signal mask of a traced thread and returns the old one.

@@ -14,20 +14,18 @@ import (
 // mmap serves a map of a DRM file. Its pages are those of another file, the
 // grant that the object lies in, which a supervisor cannot say in an answer. So
 // the caller gets a descriptor of that file and is made to map it itself.
-func (s *supervisor) mmap(c *caller, n *notification) (int64, error) {
-	length, offset := n.args[1], n.args[5]
+func (s *supervisor) mmap(c *caller) (int64, error) {
+	args := c.call.args
+	length, offset := args[1], args[5]
 	handle, at, ok := drm.MapHandle(offset)
 	if !ok {
 		return 0, errNotOurs
 	}
-	f, err := s.files.enter(c, int(int32(n.args[4])))
-	if errors.Is(err, syscall.EBADF) || err == nil && f == nil {
-		return 0, errNotOurs
+	f, err := s.files.enter(c, int(int32(args[4])))
+	if f == nil || err != nil {
+		return 0, notOurs(err)
 	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.calls.Done()
+	defer f.calls.RUnlock()
 	s.relieve()
 	driver, err := s.files.driver(f)
 	if err != nil {
@@ -48,7 +46,7 @@ func (s *supervisor) mmap(c *caller, n *notification) (int64, error) {
 	if length > size || at != 0 {
 		return 0, fmt.Errorf("mmap of %d bytes at %d of object %d, which has %d: %w", length, at, handle, size, syscall.EINVAL)
 	}
-	return 0, s.mapThere(c, n.args, own)
+	return 0, s.mapThere(c, args, own)
 }
 
 // errAnswered is for a call that has been answered already.
@@ -66,8 +64,8 @@ func (s *supervisor) mapThere(c *caller, args [6]uint64, own int) error {
 		runtime.UnlockOSThread()
 		return fmt.Errorf("mmap: %w", err)
 	}
-	fd, err := c.listener.giveFD(c.id, own, true, false)
-	if answered := c.listener.answer(&response{id: c.id, error: -int32(errnoOf(err))}); err == nil {
+	fd, err := c.listener.giveFD(c.call.id, own, true, false)
+	if answered := c.listener.answer(&response{id: c.call.id, error: -int32(errnoOf(err))}); err == nil {
 		err = answered
 	}
 	if err == nil {

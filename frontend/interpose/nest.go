@@ -52,19 +52,16 @@ type bird struct {
 }
 
 // newBird is for the calling thread. Without a nest it stays wherever it is.
-func newBird(n *nest) *bird {
-	b := &bird{nest: n, at: noCPU}
+func newBird(n *nest) bird {
+	b := bird{nest: n, at: noCPU}
 	if n != nil && unix.SchedGetaffinity(0, &b.all) != nil {
 		b.nest = nil // it is faster, not more
 	}
 	return b
 }
 
-// follow goes where the caller of the call that was received is.
+// follow goes where the caller of the call that was received is. The bird has a nest.
 func (b *bird) follow(tid uint32) {
-	if b.nest == nil {
-		return
-	}
 	b.nest.came(tid)
 	cpu := b.nest.cpu.Load()
 	if cpu == b.at {

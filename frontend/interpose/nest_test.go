@@ -53,13 +53,13 @@ func TestCallersAreWokenHere(t *testing.T) {
 		for range settled + 1 {
 			b.follow(uint32(caller))
 		}
-		if !assertBound(t, b, may(t, 0)) {
+		if !assertBound(t, &b, may(t, 0)) {
 			return
 		}
 		woken := 0
 		err := b.wake(uint32(caller), func() error {
 			woken++
-			assertBound(t, b, may(t, caller))
+			assertBound(t, &b, may(t, caller))
 			return os.ErrClosed
 		})
 		if err != os.ErrClosed || woken != 1 || may(t, caller) != before {
@@ -74,7 +74,7 @@ func TestCallersAreWokenHere(t *testing.T) {
 
 	var none *nest
 	b := newBird(none)
-	b.follow(1)
+	require.Nil(t, b.nest)
 	require.NoError(t, b.wake(1, func() error { return nil }))
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	// Trace is where the calls are recorded; nil for nowhere. The caller flushes it.
 	Trace *trace.Writer
 	// Follow makes the threads that serve calls follow the thread that makes them
-	// from processor to processor. In an emulated guest that halves the time of a
+	// from processor to processor, if there are several. In an emulated guest that halves the time of a
 	// call; on a host it gains nothing.
 	Follow bool
 	// Report is told of calls that failed; several goroutines may call it.
@@ -53,7 +53,7 @@ func Available() error {
 		return os.NewSyscallError("epoll_create1", err)
 	}
 	defer func() { _ = unix.Close(epoll) }() // it has nothing to flush
-	if _, err := isFile(self, epoll, epoll, epoll); !errors.Is(err, unix.ENOENT) {
+	if _, err := isFile(self, epoll, self, epoll, epoll); !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("comparing files of processes (kcmp, CONFIG_KCMP): %w", err)
 	}
 	return nil
@@ -81,11 +81,11 @@ func Run(cfg Config) (code int, err error) {
 	// every call, which in an emulated guest costs more than the call.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 4))
 
-	s := &supervisor{node: cfg.Node, files: newFiles(cfg), report: cfg.Report, children: &children{}, relief: make(chan struct{}, maxStandby)}
-	s.files.waits = s.relieve
+	s := &supervisor{node: cfg.Node, report: cfg.Report, children: &children{}, relief: make(chan struct{}, maxStandby)}
+	s.files = files{node: cfg.Node, open: cfg.Open, waits: s.relieve, trace: cfg.Trace, report: cfg.Report, guess: map[place]*openFile{}}
 	done := make(chan struct{})
 	defer close(done)
-	if cfg.Follow {
+	if cfg.Follow && runtime.NumCPU() > 1 {
 		s.nest = &nest{}
 	}
 	if err := s.start(cfg, done); err != nil {

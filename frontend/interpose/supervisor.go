@@ -4,27 +4,27 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"pvdrm/drm"
 )
 
 // supervisor serves the trapped calls of one tree of processes.
 type supervisor struct {
 	listener listener
 	node     *Node
-	files    *files
+	files    files
 	report   func(error)
 	children *children
 
-	receiving atomic.Bool  // a goroutine receives calls, or is about to
-	standby   atomic.Int32 // goroutines that wait to
-	relief    chan struct{}
+	// turns is odd while a goroutine receives calls or is about to. It grows by one when a
+	// call is received, and when the reception is taken up again: by who served
+	// that call, unless somebody has relieved it.
+	turns   atomic.Uint64
+	standby atomic.Int32 // goroutines that wait to
+	relief  chan struct{}
 
 	nest *nest // nil where serving threads stay wherever Linux puts them
 }
@@ -41,55 +41,12 @@ const (
 // maxStandby bounds the goroutines that are kept for the next long call.
 const maxStandby = 4
 
-// serve receives calls and serves them until no task is left that could make one.
-// As a rule one goroutine does so for all: a call takes one switch to its thread
-// and one back. Before it waits for something else than a call it has itself
-// relieved; who has been stands by.
-func (s *supervisor) serve() {
-	// So a call takes no scheduling of goroutines. The thread ends with the
-	// goroutine, and with it what it is bound to.
-	runtime.LockOSThread()
-	b := newBird(s.nest)
-	n, c := new(notification), &caller{listener: s.listener}
-	yielded := time.Now()
-	for calls := 1; ; calls++ {
-		if calls%clockCalls == 0 && time.Since(yielded) > slice {
-			runtime.Gosched()
-			yielded = time.Now()
-		}
-		err := s.listener.receive(n)
-		s.receiving.Store(false)
-		if err != nil {
-			if !errors.Is(err, errEnded) {
-				s.report(err)
-			}
-			return
-		}
-		b.follow(n.tid)
-		c.id, c.tid = n.id, int(n.tid)
-		r, answered := s.call(c, n)
-		// Before the answer: the caller may make its next call before this thread runs again.
-		relieved := !s.receiving.CompareAndSwap(false, true)
-		if !answered {
-			if err := b.wake(n.tid, func() error { return s.listener.answer(&r) }); err != nil {
-				s.report(err)
-			}
-		}
-		if relieved {
-			if s.standby.Add(1) > maxStandby {
-				s.standby.Add(-1)
-				return
-			}
-			<-s.relief
-		}
-	}
-}
-
 // relieve sees to it that somebody receives calls while the caller waits for
 // something else.
 func (s *supervisor) relieve() {
-	if !s.receiving.CompareAndSwap(false, true) {
-		return
+	turn := s.turns.Load()
+	if turn%2 != 0 || !s.turns.CompareAndSwap(turn, turn+1) {
+		return // somebody does, or was just seen to
 	}
 	for n := s.standby.Load(); n > 0; n = s.standby.Load() {
 		if s.standby.CompareAndSwap(n, n-1) {
@@ -100,37 +57,58 @@ func (s *supervisor) relieve() {
 	go s.serve()
 }
 
-// call serves one call. It returns the answer, unless it has given that itself.
-func (s *supervisor) call(c *caller, n *notification) (r response, answered bool) {
-	var val int64
-	var err error
-	switch n.nr {
-	case unix.SYS_IOCTL:
-		err = s.ioctl(c, int(int32(n.args[0])), drm.Request(n.args[1]), n.args[2])
+// standBy waits until there is something to receive for a goroutine that was
+// relieved. It reports false if enough others wait.
+func (s *supervisor) standBy() bool {
+	if s.standby.Add(1) > maxStandby {
+		s.standby.Add(-1)
+		return false
+	}
+	<-s.relief
+	return true
+}
+
+// other serves a call that is not an ioctl.
+func (s *supervisor) other(c *caller) (int64, error) {
+	switch args := c.call.args; c.call.nr {
 	case unix.SYS_MMAP:
-		val, err = s.mmap(c, n)
+		return s.mmap(c)
 	case unix.SYS_OPENAT:
-		val, err = s.openNode(c, n.args[1], int(n.args[2]))
+		return s.openNode(c, args[1], int(args[2]))
 	case unix.SYS_OPEN:
-		val, err = s.openNode(c, n.args[0], int(n.args[1]))
-	default:
-		err = errNotOurs
+		return s.openNode(c, args[0], int(args[1]))
 	}
+	return 0, errNotOurs
+}
+
+// failed makes the answer of a call that was not served, for the reason in err. It
+// reports that the call has been answered already.
+func (s *supervisor) failed(c *caller, err error) (answered bool) {
+	c.answer = response{id: c.call.id}
 	switch {
-	case err == nil:
-		return response{id: n.id, val: val}, false
 	case errors.Is(err, errNotOurs):
-		return response{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}, false
+		c.answer.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+		return false
 	case errors.Is(err, errAnswered):
-		return response{}, true
+		return true
 	case !errors.Is(err, errGone):
-		s.report(fmt.Errorf("[%d] %w", n.tid, err))
+		s.report(fmt.Errorf("[%d] %w", c.tid, err))
 	}
-	return response{id: n.id, error: -int32(errnoOf(err))}, false
+	c.answer.error = -int32(errnoOf(err))
+	return false
 }
 
 // errNotOurs lets Linux do the call as if it had not been trapped.
 var errNotOurs = errors.New("not a call on a DRM file of ours")
+
+// notOurs is the error of a call on a descriptor at which no DRM file was found, for
+// the reason in err if not nil.
+func notOurs(err error) error {
+	if err == nil || errors.Is(err, syscall.EBADF) {
+		return errNotOurs
+	}
+	return err
+}
 
 // errnoOf is what a failed call returns to the program.
 func errnoOf(err error) syscall.Errno {
@@ -152,6 +130,6 @@ func (s *supervisor) openNode(c *caller, path uint64, flags int) (int64, error) 
 		return 0, fmt.Errorf("opening %s: %w", NodePath, err)
 	}
 	defer func() { _ = unix.Close(fd) }() // the caller has its own
-	n, err := c.listener.giveFD(c.id, fd, flags&unix.O_CLOEXEC != 0, false)
+	n, err := c.listener.giveFD(c.call.id, fd, flags&unix.O_CLOEXEC != 0, false)
 	return int64(n), err
 }
