@@ -19,8 +19,10 @@ const (
 // lines before a panic are on the serial line.
 const (
 	appendAlways = "console=tty0 console=ttyS0 quiet panic=-1 random.trust_cpu=on"
-	// An emulated processor has nothing to mitigate, and its owner no time to wait for self-tests.
-	appendTCG = "mitigations=off cryptomgr.notests tsc=reliable no_timer_check"
+	// An emulated processor has nothing to mitigate, and its owner no time to wait for self-tests. Nor
+	// is there time at each switch to account for pressure stalls, which nobody reads, or in each ioctl
+	// to ask security modules that have no policy.
+	appendTCG = "mitigations=off cryptomgr.notests tsc=reliable no_timer_check psi=0 lsm="
 )
 
 // cpuTCG is x86-64-v2, which today's programs expect, and RDRAND, with which the guest's random numbers
