@@ -13,7 +13,7 @@ import (
 // A caller that is not known to be there is neither read, as far as anybody hears
 // of it, nor written: its thread id may be another's. Here it is the test's.
 func TestMemoryOfCallersThatAreGone(t *testing.T) {
-	memory := bytes.Clone([]byte("as it was")) // not a constant
+	memory := bytes.Clone([]byte("as it was"))          // not a constant
 	addr := uint64(uintptr(unsafe.Pointer(&memory[0]))) // memory lives until the end of the test
 	const nobody = listener(-1)                         // says of each caller that it is gone
 
