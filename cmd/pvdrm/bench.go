@@ -84,7 +84,8 @@ With --ablation it also measures without what makes forwarding fast: polling,
 multicalls, the pool, and without all three. --config names combinations, such
 as full,nopoll+nopool.
 
-The exit code is 1 when a result is wrong.`,
+Interrupted, it reports what it has measured. The exit code is 1 when a result
+is wrong.`,
 		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(parts, args[0]) {

@@ -219,7 +219,7 @@ func (g *staging) touch() {
 	})
 }
 
-// reserve finds n bytes in a row, at most half the ring, and returns where they
+// reserve finds n bytes in a row, at most a piece, and returns where they
 // begin in it. It waits for the oldest pieces where it must.
 func (g *staging) reserve(c *Context, call string, n uint64) (at uint64, err error) {
 	n = (n + stagingAlign - 1) &^ (stagingAlign - 1)

@@ -154,7 +154,7 @@ func (w *worker) closeStream(slot int) error {
 func (p *path) loop() error {
 	l := p.w.lane
 	tail := l.load(offTail)
-	idle, asked := time.Now(), time.Now() // idle: since when there is nothing to do, as far as the naps care
+	idle, asked := time.Now(), time.Now() // idle: since the last command, or since the last one ended
 	ran := false
 	for n := 1; ; n++ {
 		if l.load(offHead) != tail {

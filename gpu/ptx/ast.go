@@ -287,8 +287,8 @@ type ImmKind uint8
 // Kinds of immediate operands.
 const (
 	ImmInt ImmKind = iota // 64 bits, two's complement
-	ImmF32                // 0fXXXXXXXX: bits of a float32
-	ImmF64                // 0dXXXXXXXXXXXXXXXX or a decimal fraction: bits of a float64
+	ImmF32                // 0f and 8 hexadecimal digits: bits of a float32
+	ImmF64                // 0d and 16 hexadecimal digits, or a decimal fraction: bits of a float64
 )
 
 // NoReg is Operand.Reg where there is no register.
