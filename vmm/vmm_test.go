@@ -192,7 +192,7 @@ func TestChooseAccelerator(t *testing.T) {
 func TestArguments(t *testing.T) {
 	cfg := Config{MemoryMiB: 300, CPUs: 3, Kernel: "/k", Initrd: "/i", Append: "extra=1", GPUSocket: "/run/a,b", ExtraArgs: []string{"-device", "x"}}
 	run := strings.Join(arguments(cfg, TCG, false), " ")
-	for _, want := range []string{"memory-backend-memfd,id=mem,share=on,seal=on,size=300M", "-smp 3", "-accel tcg", "-kernel /k", "-initrd /i",
+	for _, want := range []string{"memory-backend-memfd,id=mem,share=on,seal=on,size=300M", "-smp 3,sockets=3", "-accel tcg", "-kernel /k", "-initrd /i",
 		" psi=0 lsm= extra=1 ", "socket,id=gpu,path=/run/a,,b", "vhost-user-gpu-pci", "chardev=control,name=pvdrm.control", "-sandbox on", "panic=-1"} {
 		require.Contains(t, run, want)
 	}

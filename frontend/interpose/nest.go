@@ -15,9 +15,10 @@ import (
 // interrupt between processors: in an emulated guest half of the whole call.
 //
 // Linux would rather wake either on an idle processor. So a serving thread is bound
-// to the processor, and the caller is too for the moment in which it is woken.
-// That is done only while one thread makes all calls: several would be crowded
-// onto one processor.
+// to the processor, and the caller is too for the moment in which it is woken,
+// unless the processor shares no cache with another: Linux looks for an idle one
+// only among those that do (select_idle_sibling). That is done only while one thread
+// makes all calls: several would be crowded onto one processor.
 type nest struct {
 	tid   atomic.Uint32 // who made the last call
 	calls atomic.Uint32 // that it made in a row
@@ -49,6 +50,7 @@ type bird struct {
 	nest *nest
 	all  unix.CPUSet // where it may run
 	at   int32       // where it is bound to; noCPU if it is not
+	lone bool        // there the caller need not be bound to be woken
 }
 
 // newBird is for the calling thread. Without a nest it stays wherever it is.
@@ -74,14 +76,17 @@ func (b *bird) follow(tid uint32) {
 	}
 	here := only(cpu)
 	if unix.SchedSetaffinity(0, &here) == nil {
-		b.at = cpu
+		b.at, b.lone = cpu, lone(cpu)
 	}
 }
 
 // wake calls do, which wakes the caller, so that it wakes up on this processor.
 func (b *bird) wake(tid uint32, do func() error) error {
+	if b.at == noCPU || b.lone {
+		return do()
+	}
 	var mask unix.CPUSet
-	if b.at == noCPU || unix.SchedGetaffinity(int(tid), &mask) != nil || !mask.IsSet(int(b.at)) {
+	if unix.SchedGetaffinity(int(tid), &mask) != nil || !mask.IsSet(int(b.at)) {
 		return do()
 	}
 	here := only(b.at)
@@ -91,6 +96,14 @@ func (b *bird) wake(tid uint32, do func() error) error {
 	err := do()
 	_ = unix.SchedSetaffinity(int(tid), &mask) // it may have ended meanwhile
 	return err
+}
+
+// lone reports whether a processor is the only one of its package, and so shares no
+// cache with another.
+func lone(cpu int32) bool {
+	name := strconv.Itoa(int(cpu))
+	list, err := os.ReadFile("/sys/devices/system/cpu/cpu" + name + "/topology/package_cpus_list")
+	return err == nil && string(bytes.TrimSpace(list)) == name
 }
 
 func only(cpu int32) (set unix.CPUSet) {
