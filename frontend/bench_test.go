@@ -8,6 +8,7 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend/carrier"
+	"pvdrm/gem"
 	"pvdrm/hypercall"
 )
 
@@ -55,4 +56,32 @@ func BenchmarkNull(b *testing.B) {
 		best = min(best, time.Since(start))
 	}
 	b.ReportMetric(float64(best.Nanoseconds())/batch, "best-ns/call")
+}
+
+// BenchmarkExec is the frontend's part of a batch and of the wait for it, where the
+// backend has done it by then.
+func BenchmarkExec(b *testing.B) {
+	l, err := newLink(ringPages{}, hypercall.DefaultLayout, Config{})
+	require.NoError(b, err)
+	f := &File{link: l, channels: gem.NewTable[*channel]("channel", 1)}
+	id, err := f.channels.Add(&channel{})
+	require.NoError(b, err)
+	backend, err := hypercall.New(l.pages.Mem, hypercall.DefaultLayout)
+	require.NoError(b, err)
+	in, buf := backend.RequestsIn(), make([]byte, hypercall.MaxMessage)
+	backend.SetDone(id, 1<<60)
+	stream := drm.LaunchCmd{Function: 1}.Append(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		n, err := f.Exec(id, stream, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, _, ok, err := in.Get(buf); err != nil || !ok {
+			b.Fatal(ok, err)
+		}
+		if err := f.Wait(drm.Point{Channel: id, Seqno: n}, -1); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -60,6 +60,7 @@ var (
 type channel struct {
 	mu        sync.Mutex // orders Exec, so that sequence numbers arrive in order
 	submitted uint64
+	scratch   []byte // the message of one Exec
 }
 
 // OpenDefault opens the backend that this process has; see DefaultCarrier.
@@ -281,7 +282,8 @@ func (f *File) Exec(id uint32, stream []byte, waits []drm.Point) (uint64, error)
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	m.Seqno = ch.submitted + 1
-	if err := f.link.post(hypercall.OpExec, m.Append(make([]byte, 0, 64+len(stream)))); err != nil {
+	ch.scratch = m.Append(ch.scratch[:0])
+	if err := f.link.post(hypercall.OpExec, ch.scratch); err != nil {
 		return 0, err
 	}
 	ch.submitted = m.Seqno
@@ -380,7 +382,7 @@ func (f *File) ReadOutput() ([]byte, error) {
 
 // WaitCounters tell how a file's callers waited for the backend.
 type WaitCounters struct {
-	PollingNS  uint64 `json:"polling_ns"`  // time spent looking, with and without pauses
+	PollingNS  uint64 `json:"polling_ns"`  // time spent looking, with and without pauses, after the first looks
 	Sleeps     uint64 `json:"sleeps"`      // waits that took the carrier's interrupt
 	SleepingNS uint64 `json:"sleeping_ns"` // time in those
 }

@@ -203,13 +203,18 @@ func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time)
 	if yield.Ample && !l.cfg.NoPoll {
 		n = firstLooks
 	}
+	// What is there at once takes no look at the clock, and is not counted.
+	if ok, err := l.look(cond, deadline, n); ok || err != nil {
+		return err
+	}
 	start := time.Now()
 	defer func() { l.polling.Add(int64(time.Since(start))) }()
-	for {
-		if ok, err := l.look(cond, deadline, n); ok || err != nil {
-			return err
+	for first := true; ; first = false {
+		if !first {
+			if ok, err := l.look(cond, deadline, looks); ok || err != nil {
+				return err
+			}
 		}
-		n = looks
 		switch waited := time.Since(start); {
 		case l.cfg.NoPoll:
 		case waited < spin:

@@ -13,6 +13,7 @@ import (
 	"pvdrm/backend/translate"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
+	"pvdrm/internal/fifo"
 	"pvdrm/internal/yield"
 )
 
@@ -20,10 +21,10 @@ import (
 type channel struct {
 	id        uint32
 	dev       gpu.Channel
-	submitted uint64   // sequence number of the last batch that was accepted
-	waiting   []*batch // accepted, not yet given to the device
-	poisoned  bool     // a batch was invalid: later ones are canceled
-	freeing   bool     // it waits for the device to be done with it, and takes nothing more
+	submitted uint64             // sequence number of the last batch that was accepted
+	waiting   fifo.Queue[*batch] // accepted, not yet given to the device
+	poisoned  bool               // a batch was invalid: later ones are canceled
+	freeing   bool               // it waits for the device to be done with it, and takes nothing more
 
 	done atomic.Uint64 // stored by callbacks; the shared record is never read back
 
@@ -122,10 +123,9 @@ func (s *Session) channelsFreed() (worked bool, err error) {
 	s.freed = nil
 	s.mu.Unlock()
 	for _, f := range list {
-		for _, b := range f.ch.waiting { // behind all that the device had
-			f.ch.finish(s, b, gpu.Result{Err: gpu.ErrClosed})
+		for f.ch.waiting.Len() > 0 { // behind all that the device had
+			f.ch.finish(s, f.ch.waiting.Pop(), gpu.Result{Err: gpu.ErrClosed})
 		}
-		f.ch.waiting = nil
 		_, err := s.channels.Take(f.ch.id)
 		s.discharge(Channels, 1)
 		if err := s.complete(f.h, nil, errors.Join(f.err, err)); err != nil {
@@ -171,9 +171,9 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 		b.waits = append(b.waits, wait{on, p.Seqno})
 	}
 	if b.invalid == nil {
-		b.commands, b.index, b.invalid = translate.Commands(m.Stream, s.functions.Get)
+		b.commands, b.index, b.invalid = translate.Commands(m.Stream, s.function)
 	}
-	ch.waiting = append(ch.waiting, b)
+	ch.waiting.Push(b)
 	ch.advance(s)
 	return nil, nil
 }
@@ -184,14 +184,14 @@ func (ch *channel) advance(s *Session) (moved, left bool) {
 	if ch.freeing {
 		return false, false
 	}
-	for len(ch.waiting) > 0 {
-		b := ch.waiting[0]
+	for ch.waiting.Len() > 0 {
+		b := ch.waiting.First()
 		for _, w := range b.waits {
 			if w.ch.done.Load() < w.seqno {
 				return moved, true
 			}
 		}
-		ch.waiting = ch.waiting[1:]
+		ch.waiting.Pop()
 		moved = true
 		if ch.poisoned && b.invalid == nil {
 			b.invalid = gpu.ErrCanceled
@@ -209,12 +209,11 @@ func (ch *channel) advance(s *Session) (moved, left bool) {
 
 // drop forgets the batches that the device never got.
 func (ch *channel) drop(s *Session) {
-	for _, b := range ch.waiting {
-		if b.queued {
+	for ch.waiting.Len() > 0 {
+		if ch.waiting.Pop().queued {
 			s.group.Give(Queued, 1)
 		}
 	}
-	ch.waiting = nil
 }
 
 // finish publishes how a batch ended. It runs on a goroutine of the device, or
@@ -235,8 +234,7 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 	ch.done.Store(b.seqno)
 	s.ring.SetDone(ch.id, b.seqno)
 	ch.mu.Unlock()
-	var lost *gpu.LostError
-	if errors.As(err, &lost) {
+	if lost, is := errors.AsType[*gpu.LostError](err); is {
 		s.ring.SetState(hypercall.StateLost)
 		if s.lost.CompareAndSwap(false, true) { // once for a context
 			s.group.lose(lost.Cause)

@@ -66,6 +66,7 @@ type Session struct {
 	objects   *gem.Table[*object]
 	modules   *gem.Table[*module]
 	functions *gem.Table[gpu.Function]
+	function  func(id uint32) (gpu.Function, error) // of functions
 	channels  *gem.Table[*channel]
 	loading   *loading
 	pollers   []gpu.Poller      // channels that the pump helps
@@ -135,6 +136,7 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
 		wake:      make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
+	s.function = s.functions.Get
 	s.held[Contexts] = 1
 	group.enter(s)
 	go s.pump()

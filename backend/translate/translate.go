@@ -64,8 +64,9 @@ func Params(p gpu.Properties) []uint64 {
 // MODULE_FUNCTION. What is returned does not alias the stream. On an error the
 // index is that of the command it belongs to.
 func Commands(stream []byte, function func(id uint32) (gpu.Function, error)) (cmds []gpu.Command, index int, err error) {
-	s := sink{function: function}
-	index, err = drm.WalkCommands(stream, &s)
+	s := &sink{function: function}
+	s.out = s.one[:0]
+	index, err = drm.WalkCommands(stream, s)
 	return s.out, index, err
 }
 
@@ -73,6 +74,12 @@ func Commands(stream []byte, function func(id uint32) (gpu.Function, error)) (cm
 type sink struct {
 	function func(id uint32) (gpu.Function, error)
 	out      []gpu.Command
+
+	// Most streams are one launch with few parameters. It and they take no allocation
+	// of their own.
+	one    [1]gpu.Command
+	launch gpu.Launch
+	params [64]byte
 }
 
 func (s *sink) Copy(c drm.CopyCmd) error {
@@ -92,8 +99,12 @@ func (s *sink) Launch(c drm.LaunchCmd) error {
 	if err != nil {
 		return err
 	}
-	s.out = append(s.out, &gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes,
-		Params: append([]byte{}, c.Params...)})
+	l, room := new(gpu.Launch), []byte{}
+	if len(s.out) == 0 {
+		l, room = &s.launch, s.params[:0]
+	}
+	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...)}
+	s.out = append(s.out, l)
 	return nil
 }
 

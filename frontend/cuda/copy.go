@@ -96,7 +96,7 @@ func (c *Context) copyAndWait(call string, dst, src DevicePtr, n uint64) error {
 	if err := disjoint(call, uint64(dst), uint64(src), n); err != nil {
 		return err
 	}
-	p, err := c.submit(call, c.def, copyOf(uint64(dst), uint64(src), n))
+	p, err := submit(c, call, c.def, copyOf(uint64(dst), uint64(src), n))
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (c *Context) queueCopy(call string, dst, src DevicePtr, n uint64, s *Stream
 	if err := disjoint(call, uint64(dst), uint64(src), n); err != nil {
 		return err
 	}
-	_, err = c.submit(call, s, copyOf(uint64(dst), uint64(src), n))
+	_, err = submit(c, call, s, copyOf(uint64(dst), uint64(src), n))
 	return err
 }
 
@@ -215,7 +215,7 @@ func (c *Context) copy2D(call string, p Copy2D, s *Stream) error {
 	if uint64(p.Dst) < uint64(p.Src)+sn && uint64(p.Src) < uint64(p.Dst)+dn {
 		return errorf(call, ErrInvalidValue, "source and destination overlap; copy through other memory")
 	}
-	_, err = c.submit(call, s, drm.CopyCmd{Dst: uint64(p.Dst), Src: uint64(p.Src),
+	_, err = submit(c, call, s, drm.CopyCmd{Dst: uint64(p.Dst), Src: uint64(p.Src),
 		Width: p.Width, Height: p.Height, DstPitch: p.DstPitch, SrcPitch: p.SrcPitch})
 	return err
 }

@@ -103,7 +103,7 @@ func (e *Event) Record(s *Stream) error {
 		e.giveUpSlot()
 		e.slot, e.last = slot, point{}
 	}
-	p, err := c.submit(call, s, drm.TimestampCmd{Addr: e.slot.addr})
+	p, err := submit(c, call, s, drm.TimestampCmd{Addr: e.slot.addr})
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 	if err != nil {
 		return err
 	}
-	_, err = c.submit(call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
+	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
 		SharedBytes: cfg.Shared, Params: params})
 	return err
 }

@@ -96,7 +96,7 @@ func (c *Context) memset(call string, s *Stream, f fill) error {
 	if _, err := c.rows(call, "destination", f.dst, f.pitch, width, f.height); err != nil {
 		return err
 	}
-	_, err = c.submit(call, s, drm.FillCmd{Dst: uint64(f.dst), Size: f.element, Pattern: f.pattern,
+	_, err = submit(c, call, s, drm.FillCmd{Dst: uint64(f.dst), Size: f.element, Pattern: f.pattern,
 		Width: width, Height: f.height, Pitch: f.pitch})
 	return err
 }

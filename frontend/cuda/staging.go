@@ -244,7 +244,7 @@ func (g *staging) reserve(c *Context, call string, n uint64) (at uint64, err err
 
 // queue submits the copy of a reserved piece of n bytes.
 func (g *staging) queue(c *Context, call string, cmd command, n uint64) (point, error) {
-	p, err := c.submit(call, c.def, cmd)
+	p, err := submit(c, call, c.def, cmd)
 	if err != nil {
 		return point{}, err
 	}

@@ -206,7 +206,7 @@ func (c *Context) pick(call string, s *Stream) (*Stream, error) {
 }
 
 // submit queues a command on a stream.
-func (c *Context) submit(call string, s *Stream, cmd command) (point, error) {
+func submit[C command](c *Context, call string, s *Stream, cmd C) (point, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.dead {

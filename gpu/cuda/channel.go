@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pvdrm/gpu"
+	"pvdrm/internal/fifo"
 	"pvdrm/internal/yield"
 )
 
@@ -42,7 +43,7 @@ type channel struct {
 	mu     sync.Mutex
 	wake   sync.Cond // news changed
 	closed bool
-	queue  []*batch
+	queue  fifo.Queue[*batch]
 
 	closing sync.Once
 
@@ -59,6 +60,10 @@ type batch struct {
 	result       gpu.Result
 	task         bool // may be run again
 	replays      int  // times that it was begun again
+
+	// Of the first command, which is often the only one: here they take no allocation.
+	first flying
+	entry [1]entry
 }
 
 func newBatch(cmds []gpu.Command, done func(gpu.Result)) *batch {
@@ -118,10 +123,10 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 		c.mu.Unlock()
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
-	if !b.task && len(cmds) > 0 {
+	if !b.task && len(cmds) > 0 && !c.ctx.mixed.Load() {
 		c.ctx.mixed.Store(true)
 	}
-	c.queue = append(c.queue, b)
+	c.queue.Push(b)
 	c.mu.Unlock()
 	if !c.beginAtOnce() {
 		c.polling.left.Store(true)
@@ -235,12 +240,10 @@ func (c *channel) take() *batch {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.queue) == 0 {
+	if c.queue.Len() == 0 {
 		return nil
 	}
-	b := c.queue[0]
-	c.queue[0] = nil
-	c.queue = c.queue[1:]
+	b := c.queue.Pop()
 	f.batches = append(f.batches, b)
 	return b
 }
@@ -251,7 +254,7 @@ func (c *channel) take() *batch {
 func (c *channel) wait(seen uint32) bool {
 	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < waitSpin; {
 		if c.polling.helps() {
-			yield.Nap(pollTime)
+			yield.Nap(helpedTime)
 			continue
 		}
 		for n := 0; n < looks && c.news.Load() == seen; n++ {
@@ -313,7 +316,7 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 			c.complete(b)
 			continue
 		}
-		w, err := c.prepare(b.cmds[b.begun], b.begun)
+		w, err := c.prepare(b)
 		if err != nil {
 			return err
 		}
@@ -321,25 +324,28 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if !f.takes(&w, e) {
 			return nil
 		}
+		var now time.Time
 		if len(w.entries) > 0 && f.engine == nil {
 			if !mayWait && e.gate != nil {
 				return nil
 			}
-			since, ok := e.acquire(c)
-			if !ok {
+			var ok bool
+			if now, ok = e.acquire(c); !ok {
 				return c.halted()
 			}
-			f.hold(e, since)
+			f.hold(e, now)
+		} else {
+			now = time.Now()
 		}
-		if began, err := c.begin(b, &w, mayWait); !began || err != nil {
+		if began, err := c.begin(b, &w, now, mayWait); !began || err != nil {
 			return err
 		}
 	}
 }
 
-// begin gives the next command of a batch to the worker. If it may not wait and
+// begin gives the next command of a batch to the worker, now. If it may not wait and
 // there is no room in the lane, it does nothing and returns false.
-func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error) {
+func (c *channel) begin(b *batch, w *work, now time.Time, mayWait bool) (began bool, err error) {
 	p := c.ctx.worker
 	c.ctx.laneMu.Lock()
 	if !mayWait && !p.room(len(w.entries)) {
@@ -350,7 +356,7 @@ func (c *channel) begin(b *batch, w *work, mayWait bool) (began bool, err error)
 		return false, nil
 	}
 	defer c.ctx.laneMu.Unlock()
-	f := c.flight.add(b, w)
+	f := c.flight.add(b, w, now)
 	if c.flight.oldest() == f {
 		c.turn(f)
 	}

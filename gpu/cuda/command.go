@@ -16,12 +16,12 @@ type work struct {
 	cost    time.Duration // that it is expected to take on its engine
 }
 
-// prepare validates a command, which is such a one of its batch, and cuts it into entries. A *gpu.LostError is a
-// fault of the context: an address that may not be used.
-func (c *channel) prepare(cmd gpu.Command, index int) (work, error) {
-	switch cmd := cmd.(type) {
+// prepare validates the next command of a batch and cuts it into entries. A
+// *gpu.LostError is a fault of the context: an address that may not be used.
+func (c *channel) prepare(b *batch) (work, error) {
+	switch cmd := b.cmds[b.begun].(type) {
 	case *gpu.Task:
-		if index > 0 {
+		if b.begun > 0 {
 			return work{}, fmt.Errorf("%w: Task is the first command of a batch", gpu.ErrInvalid)
 		}
 		return work{}, nil
@@ -32,12 +32,12 @@ func (c *channel) prepare(cmd gpu.Command, index int) (work, error) {
 	case *gpu.Timestamp:
 		return c.prepareTimestamp(cmd)
 	case *gpu.Launch:
-		return c.prepareLaunch(cmd)
+		return c.prepareLaunch(b, cmd)
 	}
-	return work{}, fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, cmd)
+	return work{}, fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, b.cmds[b.begun])
 }
 
-func (c *channel) prepareLaunch(l *gpu.Launch) (work, error) {
+func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
 	if l == nil {
 		return work{}, fmt.Errorf("%w: nil launch", gpu.ErrInvalid)
 	}
@@ -72,10 +72,15 @@ func (c *channel) prepareLaunch(l *gpu.Launch) (work, error) {
 		return fail("%d bytes of parameters; the kernel takes %d", len(l.Params), f.attrs.ParamBytes)
 	}
 	two := func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
-	return work{fn: f, cost: f.ran(), params: l.Params, entries: []entry{{kind: entryLaunch, words: [7]uint64{
+	entries := b.entry[:]
+	if b.begun > 0 {
+		entries = make([]entry, 1)
+	}
+	entries[0] = entry{kind: entryLaunch, words: [7]uint64{
 		f.handle, two(l.Grid[0], l.Grid[1]), two(l.Grid[2], l.Block[0]), two(l.Block[1], l.Block[2]),
 		two(l.SharedBytes, uint32(len(l.Params))),
-	}}}}, nil
+	}}
+	return work{fn: f, cost: f.ran(), params: l.Params, entries: entries}, nil
 }
 
 // side is one side of a transfer of rows.

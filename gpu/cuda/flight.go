@@ -18,7 +18,8 @@ import (
 type flight struct {
 	batches []*batch  // that were taken, oldest first
 	flying  []*flying // commands, oldest first
-	number  uint32    // of the command that was begun last
+	room    [maxFlight]*flying
+	number  uint32 // of the command that was begun last
 	cost    time.Duration
 
 	engine *engine       // on which all in flight run; nil if it is not held
@@ -81,14 +82,21 @@ func (f *flight) release() {
 }
 
 // add begins the next command of a batch.
-func (f *flight) add(b *batch, w *work) *flying {
-	c := &flying{batch: b, work: *w, begun: time.Now()}
+func (f *flight) add(b *batch, w *work, now time.Time) *flying {
+	c := &b.first
+	if b.begun > 0 {
+		c = new(flying)
+	}
+	*c = flying{batch: b, work: *w, begun: now}
 	if len(w.entries) > 0 {
 		f.number++
 		c.engine = f.engine
 	}
 	c.number = f.number
 	b.begun++
+	if f.empty() {
+		f.flying = f.room[:0]
+	}
 	f.flying = append(f.flying, c)
 	f.cost += c.cost
 	return c

@@ -19,9 +19,9 @@ func TestLandTogether(t *testing.T) {
 	launch := &work{entries: make([]entry, 1), fn: fn, cost: quietTime}
 	for range 2 {
 		require.True(t, f.takes(launch, e))
-		f.add(b, launch)
+		f.add(b, launch, time.Now())
 	}
-	f.add(b, &work{}) // an empty copy ends with the command before it
+	f.add(b, &work{}, time.Now()) // an empty copy ends with the command before it
 	require.Equal(t, 2*quietTime, f.cost)
 	require.Len(t, f.land(^uint32(0)), 1)
 	require.Equal(t, 1, b.ended)

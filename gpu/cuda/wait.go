@@ -13,6 +13,8 @@ import (
 const (
 	pollSpin = 2 * time.Millisecond
 	pollTime = 20 * time.Microsecond
+	// helpedTime is in place of it while the channel's user looks, too.
+	helpedTime = 100 * time.Microsecond
 	// waitSpin is how long it looks for something to do without a pause.
 	waitSpin = 200 * time.Microsecond
 )
@@ -64,8 +66,11 @@ func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 			c.ctx.revoke()
 			return errRevoked
 		}
-		if waited > pollSpin || helped {
+		if helped {
 			n = looks - 1 // look at everything each time
+			yield.Nap(helpedTime)
+		} else if waited > pollSpin {
+			n = looks - 1
 			yield.Nap(pollTime)
 		}
 	}
