@@ -32,14 +32,38 @@ type channel struct {
 	failed bool
 }
 
-// batch is one Exec.
+// batch is one Exec. Its memory, still in the cache, serves another one when it has ended.
 type batch struct {
+	s        *Session
+	ch       *channel
 	seqno    uint64
 	waits    []wait
 	commands []gpu.Command
 	invalid  error // why it cannot run: found before the device saw it
 	index    int   // the command that is invalid
 	queued   bool  // it counts as queued work of the guest
+
+	room translate.Room   // of commands
+	done func(gpu.Result) // finish
+}
+
+var batches sync.Pool
+
+// newBatch is for a channel's next batch; free gives it back.
+func (ch *channel) newBatch(s *Session, seqno uint64) *batch {
+	b, _ := batches.Get().(*batch)
+	if b == nil {
+		b = new(batch)
+		b.done = func(r gpu.Result) { b.ch.finish(b.s, b, r) }
+	}
+	b.s, b.ch, b.seqno = s, ch, seqno
+	return b
+}
+
+func (b *batch) free() {
+	clear(b.waits)
+	b.s, b.ch, b.waits, b.commands, b.invalid, b.index, b.queued = nil, nil, b.waits[:0], nil, nil, 0, false
+	batches.Put(b)
 }
 
 // wait is a point that a batch waits for.
@@ -149,7 +173,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	}
 	// From here on the batch has a place in the channel's order: what is wrong
 	// with it is told there, and not in a completion.
-	b := &batch{seqno: m.Seqno}
+	b := ch.newBatch(s, m.Seqno)
 	ch.submitted = m.Seqno
 	s.inFlight++
 	s.count.batches.Add(1)
@@ -171,7 +195,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 		b.waits = append(b.waits, wait{on, p.Seqno})
 	}
 	if b.invalid == nil {
-		b.commands, b.index, b.invalid = translate.Commands(m.Stream, s.function)
+		b.commands, b.index, b.invalid = b.room.Commands(m.Stream, s.function)
 	}
 	ch.waiting.Push(b)
 	ch.advance(s)
@@ -200,7 +224,7 @@ func (ch *channel) advance(s *Session) (moved, left bool) {
 			ch.poisoned = true
 			b.commands = nil
 		}
-		if err := ch.dev.Submit(b.commands, func(r gpu.Result) { ch.finish(s, b, r) }); err != nil {
+		if err := ch.dev.Submit(b.commands, b.done); err != nil {
 			ch.finish(s, b, gpu.Result{Err: err})
 		}
 	}
@@ -245,8 +269,10 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 		s.group.Give(Queued, 1)
 	}
 	s.finished.Add(1)
+	seqno := b.seqno
+	b.free()
 	// Errors are told at once; other progress when the frontend wants it.
-	if (err != nil || s.ring.Wanted(ch.id, b.seqno)) && s.ring.WakeFrontend() {
+	if (err != nil || s.ring.Wanted(ch.id, seqno)) && s.ring.WakeFrontend() {
 		// It has something to ask soon, for which the pump polls. That the pump is awake
 		// is said before it is, and before the frontend is woken, or that would ring. The
 		// kick must come after it: then the pump looks at the queue whatever it does now.

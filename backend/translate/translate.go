@@ -64,22 +64,30 @@ func Params(p gpu.Properties) []uint64 {
 // MODULE_FUNCTION. What is returned does not alias the stream. On an error the
 // index is that of the command it belongs to.
 func Commands(stream []byte, function func(id uint32) (gpu.Function, error)) (cmds []gpu.Command, index int, err error) {
-	s := &sink{function: function}
-	s.out = s.one[:0]
-	index, err = drm.WalkCommands(stream, s)
-	return s.out, index, err
+	return new(Room).Commands(stream, function)
+}
+
+// Room is memory for the commands of a stream. Most streams are one launch with few
+// parameters, and take no other. The zero Room is ready.
+type Room struct {
+	sink   sink
+	one    [1]gpu.Command
+	launch gpu.Launch
+	params [64]byte
+}
+
+// Commands is the function Commands. What it returns is valid until the next call.
+func (r *Room) Commands(stream []byte, function func(id uint32) (gpu.Function, error)) (cmds []gpu.Command, index int, err error) {
+	r.sink = sink{function, r, r.one[:0]}
+	index, err = drm.WalkCommands(stream, &r.sink)
+	return r.sink.out, index, err
 }
 
 // sink implements drm.CommandSink.
 type sink struct {
 	function func(id uint32) (gpu.Function, error)
+	room     *Room
 	out      []gpu.Command
-
-	// Most streams are one launch with few parameters. It and they take no allocation
-	// of their own.
-	one    [1]gpu.Command
-	launch gpu.Launch
-	params [64]byte
 }
 
 func (s *sink) Copy(c drm.CopyCmd) error {
@@ -101,7 +109,7 @@ func (s *sink) Launch(c drm.LaunchCmd) error {
 	}
 	l, room := new(gpu.Launch), []byte{}
 	if len(s.out) == 0 {
-		l, room = &s.launch, s.params[:0]
+		l, room = &s.room.launch, s.room.params[:0]
 	}
 	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...)}
 	s.out = append(s.out, l)

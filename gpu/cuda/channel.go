@@ -24,11 +24,12 @@ type channel struct {
 
 	// run is held by whoever begins or ends commands: the goroutine, though not while
 	// it waits for the GPU, or Submit, which does not wait for it. It guards flight,
-	// built and failed. mu and context.laneMu may be taken with it held.
-	run    sync.Mutex
-	flight flight // what was begun
-	built  int    // context.built, of which flight is
-	failed error  // of the first command that failed
+	// built, failed and watched. mu and context.laneMu may be taken with it held.
+	run     sync.Mutex
+	flight  flight // what was begun
+	built   int    // context.built, of which flight is
+	failed  error  // of the first command that failed
+	watched *batch // the goroutine waits for a command of it, without run
 
 	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
 	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
@@ -44,6 +45,7 @@ type channel struct {
 	wake   sync.Cond // news changed
 	closed bool
 	queue  fifo.Queue[*batch]
+	spare  *batch // that has ended: its memory, still in the cache, serves the next one
 
 	closing sync.Once
 
@@ -67,7 +69,12 @@ type batch struct {
 }
 
 func newBatch(cmds []gpu.Command, done func(gpu.Result)) *batch {
-	b := &batch{cmds: cmds, done: done}
+	return new(batch).of(cmds, done)
+}
+
+// of makes a batch anew.
+func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) *batch {
+	*b = batch{cmds: cmds, done: done}
 	if len(cmds) > 0 {
 		_, b.task = cmds[0].(*gpu.Task)
 	}
@@ -117,12 +124,16 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	if done == nil {
 		return fmt.Errorf("%w: a batch needs a done function", gpu.ErrInvalid)
 	}
-	b := newBatch(cmds, done)
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
+	b := c.spare
+	if c.spare = nil; b == nil {
+		b = new(batch)
+	}
+	b.of(cmds, done)
 	if !b.task && len(cmds) > 0 && !c.ctx.mixed.Load() {
 		c.ctx.mixed.Store(true)
 	}
@@ -406,9 +417,11 @@ const isDue = 1 << 32
 func (c *channel) settle(seen uint32) error {
 	f, since := c.flight.oldest(), c.flight.start()
 	l := c.ctx.worker.lane
+	c.watched = f.batch
 	c.run.Unlock()
 	err := c.await(f, since, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
 	c.run.Lock()
+	c.watched = nil
 	switch {
 	case c.flight.oldest() != f: // Poll was sooner; an error comes again
 	case err == errRevoked:
@@ -442,7 +455,9 @@ func (c *channel) land(number uint32) {
 		if b.ended == 0 || b.ended < len(b.cmds) { // an empty one ends when it is looked at
 			break
 		}
-		c.ctx.losses.Store(0)
+		if c.ctx.losses.Load() != 0 {
+			c.ctx.losses.Store(0)
+		}
 		c.complete(b)
 	}
 	if c.flight.empty() {
@@ -480,6 +495,12 @@ func (c *channel) fail(err error) {
 func (c *channel) complete(b *batch) {
 	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
 	b.done(b.result)
+	if b != c.watched {
+		c.mu.Lock()
+		b.cmds, b.done = nil, nil
+		c.spare = b
+		c.mu.Unlock()
+	}
 }
 
 // fault ends the context and returns what its commands fail with from now on.

@@ -106,6 +106,14 @@ func (l lane) slot(n uint32) []byte {
 	return l.mem[offEntries+int(n%entryCount)*entryBytes:][:entryBytes]
 }
 
+// ready reports whether the worker has more to take than tail entries. It asks for the
+// cache line of the next one all the same, so that it comes together with that of the
+// head and not after it.
+func (l lane) ready(tail uint32) bool {
+	hostmem.LoadUint32(l.mem, offEntries+int(tail%entryCount)*entryBytes)
+	return l.load(offHead) != tail
+}
+
 // take reads the entry that was published as number n. The parameters stay in place.
 func (l lane) take(n uint32) (e entry, params []byte) {
 	b := l.slot(n)

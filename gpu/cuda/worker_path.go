@@ -157,7 +157,7 @@ func (p *path) loop() error {
 	idle, asked := time.Now(), time.Now() // idle: since the last command, or since the last one ended
 	ran := false
 	for n := 1; ; n++ {
-		if l.load(offHead) != tail {
+		if l.ready(tail) {
 			e, params := l.take(tail)
 			tail++
 			p.mu.Lock()
