@@ -61,13 +61,17 @@ column unavoidable has that of kernels that all take as long as the longest do o
 average; ideal has the worst window of a scheduler that runs the kernels of this run,
 knows their lengths, has them at hand at any time and loses no time.
 
+With the policy none there is no arbiter: nothing is known of shares then, but a table
+has what work the guests get done under each policy, beside none. A software GPU
+each guest then has for itself, so that this says something of others only.
+
 Then, for each workload, all guests run that, and the policies take turns while they
 do, in rounds of two short turns each: what a policy costs beside FIFO.
 
-Then what one busy guest loses, under the last of the policies: under an arbiter
+Then what one busy guest loses, under the last of the policies but none: under an arbiter
 against without one, and beside idle guests against alone, with the memory of
 an idle backend.`,
-		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --guests 2\n  pvdrm bench fairness --policies band --workloads gl:shader,gl:shader@160x120 --guests 2 --rounds 0",
+		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --policies none,band --guests 2\n  pvdrm bench fairness --policies band --workloads gl:shader,gl:shader@160x120 --guests 2 --rounds 0",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.quick {
@@ -96,7 +100,7 @@ an idle backend.`,
 	}
 	f.dev.add(c)
 	fl := c.Flags()
-	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band"}, "policies to compare; fifo first gives the others something to compare their throughput with")
+	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band"}, "policies to compare; fifo first gives the others something to compare their throughput with, none first those without an arbiter")
 	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
@@ -133,27 +137,48 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 		return err
 	}
 	report := bench.FairReport{Command: strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), Date: time.Now()}
+	var alone map[string]float64
+	if slices.Contains(f.policies, bench.None) {
+		if alone, err = f.alone(ctx); err != nil {
+			return err
+		}
+	}
 	for _, weights := range sets {
-		var fifo *bench.FairRun
+		var fifo, without *bench.FairRun
 		for _, policy := range f.policies {
 			progress("%s, %d guests", policy, len(weights))
 			run, err := f.share(ctx, log, policy, weights)
 			if err != nil {
 				return err
 			}
-			if policy == "fifo" {
+			switch policy {
+			case bench.None:
+				without = run
+			case "fifo":
 				fifo = run
+			}
+			if without != nil {
+				if row, ok := bench.NewWorkRow(run, without, alone); ok {
+					row.OneGPU = f.dev.device != deviceSoftGPU
+					report.Work = append(report.Work, row)
+				}
+			}
+			if policy == bench.None {
+				continue // and nobody measured shares
 			}
 			report.Runs = append(report.Runs, run)
 			report.Rows = append(report.Rows, run.Rows(fairWindows, fifo)...)
 		}
 	}
+	f.policies = slices.DeleteFunc(f.policies, func(p string) bool { return p == bench.None })
 	if report.Turns, err = f.takeTurns(ctx, log, sets); err != nil {
 		return err
 	}
 	// One guest has nobody to share with: one policy, the last, stands for all.
-	if report.Lone, err = f.lone(ctx, log, f.policies[len(f.policies)-1]); err != nil {
-		return err
+	if n := len(f.policies); n > 0 {
+		if report.Lone, err = f.lone(ctx, log, f.policies[n-1]); err != nil {
+			return err
+		}
 	}
 	if err := report.WriteText(out); err != nil {
 		return err
@@ -193,6 +218,20 @@ func (f *fairFlags) calibrate(ctx context.Context) error {
 	return nil
 }
 
+// alone is the kernels a second of each workload in a guest without others.
+func (f *fairFlags) alone(ctx context.Context) (map[string]float64, error) {
+	rates := map[string]float64{}
+	for _, w := range f.workloads {
+		progress("alone, %s", w)
+		rate, err := f.one(ctx, "", w, f.length)
+		if err != nil {
+			return nil, err
+		}
+		rates[w] = rate
+	}
+	return rates, nil
+}
+
 // share has guests share the GPU for a while.
 func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, weights []int) (_ *bench.FairRun, err error) {
 	x, err := f.contest(ctx, log, policy, f.workloads, weights)
@@ -213,16 +252,19 @@ func (f *fairFlags) share(ctx context.Context, log *zap.Logger, policy string, w
 
 // contest is guests that share the GPU.
 type contest struct {
-	*fairArbiter
-	spinners spinners
-	guests   []bench.FairGuest
+	*fairArbiter // nil without a policy
+	spinners     spinners
+	guests       []bench.FairGuest
 }
 
 // contest starts guests with workloads in turn, and returns when all are at work.
 func (f *fairFlags) contest(ctx context.Context, log *zap.Logger, policy string, workloads []string, weights []int) (_ *contest, err error) {
-	x := &contest{}
-	if x.fairArbiter, err = f.startArbiter(ctx, log, policy); err != nil {
-		return nil, err
+	x, socket := &contest{}, ""
+	if policy != bench.None {
+		if x.fairArbiter, err = f.startArbiter(ctx, log, policy); err != nil {
+			return nil, err
+		}
+		socket = x.socket
 	}
 	defer func() {
 		if err != nil {
@@ -234,7 +276,7 @@ func (f *fairFlags) contest(ctx context.Context, log *zap.Logger, policy string,
 			return nil, usageError{fmt.Errorf("--weights: %d", w)}
 		}
 		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: workloads[i%len(workloads)], Weight: uint32(w)}
-		s, err := startSpinner(f.guestDevice(x.socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
+		s, err := startSpinner(f.guestDevice(socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
 		if err != nil {
 			return nil, err
 		}
@@ -249,11 +291,14 @@ func (f *fairFlags) contest(ctx context.Context, log *zap.Logger, policy string,
 
 // observe looks at the guests for a while.
 func (x *contest) observe(ctx context.Context, policy string, length time.Duration) (*bench.FairRun, error) {
+	run := &bench.FairRun{Policy: policy, Guests: slices.Clone(x.guests), Length: length}
+	if x.fairArbiter == nil {
+		return run, pause(ctx, length)
+	}
 	start := x.log.begin()
 	if err := pause(ctx, length); err != nil {
 		return nil, err
 	}
-	run := &bench.FairRun{Policy: policy, Guests: slices.Clone(x.guests), Length: length}
 	for _, u := range x.log.uses() {
 		i := slices.IndexFunc(run.Guests, func(g bench.FairGuest) bool { return g.Name == u.Guest })
 		if i < 0 || u.Engine != arbiter.Compute {
@@ -265,7 +310,13 @@ func (x *contest) observe(ctx context.Context, policy string, length time.Durati
 	return run, nil
 }
 
-func (x *contest) end() error { return errors.Join(x.spinners.end(), x.stop()) }
+func (x *contest) end() error {
+	err := x.spinners.end()
+	if x.fairArbiter != nil {
+		err = errors.Join(err, x.stop())
+	}
+	return err
+}
 
 // guestDevice are the device flags of a guest. Without an arbiter's socket it is
 // the sole user.

@@ -34,8 +34,8 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 	}
 	defer func() { err = errors.Join(err, a.stop()) }()
 
-	under := func() (float64, error) { return f.one(ctx, a.socket, length) }
-	without := func() (float64, error) { return f.one(ctx, "", length) }
+	under := func() (float64, error) { return f.one(ctx, a.socket, f.workloads[0], length) }
+	without := func() (float64, error) { return f.one(ctx, "", f.workloads[0], length) }
 	var memory footprint
 	beside := func() (rate float64, err error) {
 		var all spinners
@@ -94,9 +94,9 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 	return rows, nil
 }
 
-// one is the kernels a second of a guest that runs for a while.
-func (f *fairFlags) one(ctx context.Context, socket string, length time.Duration) (rate float64, err error) {
-	s, err := startSpinner(f.guestDevice(socket, "busy", 1), f.kernels[f.workloads[0]])
+// one is the kernels a second of a guest that runs a workload for a while.
+func (f *fairFlags) one(ctx context.Context, socket, workload string, length time.Duration) (rate float64, err error) {
+	s, err := startSpinner(f.guestDevice(socket, "busy", 1), f.kernels[workload])
 	if err != nil {
 		return 0, err
 	}

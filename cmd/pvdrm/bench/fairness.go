@@ -217,15 +217,21 @@ type FairReport struct {
 	Command string
 	Runs    []*FairRun // for the charts
 	Rows    []FairRow
+	Work    []WorkRow
 	Turns   []TurnRow
 	Lone    []LoneRow
 }
 
-// WriteJSON writes one object a line: the rows, then the policies in turn, then
-// those of one busy guest.
+// WriteJSON writes one object a line: the rows, then the work, then the policies in
+// turn, then those of one busy guest.
 func (f FairReport) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	for _, r := range f.Rows {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.Work {
 		if err := enc.Encode(r); err != nil {
 			return err
 		}
@@ -258,6 +264,9 @@ func (f FairReport) WriteText(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
+	if err := writeWork(w, f.Work); err != nil {
+		return err
+	}
 	if err := writeTurns(w, f.Turns); err != nil {
 		return err
 	}
@@ -270,6 +279,9 @@ func (f FairReport) WriteText(w io.Writer) error {
 // writeTargets compares what was found with what PVDRM means to reach.
 func (f FairReport) writeTargets(w io.Writer) error {
 	var all []Target
+	for _, r := range f.Work {
+		all = append(all, r.targets()...)
+	}
 	for _, r := range f.Turns {
 		all = append(all, r.targets()...)
 	}

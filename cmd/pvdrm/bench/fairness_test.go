@@ -51,9 +51,9 @@ func TestFairRows(t *testing.T) {
 	var out bytes.Buffer
 	fifo := fairExample()
 	fifo.Policy = "fifo"
-	report := FairReport{time.Now(), "pvdrm <bench>", []*FairRun{fifo, fairExample()}, rows,
-		[]TurnRow{turnExample()},
-		[]LoneRow{NewLoneRow(UnderArbiter, "band", "madd", 1, []Round{{99.5, 100}}), idleExample()}}
+	report := FairReport{Date: time.Now(), Command: "pvdrm <bench>", Runs: []*FairRun{fifo, fairExample()}, Rows: rows,
+		Turns: []TurnRow{turnExample()},
+		Lone:  []LoneRow{NewLoneRow(UnderArbiter, "band", "madd", 1, []Round{{99.5, 100}}), idleExample()}}
 	require.NoError(t, report.WriteText(&out))
 	require.Contains(t, out.String(), "87.5 %")
 	out.Reset()
@@ -185,4 +185,38 @@ func TestRate(t *testing.T) {
 	require.InDelta(t, 100, r.Rate(50*time.Millisecond), 1e-9)
 	require.Zero(t, r.Rate(90*time.Millisecond), "one kernel has no rate")
 	require.Zero(t, (&FairRun{Length: time.Second}).Rate(0))
+}
+
+func TestWork(t *testing.T) {
+	alone := map[string]float64{"short": 1000, "long": 100}
+	run := func(policy string, short, long int) *FairRun {
+		return &FairRun{Policy: policy, Guests: []FairGuest{{Workload: "short", Kernels: short, Ran: time.Second}, {Workload: "long", Kernels: long, Ran: time.Second}}}
+	}
+	without := run(None, 200, 80)
+	r, ok := NewWorkRow(run("band", 490, 49), without, alone)
+	require.True(t, ok)
+	require.InDelta(t, 0.98, r.Work, 1e-9)
+	require.InDelta(t, 0.98, r.Ratio, 1e-9)
+	require.Equal(t, []float64{490, 49}, r.Throughput)
+	require.Empty(t, r.targets(), "of GPUs of their own")
+	r.OneGPU = true
+	require.Len(t, r.targets(), 1)
+	require.True(t, r.targets()[0].Met)
+	worse, _ := NewWorkRow(run("band", 480, 48), without, alone)
+	worse.OneGPU = true
+	require.False(t, worse.targets()[0].Met)
+	same, ok := NewWorkRow(without, without, alone)
+	require.True(t, ok)
+	require.Equal(t, 1.0, same.Ratio)
+	require.Empty(t, same.targets())
+	for _, bad := range []map[string]float64{nil, {"short": 1000}} {
+		_, ok := NewWorkRow(run("band", 1, 1), without, bad)
+		require.False(t, ok)
+	}
+	_, ok = NewWorkRow(run("band", 0, 0), without, alone)
+	require.False(t, ok)
+	var out strings.Builder
+	require.NoError(t, FairReport{Work: []WorkRow{same, r}}.WriteText(&out))
+	require.Contains(t, out.String(), "0.9800")
+	require.Contains(t, out.String(), "  490.0 49.0\n")
 }
