@@ -67,6 +67,7 @@ func allowed() map[uintptr]seccomp.SyscallRule {
 	all[unix.SYS_SOCKET] = seccomp.PerArg{seccomp.EqualTo(unix.AF_UNIX)}
 	all[unix.SYS_TGKILL] = seccomp.PerArg{seccomp.EqualTo(os.Getpid())}                             // threads of this process: preemption
 	all[unix.SYS_CLONE] = seccomp.PerArg{seccomp.MaskedEqual(unix.CLONE_THREAD, unix.CLONE_THREAD)} // threads, no processes
+	all[unix.SYS_PRCTL] = seccomp.PerArg{seccomp.EqualTo(unix.PR_SET_TIMERSLACK)}                   // for naps that are no longer than asked for
 	return all
 }
 
@@ -86,7 +87,7 @@ func EnterRenderer(device bool) error {
 	if device {
 		all[unix.SYS_IOCTL] = seccomp.MatchAll{}
 	}
-	all[unix.SYS_PRCTL] = seccomp.PerArg{seccomp.EqualTo(unix.PR_SET_NAME)} // of threads
+	all[unix.SYS_PRCTL] = seccomp.Or{all[unix.SYS_PRCTL], seccomp.PerArg{seccomp.EqualTo(unix.PR_SET_NAME)}} // of threads
 	// It connects to nobody.
 	delete(all, unix.SYS_CONNECT)
 	delete(all, unix.SYS_SOCKET)

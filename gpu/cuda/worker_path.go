@@ -50,8 +50,19 @@ func spinOn(ample bool) time.Duration {
 	return 200 * time.Microsecond
 }
 
-// How long the path naps while something runs, and how often it asks the driver
-// about faults then.
+// restTime is how long the path then naps before it sleeps: to be woken takes longer
+// than is left of a nap, and a processor that slept deeply is slow for a while.
+var restTime = restOn(yield.Ample)
+
+func restOn(ample bool) time.Duration {
+	if ample {
+		return 250 * time.Millisecond
+	}
+	return 0
+}
+
+// How long a nap of the path is, and how often it asks the driver about faults while
+// something runs.
 const (
 	napTime = 50 * time.Microsecond
 	askTime = 200 * time.Microsecond
@@ -183,7 +194,7 @@ func (p *path) loop() error {
 		switch {
 		case now.Sub(idle) < spinTime:
 			yield.Thread()
-		case busy:
+		case busy || now.Sub(idle) < restTime:
 			yield.Nap(napTime)
 			n = looks - 1 // look at everything each time
 		default:

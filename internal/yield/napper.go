@@ -34,7 +34,7 @@ func NewNapper() (*Napper, error) {
 	return &Napper{timer: timer, raw: raw}, nil
 }
 
-// Nap blocks for as long as it says, more than nothing, and some 60 µs more.
+// Nap blocks for as long as it says, more than nothing, and some 10 to 60 µs more.
 func (n *Napper) Nap(d time.Duration) {
 	if Ample {
 		Nap(d)

@@ -29,10 +29,14 @@ func Thread() {
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
-// Nap blocks the thread for a moment: as long as it says and some 50 µs more.
+// Nap blocks the thread for a moment: as long as it says and some microseconds more.
 // time.Sleep takes a millisecond in a process that does nothing else, since the
 // runtime then waits at its poller, which counts in milliseconds.
 func Nap(d time.Duration) {
+	// Linux lets a thread sleep for 50 µs more, to wake several at once, unless told
+	// otherwise. Each time, since the goroutine may be on another thread now; where it
+	// is forbidden naps are longer.
+	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, 1, 0)
 	t := unix.NsecToTimespec(d.Nanoseconds())
 	_ = unix.Nanosleep(&t, nil) // woken early is no harm
 }
