@@ -335,38 +335,42 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if !f.takes(&w, e) {
 			return nil
 		}
-		var now time.Time
-		if len(w.entries) > 0 && f.engine == nil {
-			if !mayWait && e.gate != nil {
+		if len(w.entries) > 0 && f.engine == nil && e.gate != nil {
+			if !mayWait {
 				return nil
 			}
-			var ok bool
-			if now, ok = e.acquire(c); !ok {
+			if !e.enter(c) {
 				return c.halted()
 			}
-			f.hold(e, now)
-		} else {
-			now = time.Now()
 		}
-		if began, err := c.begin(b, &w, now, mayWait); !began || err != nil {
+		if began, err := c.begin(b, &w, e, mayWait); !began || err != nil {
 			return err
 		}
 	}
 }
 
-// begin gives the next command of a batch to the worker, now. If it may not wait and
-// there is no room in the lane, it does nothing and returns false.
-func (c *channel) begin(b *batch, w *work, now time.Time, mayWait bool) (began bool, err error) {
+// begin gives the next command of a batch, which runs on e, to the worker. If it may
+// not wait and there is no room in the lane, it does nothing and returns false.
+// What is only kept in mind about a command follows its entry, so that the GPU has that
+// sooner: nobody looks before run and laneMu are free.
+func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool, err error) {
 	p := c.ctx.worker
 	c.ctx.laneMu.Lock()
+	defer c.ctx.laneMu.Unlock()
 	if !mayWait && !p.room(len(w.entries)) {
-		c.ctx.laneMu.Unlock()
-		if c.flight.empty() {
-			c.flight.release()
-		}
 		return false, nil
 	}
-	defer c.ctx.laneMu.Unlock()
+	number := c.flight.number + 1
+	first := 0 // entry that is left
+	if len(w.entries) > 0 && p.room(1) {
+		c.publish(w, number, 0)
+		first++
+	}
+	now := time.Now()
+	if len(w.entries) > 0 && c.flight.engine == nil {
+		e.use(now)
+		c.flight.hold(e, now)
+	}
 	f := c.flight.add(b, w, now)
 	if c.flight.oldest() == f {
 		c.turn(f)
@@ -374,7 +378,7 @@ func (c *channel) begin(b *batch, w *work, now time.Time, mayWait bool) (began b
 	if f.fn != nil {
 		c.ctx.dev.launches.Add(1)
 	}
-	for i := range f.entries { // none for an empty copy, which ends with the command before it
+	for i := first; i < len(f.entries); i++ { // none for an empty copy, which ends with the command before it
 		for !p.room(1) {
 			tail := p.taken
 			c.ctx.laneMu.Unlock()
@@ -384,13 +388,16 @@ func (c *channel) begin(b *batch, w *work, now time.Time, mayWait bool) (began b
 				return true, err
 			}
 		}
-		e := &f.entries[i]
-		e.channel, e.number, e.last, e.quiet = uint8(c.slot), f.number, i == len(f.entries)-1, f.cost <= quietTime
-		if p.lane.publish(e, f.params) {
-			p.ring()
-		}
+		c.publish(&f.work, f.number, i)
 	}
 	return true, nil
+}
+
+// publish gives an entry of a command to the worker; there is room. C.ctx.laneMu is held.
+func (c *channel) publish(w *work, number uint32, i int) {
+	e := &w.entries[i]
+	e.channel, e.number, e.last, e.quiet = uint8(c.slot), number, i == len(w.entries)-1, w.cost <= quietTime
+	c.ctx.worker.publish(e, w.params)
 }
 
 // turn says which command of the channel is the oldest; nil if there is none.

@@ -23,22 +23,17 @@ type engine struct {
 	busy  time.Duration // before that
 }
 
-// acquire waits for the engine, and returns since when it is the channel's. It returns
-// false if a stop came first.
-func (e *engine) acquire(c *channel) (time.Time, bool) {
-	if e.gate != nil && !e.enter(c) {
-		return time.Time{}, false
-	}
-	now := time.Now()
+// use begins to count a channel's use of the engine, until release. With a gate the
+// channel has entered.
+func (e *engine) use(now time.Time) {
 	e.mu.Lock()
 	if e.users++; e.users == 1 {
 		e.since = now
 	}
 	e.mu.Unlock()
-	return now, true
 }
 
-// enter takes a turn at the gate.
+// enter takes a turn at the gate. It returns false if a stop came first.
 func (e *engine) enter(c *channel) bool {
 	e.waiting.Add(1)
 	defer e.waiting.Add(-1)

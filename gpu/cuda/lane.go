@@ -13,7 +13,6 @@ import (
 // queue of fixed-size entries, and for each channel a fence, the number of the
 // last command that has ended, which the GPU itself writes.
 //
-//	0      head     entries published by the backend
 //	64     tail     entries taken by the worker
 //	128    sleeping the worker waits at its eventfd
 //	192    lost     CUresult that ended the CUDA context, 0 while it lives
@@ -27,7 +26,6 @@ type lane struct{ mem []byte }
 
 const (
 	maxChannels   = 64 // of one context, and of the device
-	offHead       = 0
 	offTail       = 64
 	offSleeping   = 128
 	offLost       = 192
@@ -52,8 +50,9 @@ const (
 
 // Flags in the first word of an entry.
 const (
-	flagLast = 1 << (8 + iota)
-	flagQuiet
+	flagLast  = 1 << 8
+	flagQuiet = 1 << 9
+	flagPhase = 1 << 24 // see phase
 )
 
 // entry is one entry of the queue. What its words mean depends on the kind.
@@ -80,38 +79,46 @@ func (l lane) failure(channel int) (code result, number uint32) {
 // reached reports whether number a is b or a later one.
 func reached(a, b uint32) bool { return int32(a-b) >= 0 }
 
-// publish writes an entry. It reports whether the worker sleeps. Preconditions:
-// there is room (process.room), params are not longer than maxParamBytes.
-func (l lane) publish(e *entry, params []byte) (asleep bool) {
-	head := l.load(offHead)
-	b := l.slot(head)
-	var flags uint64
+// publish writes entry n; it was preceded by all those before. It reports whether the
+// worker sleeps. Preconditions: there is room (process.room), params are not longer
+// than maxParamBytes.
+func (l lane) publish(n uint32, e *entry, params []byte) (asleep bool) {
+	b := l.slot(n)
+	flags := phase(n)
 	if e.last {
-		flags = flagLast
+		flags |= flagLast
 	}
 	if e.quiet {
 		flags |= flagQuiet
 	}
-	binary.LittleEndian.PutUint64(b, uint64(e.kind)|flags|uint64(e.channel)<<16|uint64(e.number)<<32)
 	for i, w := range e.words {
 		binary.LittleEndian.PutUint64(b[8+8*i:], w)
 	}
 	copy(b[entryHeader:], params)
-	l.store(offHead, head+1) // a full barrier: the flag is read after this
+	binary.LittleEndian.PutUint32(b[4:], e.number)
+	// The phase shows the entry: all of it is there. A full barrier: the flag is read after this.
+	hostmem.SwapUint32(b, 0, uint32(e.kind)|flags|uint32(e.channel)<<16)
 	return l.load(offSleeping) != 0
+}
+
+// phase is a flag of entry n, which the entry that was in its place does not have, or
+// the other way round: who looks for an entry looks at that alone, as in NVMe's
+// completion queues. A counter would be a second cache line on the way.
+func phase(n uint32) uint32 {
+	if n/entryCount%2 == 0 {
+		return flagPhase
+	}
+	return 0
+}
+
+// ready reports whether entry n was published. It is asked about the next one only.
+func (l lane) ready(n uint32) bool {
+	return hostmem.LoadUint32(l.slot(n), 0)&flagPhase == phase(n)
 }
 
 // slot is the place of an entry.
 func (l lane) slot(n uint32) []byte {
 	return l.mem[offEntries+int(n%entryCount)*entryBytes:][:entryBytes]
-}
-
-// ready reports whether the worker has more to take than tail entries. It asks for the
-// cache line of the next one all the same, so that it comes together with that of the
-// head and not after it.
-func (l lane) ready(tail uint32) bool {
-	hostmem.LoadUint32(l.mem, offEntries+int(tail%entryCount)*entryBytes)
-	return l.load(offHead) != tail
 }
 
 // take reads the entry that was published as number n. The parameters stay in place.

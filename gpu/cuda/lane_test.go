@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/internal/hostmem"
 )
 
 func testLane() lane { return lane{make([]byte, laneBytes)} }
@@ -11,19 +13,21 @@ func testLane() lane { return lane{make([]byte, laneBytes)} }
 func TestLaneCarriesEntries(t *testing.T) {
 	l := testLane()
 	// Start shortly before the counters wrap around.
-	const start = ^uint32(0) - 10
-	l.store(offHead, start)
-	l.store(offTail, start)
+	start := ^uint32(0) - 10
+	for i := start; i != start+entryCount; i++ {
+		hostmem.SwapUint32(l.slot(i), 0, phase(i)^flagPhase) // as the lap before left it
+	}
 	for i := range uint32(3 * entryCount) {
 		in := entry{kind: entryCopy, last: i%2 == 0, quiet: i%3 == 0, channel: uint8(i % maxChannels), number: start + i,
 			words: [7]uint64{1, 2, 3, 4, 5, 6, uint64(i)}}
 		params := []byte{byte(i), 2, 3}
-		require.False(t, l.publish(&in, params))
+		require.False(t, l.ready(start+i))
+		require.False(t, l.publish(start+i, &in, params))
+		require.True(t, l.ready(start+i))
 		out, got := l.take(start + i)
 		require.Equal(t, in, out)
 		require.Equal(t, params, got[:3])
 		require.Len(t, got, maxParamBytes)
-		l.store(offTail, start+i+1)
 	}
 }
 
@@ -34,7 +38,7 @@ func TestLaneIsBounded(t *testing.T) {
 		require.True(t, p.room(1))
 		require.True(t, p.room(entryCount-i))
 		require.False(t, p.room(entryCount-i+1))
-		l.publish(&entry{kind: entryFill}, nil)
+		p.publish(&entry{kind: entryFill}, nil)
 	}
 	require.False(t, p.room(1))
 	l.store(offTail, 1)
@@ -46,9 +50,9 @@ func TestLaneIsBounded(t *testing.T) {
 
 func TestLaneTellsOfSleep(t *testing.T) {
 	l := testLane()
-	require.False(t, l.publish(&entry{}, nil))
+	require.False(t, l.publish(0, &entry{}, nil))
 	l.store(offSleeping, 1)
-	require.True(t, l.publish(&entry{}, nil))
+	require.True(t, l.publish(1, &entry{}, nil))
 }
 
 func TestReached(t *testing.T) {

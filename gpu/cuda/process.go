@@ -13,12 +13,13 @@ import (
 
 // process is a worker as its backend sees it.
 type process struct {
-	link  *link // one request at a time; nil until it was started
-	lane  lane
-	taken uint32 // entries of the lane that the worker had taken when we last looked; under context.laneMu
-	wake  int    // eventfd
-	pidfd int    // the process; -1 until it was started
-	props gpu.Properties
+	link      *link // one request at a time; nil until it was started
+	lane      lane
+	published uint32 // entries of the lane; under context.laneMu
+	taken     uint32 // entries of the lane that the worker had taken when we last looked; under context.laneMu
+	wake      int    // eventfd
+	pidfd     int    // the process; -1 until it was started
+	props     gpu.Properties
 
 	gone   chan struct{} // closed when the process has ended and is reaped
 	reason error         // how it ended; valid when gone is closed
@@ -123,11 +124,20 @@ func (p *process) do(q *request, fds []int, r *reply) error {
 // room reports whether n entries can be published. Context.laneMu is held. What the
 // worker writes is read only when it must be: each look takes its cache line away.
 func (p *process) room(n int) bool {
-	head := p.lane.load(offHead)
-	if entryCount-int(head-p.taken) < n {
+	if entryCount-int(p.published-p.taken) < n {
 		p.taken = p.lane.load(offTail)
 	}
-	return entryCount-int(head-p.taken) >= n
+	return entryCount-int(p.published-p.taken) >= n
+}
+
+// publish writes an entry, for which there is room, and wakes the worker.
+// Context.laneMu is held.
+func (p *process) publish(e *entry, params []byte) {
+	asleep := p.lane.publish(p.published, e, params)
+	p.published++
+	if asleep {
+		p.ring()
+	}
 }
 
 // kill ends the process, whatever it and its kernels do.

@@ -32,7 +32,7 @@ func BenchmarkSubmit(b *testing.B) {
 		if err := ch.Submit(cmds, tell); err != nil {
 			b.Fatal(err)
 		}
-		for p.lane.load(offHead) == number { // the goroutine may be the one to begin it
+		for !p.lane.ready(number) { // the goroutine may be the one to begin it
 			ch.Poll()
 		}
 		number++

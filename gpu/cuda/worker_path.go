@@ -172,7 +172,7 @@ func (p *path) loop() error {
 			e, params := l.take(tail)
 			tail++
 			p.mu.Lock()
-			p.start(&e, params, l.load(offHead) != tail && l.quiet(tail, e.channel))
+			p.start(&e, params, l.ready(tail) && l.quiet(tail, e.channel))
 			p.mu.Unlock()
 			l.store(offTail, tail)
 			idle = time.Now()
@@ -240,7 +240,7 @@ func (p *path) sleep(tail uint32) error {
 	l := p.w.lane
 	l.store(offSleeping, 1)
 	defer l.store(offSleeping, 0)
-	if l.load(offHead) != tail {
+	if l.ready(tail) {
 		return nil
 	}
 	var b [8]byte
