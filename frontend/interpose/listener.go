@@ -3,9 +3,18 @@ package interpose
 import (
 	"errors"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// quietly reports whether Go need not be told of a wait for calls, since a signal ends it.
+// So it is as long as the wait is a semaphore's, which Linux 6.6 gave up together with what
+// wakesHere says. There the wait goes on after a signal, and Go's garbage collector would
+// wait for the next call.
+func quietly(wakesHere bool) bool {
+	return !wakesHere && !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
+}
 
 // receiveAgain goes on where receiveCall failed with err. It returns errEnded when
 // no task is left that could make a call, as far as Linux tells: before 6.11 it may
@@ -21,7 +30,7 @@ func (l listener) receiveAgain(n *notification, err error) error {
 			return errEnded
 		}
 		*n = notification{}
-		err = l.receiveCall(n)
+		err = l.receiveCall(n, false)
 	}
 	return nil
 }

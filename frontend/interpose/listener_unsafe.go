@@ -55,26 +55,26 @@ const listenerFlags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTE
 // listener is the descriptor by which trapped calls are received and answered.
 type listener int
 
-// install puts the calling thread, and what it starts from then on, under a filter.
-func install(program []unix.SockFilter) (listener, error) {
+// install puts the calling thread, and what it starts from then on, under a filter. It
+// reports whether each side is woken on the processor of the other (Linux 6.6).
+func install(program []unix.SockFilter) (_ listener, wakesHere bool, err error) {
 	// Without this only root may install a filter; it also keeps set-user-id
 	// programs, which would not be under our control, from rising above us.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return -1, fmt.Errorf("no new privileges: %w", err)
+		return -1, false, fmt.Errorf("no new privileges: %w", err)
 	}
 	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	// p and what it points to live until the call returns; Linux copies them.
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, listenerFlags, uintptr(unsafe.Pointer(&p)))
 	switch {
 	case errno == unix.EBUSY:
-		return -1, fmt.Errorf("this process is already under a pvdrm-run or another supervisor of its system calls: %w", errno)
+		return -1, false, fmt.Errorf("this process is already under a pvdrm-run or another supervisor of its system calls: %w", errno)
 	case errno != 0:
-		return -1, os.NewSyscallError("seccomp", errno)
+		return -1, false, os.NewSyscallError("seccomp", errno)
 	}
-	l := listener(fd)
-	// Wakes the other side on the same processor (Linux 6.6): faster, and no loss where it is unknown.
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
-	return l, nil
+	// Faster, and no loss where it is unknown.
+	_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	return listener(fd), errno == 0, nil
 }
 
 // probe reports why the kernel cannot do what install asks for, or nil.

@@ -112,8 +112,10 @@ func (s *supervisor) start(cfg Config, done <-chan struct{}) error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good
+		var wakesHere bool
 		var err error
-		s.listener, err = install(filter(cfg.Node.opens))
+		s.listener, wakesHere, err = install(filter(cfg.Node.opens))
+		s.quiet = quietly(wakesHere)
 		if err == nil {
 			s.children.main, err = syscall.ForkExec(cfg.Path, cfg.Args, &syscall.ProcAttr{Env: cfg.Env, Files: []uintptr{0, 1, 2},
 				Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}})

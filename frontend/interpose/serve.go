@@ -37,7 +37,7 @@ func (s *supervisor) serve() {
 			yielded = time.Now()
 		}
 		c.call = notification{}
-		err := c.listener.receiveCall(&c.call)
+		err := c.listener.receiveCall(&c.call, s.quiet)
 		if err != nil {
 			err = c.listener.receiveAgain(&c.call, err)
 		}

@@ -14,6 +14,7 @@ import (
 // supervisor serves the trapped calls of one tree of processes.
 type supervisor struct {
 	listener listener
+	quiet    bool // see quietly
 	node     *Node
 	files    files
 	report   func(error)
