@@ -54,41 +54,6 @@ type channel struct {
 
 const cacheLine = 64 // bytes
 
-// batch is what Submit was given, and how far it has come.
-type batch struct {
-	cmds         []gpu.Command
-	done         func(gpu.Result)
-	begun, ended int // commands; those that failed have not ended
-	result       gpu.Result
-	task         bool // may be run again
-	replays      int  // times that it was begun again
-
-	// Of the first command, which is often the only one: here they take no allocation.
-	first flying
-	entry [1]entry
-}
-
-func newBatch(cmds []gpu.Command, done func(gpu.Result)) *batch {
-	return new(batch).of(cmds, done)
-}
-
-// of makes a batch anew.
-func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) *batch {
-	*b = batch{cmds: cmds, done: done}
-	if len(cmds) > 0 {
-		_, b.task = cmds[0].(*gpu.Task)
-	}
-	return b
-}
-
-// again makes a batch that was lost one that was never begun.
-func (b *batch) again() {
-	if b.begun > 0 {
-		b.begun, b.ended, b.result = 0, 0, gpu.Result{}
-		b.replays++
-	}
-}
-
 // NewChannel implements gpu.Context.
 func (c *context) NewChannel() (gpu.Channel, error) {
 	ch, err := c.newChannel()

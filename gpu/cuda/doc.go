@@ -43,7 +43,8 @@
 // of the channel behind it (cuStreamWriteValue32). The goroutine sees the number
 // there: the way back involves neither the worker nor a system call. Or whoever submits
 // sees it in Poll, which he calls while he waits; the goroutine naps then. Who waits
-// polls for a time (spinTime, pollSpin, waitSpin) and then looks every few dozen µs. Commands
+// polls for a time (spinTime, pollSpin, waitSpin) and then looks every few dozen µs, the
+// worker's thread for restTime before it sleeps. Commands
 // that are expected to be short are handed over before the ones ahead of them in
 // their channel have ended (flight), and with a gate for a turn of bounded length.
 // The fence of a very short one (quietTime) is left out if another one is there
