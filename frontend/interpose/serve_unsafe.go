@@ -14,7 +14,7 @@ import (
 // more page, with nothing on it but a jump to these.
 
 // receiveCall waits for a trapped call; n must be zero. To tell Go's scheduler of the
-// wait takes 3 µs of a call in an emulated guest. With quiet it is told only if no call
+// wait takes 2.5 µs of a call in an emulated guest. With quiet it is told only if no call
 // comes before Go wants the thread, which it says by a signal; see quietly.
 func (l listener) receiveCall(n *notification, quiet bool) error {
 	var errno syscall.Errno = unix.EINTR

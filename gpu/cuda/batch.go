@@ -16,17 +16,12 @@ type batch struct {
 	entry [1]entry
 }
 
-func newBatch(cmds []gpu.Command, done func(gpu.Result)) *batch {
-	return new(batch).of(cmds, done)
-}
-
-// of makes a batch anew.
-func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) *batch {
+// of makes b a batch of what Submit was given, whatever it was before.
+func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) {
 	*b = batch{cmds: cmds, done: done}
 	if len(cmds) > 0 {
 		_, b.task = cmds[0].(*gpu.Task)
 	}
-	return b
 }
 
 // again makes a batch that was lost one that was never begun.

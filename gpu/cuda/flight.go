@@ -70,7 +70,7 @@ func (f *flight) takes(w *work, e *engine) bool {
 	return e.gate == nil || time.Since(f.since)+f.cost <= turnTime || !e.wanted()
 }
 
-// hold begins the use of an engine that was acquired at a time.
+// hold begins the use of an engine, which is the channel's since a time.
 func (f *flight) hold(e *engine, since time.Time) { f.engine, f.since, f.used = e, since, 0 }
 
 // release ends the use of the engine, if it is held.

@@ -11,7 +11,8 @@ import (
 
 // Commands that are seen to end at once end in order and share the time.
 func TestLandTogether(t *testing.T) {
-	b := newBatch([]gpu.Command{&gpu.Launch{}, &gpu.Launch{}, &gpu.Copy{}}, func(gpu.Result) {})
+	b := new(batch)
+	b.of([]gpu.Command{&gpu.Launch{}, &gpu.Launch{}, &gpu.Copy{}}, func(gpu.Result) {})
 	fn := &function{}
 	f := &flight{number: ^uint32(0) - 1} // numbers wrap around among them
 	e := &engine{}
