@@ -74,12 +74,12 @@ func receive(t *testing.T, ch <-chan error, what string) error {
 func TestFollowerHearsWhatWasNotNotified(t *testing.T) {
 	l, c, backend := newFakeLink(t)
 	var armed atomic.Bool
-	var looks atomic.Int64
+	var looks, before atomic.Int64
 	leader, follower := make(chan error, 1), make(chan error, 1)
 	go func() {
 		leader <- l.wait(func() bool {
 			if !backend.FrontendAsleep() && armed.CompareAndSwap(true, false) {
-				for looked := looks.Load(); looks.Load() == looked; { // the leader's waking is reported: let that pass
+				for looks.Load() == before.Load() { // the leader's waking is reported: let that pass
 					runtime.Gosched()
 				}
 				backend.SetDone(2, 1)
@@ -95,6 +95,7 @@ func TestFollowerHearsWhatWasNotNotified(t *testing.T) {
 	for looks.Load() < 2 { // it has looked, taken the progress channel and looked again
 		runtime.Gosched()
 	}
+	before.Store(looks.Load())
 	armed.Store(true)
 	c.bell <- struct{}{} // the leader wakes for no reason, polls, and sees the event come
 	require.NoError(t, receive(t, follower, "the follower sleeps although its event has come"))
