@@ -313,7 +313,7 @@ func (f *File) Wait(p drm.Point, timeout time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("wait for point %d of channel %d: %w", p.Seqno, p.Channel, err)
 	}
-	if err := errors.Join(f.link.settle(), f.link.takeAsync()); err != nil {
+	if err := f.link.takeAsync(); err != nil {
 		return err
 	}
 	r := f.link.ring.Channel(p.Channel)

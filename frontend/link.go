@@ -60,7 +60,8 @@ type link struct {
 	calls  []*call     // whose completions are awaited; few, so that looking through them is fast
 	timer  *time.Timer // flushes what is queued; armed exactly while timerOn
 	timing bool
-	async  error // first failure of an asynchronous request, until someone is told
+
+	async atomic.Pointer[error] // first failure of an asynchronous request, until someone is told
 
 	leading atomic.Bool // who sets it is the leader, and owns cpl and buf
 	cpl     *hypercall.Consumer
@@ -270,11 +271,13 @@ func (l *link) err() error {
 
 // takeAsync returns the first failure of an asynchronous request since the last call.
 func (l *link) takeAsync() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := l.async
-	l.async = nil
-	return err
+	if l.async.Load() == nil {
+		return nil
+	}
+	if err := l.async.Swap(nil); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // shut makes every call fail from now on, those that wait included, and stops the

@@ -33,10 +33,12 @@ func (l *link) wait(cond func() bool, timeout time.Duration) error {
 }
 
 // waitFor is wait for a condition that only one point of a channel makes true;
-// the zero Point stands for any event.
+// the zero Point stands for any event. What was completed before that is delivered
+// when it returns, or somebody else does so now: failures of asynchronous requests are
+// published before the points that come after them.
 func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Duration) error {
 	if cond() {
-		return nil
+		return l.settle()
 	}
 	var deadline time.Time
 	var expired <-chan time.Time
@@ -58,7 +60,7 @@ func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Dur
 		l.wantAll()
 		// Looked at after progress was taken: what comes in from here on closes it.
 		if cond() {
-			return nil
+			return l.settle()
 		}
 		if err := l.err(); err != nil {
 			return err
@@ -73,16 +75,14 @@ func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Dur
 		case <-progress:
 		case <-expired:
 			if cond() {
-				return nil
+				return l.settle()
 			}
 			return errTimeout
 		}
 	}
 }
 
-// settle delivers the completions that are there, unless somebody leads and does
-// so: failures of asynchronous requests are published before the points that
-// come after them.
+// settle delivers the completions that are there, unless somebody leads and does so.
 func (l *link) settle() error {
 	if !l.takeLead() {
 		return nil
@@ -285,7 +285,7 @@ func (l *link) sleep(cond func() bool, deadline time.Time) (bool, error) {
 		l.report() // the event may have been theirs: a channel record
 	}
 	if cond() {
-		return true, nil
+		return true, l.deliver()
 	}
 	if err != nil {
 		return false, l.fail(err)
@@ -303,7 +303,7 @@ func (l *link) look(cond func() bool, deadline time.Time, n int) (bool, error) {
 			}
 		}
 		if cond() {
-			return true, nil
+			return true, l.deliver()
 		}
 	}
 	if err := l.err(); err != nil {
@@ -319,7 +319,7 @@ func (l *link) look(cond func() bool, deadline time.Time, n int) (bool, error) {
 // the leadership.
 func (l *link) deliver() error {
 	delivered := false
-	for {
+	for l.cpl.Ready() {
 		h, payload, ok, err := l.cpl.Get(l.buf)
 		if err != nil {
 			return l.fail(fmt.Errorf("%w: %w", syscall.EIO, err))
@@ -340,10 +340,11 @@ func (l *link) deliver() error {
 func (l *link) hand(h hypercall.Header, payload []byte) {
 	l.mu.Lock()
 	c := l.takeCall(h.ID)
-	if c == nil && h.Errno != 0 && l.async == nil {
-		l.async = asyncError(h, payload)
-	}
 	l.mu.Unlock()
+	if c == nil && h.Errno != 0 {
+		err := asyncError(h, payload)
+		l.async.CompareAndSwap(nil, &err)
+	}
 	if c != nil {
 		c.errno = h.Errno
 		c.answer = bytes.Clone(payload)

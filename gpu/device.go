@@ -221,10 +221,8 @@ type Poller interface {
 
 // Result tells how a batch ended.
 type Result struct {
-	Err     error         // nil, or the error of command Index
-	Index   int           // the command that failed or was not begun; 0 if Err is nil
-	Compute time.Duration // compute engine time used
-	Copy    time.Duration // copy engine time used
+	Err   error // nil, or the error of command Index
+	Index int   // the command that failed or was not begun; 0 if Err is nil
 }
 
 // Command is one operation of a channel: Copy, Fill, Launch or Timestamp; or Task.

@@ -213,8 +213,8 @@ func (p *Producer) Put(h Header, payload []byte) (bool, error) {
 // Publish makes everything that was Put visible: one multicall. It reports
 // whether the consumer sleeps and must be woken with a doorbell.
 //
-// Then it takes the cache line of the next slot, which the consumer has read a
-// round ago, while nobody waits for that.
+// Then it takes the cache lines of the next slots, which the consumer has read a
+// round ago, while nobody waits for that: a launch takes two.
 func (p *Producer) Publish() (wake bool) {
 	if p.published == p.next {
 		return false
@@ -222,8 +222,8 @@ func (p *Producer) Publish() (wake bool) {
 	p.published = p.next
 	p.tail.Store(p.next)
 	wake = p.asleep.Load() != 0 && p.asleep.Swap(0) != 0
-	if p.next-p.headSeen <= p.mask {
-		p.slots[p.next&p.mask*SlotBytes] = 0 // it is free: what is there does not matter
+	for n := p.next; n != p.next+2 && n-p.headSeen <= p.mask; n++ {
+		p.slots[n&p.mask*SlotBytes] = 0 // it is free: what is there does not matter
 	}
 	return wake
 }

@@ -176,7 +176,6 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	b := ch.newBatch(s, m.Seqno)
 	ch.submitted = m.Seqno
 	s.inFlight++
-	s.count.batches.Add(1)
 	b.invalid = s.group.Take(Queued, 1)
 	b.queued = b.invalid == nil
 	for _, p := range m.Waits {
@@ -199,6 +198,7 @@ func (s *Session) exec(payload []byte) ([]byte, error) {
 	}
 	ch.waiting.Push(b)
 	ch.advance(s)
+	s.count.batches.Add(1)
 	return nil, nil
 }
 
@@ -255,8 +255,8 @@ func (ch *channel) finish(s *Session, b *batch, r gpu.Result) {
 		ch.failed = true
 		s.ring.SetFailed(ch.id, b.seqno, uint32(translate.Errno(err)), uint32(index))
 	}
+	s.ring.SetDone(ch.id, b.seqno) // first: somebody waits for it
 	ch.done.Store(b.seqno)
-	s.ring.SetDone(ch.id, b.seqno)
 	ch.mu.Unlock()
 	if lost, is := errors.AsType[*gpu.LostError](err); is {
 		s.ring.SetState(hypercall.StateLost)

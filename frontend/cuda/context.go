@@ -155,7 +155,7 @@ func (c *Context) Destroy() error {
 	c.modMu.Lock()
 	for m := range c.modules {
 		keep(c.file.ModuleUnload(m.id))
-		m.unloaded = true
+		m.unloaded.Store(true)
 	}
 	clear(c.modules)
 	c.modMu.Unlock()

@@ -65,10 +65,7 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 	if prepared != nil {
 		return prepared
 	}
-	c.modMu.Lock()
-	err = f.m.loaded(call)
-	c.modMu.Unlock()
-	if err != nil {
+	if err := f.m.loaded(call); err != nil {
 		return err
 	}
 	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,

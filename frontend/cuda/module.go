@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"pvdrm/drm"
 )
@@ -14,8 +15,9 @@ type Module struct {
 	c  *Context
 	id uint32
 
+	unloaded atomic.Bool // set under Context.modMu
+
 	// Guarded by Context.modMu.
-	unloaded  bool
 	functions map[string]*Function
 	globals   map[string]global
 }
@@ -78,7 +80,7 @@ func (m *Module) Unload() error {
 	if err := m.loaded(call); err != nil {
 		return err
 	}
-	m.unloaded = true
+	m.unloaded.Store(true)
 	delete(c.modules, m)
 	c.memory.mu.Lock()
 	for _, g := range m.globals {
@@ -91,9 +93,9 @@ func (m *Module) Unload() error {
 	return nil
 }
 
-// Preconditions: c.modMu is held.
+// loaded fails if the module is not loaded any more.
 func (m *Module) loaded(call string) error {
-	if m.unloaded {
+	if m.unloaded.Load() {
 		return errorf(call, ErrInvalidHandle, "the module is unloaded")
 	}
 	return nil

@@ -84,42 +84,6 @@ func (c *context) newChannel() (*channel, error) {
 	return ch, nil
 }
 
-// Submit implements gpu.Channel.
-func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
-	if done == nil {
-		return fmt.Errorf("%w: a batch needs a done function", gpu.ErrInvalid)
-	}
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return fmt.Errorf("channel %w", gpu.ErrClosed)
-	}
-	b := c.spare
-	if c.spare = nil; b == nil {
-		b = new(batch)
-	}
-	b.of(cmds, done)
-	if !b.task && len(cmds) > 0 && !c.ctx.mixed.Load() {
-		c.ctx.mixed.Store(true)
-	}
-	c.queue.Push(b)
-	c.mu.Unlock()
-	if !c.beginAtOnce() {
-		c.polling.left.Store(true)
-		c.ctx.wakeWorker() // it and the goroutine wake up at the same time
-	}
-	c.tell()
-	return nil
-}
-
-// tell wakes the goroutine: there is something new.
-func (c *channel) tell() {
-	c.mu.Lock()
-	c.news.Add(1)
-	c.wake.Signal()
-	c.mu.Unlock()
-}
-
 // Close implements gpu.Channel.
 func (c *channel) Close() error {
 	c.closing.Do(func() {
@@ -183,26 +147,6 @@ func (c *channel) work() error {
 			return nil
 		}
 	}
-}
-
-// beginAtOnce begins what can begin without waiting for anything, in place of the
-// goroutine, and reports whether it began something. What is wrong with a command
-// it leaves to the goroutine to find.
-func (c *channel) beginAtOnce() bool {
-	if !c.ctx.gen.TryRLock() {
-		return false
-	}
-	defer c.ctx.gen.RUnlock()
-	if !c.run.TryLock() {
-		return false
-	}
-	defer c.run.Unlock()
-	if c.built != c.ctx.built {
-		return false
-	}
-	before := len(c.flight.flying)
-	_ = c.beginMore(false, false)
-	return len(c.flight.flying) > before
 }
 
 // take returns the batch of the next command to begin; nil if there is none. C.run
@@ -417,22 +361,31 @@ func (c *channel) settle(seen uint32) error {
 }
 
 // land ends the commands up to a number, and the batches that they complete. That is
-// told first: somebody waits for it.
+// told before what it is good for is kept in mind: somebody waits for it.
 func (c *channel) land(number uint32) {
-	for _, f := range c.flight.land(number) {
-		c.ctx.dev.copyBytes.Add(f.bytes)
+	f := &c.flight
+	n := f.arrived(number)
+	for _, x := range f.flying[:n] {
+		if x.bytes > 0 {
+			c.ctx.dev.copyBytes.Add(x.bytes)
+		}
 	}
-	for len(c.flight.batches) > 0 {
-		b := c.flight.batches[0]
+	ended := 0
+	for _, b := range f.batches {
 		if b.ended == 0 || b.ended < len(b.cmds) { // an empty one ends when it is looked at
 			break
 		}
 		if c.ctx.losses.Load() != 0 {
 			c.ctx.losses.Store(0)
 		}
-		c.complete(b)
+		b.done(b.result)
+		ended++
 	}
-	if c.flight.empty() {
+	f.land(n)
+	for range ended {
+		c.drop(f.batches[0])
+	}
+	if f.empty() {
 		c.rest()
 		return
 	}
@@ -465,8 +418,13 @@ func (c *channel) fail(err error) {
 
 // complete ends the oldest batch.
 func (c *channel) complete(b *batch) {
-	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
 	b.done(b.result)
+	c.drop(b)
+}
+
+// drop takes the oldest batch, which has ended, out of the flight. Its memory serves again.
+func (c *channel) drop(b *batch) {
+	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
 	if b != c.watched {
 		c.mu.Lock()
 		b.cmds, b.done = nil, nil

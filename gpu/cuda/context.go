@@ -33,8 +33,8 @@ type context struct {
 	running []*channel // those that have a command in the lane or on the GPU, oldest first; under laneMu
 
 	lifeMu  sync.Mutex
-	err     error // nil while alive; a *gpu.LostError stays when the context is closed
-	revoked bool  // over is closed
+	err     atomic.Pointer[error] // nil while alive; a *gpu.LostError stays when the context is closed; set under lifeMu
+	revoked bool                  // over is closed
 
 	closing sync.Once
 }
@@ -48,9 +48,10 @@ func newContext(d *device, label string, p *process) *context {
 
 // Err implements gpu.Context.
 func (c *context) Err() error {
-	c.lifeMu.Lock()
-	defer c.lifeMu.Unlock()
-	return c.err
+	if err := c.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // end ends the context, and the worker with all that it runs. Only the first call
@@ -58,10 +59,9 @@ func (c *context) Err() error {
 func (c *context) end(err error) bool {
 	c.lifeMu.Lock()
 	defer c.lifeMu.Unlock()
-	if c.err != nil {
+	if !c.err.CompareAndSwap(nil, &err) {
 		return false
 	}
-	c.err = err
 	if _, lost := errors.AsType[*gpu.LostError](err); lost {
 		c.dev.faults.Add(1)
 	}

@@ -110,33 +110,33 @@ func (f *flight) start() time.Time {
 	return f.landed
 }
 
-// land ends the commands up to a number, the oldest at least, without an error. The
-// result is valid until the next command is begun. Those that are seen to end at once
-// are taken to have shared the time evenly.
-func (f *flight) land(number uint32) []*flying {
-	n := 1
-	for n < len(f.flying) && reached(number, f.flying[n].number) {
+// arrived counts the commands in flight up to a number, the oldest at least, as ended
+// in their batches, and returns how many these are. Land must follow.
+func (f *flight) arrived(number uint32) int {
+	n := 0
+	for n == 0 || n < len(f.flying) && reached(number, f.flying[n].number) {
+		f.flying[n].batch.ended++
 		n++
 	}
+	return n
+}
+
+// land takes the oldest n commands, which have ended without an error, out of the flight.
+// Those that are seen to end at once are taken to have shared the time evenly.
+func (f *flight) land(n int) {
 	now := time.Now()
 	took := now.Sub(f.start()) / time.Duration(n)
 	f.landed = now
-	landed := f.flying[:n]
-	for _, c := range landed {
+	for _, c := range f.flying[:n] {
 		f.cost -= c.cost
 		if len(c.entries) > 0 {
 			f.used += took
 		}
-		c.batch.ended++
 		if c.fn != nil {
 			c.fn.cost.Store(int64(took))
-			c.batch.result.Compute += took
-		} else {
-			c.batch.result.Copy += took
 		}
 	}
 	f.flying = f.flying[n:]
-	return landed
 }
 
 // abandon ends all that is in flight: the oldest has failed.

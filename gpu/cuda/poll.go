@@ -46,9 +46,11 @@ func (c *channel) Poll() {
 	if c.built != c.ctx.built {
 		return
 	}
-	p.left.Store(false)
 	if f := c.flight.oldest(); f != nil && reached(c.ctx.worker.lane.fence(c.slot), f.number) {
 		c.land(c.ctx.worker.lane.fence(c.slot))
+	}
+	if left {
+		p.left.Store(false)
 	}
 	_ = c.beginMore(false, true) // what is wrong is left to the goroutine to find
 }

@@ -94,7 +94,7 @@ func (c *context) rebuild(why string) bool {
 		return false
 	}
 	c.lifeMu.Lock()
-	ended := c.err != nil
+	ended := c.Err() != nil
 	if !ended {
 		c.worker, c.over, c.revoked = p, make(chan struct{}), false
 	}

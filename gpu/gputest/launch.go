@@ -18,9 +18,7 @@ var launchTests = []test{
 			b := c.device(uint64(n)*4 + 4)
 			l := c.kernel("store", b.va, uint32(5))
 			l.Grid[0], l.Block[0] = shape.grid, shape.block
-			res := c.do(l)
-			require.Positive(r, res.Compute)
-			require.Zero(r, res.Copy)
+			c.do(l)
 			data := c.read(b.va, uint64(n)*4+4)
 			for i := range n {
 				require.Equal(r, 5+i, binary.LittleEndian.Uint32(data[4*i:]), "%+v", shape)
@@ -90,9 +88,9 @@ var launchTests = []test{
 		b := c.device(256)
 		l := c.kernel("store", b.va, uint32(1))
 		before := r.dev.Stats()
-		res := c.do(l, l, l)
+		c.do(l, l, l)
 		after := r.dev.Stats()
 		require.Equal(r, before.Launches+3, after.Launches)
-		require.GreaterOrEqual(r, after.ComputeBusy, before.ComputeBusy+res.Compute)
+		require.Greater(r, after.ComputeBusy, before.ComputeBusy)
 	}},
 }

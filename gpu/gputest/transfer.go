@@ -157,12 +157,10 @@ var copyTests = []test{
 		c := r.client()
 		dst, src := c.device(1<<20), c.device(1<<20)
 		before := r.dev.Stats()
-		res := c.do(&gpu.Copy{Dst: dst.va, Src: src.va, Width: 1 << 20, Height: 1})
+		c.do(&gpu.Copy{Dst: dst.va, Src: src.va, Width: 1 << 20, Height: 1})
 		after := r.dev.Stats()
 		require.Equal(r, before.CopyBytes+1<<20, after.CopyBytes)
-		require.Positive(r, res.Copy)
-		require.Zero(r, res.Compute)
-		require.GreaterOrEqual(r, after.CopyBusy, before.CopyBusy+res.Copy)
+		require.Greater(r, after.CopyBusy, before.CopyBusy)
 		require.Equal(r, before.ComputeBusy, after.ComputeBusy)
 	}},
 }

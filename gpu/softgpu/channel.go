@@ -154,7 +154,7 @@ func (c *channel) run(cmds []gpu.Command) gpu.Result {
 			continue // nothing ends a context here but what its guest did
 		}
 		if r.Err = c.halted(); r.Err == nil {
-			r.Err = c.execute(cmds[i], &r)
+			r.Err = c.execute(cmds[i])
 		}
 	}
 	if r.Err == nil {
@@ -164,16 +164,16 @@ func (c *channel) run(cmds []gpu.Command) gpu.Result {
 }
 
 // execute runs one command. Every command of every channel comes by here.
-func (c *channel) execute(cmd gpu.Command, r *gpu.Result) error {
+func (c *channel) execute(cmd gpu.Command) error {
 	switch cmd := cmd.(type) {
 	case *gpu.Copy:
-		return c.copyBytes(cmd, r)
+		return c.copyBytes(cmd)
 	case *gpu.Fill:
-		return c.fill(cmd, r)
+		return c.fill(cmd)
 	case *gpu.Timestamp:
-		return c.timestamp(cmd, r)
+		return c.timestamp(cmd)
 	case *gpu.Launch:
-		return c.launch(cmd, r)
+		return c.launch(cmd)
 	}
 	return fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, cmd)
 }

@@ -260,11 +260,12 @@ func TestLaunchLimit(t *testing.T) {
 	require.ErrorAs(t, r.Err, &lost)
 	require.Equal(t, gpu.LostTimeout, lost.Cause)
 	require.Equal(t, "spin", lost.Kernel)
-	require.GreaterOrEqual(t, r.Compute, 20*time.Millisecond)
 	require.ErrorIs(t, (<-queued).Err, lost)
 	require.Equal(t, error(lost), c.Err())
 	require.NoError(t, (<-submit(t, other)).Err)
-	require.Equal(t, uint64(1), d.Stats().Faults)
+	st := d.Stats()
+	require.Equal(t, uint64(1), st.Faults)
+	require.GreaterOrEqual(t, st.ComputeBusy, 20*time.Millisecond)
 }
 
 func TestModuleLimits(t *testing.T) {

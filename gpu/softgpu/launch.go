@@ -10,7 +10,7 @@ import (
 )
 
 // launch runs a kernel on the compute engine.
-func (c *channel) launch(l *gpu.Launch, r *gpu.Result) error {
+func (c *channel) launch(l *gpu.Launch) error {
 	f, err := c.checkLaunch(l)
 	if err != nil {
 		return err
@@ -20,7 +20,6 @@ func (c *channel) launch(l *gpu.Launch, r *gpu.Result) error {
 		return c.halted()
 	}
 	used, err := c.runKernel(f, l)
-	r.Compute += used
 	e.release(used)
 	if fault, ok := errors.AsType[*gpu.LostError](err); ok {
 		return c.fault(fault)

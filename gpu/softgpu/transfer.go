@@ -53,7 +53,7 @@ type job interface {
 }
 
 // transfer runs a job on the copy engine.
-func (c *channel) transfer(j job, r *gpu.Result) error {
+func (c *channel) transfer(j job) error {
 	e := &c.ctx.dev.copy
 	for {
 		if !e.acquire(c) {
@@ -65,7 +65,6 @@ func (c *channel) transfer(j job, r *gpu.Result) error {
 		if c.ctx.dev.config.ModelTime {
 			used = time.Duration((c.moved - before) / copyBytesPerNS)
 		}
-		r.Copy += used
 		e.release(used)
 		if err != nil || !more {
 			return err
@@ -163,7 +162,7 @@ type copyJob struct {
 	rows
 }
 
-func (c *channel) copyBytes(cmd *gpu.Copy, r *gpu.Result) error {
+func (c *channel) copyBytes(cmd *gpu.Copy) error {
 	if cmd == nil {
 		return fmt.Errorf("%w: nil copy", gpu.ErrInvalid)
 	}
@@ -174,7 +173,7 @@ func (c *channel) copyBytes(cmd *gpu.Copy, r *gpu.Result) error {
 	if err := checkRows("destination", j.Dst, j.Width, j.Height, j.DstPitch); err != nil {
 		return err
 	}
-	return c.transfer(j, r)
+	return c.transfer(j)
 }
 
 func (j *copyJob) step(m *mover) (more bool, fault *gpu.LostError) {
@@ -202,7 +201,7 @@ type fillJob struct {
 	rows
 }
 
-func (c *channel) fill(cmd *gpu.Fill, r *gpu.Result) error {
+func (c *channel) fill(cmd *gpu.Fill) error {
 	if cmd == nil {
 		return fmt.Errorf("%w: nil fill", gpu.ErrInvalid)
 	}
@@ -218,7 +217,7 @@ func (c *channel) fill(cmd *gpu.Fill, r *gpu.Result) error {
 	if err := checkRows("fill", j.Dst, j.Width, j.Height, j.Pitch); err != nil {
 		return err
 	}
-	return c.transfer(j, r)
+	return c.transfer(j)
 }
 
 func (j *fillJob) step(m *mover) (more bool, fault *gpu.LostError) {
@@ -248,14 +247,14 @@ type timestampJob struct {
 	now func() uint64
 }
 
-func (c *channel) timestamp(cmd *gpu.Timestamp, r *gpu.Result) error {
+func (c *channel) timestamp(cmd *gpu.Timestamp) error {
 	if cmd == nil {
 		return fmt.Errorf("%w: nil timestamp", gpu.ErrInvalid)
 	}
 	if cmd.VA%8 != 0 {
 		return fmt.Errorf("%w: timestamp at 0x%x, which is not a multiple of 8", gpu.ErrInvalid, cmd.VA)
 	}
-	return c.transfer(timestampJob{cmd.VA, c.ctx.dev.now}, r)
+	return c.transfer(timestampJob{cmd.VA, c.ctx.dev.now})
 }
 
 func (j timestampJob) step(m *mover) (more bool, fault *gpu.LostError) {
