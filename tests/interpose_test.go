@@ -157,7 +157,7 @@ func TestInterposedProgramsInAVirtualMachine(t *testing.T) {
 	for _, name := range behaviours {
 		script += "/bin/pvdrm-run -v /root/behave " + name + " || exit 2; "
 	}
-	code, out := start(t, "up", "--copy", filepath.Join(dir, "vadd"), "--copy", filepath.Join(dir, "behave"), "--",
+	code, out := start(t, "up", "--cpus", "2", "--copy", filepath.Join(dir, "vadd"), "--copy", filepath.Join(dir, "behave"), "--",
 		"sh", "-c", script+"/bin/pvdrm-run /root/behave exit 7").wait(t)
 	require.Equal(t, 7, code, out)
 	require.Contains(t, out, "vadd: 1000 sums are right")

@@ -123,7 +123,7 @@ func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...gu
 	go func() { served <- g.gpu.Serve(ctx, l) }()
 	console := &bytes.Buffer{}
 	g.VM, err = vmm.Start(ctx, vmm.Config{Kernel: img.Kernel, Initrd: img.Initrd, GPUSocket: socket, Console: console,
-		MemoryMiB: 768, Append: "vt.global_cursor_default=0", CacheDir: guestimage.DefaultCacheDir(), BootTimeout: 3 * time.Minute})
+		MemoryMiB: 768, CPUs: 2, Append: "vt.global_cursor_default=0", CacheDir: guestimage.DefaultCacheDir(), BootTimeout: 3 * time.Minute})
 	if err != nil {
 		cancel()
 		return nil, err

@@ -119,7 +119,7 @@ is wrong.`,
 	fl.StringVar(&f.qemu, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	fl.IntVar(&f.memory, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
-	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means at most two of the host's")
+	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means one, or two where the host has four or more")
 	c.AddCommand(newBenchFairness(g), newBenchGL(g))
 	return c
 }

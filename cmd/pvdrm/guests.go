@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"pvdrm/backend/metrics"
 	"pvdrm/backend/sched"
 	guestimage "pvdrm/guest-image"
+	"pvdrm/vmm"
 )
 
 // guestsFlags are those of `pvdrm up` that are about several guests.
@@ -146,8 +146,8 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		defer func() { err = errors.Join(err, own.stop()) }()
 	}
 	one := *f
-	if one.cfg.CPUs == 0 { // the machines share the host's processors
-		one.cfg.CPUs = max(min(runtime.NumCPU()/len(plan), 2), 1)
+	if one.cfg.CPUs == 0 {
+		one.cfg.CPUs = vmm.DefaultCPUs(len(plan))
 	}
 	out, errs := &lines{to: os.Stdout}, &lines{to: os.Stderr}
 	guests := make([]*guest, 0, len(plan))
