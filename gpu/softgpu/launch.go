@@ -44,12 +44,12 @@ func (c *channel) runKernel(f *function, l *gpu.Launch) (used time.Duration, err
 		err = simt.Run(f.kernel, launch, c.view(), control, d.config.SMs)
 		return time.Duration(launch.Model.Cycles()), err
 	}
+	start := time.Now() // before the limit begins, so that who reaches it has taken that long
 	if limit > 0 {
-		control.Deadline = time.Now().Add(limit)
+		control.Deadline = start.Add(limit)
 		timer := time.AfterFunc(limit, func() { control.Stop(gpu.LostTimeout) }) // for kernels that meet barriers
 		defer timer.Stop()
 	}
-	start := time.Now()
 	err = simt.Run(f.kernel, launch, c.view(), control, d.config.SMs)
 	return time.Since(start), err
 }

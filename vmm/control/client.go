@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode"
 )
@@ -64,7 +65,7 @@ func (h hostConn) Write(p []byte) (int, error) {
 		err = fmt.Errorf("the guest has read nothing for %v: %w", sendTimeout, err)
 	}
 	if err != nil {
-		h.c.fail(err)
+		h.c.fail(gone(err))
 	}
 	return n, err
 }
@@ -137,14 +138,22 @@ func (c *Client) receive() {
 		if err == nil {
 			err = c.handle(f)
 		}
-		if errors.Is(err, io.EOF) {
-			err = errors.New("the guest is gone")
-		}
 		if err != nil {
-			c.fail(err)
+			c.fail(gone(err))
 			return
 		}
 	}
+}
+
+// gone is what an error of the connection means where the guest has ended it: who reads and
+// who writes may be the first to see that.
+func gone(err error) error {
+	for _, e := range []error{io.EOF, io.ErrClosedPipe, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, e) {
+			return errors.New("the guest is gone")
+		}
+	}
+	return err
 }
 
 // handle takes one frame from the guest. Frames of a call that is over are late, not wrong.
