@@ -30,7 +30,7 @@ var ioctlClients = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for name, src := range map[string]string{"vadd": "../examples/ioctl/vadd.c", "cost": "../examples/ioctl/cost.c", "behave": "ioctl/behave.c"} {
+	for name, src := range map[string]string{"vadd": "../examples/ioctl/vadd.c", "cost": "../examples/ioctl/cost.c", "floor": "../examples/ioctl/floor.c", "behave": "ioctl/behave.c"} {
 		out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I../include/uapi", "-static",
 			"-o", filepath.Join(dir, name), src, "-lpthread").CombinedOutput()
 		if err != nil {
@@ -69,6 +69,17 @@ func TestInterposedPrograms(t *testing.T) {
 			require.Contains(t, string(out), name+": PASS")
 		})
 	}
+}
+
+// What Linux alone takes is the measure of what pvdrm-run takes.
+func TestFloorOfTrappedCalls(t *testing.T) {
+	dir, err := ioctlClients()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "floor")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Regexp(t, `^a trapped call, by Linux alone +[0-9.]+ us, tenth [0-9.]+ us\n$`, string(out))
 }
 
 func TestInterposedComputation(t *testing.T) {

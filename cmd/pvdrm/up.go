@@ -69,7 +69,7 @@ file of the host: it is copied to /root and runs there.`,
 	c.Flags().StringVar(&f.cfg.QEMU, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
-	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means one, or two where the host has four or more")
+	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means one or two, of half of the host's, which the machines of --guests share")
 	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", bootTimeout, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
 	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), ", "))

@@ -6,8 +6,7 @@ import "pvdrm/gpu"
 type batch struct {
 	cmds         []gpu.Command
 	done         func(gpu.Result)
-	begun, ended int // commands; those that failed have not ended
-	result       gpu.Result
+	begun, ended int  // commands; those that failed have not ended
 	task         bool // may be run again
 	replays      int  // times that it was begun again
 
@@ -27,7 +26,7 @@ func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) {
 // again makes a batch that was lost one that was never begun.
 func (b *batch) again() {
 	if b.begun > 0 {
-		b.begun, b.ended, b.result = 0, 0, gpu.Result{}
+		b.begun, b.ended = 0, 0
 		b.replays++
 	}
 }

@@ -233,7 +233,7 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 			if !f.empty() || !mayEnd {
 				return nil
 			}
-			c.complete(b)
+			c.complete(b, gpu.Result{})
 			continue
 		}
 		w, err := c.prepare(b)
@@ -378,7 +378,7 @@ func (c *channel) land(number uint32) {
 		if c.ctx.losses.Load() != 0 {
 			c.ctx.losses.Store(0)
 		}
-		b.done(b.result)
+		b.done(gpu.Result{})
 		ended++
 	}
 	f.land(n)
@@ -411,14 +411,12 @@ func (c *channel) fail(err error) {
 		c.failed = err
 	}
 	b := c.flight.batches[0]
-	b.result.Err = err
-	b.result.Index = b.ended
-	c.complete(b)
+	c.complete(b, gpu.Result{Err: err, Index: b.ended})
 }
 
 // complete ends the oldest batch.
-func (c *channel) complete(b *batch) {
-	b.done(b.result)
+func (c *channel) complete(b *batch, r gpu.Result) {
+	b.done(r)
 	c.drop(b)
 }
 
