@@ -8,11 +8,12 @@ count=0
 while IFS=: read -r file _ name; do
 	pkg=./$(dirname "$file")
 	printf '%-28s %s\n' "$name" "$pkg"
-	fuzz() { out=$("$go" test -run '^$' -fuzz "^$name\$" -fuzztime "$time" -fuzzminimizetime 50x -parallel 2 "$pkg" 2>&1); }
-	if ! fuzz; then
-		# On a busy machine the go command may give up on its own worker when the time is
-		# over. That is no finding: nothing was written. Once more tells.
-		if [[ $out != *"context deadline exceeded"* || $out == *"Failing input"* ]] || ! fuzz; then
+	# fuzz TIME|Nx
+	fuzz() { out=$("$go" test -run '^$' -fuzz "^$name\$" -fuzztime "$1" -fuzzminimizetime 50x -parallel 2 "$pkg" 2>&1); }
+	if ! fuzz "$time"; then
+		# At the end of the time Go before 1.27 may take the end for an error (go.dev/issue/75804).
+		# That is no finding: nothing was written. A number of runs has no such end, and tells.
+		if [[ $out != *"context deadline exceeded"* || $out == *"Failing input"* ]] || ! fuzz 2000x; then
 			echo "$out"
 			exit 1
 		fi
