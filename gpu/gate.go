@@ -30,8 +30,9 @@ func (e Engine) String() string {
 // copy; for one engine at most one Enter is open at a time.
 type Gate interface {
 	// Enter returns nil if the engine may be used at once, and otherwise a channel
-	// that is closed as soon as it may. Leave follows, or Cancel of a wait.
-	Enter(Engine) <-chan struct{}
+	// that is closed as soon as it may. Leave follows, or Cancel of a wait. With beside,
+	// such uses of other devices may go on at the same time.
+	Enter(e Engine, beside bool) <-chan struct{}
 	Cancel(Engine)
 	// Wanted reports, of an engine that is in use, whether others may be waiting for it.
 	Wanted(Engine) bool

@@ -33,19 +33,20 @@ type port struct {
 
 // wait is an Enter that has to wait.
 type wait struct {
+	beside             bool
 	admitted, canceled chan struct{}
 }
 
 // Enter is part of Gate.
-func (p *port) Enter(e Engine) <-chan struct{} {
+func (p *port) Enter(e Engine, beside bool) <-chan struct{} {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	x := &p.s.engines[e]
 	if x.holder == nil {
 		x.holder = p
-		return p.s.gate.Enter(e)
+		return p.s.gate.Enter(e, beside)
 	}
-	w := &wait{make(chan struct{}), make(chan struct{})}
+	w := &wait{beside, make(chan struct{}), make(chan struct{})}
 	p.wait[e] = w
 	x.waiting = append(x.waiting, p)
 	return w.admitted
@@ -97,7 +98,7 @@ func (s *splitter) next(e Engine) {
 	x.holder = x.waiting[0]
 	x.waiting = slices.Delete(x.waiting, 0, 1)
 	w := x.holder.wait[e]
-	open := s.gate.Enter(e)
+	open := s.gate.Enter(e, w.beside)
 	if open == nil {
 		close(w.admitted)
 		return

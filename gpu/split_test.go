@@ -20,7 +20,7 @@ type oneGate struct {
 	used  time.Duration
 }
 
-func (g *oneGate) Enter(e gpu.Engine) <-chan struct{} {
+func (g *oneGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	require.False(g.t, g.open[e], "two Enters of %v", e)
 	g.open[e] = true
 	d := g.delay()
@@ -70,7 +70,7 @@ func TestSplit(t *testing.T) {
 			use := func(p gpu.Gate, done chan<- struct{}) {
 				defer close(done)
 				for n := range 50 {
-					if open := p.Enter(gpu.EngineCompute); open != nil {
+					if open := p.Enter(gpu.EngineCompute, false); open != nil {
 						select {
 						case <-open:
 						case <-time.After(time.Duration(patience[n%len(patience)])*time.Millisecond + time.Microsecond):
@@ -108,16 +108,16 @@ func assertOne(t *testing.T, inside int) {
 func TestSplitTakesTurns(t *testing.T) {
 	g := &oneGate{t: t, delay: func() time.Duration { return 0 }}
 	a, b := gpu.Split(g)
-	require.Nil(t, a.Enter(gpu.EngineCompute))
-	require.Nil(t, b.Enter(gpu.EngineCopy))
+	require.Nil(t, a.Enter(gpu.EngineCompute, false))
+	require.Nil(t, b.Enter(gpu.EngineCopy, false))
 	require.False(t, a.Wanted(gpu.EngineCompute))
-	wait := b.Enter(gpu.EngineCompute)
+	wait := b.Enter(gpu.EngineCompute, false)
 	require.NotNil(t, wait)
 	require.True(t, a.Wanted(gpu.EngineCompute))
 	require.False(t, b.Wanted(gpu.EngineCopy))
 	a.Leave(gpu.EngineCompute, 1, true)
 	<-wait
-	require.NotNil(t, a.Enter(gpu.EngineCompute))
+	require.NotNil(t, a.Enter(gpu.EngineCompute, false))
 	a.Cancel(gpu.EngineCompute)
 	b.Leave(gpu.EngineCompute, 1, false)
 	b.Leave(gpu.EngineCopy, 1, false)

@@ -55,6 +55,7 @@ type member struct {
 
 // seat is what the arbiter knows of a member at one engine.
 type seat struct {
+	hold        *hold // nil while it has not the token
 	waiting     bool
 	since       time.Duration // it waits
 	used        uint64        // of the page, when it was last looked at
@@ -198,11 +199,11 @@ func (a *arena) handle(m *member, msg message) error {
 	t := a.tokens[msg.engine]
 	switch msg.op {
 	case opRequest:
-		t.request(m)
+		t.request(m, msg.value&flagBeside != 0)
 	case opCancel:
 		t.cancel(m)
 	case opYield:
-		t.yielded(m, msg.grant, msg.value&flagMore != 0)
+		t.yielded(m, msg.grant, msg.value&flagMore != 0, msg.value&flagBeside != 0)
 	}
 	t.decide()
 	t.sched.Overhead(time.Since(began), a.now())

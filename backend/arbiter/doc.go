@@ -32,6 +32,7 @@
 //	8   Shared   others wait: give the token back when there is nothing more to do
 //	16  Once     give it back after one command
 //	32  Revoked  begin nothing
+//	64  Beside   begin only what may go on beside such work of others
 //
 // and goes through these states. What the arbiter does is in capitals.
 //
@@ -51,7 +52,12 @@
 // because the backend may be just about to wake up: Once is set instead, and
 // Revoked follows after Config.UseLimit.
 //
-// # Wire format, version 1.0
+// Several backends have the token at once if each has asked for it for work that may go on
+// beside such work (package sched, "Side by side"): its word then has Beside. A backend that wants
+// to begin other work swaps Held out for 0, and sends Yield to ask for it anew. A token without Beside
+// is good for both, and nobody else has one.
+//
+// # Wire format, version 1.1
 //
 // The socket is of type SOCK_SEQPACKET. All numbers are little-endian.
 //
@@ -72,8 +78,9 @@
 //
 //	0    2   operation
 //	2    2   engine: 0 compute, 1 copy
-//	4    4   flags of Yield, 1: it has more to do and waits for the token again.
-//	         Of Welcome: minor version. Of Refuse: errno
+//	4    4   flags. 1, of Yield: it has more to do and waits for the token again.
+//	         2, of Request and such a Yield: for work that may go on beside such work
+//	         (since version 1.1; before, it was ignored). Of Welcome: minor version. Of Refuse: errno
 //	8    8   number of the grant, of Grant and Yield
 //	16   16  zero
 //
@@ -81,7 +88,7 @@
 //	1 Welcome  arbiter  answer to Hello, with the descriptor of the page
 //	2 Refuse   arbiter  the connection ends; text says why
 //	3 Grant    arbiter  the word of the engine is Held now
-//	4 Request  backend  it waits for the token of an engine
+//	4 Request  backend  it waits for the token of an engine, or for another kind of work than before
 //	5 Cancel   backend  it no longer waits
 //	6 Yield    backend  it gives a token back, or no longer has it
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,15 +15,17 @@ import (
 )
 
 // Guests enter, change their minds, leave, close and come back at random, while
-// the policy changes: never are two inside at once, and nobody waits for ever.
+// the policy changes: never are two inside at once, but for work that may go on beside
+// such work, and nobody waits for ever.
 func TestNeverTwoAtOnce(t *testing.T) {
+	var together atomic.Int64 // how often somebody came to others
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			policies := sched.Names()
 			h := newHost(t, Config{GPUs: []GPU{{Policy: policies[seed%3]}}})
 			var inside [Engines]struct {
-				sync.Mutex
-				who string
+				sync.RWMutex
+				many atomic.Int64
 			}
 			var all sync.WaitGroup
 			for i := range 5 {
@@ -39,7 +42,8 @@ func TestNeverTwoAtOnce(t *testing.T) {
 								rng := rand.New(rand.NewPCG(seed, uint64(e)))
 								pause := func(most time.Duration) { time.Sleep(time.Duration(rng.Int64N(int64(most)))) }
 								for range 100 {
-									if granted := g.Enter(e); granted != nil {
+									beside := rng.IntN(3) > 0
+									if granted := g.Enter(e, beside); granted != nil {
 										patience := time.Hour
 										if rng.IntN(3) == 0 {
 											patience = time.Duration(rng.Int64N(int64(5 * ms)))
@@ -53,10 +57,21 @@ func TestNeverTwoAtOnce(t *testing.T) {
 										}
 									}
 									in := &inside[e]
-									require.True(t, in.TryLock(), "%s and %s are inside of %v", name, in.who, e)
-									in.who = name
+									if beside {
+										require.True(t, in.TryRLock(), "%s comes to work that is not to be shared with on %v", name, e)
+										if in.many.Add(1) > 1 {
+											together.Add(1)
+										}
+									} else {
+										require.True(t, in.TryLock(), "%s is not alone on %v", name, e)
+									}
 									pause(3 * ms)
-									in.Unlock()
+									if beside {
+										in.many.Add(-1)
+										in.RUnlock()
+									} else {
+										in.Unlock()
+									}
 									g.Leave(e, ms, rng.IntN(2) == 0)
 									if rng.IntN(2) == 0 {
 										pause(2 * ms)
@@ -87,6 +102,7 @@ func TestNeverTwoAtOnce(t *testing.T) {
 			}
 		})
 	}
+	require.Greater(t, together.Load(), int64(1000))
 }
 
 // The arbiter ends and starts again and again under load: nobody is left behind.

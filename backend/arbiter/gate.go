@@ -34,52 +34,84 @@ type Gate struct {
 
 // end is a Gate's side of one engine.
 type end struct {
-	in *page // by which the command that runs got in; the caller's own
+	in     *page // by which the command that runs got in; the caller's own
+	beside bool  // what runs or waits may go on beside such work of others; as in
 
 	// Guarded by Gate.mu.
 	wait  chan struct{} // of whoever waits; nil if nobody does
 	since time.Time     // it waits
 	asked bool          // a grant is to come
+	kind  bool          // that was asked for: as beside
 	waits Histogram     // of those that could not begin at once
 	total time.Duration // waited
 }
 
 // Enter asks for an engine. It returns nil if a command may begin at once, and
 // otherwise a channel that is closed as soon as it may. Whoever does not want to
-// wait any longer calls Cancel; otherwise Leave follows.
-func (g *Gate) Enter(e Engine) <-chan struct{} {
-	if p := g.page.Load(); p.begin(e) {
-		g.ends[e].in = p
+// wait any longer calls Cancel; otherwise Leave follows. With beside, commands of others
+// for which that was said as well may run at the same time.
+func (g *Gate) Enter(e Engine, beside bool) <-chan struct{} {
+	x := &g.ends[e]
+	if p := g.page.Load(); p.begin(e, beside) {
+		x.in, x.beside = p, beside
 		return nil
 	}
-	return g.enterSlowly(e)
+	return g.enterSlowly(e, beside)
 }
 
-func (g *Gate) enterSlowly(e Engine) <-chan struct{} {
+func (g *Gate) enterSlowly(e Engine, beside bool) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := &g.ends[e]
 	if x.wait != nil || x.in != nil {
 		panic("arbiter: second Enter of an engine")
 	}
-	if p := g.page.Load(); p.begin(e) { // it changed meanwhile
+	x.beside = beside
+	p := g.page.Load()
+	if p.begin(e, beside) { // it changed meanwhile
 		x.in = p
 		return nil
 	}
 	x.wait, x.since = make(chan struct{}), time.Now()
-	g.ask(e)
+	g.ask(e, p)
 	return x.wait
 }
 
-// ask sends a request for whoever waits, if there is an arbiter and it was not
-// asked already. g.mu is held.
-func (g *Gate) ask(e Engine) {
+// ask asks for the token for whoever waits, if there is an arbiter and it was not
+// asked already. A token that is here must be for other work, and is exchanged. g.mu is held.
+func (g *Gate) ask(e Engine, p *page) {
 	x := &g.ends[e]
-	if g.link == nil || x.asked {
+	if g.link == nil {
 		return
 	}
-	x.asked = true
-	g.send(message{op: opRequest, engine: e})
+	grant := p.grant(e)
+	switch {
+	case p.drop(e):
+		g.yield(e, grant, true)
+	case !x.asked || x.kind != x.beside:
+		x.asked, x.kind = true, x.beside
+		g.send(message{op: opRequest, engine: e, value: x.flags()})
+	}
+}
+
+// flags are those of a message that asks for the token.
+func (x *end) flags() uint32 {
+	if x.beside {
+		return flagBeside
+	}
+	return 0
+}
+
+// yield says that the token of a grant is not here any more. more says that it is
+// asked for again. g.mu is held.
+func (g *Gate) yield(e Engine, grant uint64, more bool) {
+	m := message{op: opYield, engine: e, grant: grant}
+	if more {
+		x := &g.ends[e]
+		m.value = flagMore | x.flags()
+		x.asked, x.kind = true, x.beside
+	}
+	g.send(m)
 }
 
 // send sends, or else ends the connection: its reader sees it. g.mu is held.
@@ -148,15 +180,9 @@ func (g *Gate) leave(e Engine, more bool) {
 func (g *Gate) giveBack(e Engine, p *page, more bool) {
 	grant := p.grant(e)
 	p.store(e, 0)
-	if p != g.page.Load() || g.link == nil {
-		return // of an arbiter that is gone
+	if p == g.page.Load() && g.link != nil { // and not of an arbiter that is gone
+		g.yield(e, grant, more)
 	}
-	m := message{op: opYield, engine: e, grant: grant}
-	if more {
-		m.value = flagMore
-		g.ends[e].asked = true
-	}
-	g.send(m)
 }
 
 // granted is that the arbiter has given the token.
@@ -167,10 +193,10 @@ func (g *Gate) granted(e Engine) {
 	asked := x.asked
 	x.asked = false
 	switch {
-	case x.wait != nil && p.begin(e):
+	case x.wait != nil && p.begin(e, x.beside):
 		g.admit(e, p)
-	case x.wait != nil: // it was taken back meanwhile
-		g.ask(e)
+	case x.wait != nil: // it was taken back meanwhile, or is for other work
+		g.ask(e, p)
 	case !asked && p.load(e)&(bitHeld|bitBegun|bitRevoked) == bitHeld: // canceled
 		g.giveBack(e, p, false)
 	}
@@ -199,10 +225,10 @@ func (g *Gate) change(p *page, l link) {
 		if x.wait == nil {
 			continue
 		}
-		if p.begin(e) {
+		if p.begin(e, x.beside) {
 			g.admit(e, p)
 		} else {
-			g.ask(e)
+			g.ask(e, p)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func BenchmarkStanding(b *testing.B) {
 	g, err := Join(GateConfig{})
 	require.NoError(b, err)
 	for b.Loop() {
-		if g.Enter(Compute) != nil {
+		if g.Enter(Compute, false) != nil {
 			b.Fatal("not granted")
 		}
 		g.Leave(Compute, time.Microsecond, false)

@@ -14,7 +14,7 @@ import (
 
 // enter enters and waits.
 func enter(g *Gate, e Engine) {
-	if granted := g.Enter(e); granted != nil {
+	if granted := g.Enter(e, false); granted != nil {
 		<-granted
 	}
 }
@@ -24,18 +24,18 @@ func TestWithoutArbiter(t *testing.T) {
 	require.NoError(t, err)
 	for e := range Engines {
 		for range 3 {
-			require.Nil(t, g.Enter(e))
+			require.Nil(t, g.Enter(e, false))
 			g.Leave(e, ms, false)
 		}
 	}
 	require.False(t, g.Stats().Joined)
 	g.Close()
 	g.Close()
-	require.Nil(t, g.Enter(Copy))
+	require.Nil(t, g.Enter(Copy, false))
 	g.Leave(Copy, 0, false)
 	require.Panics(t, func() { g.Leave(Copy, 0, false) })
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		g.Enter(Copy)
+		g.Enter(Copy, false)
 		g.Leave(Copy, ms, false)
 	}))
 }
@@ -50,7 +50,7 @@ func TestStandingToken(t *testing.T) {
 			time.Sleep(ms)
 		}
 		st := h.s.Stats()[0]
-		require.Equal(t, "a", st.Engines[Compute].Holder)
+		require.Equal(t, []string{"a"}, st.Engines[Compute].Holders)
 		require.Equal(t, uint64(1), st.Engines[Compute].Grants)
 		require.Zero(t, st.Engines[Copy].Grants)
 		waits := g.Stats().Waits
@@ -71,7 +71,7 @@ func TestStandingToken(t *testing.T) {
 		require.Equal(t, ms, time.Since(now))
 		// And while it runs.
 		enter(g, Compute)
-		granted := other.Enter(Compute)
+		granted := other.Enter(Compute, false)
 		require.NotNil(t, granted)
 		time.Sleep(5 * ms)
 		synctest.Wait()
@@ -98,8 +98,8 @@ func TestEnginesOverlap(t *testing.T) {
 		enter(a, Compute)
 		enter(b, Copy)
 		st := h.s.Stats()[0]
-		require.Equal(t, "a", st.Engines[Compute].Holder)
-		require.Equal(t, "b", st.Engines[Copy].Holder)
+		require.Equal(t, []string{"a"}, st.Engines[Compute].Holders)
+		require.Equal(t, []string{"b"}, st.Engines[Copy].Holders)
 		a.Leave(Compute, 0, false)
 		b.Leave(Copy, 0, false)
 		a.Close()
@@ -122,24 +122,24 @@ func TestCancel(t *testing.T) {
 		}
 		// While another runs.
 		enter(a, Compute)
-		require.NotNil(t, b.Enter(Compute))
+		require.NotNil(t, b.Enter(Compute, false))
 		synctest.Wait()
 		b.Cancel(Compute)
 		a.Leave(Compute, 0, false)
 		free()
 		// Before the arbiter knows, and while its grant is on the way.
-		require.NotNil(t, b.Enter(Compute))
+		require.NotNil(t, b.Enter(Compute, false))
 		b.Cancel(Compute)
 		synctest.Wait()
 		free()
 		// And again before that arrives.
-		b.Enter(Compute)
+		b.Enter(Compute, false)
 		b.Cancel(Compute)
 		enter(b, Compute)
 		b.Leave(Compute, 0, false)
 		free()
 		// After it was granted.
-		b.Enter(Compute)
+		b.Enter(Compute, false)
 		synctest.Wait()
 		b.Cancel(Compute)
 		free()
@@ -156,15 +156,15 @@ func TestMore(t *testing.T) {
 		h := newHost(t, Config{GPUs: []GPU{{Policy: "fifo"}}})
 		a, b := h.gate("a", sched.Share{}, WaitForArbiter), h.gate("b", sched.Share{}, WaitForArbiter)
 		enter(a, Compute)
-		granted := b.Enter(Compute)
+		granted := b.Enter(Compute, false)
 		synctest.Wait()
 		a.Leave(Compute, 0, true)
 		<-granted
-		again := a.Enter(Compute)
+		again := a.Enter(Compute, false)
 		require.NotNil(t, again)
 		b.Leave(Compute, 0, false)
 		<-again
-		granted = b.Enter(Compute)
+		granted = b.Enter(Compute, false)
 		synctest.Wait()
 		a.Leave(Compute, 0, true) // and nothing follows
 		<-granted
@@ -191,14 +191,14 @@ func TestArbiterRestarts(t *testing.T) {
 			}
 			for range 3 {
 				enter(gates[0], Compute)
-				granted := gates[1].Enter(Compute)
+				granted := gates[1].Enter(Compute, false)
 				require.NotNil(t, granted)
 				synctest.Wait()
 				h.stop()
 				synctest.Wait()
 				if lost == GoAlone {
 					<-granted
-					require.Nil(t, gates[2].Enter(Compute))
+					require.Nil(t, gates[2].Enter(Compute, false))
 					gates[2].Leave(Compute, ms, false)
 				} else {
 					select {
@@ -235,8 +235,8 @@ func TestArbiterComesLater(t *testing.T) {
 		h := newHost(t, Config{})
 		h.stop()
 		alone, waits := h.gate("alone", sched.Share{}, GoAlone), h.gate("waits", sched.Share{}, WaitForArbiter)
-		require.Nil(t, alone.Enter(Compute))
-		granted := waits.Enter(Compute)
+		require.Nil(t, alone.Enter(Compute, false))
+		granted := waits.Enter(Compute, false)
 		time.Sleep(10 * time.Second)
 		h.start(Config{})
 		<-granted
@@ -256,7 +256,7 @@ func TestClose(t *testing.T) {
 		h := newHost(t, Config{})
 		a, b, c := h.gate("a", sched.Share{}, WaitForArbiter), h.gate("b", sched.Share{}, WaitForArbiter), h.gate("c", sched.Share{}, WaitForArbiter)
 		enter(a, Compute)
-		toB, toC := b.Enter(Compute), c.Enter(Compute)
+		toB, toC := b.Enter(Compute, false), c.Enter(Compute, false)
 		synctest.Wait()
 		b.Close()
 		<-toB

@@ -79,7 +79,7 @@ func TestTokenKept(t *testing.T) {
 		require.NoError(t, r.link.send(message{op: opRequest}))
 		_, ok := r.grant()
 		require.True(t, ok)
-		require.True(t, r.page.begin(Compute))
+		require.True(t, r.page.begin(Compute, false))
 		time.Sleep(time.Hour) // alone, it may
 		commands, wait := victim(h, 20*time.Second)
 		require.Equal(t, DefaultAnswerLimit, wait)
@@ -105,7 +105,7 @@ func TestHog(t *testing.T) {
 				if !ok {
 					return
 				}
-				r.page.begin(Compute)
+				r.page.begin(Compute, false)
 				time.Sleep(10 * time.Second)
 				r.page.store(Compute, 0)
 				_ = r.link.send(message{op: opYield, grant: n}) // if it fails, so does the next
@@ -192,7 +192,7 @@ func TestNonsense(t *testing.T) {
 									p.store(Compute, bitHeld|bitBusy|bitBegun)
 								default:
 									ops := []operation{opRequest, opRequest, opYield, opCancel}
-									m := message{op: ops[rng.IntN(4)], engine: Engine(rng.IntN(2)), value: rng.Uint32N(2), grant: rng.Uint64N(50)}
+									m := message{op: ops[rng.IntN(4)], engine: Engine(rng.IntN(2)), value: rng.Uint32N(4), grant: rng.Uint64N(50)}
 									_ = l.send(m) // disconnected, perhaps: then a new connection follows
 								}
 							}

@@ -19,6 +19,7 @@ const (
 	bitShared
 	bitOnce
 	bitRevoked
+	bitBeside
 )
 
 // Layout of the page, bytes.
@@ -146,16 +147,32 @@ func (p *page) or(e Engine, bits uint32) uint32 {
 }
 
 // begin takes the word from Held to Busy. It fails if the token is not held or
-// not to be used, or in use.
-func (p *page) begin(e Engine) bool {
+// not to be used, or in use, or for work beside that of others, which this is not.
+func (p *page) begin(e Engine, beside bool) bool {
 	word := p.slots[e].word
 	for {
 		w := word.Load()
-		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld {
+		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld || w&bitBeside != 0 && !beside {
 			return false
 		}
 		// Only the arbiter changes the word meanwhile, and only once or twice.
 		if word.CompareAndSwap(w, w|bitBusy|bitBegun) {
+			runtime.KeepAlive(p)
+			return true
+		}
+	}
+}
+
+// drop takes the word from Held to 0 where only work beside that of others may
+// begin. It fails if it is in another state.
+func (p *page) drop(e Engine) bool {
+	word := p.slots[e].word
+	for {
+		w := word.Load()
+		if w&(bitHeld|bitBusy|bitBeside|bitRevoked) != bitHeld|bitBeside {
+			return false
+		}
+		if word.CompareAndSwap(w, 0) { // as in begin
 			runtime.KeepAlive(p)
 			return true
 		}

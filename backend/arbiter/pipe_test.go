@@ -132,7 +132,7 @@ func (h *host) gate(name string, share sched.Share, lost Lost) *Gate {
 
 // run is one command: it reports when it ran.
 func run(g *Gate, e Engine, d time.Duration) (from time.Time) {
-	if granted := g.Enter(e); granted != nil {
+	if granted := g.Enter(e, false); granted != nil {
 		<-granted
 	}
 	from = time.Now()

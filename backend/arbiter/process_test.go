@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -241,8 +242,8 @@ func TestKilledBackends(t *testing.T) {
 	start("works", "w1")
 	start("holds", "h")
 	for round := range 20 {
-		eventually(t, "the holder has its turn", func() bool { return s.Stats()[0].Engines[Compute].Holder == "h" })
-		granted := survivor.Enter(Compute)
+		eventually(t, "the holder has its turn", func() bool { return slices.Equal(s.Stats()[0].Engines[Compute].Holders, []string{"h"}) })
+		granted := survivor.Enter(Compute, false)
 		require.NotNil(t, granted)
 		time.Sleep(rand.N(2 * ms))
 		children["h"].kill()

@@ -54,7 +54,8 @@ type GPU struct {
 	Settings sched.Settings
 }
 
-// Use is some time for which a guest used an engine. What of it lies where between
+// Use is some time for which a guest used an engine; of a time in which several used it side by
+// side, its part. What of it lies where between
 // the last charge and At is not known; if it was one command, it ended just before At.
 type Use struct {
 	GPU      int

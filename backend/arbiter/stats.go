@@ -38,10 +38,10 @@ type GPUStats struct {
 
 // EngineStats are the counts of an engine.
 type EngineStats struct {
-	Holder  string `json:"holder"` // the guest that has the token; "" for nobody
-	Grants  uint64 `json:"grants"`
-	Revokes uint64 `json:"revokes"`
-	Expired uint64 `json:"expired"` // backends disconnected because they kept the token for too long
+	Holders []string `json:"holders"` // the guests that have the token
+	Grants  uint64   `json:"grants"`
+	Revokes uint64   `json:"revokes"`
+	Expired uint64   `json:"expired"` // backends disconnected because they kept the token for too long
 }
 
 // GuestStats are the counts of a connected guest.
@@ -73,9 +73,9 @@ func (a *arena) stats() GPUStats {
 	}
 	for e, t := range a.tokens {
 		out.Engines[e] = EngineStats{Grants: t.grants, Revokes: t.revokes, Expired: t.expelled}
-		if t.holder != nil { // what it has used until now counts, too
-			out.Engines[e].Holder = t.holder.name
-			t.look(now)
+		for _, h := range t.holds { // what they have used until now counts, too
+			out.Engines[e].Holders = append(out.Engines[e].Holders, h.member.name)
+			t.look(h, now)
 		}
 		for _, st := range t.sched.Stats(now) {
 			m := t.byID[st.ID]
@@ -85,7 +85,7 @@ func (a *arena) stats() GPUStats {
 			s := &m.seats[e]
 			g := &out.Guests[byID[st.ID]].Engines[e]
 			*g = GuestEngineStats{Stats: st, Waits: s.waits, Implausible: s.implausible,
-				Standing: t.holder == m && t.standing && !t.wanted}
+				Standing: s.hold != nil && s.hold.standing && !s.hold.wanted}
 		}
 	}
 	slices.SortFunc(out.Guests, func(a, b GuestStats) int { return cmp.Compare(a.Name, b.Name) })

@@ -3,6 +3,7 @@ package arbiter
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,8 @@ const (
 // maxMissed is how often the time to begin a command doubles.
 const maxMissed = 4
 
-// token is the right to run on one engine. Its arena's mutex guards it.
+// token is the right to run on one engine. Its arena's mutex guards it. One member
+// holds it, or several whose work goes on side by side; the states are those of each hold.
 //
 //	free ──grant──► held ──revoke──► free        nothing ran
 //	                 │ └───revoke──► wanted ──yield, or expelled──► free
@@ -33,9 +35,16 @@ type token struct {
 	sched  *sched.Scheduler
 	byID   map[sched.ID]*member
 	timer  *time.Timer // calls tick
+	holds  []*hold
+	grant  uint64 // number of the last grant
 
-	holder   *member // nil while free
-	grant    uint64  // number of the last grant
+	grants, revokes, expelled uint64
+}
+
+// hold is that a member has the token.
+type hold struct {
+	member   *member
+	grant    uint64
 	granted  time.Duration
 	standing bool
 	wanted   bool          // the holder was told to give it back
@@ -43,8 +52,6 @@ type token struct {
 	seen     time.Duration // use that was charged since then
 	begins   time.Duration // until when a command has to have begun, or a Yield to have come, if it is wanted
 	answers  time.Duration // until when the holder has to give it back, if it is wanted
-
-	grants, revokes, expelled uint64
 }
 
 func newToken(a *arena, e Engine, s *sched.Scheduler) *token {
@@ -61,11 +68,15 @@ func (t *token) must(err error) {
 	}
 }
 
-// request is that a member waits.
-func (t *token) request(m *member) {
+// request is that a member waits, for work that may go on beside such work of others or not.
+func (t *token) request(m *member, beside bool) {
 	s := &m.seats[t.engine]
-	if s.waiting || t.holder == m {
-		return // it was granted meanwhile, or asks twice
+	if s.hold != nil {
+		return // it was granted meanwhile
+	}
+	t.sched.Beside(m.id, beside)
+	if s.waiting {
+		return // for something else than before, perhaps
 	}
 	now := t.arena.now()
 	t.settle(now)
@@ -82,50 +93,55 @@ func (t *token) cancel(m *member) {
 	}
 }
 
-// yielded is that a member gives the token back, or notices that it has it no longer.
-func (t *token) yielded(m *member, grant uint64, more bool) {
-	if t.holder != m || t.grant != grant {
+// yielded is that a member gives the token back, or notices that it has it no longer. With
+// more it waits again, as request says.
+func (t *token) yielded(m *member, grant uint64, more, beside bool) {
+	s := &m.seats[t.engine]
+	if s.hold == nil || s.hold.grant != grant {
 		if more {
-			t.request(m)
+			t.request(m, beside)
 		}
 		return
 	}
 	now := t.arena.now()
-	used, commands := t.owed(now)
-	m.seats[t.engine].missed = 0
-	t.free()
-	t.must(t.sched.Complete(m.id, used, commands, more, now))
-	if s := &m.seats[t.engine]; more {
+	used, commands := t.owed(s.hold, now)
+	s.missed = 0
+	t.free(s.hold)
+	if more {
+		t.sched.Beside(m.id, beside)
 		s.waiting, s.since = true, now
 	}
+	t.must(t.sched.Complete(m.id, used, commands, more, now))
 }
 
-func (t *token) free() { t.holder, t.wanted = nil, false }
+func (t *token) free(h *hold) {
+	t.holds = slices.DeleteFunc(t.holds, func(o *hold) bool { return o == h })
+	h.member.seats[t.engine].hold = nil
+}
 
-// settle charges what the holder has used until now, before another comes.
+// settle charges what the holders have used until now, before another comes.
 func (t *token) settle(now time.Duration) {
-	if t.holder == nil {
-		return
-	}
-	t.look(now)
-	if t.wantedAt > now {
-		t.wantedAt, t.seen = now, 0
+	for _, h := range t.holds {
+		t.look(h, now)
+		if h.wantedAt > now {
+			h.wantedAt, h.seen = now, 0
+		}
 	}
 }
 
-// look charges what the holder has used since the last look.
-func (t *token) look(now time.Duration) {
-	used, commands := t.delta(now)
-	t.seen += used
-	t.must(t.sched.Charge(t.holder.id, used, commands, now))
+// look charges what a holder has used since the last look.
+func (t *token) look(h *hold, now time.Duration) {
+	used, commands := t.delta(h, now)
+	h.seen += used
+	t.must(t.sched.Charge(h.member.id, used, commands, now))
 }
 
-// delta is what the holder has used since the last look, as far as it can be.
-func (t *token) delta(now time.Duration) (used time.Duration, commands uint64) {
-	m := t.holder
+// delta is what a holder has used since the last look, as far as it can be.
+func (t *token) delta(h *hold, now time.Duration) (used time.Duration, commands uint64) {
+	m := h.member
 	s := &m.seats[t.engine]
 	u, c := m.page.usage(t.engine)
-	wall := now - t.granted
+	wall := now - h.granted
 	if u-s.used > uint64(wall) { // backwards, too
 		s.implausible++
 		used = wall
@@ -135,23 +151,24 @@ func (t *token) delta(now time.Duration) (used time.Duration, commands uint64) {
 	commands = min(c-s.commands, uint64(wall)) // none is shorter than a nanosecond
 	s.used, s.commands = u, c
 	if t.arena.observe != nil && used > 0 {
-		t.arena.observe(Use{GPU: t.arena.number, Guest: m.name, Engine: t.engine, At: t.arena.start.Add(now), Used: used, Commands: commands})
+		t.arena.observe(Use{GPU: t.arena.number, Guest: m.name, Engine: t.engine, At: t.arena.start.Add(now),
+			Used: t.sched.Part(m.id, used, now), Commands: commands})
 	}
 	return used, commands
 }
 
-// owed is what the holder is charged at the end: what it has used since the last
+// owed is what a holder is charged at the end: what it has used since the last
 // look and, beyond what it is trusted with, the time for which it kept others
 // waiting without using the engine.
-func (t *token) owed(now time.Duration) (used time.Duration, commands uint64) {
-	used, commands = t.delta(now)
-	if t.wantedAt > now {
+func (t *token) owed(h *hold, now time.Duration) (used time.Duration, commands uint64) {
+	used, commands = t.delta(h, now)
+	if h.wantedAt > now {
 		return used, commands
 	}
-	s := &t.holder.seats[t.engine]
-	wall := now - t.wantedAt
+	s := &h.member.seats[t.engine]
+	wall := now - h.wantedAt
 	s.trust = min(s.trust+time.Duration(trustPart*float64(wall)), trustMost)
-	unused := max(wall-t.seen-used, 0)
+	unused := max(wall-h.seen-used, 0)
 	excused := min(unused, s.trust)
 	s.trust -= excused
 	return used + unused - excused, commands
@@ -164,101 +181,101 @@ func (t *token) decide() {
 	again := sched.Never
 	for !t.arena.closed {
 		d := t.sched.Next(now)
-		again = d.Again
-		if d.Run != 0 && !t.give(d, now) || d.Revoke && t.revoke(now) {
-			continue
+		if d.Run != 0 {
+			t.give(d, now)
+		} else if d.Revoke != 0 {
+			t.revoke(t.byID[d.Revoke].seats[t.engine].hold, now)
+		} else {
+			again = d.Again
+			break
 		}
-		break
 	}
-	if t.holder != nil && t.wanted {
-		again = min(again, t.begins, t.answers)
+	for _, h := range t.holds {
+		if h.wanted {
+			again = min(again, h.begins, h.answers)
+		}
 	}
 	if again != sched.Never {
 		t.timer.Reset(max(again-now, 0))
 	}
 }
 
-// give grants the token. It returns false if the member is not there.
-func (t *token) give(d sched.Decision, now time.Duration) bool {
+// give grants the token.
+func (t *token) give(d sched.Decision, now time.Duration) {
 	m := t.byID[d.Run]
 	s := &m.seats[t.engine]
 	s.waits.add(now - s.since)
 	s.waiting = false
 	t.grant++
 	t.grants++
-	t.holder, t.granted, t.standing = m, now, d.Standing
-	t.wanted, t.wantedAt, t.seen, t.answers, t.begins = false, sched.Never, 0, sched.Never, sched.Never
-	t.discard() // what it used without the token is not this grant's
+	h := &hold{member: m, grant: t.grant, granted: now, standing: d.Standing, wantedAt: sched.Never, answers: sched.Never, begins: sched.Never}
+	s.hold = h
+	t.holds = append(t.holds, h)
+	s.used, s.commands = m.page.usage(t.engine) // what it used without the token is not this grant's
 	word := bitHeld
+	if d.Beside {
+		word |= bitBeside
+	}
 	if !d.Standing {
-		t.wantedAt = now
+		h.wantedAt = now
 		word |= bitShared
 		if d.Slice == 0 {
 			word |= bitOnce
-			t.wanted, t.begins = true, t.patience()
+			h.wanted, h.begins = true, t.patience(h)
 		}
 	}
 	m.page.setGrant(t.engine, t.grant)
 	m.page.store(t.engine, word)
 	if err := m.link.send(message{op: opGrant, engine: t.engine, grant: t.grant}); err != nil {
 		t.arena.expel(m, err.Error()) // which frees the token
-		return false
 	}
-	return true
 }
 
-// discard takes the page's counters as the state from which to count.
-func (t *token) discard() {
-	s := &t.holder.seats[t.engine]
-	s.used, s.commands = t.holder.page.usage(t.engine)
-}
-
-// revoke takes the token back, and reports whether it is free now: nothing runs.
-// Otherwise the holder gives it back, or loses it at a tick.
-func (t *token) revoke(now time.Duration) bool {
-	p := t.holder.page
+// revoke takes the token back at once if nothing runs. Otherwise the holder gives it
+// back, or loses it at a tick.
+func (t *token) revoke(h *hold, now time.Duration) {
+	p := h.member.page
 	t.revokes++
-	t.wanted = true
-	if p.load(t.engine)&bitBegun == 0 && now < t.patience() {
+	h.wanted = true
+	if p.load(t.engine)&bitBegun == 0 && now < t.patience(h) {
 		p.or(t.engine, bitOnce) // it is about to wake up, perhaps
-		t.begins = t.patience()
-		return false
+		h.begins = t.patience(h)
+		return
 	}
-	return t.reclaim(now, false)
+	t.reclaim(h, now, false)
 }
 
-// patience is until when the holder may take to begin a command. It doubles with
+// patience is until when a holder may take to begin a command. It doubles with
 // each grant that came to nothing: on a host so busy that wake-ups take longer
 // than the limit, a backend would never get to run otherwise.
-func (t *token) patience() time.Duration {
-	return t.granted + t.arena.limits.use<<min(t.holder.seats[t.engine].missed, maxMissed)
+func (t *token) patience(h *hold) time.Duration {
+	return h.granted + t.arena.limits.use<<min(h.member.seats[t.engine].missed, maxMissed)
 }
 
-// reclaim takes the token from a holder that does nothing with it. It returns
-// false when it has to wait: for a command that runs, which has until the limit;
+// reclaim takes the token from a holder that does nothing with it. It does not
+// when it has to wait: for a command that runs, which has until the limit;
 // or, unless it is forced, for a Yield that must be on its way, because it says
 // when the command ended.
-func (t *token) reclaim(now time.Duration, force bool) bool {
-	m := t.holder
-	t.begins = sched.Never
+func (t *token) reclaim(h *hold, now time.Duration, force bool) {
+	m := h.member
+	h.begins = sched.Never
 	word := m.page.or(t.engine, bitRevoked)
 	switch {
 	case word&bitBusy != 0:
-		t.answers = now + t.arena.limits.answer
-		return false
+		h.answers = now + t.arena.limits.answer
+		return
 	case word&bitHeld == 0 && !force:
-		t.begins = now + t.arena.limits.use
-		return false
+		h.begins = now + t.arena.limits.use
+		return
 	}
 	if s := &m.seats[t.engine]; word&bitBegun == 0 {
 		s.missed++
 	} else {
 		s.missed = 0
 	}
-	used, commands := t.owed(now)
-	t.free()
+	used, commands := t.owed(h, now)
+	t.free(h)
 	t.must(t.sched.Reclaim(m.id, used, commands, now))
-	return true
 }
 
 // tick is the timer's.
@@ -267,14 +284,15 @@ func (t *token) tick() {
 	defer t.arena.mu.Unlock()
 	began := time.Now()
 	now := t.arena.now()
-	if t.holder != nil && t.wanted {
+	for _, h := range slices.Clone(t.holds) { // those who are expelled go
 		switch {
-		case now >= t.answers:
+		case !h.wanted || h.member.seats[t.engine].hold != h: // the latter went with another one
+		case now >= h.answers:
 			t.expelled++
-			t.arena.expel(t.holder, fmt.Sprintf("the %v engine was wanted by others and not given back within %v",
+			t.arena.expel(h.member, fmt.Sprintf("the %v engine was wanted by others and not given back within %v",
 				t.engine, t.arena.limits.answer))
-		case now >= t.begins:
-			t.reclaim(now, true)
+		case now >= h.begins:
+			t.reclaim(h, now, true)
 		}
 	}
 	t.decide()
@@ -284,10 +302,10 @@ func (t *token) tick() {
 // remove ends what a member has or waits for. The token is to be decided on then.
 func (t *token) remove(m *member) {
 	t.cancel(m)
-	if t.holder == m {
+	if h := m.seats[t.engine].hold; h != nil {
 		now := t.arena.now()
-		used, commands := t.owed(now) // whoever was disconnected pays for it, too
-		t.free()
+		used, commands := t.owed(h, now) // whoever was disconnected pays for it, too
+		t.free(h)
 		t.must(t.sched.Complete(m.id, used, commands, false, now))
 	}
 	delete(t.byID, m.id)

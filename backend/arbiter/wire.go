@@ -13,7 +13,7 @@ import (
 // Version of the wire format. Minor versions add, major versions change.
 const (
 	VersionMajor = 1
-	VersionMinor = 0
+	VersionMinor = 1
 )
 
 // Engine is a part of a GPU for which there is a token.
@@ -156,8 +156,11 @@ func (o operation) String() string {
 	return fmt.Sprintf("operation %d", uint16(o))
 }
 
-// flagMore, of Yield: the backend waits for the token again.
-const flagMore = 1
+// Flags of messages.
+const (
+	flagMore   = 1 // of Yield: the backend waits for the token again
+	flagBeside = 2 // of Request, and of Yield with flagMore: for work that may go on beside such work of others
+)
 
 // message is any message but Hello.
 type message struct {

@@ -4,9 +4,20 @@ import (
 	"time"
 )
 
+// pass moves the clock on. Of the time that goes by, all that run have the same part.
+func (s *Scheduler) pass(now time.Duration) {
+	if now <= s.now {
+		return
+	}
+	for _, t := range s.running {
+		t.part += (now - s.now) / time.Duration(len(s.running))
+	}
+	s.now = now
+}
+
 // advance moves the clock on and gives out credit when a period has passed.
 func (s *Scheduler) advance(now time.Duration) {
-	s.now = max(s.now, now)
+	s.pass(now)
 	s.refresh()
 	if s.now-s.replenished >= s.settings.Period {
 		s.replenish()
@@ -16,7 +27,7 @@ func (s *Scheduler) advance(now time.Duration) {
 
 // isActive reports whether a guest counts: see the package comment.
 func (s *Scheduler) isActive(g *Guest) bool {
-	return g.Waiting || s.holds(g) || s.now-s.settings.Window <= g.lastSeen
+	return g.Waiting || g.tenure != nil || s.now-s.settings.Window <= g.lastSeen
 }
 
 // refresh divides the engine's time anew if other guests are active than before.
@@ -44,7 +55,7 @@ func (s *Scheduler) refresh() {
 // wants reports whether a guest would use the engine if it got it: it waits, or
 // runs, or has the next command ready at any moment.
 func (s *Scheduler) wants(g *Guest) bool {
-	return g.Waiting || s.holds(g) || s.now <= g.comesBack(s.settings.Wait)
+	return g.Waiting || g.tenure != nil || s.now <= g.comesBack(s.settings.Wait)
 }
 
 // saving is the most credit that a guest can have without using any.
@@ -106,14 +117,15 @@ func (s *Scheduler) replenish() {
 	}
 }
 
-// charge takes what was used off the credit of the guest that has the engine.
+// charge takes what was used off the credit of a guest that has the engine.
 // It comes before the credit of the same time is given out, so that a long run
 // does not lose what it would not have had room to save.
-func (s *Scheduler) charge(t *tenure, used time.Duration, commands uint64, now time.Duration) {
-	s.now = max(s.now, now)
+func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now time.Duration) {
+	s.pass(now)
 	g := t.guest
-	used = min(max(used, 0), s.now-t.since-t.accounted) // nobody uses more than the time that goes by
-	t.accounted += used
+	all, used := t.bounded(says, s.now)
+	t.accounted += all
+	t.part -= used
 	g.stats.Busy += used
 	g.stats.Commands += commands
 	g.use.add(used, t.looked, s.now)
@@ -129,6 +141,28 @@ func (s *Scheduler) charge(t *tenure, used time.Duration, commands uint64, now t
 		s.noteRun(s.now - t.contended)
 	}
 	s.debit(g, owed)
+}
+
+// bounded is what a guest can have used since it was charged last of what it says: no more
+// than the time that has gone by. part is what is its own of that, if others had the engine at the same time.
+func (t *tenure) bounded(says, now time.Duration) (used, part time.Duration) {
+	open := now - t.since - t.accounted
+	used = min(max(says, 0), open)
+	if used > 0 && t.part < open {
+		return used, time.Duration(float64(used) * float64(t.part) / float64(open))
+	}
+	return used, used
+}
+
+// Part is what Charge would charge.
+func (s *Scheduler) Part(id ID, used, now time.Duration) time.Duration {
+	g := s.guests[id]
+	if g == nil || g.tenure == nil {
+		return 0
+	}
+	s.advance(now)
+	_, part := g.tenure.bounded(used, s.now)
+	return part
 }
 
 // noteRun remembers the longest time for which somebody had the engine while

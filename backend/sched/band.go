@@ -33,7 +33,7 @@ func (band) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 	}
 	until := v.Now()
 	for _, g := range v.List() {
-		if !g.Waiting && v.before(g, best) && v.lead(g) > v.lead(best) {
+		if !g.Waiting && g.tenure == nil && v.before(g, best) && v.lead(g) > v.lead(best) {
 			until = max(until, g.comesBack(v.Settings().Wait))
 		}
 	}
@@ -62,8 +62,7 @@ func (v *View) class(g *Guest) int {
 	return 0
 }
 
-// lead is the guest's credit for each unit of its share.
-func (v *View) lead(g *Guest) float64 { return float64(g.Credit) / g.fraction }
+func (band) Beside(v *View, g *Guest) time.Duration { return v.Behind(g) }
 
 func (band) Completed(v *View, g *Guest) {
 	if g.Credit <= 0 && v.Over(g) {

@@ -19,6 +19,8 @@ func (credit) Pick(_ *View, ready []*Guest) (*Guest, time.Duration) {
 	return ready[0], Never
 }
 
+func (credit) Beside(v *View, g *Guest) time.Duration { return v.Behind(g) }
+
 func (credit) Completed(v *View, g *Guest) {
 	if g.Credit <= 0 {
 		v.ToTail(g)

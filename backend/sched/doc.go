@@ -21,6 +21,16 @@
 // Next and does what it says: give the engine to a guest, ask for it back, or
 // wait. A Scheduler belongs to one goroutine at a time.
 //
+// # Side by side
+//
+// One guest has the engine at a time, unless its work is such that others may do theirs
+// beside it (Scheduler.Beside): rendering on the processors of the host, which one renderer does
+// not keep busy at every moment, while the kernel's own scheduler divides them. Then several
+// guests have the engine, and each is charged an equal part of the time that goes by. All
+// that was said of accounts holds, since these parts add up to the time. Who has got
+// ahead of those that run waits until they have caught up, so that shares are kept
+// (Policy.Beside).
+//
 // # Accounts
 //
 // What a guest uses of the engine is taken off its credit. Each period, as much

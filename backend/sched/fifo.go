@@ -18,5 +18,6 @@ func (fifo) Pick(_ *View, ready []*Guest) (*Guest, time.Duration) {
 	return first, Never
 }
 
-func (fifo) Completed(*View, *Guest)   {}
-func (fifo) Slice(*View) time.Duration { return 0 }
+func (fifo) Beside(*View, *Guest) time.Duration { return 0 }
+func (fifo) Completed(*View, *Guest)            {}
+func (fifo) Slice(*View) time.Duration          { return 0 }

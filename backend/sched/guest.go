@@ -13,6 +13,9 @@ type Guest struct {
 	Credit  time.Duration // engine time owed to the guest; negative when it owes
 	Waiting bool          // it has work and has not the engine
 
+	tenure *tenure // nil while it has not the engine
+	beside bool    // see Scheduler.Beside
+
 	arrival  uint64        // number of its last Arrive; the smaller, the earlier
 	since    time.Duration // when that was
 	lastSeen time.Duration // its last event

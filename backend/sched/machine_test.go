@@ -19,21 +19,23 @@ type machine struct {
 	now     time.Duration
 	guests  map[sched.ID]*model
 	next    sched.ID
-	running sched.ID
-	granted time.Duration // when it got the engine
-	since   time.Duration // when it was last charged
+	running []sched.ID
 	longest time.Duration // that somebody had the engine: credits are bounded by it
 	idle    time.Duration // since when somebody waits for the idle engine; -1 if not
+	alone   bool          // nothing ever goes on beside anything
 }
 
 type model struct {
 	waiting bool
-	busy    time.Duration
+	beside  bool          // what it waits for, or runs, may go on beside such work
+	granted time.Duration // when it got the engine
+	since   time.Duration // when it was last charged
+	busy    time.Duration // charged at most
 }
 
 func (m *machine) ids(waiting bool) (out []sched.ID) {
 	for id, g := range m.guests {
-		if id != m.running && g.waiting == waiting {
+		if !slices.Contains(m.running, id) && g.waiting == waiting {
 			out = append(out, id)
 		}
 	}
@@ -53,31 +55,45 @@ func (m *machine) pass(t *rapid.T) {
 	m.now += time.Duration(d)
 }
 
-func (m *machine) used(t *rapid.T) time.Duration {
-	used := time.Duration(float64(m.now-m.since) * rapid.Float64Range(0, 1).Draw(t, "used"))
-	m.longest = max(m.longest, m.now-m.granted)
-	m.guests[m.running].busy += used
-	m.since = m.now // a model of the engine: what is charged now cannot be charged again
+// used is what a guest that runs claims to have used since it was charged last.
+func (m *machine) used(t *rapid.T, id sched.ID) time.Duration {
+	g := m.guests[id]
+	used := time.Duration(float64(m.now-g.since) * rapid.Float64Range(0, 1).Draw(t, "used"))
+	m.longest = max(m.longest, m.now-g.granted)
+	g.busy += used
+	g.since = m.now // a model of the engine: what is charged now cannot be charged again
 	return used
+}
+
+// over is that a guest no longer runs.
+func (m *machine) over(id sched.ID) {
+	m.running = slices.DeleteFunc(m.running, func(o sched.ID) bool { return o == id })
 }
 
 // decide does what Next says.
 func (m *machine) decide(t *rapid.T) {
 	d := m.s.Next(m.now)
 	require.GreaterOrEqual(t, d.Again, m.now)
-	if d.Run != 0 {
-		require.Zero(t, m.running, "the engine was not free")
-		require.True(t, m.guests[d.Run].waiting, "guest %d does not wait", d.Run)
-		m.guests[d.Run].waiting = false
-		m.running, m.granted, m.since = d.Run, m.now, m.now
-		require.False(t, d.Revoke)
-		require.False(t, d.Standing && len(m.ids(true)) > 0, "standing while others wait")
+	require.False(t, d.Run != 0 && d.Revoke != 0)
+	if d.Revoke != 0 {
+		require.Contains(t, m.running, d.Revoke)
+		m.decide(t)
+		return
 	}
-	if d.Revoke {
-		require.NotZero(t, m.running)
+	if d.Run != 0 {
+		g := m.guests[d.Run]
+		for _, id := range m.running {
+			require.True(t, g.beside && m.guests[id].beside, "the engine was not free")
+		}
+		require.True(t, g.waiting, "guest %d does not wait", d.Run)
+		g.waiting, g.granted, g.since = false, m.now, m.now
+		m.running = append(m.running, d.Run)
+		require.False(t, d.Standing && (len(m.ids(true)) > 0 || len(m.running) > 1), "standing while others wait or run")
+		m.decide(t)
+		return
 	}
 	// The engine does not stay idle while somebody waits, but for a moment.
-	if m.running == 0 && len(m.ids(true)) > 0 {
+	if len(m.running) == 0 && len(m.ids(true)) > 0 {
 		if m.idle < 0 {
 			m.idle = m.now
 		}
@@ -90,18 +106,24 @@ func (m *machine) decide(t *rapid.T) {
 }
 
 func (m *machine) check(t *rapid.T) {
-	fractions := 0.0
+	fractions, usage, total := 0.0, 0.0, time.Duration(0)
 	for _, st := range m.s.Stats(m.now) {
 		g := m.guests[st.ID]
 		require.NotNil(t, g)
 		require.Equal(t, g.waiting, st.Waiting)
-		require.Equal(t, g.busy, st.Busy)
+		require.LessOrEqual(t, st.Busy, g.busy)
+		if m.alone {
+			require.Equal(t, g.busy, st.Busy)
+		}
+		usage += st.Usage
+		total += st.Busy
 		bound := max(m.set.CreditBound, m.longest)
 		require.LessOrEqual(t, st.Credit, bound)
 		require.GreaterOrEqual(t, st.Credit, -bound)
-		require.LessOrEqual(t, st.Usage, 1.0001)
 		fractions += st.Fraction
 	}
+	require.LessOrEqual(t, usage, 1.0001)
+	require.LessOrEqual(t, total, m.now, "more was charged than the engine has")
 	if fractions > 0 {
 		require.InDelta(t, 1, fractions, 1e-6)
 	}
@@ -109,86 +131,84 @@ func (m *machine) check(t *rapid.T) {
 
 func TestMachine(t *testing.T) {
 	for _, policy := range sched.Names() {
-		t.Run(policy, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				s, err := sched.New(policy, sched.Settings{}, 0)
-				require.NoError(t, err)
-				m := &machine{s: s, set: s.Settings(), guests: map[sched.ID]*model{}, idle: -1}
-				t.Repeat(map[string]func(*rapid.T){
-					"add": func(t *rapid.T) {
-						if len(m.guests) == 6 {
-							t.Skip("enough")
-						}
-						m.next++
-						share := sched.Share{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Reserve: rapid.Float64Range(0, 0.15).Draw(t, "reserve")}
-						require.NoError(t, s.Add(m.next, share, m.now))
-						m.guests[m.next] = &model{}
-					},
-					"remove": func(t *rapid.T) {
-						id := pick(t, append(m.ids(true), m.ids(false)...))
-						s.Remove(id, m.now)
-						delete(m.guests, id)
-					},
-					"remove running": func(t *rapid.T) {
-						if m.running == 0 {
-							t.Skip("none")
-						}
-						s.Remove(m.running, m.now)
-						delete(m.guests, m.running)
-						m.running = 0
-						m.decide(t)
-					},
-					"arrive": func(t *rapid.T) {
-						m.pass(t)
-						id := pick(t, m.ids(false))
-						if m.running != 0 {
-							require.NoError(t, s.Charge(m.running, m.used(t), 1, m.now))
-						}
-						require.NoError(t, s.Arrive(id, m.now))
-						m.guests[id].waiting = true
-						m.decide(t)
-					},
-					"withdraw": func(t *rapid.T) {
-						id := pick(t, m.ids(true))
-						require.NoError(t, s.Withdraw(id, m.now))
-						m.guests[id].waiting = false
-						m.decide(t)
-					},
-					"complete": func(t *rapid.T) {
-						if m.running == 0 {
-							t.Skip("none")
-						}
-						m.pass(t)
-						more := rapid.Bool().Draw(t, "more")
-						id := m.running
-						require.NoError(t, s.Complete(id, m.used(t), rapid.Uint64Range(0, 9).Draw(t, "commands"), more, m.now))
-						m.running = 0
-						m.guests[id].waiting = more
-						m.decide(t)
-					},
-					"reclaim": func(t *rapid.T) {
-						if m.running == 0 {
-							t.Skip("none")
-						}
-						require.NoError(t, s.Reclaim(m.running, m.used(t), 1, m.now))
-						m.running = 0
-						m.decide(t)
-					},
-					"overhead": func(t *rapid.T) {
-						s.Overhead(time.Duration(rapid.Int64Range(0, int64(50*us)).Draw(t, "overhead")), m.now)
-					},
-					"tick": func(t *rapid.T) {
-						m.pass(t)
-						m.decide(t)
-					},
-					"switch": func(t *rapid.T) {
-						require.NoError(t, s.Switch(rapid.SampledFrom(sched.Names()).Draw(t, "policy"), sched.Settings{}, m.now))
-					},
-					"": m.check,
-				})
-			})
-		})
+		t.Run(policy, func(t *testing.T) { checkMachine(t, policy, true) })
+		t.Run(policy+" side by side", func(t *testing.T) { checkMachine(t, policy, false) })
 	}
+}
+
+func checkMachine(t *testing.T, policy string, alone bool) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := sched.New(policy, sched.Settings{}, 0)
+		require.NoError(t, err)
+		m := &machine{s: s, set: s.Settings(), guests: map[sched.ID]*model{}, idle: -1, alone: alone}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				if len(m.guests) == 6 {
+					t.Skip("enough")
+				}
+				m.next++
+				share := sched.Share{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Reserve: rapid.Float64Range(0, 0.15).Draw(t, "reserve")}
+				require.NoError(t, s.Add(m.next, share, m.now))
+				m.guests[m.next] = &model{}
+			},
+			"remove": func(t *rapid.T) {
+				id := pick(t, append(m.ids(true), m.ids(false)...))
+				s.Remove(id, m.now)
+				delete(m.guests, id)
+			},
+			"remove running": func(t *rapid.T) {
+				id := pick(t, m.running)
+				s.Remove(id, m.now)
+				delete(m.guests, id)
+				m.over(id)
+				m.decide(t)
+			},
+			"arrive": func(t *rapid.T) {
+				m.pass(t)
+				id := pick(t, m.ids(false))
+				for _, id := range m.running {
+					require.NoError(t, s.Charge(id, m.used(t, id), 1, m.now))
+				}
+				m.guests[id].beside = !m.alone && rapid.Bool().Draw(t, "beside")
+				s.Beside(id, m.guests[id].beside)
+				require.NoError(t, s.Arrive(id, m.now))
+				m.guests[id].waiting = true
+				m.decide(t)
+			},
+			"withdraw": func(t *rapid.T) {
+				id := pick(t, m.ids(true))
+				require.NoError(t, s.Withdraw(id, m.now))
+				m.guests[id].waiting = false
+				m.decide(t)
+			},
+			"complete": func(t *rapid.T) {
+				id := pick(t, m.running)
+				m.pass(t)
+				more := rapid.Bool().Draw(t, "more")
+				require.NoError(t, s.Complete(id, m.used(t, id), rapid.Uint64Range(0, 9).Draw(t, "commands"), more, m.now))
+				m.over(id)
+				m.guests[id].waiting = more
+				m.decide(t)
+			},
+			"reclaim": func(t *rapid.T) {
+				id := pick(t, m.running)
+				require.NoError(t, s.Reclaim(id, m.used(t, id), 1, m.now))
+				m.over(id)
+				m.decide(t)
+			},
+			"overhead": func(t *rapid.T) {
+				s.Overhead(time.Duration(rapid.Int64Range(0, int64(50*us)).Draw(t, "overhead")), m.now)
+			},
+			"tick": func(t *rapid.T) {
+				m.pass(t)
+				m.decide(t)
+			},
+			"switch": func(t *rapid.T) {
+				require.NoError(t, s.Switch(rapid.SampledFrom(sched.Names()).Draw(t, "policy"), sched.Settings{}, m.now))
+			},
+			"": m.check,
+		})
+	})
 }
 
 // Whoever waits runs, however the others behave: no later than when its share of

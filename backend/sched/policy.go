@@ -23,6 +23,11 @@ type Policy interface {
 	// without end, that time must be at most Settings.Wait after the last
 	// completion.
 	Pick(v *View, ready []*Guest) (g *Guest, again time.Duration)
+	// Beside is from when on a guest that Pick chose may run beside those that have
+	// the engine, if the work of all of them can go on side by side: not after v.Now() for at
+	// once. A guest that has had more than its share has to wait, or shares would be
+	// nothing but equal parts.
+	Beside(v *View, g *Guest) time.Duration
 	// Completed is told that a guest has given the engine back and was charged.
 	Completed(v *View, g *Guest)
 	// Slice is how long a guest that was picked while others wait may go on

@@ -22,14 +22,18 @@ type Decision struct {
 	// Standing says, with Run, that nobody else waits: the guest may go on with
 	// command after command and may keep the engine while it has none.
 	Standing bool
+	// Beside says, with Run, that it is for work that may go on beside such work of others
+	// only.
+	Beside bool
 	// Slice is, with Run and without Standing, how long the guest may go on as
 	// long as it has the next command ready. 0 is one command.
 	Slice time.Duration
-	// Revoke says that the guest that has the engine has to give it back when
-	// its command ends. It is said once, and not of a guest that has the engine
-	// for one command only.
-	Revoke bool
-	// Again is when Next has to be called again even if nothing happens.
+	// Revoke is a guest that has the engine and has to give it back when its
+	// command ends; 0 is none. It is said once, and not of a guest that has the
+	// engine for one command only.
+	Revoke ID
+	// Again is when Next has to be called again even if nothing happens. Where Run
+	// or Revoke is set, Next has to be called again at once.
 	Again time.Duration
 }
 
@@ -44,7 +48,7 @@ type Scheduler struct {
 	now    time.Duration
 	count  uint64 // of arrivals
 
-	current *tenure // nil while nobody has the engine
+	running []*tenure // who has the engine: one, or several whose work goes on side by side
 
 	replenished time.Duration // when credit was given out last
 	spent       time.Duration // credit taken off since then
@@ -61,11 +65,13 @@ type Scheduler struct {
 // tenure is the time for which a guest has the engine.
 type tenure struct {
 	guest     *Guest
+	beside    bool // see Scheduler.Beside
 	since     time.Duration
 	standing  bool
 	end       time.Duration // of its slice
 	revoked   bool
 	accounted time.Duration // engine time used since
+	part      time.Duration // of the time since, what is its own and not charged yet; all that run have the same
 	looked    time.Duration // when it was charged last, or began
 	contended time.Duration // since when others waited; Never if nobody did
 	owes      time.Duration // since when what it uses is taken off its credit
@@ -170,26 +176,38 @@ func (s *Scheduler) Remove(id ID, now time.Duration) {
 		return
 	}
 	s.advance(now)
-	if s.holds(g) {
-		s.current = nil
-	}
+	s.free(g)
 	delete(s.guests, id)
 	s.list = slices.DeleteFunc(s.list, func(o *Guest) bool { return o == g })
 	s.stale = true
 }
 
-func (s *Scheduler) holds(g *Guest) bool { return s.current != nil && s.current.guest == g }
+// free ends the tenure of a guest, if it has one.
+func (s *Scheduler) free(g *Guest) {
+	s.running = slices.DeleteFunc(s.running, func(t *tenure) bool { return t == g.tenure })
+	g.tenure = nil
+}
 
-// Arrive says that a guest has work and waits. If another has the engine, Charge
-// comes first. What that one used while no other guest was active it does not
+// Beside says whether what a guest waits for, or will wait for, may go on beside such
+// work of other guests: then several have the engine at once, as processes have a processor, and
+// each is charged its part of the time. It holds until it is said anew, and concerns
+// what the guest is given the engine for next.
+func (s *Scheduler) Beside(id ID, may bool) {
+	if g := s.guests[id]; g != nil {
+		g.beside = may
+	}
+}
+
+// Arrive says that a guest has work and waits. If others have the engine, Charge of each
+// comes first. What one used while no other guest was active it does not
 // owe: there was nobody to take it from.
 func (s *Scheduler) Arrive(id ID, now time.Duration) error {
 	g := s.guests[id]
-	if g == nil || g.Waiting || s.holds(g) {
+	if g == nil || g.Waiting || g.tenure != nil {
 		return fmt.Errorf("arrival of guest %d: %w", id, ErrGuest)
 	}
 	s.advance(now)
-	if c := s.current; c != nil {
+	for _, c := range s.running {
 		c.contended = min(c.contended, s.now)
 		if len(s.active) == 1 {
 			c.owes = s.now
@@ -227,10 +245,10 @@ func (s *Scheduler) Withdraw(id ID, now time.Duration) error {
 // many commands, since it got it or was last charged.
 func (s *Scheduler) Charge(id ID, used time.Duration, commands uint64, now time.Duration) error {
 	g := s.guests[id]
-	if g == nil || !s.holds(g) {
+	if g == nil || g.tenure == nil {
 		return fmt.Errorf("charge of guest %d: %w", id, ErrGuest)
 	}
-	s.charge(s.current, used, commands, now)
+	s.charge(g.tenure, used, commands, now)
 	s.advance(now)
 	return nil
 }
@@ -239,10 +257,10 @@ func (s *Scheduler) Charge(id ID, used time.Duration, commands uint64, now time.
 // and, if more is set, says that it waits again.
 func (s *Scheduler) Complete(id ID, used time.Duration, commands uint64, more bool, now time.Duration) error {
 	g := s.guests[id]
-	if g == nil || !s.holds(g) {
+	if g == nil || g.tenure == nil {
 		return fmt.Errorf("completion of guest %d: %w", id, ErrGuest)
 	}
-	s.complete(used, commands, now)
+	s.complete(g, used, commands, now)
 	g.lastSeen = s.now
 	if more {
 		s.arrive(g)
@@ -257,11 +275,11 @@ func (s *Scheduler) Complete(id ID, used time.Duration, commands uint64, more bo
 // nothing with it, and charges it as Charge does.
 func (s *Scheduler) Reclaim(id ID, used time.Duration, commands uint64, now time.Duration) error {
 	g := s.guests[id]
-	if g == nil || !s.holds(g) {
+	if g == nil || g.tenure == nil {
 		return fmt.Errorf("engine of guest %d: %w", id, ErrGuest)
 	}
-	standing := s.current.standing
-	s.complete(used, commands, now)
+	standing := g.tenure.standing
+	s.complete(g, used, commands, now)
 	if standing {
 		g.idle = true // for nobody knows how long
 	} else {
@@ -270,79 +288,12 @@ func (s *Scheduler) Reclaim(id ID, used time.Duration, commands uint64, now time
 	return nil
 }
 
-// complete ends the tenure.
-func (s *Scheduler) complete(used time.Duration, commands uint64, now time.Duration) {
-	g := s.current.guest
-	s.charge(s.current, used, commands, now)
+// complete ends the tenure of a guest.
+func (s *Scheduler) complete(g *Guest, used time.Duration, commands uint64, now time.Duration) {
+	s.charge(g.tenure, used, commands, now)
 	s.advance(now)
-	s.current = nil
+	s.free(g)
 	s.policy.Completed(&View{s}, g)
-}
-
-// Next decides. It is to be called after every event, and at the time that the
-// last decision named.
-func (s *Scheduler) Next(now time.Duration) Decision {
-	s.advance(now)
-	ready, again := s.eligible()
-	if c := s.current; c != nil {
-		switch {
-		case c.revoked || c.standing && len(ready) == 0:
-			return Decision{Again: again}
-		case !c.standing && s.now < c.end:
-			return Decision{Again: c.end}
-		case len(ready) == 0 && c.guest.Share.Cap == 0:
-			return Decision{Again: again}
-		}
-		c.revoked = true
-		return Decision{Revoke: true, Again: Never}
-	}
-	if len(ready) == 0 {
-		return Decision{Again: again}
-	}
-	v := &View{s}
-	g, later := s.policy.Pick(v, ready)
-	if g == nil {
-		return Decision{Again: min(again, max(later, s.now+1))}
-	}
-	g.Waiting = false
-	g.stats.Runs++
-	g.stats.Waited += s.now - g.since
-	// With a cap, what it uses has to be known while nobody else waits, too.
-	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !s.contended(), Again: Never}
-	if !d.Standing {
-		d.Slice = s.policy.Slice(v)
-	}
-	if d.Slice > 0 {
-		d.Again = s.now + d.Slice
-	}
-	s.current = &tenure{guest: g, since: s.now, standing: d.Standing, end: s.now + d.Slice,
-		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
-	if s.contended() {
-		s.current.contended = s.now
-	}
-	return d
-}
-
-// eligible are the guests that wait and may run, and the time at which a cap
-// allows another one.
-func (s *Scheduler) eligible() (ready []*Guest, again time.Duration) {
-	ready, again = s.ready[:0], Never
-	for _, g := range s.list {
-		switch {
-		case !g.Waiting:
-		case g.Share.Cap == 0 || g.allowed <= s.now:
-			ready = append(ready, g)
-		default:
-			again = min(again, g.allowed)
-		}
-	}
-	s.ready = ready
-	return ready, again
-}
-
-// contended reports whether somebody waits.
-func (s *Scheduler) contended() bool {
-	return slices.ContainsFunc(s.list, func(g *Guest) bool { return g.Waiting })
 }
 
 // Debt is how much engine time a guest owes; 0 if it owes nothing.
@@ -377,31 +328,4 @@ func (s *Scheduler) Stats(now time.Duration) []Stats {
 		out = append(out, st)
 	}
 	return out
-}
-
-// View is what a policy sees of its Scheduler.
-type View struct{ s *Scheduler }
-
-// Now is the time of the event.
-func (v *View) Now() time.Duration { return v.s.now }
-
-// Settings are the constants, with the defaults filled in.
-func (v *View) Settings() Settings { return v.s.settings }
-
-// List are all guests, in an order that is the policy's to change.
-func (v *View) List() []*Guest { return v.s.list }
-
-// ToTail moves a guest to the end of the list.
-func (v *View) ToTail(g *Guest) {
-	l := v.s.list
-	if i := slices.Index(l, g); i >= 0 {
-		copy(l[i:], l[i+1:])
-		l[len(l)-1] = g
-	}
-}
-
-// Over reports whether the guest has used more than its share of what was used
-// of the engine within the window.
-func (v *View) Over(g *Guest) bool {
-	return float64(g.use.total(v.s.now)) > g.fraction*float64(v.s.total.total(v.s.now))
 }

@@ -87,7 +87,7 @@ func TestStanding(t *testing.T) {
 		now := 2 * time.Hour
 		require.NoError(t, s.Charge(1, time.Hour, 1000, now))
 		require.NoError(t, s.Arrive(2, now))
-		require.Equal(t, sched.Decision{Revoke: true, Again: sched.Never}, s.Next(now))
+		require.Equal(t, sched.Decision{Revoke: 1, Again: sched.Never}, s.Next(now))
 		require.Equal(t, sched.Decision{Again: sched.Never}, s.Next(now), "it is said once")
 		require.NoError(t, s.Reclaim(1, 0, 0, now))
 		d := s.Next(now)
@@ -107,7 +107,7 @@ func TestSlice(t *testing.T) {
 	}
 	require.Equal(t, sched.Decision{Run: 1, Slice: 2 * ms, Again: 2 * ms}, s.Next(0))
 	require.Equal(t, sched.Decision{Again: 2 * ms}, s.Next(ms))
-	require.Equal(t, sched.Decision{Revoke: true, Again: sched.Never}, s.Next(2*ms))
+	require.Equal(t, sched.Decision{Revoke: 1, Again: sched.Never}, s.Next(2*ms))
 	require.NoError(t, s.Complete(1, 3*ms, 3, true, 3*ms))
 	require.Equal(t, sched.ID(2), s.Next(3*ms).Run)
 	require.NoError(t, s.Withdraw(1, 3*ms))

@@ -41,7 +41,8 @@
 // Behind a gate (gpu.Gate), submissions and transfers wait for the token of the
 // compute engine, so kernels and rendering of all guests together are shared by weight. A row of
 // submissions shares a turn for as long as nobody else wants it, and the time from
-// its start to its last fence is charged.
+// its start to its last fence is charged. Where processors render (Config.Beside), renderers of
+// several guests have turns at the same time, and each is charged its part of it.
 //
 // # Goroutines
 //

@@ -53,7 +53,7 @@ type region struct {
 func newPump(r *Renderer) *pump {
 	return &pump{Renderer: r, started: time.Now(),
 		contexts: map[uint32]*context{}, resources: map[uint32]*resource{}, regions: map[*hostmem.Region]*region{},
-		pending: map[uint64]func(error){}, turn: turn{gate: r.cfg.Gate, counters: &r.stats}}
+		pending: map[uint64]func(error){}, turn: turn{gate: r.cfg.Gate, beside: r.cfg.Beside, counters: &r.stats}}
 }
 
 // work is the goroutine.

@@ -24,6 +24,9 @@ type Config struct {
 	Limit time.Duration
 	// Gate says when the GPU may be used; nil: at any time.
 	Gate gpu.Gate
+	// Beside says that processors render, and not a GPU: then guests may render at the same
+	// time, for one alone does not keep all of them busy. The Gate sees to the shares.
+	Beside bool
 	// Group is charged for contexts and for the memory of resources; may be nil.
 	Group *session.Group
 	Log   *zap.Logger // may be nil

@@ -145,7 +145,7 @@ type slowGate struct {
 	open  chan struct{}
 }
 
-func (g *slowGate) Enter(gpu.Engine) <-chan struct{} {
+func (g *slowGate) Enter(gpu.Engine, bool) <-chan struct{} {
 	g.steps <- "enter"
 	return g.open
 }

@@ -71,7 +71,7 @@ func shares(b *testing.B, sharers []sharer) {
 			}()
 			continue
 		}
-		r, err := virgl.New(virgl.Config{Keeper: command(roleKeeper + ":" + roleWorker), Gate: g})
+		r, err := virgl.New(virgl.Config{Keeper: command(roleKeeper + ":" + roleWorker), Gate: g, Beside: true})
 		require.NoError(b, err)
 		renderers[i] = r
 		stream := large(b, r, x.clears)
@@ -160,7 +160,7 @@ func kernels(g gpu.Gate, length time.Duration, stop <-chan struct{}) {
 			return
 		default:
 		}
-		if open := g.Enter(gpu.EngineCompute); open != nil {
+		if open := g.Enter(gpu.EngineCompute, false); open != nil {
 			<-open
 		}
 		begin := time.Now()

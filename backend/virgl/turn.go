@@ -15,6 +15,7 @@ import (
 // It belongs to the pump's goroutine.
 type turn struct {
 	gate     gpu.Gate // nil: always inside
+	beside   bool     // see Config.Beside
 	admitted <-chan struct{}
 	waiting  bool
 	inside   bool
@@ -46,7 +47,7 @@ func (t *turn) enter() bool {
 	case t.waiting:
 		return false
 	}
-	if t.admitted = t.gate.Enter(gpu.EngineCompute); t.admitted != nil {
+	if t.admitted = t.gate.Enter(gpu.EngineCompute, t.beside); t.admitted != nil {
 		t.waiting = true
 		return false
 	}

@@ -18,12 +18,14 @@ type gate struct {
 	used    []time.Duration
 	more    bool
 	wanted  bool
+	beside  bool // said at the last Enter
 }
 
 func (g *gate) Wanted(gpu.Engine) bool { return g.wanted }
 func (g *gate) Alone(gpu.Engine) bool  { return !g.wanted }
 
-func (g *gate) Enter(gpu.Engine) <-chan struct{} {
+func (g *gate) Enter(_ gpu.Engine, beside bool) <-chan struct{} {
+	g.beside = beside
 	if !g.closed {
 		g.inside = true
 		return nil
@@ -47,8 +49,9 @@ func (g *gate) Leave(_ gpu.Engine, used time.Duration, more bool) {
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{closed: true}
-		x := turn{gate: g, counters: &counters{}}
+		x := turn{gate: g, beside: true, counters: &counters{}}
 		require.False(t, x.enter())
+		require.True(t, g.beside)
 		require.False(t, x.enter(), "and the gate is asked once")
 		x.leave(true)
 		require.Empty(t, g.used)

@@ -63,7 +63,7 @@ func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.
 		"--render-node", f.node, "--memory", strconv.FormatUint(memory, 10)}
 	c := virgl.Config{Keeper: keeper, Limit: d.limit, Group: guest.Group(), Log: log}
 	if g, ok := device.(gatedDevice); ok {
-		c.Gate = g.render
+		c.Gate, c.Beside = g.render, d.gl.node == ""
 	}
 	r, err := virgl.New(c)
 	if err != nil && f.mode == glAuto && f.node == "" { // who names a device wants it

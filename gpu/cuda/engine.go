@@ -44,7 +44,7 @@ func (e *engine) enter(c *channel) bool {
 	case <-c.stop:
 		return false
 	}
-	admitted := e.gate.Enter(e.kind)
+	admitted := e.gate.Enter(e.kind, false)
 	if admitted == nil {
 		return true
 	}

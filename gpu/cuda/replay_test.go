@@ -21,11 +21,11 @@ import (
 // wantedGate admits at once and says that others wait.
 type wantedGate struct{}
 
-func (wantedGate) Enter(gpu.Engine) <-chan struct{}      { return nil }
-func (wantedGate) Cancel(gpu.Engine)                     {}
-func (wantedGate) Wanted(gpu.Engine) bool                { return true }
-func (wantedGate) Alone(gpu.Engine) bool                 { return false }
-func (wantedGate) Leave(gpu.Engine, time.Duration, bool) {}
+func (wantedGate) Enter(gpu.Engine, bool) <-chan struct{} { return nil }
+func (wantedGate) Cancel(gpu.Engine)                      {}
+func (wantedGate) Wanted(gpu.Engine) bool                 { return true }
+func (wantedGate) Alone(gpu.Engine) bool                  { return false }
+func (wantedGate) Leave(gpu.Engine, time.Duration, bool)  {}
 
 // granted maps pages of the host and returns them with their address.
 func (c *fakeClient) granted(size int) ([]byte, uint64) {

@@ -44,7 +44,7 @@ func (e *engine) acquire(c *channel) bool {
 	if e.gate == nil {
 		return true
 	}
-	if admitted := e.gate.Enter(e.kind); admitted != nil {
+	if admitted := e.gate.Enter(e.kind, false); admitted != nil {
 		select {
 		case <-admitted:
 		case <-c.ctx.over:

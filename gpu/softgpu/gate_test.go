@@ -25,7 +25,7 @@ func newTestGate() *testGate {
 	return &testGate{asked: make(chan struct{}, 10), entered: map[gpu.Engine]int{}, left: map[gpu.Engine]int{}}
 }
 
-func (g *testGate) Enter(e gpu.Engine) <-chan struct{} {
+func (g *testGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.entered[e]++

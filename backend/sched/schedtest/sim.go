@@ -279,12 +279,12 @@ func (m *simulation) decide() error {
 		d := m.s.Next(m.now)
 		m.again = d.Again
 		switch {
-		case d.Revoke && m.ends == sched.Never:
+		case d.Revoke != 0 && m.ends == sched.Never:
 			if err := m.reclaim(); err != nil {
 				return err
 			}
 			continue
-		case d.Revoke:
+		case d.Revoke != 0:
 			m.revoked = true
 		case d.Run != 0:
 			w := m.workers[d.Run-1]

@@ -1,0 +1,96 @@
+package sched
+
+import (
+	"slices"
+	"time"
+)
+
+// Next decides. It is to be called after every event, at the time that the last
+// decision named, and again after a decision that gives the engine or asks for it.
+func (s *Scheduler) Next(now time.Duration) Decision {
+	s.advance(now)
+	ready, again := s.eligible()
+	for _, c := range s.running {
+		if c.revoked {
+			continue
+		}
+		end := s.ends(c, len(ready) > 0)
+		if end <= s.now {
+			c.revoked = true
+			return Decision{Revoke: c.guest.ID, Again: Never}
+		}
+		again = min(again, end)
+	}
+	if len(ready) == 0 || slices.ContainsFunc(s.running, func(c *tenure) bool { return !c.beside }) {
+		return Decision{Again: again}
+	}
+	v := &View{s}
+	g, later := s.policy.Pick(v, ready)
+	switch {
+	case g == nil:
+		return Decision{Again: min(again, max(later, s.now+1))}
+	case len(s.running) > 0 && !g.beside:
+		return Decision{Again: again}
+	case len(s.running) > 0:
+		if from := s.policy.Beside(v, g); from > s.now {
+			return Decision{Again: min(again, from)}
+		}
+	}
+	return s.run(v, g)
+}
+
+// ends is when a tenure has to be over; Never if nothing asks for that yet.
+func (s *Scheduler) ends(c *tenure, wanted bool) time.Duration {
+	switch {
+	case c.standing && wanted:
+		return s.now
+	case c.standing, !wanted && len(s.running) == 1 && c.guest.Share.Cap == 0 && c.end <= s.now:
+		return Never
+	}
+	return max(c.end, s.now)
+}
+
+// run gives the engine to a guest.
+func (s *Scheduler) run(v *View, g *Guest) Decision {
+	g.Waiting = false
+	g.stats.Runs++
+	g.stats.Waited += s.now - g.since
+	contended := s.contended() || len(s.running) > 0
+	// With a cap, what it uses has to be known while nobody else waits, too.
+	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: g.beside, Again: Never}
+	if !d.Standing {
+		d.Slice = s.policy.Slice(v)
+	}
+	if d.Slice > 0 {
+		d.Again = s.now + d.Slice
+	}
+	g.tenure = &tenure{guest: g, beside: g.beside, since: s.now, standing: d.Standing, end: s.now + d.Slice,
+		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
+	if contended {
+		g.tenure.contended = s.now
+	}
+	s.running = append(s.running, g.tenure)
+	return d
+}
+
+// eligible are the guests that wait and may run, and the time at which a cap
+// allows another one.
+func (s *Scheduler) eligible() (ready []*Guest, again time.Duration) {
+	ready, again = s.ready[:0], Never
+	for _, g := range s.list {
+		switch {
+		case !g.Waiting:
+		case g.Share.Cap == 0 || g.allowed <= s.now:
+			ready = append(ready, g)
+		default:
+			again = min(again, g.allowed)
+		}
+	}
+	s.ready = ready
+	return ready, again
+}
+
+// contended reports whether somebody waits.
+func (s *Scheduler) contended() bool {
+	return slices.ContainsFunc(s.list, func(g *Guest) bool { return g.Waiting })
+}
