@@ -84,10 +84,9 @@ func (g *Gate) ask(e Engine, p *page) {
 	if g.link == nil {
 		return
 	}
-	grant := p.grant(e)
 	switch {
 	case p.drop(e):
-		g.yield(e, grant, true)
+		g.yield(e, p.grant(e), true) // only now: the token may have come meanwhile
 	case !x.asked || x.kind != x.beside:
 		x.asked, x.kind = true, x.beside
 		g.send(message{op: opRequest, engine: e, value: x.flags()})
