@@ -335,14 +335,14 @@ func (b *builder) fromDeb(ctx context.Context, p debPackage, variant string, tak
 // wanted are the modules that the image's kind asks for.
 func (b *builder) wanted() []string {
 	if b.kind.disk() {
-		return slices.Concat(b.modules, diskModules)
+		return slices.Concat(b.modules, diskModules, inputModules)
 	}
 	return b.modules
 }
 
 // kernel returns the kernel with the modules that any kind of image asks for: kinds share it.
 func (b *builder) kernel(ctx context.Context, p debPackage) (kernel, error) {
-	all := slices.Concat(b.modules, diskModules)
+	all := slices.Concat(b.modules, diskModules, inputModules)
 	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
 	dir, err := b.fromDeb(ctx, p, "_"+hex.EncodeToString(sum[:4]), func(deb, dir string) error {
 		return unpackKernel(ctx, deb, dir, all)

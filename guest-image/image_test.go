@@ -72,7 +72,7 @@ func (a *archive) publish(t *testing.T, version, shell string) {
 	var files []file
 	files = append(files, file{"./boot/vmlinuz-" + release, string(bzImage([]byte("not really a kernel " + version)))})
 	for _, m := range []struct{ name, depends string }{{"virtio", ""}, {"virtio_ring", "virtio"}, {"virtio_pci", "virtio,virtio_ring"},
-		{"virtio_console", "virtio"}, {"drm", ""}, {"virtio-gpu", "drm,virtio,builtin_thing"}, {"virtio_blk", "virtio"}, {"crc32c_generic", ""}, {"erofs", ""}, {"unrelated", "also_unrelated"}} {
+		{"virtio_console", "virtio"}, {"drm", ""}, {"virtio-gpu", "drm,virtio,builtin_thing"}, {"virtio_blk", "virtio"}, {"crc32c_generic", ""}, {"erofs", ""}, {"virtio_input", "virtio"}, {"evdev", ""}, {"unrelated", "also_unrelated"}} {
 		files = append(files, file{"./lib/modules/" + release + "/kernel/" + m.name + ".ko", string(makeModule("depends=" + m.depends + "\x00"))})
 	}
 	files = append(files, file{"./lib/modules/" + release + "/modules.builtin", "kernel/lib/builtin-thing.ko\n"})

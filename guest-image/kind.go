@@ -36,6 +36,9 @@ func (k kind) disk() bool { return len(k.packages) > 0 }
 // depends, asks for crc32c by name when it is loaded.
 var diskModules = []string{"virtio_blk", "crc32c_generic", "erofs"}
 
+// inputModules are what a guest needs to have a keyboard and a pointer, for the programs of a disk.
+var inputModules = []string{"virtio_input", "evdev"}
+
 // Kinds lists the names of all kinds of images.
 func Kinds() []string {
 	var names []string

@@ -62,6 +62,9 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 	if cfg.GPUSocket != "" {
 		a = append(a, "-chardev", "socket,id=gpu,path="+escape(cfg.GPUSocket), "-device", cfg.gpuDevice())
 	}
+	if cfg.Input {
+		a = append(a, "-device", "virtio-keyboard-pci", "-device", "virtio-tablet-pci")
+	}
 	if forPerson {
 		a = append(a, "-serial", "mon:stdio")
 	} else {

@@ -60,6 +60,7 @@ type Config struct {
 	Display     string    // QEMU's -display: none, gtk or sdl, with its options; none where empty
 	Width       int       // of the guest's screen in pixels; 0 for QEMU's default, 1280x800
 	Height      int       // 0 exactly if Width is
+	Input       bool      // a keyboard and a tablet beside the keyboard and the mouse that every PC has
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
 	Console     io.Writer // gets what the guest says on its serial line; may be nil

@@ -71,11 +71,14 @@ const (
 
 // Config says what a Device is to be.
 type Config struct {
-	Renderer Renderer    // nil for a device without 3D
-	GL       GL          // for the guest's OpenGL; may be nil, and is without a Renderer
-	Width    int         // of the display, in pixels; 0 for what QEMU says (xres=, yres=, its window)
-	Height   int         // 0 exactly if Width is
-	Log      *zap.Logger // may be nil
+	Renderer Renderer // nil for a device without 3D
+	GL       GL       // for the guest's OpenGL; may be nil, and is without a Renderer
+	Width    int      // of the display, in pixels; 0 for what QEMU says (xres=, yres=, its window)
+	Height   int      // 0 exactly if Width is
+	// DrawPointer draws the pointer into the pictures of the first output, for those who take pictures
+	// of QEMU's screen. Windows of QEMU's would show a second one.
+	DrawPointer bool
+	Log         *zap.Logger // may be nil
 }
 
 // capsets are those of all that serves contexts.

@@ -18,14 +18,15 @@ import (
 
 // Device is the virtio-gpu device of one guest.
 type Device struct {
-	renderer Renderer // or nil
-	gl       GL       // or nil
-	capsets  []Capset
-	width    uint32 // 0: ask QEMU
-	height   uint32
-	log      *zap.Logger // complaints about the guest; sampled
-	server   *vhostuser.Server
-	quotas   *quotas
+	renderer    Renderer // or nil
+	gl          GL       // or nil
+	capsets     []Capset
+	width       uint32 // 0: ask QEMU
+	height      uint32
+	drawPointer bool
+	log         *zap.Logger // complaints about the guest; sampled
+	server      *vhostuser.Server
+	quotas      *quotas
 
 	timeline timeline
 
@@ -86,10 +87,11 @@ func New(c Config) (*Device, error) {
 		log = zap.NewNop()
 	}
 	d := &Device{
-		renderer: c.Renderer,
-		gl:       c.GL,
-		width:    uint32(c.Width),
-		height:   uint32(c.Height),
+		renderer:    c.Renderer,
+		gl:          c.GL,
+		width:       uint32(c.Width),
+		height:      uint32(c.Height),
+		drawPointer: c.DrawPointer,
 		// A guest can provoke complaints as fast as it can ring doorbells.
 		log: log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 			return zapcore.NewSamplerWithOptions(core, time.Second, 5, 0)
@@ -220,7 +222,7 @@ func (d *Device) run(queue int, r *request) (command, []byte, error) {
 // SetDisplay starts to draw on another socket.
 func (p *port) SetDisplay(conn *net.UnixConn) {
 	d := (*Device)(p)
-	next := newDisplay(conn)
+	next := newDisplay(conn, d.drawPointer)
 	d.mu.Lock()
 	old := d.display
 	d.display = next

@@ -30,6 +30,9 @@ const (
 // reads a message in one go, and its machine stands still meanwhile.
 const updateBytes = 1 << 20
 
+// updateHead is the size of what comes before the pixels of an update, in bytes.
+const updateHead = 20
+
 // displayTimeout is how long QEMU may take to read what we draw, or to answer. It
 // answers at once unless it waits for us, which it does not do without closing
 // the display first.
@@ -40,13 +43,20 @@ const displayTimeout = 5 * time.Second
 type display struct {
 	conn *net.UnixConn
 
-	mu    sync.Mutex
-	ready bool // protocol features are settled
-	sizes [MaxScanouts]struct{ w, h uint32 }
-	buf   []byte
+	mu     sync.Mutex
+	ready  bool // protocol features are settled
+	sizes  [MaxScanouts]struct{ w, h uint32 }
+	buf    []byte
+	canvas *canvas // nil where QEMU shows the pointer itself
 }
 
-func newDisplay(conn *net.UnixConn) *display { return &display{conn: conn} }
+func newDisplay(conn *net.UnixConn, drawPointer bool) *display {
+	p := &display{conn: conn}
+	if drawPointer {
+		p.canvas = &canvas{}
+	}
+	return p
+}
 
 func (p *display) close() {
 	_ = p.conn.Close() // the pictures in it have no taker any more
@@ -148,6 +158,9 @@ func (p *display) scanout(id, w, h uint32) error {
 
 func (p *display) setSize(id, w, h uint32) error {
 	p.sizes[id].w, p.sizes[id].h = w, h
+	if c := p.painted(id); c != nil {
+		c.resize(w, h)
+	}
 	return p.say(gpuScanout, words(id, w, h))
 }
 
@@ -175,6 +188,9 @@ func (p *display) show(id uint32, m *image, area, r rect, whole bool) error {
 		band := rect{r.x, y, r.w, min(rows, r.y+r.h-y)}
 		p.buf = append(p.buf[:0], words(id, band.x-area.x, band.y-area.y, band.w, band.h)...)
 		p.buf = m.appendBGRX(p.buf, band)
+		if c := p.painted(id); c != nil {
+			c.put(rect{band.x - area.x, band.y - area.y, band.w, band.h}, p.buf[updateHead:])
+		}
 		if err := p.say(gpuUpdate, p.buf); err != nil {
 			return err
 		}
@@ -187,18 +203,31 @@ func (p *display) show(id uint32, m *image, area, r rect, whole bool) error {
 func (p *display) cursorShape(c cursor, m *image) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := words(c.scanout, c.x, c.y, c.hotX, c.hotY)
-	return p.say(gpuCursorUpdate, m.appendBGRX(b, rect{0, 0, cursorSize, cursorSize}))
+	all := rect{0, 0, cursorSize, cursorSize}
+	shape := *m
+	shape.format.opaque = false // a pointer has alpha; Linux's dumb buffers, of which it is one, say that they have none
+	if p.canvas != nil {
+		p.canvas.shape = shape.appendBGRX(nil, all)
+		return p.point(c)
+	}
+	return p.say(gpuCursorUpdate, shape.appendBGRX(words(c.scanout, c.x, c.y, c.hotX, c.hotY), all))
 }
 
 func (p *display) cursorMove(c cursor) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.canvas != nil {
+		return p.point(c)
+	}
 	return p.say(gpuCursorPos, words(c.scanout, c.x, c.y))
 }
 
 func (p *display) cursorHide(c cursor) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.canvas != nil {
+		p.canvas.shape = nil
+		return p.point(c)
+	}
 	return p.say(gpuCursorPosHide, words(c.scanout, c.x, c.y))
 }

@@ -196,7 +196,7 @@ func TestNewDisplay(t *testing.T) {
 func TestCursor(t *testing.T) {
 	g := newGPU(t, 640, 480)
 	d := g.plug(640, 480)
-	s := g.screen(1, 1, 64, 64)
+	s := g.screen(1, 2, 64, 64) // B8G8R8X8: a pointer has alpha all the same
 	s.set(2, 0, 9, 8, 7, 6)
 	s.transfer(0, 0, 64, 64)
 	cursor := func(typ, x, y, id, hotX, hotY uint32) {

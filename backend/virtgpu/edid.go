@@ -8,8 +8,8 @@ import (
 // edidSize is the size of an EDID without extensions, in bytes.
 const edidSize = 128
 
-// edid describes a monitor whose preferred mode is w by h pixels, in the format
-// of VESA's E-EDID 1.4. Precondition: w and h are 1 to MaxDisplay.
+// edid describes a monitor whose preferred mode is w by h pixels, and which has the usual smaller
+// ones, in the format of VESA's E-EDID 1.4. Precondition: w and h are 1 to MaxDisplay.
 func edid(w, h uint32) [edidSize]byte {
 	var e [edidSize]byte
 	copy(e[:], []byte{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0})
@@ -26,9 +26,7 @@ func edid(w, h uint32) [edidSize]byte {
 	e[24] = 0x06 // sRGB, the first detailed timing is the preferred mode
 	// The chromaticity coordinates of sRGB.
 	copy(e[25:], []byte{0xee, 0x91, 0xa3, 0x54, 0x4c, 0x99, 0x26, 0x0f, 0x50, 0x54})
-	for i := 38; i < 54; i++ {
-		e[i] = 1 // no standard timings
-	}
+	smallerModes(&e, w, h)
 	detailedTiming(e[54:72], w, h, mmW, mmH)
 	descriptor(e[72:90], 0xfc, "PVDRM")
 	descriptor(e[90:108], 0xff, fmt.Sprintf("%dx%d", w, h))
@@ -39,6 +37,38 @@ func edid(w, h uint32) [edidSize]byte {
 	}
 	e[edidSize-1] = -sum
 	return e
+}
+
+// Established timings of 60 pictures a second (E-EDID 1.4, section 3.8), with their byte and bit.
+var established = []struct {
+	w, h uint32
+	at   int
+	bit  byte
+}{{640, 480, 35, 1 << 5}, {800, 600, 35, 1 << 0}, {1024, 768, 36, 1 << 3}}
+
+// standard are standard timings (section 3.9), with their ratio of width and height: 16:10, 4:3, 5:4, 16:9.
+// There is room for eight.
+var standard = [8]struct {
+	w, h  uint32
+	ratio byte
+}{{1280, 720, 3}, {1280, 800, 0}, {1280, 1024, 2}, {1440, 900, 0}, {1600, 900, 3}, {1680, 1050, 0}, {1920, 1080, 3}, {1920, 1200, 0}}
+
+// smallerModes says which other modes there are: those that fit into the preferred one, which is
+// how much of the screen there is.
+func smallerModes(e *[edidSize]byte, w, h uint32) {
+	fits := func(mw, mh uint32) bool { return mw <= w && mh <= h && (mw != w || mh != h) }
+	for _, m := range established {
+		if fits(m.w, m.h) {
+			e[m.at] |= m.bit
+		}
+	}
+	for i, m := range standard {
+		d := e[38+2*i:]
+		d[0], d[1] = 1, 1 // unused
+		if fits(m.w, m.h) {
+			d[0], d[1] = byte(m.w/8-31), m.ratio<<6 // and 60 pictures a second
+		}
+	}
 }
 
 // millimetres is the size of px pixels at 96 dots an inch.

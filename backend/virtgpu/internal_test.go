@@ -2,6 +2,7 @@ package virtgpu
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,27 @@ func TestEDID(t *testing.T) {
 			require.Zero(t, e[at], "descriptors are no timings")
 		}
 		require.Equal(t, "PVDRM\n", string(e[77:83]))
+		require.Zero(t, e[35]&^0x21)
+		require.Zero(t, e[36]&^0x08)
+		require.Zero(t, e[37])
+		require.Equal(t, w > 640 && h >= 480 || w >= 640 && h > 480, e[35]&0x20 != 0)
+		for i := 38; i < 54; i += 2 { // standard timings
+			if e[i] == 1 && e[i+1] == 1 {
+				continue
+			}
+			mw := (uint32(e[i]) + 31) * 8
+			mh := mw * []uint32{10, 3, 4, 9}[e[i+1]>>6] / []uint32{16, 4, 5, 16}[e[i+1]>>6]
+			require.Zero(t, e[i+1]&0x3f, "60 pictures a second")
+			require.LessOrEqual(t, mw, w)
+			require.LessOrEqual(t, mh, h)
+			require.False(t, mw == w && mh == h)
+			require.Contains(t, []string{"1280x720", "1280x800", "1280x1024", "1440x900", "1600x900", "1680x1050", "1920x1080", "1920x1200"}, fmt.Sprintf("%dx%d", mw, mh))
+		}
 	})
+	small, large := edid(640, 480), edid(1920, 1080)
+	require.Equal(t, []byte{0, 0, 0, 1, 1}, small[35:40])
+	require.Equal(t, []byte{0x21, 0x08, 0, 0x81, 0xc0}, large[35:40])
+	require.Equal(t, []byte{1, 1, 1, 1}, large[50:54], "1920x1080 is preferred, and 1920x1200 too high")
 }
 
 func TestRect(t *testing.T) {

@@ -31,10 +31,11 @@ type screen struct {
 	framebuffers  map[uint64]uint32 // by GEM handle
 }
 
-// newScreen takes the first connected output of a card.
-func newScreen(card string) (s *screen, err error) {
+// newScreen takes the first connected output of a card, with a mode of that size (WxH), or the
+// one that it prefers.
+func newScreen(card, mode string) (s *screen, err error) {
 	s = &screen{gbm: &gbmFunctions{}, framebuffers: map[uint64]uint32{}}
-	if s.kms, err = openKMS(card); err != nil {
+	if s.kms, err = openKMS(card, mode); err != nil {
 		return nil, err
 	}
 	if err := loadFunctions("libgbm.so.1", "gbm_", "libgbm1", s.gbm); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"structs"
 	"unsafe"
 
@@ -20,6 +22,13 @@ const (
 	ioctlGetConnector = 0xc05064a7
 	ioctlAddFB        = 0xc01c64ae
 	ioctlPageFlip     = 0xc01864b0
+
+	ioctlCursor     = 0xc01c64a3
+	ioctlCreateDumb = 0xc02064b2
+	ioctlMapDumb    = 0xc01064b3
+
+	cursorSet  = 1
+	cursorMove = 2
 
 	modeConnected  = 1
 	modeFlipEvent  = 1
@@ -36,6 +45,8 @@ type modeInfo struct {
 	VRefresh, Flags, Type                         uint32
 	Name                                          [32]byte
 }
+
+func (m *modeInfo) size() string { return fmt.Sprintf("%dx%d", m.HDisplay, m.VDisplay) }
 
 // modeResources is struct drm_mode_card_res.
 type modeResources struct {
@@ -83,7 +94,31 @@ type modeFlip struct {
 	UserData                  uint64
 }
 
-// kms is an output of a card: a connector, its preferred mode and a CRTC for it.
+// modeCursor is struct drm_mode_cursor.
+type modeCursor struct {
+	_             structs.HostLayout
+	Flags, CRTC   uint32
+	X, Y          int32
+	Width, Height uint32
+	Handle        uint32
+}
+
+// modeDumb is struct drm_mode_create_dumb.
+type modeDumb struct {
+	_                         structs.HostLayout
+	Height, Width, BPP, Flags uint32
+	Handle, Pitch             uint32
+	Size                      uint64
+}
+
+// modeMap is struct drm_mode_map_dumb.
+type modeMap struct {
+	_           structs.HostLayout
+	Handle, Pad uint32
+	Offset      uint64
+}
+
+// kms is an output of a card: a connector, one of its modes and a CRTC for it.
 type kms struct {
 	file      *os.File
 	connector uint32
@@ -94,8 +129,8 @@ type kms struct {
 func (k *kms) width() uint32  { return uint32(k.mode.HDisplay) }
 func (k *kms) height() uint32 { return uint32(k.mode.VDisplay) }
 
-// openKMS finds the first connected output of a card.
-func openKMS(card string) (*kms, error) {
+// openKMS finds the first connected output of a card that has the mode (WxH; empty: whatever it prefers).
+func openKMS(card, mode string) (*kms, error) {
 	// Without O_NONBLOCK, so that reading waits for events.
 	fd, err := unix.Open(card, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -111,15 +146,15 @@ func openKMS(card string) (*kms, error) {
 		return nil, fmt.Errorf("the outputs of %s: %w", card, err)
 	}
 	for _, id := range connectors[:min(res.NumConnectors, maxModeObjects)] {
-		if err = k.connect(id, crtcs[:min(res.NumCRTCs, maxModeObjects)]); err == nil {
+		if err = k.connect(id, mode, crtcs[:min(res.NumCRTCs, maxModeObjects)]); err == nil {
 			return k, nil
 		}
 	}
 	return nil, fmt.Errorf("no output of %s can be used (%d connectors): %w", card, res.NumConnectors, err)
 }
 
-// connect uses a connector, if a screen is there.
-func (k *kms) connect(id uint32, crtcs []uint32) error {
+// connect uses a connector, if a screen is there that has the mode.
+func (k *kms) connect(id uint32, mode string, crtcs []uint32) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	var modes [maxModeObjects]modeInfo
@@ -139,6 +174,18 @@ func (k *kms) connect(id uint32, crtcs []uint32) error {
 		return err
 	}
 	k.connector, k.mode = id, modes[0] // the preferred one comes first
+	if mode != "" {
+		known := modes[:min(c.NumModes, maxModeObjects)]
+		i := slices.IndexFunc(known, func(m modeInfo) bool { return m.size() == mode })
+		if i < 0 {
+			var sizes []string
+			for _, m := range known {
+				sizes = append(sizes, m.size())
+			}
+			return fmt.Errorf("the screen has no mode %s, only %s", mode, strings.Join(slices.Compact(sizes), ", "))
+		}
+		k.mode = known[i]
+	}
 	for _, e := range encoders[:min(c.NumEncoders, maxModeObjects)] {
 		enc := modeEncoder{Encoder: e}
 		if err := k.ioctl(ioctlGetEncoder, unsafe.Pointer(&enc)); err != nil { // a struct of the kernel's size
@@ -190,6 +237,37 @@ func (k *kms) flip(fb uint32) error {
 			return nil
 		}
 	}
+}
+
+// point shows the pointer. It stays until the card is closed.
+func (k *kms) point(at place) error {
+	m := pointerPicture()
+	d := modeDumb{Width: pointerSize, Height: pointerSize, BPP: 32}
+	if err := k.ioctl(ioctlCreateDumb, unsafe.Pointer(&d)); err != nil { // a struct of the kernel's size
+		return fmt.Errorf("making a pointer: %w", err)
+	}
+	where := modeMap{Handle: d.Handle}
+	if err := k.ioctl(ioctlMapDumb, unsafe.Pointer(&where)); err != nil { // a struct of the kernel's size
+		return fmt.Errorf("making a pointer: %w", err)
+	}
+	pix, err := unix.Mmap(int(k.file.Fd()), int64(where.Offset), int(d.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("making a pointer: %w", os.NewSyscallError("mmap", err))
+	}
+	for y := range pointerSize {
+		for x := range pointerSize {
+			c := m.RGBAAt(x, y)
+			binary.LittleEndian.PutUint32(pix[y*int(d.Pitch)+4*x:], uint32(c.A)<<24|uint32(c.R)<<16|uint32(c.G)<<8|uint32(c.B)) // ARGB8888
+		}
+	}
+	if err := unix.Munmap(pix); err != nil {
+		return fmt.Errorf("making a pointer: %w", os.NewSyscallError("munmap", err))
+	}
+	c := modeCursor{Flags: cursorSet | cursorMove, CRTC: k.crtc, X: at.x, Y: at.y, Width: pointerSize, Height: pointerSize, Handle: d.Handle}
+	if err := k.ioctl(ioctlCursor, unsafe.Pointer(&c)); err != nil { // a struct of the kernel's size
+		return fmt.Errorf("showing a pointer: %w", err)
+	}
+	return nil
 }
 
 func (k *kms) ioctl(request uintptr, arg unsafe.Pointer) error {

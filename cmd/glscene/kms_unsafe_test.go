@@ -17,6 +17,9 @@ func TestLayout(t *testing.T) {
 		ioctlGetConnector: unsafe.Sizeof(modeConnector{}),
 		ioctlAddFB:        unsafe.Sizeof(modeFB{}),
 		ioctlPageFlip:     unsafe.Sizeof(modeFlip{}),
+		ioctlCursor:       unsafe.Sizeof(modeCursor{}),
+		ioctlCreateDumb:   unsafe.Sizeof(modeDumb{}),
+		ioctlMapDumb:      unsafe.Sizeof(modeMap{}),
 	} {
 		require.Equal(t, request>>16&0x3fff, size, "%#x", request)
 	}

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"image"
+	"image/draw"
 	"io"
 	"os"
 	"runtime"
@@ -68,6 +69,8 @@ type options struct {
 	out     string
 	screen  bool
 	card    string
+	mode    string
+	pointer string
 	hold    bool
 	json    bool
 	spin    bool
@@ -93,6 +96,8 @@ func drawScenes(args []string) error {
 	fs.StringVar(&o.out, "out", "", "save the last frame to this PNG file; % stands for the scene's name")
 	fs.BoolVar(&o.screen, "screen", false, "draw on the screen, by KMS")
 	fs.StringVar(&o.card, "card", "/dev/dri/card0", "with -screen: the DRM device")
+	fs.StringVar(&o.mode, "mode", "", "with -screen: width and height of the screen's mode, such as 800x600 (default: the one that the screen prefers)")
+	fs.StringVar(&o.pointer, "pointer", "", "put a pointer there: X,Y. Off screen it is drawn into the picture that is saved")
 	fs.BoolVar(&o.hold, "hold", false, "with -screen: keep the last frame of each scene on the screen until a line is read from standard input")
 	fs.BoolVar(&o.json, "json", false, "print results as JSON, one object a line")
 	fs.BoolVar(&o.spin, "spin", false, "draw one scene off screen until standard input ends, some frames at once: print ready after the first, and at the end their number and the seconds they took")
@@ -125,10 +130,12 @@ func drawScenes(args []string) error {
 // draw draws a scene in a context of its own.
 func (o *options) draw(s scene, w, h int32) error {
 	var c *context
+	var sc *screen
+	var pointed *place
 	show := func() error { c.Finish(); return nil }
 	if o.screen {
-		sc, err := newScreen(o.card)
-		if err != nil {
+		var err error
+		if sc, err = newScreen(o.card, o.mode); err != nil {
 			return err
 		}
 		defer sc.close()
@@ -176,6 +183,16 @@ func (o *options) draw(s scene, w, h int32) error {
 		return err
 	}
 	r := result{s.name, c.renderer(), o.screen, w, h, n, took.Seconds() * 1e3 / float64(n)}
+	if o.pointer != "" {
+		at, err := parsePlace(o.pointer)
+		if err == nil && o.screen {
+			err = sc.kms.point(at)
+		}
+		if err != nil {
+			return err
+		}
+		pointed = &at
+	}
 	if err := r.print(o.json); err != nil {
 		return err
 	}
@@ -183,7 +200,12 @@ func (o *options) draw(s scene, w, h int32) error {
 		if o.screen { // what was shown is not to be read, so draw it once more
 			frame(lastFrame)
 		}
-		if err := o.save(readPicture(c.gles, w, h), s); err != nil {
+		m := readPicture(c.gles, w, h)
+		if pointed != nil {
+			at := image.Pt(int(pointed.x), int(pointed.y))
+			draw.Draw(m, image.Rectangle{at, at.Add(image.Pt(pointerSize, pointerSize))}, pointerPicture(), image.Point{}, draw.Over)
+		}
+		if err := o.save(m, s); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,7 @@ host allows that, and remove the sockets.`,
 	c.Flags().StringVar(&s.vhostUser, "vhost-user", "", "path of the vhost-user-gpu socket to make, for QEMU")
 	c.Flags().StringVar(&s.local, "local", "", "path of the socket to make, for programs of this host")
 	c.Flags().BoolVar(&s.once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
+	c.Flags().BoolVar(&s.drawPointer, "draw-pointer", false, "with --vhost-user: draw the pointer into the pictures of the screen, for pvdrm view and screenshots; a window of QEMU's would show a second one")
 	c.Flags().StringVar(&s.stats, "stats", "", "path of a socket to make, on which pvdrm stats asks for the counters")
 	c.Flags().StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 	c.Flags().IntVar(&s.listenFD, "listen-fd", -1, "the guest's socket is listened on already, by this descriptor")
@@ -84,6 +85,7 @@ type serving struct {
 	stats            string // socket for statistics; may be empty
 	metrics          string // address for metrics; may be empty
 	once             bool
+	drawPointer      bool
 
 	// What startBackend has prepared.
 	listenFD  int // of the guest's socket, where somebody listens already; else -1
@@ -133,7 +135,7 @@ func (s *serving) serveVM(ctx context.Context, log *zap.Logger, dev *deviceFlags
 		return errors.Join(err, device.Close())
 	}
 	defer func() { err = errors.Join(err, closeGL(gl)) }()
-	cfg := virtgpu.Config{Renderer: renderer, Log: log}
+	cfg := virtgpu.Config{Renderer: renderer, DrawPointer: s.drawPointer, Log: log}
 	if gl != nil {
 		cfg.GL = gl
 	}

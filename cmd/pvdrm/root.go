@@ -46,7 +46,7 @@ when pvdrm itself failed.`,
 	root.PersistentFlags().BoolVar(&g.logJSON, "log-json", !term.IsTerminal(int(os.Stderr.Fd())), "log as JSON, one object a line (default: when standard error is no terminal)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newArbiter(g), newImage(g), newScreenshot(), newView(), newStats(), newTop(), newTrace(g), newDoctor(), newSandboxProbe(), newVersion())
+	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newArbiter(g), newImage(g), newScreenshot(), newView(g), newStats(), newTop(), newTrace(g), newDoctor(), newSandboxProbe(), newVersion())
 	root.AddCommand(newVirglProcesses()...)
 	root.AddCommand(newCUDAProcesses()...)
 	for _, c := range root.Commands() {

@@ -31,21 +31,29 @@ any QEMU 7.1 or later that was started with -qmp unix:SOCKET,server=on,wait=off.
 }
 
 // newView makes `pvdrm view`.
-func newView() *cobra.Command {
+func newView(g *global) *cobra.Command {
 	var socket string
 	c := &cobra.Command{
-		Use:   "view [HOST]:DISPLAY | unix:PATH",
+		Use:   "view ([HOST]:DISPLAY | unix:PATH)[,input=on]",
 		Short: "Show a running guest's screen to VNC viewers",
 		Long: `Show the screen of a guest that pvdrm up runs to VNC viewers until it is
 interrupted: pvdrm view :1 waits at port 5901 of this host. With --qmp it can be any
-QEMU 7.1 or later that was started with -qmp unix:SOCKET,server=on,wait=off. Viewers
-only look; there is no password. A QMP socket has one client at a time, so pvdrm
-screenshot has to wait meanwhile.`,
+QEMU 7.1 or later that was started with -qmp unix:SOCKET,server=on,wait=off. A QMP
+socket has one client at a time, so pvdrm screenshot has to wait meanwhile.
+
+Viewers only look. With ,input=on they have keyboard and pointer; a machine of your own
+needs -device virtio-keyboard-pci -device virtio-tablet-pci for that. There is no
+password: whoever can connect can do that, so give unix:PATH, or a loopback address on
+a host that you share with nobody.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			network, address, err := vncAddress(args[0])
+			network, address, takes, err := vncAddress(args[0])
 			if err != nil {
 				return usageError{err}
+			}
+			log, err := g.logger()
+			if err != nil {
+				return err
 			}
 			ctx, cancel := context.WithCancel(c.Context())
 			defer cancel()
@@ -62,7 +70,11 @@ screenshot has to wait meanwhile.`,
 					}
 				}()
 				progress("viewers can connect to %s", l.Addr())
-				return vnc.Serve(ctx, l, "PVDRM guest", func(ctx context.Context) (*vnc.Picture, error) { return vmm.Picture(ctx, q) })
+				var input vnc.Input
+				if takes {
+					input = &vmm.Input{Client: q, Log: log}
+				}
+				return vnc.Serve(ctx, l, "PVDRM guest", func(ctx context.Context) (*vnc.Picture, error) { return vmm.Picture(ctx, q) }, input)
 			})
 		},
 	}

@@ -159,7 +159,11 @@ func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev dev
 	if err != nil {
 		return nil, err
 	}
-	backend, err := startBackend(ctx, g, log, &dev, vhostUser, run.path(socketGPU), run.path(socketStats), "--once")
+	more := []string{"--once"}
+	if !f.screen.window() {
+		more = append(more, "--draw-pointer")
+	}
+	backend, err := startBackend(ctx, g, log, &dev, vhostUser, run.path(socketGPU), run.path(socketStats), more...)
 	if err != nil {
 		return nil, errors.Join(err, run.remove())
 	}
@@ -199,7 +203,7 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 			log.Warn("the guest did not power off by itself", zap.Error(e))
 		}
 	}()
-	unshow := f.screen.show(ctx, machine)
+	unshow := f.screen.show(ctx, log, machine)
 	defer func() { err = errors.Join(err, unshow()) }()
 	go func() { // a machine whose GPU is gone is of no use
 		select {

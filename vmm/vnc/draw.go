@@ -16,9 +16,15 @@ var errSize = errors.New("the screen changed its size, which this viewer does no
 func (v *viewer) draw(ctx context.Context) error {
 	for {
 		v.mu.Lock()
-		waits, whole, format, resizes := v.waits, v.whole, v.format, v.resizes
+		waits, whole, format, resizes, keys := v.waits, v.whole, v.format, v.resizes, v.keys
+		v.keys = false
 		v.mu.Unlock()
 		var again <-chan time.Time
+		if keys { // an empty rectangle says that it may tell where keys lie
+			if err := v.send(appendRect([]byte{0, 0, 0, 1}, 0, 0, 0, encodingKeys)); err != nil {
+				return err
+			}
+		}
 		if waits {
 			p, err := v.screen(ctx)
 			if err != nil {
@@ -31,11 +37,9 @@ func (v *viewer) draw(ctx context.Context) error {
 			if update != nil {
 				v.mu.Lock()
 				v.waits, v.whole = false, v.format != format // which may have changed meanwhile
+				v.width, v.height = p.Width, p.Height
 				v.mu.Unlock()
-				if err := v.conn.SetWriteDeadline(time.Now().Add(sayTimeout)); err != nil {
-					return err
-				}
-				if _, err := v.conn.Write(update); err != nil {
+				if err := v.send(update); err != nil {
 					return err
 				}
 			}
@@ -64,24 +68,34 @@ func (v *viewer) update(p *Picture, format pixelFormat, whole, resizes bool) ([]
 			return nil, nil
 		}
 	}
-	be := binary.BigEndian
-	rect := func(b []byte, y, h int, encoding int32) []byte {
-		for _, n := range []int{0, y, p.Width, h} {
-			b = be.AppendUint16(b, uint16(n))
-		}
-		return be.AppendUint32(b, uint32(encoding))
-	}
 	b := []byte{0, 0, 0, 1}
 	if resized {
 		if !resizes {
 			return nil, errSize
 		}
 		b[3] = 2
-		b = rect(b, 0, p.Height, encodingSize)
+		b = appendRect(b, 0, p.Width, p.Height, encodingSize)
 	}
-	b = rect(b, first, last-first, encodingRaw)
+	b = appendRect(b, first, p.Width, last-first, encodingRaw)
 	v.shown = p
 	return format.appendPixels(b, p.Pix[3*first*p.Width:3*last*p.Width]), nil
+}
+
+// appendRect appends the header of a rectangle that begins at the left edge.
+func appendRect(b []byte, y, w, h int, encoding int32) []byte {
+	for _, n := range []int{0, y, w, h} {
+		b = binary.BigEndian.AppendUint16(b, uint16(n))
+	}
+	return binary.BigEndian.AppendUint32(b, uint32(encoding))
+}
+
+// send sends an update to a viewer that takes it in time.
+func (v *viewer) send(update []byte) error {
+	if err := v.conn.SetWriteDeadline(time.Now().Add(sayTimeout)); err != nil {
+		return err
+	}
+	_, err := v.conn.Write(update)
+	return err
 }
 
 // changed returns the first row that differs, and the one after the last.

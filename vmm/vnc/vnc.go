@@ -1,6 +1,7 @@
-// Package vnc shows a screen to VNC viewers: a server of the RFB protocol (RFC 6143),
-// for looking only. QEMU's own server refuses a GPU that renders unless the host has
-// one too; this one shows whatever can be taken a picture of.
+// Package vnc shows a screen to VNC viewers: a server of the RFB protocol (RFC 6143).
+// QEMU's own server refuses a GPU that renders unless the host has
+// one too; this one shows whatever can be taken a picture of. Viewers only look, unless
+// there is an Input for what they do with keyboard and pointer.
 //
 // Each viewer has two goroutines, one that reads what it says and one that draws;
 // all end with the viewer's connection, which ends with the context of Serve. The
@@ -47,13 +48,16 @@ const (
 	pointerEvent     = 5
 	cutText          = 6
 	encodingRaw      = 0
+	qemuMessage      = 255
 	encodingSize     = -223 // the viewer understands that the screen changes its size
+	encodingKeys     = -258 // the viewer can tell where a key lies
 	securityNone     = 1
 	pixelFormatBytes = 16
 )
 
-// Serve shows the screen to whoever connects to l, until ctx ends; it closes l.
-func Serve(ctx context.Context, l net.Listener, name string, screen Screen) error {
+// Serve shows the screen to whoever connects to l, until ctx ends; it closes l. input takes
+// what they do; nil if they only look.
+func Serve(ctx context.Context, l net.Listener, name string, screen Screen, input Input) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
 	defer stop()
 	var viewers sync.WaitGroup
@@ -75,7 +79,7 @@ func Serve(ctx context.Context, l net.Listener, name string, screen Screen) erro
 		}
 		viewers.Go(func() {
 			defer func() { <-room }()
-			newViewer(conn, screen).serve(ctx, name)
+			newViewer(conn, screen, input).serve(ctx, name)
 		})
 	}
 }
@@ -85,6 +89,7 @@ type viewer struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	screen Screen
+	hands  *hands   // owned by the goroutine that reads; nil if the viewer only looks
 	shown  *Picture // owned by the goroutine that draws
 
 	wake chan struct{} // holds a token when something below has changed
@@ -94,10 +99,17 @@ type viewer struct {
 	resizes bool // it takes encodingSize
 	waits   bool // it has asked for an update
 	whole   bool // of the whole screen
+	keys    bool // it offers encodingKeys, and was not told yet that it may
+	width   int  // of what it sees
+	height  int
 }
 
-func newViewer(conn net.Conn, screen Screen) *viewer {
-	return &viewer{conn: conn, in: bufio.NewReader(conn), screen: screen, wake: make(chan struct{}, 1), format: trueColor}
+func newViewer(conn net.Conn, screen Screen, input Input) *viewer {
+	v := &viewer{conn: conn, in: bufio.NewReader(conn), screen: screen, wake: make(chan struct{}, 1), format: trueColor}
+	if input != nil {
+		v.hands = &hands{input: input}
+	}
+	return v
 }
 
 // serve talks to the viewer until it goes away. What it did wrong is of no interest
@@ -116,9 +128,12 @@ func (v *viewer) serve(ctx context.Context, name string) {
 		defer cancel()
 		_ = v.draw(ctx)
 	})
-	_ = v.listen()
+	_ = v.listen(ctx)
 	cancel()
 	drawer.Wait()
+	if v.hands != nil {
+		v.hands.letGo(context.WithoutCancel(ctx))
+	}
 }
 
 // greet settles version and security, and says what there is (section 7.1 to 7.3).
@@ -161,6 +176,7 @@ func (v *viewer) greet(ctx context.Context, name string) error {
 		return err
 	}
 	v.shown = &Picture{Width: p.Width, Height: p.Height} // nothing of it yet
+	v.width, v.height = p.Width, p.Height
 	be := binary.BigEndian
 	b := be.AppendUint16(nil, uint16(p.Width))
 	b = be.AppendUint16(b, uint16(p.Height))
@@ -173,18 +189,21 @@ func (v *viewer) greet(ctx context.Context, name string) error {
 }
 
 // listen reads messages until there are no more.
-func (v *viewer) listen() error {
+func (v *viewer) listen(ctx context.Context) error {
 	var b [19]byte
 	for {
 		kind, err := v.in.ReadByte()
 		if err != nil {
 			return err
 		}
-		size, ok := map[byte]int{setPixelFormat: 19, setEncodings: 3, updateRequest: 9, keyEvent: 7, pointerEvent: 5, cutText: 7}[kind]
-		if !ok {
+		size, ok := map[byte]int{setPixelFormat: 19, setEncodings: 3, updateRequest: 9, keyEvent: 7, pointerEvent: 5, cutText: 7, qemuMessage: 0}[kind]
+		if !ok || kind == qemuMessage && v.hands == nil {
 			return fmt.Errorf("the viewer sent message %d", kind)
 		}
 		if _, err := io.ReadFull(v.in, b[:size]); err != nil {
+			return err
+		}
+		if err := v.act(ctx, kind, b[:size]); err != nil {
 			return err
 		}
 		switch kind {
@@ -211,14 +230,19 @@ func (v *viewer) listen() error {
 
 func (v *viewer) encodings(n int) error {
 	var b [4]byte
-	resizes := false
+	resizes, keys := false, false
 	for range n {
 		if _, err := io.ReadFull(v.in, b[:]); err != nil {
 			return err
 		}
-		resizes = resizes || int32(binary.BigEndian.Uint32(b[:])) == encodingSize
+		switch int32(binary.BigEndian.Uint32(b[:])) {
+		case encodingSize:
+			resizes = true
+		case encodingKeys:
+			keys = v.hands != nil
+		}
 	}
-	v.change(func() { v.resizes = resizes })
+	v.change(func() { v.resizes, v.keys = resizes, keys })
 	return nil
 }
 

@@ -15,6 +15,8 @@ import (
 
 // wall is a screen under test.
 type wall struct {
+	input Input // nil: for looking only
+
 	mu sync.Mutex
 	p  *Picture
 }
@@ -43,7 +45,7 @@ func serve(t *testing.T, w *wall) string {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, l, "test", w.take) }()
+	go func() { ended <- Serve(ctx, l, "test", w.take, w.input) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
@@ -210,10 +212,11 @@ func TestTooManyViewers(t *testing.T) {
 func FuzzViewer(f *testing.F) {
 	f.Add([]byte("RFB 003.008\n\x01\x01\x03\x00\x00\x00\x00\x00\x00\x04\x00\x03"))
 	f.Add([]byte("RFB 003.003\n\x01\x02\x00\x00\x01\xff\xff\xff\x21\x03\x01\x00\x00\x00\x00\x00\x04\x00\x03"))
+	f.Add([]byte("RFB 003.008\n\x01\x01\x02\x00\x00\x01\xff\xff\xfe\xfe\xff\x00\x00\x01\x00\x00\x00\x61\x00\x00\x00\x1e\x05\x01\x00\x01\x00\x02"))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		here, there := net.Pipe()
 		w := &wall{p: plain(4, 3, 1, 2, 3)}
-		v := newViewer(there, w.take)
+		v := newViewer(there, w.take, &diary{})
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

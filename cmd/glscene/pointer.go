@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+)
+
+// pointerSize is the width and the height of a pointer's picture: what virtio-gpu takes.
+const pointerSize = 64
+
+// place is where a pointer's picture has its upper left corner.
+type place struct{ x, y int32 }
+
+func parsePlace(s string) (p place, err error) {
+	if n, err := fmt.Sscanf(s+"\n", "%d,%d\n", &p.x, &p.y); n != 2 || err != nil {
+		return p, fmt.Errorf("-pointer %q: say X,Y in pixels, such as 100,50", s)
+	}
+	return p, nil
+}
+
+// pointerPicture is an arrow, white with a black edge, and the half of a shadow behind it. Its colours are
+// multiplied with their alpha, as planes want them.
+func pointerPicture() *image.RGBA {
+	m := image.NewRGBA(image.Rect(0, 0, pointerSize, pointerSize))
+	arrow := func(x, y, edge int) bool {
+		return x >= edge && y >= edge && y < 40-2*edge && x <= y-2*edge && x <= 28-edge
+	}
+	for y := range pointerSize {
+		for x := range pointerSize {
+			switch {
+			case arrow(x, y, 2):
+				m.SetRGBA(x, y, color.RGBA{255, 255, 255, 255})
+			case arrow(x, y, 0):
+				m.SetRGBA(x, y, color.RGBA{0, 0, 0, 255})
+			case arrow(x-8, y-8, 0):
+				m.SetRGBA(x, y, color.RGBA{0, 0, 40, 128})
+			}
+		}
+	}
+	return m
+}
