@@ -72,7 +72,7 @@ func (a *arena) stats() GPUStats {
 		out.Guests = append(out.Guests, GuestStats{Name: m.name, Peer: m.peer, Share: m.share, Joined: now - m.joined})
 	}
 	for e, t := range a.tokens {
-		out.Engines[e] = EngineStats{Grants: t.grants, Revokes: t.revokes, Expired: t.expelled}
+		out.Engines[e] = EngineStats{Holders: []string{}, Grants: t.grants, Revokes: t.revokes, Expired: t.expelled}
 		for _, h := range t.holds { // what they have used until now counts, too
 			out.Engines[e].Holders = append(out.Engines[e].Holders, h.member.name)
 			t.look(h, now)
