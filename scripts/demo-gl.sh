@@ -27,9 +27,8 @@ trap cleanup EXIT
 same() { "$bin/guest/glscene" compare -tolerance "$tolerance" -outside "$outside" "$1" "$2"; }
 
 echo "demo-gl: on this host, on the processors"
-export LIBGL_ALWAYS_SOFTWARE=1 # of this host's
-"$bin/guest/glscene" -size $size -out "$out/gl-%-host.png" $scenes
-"$bin/guest/glscene" -size $pointed_size -out "$out/gl-pointer-host.png" $pointed
+LIBGL_ALWAYS_SOFTWARE=1 "$bin/guest/glscene" -size $size -out "$out/gl-%-host.png" $scenes
+LIBGL_ALWAYS_SOFTWARE=1 "$bin/guest/glscene" -size $pointed_size -out "$out/gl-pointer-host.png" $pointed
 
 echo "demo-gl: in a virtual machine, whose virtio-gpu device PVDRM is"
 coproc up {

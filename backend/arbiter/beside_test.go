@@ -12,17 +12,19 @@ import (
 	"pvdrm/backend/sched"
 )
 
+// begin enters the compute engine, and waits.
+func begin(g *Gate, beside bool) {
+	if granted := g.Enter(Compute, beside); granted != nil {
+		<-granted
+	}
+}
+
 // Work that may go on beside such work does, each is charged its part, and other work
 // waits for all of it.
 func TestBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, Config{})
 		a, b, c := h.gate("a", sched.Share{}, WaitForArbiter), h.gate("b", sched.Share{}, WaitForArbiter), h.gate("c", sched.Share{}, WaitForArbiter)
-		begin := func(g *Gate, beside bool) {
-			if granted := g.Enter(Compute, beside); granted != nil {
-				<-granted
-			}
-		}
 		began := time.Now()
 		begin(a, true)
 		time.Sleep(2 * ms)
@@ -73,9 +75,7 @@ func TestOtherWork(t *testing.T) {
 		g := h.gate("a", sched.Share{}, WaitForArbiter)
 		grants := func() uint64 { return h.s.Stats()[0].Engines[Compute].Grants }
 		for i, beside := range []bool{true, false, true, true, false} {
-			if granted := g.Enter(Compute, beside); granted != nil {
-				<-granted
-			}
+			begin(g, beside)
 			require.Equal(t, uint64(min(i+1, 2)), grants(), "what may do all is kept")
 			g.Leave(Compute, ms, false)
 		}
@@ -175,9 +175,7 @@ func TestSharesBeside(t *testing.T) {
 							return
 						default:
 						}
-						if granted := g.Enter(Compute, !w.alone); granted != nil {
-							<-granted
-						}
+						begin(g, !w.alone)
 						began := time.Now()
 						p.compute(w.kernel)
 						done[i] += w.kernel

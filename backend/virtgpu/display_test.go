@@ -349,7 +349,7 @@ func FuzzCommands(f *testing.F) {
 		cmd(1, header(moveCursor, 0, 0), words(0, 1, 2, 0, 0, 0, 0, 0))))
 
 	r := &instant{}
-	g := newGPUWith(f, nil, virtgpu.Config{Renderer: r, Width: 640, Height: 480})
+	g := newGPUWith(f, nil, virtgpu.Config{Renderer: r, Width: 640, Height: 480, DrawPointer: true})
 	d := g.plug(640, 480)
 	f.Fuzz(func(t *testing.T, in []byte) {
 		g.t, g.TB = t, t

@@ -1,5 +1,7 @@
 package virtgpu
 
+import "slices"
+
 // Pictures do not contain the pointer: it is an image of its own, which a window puts
 // over them. Where nobody has a window, but pictures are taken of the screen, it is drawn
 // into what is sent, on the first output. What is under it is kept for when it moves.
@@ -17,11 +19,14 @@ type canvas struct {
 // maxCanvas bounds the pixels of a canvas in bytes. A larger screen has no pointer drawn.
 const maxCanvas = 4 * MaxDisplay * MaxDisplay
 
-// resize begins a picture of another size, which is to be put in whole.
+// resize begins a picture of another size, which is to be put in whole. The memory serves again: a guest
+// can change the size as often as it likes.
 func (c *canvas) resize(w, h uint32) {
-	c.w, c.h, c.pix = w, h, nil
+	c.w, c.h = w, h
 	if size := uint64(w) * uint64(h) * pixelSize; size <= maxCanvas {
-		c.pix = make([]byte, size)
+		c.pix = slices.Grow(c.pix[:0], int(size))[:size]
+	} else {
+		c.pix = nil
 	}
 	c.move()
 }

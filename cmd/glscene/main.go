@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"image"
-	"image/draw"
 	"io"
 	"os"
 	"runtime"
@@ -70,7 +69,7 @@ type options struct {
 	screen  bool
 	card    string
 	mode    string
-	pointer string
+	pointer *place // nil for none
 	hold    bool
 	json    bool
 	spin    bool
@@ -97,7 +96,10 @@ func drawScenes(args []string) error {
 	fs.BoolVar(&o.screen, "screen", false, "draw on the screen, by KMS")
 	fs.StringVar(&o.card, "card", "/dev/dri/card0", "with -screen: the DRM device")
 	fs.StringVar(&o.mode, "mode", "", "with -screen: width and height of the screen's mode, such as 800x600 (default: the one that the screen prefers)")
-	fs.StringVar(&o.pointer, "pointer", "", "put a pointer there: X,Y. Off screen it is drawn into the picture that is saved")
+	fs.Func("pointer", "put a pointer at `X,Y`. Off screen it is drawn into the picture that is saved", func(s string) (err error) {
+		o.pointer, err = parsePlace(s)
+		return err
+	})
 	fs.BoolVar(&o.hold, "hold", false, "with -screen: keep the last frame of each scene on the screen until a line is read from standard input")
 	fs.BoolVar(&o.json, "json", false, "print results as JSON, one object a line")
 	fs.BoolVar(&o.spin, "spin", false, "draw one scene off screen until standard input ends, some frames at once: print ready after the first, and at the end their number and the seconds they took")
@@ -111,6 +113,9 @@ func drawScenes(args []string) error {
 	if o.frames < 1 || fs.NArg() == 0 {
 		fs.Usage()
 		return errors.New("name at least one scene, and draw at least one frame")
+	}
+	if o.mode != "" && !o.screen {
+		return errors.New("-mode: only with -screen")
 	}
 	if o.spin && (fs.NArg() != 1 || o.screen) {
 		return errors.New("-spin: one scene, off screen")
@@ -131,7 +136,6 @@ func drawScenes(args []string) error {
 func (o *options) draw(s scene, w, h int32) error {
 	var c *context
 	var sc *screen
-	var pointed *place
 	show := func() error { c.Finish(); return nil }
 	if o.screen {
 		var err error
@@ -183,15 +187,10 @@ func (o *options) draw(s scene, w, h int32) error {
 		return err
 	}
 	r := result{s.name, c.renderer(), o.screen, w, h, n, took.Seconds() * 1e3 / float64(n)}
-	if o.pointer != "" {
-		at, err := parsePlace(o.pointer)
-		if err == nil && o.screen {
-			err = sc.kms.point(at)
-		}
-		if err != nil {
+	if o.pointer != nil && o.screen {
+		if err := sc.kms.point(*o.pointer); err != nil {
 			return err
 		}
-		pointed = &at
 	}
 	if err := r.print(o.json); err != nil {
 		return err
@@ -201,9 +200,8 @@ func (o *options) draw(s scene, w, h int32) error {
 			frame(lastFrame)
 		}
 		m := readPicture(c.gles, w, h)
-		if pointed != nil {
-			at := image.Pt(int(pointed.x), int(pointed.y))
-			draw.Draw(m, image.Rectangle{at, at.Add(image.Pt(pointerSize, pointerSize))}, pointerPicture(), image.Point{}, draw.Over)
+		if o.pointer != nil {
+			drawPointer(m, *o.pointer)
 		}
 		if err := o.save(m, s); err != nil {
 			return err

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 )
 
 // pointerSize is the width and the height of a pointer's picture: what virtio-gpu takes.
@@ -12,11 +14,18 @@ const pointerSize = 64
 // place is where a pointer's picture has its upper left corner.
 type place struct{ x, y int32 }
 
-func parsePlace(s string) (p place, err error) {
+func parsePlace(s string) (*place, error) {
+	var p place
 	if n, err := fmt.Sscanf(s+"\n", "%d,%d\n", &p.x, &p.y); n != 2 || err != nil {
-		return p, fmt.Errorf("-pointer %q: say X,Y in pixels, such as 100,50", s)
+		return nil, errors.New("say X,Y in pixels, such as 100,50")
 	}
-	return p, nil
+	return &p, nil
+}
+
+// drawPointer draws the pointer into a picture.
+func drawPointer(m draw.Image, at place) {
+	p := image.Pt(int(at.x), int(at.y))
+	draw.Draw(m, image.Rectangle{p, p.Add(image.Pt(pointerSize, pointerSize))}, pointerPicture(), image.Point{}, draw.Over)
 }
 
 // pointerPicture is an arrow, white with a black edge, and the half of a shadow behind it. Its colours are

@@ -37,6 +37,8 @@ const (
 	interval = 40 * time.Millisecond
 	// sayTimeout is how long a viewer may take to greet, or to take a picture.
 	sayTimeout = 30 * time.Second
+	// letGoTimeout is how long the machine may take to hear that a viewer is gone.
+	letGoTimeout = time.Second
 )
 
 // Messages and encodings (RFC 6143, sections 7.5 to 7.8).
@@ -132,7 +134,9 @@ func (v *viewer) serve(ctx context.Context, name string) {
 	cancel()
 	drawer.Wait()
 	if v.hands != nil {
-		v.hands.letGo(context.WithoutCancel(ctx))
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoTimeout)
+		defer cancel()
+		v.hands.letGo(end)
 	}
 }
 
