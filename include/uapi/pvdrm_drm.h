@@ -73,6 +73,11 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_SYSTEM_SIZE,       /* how many */
 	PVDRM_PARAM_SYSTEM_PAGE,       /* granularity of mappings there */
 	PVDRM_PARAM_VRAM_USED,         /* of the device, now */
+	PVDRM_PARAM_MAX_BLOCKS_SM,     /* blocks that run together on a multiprocessor */
+	PVDRM_PARAM_DEVICE,            /* number of the device among those of its implementation */
+	PVDRM_PARAM_TEXTURES,          /* 1: kernels may use textures and surfaces whose descriptors lie in VRAM */
+	PVDRM_PARAM_COOPERATIVE,       /* 1: there is COOPERATIVE */
+	PVDRM_PARAM_WORDS,             /* 1: there is WORD */
 };
 
 struct drm_pvdrm_getparam {
@@ -115,7 +120,7 @@ struct drm_pvdrm_gem_info {
 struct drm_pvdrm_gem_cpu_prep {
 	__u32 handle;
 	__u32 flags;
-	__s64 timeout_ns; /* relative; negative waits for ever */
+	__s64 timeout_ns; /* relative; negative waits without limit */
 };
 
 struct drm_pvdrm_gem_cpu_fini {
@@ -172,7 +177,7 @@ struct drm_pvdrm_wait {
 	__u32 channel;
 	__u32 pad;
 	__u64 seqno;
-	__s64 timeout_ns; /* relative; 0 asks, negative waits for ever */
+	__s64 timeout_ns; /* relative; 0 asks, negative waits without limit */
 };
 
 #define PVDRM_MODULE_NAME_BYTES 64 /* the longest, with its terminating zero */
@@ -249,11 +254,14 @@ struct drm_pvdrm_read_output {
  * in a context whose VRAM is zero again, and then leaves the same in system memory.
  */
 #define PVDRM_CMD_TASK      5
+/* As LAUNCH, but all blocks run at the same time, and may wait for each other. */
+#define PVDRM_CMD_COOPERATIVE 6
+#define PVDRM_CMD_WORD      7
 
 struct drm_pvdrm_cmd {
 	__u16 op;       /* PVDRM_CMD_* */
 	__u16 units;    /* length of the whole command in units of 8 bytes */
-	__u32 argument; /* FILL: bytes of the pattern; LAUNCH: the function; else 0 */
+	__u32 argument; /* FILL: bytes of the pattern; LAUNCH, COOPERATIVE: the function; WORD: bytes | operation << 8; else 0 */
 };
 
 /* Copies between any two addresses. Pitches do not matter where height is 1. */
