@@ -10,12 +10,20 @@ import (
 // bytes: a header of u16 opcode, u16 length of the whole command in units of 8
 // bytes, u32 argument; then the body, little endian.
 //
-//	op  name       argument       body
-//	1   COPY       0              u64 dst, src, width, height, dst pitch, src pitch
-//	2   FILL       pattern size   u64 dst, width, height, pitch, pattern
-//	3   LAUNCH     function       u32 grid[3], block[3], shared bytes, parameter bytes; parameters, zero padded to 8
-//	4   TIMESTAMP  0              u64 address
-//	5   TASK       0
+//	op  name         argument       body
+//	1   COPY         0              u64 dst, src, width, height, dst pitch, src pitch
+//	2   FILL         pattern size   u64 dst, width, height, pitch, pattern
+//	3   LAUNCH       function       u32 grid[3], block[3], shared bytes, parameter bytes; parameters, zero padded to 8
+//	4   TIMESTAMP    0              u64 address
+//	5   TASK         0
+//	6   COOPERATIVE  function       as of LAUNCH
+//	7   WORD         size | op<<8   u64 address, value
+//
+// COOPERATIVE is LAUNCH of a grid all of whose blocks run at the same time, so that they may wait
+// for each other. One with more blocks than can do so fails with ERANGE.
+//
+// WORD has the size of a word in the low 8 bits of its argument, 4 or 8 bytes, and above them what
+// it does (WordOp): it writes the word at once, or waits until that satisfies a condition.
 //
 // TASK, as the first command, says that the stream is a task: it may be run again
 // from its start, in a context whose VRAM and variables are as new, and then leaves
@@ -31,12 +39,15 @@ const (
 	cmdLaunch    = 3
 	cmdTimestamp = 4
 	cmdTask      = 5
+	cmdTogether  = 6
+	cmdWord      = 7
 
 	cmdHeader    = 8
 	copyBytes    = cmdHeader + 6*8
 	fillBytes    = cmdHeader + 5*8
 	launchBytes  = cmdHeader + 8*4
 	stampBytes   = cmdHeader + 8
+	wordBytes    = cmdHeader + 2*8
 	bytesPerUnit = 8
 )
 
@@ -61,10 +72,33 @@ type LaunchCmd struct {
 	Grid, Block [3]uint32
 	SharedBytes uint32
 	Params      []byte
+	Cooperative bool // all blocks run at the same time
 }
 
 // TimestampCmd writes the device's time in nanoseconds as a u64.
 type TimestampCmd struct{ Addr uint64 }
+
+// WordOp is what a WordCmd does.
+type WordOp uint32
+
+// Operations on words. Waits compare the word with the value: the first as signed numbers whose
+// difference may wrap, the last two bit by bit.
+const (
+	WordWrite        WordOp = iota
+	WaitGreaterEqual        // word - value >= 0
+	WaitEqual               // word == value
+	WaitAnd                 // word & value != 0
+	WaitNor                 // ^(word | value) != 0
+
+	lastWordOp = WaitNor
+)
+
+// WordCmd writes a word of Size bytes, 4 or 8, or waits for one. Addr is a multiple of Size.
+type WordCmd struct {
+	Addr, Value uint64
+	Size        uint32
+	Op          WordOp
+}
 
 // TaskCmd says that the stream that it begins is a task.
 type TaskCmd struct{}
@@ -92,10 +126,14 @@ func (c FillCmd) Append(b []byte) []byte {
 	return words(header(b, cmdFill, fillBytes, c.Size), c.Dst, c.Width, c.Height, c.Pitch, uint64(c.Pattern))
 }
 
-// Append appends the command to a stream. Params must be at most 4096 bytes long.
+// Append appends the command to a stream. Params must be at most MaxLaunch bytes long.
 func (c LaunchCmd) Append(b []byte) []byte {
 	padded := (len(c.Params) + bytesPerUnit - 1) &^ (bytesPerUnit - 1)
-	b = header(b, cmdLaunch, launchBytes+padded, c.Function)
+	op := cmdLaunch
+	if c.Cooperative {
+		op = cmdTogether
+	}
+	b = header(b, op, launchBytes+padded, c.Function)
 	for _, v := range [...]uint32{c.Grid[0], c.Grid[1], c.Grid[2], c.Block[0], c.Block[1], c.Block[2],
 		c.SharedBytes, uint32(len(c.Params))} {
 		b = binary.LittleEndian.AppendUint32(b, v)
@@ -110,6 +148,14 @@ func (c TimestampCmd) Append(b []byte) []byte {
 }
 
 // Append appends the command to a stream.
+func (c WordCmd) Append(b []byte) []byte {
+	return words(header(b, cmdWord, wordBytes, c.Size|uint32(c.Op)<<wordOpShift), c.Addr, c.Value)
+}
+
+// wordOpShift is where the argument of WORD has the operation; below it has the size.
+const wordOpShift = 8
+
+// Append appends the command to a stream.
 func (TaskCmd) Append(b []byte) []byte { return header(b, cmdTask, cmdHeader, 0) }
 
 // CommandSink takes the commands of a stream in order.
@@ -118,6 +164,7 @@ type CommandSink interface {
 	Fill(FillCmd) error
 	Launch(LaunchCmd) error // Params alias the stream
 	Timestamp(TimestampCmd) error
+	Word(WordCmd) error
 	Task() error
 }
 
@@ -166,7 +213,7 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 			return fmt.Errorf("fill with a pattern of %d bytes, 0x%x: %w", arg, u64(4), syscall.EINVAL)
 		}
 		return sink.Fill(FillCmd{Dst: u64(0), Width: u64(1), Height: u64(2), Pitch: u64(3), Pattern: uint32(u64(4)), Size: arg})
-	case cmdLaunch:
+	case cmdLaunch, cmdTogether:
 		if len(body) < launchBytes-cmdHeader {
 			return want(launchBytes)
 		}
@@ -176,12 +223,21 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 			return fmt.Errorf("launch with %d bytes of parameters in %d: %w", n, len(params), syscall.EINVAL)
 		}
 		return sink.Launch(LaunchCmd{Function: arg, Grid: [3]uint32{u32(0), u32(1), u32(2)},
-			Block: [3]uint32{u32(3), u32(4), u32(5)}, SharedBytes: u32(6), Params: params[:n]})
+			Block: [3]uint32{u32(3), u32(4), u32(5)}, SharedBytes: u32(6), Params: params[:n], Cooperative: op == cmdTogether})
 	case cmdTimestamp:
 		if err := want(stampBytes); err != nil {
 			return err
 		}
 		return sink.Timestamp(TimestampCmd{Addr: u64(0)})
+	case cmdWord:
+		if err := want(wordBytes); err != nil {
+			return err
+		}
+		c := WordCmd{Addr: u64(0), Value: u64(1), Size: arg & (1<<wordOpShift - 1), Op: WordOp(arg >> wordOpShift)}
+		if c.Size != 4 && c.Size != 8 || c.Op > lastWordOp || c.Size == 4 && c.Value>>32 != 0 {
+			return fmt.Errorf("operation %d on a word of %d bytes with 0x%x: %w", c.Op, c.Size, c.Value, syscall.EINVAL)
+		}
+		return sink.Word(c)
 	case cmdTask:
 		if err := want(cmdHeader); err != nil {
 			return err

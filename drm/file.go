@@ -42,7 +42,7 @@ type File interface {
 	// The stream may be reused when Exec returns. At most MaxExecBytes long.
 	Exec(channel uint32, stream []byte, waits []Point) (seqno uint64, err error)
 	// Wait returns when the point is reached. Timeout 0 asks without waiting,
-	// a negative one waits for ever; ETIME when it ran out.
+	// a negative one waits without limit; ETIME when it ran out.
 	Wait(p Point, timeout time.Duration) error
 
 	// ModuleLoad loads PTX. Name is used in messages. A source that is refused
@@ -90,6 +90,10 @@ type Driver interface {
 	PrimeImport(fd int) (handle uint32, err error)
 }
 
+// StderrMark stands before each line of OutputReader's that belongs on standard error. It may be cut
+// between two calls.
+const StderrMark = "\x00pvdrm-stderr\x00"
+
 // OutputReader is a File that has what kernels printed; it is READ_OUTPUT.
 type OutputReader interface {
 	// ReadOutput takes the oldest part of what kernels of this file printed that
@@ -107,10 +111,10 @@ type Placer interface {
 	GemUnmapAt(mem []byte) error
 }
 
-// Point is a point in a channel's order of work: everything up to Seqno is done.
+// Point is a point in a channel's order of work.
 type Point struct {
 	Channel uint32
-	Seqno   uint64
+	Seqno   uint64 // every batch up to this one
 }
 
 // ModuleError is returned by ModuleLoad with the log of the compiler.
@@ -122,8 +126,22 @@ type ModuleError struct {
 func (e *ModuleError) Error() string { return e.Err.Error() + ":\n" + e.Log }
 func (e *ModuleError) Unwrap() error { return e.Err }
 
-// Bounds of one EXEC.
+// Bounds of the arguments of ioctls, which the ring carries as they are.
 const (
-	MaxExecBytes = 12 << 10 // command stream
-	MaxWaits     = 64
+	MaxExecBytes = 12 << 10                   // bytes of a command stream
+	MaxLaunch    = MaxExecBytes - launchBytes // bytes of parameters that LAUNCH carries
+	MaxWaits     = 64                         // points of one EXEC
+	MaxName      = 1024                       // bytes of a symbol or file name
+	MaxText      = 12 << 10                   // bytes of a log or of printed output; longer ones are cut
+	MaxSource    = 64 << 20                   // bytes of a module's source
+	MaxParams    = 512                        // parameters of a kernel
+)
+
+// Bounds of one file.
+const (
+	MaxObjects   = 1 << 14
+	MaxModules   = 1024
+	MaxFunctions = 1 << 14 // kernels that MODULE_FUNCTION found, of all modules
+	MaxChannels  = 63      // ids of channels are from 1 to it
+	MaxSyncobjs  = 1 << 16
 )

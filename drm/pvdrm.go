@@ -68,8 +68,13 @@ const (
 	ParamSystemSize                      // and its size
 	ParamSystemPage                      // and the granularity of mappings in it
 	ParamVRAMUsed                        // of the device, now; asks the backend
+	ParamMaxBlocksSM                     // blocks that run together on a streaming multiprocessor
+	ParamDevice                          // number of the device among those of its implementation, from 0
+	ParamTextures                        // 1: kernels may use textures and surfaces whose descriptors lie in VRAM
+	ParamCooperative                     // 1: launches may be cooperative
+	ParamWords                           // 1: channels may write words and wait for them (WORD)
 
-	NumParams = int(ParamVRAMUsed)
+	NumParams = int(ParamWords)
 )
 
 // GetParam is struct drm_pvdrm_getparam.
@@ -147,13 +152,22 @@ type GemInfo struct {
 	MapOffset uint64 // out
 }
 
+// NewGemInfo describes an object. Only those with pages have an offset for mmap.
+func NewGemInfo(handle uint32, d Domain, size uint64, pages bool) GemInfo {
+	info := GemInfo{Handle: handle, Domain: d, Size: size}
+	if pages {
+		info.MapOffset = MapOffset(handle)
+	}
+	return info
+}
+
 // GemCPUPrep is struct drm_pvdrm_gem_cpu_prep: wait until no submitted work
 // uses the address space the object is mapped in.
 type GemCPUPrep struct {
 	_         structs.HostLayout
 	Handle    uint32
 	Flags     uint32 // CPUPrepNoWait
-	TimeoutNS int64  // relative; negative waits for ever
+	TimeoutNS int64  // relative; negative waits without limit
 }
 
 // CPUPrepNoWait makes GEM_CPU_PREP fail with EBUSY instead of waiting.
@@ -166,14 +180,12 @@ type GemCPUFini struct {
 	Pad    uint32
 }
 
-// Operations of a BindOp.
+// Operations and flags of a BindOp.
 const (
-	BindMap   = 1
-	BindUnmap = 2
+	BindMap      = 1 // Op: maps a range of an object
+	BindUnmap    = 2 // Op: unmaps all there is in a range
+	BindReadOnly = 1 // Flags, of BindMap: without the right to write
 )
-
-// BindReadOnly maps without the right to write.
-const BindReadOnly = 1
 
 // BindOp is struct drm_pvdrm_vm_bind_op.
 type BindOp struct {
@@ -182,7 +194,7 @@ type BindOp struct {
 	Flags    uint32 // BindReadOnly
 	Handle   uint32 // 0 for BindUnmap
 	Pad      uint32
-	Addr     uint64 // GPU virtual address
+	Addr     uint64 // GPU virtual address, inside the window of the object's domain
 	BOOffset uint64 // bytes into the object; 0 for BindUnmap
 	Range    uint64 // bytes
 }
@@ -226,7 +238,7 @@ type Wait struct {
 	Channel   uint32
 	Pad       uint32
 	Seqno     uint64 // out of EXEC
-	TimeoutNS int64  // relative; 0 asks, negative waits for ever
+	TimeoutNS int64  // relative; 0 asks, negative waits without limit
 }
 
 // ModuleLoad is struct drm_pvdrm_module_load.
@@ -275,15 +287,15 @@ type FunctionParam struct {
 	Size   uint32 // bytes
 }
 
-// FunctionAttributes is what MODULE_FUNCTION tells of a kernel.
+// FunctionAttributes describes a kernel, as MODULE_FUNCTION returns it.
 type FunctionAttributes struct {
-	ParamBytes  uint32
-	SharedBytes uint32
-	LocalBytes  uint32
-	ConstBytes  uint32
-	Regs        uint32
-	MaxThreads  uint32
-	Params      []FunctionParam
+	ParamBytes  uint32          // of the parameter block
+	SharedBytes uint32          // static .shared
+	LocalBytes  uint32          // .local of one thread
+	ConstBytes  uint32          // .const of its module
+	Regs        uint32          // 32-bit registers of one thread
+	MaxThreads  uint32          // of the largest block
+	Params      []FunctionParam // at most MaxParams
 }
 
 // ModuleGlobal is struct drm_pvdrm_module_global: finds a variable by name.

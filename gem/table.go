@@ -15,6 +15,7 @@ type Table[T any] struct {
 	entries map[uint32]T
 	free    []uint32 // ids below next that were given back
 	next    uint32
+	last    uint32 // that Next returned
 }
 
 // NewTable makes a table for at most limit entries. Kind names what is in it,
@@ -26,7 +27,7 @@ func NewTable[T any](kind string, limit int) *Table[T] {
 // Add enters v under an id of the table's choice; ENOSPC when it is full.
 func (t *Table[T]) Add(v T) (uint32, error) {
 	if len(t.entries) >= t.limit {
-		return 0, fmt.Errorf("%d %s entries, no more fit: %w", len(t.entries), t.kind, syscall.ENOSPC)
+		return 0, t.full()
 	}
 	id := t.next
 	if n := len(t.free); n > 0 {
@@ -59,7 +60,7 @@ func (t *Table[T]) Vacant(id uint32) error {
 		return fmt.Errorf("%s %d is in use: %w", t.kind, id, syscall.EEXIST)
 	}
 	if len(t.entries) >= t.limit {
-		return fmt.Errorf("%d %s entries, no more fit: %w", len(t.entries), t.kind, syscall.ENOSPC)
+		return t.full()
 	}
 	return nil
 }
@@ -83,6 +84,22 @@ func (t *Table[T]) Take(id uint32) (T, error) {
 		}
 	}
 	return v, err
+}
+
+// Next returns an id that Put takes; ENOSPC when the table is full. It is the next after the last
+// that was asked for, so that an id is used again late.
+func (t *Table[T]) Next() (uint32, error) {
+	for range t.limit {
+		t.last = t.last%uint32(t.limit) + 1
+		if _, taken := t.entries[t.last]; !taken {
+			return t.last, nil
+		}
+	}
+	return 0, t.full()
+}
+
+func (t *Table[T]) full() error {
+	return fmt.Errorf("%d %s entries, no more fit: %w", len(t.entries), t.kind, syscall.ENOSPC)
 }
 
 // Len is the number of entries.

@@ -65,3 +65,21 @@ func TestTablePut(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, table.Put(7, "c"))
 }
+
+// Next finds each free id, and none in a full table.
+func TestTableNext(t *testing.T) {
+	table := NewTable[int]("thing", 3)
+	for want := uint32(1); want <= 3; want++ {
+		id, err := table.Next()
+		require.NoError(t, err)
+		require.Equal(t, want, id)
+		require.NoError(t, table.Put(id, 0))
+	}
+	_, err := table.Next()
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	_, err = table.Take(2)
+	require.NoError(t, err)
+	id, err := table.Next()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, id)
+}

@@ -27,8 +27,7 @@ const CapsetBytes = 64
 
 const capsetMagic = 0x4d524456505f5631 // "1V_PVDRM"
 
-// Capset is what a backend says of itself before a session exists: the
-// version handshake.
+// Capset describes a backend before a session exists: the version handshake.
 //
 //	offset  size  field
 //	0       8     magic
@@ -38,12 +37,19 @@ const capsetMagic = 0x4d524456505f5631 // "1V_PVDRM"
 //	16      8     features, none are defined yet
 //	24      4     largest ring object, bytes
 //	28      4     channels of a session
-//	32      32    reserved, 0
+//	32      4     number of the device among those of its implementation, from 0
+//	36      28    reserved, 0
 type Capset struct {
 	Major, Minor uint16
 	Features     uint64
 	MaxRing      uint32 // bytes
 	MaxChannels  uint32
+	Device       uint32 // the number of the device that the backend serves
+}
+
+// NewCapset returns what a backend of this tree announces for a device.
+func NewCapset(device int) Capset {
+	return Capset{Major: VersionMajor, Minor: VersionMinor, MaxRing: MaxRingBytes, MaxChannels: MaxChannels, Device: uint32(device)}
 }
 
 // Encode returns the CapsetBytes bytes of c.
@@ -55,6 +61,7 @@ func (c Capset) Encode() []byte {
 	binary.LittleEndian.PutUint64(b[16:], c.Features)
 	binary.LittleEndian.PutUint32(b[24:], c.MaxRing)
 	binary.LittleEndian.PutUint32(b[28:], c.MaxChannels)
+	binary.LittleEndian.PutUint32(b[32:], c.Device)
 	return b
 }
 
@@ -70,6 +77,7 @@ func DecodeCapset(b []byte) (Capset, error) {
 		Features:    binary.LittleEndian.Uint64(b[16:]),
 		MaxRing:     binary.LittleEndian.Uint32(b[24:]),
 		MaxChannels: binary.LittleEndian.Uint32(b[28:]),
+		Device:      binary.LittleEndian.Uint32(b[32:]),
 	}
 	if c.Major != VersionMajor || c.Minor < VersionMinor {
 		return c, fmt.Errorf("the backend speaks protocol %d.%d, this program %d.%d: use the guest programs that came with the host's pvdrm",

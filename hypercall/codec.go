@@ -2,11 +2,12 @@ package hypercall
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
+	"syscall"
 )
 
 // ErrMessage means that a message's payload does not have the form of its operation.
-var ErrMessage = errors.New("malformed message")
+var ErrMessage = fmt.Errorf("malformed message: %w", syscall.EINVAL)
 
 // reader takes fields off a payload. The first that is not there makes bad
 // true; everything after reads as zero, so that a decoder checks once, at the end.

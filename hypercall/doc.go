@@ -1,7 +1,7 @@
 // Package hypercall is the wire protocol between frontend and backend: the
 // capset that carries the version, the doorbell, the memory layout of the ring
-// and the lock-free protocol on it, and the messages. It makes no system calls
-// and imports nothing of PVDRM.
+// and the lock-free protocol on it, and the messages. It makes no system calls.
+// Messages carry the arguments of ioctls as package drm defines them.
 //
 // # Layers
 //

@@ -37,12 +37,13 @@ const doorbellMagic = 0x52445650 // "PVDR"
 //	16      4     attach: completion slots
 //	20      4     attach: bytes of the bulk area
 //	24      4     attach: flags, DoorbellNoPoll
-//	28      4     reserved, 0
+//	28      4     attach: number of the device, as the capset has it
 type Doorbell struct {
 	Op       DoorbellOp
 	Resource uint32
 	Layout   Layout
 	Flags    uint32
+	Device   uint32
 }
 
 // DoorbellNoPoll, with DoorbellAttach, asks the backend to sleep whenever the
@@ -60,6 +61,7 @@ func (d Doorbell) Encode() []byte {
 	binary.LittleEndian.PutUint32(b[16:], d.Layout.CompletionSlots)
 	binary.LittleEndian.PutUint32(b[20:], d.Layout.BulkBytes)
 	binary.LittleEndian.PutUint32(b[24:], d.Flags)
+	binary.LittleEndian.PutUint32(b[28:], d.Device)
 	return b
 }
 
@@ -81,6 +83,7 @@ func DecodeDoorbell(b []byte) (Doorbell, error) {
 			BulkBytes:       binary.LittleEndian.Uint32(b[20:]),
 		}
 		d.Flags = binary.LittleEndian.Uint32(b[24:])
+		d.Device = binary.LittleEndian.Uint32(b[28:])
 		if d.Flags&^DoorbellNoPoll != 0 {
 			return Doorbell{}, fmt.Errorf("doorbell with unknown flags 0x%x", d.Flags)
 		}

@@ -86,22 +86,23 @@ func FuzzProducer(f *testing.F) {
 // and nothing is dropped; and it takes memory in proportion to the payload.
 func FuzzDecode(f *testing.F) {
 	for _, o := range Ops {
-		f.Add(uint16(o.Op), false, payloads[o.Request].sample.Append(nil))
-		f.Add(uint16(o.Op), true, payloads[o.Answer].sample.Append(nil))
+		f.Add(uint16(o.Op), false, sample(o.Request).Append(nil))
+		f.Add(uint16(o.Op), true, sample(o.Answer).Append(nil))
 	}
 	f.Fuzz(func(t *testing.T, op uint16, answer bool, b []byte) {
 		info, ok := Op(op).Info()
 		if !ok {
 			return
 		}
-		name := info.Request
+		p := info.Request
 		if answer {
-			name = info.Answer
+			p = info.Answer
 		}
-		if name == "" || len(b) > MaxMessage-HeaderBytes {
+		name := p.Name()
+		if p.Type == nil || len(b) > MaxMessage-HeaderBytes {
 			return
 		}
-		m, err := payloads[name].decode(b)
+		m, err := p.Decode(b)
 		if err != nil {
 			require.True(t, errors.Is(err, ErrMessage), "%s: %v", name, err)
 			return
@@ -155,7 +156,7 @@ func FuzzDoorbell(f *testing.F) {
 // FuzzLocal checks that a local message that decodes encodes to the same.
 func FuzzLocal(f *testing.F) {
 	for op := LocalHello; op <= LocalExport; op++ {
-		f.Add(append(LocalMessage{Op: op, Errno: 1, ID: 2, Size: 3}.Encode(), "rest"...))
+		f.Add(append(LocalMessage{Op: op, Errno: 1, ID: 2, Version: LocalVersion, Size: 3}.Encode(), "rest"...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, rest, err := DecodeLocal(b)

@@ -1,17 +1,15 @@
 package hypercall
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// Bounds of message fields.
+	"pvdrm/drm"
+)
+
+// Bounds of message fields; those of what drm defines stand there.
 const (
-	MaxName     = 1024     // bytes of a symbol or file name
-	MaxText     = 12 << 10 // bytes of a text in a completion; longer ones are cut
-	MaxBinds    = 256      // operations of one VMBind
-	MaxWaits    = 64       // points of one Exec
-	MaxStream   = 12 << 10 // bytes of a command stream
-	MaxSource   = 64 << 20 // bytes of a module's source
-	MaxParams   = 512      // parameters of a kernel
-	MaxProperty = 64       // values of Properties
+	MaxBinds    = 256 // operations of one VMBind
+	MaxProperty = 64  // values of Properties
 )
 
 // ID is the payload of operations that name one object, channel or module.
@@ -63,36 +61,20 @@ func DecodeGemGrant(b []byte) (m GemGrant, err error) {
 	return m, r.end()
 }
 
-// Operations and flags of a BindOp; the values are those of the user API.
-const (
-	BindMap      = 1 // Op: maps a range of an object
-	BindUnmap    = 2 // Op: unmaps all there is in a range
-	BindReadOnly = 1 // Flags, of BindMap: without the right to write
-)
-
-// BindOp maps or unmaps a range.
-type BindOp struct {
-	Op     uint32 // BindMap or BindUnmap
-	Flags  uint32 // BindReadOnly
-	Handle uint32 // of the object; 0 for BindUnmap
-	Addr   uint64 // GPU virtual address, chosen by the frontend inside the window of the object's kind
-	Offset uint64 // bytes into the object; 0 for BindUnmap
-	Range  uint64 // bytes
-}
-
+// bindBytes is the encoded size of a drm.BindOp, whose padding stays behind.
 const bindBytes = 3*4 + 3*8
 
 // VMBind is a list of mapping changes, done in order until one fails: a batch of
 // maps of contiguous runs, of the scattered runs of an object, of unmaps, or of
 // all of them. The device uses large pages where address, offset and length
 // allow it.
-type VMBind struct{ Ops []BindOp } // at most MaxBinds
+type VMBind struct{ Ops []drm.BindOp } // at most MaxBinds
 
 // Append appends the encoded payload.
 func (m VMBind) Append(b []byte) []byte {
 	b = put32(b, uint32(len(m.Ops)))
 	for _, o := range m.Ops {
-		b = put64(put32(b, o.Op, o.Flags, o.Handle), o.Addr, o.Offset, o.Range)
+		b = put64(put32(b, o.Op, o.Flags, o.Handle), o.Addr, o.BOOffset, o.Range)
 	}
 	return b
 }
@@ -104,9 +86,9 @@ func DecodeVMBind(b []byte) (m VMBind, err error) {
 	if n > MaxBinds {
 		return m, ErrMessage
 	}
-	m.Ops = make([]BindOp, n)
+	m.Ops = make([]drm.BindOp, n)
 	for i := range m.Ops {
-		m.Ops[i] = BindOp{r.u32(), r.u32(), r.u32(), r.u64(), r.u64(), r.u64()}
+		m.Ops[i] = drm.BindOp{Op: r.u32(), Flags: r.u32(), Handle: r.u32(), Addr: r.u64(), BOOffset: r.u64(), Range: r.u64()}
 	}
 	return m, r.end()
 }
@@ -124,19 +106,13 @@ func DecodeBindResult(b []byte) (m BindResult, err error) {
 	return m, r.end()
 }
 
-// Point is a point in a channel's order of work.
-type Point struct {
-	Channel uint32
-	Seqno   uint64 // every batch up to this one
-}
-
 // Exec queues a command stream as batch Seqno of a channel; the batches of a
 // channel are numbered 1, 2, 3 …
 type Exec struct {
 	Channel uint32
 	Seqno   uint64
-	Waits   []Point // to be reached first; at most MaxWaits
-	Stream  []byte  // the command stream, at most MaxStream bytes; a part of the message when decoded
+	Waits   []drm.Point // to be reached first; at most drm.MaxWaits
+	Stream  []byte      // the command stream, at most drm.MaxExecBytes bytes; a part of the message when decoded
 }
 
 // Append appends the encoded payload.
@@ -154,16 +130,16 @@ func DecodeExec(b []byte) (m Exec, err error) {
 	r := reader{b: b}
 	m.Channel, m.Seqno = r.u32(), r.u64()
 	n := r.count(4 + 8)
-	if n > MaxWaits {
+	if n > drm.MaxWaits {
 		return m, ErrMessage
 	}
 	if n > 0 {
-		m.Waits = make([]Point, n)
+		m.Waits = make([]drm.Point, n)
 		for i := range m.Waits {
-			m.Waits[i] = Point{r.u32(), r.u64()}
+			m.Waits[i] = drm.Point{Channel: r.u32(), Seqno: r.u64()}
 		}
 	}
-	if len(r.b) > MaxStream {
+	if len(r.b) > drm.MaxExecBytes {
 		return m, ErrMessage
 	}
 	m.Stream = r.take(len(r.b))
@@ -176,8 +152,8 @@ type ModuleLoad struct {
 	Module uint32 // the new module's id
 	Bytes  uint32 // of this part
 	Offset uint64 // of this part in the source
-	Total  uint64 // bytes of the source, at most MaxSource
-	Name   string // file name for messages, at most MaxName bytes
+	Total  uint64 // bytes of the source, at most drm.MaxSource
+	Name   string // file name for messages, at most drm.MaxName bytes
 }
 
 // Append appends the encoded payload.
@@ -189,7 +165,7 @@ func (m ModuleLoad) Append(b []byte) []byte {
 func DecodeModuleLoad(b []byte) (m ModuleLoad, err error) {
 	r := reader{b: b}
 	m.Module, m.Bytes, m.Offset, m.Total = r.u32(), r.u32(), r.u64(), r.u64()
-	m.Name = r.text(MaxName)
+	m.Name = r.text(drm.MaxName)
 	return m, r.end()
 }
 
@@ -197,7 +173,7 @@ func DecodeModuleLoad(b []byte) (m ModuleLoad, err error) {
 type Symbol struct {
 	Module   uint32
 	Function uint32 // the id that the kernel gets; unused for a variable
-	Name     string // at most MaxName bytes
+	Name     string // at most drm.MaxName bytes
 }
 
 // Append appends the encoded payload.
@@ -207,26 +183,12 @@ func (m Symbol) Append(b []byte) []byte { return putText(put32(b, m.Module, m.Fu
 func DecodeSymbol(b []byte) (m Symbol, err error) {
 	r := reader{b: b}
 	m.Module, m.Function = r.u32(), r.u32()
-	m.Name = r.text(MaxName)
+	m.Name = r.text(drm.MaxName)
 	return m, r.end()
 }
 
-// FunctionParam is the place of a kernel parameter in the parameter block, bytes.
-type FunctionParam struct {
-	Offset uint32 // bytes
-	Size   uint32 // bytes
-}
-
-// Function is the answer to OpModuleFunction. Sizes are in bytes.
-type Function struct {
-	ParamBytes  uint32          // of the parameter block
-	SharedBytes uint32          // static .shared
-	LocalBytes  uint32          // .local of one thread
-	ConstBytes  uint32          // .const of its module
-	Regs        uint32          // 32-bit registers of one thread
-	MaxThreads  uint32          // of the largest block
-	Params      []FunctionParam // at most MaxParams
-}
+// Function is the answer to OpModuleFunction, a drm.FunctionAttributes. Sizes are in bytes.
+type Function drm.FunctionAttributes
 
 // Append appends the encoded payload.
 func (m Function) Append(b []byte) []byte {
@@ -243,12 +205,12 @@ func DecodeFunction(b []byte) (m Function, err error) {
 	m.ParamBytes, m.SharedBytes, m.LocalBytes, m.ConstBytes = r.u32(), r.u32(), r.u32(), r.u32()
 	m.Regs, m.MaxThreads = r.u32(), r.u32()
 	n := r.count(8)
-	if n > MaxParams {
+	if n > drm.MaxParams {
 		return m, ErrMessage
 	}
-	m.Params = make([]FunctionParam, n)
+	m.Params = make([]drm.FunctionParam, n)
 	for i := range m.Params {
-		m.Params[i] = FunctionParam{r.u32(), r.u32()}
+		m.Params[i] = drm.FunctionParam{Offset: r.u32(), Size: r.u32()}
 	}
 	return m, r.end()
 }
@@ -272,19 +234,19 @@ func DecodeGlobal(b []byte) (m Global, err error) {
 // Status is the answer to OpStatus: a gpu.LostCause and its text.
 type Status struct {
 	Cause uint32 // 0 while the context lives
-	Text  string // at most MaxText bytes
+	Text  string // at most drm.MaxText bytes
 }
 
 // Append appends the encoded payload.
 func (m Status) Append(b []byte) []byte {
-	return putText(put32(b, m.Cause), m.Text[:min(len(m.Text), MaxText)])
+	return putText(put32(b, m.Cause), m.Text[:min(len(m.Text), drm.MaxText)])
 }
 
 // DecodeStatus decodes a Status.
 func DecodeStatus(b []byte) (m Status, err error) {
 	r := reader{b: b}
 	m.Cause = r.u32()
-	m.Text = r.text(MaxText)
+	m.Text = r.text(drm.MaxText)
 	return m, r.end()
 }
 
@@ -303,7 +265,7 @@ func (m Properties) Append(b []byte) []byte {
 // DecodeProperties decodes Properties.
 func DecodeProperties(b []byte) (m Properties, err error) {
 	r := reader{b: b}
-	m.Name = r.text(MaxName)
+	m.Name = r.text(drm.MaxName)
 	n := r.count(8)
 	if n > MaxProperty {
 		return m, ErrMessage
@@ -361,3 +323,12 @@ func DecodeCounters(b []byte) (m Counters, err error) {
 	}
 	return m, r.end()
 }
+
+// Text is an answer of bytes alone: a log, or what kernels printed. At most drm.MaxText bytes.
+type Text []byte
+
+// Append appends the encoded payload.
+func (m Text) Append(b []byte) []byte { return append(b, m...) }
+
+// DecodeText decodes a Text, a part of the message.
+func DecodeText(b []byte) (Text, error) { return b, nil }

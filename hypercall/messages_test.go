@@ -3,60 +3,74 @@ package hypercall
 import (
 	"fmt"
 	"reflect"
+	"regexp"
+	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/drm"
 )
 
-// payload is what the tests know of a payload type: how to decode it, and a
-// sample with every field set. The names are those in Ops.
-type payload struct {
-	decode func([]byte) (any, error)
-	sample encoder
-}
-
-type encoder interface{ Append([]byte) []byte }
+type encoder = encodable
 
 func decoder[T any](f func([]byte) (T, error)) func([]byte) (any, error) {
 	return func(b []byte) (any, error) { return f(b) }
 }
 
-// text is the answer of module-load: the log alone, whatever its bytes are.
-type text []byte
-
-func (m text) Append(b []byte) []byte { return append(b, m...) }
-
-func decodeText(b []byte) (text, error) { return text(b), nil }
-
-// nothing is the payload of operations that have none. The backend does not
-// look at one that is there all the same, so that a later version may add it.
-type nothing struct{}
-
-func (nothing) Append(b []byte) []byte { return b }
-
-var payloads = map[string]payload{
-	"":           {func(b []byte) (any, error) { return nothing{}, nil }, nothing{}},
-	"text":       {decoder(decodeText), text("a.ptx:1:2: no such instruction")},
-	"ID":         {decoder(DecodeID), ID{7}},
-	"GemNew":     {decoder(DecodeGemNew), GemNew{Handle: 1, Size: 2 << 20}},
-	"GemGrant":   {decoder(DecodeGemGrant), GemGrant{Handle: 2, Resource: 3, Offset: 8192, Size: 4096}},
-	"VMBind":     {decoder(DecodeVMBind), VMBind{[]BindOp{{BindMap, BindReadOnly, 1, 1 << 40, 4096, 8192}, {Op: BindUnmap, Addr: 1 << 41, Range: 4096}}}},
-	"BindResult": {decoder(DecodeBindResult), BindResult{5}},
-	"Exec":       {decoder(DecodeExec), Exec{Channel: 1, Seqno: 2, Waits: []Point{{3, 4}, {5, 6}}, Stream: []byte("12345678")}},
-	"ModuleLoad": {decoder(DecodeModuleLoad), ModuleLoad{Module: 1, Bytes: 2, Offset: 3, Total: 5, Name: "a.ptx"}},
-	"Symbol":     {decoder(DecodeSymbol), Symbol{Module: 1, Function: 2, Name: "kernel"}},
-	"Function":   {decoder(DecodeFunction), Function{1, 2, 3, 4, 5, 6, []FunctionParam{{0, 8}, {8, 4}}}},
-	"Global":     {decoder(DecodeGlobal), Global{Addr: 1 << 40, Size: 16}},
-	"Status":     {decoder(DecodeStatus), Status{Cause: 1, Text: "illegal address"}},
-	"Properties": {decoder(DecodeProperties), Properties{Name: "PVDRM softgpu", Values: []uint64{1, 2, 3}}},
-	"MemoryInfo": {decoder(DecodeMemoryInfo), MemoryInfo{Used: 1 << 33}},
-	"Counters":   {decoder(DecodeCounters), Counters{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
+// payloads are the requests and answers of all operations, by name.
+func payloads() map[string]Payload {
+	all := map[string]Payload{}
+	for _, o := range Ops {
+		for _, p := range []Payload{o.Request, o.Answer} {
+			if p.Type != nil {
+				all[p.Name()] = p
+			}
+		}
+	}
+	return all
 }
 
-// Every operation has everything; nothing is left over.
-func TestOpsTable(t *testing.T) {
-	names, used := map[string]bool{}, map[string]bool{}
+// sample makes a payload with every field set, each to a value of its own.
+func sample(p Payload) encoder {
+	if p.Type == nil {
+		return Text(nil)
+	}
+	v, n := reflect.New(p.Type).Elem(), uint64(0)
+	fill(v, &n)
+	return v.Interface().(encoder)
+}
+
+func fill(v reflect.Value, n *uint64) {
+	*n++
+	switch v.Kind() {
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(*n)
+	case reflect.Uint8:
+		v.SetUint(uint64('a' + *n))
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *n))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 8, 8))
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; name != "_" && name != "Pad" {
+				fill(v.Field(i), n)
+			}
+		}
+	default:
+		panic(v.Type())
+	}
+}
+
+// Every row is complete, and in its place.
+func TestOps(t *testing.T) {
+	names := map[string]bool{}
 	for i, o := range Ops {
 		require.EqualValues(t, i+1, o.Op, "the table is in the order of the numbers, without gaps")
 		require.NotEmpty(t, o.Name)
@@ -64,63 +78,94 @@ func TestOpsTable(t *testing.T) {
 		require.False(t, names[o.Name], "two operations are called %s", o.Name)
 		names[o.Name] = true
 		require.NotEmpty(t, o.Doc, o.Name)
+		require.NotNil(t, o.serve, o.Name)
 		require.Equal(t, o.Name, o.Op.String())
 		info, ok := o.Op.Info()
 		require.True(t, ok)
-		require.Equal(t, &o, info)
-		for _, p := range []string{o.Request, o.Answer} {
-			require.Contains(t, payloads, p, "%s: no decoder", o.Name)
-			used[p] = true
-		}
-	}
-	for name := range payloads {
-		require.True(t, used[name], "no operation uses the payload %q", name)
+		require.Equal(t, o.Op, info.Op)
+		require.Equal(t, i+1, o.Op.Row())
+		require.Equal(t, o.Name, RowName(o.Op.Row()))
 	}
 	for _, unknown := range []Op{0, Op(len(Ops) + 1), 0xffff} {
 		_, ok := unknown.Info()
 		require.False(t, ok)
+		require.Zero(t, unknown.Row())
+		require.False(t, names[RowName(unknown.Row())])
 		require.Equal(t, fmt.Sprintf("operation %d", unknown), unknown.String())
+		_, err := unknown.Serve(nil, nil)
+		require.ErrorIs(t, err, syscall.ENOSYS)
 	}
+}
+
+// Each request is described by its row, in bounds.
+func TestOpsDescribe(t *testing.T) {
+	require.Equal(t, "gem-new {Handle:3 Size:4096}", OpGemNew.Describe(GemNew{Handle: 3, Size: 4096}.Append(nil)))
+	require.Equal(t, "gem-new, 1 bytes that are not its payload", OpGemNew.Describe([]byte{1}))
+	require.Equal(t, "operation 999", Op(999).Describe([]byte{1}))
+	for _, o := range Ops {
+		text := o.Op.Describe(sample(o.Request).Append(nil))
+		require.True(t, strings.HasPrefix(text, o.Name), text)
+		require.Equal(t, o.Request.Type != nil, strings.Contains(text, "{"), text)
+	}
+	require.LessOrEqual(t, len(OpExec.Describe(Exec{Stream: make([]byte, drm.MaxExecBytes)}.Append(nil))), maxDescription+len("..."))
+}
+
+// Each row calls the method of its name, and each method has a row. Without a server a call of a
+// method panics, inside of a wrapper that has its name.
+func TestRowsServe(t *testing.T) {
+	wrapper := regexp.MustCompile(`hypercall\.Server\.(\w+)\(`)
+	method := func(o OpInfo) (name string) {
+		defer func() {
+			require.NotNil(t, recover(), o.Name)
+			if m := wrapper.FindSubmatch(debug.Stack()); m != nil {
+				name = string(m[1])
+			}
+		}()
+		_, err := o.Op.Serve(nil, sample(o.Request).Append(nil))
+		require.NoError(t, err, "it calls no method")
+		return ""
+	}
+	for _, o := range Ops {
+		if o.Op != OpExec { // which calls its method without a wrapper
+			require.True(t, strings.EqualFold(method(o), strings.ReplaceAll(o.Name, "-", "")), "%s calls %s", o.Name, method(o))
+		}
+		if o.Request.Type != nil {
+			_, err := o.Op.Serve(nil, []byte{1}) // no request is one byte long
+			require.ErrorIs(t, err, ErrMessage, o.Name)
+		}
+	}
+	require.Len(t, Ops, reflect.TypeFor[Server]().NumMethod())
 }
 
 // A sample with every field set survives, and each shorter or longer form is
 // refused rather than guessed at.
 func TestPayloadsRoundTrip(t *testing.T) {
-	for name, p := range payloads {
+	for name, p := range payloads() {
 		t.Run(name, func(t *testing.T) {
-			b := p.sample.Append(nil)
-			got, err := p.decode(b)
+			sample := sample(p)
+			b := sample.Append(nil)
+			got, err := p.Decode(b)
 			require.NoError(t, err)
-			require.Equal(t, p.sample, got)
-			requireAllSet(t, reflect.ValueOf(p.sample))
-			require.Equal(t, append([]byte("front"), b...), p.sample.Append([]byte("front")))
+			require.Equal(t, sample, got)
+			require.Equal(t, append([]byte("front"), b...), sample.Append([]byte("front")))
 
-			if name == "" || name == "text" {
+			if name == "text" {
 				return // any bytes are right
 			}
-			_, err = p.decode(append(b, 0))
+			_, err = p.Decode(append(b, 0))
 			if name != "Exec" { // where a longer one has a longer stream
 				require.ErrorIs(t, err, ErrMessage)
 			}
 			for cut := range b {
-				m, err := p.decode(b[:cut])
+				m, err := p.Decode(b[:cut])
 				if err == nil {
 					require.Equal(t, "Exec", name, "cut to %d bytes", cut)
-					require.Less(t, len(m.(Exec).Stream), len("12345678"))
+					require.Less(t, len(m.(Exec).Stream), len(sample.(Exec).Stream))
 					continue
 				}
 				require.ErrorIs(t, err, ErrMessage)
 			}
 		})
-	}
-}
-
-// requireAllSet fails if a field is zero, which would hide a field that is not encoded.
-func requireAllSet(t *testing.T, v reflect.Value) {
-	if v.Kind() == reflect.Struct {
-		for i := range v.NumField() {
-			require.False(t, v.Field(i).IsZero(), "%s.%s is zero in the sample", v.Type(), v.Type().Field(i).Name)
-		}
 	}
 }
 
@@ -131,13 +176,13 @@ func TestBounds(t *testing.T) {
 		most, over encoder
 		decode     func([]byte) (any, error)
 	}{
-		"binds":      {VMBind{make([]BindOp, MaxBinds)}, VMBind{make([]BindOp, MaxBinds+1)}, decoder(DecodeVMBind)},
-		"waits":      {Exec{Waits: make([]Point, MaxWaits), Stream: make([]byte, MaxStream)}, Exec{Waits: make([]Point, MaxWaits+1)}, decoder(DecodeExec)},
-		"stream":     {Exec{Stream: make([]byte, MaxStream)}, Exec{Stream: make([]byte, MaxStream+1)}, decoder(DecodeExec)},
-		"file name":  {ModuleLoad{Name: long(MaxName)}, ModuleLoad{Name: long(MaxName + 1)}, decoder(DecodeModuleLoad)},
-		"symbol":     {Symbol{Name: long(MaxName)}, Symbol{Name: long(MaxName + 1)}, decoder(DecodeSymbol)},
-		"params":     {Function{Params: make([]FunctionParam, MaxParams)}, Function{Params: make([]FunctionParam, MaxParams+1)}, decoder(DecodeFunction)},
-		"properties": {Properties{Name: long(MaxName), Values: make([]uint64, MaxProperty)}, Properties{Values: make([]uint64, MaxProperty+1)}, decoder(DecodeProperties)},
+		"binds":      {most: VMBind{Ops: make([]drm.BindOp, MaxBinds)}, over: VMBind{Ops: make([]drm.BindOp, MaxBinds+1)}, decode: decoder(DecodeVMBind)},
+		"waits":      {most: Exec{Waits: make([]drm.Point, drm.MaxWaits), Stream: make([]byte, drm.MaxExecBytes)}, over: Exec{Waits: make([]drm.Point, drm.MaxWaits+1)}, decode: decoder(DecodeExec)},
+		"stream":     {most: Exec{Stream: make([]byte, drm.MaxExecBytes)}, over: Exec{Stream: make([]byte, drm.MaxExecBytes+1)}, decode: decoder(DecodeExec)},
+		"file name":  {most: ModuleLoad{Name: long(drm.MaxName)}, over: ModuleLoad{Name: long(drm.MaxName + 1)}, decode: decoder(DecodeModuleLoad)},
+		"symbol":     {most: Symbol{Name: long(drm.MaxName)}, over: Symbol{Name: long(drm.MaxName + 1)}, decode: decoder(DecodeSymbol)},
+		"params":     {most: Function{Params: make([]drm.FunctionParam, drm.MaxParams)}, over: Function{Params: make([]drm.FunctionParam, drm.MaxParams+1)}, decode: decoder(DecodeFunction)},
+		"properties": {most: Properties{Name: long(drm.MaxName), Values: make([]uint64, MaxProperty)}, over: Properties{Values: make([]uint64, MaxProperty+1)}, decode: decoder(DecodeProperties)},
 	} {
 		b := c.most.Append(nil)
 		require.LessOrEqual(t, HeaderBytes+len(b), MaxMessage, name)
@@ -147,12 +192,12 @@ func TestBounds(t *testing.T) {
 		require.ErrorIs(t, err, ErrMessage, name)
 	}
 
-	cut := Status{Text: long(MaxText + 1)}.Append(nil)
+	cut := Status{Text: long(drm.MaxText + 1)}.Append(nil)
 	require.LessOrEqual(t, HeaderBytes+len(cut), MaxMessage)
 	s, err := DecodeStatus(cut)
 	require.NoError(t, err)
-	require.Len(t, s.Text, MaxText)
-	require.LessOrEqual(t, HeaderBytes+MaxText, MaxMessage, "a log as an answer")
+	require.Len(t, s.Text, drm.MaxText)
+	require.LessOrEqual(t, HeaderBytes+drm.MaxText, MaxMessage, "a log as an answer")
 }
 
 // Lengths that promise more than there is cost no memory.

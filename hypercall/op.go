@@ -3,6 +3,9 @@ package hypercall
 import (
 	"encoding/binary"
 	"fmt"
+	"syscall"
+
+	"pvdrm/gem/quota"
 )
 
 // Op is the operation of a message.
@@ -32,49 +35,141 @@ const (
 	OpReadOutput     Op = 18
 )
 
-// OpInfo describes an operation.
+// Ops has one row for each operation, in the order of their numbers. Everything else follows from
+// it: how a request is decoded, served, answered and counted, the documentation, and the seeds of
+// fuzzing.
+var Ops = [...]OpInfo{
+	{Op: OpNop, Name: "nop", call: plain(Server.Nop), Doc: "does nothing; measures the ring"},
+	{Op: OpProperties, Name: "properties", call: gives(Server.Properties, DecodeProperties),
+		Doc: "name and parameters of the device"},
+	{Op: OpMemoryInfo, Name: "memory-info", call: gives(Server.MemoryInfo, DecodeMemoryInfo), Doc: "VRAM in use now"},
+	{Op: OpGemNew, Name: "gem-new", call: takes(DecodeGemNew, Server.GemNew), Doc: "makes an object in VRAM",
+		Charges: []quota.Resource{quota.VRAM, quota.Objects}},
+	{Op: OpGemGrant, Name: "gem-grant", call: takes(DecodeGemGrant, Server.GemGrant),
+		Doc:     "makes an object of a granted resource of the carrier",
+		Charges: []quota.Resource{quota.Granted, quota.Objects, quota.Runs}},
+	{Op: OpGemClose, Name: "gem-close", Async: true, call: takes(DecodeID, Server.GemClose),
+		Doc: "frees an object and its mappings"},
+	{Op: OpVMBind, Name: "vm-bind", Async: true, call: explains(DecodeVMBind, Server.VMBind, DecodeBindResult),
+		Doc: "changes mappings"},
+	{Op: OpChannelAlloc, Name: "channel-alloc", call: takes(DecodeID, Server.ChannelAlloc), Doc: "opens a channel",
+		Charges: []quota.Resource{quota.Channels}},
+	{Op: OpChannelFree, Name: "channel-free", call: takes(DecodeID, Server.ChannelFree),
+		Doc: "closes a channel: drops what is queued, waits for what runs"},
+	{Op: OpExec, Name: "exec", Async: true, call: execCall,
+		Doc:     "queues a command stream; the channel record tells how it ended",
+		Charges: []quota.Resource{quota.Queued, quota.QueuedBytes}},
+	{Op: OpModuleLoad, Name: "module-load", call: explains(DecodeModuleLoad, Server.ModuleLoad, DecodeText),
+		Doc:     "a part of a PTX source; the last one loads it",
+		Charges: []quota.Resource{quota.Modules, quota.ModuleText, quota.ModuleMemory, quota.VRAM}},
+	{Op: OpModuleUnload, Name: "module-unload", Async: true, call: takes(DecodeID, Server.ModuleUnload),
+		Doc: "frees a module"},
+	{Op: OpModuleFunction, Name: "module-function", call: asks(DecodeSymbol, Server.ModuleFunction, DecodeFunction),
+		Doc: "finds a kernel", Charges: []quota.Resource{quota.Functions}},
+	{Op: OpModuleGlobal, Name: "module-global", call: asks(DecodeSymbol, Server.ModuleGlobal, DecodeGlobal),
+		Doc: "finds a variable"},
+	{Op: OpStatus, Name: "status", call: gives(Server.Status, DecodeStatus), Doc: "why the GPU context was lost"},
+	{Op: OpCounters, Name: "counters", call: gives(Server.Counters, DecodeCounters), Doc: "what the backend counted"},
+	{Op: OpGemUnmap, Name: "gem-unmap", Async: true, call: takes(DecodeID, Server.GemUnmap),
+		Doc: "drops all mappings of an object of granted memory, which stays granted"},
+	{Op: OpReadOutput, Name: "read-output", call: gives(Server.ReadOutput, DecodeText),
+		Doc: "takes the oldest part of what kernels printed; empty when there is none"},
+}
+
+// Rows is the length of arrays with an element for each operation, which Op.Row finds.
+const Rows = len(Ops) + 1
+
+// Row returns the place of the operation in such an array: 0 for all that are unknown.
+func (o Op) Row() int {
+	if int(o) >= Rows {
+		return 0
+	}
+	return int(o)
+}
+
+// RowName names the operation at a place of such an array.
+func RowName(row int) string {
+	if row == 0 {
+		return "unknown"
+	}
+	return Ops[row-1].Name
+}
+
+// Server serves the operations of one session, a method each.
+type Server interface {
+	Nop() error
+	Properties() (Properties, error)
+	MemoryInfo() (MemoryInfo, error)
+	GemNew(GemNew) error
+	GemGrant(GemGrant) error
+	GemClose(ID) error
+	VMBind(VMBind) (BindResult, error)
+	ChannelAlloc(ID) error
+	ChannelFree(ID) error
+	Exec(Exec) error
+	ModuleLoad(ModuleLoad) (Text, error)
+	ModuleUnload(ID) error
+	ModuleFunction(Symbol) (Function, error)
+	ModuleGlobal(Symbol) (Global, error)
+	Status() (Status, error)
+	Counters() (Counters, error)
+	GemUnmap(ID) error
+	ReadOutput() (Text, error)
+}
+
+// OpInfo is the row of an operation.
 type OpInfo struct {
 	Op   Op
 	Name string
 	// Async operations are answered only when they fail, unless the request has FlagAnswer.
 	Async bool
-	// Request and Answer name the payload types, for the documentation.
-	Request, Answer string
-	Doc             string
+	call
+	// Charges lists the quotas that the operation is charged to.
+	Charges []quota.Resource
+	Doc     string
 }
 
-// Ops lists every operation. The backend's handlers, traces, the documentation
-// and the fuzz seeds are made from it.
-var Ops = []OpInfo{
-	{OpNop, "nop", false, "", "", "does nothing; measures the ring"},
-	{OpProperties, "properties", false, "", "Properties", "name and parameters of the device"},
-	{OpMemoryInfo, "memory-info", false, "", "MemoryInfo", "VRAM in use now"},
-	{OpGemNew, "gem-new", false, "GemNew", "", "makes an object in VRAM"},
-	{OpGemGrant, "gem-grant", false, "GemGrant", "", "makes an object of a granted resource of the carrier"},
-	{OpGemClose, "gem-close", true, "ID", "", "frees an object and its mappings"},
-	{OpVMBind, "vm-bind", true, "VMBind", "BindResult", "changes mappings"},
-	{OpChannelAlloc, "channel-alloc", false, "ID", "", "opens a channel"},
-	{OpChannelFree, "channel-free", false, "ID", "", "closes a channel: drops what is queued, waits for what runs"},
-	{OpExec, "exec", true, "Exec", "", "queues a command stream; the channel record tells how it ended"},
-	{OpModuleLoad, "module-load", false, "ModuleLoad", "text", "a part of a PTX source; the last one loads it"},
-	{OpModuleUnload, "module-unload", true, "ID", "", "frees a module"},
-	{OpModuleFunction, "module-function", false, "Symbol", "Function", "finds a kernel"},
-	{OpModuleGlobal, "module-global", false, "Symbol", "Global", "finds a variable"},
-	{OpStatus, "status", false, "", "Status", "why the GPU context was lost"},
-	{OpCounters, "counters", false, "", "Counters", "what the backend counted"},
-	{OpGemUnmap, "gem-unmap", true, "ID", "", "drops all mappings of an object of granted memory, which stays granted"},
-	{OpReadOutput, "read-output", false, "", "text", "takes the oldest part of what kernels printed; empty when there is none"},
-}
-
-// unknown describes the operations that there are not.
+// unknown is the row of all other operations.
 var unknown OpInfo
 
-// Info returns the description of an operation, for reading.
+// Info returns the row of an operation, for reading.
 func (o Op) Info() (*OpInfo, bool) {
-	if o == 0 || int(o) > len(Ops) {
+	row := o.Row()
+	if row == 0 {
 		return &unknown, false
 	}
-	return &Ops[o-1], true
+	return &Ops[row-1], true
+}
+
+// Serve decodes the payload of a request, has it served and encodes the answer. The payload need
+// only be valid during the call. It is ENOSYS for an unknown operation, and ErrLater where the
+// server completes the request itself.
+func (o Op) Serve(s Server, payload []byte) (answer []byte, err error) {
+	row := o.Row()
+	if row == 0 {
+		return nil, syscall.ENOSYS
+	}
+	return Ops[row-1].serve(s, payload)
+}
+
+// maxDescription bounds what Describe returns, in bytes.
+const maxDescription = 256
+
+// Describe returns a request for logs: the operation's name and the fields of the payload.
+func (o Op) Describe(payload []byte) string {
+	info, ok := o.Info()
+	if !ok || info.Request.Type == nil {
+		return o.String()
+	}
+	m, err := info.Request.Decode(payload[:min(len(payload), MaxMessage)])
+	if err != nil {
+		return fmt.Sprintf("%s, %d bytes that are not its payload", o, len(payload))
+	}
+	text := fmt.Sprintf("%s %+v", o, m)
+	if len(text) > maxDescription {
+		text = text[:maxDescription] + "..."
+	}
+	return text
 }
 
 func (o Op) String() string {

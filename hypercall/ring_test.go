@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"pvdrm/drm"
 )
 
 // smallLayout is the smallest ring that can carry every message.
@@ -246,14 +248,14 @@ func TestLayout(t *testing.T) {
 	require.Equal(t, uint64(slotsStart+2*MinSlots*SlotBytes), smallLayout.bulkStart())
 	for _, bad := range []Layout{
 		{},
-		{MinSlots / 2, MinSlots, 0},
-		{MinSlots, MinSlots / 2, 0},
-		{MaxSlots * 2, MinSlots, 0},
-		{MinSlots + 1, MinSlots, 0},
-		{MinSlots, 3 * MinSlots, 0},
-		{1 << 31, 1 << 31, 0},
-		{MinSlots, MinSlots, 1},
-		{MinSlots, MinSlots, MaxBulkBytes + pageBytes},
+		{RequestSlots: MinSlots / 2, CompletionSlots: MinSlots},
+		{RequestSlots: MinSlots, CompletionSlots: MinSlots / 2},
+		{RequestSlots: MaxSlots * 2, CompletionSlots: MinSlots},
+		{RequestSlots: MinSlots + 1, CompletionSlots: MinSlots},
+		{RequestSlots: MinSlots, CompletionSlots: 3 * MinSlots},
+		{RequestSlots: 1 << 31, CompletionSlots: 1 << 31},
+		{RequestSlots: MinSlots, CompletionSlots: MinSlots, BulkBytes: 1},
+		{RequestSlots: MinSlots, CompletionSlots: MinSlots, BulkBytes: MaxBulkBytes + pageBytes},
 	} {
 		require.Error(t, bad.Validate(), "%+v", bad)
 		_, err := New(make([]byte, MaxRingBytes), bad)
@@ -371,4 +373,10 @@ func TestQueueAgainstModel(t *testing.T) {
 		startAt(m.p, m.c, rapid.SampledFrom([]uint32{0, MinSlots - 3, math.MaxUint32 - 300}).Draw(t, "start"))
 		t.Repeat(rapid.StateMachineActions(m))
 	})
+}
+
+// Each channel of a file has a record in the ring object.
+func TestRecordForEachChannel(t *testing.T) {
+	require.Equal(t, MaxChannels, drm.MaxChannels+1)
+	require.LessOrEqual(t, MaxChannels*ChannelRecordBytes, pageBytes)
 }

@@ -126,21 +126,21 @@ func TestRequestMutantsAreFound(t *testing.T) {
 		producer, consumer []step[requests]
 		want               error
 	}{
-		"the consumer looks again before it announces": {p, exchanged(c, "announce", "look again"), errSleepsForEver},
-		"the consumer does not look again": {p, replaced(c, "look again", func(s *requests) string {
+		"the consumer looks again before it announces": {producer: p, consumer: exchanged(c, "announce", "look again"), want: errSleepsForEver},
+		"the consumer does not look again": {producer: p, consumer: replaced(c, "look again", func(s *requests) string {
 			s.ready = false
 			return next
-		}), errSleepsForEver},
-		"the producer publishes after it looked at the flag": {exchanged(p, "store tail", "look at the flag"), c, errSleepsForEver},
-		"the producer does not ring":                         {replaced(p, "ring", func(*requests) string { return "put" }), c, errSleepsForEver},
-		"the producer rings always": {replaced(p, "take the flag", func(s *requests) string {
+		}), want: errSleepsForEver},
+		"the producer publishes after it looked at the flag": {producer: exchanged(p, "store tail", "look at the flag"), consumer: c, want: errSleepsForEver},
+		"the producer does not ring":                         {producer: replaced(p, "ring", func(*requests) string { return "put" }), consumer: c, want: errSleepsForEver},
+		"the producer rings always": {producer: replaced(p, "take the flag", func(s *requests) string {
 			s.took, s.asleep = 1, 0
 			return next
-		}), c, errRings},
-		"the producer leaves the flag set": {replaced(p, "take the flag", func(s *requests) string {
+		}), consumer: c, want: errRings},
+		"the producer leaves the flag set": {producer: replaced(p, "take the flag", func(s *requests) string {
 			s.took = s.saw
 			return next
-		}), c, errRings},
+		}), consumer: c, want: errRings},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := requestModel(3, mutant.producer, mutant.consumer).check()

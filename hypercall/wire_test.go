@@ -30,8 +30,8 @@ func TestFixedStructures(t *testing.T) {
 			`31565f505644524d 0201 0403 00000000 0c0b0a0908070605 100f0e0d 14131211` + strings.Repeat("00", 32)},
 		"doorbell": {Doorbell{Op: DoorbellAttach, Resource: 0x01020304, Layout: Layout{0x05060708, 0x090a0b0c, 0x0d0e0f10}, Flags: 0x11121314}.Encode(),
 			`50564452 0100 0000 04030201 08070605 0c0b0a09 100f0e0d 14131211 00000000`},
-		"local message": {LocalMessage{Op: LocalAlloc, Errno: 0x0102, ID: 0x03040506, Size: 0x0708090a0b0c0d0e}.Encode(),
-			`5056524c 0200 0201 06050403 00000000 0e0d0c0b0a090807 0000000000000000`},
+		"local message": {LocalMessage{Op: LocalGrant, Errno: 0x0102, ID: 0x03040506, Version: 0x0f101112, Size: 0x0708090a0b0c0d0e}.Encode(),
+			`5056524c 0200 0201 06050403 1211100f 0e0d0c0b0a090807 0000000000000000`},
 		"header": {header[:], `0201 0403 08070605 0c0b0a09 100f0e0d`},
 	} {
 		require.Equal(t, unhex(t, c.want), c.got, name)

@@ -12,74 +12,97 @@ import (
 	"pvdrm/drm"
 )
 
+// result is how a call ended.
+type result struct {
+	out      []uint64
+	outBytes [][]byte
+	err      error
+}
+
+// done is the result of a call that returns nothing.
+func done(err error) result { return result{err: err} }
+
+// value is the result of a call that returns a number.
+func value(v uint64, err error) result { return result{out: numbers(v), err: err} }
+
+// id is the result of a call that makes something.
+func id(made uint32, err error) result { return value(uint64(made), err) }
+
 // call makes the call of an event.
-func (f *replayed) call(e *Event) (out []uint64, outBytes [][]byte, err error) {
-	in := func(i int) uint64 { return e.In[i] }
-	text := func(i int) string { return string(e.InBytes[i]) }
-	switch e.Op {
-	case OpClose:
-		err = f.inner.Close()
-	case OpVersion:
-		var v drm.Info
-		v, err = f.inner.Version()
-		out = numbers(uint64(v.Major), uint64(v.Minor), uint64(v.Patch))
-	case OpGetParam:
-		out = numbers(0)
-		out[0], err = f.inner.GetParam(drm.Param(in(0)))
-	case OpGemNew:
-		var h uint32
-		h, err = f.inner.GemNew(in(0), drm.Domain(in(1)), drm.GemFlags(in(2)))
-		out = numbers(uint64(h))
-	case OpMmap:
-		var mem []byte
-		if mem, err = f.inner.GemMap(f.id(KindHandle, in(0))); err == nil {
-			f.objects[uint32(in(0))] = mem
-		}
-		out = numbers(uint64(len(mem)))
-	case OpGemInfo:
-		out = numbers(0)
-		out[0], err = f.inner.GemSize(f.id(KindHandle, in(0)))
-	case OpGemClose:
-		delete(f.objects, uint32(in(0)))
-		f.space.drop(uint32(in(0)))
-		err = f.inner.GemClose(f.id(KindHandle, in(0)))
-	case OpVMBind:
-		err = f.vmBind(e)
-	case OpChannelAlloc:
-		var c uint32
-		c, err = f.inner.ChannelAlloc()
-		out = numbers(uint64(c))
-	case OpChannelFree:
-		err = f.inner.ChannelFree(f.id(KindChannel, in(0)))
-	case OpExec:
-		out = numbers(0)
-		out[0], err = f.exec(e)
-	case OpWait:
-		err = f.inner.Wait(f.point(in(0), in(1)), e.timeout(in(2)))
-	case OpModuleLoad:
-		var m uint32
-		m, err = f.inner.ModuleLoad(text(0), e.InBytes[1])
-		out = numbers(uint64(m))
-	case OpModuleUnload:
-		err = f.inner.ModuleUnload(f.id(KindModule, in(0)))
-	case OpModuleFunction:
-		var fn uint32
-		var a drm.FunctionAttributes
-		fn, a, err = f.inner.ModuleFunction(f.id(KindModule, in(0)), text(0))
-		out = numbers(uint64(fn), uint64(a.ParamBytes), uint64(a.SharedBytes), uint64(a.LocalBytes), uint64(a.ConstBytes), uint64(a.Regs), uint64(a.MaxThreads))
-		params, _ := binary.Append(nil, binary.LittleEndian, a.Params) // of fixed size
-		outBytes = [][]byte{params}
-	case OpModuleGlobal:
-		out = numbers(0, 0)
-		out[0], out[1], err = f.inner.ModuleGlobal(f.id(KindModule, in(0)), text(0))
-	case OpCPUPrep, OpSyncobjCreate, OpSyncobjDestroy, OpSyncobjReset, OpSyncobjSignal, OpSyncobjWait, OpExecSync, OpPrimeExport, OpPrimeImport:
-		out, err = f.driverCall(e)
-	case OpStatus:
-		var cause uint32
-		cause, _, err = f.inner.LostStatus()
-		out = numbers(uint64(cause))
+func (f *replayed) call(e *Event) result {
+	row := &rows[e.Op]
+	if row.driver && f.driver == nil {
+		return done(fmt.Errorf("the device is no drm.Driver: %w", syscall.EOPNOTSUPP))
 	}
-	return out, outBytes, err
+	return row.call(f, e)
+}
+
+func (f *replayed) close(*Event) result { return done(f.inner.Close()) }
+
+func (f *replayed) version(*Event) result {
+	v, err := f.inner.Version()
+	return result{out: numbers(uint64(v.Major), uint64(v.Minor), uint64(v.Patch)), err: err}
+}
+
+func (f *replayed) getParam(e *Event) result { return value(f.inner.GetParam(drm.Param(e.In[0]))) }
+
+func (f *replayed) gemNew(e *Event) result {
+	return id(f.inner.GemNew(e.In[0], drm.Domain(e.In[1]), drm.GemFlags(e.In[2])))
+}
+
+func (f *replayed) gemMap(e *Event) result {
+	mem, err := f.inner.GemMap(f.id(KindHandle, e.In[0]))
+	if err == nil {
+		f.objects[uint32(e.In[0])] = mem
+	}
+	return value(uint64(len(mem)), err)
+}
+
+func (f *replayed) gemSize(e *Event) result { return value(f.inner.GemSize(f.id(KindHandle, e.In[0]))) }
+
+func (f *replayed) gemClose(e *Event) result {
+	delete(f.objects, uint32(e.In[0]))
+	f.space.drop(uint32(e.In[0]))
+	return done(f.inner.GemClose(f.id(KindHandle, e.In[0])))
+}
+
+func (f *replayed) channelAlloc(*Event) result { return id(f.inner.ChannelAlloc()) }
+
+func (f *replayed) channelFree(e *Event) result {
+	return done(f.inner.ChannelFree(f.id(KindChannel, e.In[0])))
+}
+
+func (f *replayed) wait(e *Event) result {
+	return done(f.inner.Wait(f.point(e.In[0], e.In[1]), e.timeout(e.In[2])))
+}
+
+func (f *replayed) moduleLoad(e *Event) result {
+	return id(f.inner.ModuleLoad(string(e.InBytes[0]), e.InBytes[1]))
+}
+
+func (f *replayed) moduleUnload(e *Event) result {
+	return done(f.inner.ModuleUnload(f.id(KindModule, e.In[0])))
+}
+
+func (f *replayed) moduleFunction(e *Event) result {
+	fn, a, err := f.inner.ModuleFunction(f.id(KindModule, e.In[0]), string(e.InBytes[0]))
+	params, _ := binary.Append(nil, binary.LittleEndian, a.Params) // of fixed size
+	return result{out: attributes(fn, &a), outBytes: [][]byte{params}, err: err}
+}
+
+// attributes are the numbers that MODULE_FUNCTION returns.
+func attributes(fn uint32, a *drm.FunctionAttributes) []uint64 {
+	return numbers(uint64(fn), uint64(a.ParamBytes), uint64(a.SharedBytes), uint64(a.LocalBytes), uint64(a.ConstBytes), uint64(a.Regs), uint64(a.MaxThreads))
+}
+
+func (f *replayed) moduleGlobal(e *Event) result {
+	addr, size, err := f.inner.ModuleGlobal(f.id(KindModule, e.In[0]), string(e.InBytes[0]))
+	return result{out: numbers(addr, size), err: err}
+}
+
+func (f *replayed) status(*Event) result {
+	cause, _, err := f.inner.LostStatus()
+	return value(uint64(cause), err)
 }
 
 // timeout is how long a wait may take now.
@@ -90,37 +113,26 @@ func (e *Event) timeout(was uint64) time.Duration {
 	return time.Duration(was)
 }
 
-// driverCall makes a call that only a drm.Driver takes.
-func (f *replayed) driverCall(e *Event) (out []uint64, err error) {
-	d := f.driver
-	if d == nil {
-		return nil, fmt.Errorf("the device is no drm.Driver: %w", syscall.EOPNOTSUPP)
-	}
-	in := func(i int) uint64 { return e.In[i] }
-	var made uint32
-	switch e.Op {
-	case OpCPUPrep:
-		return nil, d.CPUPrep(f.id(KindHandle, in(0)), e.timeout(in(1)))
-	case OpSyncobjCreate:
-		made, err = d.SyncobjCreate(in(0) != 0)
-	case OpSyncobjDestroy:
-		return nil, d.SyncobjDestroy(f.id(KindSyncobj, in(0)))
-	case OpSyncobjReset:
-		return nil, d.SyncobjReset(f.syncobjs(e.InBytes[0]))
-	case OpSyncobjSignal:
-		return nil, d.SyncobjSignal(f.syncobjs(e.InBytes[0]))
-	case OpSyncobjWait:
-		return f.syncobjWait(e)
-	case OpExecSync:
-		out = numbers(0)
-		out[0], err = d.ExecSync(f.id(KindChannel, in(0)), f.commands(e), f.syncobjs(e.InBytes[1]), f.syncobjs(e.InBytes[2]))
-		return out, err
-	case OpPrimeExport:
-		return nil, f.primeExport(e)
-	case OpPrimeImport:
-		made, err = f.primeImport(e)
-	}
-	return numbers(uint64(made)), err
+func (f *replayed) cpuPrep(e *Event) result {
+	return done(f.driver.CPUPrep(f.id(KindHandle, e.In[0]), e.timeout(e.In[1])))
+}
+
+func (f *replayed) syncobjCreate(e *Event) result { return id(f.driver.SyncobjCreate(e.In[0] != 0)) }
+
+func (f *replayed) syncobjDestroy(e *Event) result {
+	return done(f.driver.SyncobjDestroy(f.id(KindSyncobj, e.In[0])))
+}
+
+func (f *replayed) syncobjReset(e *Event) result {
+	return done(f.driver.SyncobjReset(f.syncobjs(e.InBytes[0])))
+}
+
+func (f *replayed) syncobjSignal(e *Event) result {
+	return done(f.driver.SyncobjSignal(f.syncobjs(e.InBytes[0])))
+}
+
+func (f *replayed) execSync(e *Event) result {
+	return value(f.driver.ExecSync(f.id(KindChannel, e.In[0]), f.commands(e), f.syncobjs(e.InBytes[1]), f.syncobjs(e.InBytes[2])))
 }
 
 // syncobjs are the sync objects of a list.
@@ -132,7 +144,7 @@ func (f *replayed) syncobjs(b []byte) []uint32 {
 	return list
 }
 
-func (f *replayed) syncobjWait(e *Event) ([]uint64, error) {
+func (f *replayed) syncobjWait(e *Event) result {
 	list := f.syncobjs(e.InBytes[0])
 	all, forSubmit := e.In[0]&drm.SyncobjWaitAll != 0, e.In[0]&drm.SyncobjWaitForSubmit != 0
 	first, err := f.driver.SyncobjWait(list, all, forSubmit, e.timeout(e.In[1]))
@@ -140,47 +152,47 @@ func (f *replayed) syncobjWait(e *Event) ([]uint64, error) {
 	if was := e.Out[0]; err == nil && e.Errno == 0 && !all && was < uint64(len(list)) {
 		_, err = f.driver.SyncobjWait(list[was:was+1], true, forSubmit, patience)
 	}
-	return numbers(uint64(first)), err
+	return value(uint64(first), err)
 }
 
-func (f *replayed) primeExport(e *Event) error {
+func (f *replayed) primeExport(e *Event) result {
 	fd, err := f.driver.PrimeExport(f.id(KindHandle, e.In[0]))
 	if err != nil {
-		return err
+		return done(err)
 	}
 	buffer := e.Out[0]
 	if was, again := f.buffers[buffer]; again {
 		_ = unix.Close(was) // it has nothing to flush
 	} else if len(f.buffers) >= maxBuffers {
 		_ = unix.Close(fd)
-		return fmt.Errorf("more than %d shared buffers: %w", maxBuffers, syscall.EMFILE)
+		return done(fmt.Errorf("more than %d shared buffers: %w", maxBuffers, syscall.EMFILE))
 	}
 	f.buffers[buffer] = fd
-	return nil
+	return done(nil)
 }
 
-func (f *replayed) primeImport(e *Event) (uint32, error) {
+func (f *replayed) primeImport(e *Event) result {
 	if fd, ok := f.buffers[e.In[0]]; ok {
-		return f.driver.PrimeImport(fd)
+		return id(f.driver.PrimeImport(fd))
 	}
 	if e.Errno == 0 {
-		return 0, fmt.Errorf("the trace does not have where buffer %d comes from: %w", e.In[0], syscall.ENOENT)
+		return done(fmt.Errorf("the trace does not have where buffer %d comes from: %w", e.In[0], syscall.ENOENT))
 	}
 	if e.Errno == syscall.EBADF {
-		return f.driver.PrimeImport(-1)
+		return id(f.driver.PrimeImport(-1))
 	}
 	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0) // what is no buffer either
 	if err != nil {
-		return 0, err
+		return done(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	return f.driver.PrimeImport(fd)
+	return id(f.driver.PrimeImport(fd))
 }
 
-func (f *replayed) vmBind(e *Event) error {
+func (f *replayed) vmBind(e *Event) result {
 	ops, err := bindOps(e.InBytes[0])
 	if err != nil {
-		return err
+		return done(err)
 	}
 	now := append([]drm.BindOp(nil), ops...)
 	for i := range now {
@@ -191,7 +203,7 @@ func (f *replayed) vmBind(e *Event) error {
 	if err == nil {
 		f.space.bind(ops)
 	}
-	return err
+	return done(err)
 }
 
 // bindOps decodes the operations of a VM_BIND.
@@ -211,12 +223,12 @@ func points(b []byte) (list []drm.Point) {
 	return list
 }
 
-func (f *replayed) exec(e *Event) (uint64, error) {
+func (f *replayed) exec(e *Event) result {
 	waits := points(e.InBytes[1])
 	for i, w := range waits {
 		waits[i] = f.point(uint64(w.Channel), w.Seqno)
 	}
-	return f.inner.Exec(f.id(KindChannel, e.In[0]), f.commands(e), waits)
+	return value(f.inner.Exec(f.id(KindChannel, e.In[0]), f.commands(e), waits))
 }
 
 // commands is the command stream of an EXEC.

@@ -36,24 +36,17 @@ func (e *Event) canonical(s symbols) string {
 			c.Out[i] = 0
 		}
 	}
-	switch e.Op {
-	case OpVersion, OpStatus, OpModuleLoad: // texts differ from device to device
+	if info.privateIn {
+		c.InBytes = nil
+	}
+	if info.privateOut {
 		c.OutBytes = nil
-	case OpIoctl: // there are addresses of the program in it
-		c.InBytes, c.OutBytes = nil, nil
 	}
 	return c.text(s)
 }
 
-// skips reports whether an event says nothing about the device or the program:
-// how often somebody had to ask until a wait was over.
-func (e *Event) skips() bool {
-	switch e.Op {
-	case OpWait, OpCPUPrep, OpSyncobjWait:
-		return e.Errno == syscall.ETIME
-	}
-	return false
-}
+// skips reports whether an event is of a wait that ran out.
+func (e *Event) skips() bool { return rows[e.Op].polls && e.Errno == syscall.ETIME }
 
 // Diff compares two traces, but for times, threads, numbers of symbols and what
 // differs from device to device. It returns "" if they are equal, and otherwise

@@ -3,6 +3,8 @@ package trace
 import (
 	"syscall"
 	"time"
+
+	"pvdrm/drm"
 )
 
 // Op is what an event tells of. The values are part of the format.
@@ -76,52 +78,29 @@ type Field struct {
 	Varies bool
 }
 
-// Info describes an operation: the meaning of its numbers and bytes.
+func field(name string, k Kind) Field { return Field{Name: name, Kind: k} }
+
+func varying(name string, k Kind) Field { return Field{Name: name, Kind: k, Varies: true} }
+
+// Info is the row of an operation: the meaning of its numbers and bytes, and how it is replayed
+// and compared.
 type Info struct {
-	Name     string
+	// Name names the ioctl as drm.Table does, without the driver's prefix, where it is one.
+	Name    string
+	Request drm.Request // 0 for what is no ioctl, and for OpIoctl
+
 	In, Out  []Field
 	InBytes  []string // names of Event.InBytes
 	OutBytes []string // names of Event.OutBytes; those of another device may differ
-}
 
-var infos = [lastOp + 1]Info{
-	OpOpen:         {Name: "OPEN"},
-	OpClose:        {Name: "CLOSE"},
-	OpVersion:      {Name: "VERSION", Out: []Field{{"major", KindNumber, false}, {"minor", KindNumber, false}, {"patch", KindNumber, false}}, OutBytes: []string{"name", "description"}},
-	OpGetParam:     {Name: "GETPARAM", In: []Field{{"param", KindNumber, false}}, Out: []Field{{"value", KindNumber, true}}},
-	OpGemNew:       {Name: "GEM_NEW", In: []Field{{"size", KindBytes, false}, {"domain", KindNumber, false}, {"flags", KindFlags, false}}, Out: []Field{{"handle", KindHandle, false}}},
-	OpMmap:         {Name: "MMAP", In: []Field{{"handle", KindHandle, false}}, Out: []Field{{"size", KindBytes, true}}},
-	OpGemInfo:      {Name: "GEM_INFO", In: []Field{{"handle", KindHandle, false}}, Out: []Field{{"size", KindBytes, true}}},
-	OpGemClose:     {Name: "GEM_CLOSE", In: []Field{{"handle", KindHandle, false}}},
-	OpVMBind:       {Name: "VM_BIND", In: []Field{{"async", KindFlags, false}}, InBytes: []string{"operations"}},
-	OpChannelAlloc: {Name: "CHANNEL_ALLOC", Out: []Field{{"channel", KindChannel, false}}},
-	OpChannelFree:  {Name: "CHANNEL_FREE", In: []Field{{"channel", KindChannel, false}}},
-	OpExec:         {Name: "EXEC", In: []Field{{"channel", KindChannel, false}}, InBytes: []string{"commands", "waits"}, Out: []Field{{"seqno", KindSeqno, false}}},
-	OpWait:         {Name: "WAIT", In: []Field{{"channel", KindChannel, false}, {"seqno", KindSeqno, false}, {"timeout", KindTime, false}}},
-	OpModuleLoad:   {Name: "MODULE_LOAD", InBytes: []string{"name", "source"}, Out: []Field{{"module", KindModule, false}}, OutBytes: []string{"log"}},
-	OpModuleUnload: {Name: "MODULE_UNLOAD", In: []Field{{"module", KindModule, false}}},
-	OpModuleFunction: {Name: "MODULE_FUNCTION", In: []Field{{"module", KindModule, false}}, InBytes: []string{"name"},
-		Out: []Field{{"function", KindFunction, false}, {"param_bytes", KindBytes, false}, {"shared_bytes", KindBytes, false},
-			{"local_bytes", KindBytes, true}, {"const_bytes", KindBytes, false}, {"regs", KindNumber, true}, {"max_threads", KindNumber, true}},
-		OutBytes: []string{"params"}},
-	OpModuleGlobal: {Name: "MODULE_GLOBAL", In: []Field{{"module", KindModule, false}}, InBytes: []string{"name"}, Out: []Field{{"addr", KindAddress, false}, {"size", KindBytes, false}}},
-	OpStatus:       {Name: "STATUS", Out: []Field{{"cause", KindNumber, false}}, OutBytes: []string{"text"}},
-	OpWritten:      {Name: "WRITTEN", In: []Field{{"handle", KindHandle, false}, {"offset", KindBytes, false}}, InBytes: []string{"content"}},
-	OpIoctl:        {Name: "IOCTL", In: []Field{{"request", KindFlags, false}}, InBytes: []string{"argument"}, OutBytes: []string{"argument"}},
-	OpCPUPrep:      {Name: "GEM_CPU_PREP", In: []Field{{"handle", KindHandle, false}, {"timeout", KindTime, false}}},
-
-	OpSyncobjCreate:  {Name: "SYNCOBJ_CREATE", In: []Field{{"signaled", KindNumber, false}}, Out: []Field{{"syncobj", KindSyncobj, false}}},
-	OpSyncobjDestroy: {Name: "SYNCOBJ_DESTROY", In: []Field{{"syncobj", KindSyncobj, false}}},
-	OpSyncobjReset:   {Name: "SYNCOBJ_RESET", InBytes: []string{"syncobjs"}},
-	OpSyncobjSignal:  {Name: "SYNCOBJ_SIGNAL", InBytes: []string{"syncobjs"}},
-	OpSyncobjWait: {Name: "SYNCOBJ_WAIT", In: []Field{{"flags", KindFlags, false}, {"timeout", KindTime, false}}, InBytes: []string{"syncobjs"},
-		Out: []Field{{"first", KindNumber, true}}},
-	OpExecSync: {Name: "EXEC", In: []Field{{"channel", KindChannel, false}}, InBytes: []string{"commands", "after", "signals"}, Out: []Field{{"seqno", KindSeqno, false}}},
-
-	OpPrimeExport: {Name: "PRIME_HANDLE_TO_FD", In: []Field{{"handle", KindHandle, false}}, Out: []Field{{"buffer", KindBuffer, false}}},
-	OpPrimeImport: {Name: "PRIME_FD_TO_HANDLE", In: []Field{{"buffer", KindBuffer, false}}, Out: []Field{{"handle", KindHandle, false}}},
-
-	OpSeen: {Name: "SEEN", In: []Field{{"handle", KindHandle, false}, {"offset", KindBytes, false}}, OutBytes: []string{"hashes"}},
+	// call makes the call of an event; nil for events that are none.
+	call   func(f *replayed, e *Event) result
+	driver bool // it is one of drm.Driver, which drm.File has not
+	// polls is set for waits: an event of one that ran out says nothing about the device or the
+	// program, only how often the program asked.
+	polls bool
+	// private bytes are not compared: texts of a device, addresses of a program.
+	privateIn, privateOut bool
 }
 
 // Info describes the operation; ok is false for an unknown one.
@@ -129,7 +108,7 @@ func (o Op) Info() (info Info, ok bool) {
 	if o == 0 || o > lastOp {
 		return Info{}, false
 	}
-	return infos[o], true
+	return rows[o], true
 }
 
 func (o Op) String() string {

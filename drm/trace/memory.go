@@ -331,6 +331,13 @@ func (w *writes) Timestamp(c drm.TimestampCmd) error {
 	return nil
 }
 
+func (w *writes) Word(c drm.WordCmd) error {
+	if c.Op == drm.WordWrite {
+		w.add(c.Addr, uint64(c.Size))
+	}
+	return nil
+}
+
 func (w *writes) Launch(c drm.LaunchCmd) error {
 	for at := 0; at+8 <= len(c.Params); at += 8 {
 		if m, ok := w.space.find(binary.LittleEndian.Uint64(c.Params[at:])); ok {

@@ -291,7 +291,7 @@ func (r *Recorder) ModuleFunction(m uint32, name string) (uint32, drm.FunctionAt
 	f, a, err := r.inner.ModuleFunction(m, name)
 	params, bad := binary.Append(nil, binary.LittleEndian, a.Params)
 	r.made(OpModuleFunction, start, errors.Join(err, bad), Event{In: numbers(uint64(m)), InBytes: [][]byte{[]byte(name)},
-		Out: numbers(uint64(f), uint64(a.ParamBytes), uint64(a.SharedBytes), uint64(a.LocalBytes), uint64(a.ConstBytes), uint64(a.Regs), uint64(a.MaxThreads)), OutBytes: [][]byte{params}})
+		Out: attributes(f, &a), OutBytes: [][]byte{params}})
 	return f, a, err
 }
 

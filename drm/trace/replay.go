@@ -133,13 +133,13 @@ func (p *replayer) event(e *Event) error {
 		return fmt.Errorf("%w: more than %d mappings", ErrFormat, maxMappings)
 	}
 	start := time.Now()
-	out, outBytes, err := f.call(e)
+	got := f.call(e)
 	p.report.Took += time.Since(start)
 	p.report.Calls++
 	if e.Op == OpClose {
 		delete(p.files, e.File)
 	}
-	p.compare(f, e, out, outBytes, err)
+	p.compare(f, e, got)
 	return nil
 }
 
@@ -150,7 +150,8 @@ func (p *replayer) differs(e *Event, format string, args ...any) {
 }
 
 // compare compares results, and remembers the numbers that stand for symbols.
-func (p *replayer) compare(f *replayed, e *Event, out []uint64, outBytes [][]byte, err error) {
+func (p *replayer) compare(f *replayed, e *Event, now result) {
+	out, outBytes, err := now.out, now.outBytes, now.err
 	if got := errnoOf(err); got != e.Errno {
 		p.differs(e, "%s, where the trace has %s", errnoText(got, err), errnoText(e.Errno, nil))
 		return

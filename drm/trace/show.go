@@ -1,9 +1,11 @@
 package trace
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -109,7 +111,9 @@ func (e *Event) describe(n namer, what string, s []byte) string {
 			s = s[:most]
 		}
 		return strconv.Quote(string(s))
-	case "hashes", "params", "argument":
+	case "argument":
+		return describeArgument(drm.Request(e.In[0]), s)
+	case "hashes", "params":
 		return fmt.Sprintf("%x", s)
 	}
 	return fmt.Sprintf("<%d bytes, %016x>", len(s), pageHash(s))
@@ -125,6 +129,26 @@ func (e *Event) name() string {
 		return "IOCTL " + known.Name
 	}
 	return "IOCTL"
+}
+
+// describeArgument is the argument of an ioctl by the struct in its row of drm.Table, or its bytes
+// where they are another struct.
+func describeArgument(req drm.Request, s []byte) string {
+	row, ok := drm.Lookup(req)
+	if !ok || len(s) < int(row.Argument.Size()) {
+		return fmt.Sprintf("%x", s)
+	}
+	arg := reflect.New(row.Argument).Elem()
+	if _, err := binary.Decode(s, binary.LittleEndian, arg.Addr().Interface()); err != nil {
+		return fmt.Sprintf("%x", s)
+	}
+	var parts []string
+	for i := range arg.NumField() {
+		if name := row.Argument.Field(i).Name; name != "_" && name != "Pad" {
+			parts = append(parts, fmt.Sprintf("%s=%v", name, arg.Field(i)))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 func (e *Event) describeBinds(n namer, s []byte) string {
@@ -177,8 +201,18 @@ func (l *lister) Timestamp(c drm.TimestampCmd) error {
 	return nil
 }
 
+func (l *lister) Word(c drm.WordCmd) error {
+	what := [...]string{"write %s", "wait until %s >=", "wait until %s ==", "wait until %s &", "wait until %s nor"}[c.Op]
+	l.add(what+" 0x%x/%d", l.addr(c.Addr), c.Value, c.Size)
+	return nil
+}
+
 func (l *lister) Launch(c drm.LaunchCmd) error {
-	l.add("launch %s grid %v block %v shared %d params %x", l.n.name(l.e.File, KindFunction, uint64(c.Function)), c.Grid, c.Block, c.SharedBytes, c.Params)
+	kind := "launch"
+	if c.Cooperative {
+		kind = "cooperative launch"
+	}
+	l.add("%s %s grid %v block %v shared %d params %x", kind, l.n.name(l.e.File, KindFunction, uint64(c.Function)), c.Grid, c.Block, c.SharedBytes, c.Params)
 	return nil
 }
 

@@ -112,6 +112,12 @@ func (t *translation) Timestamp(c drm.TimestampCmd) error {
 	return nil
 }
 
+func (t *translation) Word(c drm.WordCmd) error {
+	c.Addr = t.f.address(c.Addr)
+	t.stream = c.Append(t.stream)
+	return nil
+}
+
 // Launch translates arguments that are addresses: 8 bytes, aligned, and within
 // what is mapped.
 func (t *translation) Launch(c drm.LaunchCmd) error {

@@ -138,7 +138,9 @@ func TestMappingsAreCut(t *testing.T) {
 	m, ok = s.find(0x10fff)
 	require.True(t, ok)
 	require.Equal(t, mapping{0x10000, 0x1000, 1, 0x100000}, m)
-	require.Equal(t, []span{{1, 0x102010, 0x102020}}, s.written(drm.FillCmd{Dst: 0x12010, Size: 4, Width: 16, Height: 1}.Append(nil)))
+	require.Equal(t, []span{
+		{handle: 1, from: 0x102010, to: 0x102020},
+	}, s.written(drm.FillCmd{Dst: 0x12010, Size: 4, Width: 16, Height: 1}.Append(nil)))
 	s.drop(1)
 	require.Empty(t, s.maps)
 }
@@ -159,9 +161,18 @@ func TestSharedMemoryInFlight(t *testing.T) {
 	w := NewWriter(io.Discard)
 	a, b := Record(nil, w), Record(nil, w)
 	a.buffers[1], a.buffers[2], b.buffers[7], b.buffers[8] = 1, 1, 1, 2
-	a.flights = []flight{{drm.Point{Channel: 1, Seqno: 1}, []span{{1, 0, 64}, {3, 0, 64}}}}
-	require.ElementsMatch(t, []span{{1, 0, 64}, {3, 0, 64}, {2, 0, 64}}, a.flying())
-	require.Equal(t, []span{{7, 0, 64}}, b.flying())
+	a.flights = []flight{{drm.Point{Channel: 1, Seqno: 1}, []span{
+		{handle: 1, to: 64},
+		{handle: 3, to: 64},
+	}}}
+	require.ElementsMatch(t, []span{
+		{handle: 1, to: 64},
+		{handle: 3, to: 64},
+		{handle: 2, to: 64},
+	}, a.flying())
+	require.Equal(t, []span{
+		{handle: 7, to: 64},
+	}, b.flying())
 
 	// They look at it once, whoever looks.
 	mem := make([]byte, 2*PageBytes)
@@ -180,7 +191,25 @@ func TestSharedMemoryInFlight(t *testing.T) {
 	require.NoError(t, w.Flush())
 }
 
-// What no call of the driver came of is recorded as it was made.
+// Each operation has a row, and each ioctl with operations of its own the name that drm gives it.
+func TestRows(t *testing.T) {
+	for op := Op(1); op <= lastOp; op++ {
+		row, ok := op.Info()
+		require.True(t, ok)
+		require.NotEmpty(t, row.Name, "operation %d", op)
+		switch op {
+		case OpOpen, OpWritten, OpSeen, OpIoctl:
+			require.Nil(t, row.call, "%s: Replay does it without the file", row.Name)
+			continue
+		}
+		require.NotNil(t, row.call, row.Name)
+		if _, is := drm.Lookup(row.Request); op != OpClose && op != OpMmap {
+			require.True(t, is, row.Name)
+		}
+	}
+}
+
+// What no call of the driver came of is recorded as it was made, and shown by drm's row.
 func TestRefusedIoctls(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out)
@@ -190,16 +219,53 @@ func TestRefusedIoctls(t *testing.T) {
 	})
 	require.ErrorIs(t, err, syscall.EFAULT)
 	require.ErrorIs(t, Record(nil, w).Call(17, 0x64ff, func(drm.Driver, *Argument) error { return syscall.ENOTTY }), syscall.ENOTTY)
+	arg := []byte{5, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}
+	require.NoError(t, Record(nil, w).Call(17, drm.IoctlGetCap, func(_ drm.Driver, a *Argument) error {
+		a.In, a.Out = arg, arg
+		return nil
+	}))
 	require.NoError(t, w.Flush())
 	r, err := NewReader(&out)
 	require.NoError(t, err)
 	var text bytes.Buffer
 	require.NoError(t, Show(r, &text))
+	require.Contains(t, text.String(), "thread 17  file 2 IOCTL GET_CAP(request=0xc010640c, argument={Capability=5, Value=3}), argument={Capability=5, Value=3}\n")
 	require.Contains(t, text.String(), "thread 17  file 0 IOCTL PVDRM_EXEC(request=0xc0386448, argument=01) = EFAULT, argument=02\n")
 	require.Contains(t, text.String(), "thread 17  file 1 IOCTL(request=0x64ff, argument=) = ENOTTY\n")
 }
 
+// seeds are traces of one event: each operation, and each ioctl as one of which only the argument
+// is recorded.
+func seeds(t require.TestingT) (traces [][]byte) {
+	seed := func(e Event) {
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		require.NoError(t, w.Write(&e))
+		require.NoError(t, w.Flush())
+		traces = append(traces, b.Bytes())
+	}
+	for op := Op(1); op <= lastOp; op++ {
+		row, _ := op.Info()
+		seed(Event{Op: op, In: make([]uint64, len(row.In)), Out: make([]uint64, len(row.Out)),
+			InBytes: make([][]byte, len(row.InBytes)), OutBytes: make([][]byte, len(row.OutBytes))})
+	}
+	for _, row := range drm.Table {
+		arg := make([]byte, row.Request.Size())
+		seed(Event{Op: OpIoctl, In: numbers(uint64(row.Request)), InBytes: [][]byte{arg}, OutBytes: [][]byte{arg}})
+	}
+	return traces
+}
+
+func TestSeeds(t *testing.T) {
+	for _, trace := range seeds(t) {
+		require.NoError(t, readAll(trace))
+	}
+}
+
 func FuzzReader(f *testing.F) {
+	for _, trace := range seeds(f) {
+		f.Add(trace)
+	}
 	f.Add([]byte(magic + "\x02\x17\x00\x00\x00\x00\x00\x00\x01"))
 	f.Add([]byte(magic + "\x01\x01\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -1,0 +1,61 @@
+package quota
+
+// Amounts are numbers of each resource.
+type Amounts [Resources]uint64
+
+// Account is what one file holds of its guest's quotas. It is not safe for concurrent use.
+type Account struct {
+	set  *Set
+	held Amounts
+}
+
+// NewAccount opens an account, which holds nothing.
+func NewAccount(s *Set) *Account { return &Account{set: s} }
+
+// Set returns the quotas that the account charges.
+func (a *Account) Set() *Set { return a.set }
+
+// Charge takes n of a resource until Discharge or Close.
+func (a *Account) Charge(r Resource, n uint64) error {
+	if err := a.set.Take(r, n); err != nil {
+		return err
+	}
+	a.held[r] += n
+	return nil
+}
+
+// Discharge gives back n of what was charged.
+func (a *Account) Discharge(r Resource, n uint64) {
+	a.held[r] -= n
+	a.set.Give(r, n)
+}
+
+// Adopt holds n that somebody took of the Set already.
+func (a *Account) Adopt(r Resource, n uint64) { a.held[r] += n }
+
+// ChargeEach takes a number of each resource, or none of any.
+func (a *Account) ChargeEach(n Amounts) error {
+	for r, n1 := range n {
+		if n1 == 0 {
+			continue
+		}
+		if err := a.Charge(Resource(r), n1); err != nil {
+			clear(n[r:])
+			a.DischargeEach(n)
+			return err
+		}
+	}
+	return nil
+}
+
+// DischargeEach gives back a number of each resource.
+func (a *Account) DischargeEach(n Amounts) {
+	for r, n1 := range n {
+		if n1 > 0 {
+			a.Discharge(Resource(r), n1)
+		}
+	}
+}
+
+// Close gives back all that the account still holds.
+func (a *Account) Close() { a.DischargeEach(a.held) }
