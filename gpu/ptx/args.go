@@ -2,25 +2,30 @@ package ptx
 
 import "strings"
 
-// argKind says what may stand as an operand.
+// argKind is a kind of operand.
 type argKind uint8
 
 const (
-	argSrc     argKind = iota // register, immediate or special register
-	argDst                    // register
-	argDstPair                // d or d|p
-	argPreds                  // p or p|q
-	argPred                   // p or !p
-	argAddr                   // [address]
-	argImm                    // integer constant
-	argLabel                  // label
-	argTargets                // name of a .branchtargets list
-	argMovSrc                 // as argSrc, or the address of a symbol, or a vector to pack
-	argMovDst                 // register, or a vector to unpack into
-	argPtr                    // as argSrc, or the address of a symbol
+	argSrc         argKind = iota // register, immediate or special register
+	argDst                        // register
+	argDstPair                    // d or d|p
+	argPreds                      // p or p|q
+	argPred                       // p or !p
+	argAddr                       // [address]
+	argImm                        // integer constant
+	argLabel                      // label
+	argTargets                    // name of a .branchtargets list
+	argMovSrc                     // as argSrc, or the address of a symbol, or a vector to pack
+	argMovDst                     // register, or a vector to unpack into
+	argPtr                        // as argSrc, or the address of a symbol
+	argObject                     // [texture or surface]
+	argTexel                      // [texture or surface, {coordinates}]
+	argGradient                   // {how coordinates change}
+	argFragment                   // {registers} with a part of a matrix, or one register
+	argFragmentDst                // the same, as a destination
 )
 
-// typeRef says how the type of an operand follows from the instruction's.
+// typeRef derives the type of an operand from the instruction's types.
 type typeRef uint8
 
 const (
@@ -33,7 +38,7 @@ const (
 	refAddr                  // u32 or u64, whichever the register is
 )
 
-// argSpec says what may stand as one operand.
+// argSpec describes the operands allowed in one position.
 type argSpec struct {
 	name     string
 	kind     argKind
@@ -57,6 +62,10 @@ func (a *argSpec) String() string {
 		return "{!}" + a.name
 	case argAddr:
 		return "[" + a.name + "]"
+	case argObject:
+		return "[" + a.name + "]"
+	case argTexel:
+		return "[" + a.name + ", c]"
 	}
 	return a.name
 }
@@ -71,8 +80,8 @@ var fixedTypes = map[string]Type{"b16": B16, "b32": B32, "b64": B64, "u32": U32,
 //
 // In front of the name: "=" a destination, "=|" one that may have a predicate
 // beside it, "=?" predicates, "!" a predicate that may be negated, "[" an
-// address, "#" a constant, ">" a label, "@" the name of a list, "=&" and "&"
-// the operands of mov, "*" a pointer. Behind the type: "~" relaxed, "_" a sink
+// address, "[=" a texture or surface, "[[" one with coordinates, "{" a gradient, "#" a constant, ">" a label, "@" the name of a list, "=&" and "&"
+// the operands of mov, "*" a pointer, "%" and "%=" the registers of a matrix, which the name tells. Behind the type: "~" relaxed, "_" a sink
 // may stand there, "?" optional.
 func parseArgs(pattern string) []argSpec {
 	var specs []argSpec
@@ -117,7 +126,7 @@ var argPrefixes = []struct {
 	prefix string
 	kind   argKind
 }{
-	{"=|", argDstPair}, {"=?", argPreds}, {"=&", argMovDst}, {"=", argDst}, {"!", argPred}, {"[", argAddr},
+	{"%=", argFragmentDst}, {"%", argFragment}, {"=|", argDstPair}, {"=?", argPreds}, {"=&", argMovDst}, {"=", argDst}, {"!", argPred}, {"[=", argObject}, {"[[", argTexel}, {"{", argGradient}, {"[", argAddr},
 	{"#", argImm}, {">", argLabel}, {"@", argTargets}, {"&", argMovSrc}, {"*", argPtr},
 }
 

@@ -3,7 +3,8 @@
 //
 // Parse turns text into a Module, Verify resolves its names and checks it
 // against the instruction table, and Print writes it back. Load does the first
-// two. A Module that Verify accepted needs no further checks and no name
+// two. The package judges for no device: each engine says itself which rows of
+// the table it runs. A Module that Verify accepted needs no further checks and no name
 // look-ups to be executed: registers are dense indexes, labels are statement
 // indexes, symbols are pointers to their declarations.
 //
@@ -26,7 +27,8 @@ type Module struct {
 	Version     [2]int // .version major.minor
 	Target      string // first name of .target, such as "sm_70"
 	TargetOpts  []string
-	AddressSize int // 32 or 64; where the source does not say 32, before PTX 2.3 64
+	AddressSize int  // 32 or 64
+	Unsized     bool // the source has no .address_size: it is 64, and addresses may have 32 bits
 	Directives  []Directive
 }
 
@@ -51,7 +53,7 @@ type Decl interface {
 	decl()
 }
 
-// Linkage says whether a symbol is seen by other modules (section 11.6).
+// Linkage is the visibility of a symbol to other modules (section 11.6).
 type Linkage uint8
 
 // Linkages.
@@ -132,7 +134,7 @@ type Func struct {
 	MaxNCTA     uint32    // .maxnctapersm (deprecated)
 	MaxNReg     uint32    // .maxnreg
 	NoReturn    bool
-	Unsupported []string // performance directives that are refused, such as ".reqnctapercluster 2"
+	OtherTuning []string // performance directives that are kept as text, such as ".reqnctapercluster 2"
 	AbiPreserve uint32   // .abi_preserve
 	HasPreserve bool
 	Pragmas     []string // .pragma between header and body
@@ -241,8 +243,8 @@ type Instr struct {
 	Call  *Call     // of OpCall
 	// Form is the row of the instruction table, set by Parse and Verify.
 	Form *Form
-	// Raw is the text of an instruction that is refused (OpRefused): all but
-	// guard and semicolon.
+	// Raw is the text of an instruction that the table knows by name only (OpRaw):
+	// all but guard and semicolon.
 	Raw string
 }
 
@@ -274,6 +276,7 @@ const (
 	OperandImm                 // ImmKind, Value
 	OperandSpecial             // Special
 	OperandAddr                // [Name + Value]: a register (Reg), a variable (Ref), or neither (Name "")
+	OperandTexel               // [Name, {Elems}]: Name is a register (Reg) or a variable (Ref)
 	OperandSymbol              // Name + Value as a number: the address of Ref
 	OperandLabel               // Name, Target
 	OperandVector              // Elems {a, b, …}; Name is set for a register of vector type
@@ -308,6 +311,22 @@ type Operand struct {
 	Value   uint64 // number, or byte offset (two's complement)
 	Elems   []Operand
 	Ref     Decl // what Name stands for; set by Verify
+}
+
+// Coordinates returns the coordinates of an OperandTexel that Verify has accepted.
+func (o *Operand) Coordinates() []Operand {
+	if len(o.Elems) == 1 && o.Elems[0].Kind == OperandVector {
+		return o.Elems[0].Elems
+	}
+	return o.Elems
+}
+
+// AddressSpace returns the state space of operand n, an address.
+func (i *Instr) AddressSpace(n int) Space {
+	if i.Op == OpCp && n == 1 {
+		return SpaceGlobal
+	}
+	return i.Mods.Space
 }
 
 // Position returns where the statement or declaration stands.

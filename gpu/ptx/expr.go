@@ -336,7 +336,7 @@ func (l *lexer) literal() (number, bool) {
 			l.pos = p
 			v, err := strconv.ParseUint(text[2:], 16, 64)
 			if err != nil || len(text) != 2+digits {
-				return number{}, l.fail(at, "%q needs %d hexadecimal digits", clip(text), digits)
+				return number{}, l.fail(at, "%q needs %d hexadecimal digits", Clip(text), digits)
 			}
 			return number{kind: kind, bits: v}, true
 		}
@@ -382,7 +382,7 @@ func (l *lexer) intLiteral(at Pos, text string) (number, bool) {
 	}
 	v, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
-		return n, l.fail(at, "%q is not a number of at most 64 bits", clip(text))
+		return n, l.fail(at, "%q is not a number of at most 64 bits", Clip(text))
 	}
 	n.bits = v
 	n.unsigned = n.unsigned || bits.Len64(v) == 64
@@ -408,13 +408,13 @@ func (l *lexer) fraction(at Pos) (number, bool) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil && !math.IsInf(v, 0) || v != v {
-		return number{}, l.fail(at, "%q is not a number", clip(text))
+		return number{}, l.fail(at, "%q is not a number", Clip(text))
 	}
 	return number{kind: ImmF64, bits: math.Float64bits(v)}, true
 }
 
-// clip shortens text for messages.
-func clip(text string) string {
+// Clip shortens text for messages.
+func Clip(text string) string {
 	if len(text) > 40 {
 		return text[:40] + "…"
 	}

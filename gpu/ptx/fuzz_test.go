@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzParse feeds Parse anything. What it accepts must print and parse back to
-// an equal module, before and after Verify. Finding new inputs needs
+// an equal module, before and after Verify, and have equal declarations without its bodies. Finding new inputs needs
 // -fuzzminimizetime=5x: the default spends a minute on shortening each.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/clang/*.ptx")
@@ -26,12 +26,16 @@ func FuzzParse(f *testing.F) {
 		f.Add(fmt.Appendf(nil, snippetBody, part[1], part[2]))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
+		declared, refusal := LoadDeclarations(nil, "fuzz.ptx", src)
+		if refusal != nil {
+			requireDiagnostics(t, refusal)
+		}
 		m, err := Parse("fuzz.ptx", src)
 		if err != nil {
 			requireDiagnostics(t, err)
 			return
 		}
-		text := print(t, m)
+		text := printed(t, m)
 		again, err := Parse("fuzz.ptx", []byte(text))
 		require.NoError(t, err, text)
 		require.Empty(t, equal(m, again), text)
@@ -42,9 +46,20 @@ func FuzzParse(f *testing.F) {
 		}
 		require.NoError(t, Verify(again), text)
 		require.Empty(t, equal(m, again), text)
-		require.Equal(t, text, print(t, m))
-		if err := Runnable(m); err != nil {
-			requireDiagnostics(t, err)
-		}
+		require.Equal(t, text, printed(t, m))
+		require.NoError(t, refusal)
+		requireSameDeclarations(t, m, declared)
 	})
+}
+
+// requireSameDeclarations compares a module with one whose bodies were passed over.
+func requireSameDeclarations(t *testing.T, whole, declared *Module) {
+	for _, m := range []*Module{whole, declared} {
+		for _, d := range m.Directives {
+			if f, ok := d.(*Func); ok {
+				f.Body, f.Regs, f.Locals = nil, nil, nil
+			}
+		}
+	}
+	require.Empty(t, equal(whole, declared))
 }

@@ -68,7 +68,7 @@ func (v *Var) place(n *Init, dims []int64, offset uint64, visit func(uint64, *In
 	}
 }
 
-// checkShape says what is wrong with the nesting of an initialiser, or "".
+// checkShape returns the fault in the nesting of an initialiser, or "".
 func (v *Var) checkShape(n *Init, dims []int64) string {
 	if n.Kind != InitList {
 		if len(dims) > 0 || v.Vec > 0 {

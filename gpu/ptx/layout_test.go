@@ -44,18 +44,18 @@ func TestImm(t *testing.T) {
 		typ   Type
 		want  uint64
 	}{
-		{ImmInt, math.MaxUint64, U16, 0xffff},
-		{ImmInt, math.MaxUint64, S8, 0xff},
-		{ImmInt, math.MaxUint64, B64, math.MaxUint64},
-		{ImmInt, 6, Pred, 1},
-		{ImmInt, 0, Pred, 0},
-		{ImmF32, 0x3fc00000, F32, 0x3fc00000},
-		{ImmF32, 0x3fc00000, B32, 0x3fc00000},
-		{ImmF32, 0x3fc00000, F64, 0x3ff8000000000000},
-		{ImmF64, 0x3ff8000000000000, F64, 0x3ff8000000000000},
-		{ImmF64, 0x3ff8000000000000, F32, 0x3fc00000},
-		{ImmF64, math.Float64bits(0.1), F32, uint64(math.Float32bits(0.1))},
-		{ImmF64, math.Float64bits(1e300), F32, 0x7f800000},
+		{kind: ImmInt, value: math.MaxUint64, typ: U16, want: 0xffff},
+		{kind: ImmInt, value: math.MaxUint64, typ: S8, want: 0xff},
+		{kind: ImmInt, value: math.MaxUint64, typ: B64, want: math.MaxUint64},
+		{kind: ImmInt, value: 6, typ: Pred, want: 1},
+		{kind: ImmInt, value: 0, typ: Pred, want: 0},
+		{kind: ImmF32, value: 0x3fc00000, typ: F32, want: 0x3fc00000},
+		{kind: ImmF32, value: 0x3fc00000, typ: B32, want: 0x3fc00000},
+		{kind: ImmF32, value: 0x3fc00000, typ: F64, want: 0x3ff8000000000000},
+		{kind: ImmF64, value: 0x3ff8000000000000, typ: F64, want: 0x3ff8000000000000},
+		{kind: ImmF64, value: 0x3ff8000000000000, typ: F32, want: 0x3fc00000},
+		{kind: ImmF64, value: math.Float64bits(0.1), typ: F32, want: uint64(math.Float32bits(0.1))},
+		{kind: ImmF64, value: math.Float64bits(1e300), typ: F32, want: 0x7f800000},
 	} {
 		o := Operand{Kind: OperandImm, ImmKind: c.kind, Value: c.value}
 		require.Equal(t, c.want, o.Imm(c.typ), "%+v", c)

@@ -2,6 +2,7 @@ package ptx
 
 import (
 	"fmt"
+	"strings"
 
 	"pvdrm/gpu"
 )
@@ -37,6 +38,7 @@ var class = func() (t [256]uint8) {
 // source ends with a newline and a zero byte, so that looking at the byte after
 // one that is not zero needs no check.
 type lexer struct {
+	effort    *Effort
 	file      string
 	src       string // source + "\n\x00"
 	pos       int
@@ -74,6 +76,7 @@ func (l *lexer) skip() byte {
 			l.pos++
 			l.line++
 			l.lineStart = l.pos
+			l.effort.Step()
 		case c == '\n':
 			l.pos++ // the one that was added
 			return 0
@@ -97,6 +100,7 @@ func (l *lexer) skipBlock() {
 		case '\n':
 			l.line++
 			l.lineStart = l.pos + 1
+			l.effort.Step()
 		case '*':
 			if l.src[l.pos+1] == '/' {
 				l.pos += 2
@@ -189,7 +193,7 @@ func (l *lexer) directiveWord() string {
 	return l.src[start:p]
 }
 
-// quoted reads a string literal and returns what is between the quotes.
+// quoted reads a string literal and returns the text between the quotes.
 func (l *lexer) quoted() (string, bool) {
 	if l.skip() != '"' {
 		return "", l.unexpected("string")
@@ -208,6 +212,26 @@ func (l *lexer) quoted() (string, bool) {
 		}
 	}
 	return "", l.fail(at, "string not closed")
+}
+
+// pass passes over text up to one of the bytes, which it returns, 0 at the end. Bytes in
+// comments and strings do not count.
+func (l *lexer) pass(until string) byte {
+	for {
+		c := l.skip()
+		switch {
+		case l.atEnd() || l.stop:
+			return 0
+		case strings.IndexByte(until, c) >= 0:
+			return c
+		case c == '"':
+			if _, ok := l.quoted(); ok {
+				continue
+			}
+		}
+		l.effort.Step()
+		l.pos++
+	}
 }
 
 // resync passes the rest of a statement that is wrong: up to and with the next

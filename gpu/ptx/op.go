@@ -7,9 +7,9 @@ type Op uint8
 // Instructions.
 const (
 	OpNone Op = iota
-	// OpRefused is any instruction that this package knows by name only; its
-	// text is in Instr.Raw.
-	OpRefused
+	// OpRaw is any instruction that this package knows by name only; its text is
+	// in Instr.Raw.
+	OpRaw
 	OpAbs
 	OpActivemask
 	OpAdd
@@ -33,6 +33,8 @@ const (
 	OpCnot
 	OpCopysign
 	OpCos
+	OpCp
+	OpCreatepolicy
 	OpCvt
 	OpCvta
 	OpDiscard
@@ -45,8 +47,10 @@ const (
 	OpFence
 	OpFma
 	OpFns
+	OpGriddepcontrol
 	OpIsspacep
 	OpLd
+	OpLdmatrix
 	OpLdu
 	OpLg2
 	OpLop3
@@ -55,9 +59,12 @@ const (
 	OpMadc
 	OpMatch
 	OpMax
+	OpMbarrier
 	OpMembar
 	OpMin
+	OpMma
 	OpMov
+	OpMovmatrix
 	OpMul
 	OpMul24
 	OpNanosleep
@@ -78,6 +85,7 @@ const (
 	OpSad
 	OpSelp
 	OpSet
+	OpSetmaxnreg
 	OpSetp
 	OpShf
 	OpShfl
@@ -89,27 +97,36 @@ const (
 	OpSt
 	OpStackrestore
 	OpStacksave
+	OpStmatrix
 	OpSub
 	OpSubc
+	OpSuld
+	OpSuq
+	OpSured
+	OpSust
 	OpSzext
 	OpTanh
 	OpTestp
+	OpTex
+	OpTld4
 	OpTrap
+	OpTxq
 	OpVote
+	OpWmma
 	OpXor
 	numOps
 )
 
-var opNames = [numOps]string{"", "refused",
+var opNames = [numOps]string{"", "raw",
 	"abs", "activemask", "add", "addc", "alloca", "and", "applypriority", "atom", "bar",
 	"barrier", "bfe", "bfi", "bfind", "bmsk", "bra", "brev", "brkpt", "brx", "call", "clz",
-	"cnot", "copysign", "cos", "cvt", "cvta", "discard", "div", "dp2a", "dp4a", "elect", "ex2",
-	"exit", "fence", "fma", "fns", "isspacep", "ld", "ldu", "lg2", "lop3",
-	"mad", "mad24", "madc", "match", "max", "membar", "min", "mov", "mul", "mul24", "nanosleep",
+	"cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta", "discard", "div", "dp2a", "dp4a", "elect", "ex2",
+	"exit", "fence", "fma", "fns", "griddepcontrol", "isspacep", "ld", "ldmatrix", "ldu", "lg2", "lop3",
+	"mad", "mad24", "madc", "match", "max", "mbarrier", "membar", "min", "mma", "mov", "movmatrix", "mul", "mul24", "nanosleep",
 	"neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux",
-	"rem", "ret", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr", "sin",
-	"slct", "sqrt", "st", "stackrestore", "stacksave", "sub", "subc", "szext", "tanh", "testp",
-	"trap", "vote", "xor",
+	"rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
+	"slct", "sqrt", "st", "stackrestore", "stacksave", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext",
+	"tanh", "testp", "tex", "tld4", "trap", "txq", "vote", "wmma", "xor",
 }
 
 // String returns the name of the instruction, such as "add".

@@ -10,16 +10,24 @@ import (
 // Verify does. The error is a *gpu.BuildError with at most MaxDiagnostics
 // complaints. Directives keep their order; comments and blanks are dropped.
 func Parse(file string, src []byte) (*Module, error) {
+	return newParser(nil).parse(file, src)
+}
+
+func newParser(e *Effort) *parser {
+	return &parser{lexer: lexer{line: 1, effort: e}, table: theTable(), names: map[string]opcode{}}
+}
+
+func (p *parser) parse(file string, src []byte) (*Module, error) {
 	// Drivers are handed C strings; the zero byte at the end is not source.
 	for len(src) > 0 && src[len(src)-1] == 0 {
 		src = src[:len(src)-1]
 	}
-	p := &parser{table: theTable(), names: map[string]opcode{}}
-	p.file, p.line = file, 1
+	p.file = file
 	if len(src) > MaxSource {
 		p.fail(Pos{1, 1}, "source of %d bytes is longer than %d", len(src), MaxSource)
 		return nil, &gpu.BuildError{Diagnostics: p.diags}
 	}
+	p.effort.Memory(len(src) + 2)
 	var b strings.Builder
 	b.Grow(len(src) + 2)
 	b.Write(src)
@@ -33,27 +41,48 @@ func Parse(file string, src []byte) (*Module, error) {
 	return p.m, nil
 }
 
-// Load is Parse, Verify and Runnable: what a device does with a source.
-func Load(file string, src []byte) (*Module, error) {
-	m, err := Parse(file, src)
+// Load parses and verifies a source. Which of its instructions a device runs, the engine of
+// the device says.
+func Load(file string, src []byte) (*Module, error) { return LoadWithin(nil, file, src) }
+
+// LoadWithin does what Load does, within an effort. The error may also be the effort's: the
+// cause with which its context ended, or gpu.ErrTooLarge. The effort counts the memory of the
+// module and the memory that was needed to make it.
+func LoadWithin(e *Effort, file string, src []byte) (m *Module, err error) {
+	defer e.Catch(&err)
+	return newParser(e).load(file, src)
+}
+
+// LoadDeclarations parses and verifies the directives at module scope, as LoadWithin does, and
+// passes over the bodies of functions, which stay empty: a device that has a compiler of its own
+// needs names, parameters and variables only, and its compiler knows instructions that this
+// package does not.
+func LoadDeclarations(e *Effort, file string, src []byte) (m *Module, err error) {
+	defer e.Catch(&err)
+	p := newParser(e)
+	p.declarations = true
+	return p.load(file, src)
+}
+
+func (p *parser) load(file string, src []byte) (*Module, error) {
+	m, err := p.parse(file, src)
 	if err != nil {
 		return nil, err
 	}
-	if err := Verify(m); err != nil {
-		return nil, err
-	}
-	if err := Runnable(m); err != nil {
+	if err := verify(p.effort, m); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// parser builds the module. What it counts is checked against the limits.
+// parser builds the module. It checks its counts against the limits.
 type parser struct {
 	lexer
 	table *table
 	m     *Module
 	names map[string]opcode // instruction names with modifiers that were met
+
+	declarations bool // pass over bodies, and over directives of functions that are unknown
 
 	statements, operands, variables, initialisers int
 
@@ -88,6 +117,7 @@ func (p *parser) module() {
 }
 
 func (p *parser) add(d Directive) bool {
+	p.effort.Memory(directiveBytes)
 	p.m.Directives = append(p.m.Directives, d)
 	return true
 }
@@ -125,6 +155,11 @@ func (p *parser) topLevel() bool {
 		switch word {
 		case "entry", "func":
 			return p.function(at, linkage, word == "entry")
+		case "tex": // .tex .u64 name, which .global .texref name replaced in PTX 1.5
+			return p.vars(at, linkage, SpaceGlobal, func(v *Var) {
+				v.Type = TexRef
+				p.add(v)
+			})
 		}
 		if seen {
 			return p.fail(wordAt, "a variable or function must follow the linkage, not .%s", word)
@@ -150,7 +185,7 @@ func (p *parser) directive(at Pos, word string) bool {
 		if ok && n != 32 && n != 64 {
 			return p.fail(at, "address size must be 32 or 64")
 		}
-		p.m.AddressSize = int(n)
+		p.m.AddressSize, p.m.Unsized = int(n), false
 		return ok
 	case "pragma":
 		g, ok := p.pragma(at)
@@ -173,7 +208,7 @@ func (p *parser) directive(at Pos, word string) bool {
 		s, ok := p.section(at)
 		return ok && p.add(s)
 	}
-	return p.fail(at, "unknown or unsupported directive .%s", clip(word))
+	return p.fail(at, "unknown or unsupported directive .%s", Clip(word))
 }
 
 func (p *parser) version(at Pos) bool {
@@ -199,7 +234,7 @@ func (p *parser) version(at Pos) bool {
 		return p.fail(at, ".version needs a number such as 6.3")
 	}
 	p.m.Version = n
-	p.m.AddressSize = defaultAddressSize(n)
+	p.m.AddressSize, p.m.Unsized = 64, true
 	return true
 }
 
@@ -207,13 +242,11 @@ func before(version [2]int, major, minor int) bool {
 	return version[0] < major || version[0] == major && version[1] < minor
 }
 
-// defaultAddressSize is that of a module without .address_size. The directive came
-// with PTX 2.3; modules of before are taken for those of 64-bit programs.
-func defaultAddressSize(version [2]int) int {
-	if before(version, 2, 3) {
-		return 64
-	}
-	return 32
+// narrow reports whether an address in the state space may have 32 bits where others have 64. That
+// holds in modules that do not say the size of their addresses: such an address is one of the lowest
+// 4 GiB (section 6.4.1: it is zero-extended).
+func (m *Module) narrow(s Space) bool {
+	return m.Unsized && (s == SpaceGlobal || s == SpaceGeneric || s == SpaceConst)
 }
 
 func (p *parser) target() bool {
@@ -251,6 +284,7 @@ func (p *parser) pragma(at Pos) (*Pragma, bool) {
 		if p.operands++; p.operands > MaxOperands {
 			return nil, p.fail(at, "more than %d operands", MaxOperands)
 		}
+		p.effort.Memory(listFactor * stringBytes)
 		g.Text = append(g.Text, s)
 		if !p.accept(',') {
 			return g, p.expect(';')
@@ -305,6 +339,7 @@ func (p *parser) loc(at Pos) (*Loc, bool) {
 			return nil, p.fail(wordAt, "function_name or inlined_at expected")
 		}
 	}
+	p.effort.Memory(2 * (p.pos - start))
 	l.Inline = normalise(p.src[start:p.pos])
 	return l, true
 }

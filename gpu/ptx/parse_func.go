@@ -28,7 +28,12 @@ func (p *parser) function(at Pos, linkage Linkage, entry bool) bool {
 	case '{':
 		p.pos++
 		f.Defined = true
-		p.body(f)
+		if p.declarations {
+			p.passBody(f)
+		} else {
+			p.body(f)
+		}
+	case '.': // old compilers wrote no ';' behind a prototype: the next directive ends it
 	default:
 		return p.unexpected("';' or '{'")
 	}
@@ -49,6 +54,7 @@ func (p *parser) params() ([]*Var, bool) {
 		if word != "param" && word != "reg" {
 			return nil, p.fail(at, "parameter must begin with .param or .reg")
 		}
+		p.effort.Memory(variableBytes)
 		v := &Var{Space: varSpaces[word]}
 		if !p.spec(v) {
 			return nil, false
@@ -68,12 +74,20 @@ func (p *parser) params() ([]*Var, bool) {
 	}
 }
 
+// ends are the directives that begin something else, which ends a prototype without a ';'.
+var ends = map[string]bool{"entry": true, "func": true, "visible": true, "extern": true, "weak": true, "common": true,
+	"global": true, "const": true, "shared": true, "local": true, "file": true, "section": true, "alias": true}
+
 // tuning reads the directives between the header of a function and its body.
 func (p *parser) tuning(f *Func) bool {
 	for p.skip() == '.' {
 		at := p.here()
 		start := p.pos
 		word := p.directiveWord()
+		if ends[word] {
+			p.pos = start
+			return true
+		}
 		ok := true
 		switch word {
 		case "maxntid":
@@ -100,12 +114,15 @@ func (p *parser) tuning(f *Func) bool {
 				_, ok = p.uint32(word)
 			}
 			if ok {
-				ok = p.unsupported(f, at, start)
+				ok = p.otherTuning(f, at, start)
 			}
 		case "explicitcluster", "blocksareclusters", "unified":
-			ok = p.unsupported(f, at, start)
+			ok = p.otherTuning(f, at, start)
 		default:
-			return p.fail(at, "unknown directive .%s of a function", clip(word))
+			if !p.declarations || word == "" {
+				return p.fail(at, "unknown directive .%s of a function", Clip(word))
+			}
+			p.pass(".;{")
 		}
 		if !ok {
 			return false
@@ -114,11 +131,11 @@ func (p *parser) tuning(f *Func) bool {
 	return true
 }
 
-func (p *parser) unsupported(f *Func, at Pos, start int) bool {
-	if len(f.Unsupported) == 16 {
+func (p *parser) otherTuning(f *Func, at Pos, start int) bool {
+	if len(f.OtherTuning) == 16 {
 		return p.fail(at, "too many directives")
 	}
-	f.Unsupported = append(f.Unsupported, normalise(p.src[start:p.pos]))
+	f.OtherTuning = append(f.OtherTuning, normalise(p.src[start:p.pos]))
 	return true
 }
 
@@ -146,7 +163,12 @@ func (p *parser) dims() ([3]uint32, bool) {
 // body reads the statements of a function up to and with the closing brace.
 func (p *parser) body(f *Func) {
 	depth := 0
-	add := func(s Stmt) { f.Body = append(f.Body, s) }
+	add := func(s Stmt) {
+		if _, ok := s.(*Instr); !ok { // those are counted by the slab
+			p.effort.Memory(statementBytes)
+		}
+		f.Body = Append(p.effort, f.Body, interfaceBytes, s)
+	}
 	for !p.stop {
 		c := p.skip()
 		if p.statements++; p.statements > MaxStatements {
@@ -182,7 +204,7 @@ func (p *parser) body(f *Func) {
 		case c == '@' || class[c]&chStart != 0:
 			ok = p.statement(add)
 		case p.atEnd():
-			p.fail(p.here(), "function %s is not closed: '}' expected", clip(f.Name))
+			p.fail(p.here(), "function %s is not closed: '}' expected", Clip(f.Name))
 			return
 		default:
 			ok = p.unexpected("instruction")
@@ -190,6 +212,27 @@ func (p *parser) body(f *Func) {
 		if !ok {
 			p.resync()
 		}
+	}
+}
+
+// passBody passes over a body up to and with the closing brace.
+func (p *parser) passBody(f *Func) {
+	for depth := 0; ; {
+		switch p.pass("{}") {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				f.End = p.here()
+				p.pos++
+				return
+			}
+			depth--
+		default:
+			p.fail(p.here(), "function %s is not closed: '}' expected", Clip(f.Name))
+			return
+		}
+		p.pos++
 	}
 }
 
@@ -216,7 +259,7 @@ func (p *parser) bodyDirective(add func(Stmt)) bool {
 	case "":
 		return p.unexpected("directive")
 	}
-	return p.fail(at, "unknown or unsupported directive .%s", clip(word))
+	return p.fail(at, "unknown or unsupported directive .%s", Clip(word))
 }
 
 // labelled reads what follows "name:", a list, a prototype or nothing.
@@ -257,7 +300,7 @@ func (p *parser) targets(t *Targets) bool {
 			p.stop = true
 			return p.fail(ref.Pos, "more than %d operands", MaxOperands)
 		}
-		t.Labels = append(t.Labels, ref)
+		t.Labels = Append(p.effort, t.Labels, labelRefBytes, ref)
 		if !p.accept(',') {
 			return p.expect(';')
 		}
@@ -285,7 +328,7 @@ func (p *parser) prototype(t *Prototype) bool {
 	if p.skip() == '.' {
 		at := p.here()
 		if word := p.directiveWord(); word != "noreturn" {
-			return p.fail(at, "unknown directive .%s of a prototype", clip(word))
+			return p.fail(at, "unknown directive .%s of a prototype", Clip(word))
 		}
 		t.NoReturn = true
 	}

@@ -61,7 +61,8 @@ func (p *parser) statement(add func(Stmt)) bool {
 
 func (p *parser) newInstr() *Instr {
 	if len(p.instrs) == 0 {
-		p.instrs = make([]Instr, 256)
+		p.effort.Memory(instrsPerSlab * instrBytes)
+		p.instrs = make([]Instr, instrsPerSlab)
 	}
 	i := &p.instrs[0]
 	p.instrs = p.instrs[1:]
@@ -96,14 +97,18 @@ func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 			return false
 		}
 		if len(p.names) < maxNames {
+			p.effort.Memory(len(text) + opcodeBytes)
 			p.names[text] = o
 		}
 	}
 	i.Op, i.Mods, i.Form = o.op, o.mods, o.form
+	if sampling(i.Op) && !p.plainTexel(len(i.Form.args)-2) {
+		i.Op, i.Mods, i.Form = OpRaw, Mods{}, p.table.raw[o.op.String()][0]
+	}
 	switch i.Op {
 	case OpCall:
 		return p.call(i)
-	case OpRefused:
+	case OpRaw:
 		return p.raw(i, start)
 	}
 	if len(i.Form.args) == 0 || p.skip() == ';' {
@@ -118,14 +123,17 @@ func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 // lookup finds the row of the table for an instruction's name with modifiers.
 func (p *parser) lookup(at Pos, text string, nameLen int) (opcode, bool) {
 	name, words := text[:nameLen], text[nameLen:]
-	for _, f := range p.table.refused[name] {
+	op, ok := p.table.byName[name]
+	for _, f := range p.table.raw[name] {
+		if ok && f.Name == name {
+			continue // for what no other row has
+		}
 		if text == f.Name || strings.HasPrefix(text, f.Name) && text[len(f.Name)] == '.' {
-			return opcode{op: OpRefused, form: f}, true
+			return opcode{op: OpRaw, form: f}, true
 		}
 	}
-	op, ok := p.table.byName[name]
 	if !ok {
-		return opcode{}, p.fail(at, "unknown instruction '%s'", clip(name))
+		return opcode{}, p.fail(at, "unknown instruction '%s'", Clip(name))
 	}
 	var closest *Form
 	bad, badLen, why := "", 0, ""
@@ -144,26 +152,40 @@ func (p *parser) lookup(at Pos, text string, nameLen int) (opcode, bool) {
 			closest, bad, badLen = f, word, rest
 		}
 	}
+	for _, f := range p.table.raw[name] {
+		if f.Name == name {
+			return opcode{op: OpRaw, form: f}, true
+		}
+	}
 	switch {
 	case why != "":
-		return opcode{}, p.fail(at, "illegal modifiers of instruction '%s': %s", clip(text), why)
+		return opcode{}, p.fail(at, "illegal modifiers of instruction '%s': %s", Clip(text), why)
 	case bad == "" && op == OpMad && strings.HasSuffix(words, ".f32") && before(p.m.Version, 3, 2) && !strings.HasPrefix(words, ".rn"):
 		// 9.7.3, mad: ptxas did not ask for a rounding before PTX 3.2, and took .rn.
 		return p.lookup(at, name+".rn"+words, nameLen)
 	case bad == "":
-		return opcode{}, p.fail(at, "modifier missing in instruction '%s', expected %s", clip(text), closest.Syntax())
+		return opcode{}, p.fail(at, "modifier missing in instruction '%s', expected %s", Clip(text), closest.Syntax())
 	}
-	return opcode{}, p.fail(at, "illegal modifier '.%s' for instruction '%s'", clip(bad), clip(text))
+	return opcode{}, p.fail(at, "illegal modifier '.%s' for instruction '%s'", Clip(bad), Clip(text))
 }
 
-// raw keeps the text of a refused instruction.
+// raw keeps the text of an instruction that the table knows by name only.
 func (p *parser) raw(i *Instr, start int) bool {
-	for {
+	for depth := 0; ; {
 		c := p.skip()
 		switch {
 		case p.atEnd():
 			return p.unexpected("';'")
+		case c == '{':
+			depth++
+			p.pos++
+		case c == '}' && depth > 0:
+			depth--
+			p.pos++
+		case c == '}' || c == ';' && depth > 0:
+			return p.unexpected("operand")
 		case c == ';':
+			p.effort.Memory(2 * (p.pos - start))
 			i.Raw = normalise(p.src[start:p.pos])
 			p.pos++
 			return true
@@ -199,7 +221,8 @@ func (p *parser) take(base int) []Operand {
 		return nil
 	}
 	if len(p.slab) < n {
-		p.slab = make([]Operand, max(512, n))
+		p.effort.Memory(max(operandsPerSlab, n) * operandBytes)
+		p.slab = make([]Operand, max(operandsPerSlab, n))
 	}
 	list := p.slab[:n:n]
 	p.slab = p.slab[n:]
@@ -222,7 +245,7 @@ func (p *parser) operand(depth int) bool {
 	case c == '[':
 		p.pos++
 		o.Kind = OperandAddr
-		if !p.address(&o) {
+		if !p.address(&o, depth) {
 			return false
 		}
 	case c == '{':
@@ -257,7 +280,7 @@ func (p *parser) operand(depth int) bool {
 		p.pos++
 		return p.pair(o, depth)
 	}
-	p.pending = append(p.pending, o)
+	p.pending = Append(p.effort, p.pending, operandBytes, o)
 	return true
 }
 
@@ -336,7 +359,7 @@ func (p *parser) component(o *Operand) bool {
 	c := p.name()
 	i := strings.IndexByte("xyzwrgba", (c + "\x00")[0])
 	if len(c) != 1 || i < 0 {
-		return p.fail(at, "element .x, .y, .z or .w expected after %s", clip(o.Name))
+		return p.fail(at, "element .x, .y, .z or .w expected after %s", Clip(o.Name))
 	}
 	o.Comp = uint8(i%4) + 1
 	if !mayBeSpecial(o.Name) {
@@ -351,8 +374,9 @@ func (p *parser) component(o *Operand) bool {
 	return true
 }
 
-// address reads what stands behind an opening bracket.
-func (p *parser) address(o *Operand) bool {
+// address reads what stands behind an opening bracket; coordinates may be there unless it
+// stands in a vector.
+func (p *parser) address(o *Operand, depth int) bool {
 	c := p.skip()
 	if class[c]&chStart != 0 {
 		var ok bool
@@ -363,6 +387,9 @@ func (p *parser) address(o *Operand) bool {
 			if o.Value, ok = p.offset(); !ok {
 				return false
 			}
+		}
+		if depth == 0 && o.Value == 0 && p.skip() == ',' {
+			return p.coordinates(o)
 		}
 		return p.expect(']')
 	}
@@ -380,6 +407,7 @@ func (p *parser) address(o *Operand) bool {
 
 // call reads the operands of a call.
 func (p *parser) call(i *Instr) bool {
+	p.effort.Memory(callBytes)
 	c := new(Call)
 	i.Call = c
 	c.Via = Operand{Reg: NoReg, Target: -1}

@@ -38,6 +38,7 @@ func (p *parser) spec(v *Var) bool {
 		case "v2", "v4", "v8":
 			v.Vec = word[1] - '0'
 		case "ptr":
+			p.effort.Memory(16)
 			v.Ptr = &Ptr{}
 		case "const", "global", "local", "shared":
 			if v.Ptr == nil {
@@ -49,7 +50,7 @@ func (p *parser) spec(v *Var) bool {
 				return false
 			}
 		default:
-			return p.fail(at, "unknown type or attribute .%s", clip(word))
+			return p.fail(at, "unknown type or attribute .%s", Clip(word))
 		}
 	}
 	if v.Type == TypeNone {
@@ -64,7 +65,7 @@ func (p *parser) attribute(v *Var) bool {
 	}
 	at := p.here()
 	if word := p.directiveWord(); word != "managed" {
-		return p.fail(at, "attribute .%s is not supported", clip(word))
+		return p.fail(at, "attribute .%s is not supported", Clip(word))
 	}
 	v.Managed = true
 	return p.expect(')')
@@ -78,6 +79,7 @@ func (p *parser) vars(at Pos, linkage Linkage, space Space, add func(*Var)) bool
 		return false
 	}
 	for {
+		p.effort.Memory(variableBytes)
 		v := new(Var)
 		*v = shape
 		p.skip()
@@ -123,8 +125,9 @@ func (p *parser) declarator(v *Var) bool {
 		}
 		if p.accept(']') {
 			if len(v.Dims) > 0 {
-				return p.fail(v.Pos, "only the first dimension of %s may be left open", clip(v.Name))
+				return p.fail(v.Pos, "only the first dimension of %s may be left open", Clip(v.Name))
 			}
+			p.effort.Memory(listFactor * 8)
 			v.Dims = append(v.Dims, 0)
 			continue
 		}
@@ -132,6 +135,7 @@ func (p *parser) declarator(v *Var) bool {
 		if !ok || !p.expect(']') {
 			return false
 		}
+		p.effort.Memory(listFactor * 8)
 		v.Dims = append(v.Dims, int64(n))
 	}
 	return true
@@ -178,10 +182,14 @@ func (p *parser) initList(n *Init, depth int) bool {
 		return p.fail(at, "initialiser nested too deeply")
 	}
 	p.pos++
+	p.effort.Memory(initExtBytes)
 	n.Kind, n.Ext = InitList, &InitExt{Pos: at}
 	if p.accept('}') {
 		return true
 	}
+	values := p.countValues()
+	p.effort.Memory(values * initBytes)
+	n.Ext.List = make([]Init, 0, values)
 	for {
 		n.Ext.List = append(n.Ext.List, Init{})
 		if !p.init(&n.Ext.List[len(n.Ext.List)-1], depth+1) {
@@ -193,9 +201,33 @@ func (p *parser) initList(n *Init, depth int) bool {
 	}
 }
 
+// countValues counts the values of the list of initialisers that begins here, so that it
+// is allocated once. Commas in comments count too. It reads the list as often as lists are
+// nested in it.
+func (p *parser) countValues() int {
+	n, depth := 1, 0
+	for at := p.pos; at < len(p.src) && n < MaxInitialiser; at++ {
+		switch p.src[at] {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth < 0 {
+				p.effort.Steps((at - p.pos) / 16)
+				return n
+			}
+		case ',':
+			if depth == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // initAddr reads symbol+offset or generic(symbol)+offset.
 func (p *parser) initAddr(n *Init, mask uint64) bool {
 	p.skip()
+	p.effort.Memory(initExtBytes)
 	e := &InitExt{Pos: p.here(), Mask: mask}
 	var ok bool
 	if e.Name, ok = p.ident("name of a variable"); !ok {

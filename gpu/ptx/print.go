@@ -23,7 +23,7 @@ func Print(w io.Writer, m *Module) error {
 
 // Name returns the name of the instruction with its modifiers, such as "add.rn.f32".
 func (i *Instr) Name() string {
-	if i.Op == OpRefused {
+	if i.Op == OpRaw {
 		for n := range len(i.Raw) {
 			if i.Raw[n] == ' ' {
 				return i.Raw[:n]
@@ -49,7 +49,7 @@ type printer struct {
 	err   error
 }
 
-// flush writes what was collected if it is longer than n.
+// flush writes the collected text if it is longer than n.
 func (p *printer) flush(n int) {
 	if len(p.b) > n && p.err == nil {
 		_, p.err = p.w.Write(p.b)
@@ -81,7 +81,7 @@ func (p *printer) header(m *Module) {
 		sep = ", "
 	}
 	p.str("\n")
-	if m.AddressSize != defaultAddressSize(m.Version) {
+	if !m.Unsized {
 		p.printf(".address_size %d\n", m.AddressSize)
 	}
 }
@@ -255,7 +255,7 @@ func (p *printer) function(f *Func) {
 	if f.NoReturn {
 		p.str(".noreturn\n")
 	}
-	for _, u := range f.Unsupported {
+	for _, u := range f.OtherTuning {
 		p.str(u, "\n")
 	}
 	if len(f.Pragmas) > 0 {
@@ -338,7 +338,7 @@ func (p *printer) instr(i *Instr) {
 		}
 		p.str(i.Guard.Name, " ")
 	}
-	if i.Op == OpRefused {
+	if i.Op == OpRaw {
 		p.str(i.Raw)
 		return
 	}
@@ -414,6 +414,14 @@ func (p *printer) operand(o *Operand) {
 			p.int(o.Value)
 		} else {
 			p.offset(o.Value)
+		}
+		p.str("]")
+	case OperandTexel:
+		p.str("[", o.Name, ", ")
+		if len(o.Elems) == 1 { // a number, or a register of vector type
+			p.operand(&o.Elems[0])
+		} else {
+			p.list("{", o.Elems, "}")
 		}
 		p.str("]")
 	case OperandVector:

@@ -14,7 +14,7 @@ type scope struct {
 	numbered map[string]uint64
 }
 
-// local is what a name in a scope stands for: a register, or a variable.
+// local is the meaning of a name in a scope: a register, or a variable.
 type local struct {
 	reg int32 // first index in Func.Regs, or NoReg
 	vec uint8 // elements of a register of vector type, or 0
@@ -27,8 +27,9 @@ type local struct {
 func (v *verifier) declare(d *Var) bool {
 	s := v.cur
 	if s.taken(d) {
-		return v.fail(d.Pos, "duplicate definition of '%s'", clip(d.Name))
+		return v.fail(d.Pos, "duplicate definition of '%s'", Clip(d.Name))
 	}
+	v.effort.Memory(localBytes)
 	if d.Range > 0 {
 		if s.ranges == nil {
 			s.ranges = map[string]*regRange{}
@@ -44,6 +45,7 @@ func (v *verifier) declare(d *Var) bool {
 			if s.numbered == nil {
 				s.numbered = map[string]uint64{}
 			}
+			v.effort.Memory(numberedBytes)
 			s.numbered[prefix] = n
 		}
 		return false
@@ -53,6 +55,7 @@ func (v *verifier) declare(d *Var) bool {
 		return true
 	}
 	s.names[d.Name] = local{reg: int32(len(v.f.Regs)), vec: d.Vec}
+	v.effort.Memory(listFactor * regBytes * max(1, int(d.Vec)))
 	if d.Vec == 0 {
 		v.f.Regs = append(v.f.Regs, Reg{d.Name, d.Type})
 	}
@@ -107,26 +110,49 @@ func (s *scope) inRange(name string) bool {
 func (v *verifier) find(name string) (local, bool) {
 	prefix, n := trailing(name)
 	for s := v.cur; s != nil; s = s.parent {
-		if r := s.ranges[prefix]; r != nil && n < uint64(r.v.Range) {
-			return local{reg: v.member(r, name, n)}, true
+		l, ok := v.findIn(s, name, prefix, n)
+		if ok && s == v.base {
+			v.takePrivate(l)
 		}
-		if l, ok := s.names[name]; ok {
-			return l, true
-		}
-		// The prefix of a range may itself end in digits.
-		l := local{reg: NoReg}
-		if len(s.ranges) > 0 && splits(name, func(prefix string, n uint64) bool {
-			r := s.ranges[prefix]
-			if r == nil || n >= uint64(r.v.Range) {
-				return false
-			}
-			l.reg = v.member(r, name, n)
-			return true
-		}) {
+		if ok {
 			return l, true
 		}
 	}
 	return local{}, false
+}
+
+// variable is what an operand names: one that find has found or, where that has found
+// nothing, one at module scope.
+func (v *verifier) variable(o *Operand, l local, found bool) (*Var, bool) {
+	d, ok := l.v, found
+	if !found {
+		d, ok = v.module(o.Name).(*Var)
+	}
+	if !ok {
+		return nil, v.fail(o.Pos, "unknown symbol '%s'%s", Clip(o.Name), suggest(o.Name))
+	}
+	return d, true
+}
+
+// findIn looks a name up in one scope. Prefix and n are what trailing says of it.
+func (v *verifier) findIn(s *scope, name, prefix string, n uint64) (local, bool) {
+	if r := s.ranges[prefix]; r != nil && n < uint64(r.v.Range) {
+		return local{reg: v.member(r, name, n)}, true
+	}
+	if l, ok := s.names[name]; ok {
+		return l, true
+	}
+	// The prefix of a range may itself end in digits.
+	l := local{reg: NoReg}
+	ok := len(s.ranges) > 0 && splits(name, func(prefix string, n uint64) bool {
+		r := s.ranges[prefix]
+		if r == nil || n >= uint64(r.v.Range) {
+			return false
+		}
+		l.reg = v.member(r, name, n)
+		return true
+	})
+	return l, ok
 }
 
 // regRange is a range of registers, `.reg .b32 %r<100>`. Only those that the
@@ -148,6 +174,7 @@ func (v *verifier) member(r *regRange, name string, n uint64) int32 {
 	if reg, ok := r.sparse[n]; ok {
 		return reg
 	}
+	v.effort.Memory(memberBytes + listFactor*regBytes)
 	reg := int32(len(v.f.Regs))
 	v.f.Regs = append(v.f.Regs, Reg{name, r.v.Type})
 	r.used++
@@ -208,12 +235,13 @@ func (v *verifier) enter(name string, d Decl) {
 	_, label := s.labels[name]
 	_, taken := s.names[name]
 	if label || taken || s.decls[name] != nil {
-		v.fail(d.Position(), "duplicate label '%s'", clip(name))
+		v.fail(d.Position(), "duplicate label '%s'", Clip(name))
 		return
 	}
 	if s.decls == nil {
 		s.decls = map[string]Decl{}
 	}
+	v.effort.Memory(mapFactor * (stringBytes + interfaceBytes))
 	s.decls[name] = d
 }
 

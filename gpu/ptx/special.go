@@ -141,6 +141,9 @@ func makeSpecialNames() (n [numSpecials]string) {
 	return n
 }
 
+// Specials lists all special registers.
+func Specials() []Special { return span(SpecialNone+1, numSpecials-1) }
+
 // String returns the name as written, such as "%tid.x".
 func (s Special) String() string {
 	if s >= numSpecials {

@@ -5,27 +5,6 @@ import (
 	"sync"
 )
 
-// Status says what becomes of an instruction.
-type Status uint8
-
-// Statuses.
-const (
-	// Runs: the software GPU executes it.
-	Runs Status = iota
-	// ParsedOnly: it is parsed, checked and printed, but the software GPU
-	// refuses a module that contains it.
-	ParsedOnly
-	// Refused: Parse keeps its text and nothing looks into it; the software
-	// GPU refuses a module that contains it.
-	Refused
-)
-
-func (s Status) String() string { return [...]string{"runs", "parsed only", "refused"}[s] }
-
-// needsBlackwell is the note of what no GPU before that architecture has; the
-// software GPU answers as one of compute capability 9.0 does.
-const needsBlackwell = "needs sm_100"
-
 // Form is one row of the instruction table: an instruction with one set of
 // modifiers and one operand pattern. The table drives the parser, the
 // verifier, the printer and the documentation.
@@ -33,10 +12,9 @@ type Form struct {
 	// Index is the row number. It may change from one build to the next.
 	Index   int
 	Op      Op
-	Name    string // what stands before the first dot, or the first words of a refused family
+	Name    string // the part before the first dot, or the first words of a family of OpRaw
 	Section string // of the PTX ISA manual
-	Status  Status
-	Note    string // why a row is parsed only
+	Arch    int    // first architecture that has it, such as 100 for sm_100; 0 up to sm_90
 
 	slots []slot    // modifiers in the order in which they are written
 	args  []argSpec // operands
@@ -62,6 +40,12 @@ const (
 	fieldPrefetch
 	fieldAtomic
 	fieldMode
+	fieldGeometry
+	fieldShape
+	fieldFragment
+	fieldLayoutA
+	fieldLayoutB
+	fieldCount
 	fieldFlag
 )
 
@@ -70,7 +54,9 @@ var fieldNames = [...][]string{
 	fieldType: typeNames[:], fieldRound: roundNames[:], fieldCmp: cmpNames[:], fieldBool: boolNames[:],
 	fieldSpace: spaceNames[:], fieldVec: {2: "v2", 4: "v4", 8: "v8"}, fieldOrder: orderNames[:],
 	fieldScope: scopeNames[:], fieldCache: cacheNames[:], fieldL1: evictNames[:], fieldL2: evictNames[:],
-	fieldPrefetch: prefetchNames[:], fieldAtomic: atomicNames[:], fieldMode: modeNames[:], fieldFlag: flagNames[:],
+	fieldPrefetch: prefetchNames[:], fieldAtomic: atomicNames[:], fieldMode: modeNames[:],
+	fieldGeometry: geometryNames[:], fieldShape: shapeNames[:], fieldFragment: fragmentNames[:],
+	fieldLayoutA: layoutNames[:], fieldLayoutB: layoutNames[:], fieldCount: {1: "x1", 2: "x2", 4: "x4"}, fieldFlag: flagNames[:],
 }
 
 // slot is one place for a modifier in a Form.
@@ -122,6 +108,16 @@ func (m *Mods) get(f field, allowed uint64, nth int) (uint8, bool) {
 		v = uint8(m.Atomic)
 	case fieldMode:
 		v = uint8(m.Mode)
+	case fieldGeometry:
+		v = uint8(m.Geometry)
+	case fieldShape:
+		v = uint8(m.Shape)
+	case fieldFragment:
+		v = uint8(m.Fragment)
+	case fieldLayoutA, fieldLayoutB:
+		v = uint8(m.Layouts[f-fieldLayoutA])
+	case fieldCount:
+		v = m.Count
 	case fieldFlag:
 		for i := range numFlags {
 			if allowed>>i&1 != 0 && m.Flags>>i&1 != 0 {
@@ -164,6 +160,16 @@ func (m *Mods) set(f field, v uint8, nth int) {
 		m.Atomic = Atomic(v)
 	case fieldMode:
 		m.Mode = Mode(v)
+	case fieldGeometry:
+		m.Geometry = Geometry(v)
+	case fieldShape:
+		m.Shape = Shape(v)
+	case fieldFragment:
+		m.Fragment = Fragment(v)
+	case fieldLayoutA, fieldLayoutB:
+		m.Layouts[f-fieldLayoutA] = Layout(v)
+	case fieldCount:
+		m.Count = v
 	case fieldFlag:
 		m.Flags |= 1 << v
 	}
@@ -243,25 +249,24 @@ type table struct {
 	forms  []*Form
 	byOp   [numOps][]*Form
 	byName map[string]Op
-	// refused maps the first part of a name to the refused families that
-	// begin with it.
-	refused map[string][]*Form
+	// raw maps the first part of a name to the families of OpRaw that begin with it.
+	raw map[string][]*Form
 }
 
 var theTable = sync.OnceValue(func() *table {
-	t := &table{byName: map[string]Op{}, refused: map[string][]*Form{}}
-	for op := OpRefused + 1; op < numOps; op++ {
+	t := &table{byName: map[string]Op{}, raw: map[string][]*Form{}}
+	for op := OpRaw + 1; op < numOps; op++ {
 		t.byName[opNames[op]] = op
 	}
 	for _, group := range [][]Form{intForms(), floatForms(), halfForms(), compareForms(), logicForms(),
-		moveForms(), convertForms(), flowForms(), syncForms(), refusedForms()} {
+		moveForms(), convertForms(), textureForms(), flowForms(), syncForms(), matrixForms(), asyncForms(), mbarrierForms(), rawForms()} {
 		for i := range group {
 			f := &group[i]
 			f.Index = len(t.forms)
 			t.forms = append(t.forms, f)
-			if f.Status == Refused {
+			if f.Op == OpRaw {
 				first, _, _ := strings.Cut(f.Name, ".")
-				t.refused[first] = append(t.refused[first], f)
+				t.raw[first] = append(t.raw[first], f)
 			} else {
 				t.byOp[f.Op] = append(t.byOp[f.Op], f)
 			}
@@ -277,7 +282,7 @@ func Forms() []*Form { return theTable().forms }
 // Syntax returns the pattern of the row for people, such as
 // "add{.sat}.s32 d, a, b".
 func (f *Form) Syntax() string {
-	if f.Status == Refused {
+	if f.Op == OpRaw {
 		return f.Name
 	}
 	var b strings.Builder
@@ -314,7 +319,7 @@ func (f *Form) Syntax() string {
 	return b.String()
 }
 
-// form makes a row that runs. Args is the operand pattern (see parseArgs).
+// form makes a row. Args is the operand pattern (see parseArgs).
 func form(op Op, section, args string, slots ...slot) Form {
 	f := Form{Op: op, Name: op.String(), Section: section, slots: slots, args: parseArgs(args)}
 	for _, a := range f.args {
@@ -332,9 +337,9 @@ func (f Form) with(check func(*Mods) string) Form {
 	return f
 }
 
-// parsedOnly marks a row that the software GPU refuses, and says why.
-func (f Form) parsedOnly(note string) Form {
-	f.Status, f.Note = ParsedOnly, note
+// since names the first architecture that has the row.
+func (f Form) since(arch int) Form {
+	f.Arch = arch
 	return f
 }
 

@@ -97,8 +97,8 @@ func compareForms() []Form {
 		set, setp, single string
 		combine           []slot
 	}{
-		{"=d a:1 b:1", "=?p a b", "=p:pred a b", nil},
-		{"=d a:1 b:1 !c", "=?p a b !c", "=p:pred a b !c", []slot{boolean}},
+		{set: "=d a:1 b:1", setp: "=?p a b", single: "=p:pred a b", combine: nil},
+		{set: "=d a:1 b:1 !c", setp: "=?p a b !c", single: "=p:pred a b !c", combine: []slot{boolean}},
 	} {
 		add := func(op Op, section, args string, cmp slot, rest ...slot) {
 			slots := append([]slot{cmp}, c.combine...)

@@ -21,6 +21,8 @@ func flowForms() []Form {
 		form(OpTrap, misc, ""),
 		form(OpNanosleep, misc, "t", typ(U32)),
 		form(OpPmevent, misc, "#event", opt(flag(Mask))),
+		form(OpSetmaxnreg, misc, "#registers", pick(fieldMode, ModeInc, ModeDec), flag(Sync), flag(Aligned), typ(U32)).since(90),
+		form(OpGriddepcontrol, "9.7.12", "", pick(fieldMode, ModeWait, ModeLaunch)).since(90),
 	}
 }
 
@@ -48,7 +50,7 @@ func syncForms() []Form {
 		form(OpActivemask, s, "=d", typ(B32)),
 		form(OpRedux, s, "=d a mask:u32", flag(Sync), addMinMax, typ(U32, S32)),
 		form(OpRedux, s, "=d a mask:u32", flag(Sync), bits, typ(B32)),
-		form(OpRedux, s, "=d a mask:u32", flag(Sync), pick(fieldAtomic, AtomicMin, AtomicMax), opt(flag(Abs)), opt(flag(NaN)), typ(F32)).parsedOnly(needsBlackwell),
+		form(OpRedux, s, "=d a mask:u32", flag(Sync), pick(fieldAtomic, AtomicMin, AtomicMax), opt(flag(Abs)), opt(flag(NaN)), typ(F32)).since(100),
 		form(OpElect, s, "=|d:b32_ mask:u32", flag(Sync)),
 	}
 	for _, op := range []Op{OpBar, OpBarrier} {
@@ -88,30 +90,29 @@ func syncForms() []Form {
 	return f
 }
 
-// refusedForms are the families that no engine of this project runs: a name
-// whose first words equal a row's belongs to it.
-func refusedForms() []Form {
+// rawForms are the families that the table knows by name only: an instruction belongs to
+// the row whose name its first words equal.
+func rawForms() []Form {
 	var f []Form
 	for _, g := range []struct {
 		section string
 		names   []string
 	}{
-		{"9.7.1", []string{"clmad"}},
-		{"9.7.8", []string{"ld.mmio", "st.mmio", "st.async", "st.bulk", "multimem", "createpolicy", "cvt.pack", "mapa",
+		{section: "9.7.1", names: []string{"clmad"}},
+		{section: "9.7.8", names: []string{"ld.mmio", "st.mmio", "st.async", "st.bulk", "multimem", "createpolicy", "cvt.pack", "mapa",
 			"getctarank", "cp", "tensormap", "prefetch.tensormap"}},
-		{"9.7.9", []string{"tex", "tld4", "txq", "istypep"}},
-		{"9.7.10", []string{"suld", "sust", "sured", "suq"}},
-		{"9.7.12", []string{"barrier.cluster", "membar.proxy", "fence.proxy", "fence.mbarrier_init", "red.async",
-			"mbarrier", "griddepcontrol", "clusterlaunchcontrol"}},
-		{"9.7.13", []string{"wmma", "mma", "ldmatrix", "stmatrix", "movmatrix"}},
-		{"9.7.14", []string{"wgmma", "tcgen05"}},
-		{"9.7.16", []string{"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"}},
-		{"9.7.17", []string{"vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2",
+		{section: "9.7.9", names: []string{"tex", "tld4", "txq", "istypep"}},
+		{section: "9.7.10", names: []string{"suld", "sust", "sured", "suq"}},
+		{section: "9.7.12", names: []string{"barrier.cluster", "membar.proxy", "fence.proxy", "fence.mbarrier_init", "red.async",
+			"mbarrier", "clusterlaunchcontrol"}},
+		{section: "9.7.13", names: []string{"wmma", "mma", "ldmatrix", "stmatrix", "movmatrix"}},
+		{section: "9.7.14", names: []string{"wgmma", "tcgen05"}},
+		{section: "9.7.16", names: []string{"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"}},
+		{section: "9.7.17", names: []string{"vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2",
 			"vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4"}},
-		{"9.7.18", []string{"setmaxnreg"}},
 	} {
 		for _, name := range g.names {
-			f = append(f, Form{Op: OpRefused, Name: name, Section: g.section, Status: Refused})
+			f = append(f, Form{Op: OpRaw, Name: name, Section: g.section})
 		}
 	}
 	return f

@@ -13,7 +13,7 @@ func moveForms() []Form {
 	l1 := opt(pick(fieldL1, span(EvictL1Normal, EvictL1NoAllocate)...))
 	size := opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256))
 	mem := typ(mem8to64...)
-	any, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA))
+	anywhere, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA))
 	order := func(os ...Order) slot { return pick(fieldOrder, os...) }
 	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
 	shfl := pick(fieldMode, ModeUp, ModeDown, ModeBfly, ModeIdx)
@@ -26,10 +26,10 @@ func moveForms() []Form {
 		form(OpShfl, s, "=|d a b:u32 c:u32 mask:u32", flag(Sync), shfl, typ(B32)),
 		form(OpPrmt, s, dabc, typ(B32), opt(pick(fieldMode, span(ModeF4E, ModeRC16)...))),
 
-		form(OpLd, s, load, opt(order(OrderWeak)), any,
+		form(OpLd, s, load, opt(order(OrderWeak)), anywhere,
 			opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, size, vec, mem).with(checkMem),
-		form(OpLd, s, load, order(OrderVolatile), any, size, vec, mem).with(checkMem),
-		form(OpLd, s, load, order(OrderRelaxed, OrderAcquire), scope, any, l1, size, vec, mem).with(checkMem),
+		form(OpLd, s, load, order(OrderVolatile), anywhere, size, vec, mem).with(checkMem),
+		form(OpLd, s, load, order(OrderRelaxed, OrderAcquire), scope, anywhere, l1, size, vec, mem).with(checkMem),
 		form(OpLd, s, load, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, size, vec, mem).with(checkMem),
 		form(OpLdu, s, load, opt(pick(fieldSpace, SpaceGlobal)), vec, mem),
 		form(OpSt, s, store, opt(order(OrderWeak)), writable,
@@ -47,6 +47,43 @@ func moveForms() []Form {
 			SpaceSharedCTA, SpaceParam, SpaceParamEntry)),
 		form(OpCvta, s, "=d *a", opt(flag(To)), pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
 			SpaceSharedCTA, SpaceParam, SpaceParamEntry), typ(U32, U64)),
+	}
+}
+
+// asyncForms copy to shared memory while a thread goes on: 9.7.8.
+func asyncForms() []Form {
+	const s = "9.7.8"
+	shared, size := pick(fieldSpace, SpaceShared, SpaceSharedCTA), opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256))
+	caches := pick(fieldCache, CacheCA, CacheCG)
+	return []Form{
+		form(OpCp, s, "[d [s #bytes source:u32?", flag(Async), caches, shared, flag(Global), size).since(80),
+		form(OpCp, s, "[d [s #bytes source:u32? policy:u64", flag(Async), caches, shared, flag(Global), flag(Hint), size).since(80),
+		form(OpCp, s, "", flag(Async), pick(fieldMode, ModeCommitGroup, ModeWaitAll)).since(80),
+		form(OpCp, s, "#groups", flag(Async), pick(fieldMode, ModeWaitGroup)).since(80),
+		form(OpCreatepolicy, s, "=d fraction:f32?", pick(fieldMode, ModeFractional), pick(fieldL2, EvictL2Normal, EvictL2First, EvictL2Last), typ(B64)).since(80),
+	}
+}
+
+// mbarrierForms are barriers in shared memory: 9.7.12.
+func mbarrierForms() []Form {
+	const s = "9.7.12"
+	space, bits := opt(pick(fieldSpace, SpaceShared, SpaceSharedCTA)), typ(B64)
+	mode := func(ms ...Mode) slot { return pick(fieldMode, ms...) }
+	order := func(os ...Order) slot { return opt(pick(fieldOrder, os...)) }
+	scope := opt(pick(fieldScope, ScopeCTA, ScopeCluster))
+	release, acquire := order(OrderRelease, OrderRelaxed), order(OrderAcquire, OrderRelaxed)
+	return []Form{
+		form(OpMbarrier, s, "[a count:u32", mode(ModeInit), space, bits).since(80),
+		form(OpMbarrier, s, "[a", mode(ModeInval), space, bits).since(80),
+		form(OpMbarrier, s, "=d:b64_ [a count:u32?", mode(ModeArrive, ModeArriveDrop), release, scope, space, bits).since(80),
+		form(OpMbarrier, s, "=d:b64_ [a bytes:u32", mode(ModeArrive, ModeArriveDrop), flag(ExpectTx), release, scope, space, bits).since(90),
+		form(OpMbarrier, s, "[a bytes:u32", flag(ExpectTx), order(OrderRelaxed), scope, space, bits).since(90),
+		form(OpMbarrier, s, "=p:pred [a state:b64", mode(ModeTestWait), acquire, scope, space, bits).since(80),
+		form(OpMbarrier, s, "=p:pred [a parity:u32", mode(ModeTestWait), flag(Parity), acquire, scope, space, bits).since(80),
+		form(OpMbarrier, s, "=p:pred [a state:b64 hint:u32?", mode(ModeTryWait), acquire, scope, space, bits).since(90),
+		form(OpMbarrier, s, "=p:pred [a parity:u32 hint:u32?", mode(ModeTryWait), flag(Parity), acquire, scope, space, bits).since(90),
+		form(OpMbarrier, s, "=d:b32 state:b64", mode(ModePendingCount), bits).since(80),
+		form(OpCp, s, "[a", flag(Async), flag(Barrier), mode(ModeArrive), opt(flag(NoInc)), space, bits).since(80),
 	}
 }
 
@@ -79,7 +116,7 @@ func convertForms() []Form {
 		form(OpCvt, s, "=d a:f32 b:f32", down, relu, fin, typ(F16x2, BF16x2), typ(F32)),
 		form(OpCvt, s, "=d:b32 a:f32", pick(fieldRound, RNA), fin, typ(TF32), typ(F32)),
 		form(OpCvt, s, "=d:b32 a:f32", down, relu, typ(TF32), typ(F32)),
-		form(OpCvt, s, "=d:b32 a:f32", down, relu, flag(SatFinite), typ(TF32), typ(F32)).parsedOnly(needsBlackwell),
+		form(OpCvt, s, "=d:b32 a:f32", down, relu, flag(SatFinite), typ(TF32), typ(F32)).since(100),
 		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F32)),
 		form(OpCvt, s, "=d:b16 a:f16x2", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F16x2)),
 		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E4M3x2, E5M2x2)),

@@ -36,12 +36,17 @@ const (
 	TexRef
 	SamplerRef
 	SurfRef
+	S4 // of matrices only, as those that follow
+	U4
+	B1
+	E4M3
+	E5M2
 	numTypes
 )
 
 var typeNames = [numTypes]string{"", "pred", "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64",
 	"s8", "s16", "s32", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3x2", "e5m2x2",
-	"u16x2", "s16x2", "texref", "samplerref", "surfref"}
+	"u16x2", "s16x2", "texref", "samplerref", "surfref", "s4", "u4", "b1", "e4m3", "e5m2"}
 
 // String returns the name without its dot, such as "f32".
 func (t Type) String() string {
@@ -53,7 +58,7 @@ func (t Type) String() string {
 
 var typeSizes = [numTypes]uint8{Pred: 1, B8: 1, B16: 2, B32: 4, B64: 8, B128: 16, U8: 1, U16: 2, U32: 4,
 	U64: 8, S8: 1, S16: 2, S32: 4, S64: 8, F16: 2, F16x2: 4, BF16: 2, BF16x2: 4, F32: 4, F64: 8, TF32: 4,
-	E4M3x2: 2, E5M2x2: 2, U16x2: 4, S16x2: 4, TexRef: 8, SamplerRef: 8, SurfRef: 8}
+	E4M3x2: 2, E5M2x2: 2, U16x2: 4, S16x2: 4, TexRef: 8, SamplerRef: 8, SurfRef: 8, S4: 1, U4: 1, B1: 1, E4M3: 1, E5M2: 1}
 
 // Size returns the bytes of one value; 1 for a predicate.
 func (t Type) Size() int { return int(typeSizes[t]) }
@@ -65,6 +70,9 @@ func (t Type) Bits() int {
 	}
 	return 8 * int(typeSizes[t])
 }
+
+// Opaque reports whether t is the type of a texture, sampler or surface.
+func (t Type) Opaque() bool { return t == TexRef || t == SamplerRef || t == SurfRef }
 
 // Float reports whether t is a floating-point type, packed ones included.
 func (t Type) Float() bool {
@@ -326,8 +334,8 @@ const (
 	ModeHi          // mul, mad, dp2a
 	ModeWide        // mul, mad
 	ModeLeft        // shf.l
-	ModeRight       // shf.r
-	ModeClamp       // szext, bmsk
+	ModeRight       // shf.r, tld4.r
+	ModeClamp       // szext, bmsk, suld, sust
 	ModeWrap        // szext, bmsk
 	ModeSync        // bar, barrier
 	ModeArrive      // bar, barrier
@@ -339,17 +347,51 @@ const (
 	ModeNormal
 	ModeSubnormal
 	ModeWarp // bar.warp
+	ModeTrap // suld, sust
+	ModeZero // suld, sust
+	ModeGreen
+	ModeBlue
+	ModeAlpha
+	ModeWidth // txq, suq
+	ModeHeight
+	ModeDepth
+	ModeChannelType
+	ModeChannelOrder
+	ModeNormalized
+	ModeArraySize
+	ModeLevels
+	ModeLoad        // wmma
+	ModeStore       // wmma
+	ModeMMA         // wmma
+	ModeCommitGroup // cp.async
+	ModeWaitGroup
+	ModeWaitAll
+	ModeWait // griddepcontrol
+	ModeLaunch
+	ModeInc // setmaxnreg
+	ModeDec
+	ModeInit // mbarrier
+	ModeInval
+	ModeArriveDrop
+	ModeTestWait
+	ModeTryWait
+	ModePendingCount
+	ModeFractional // createpolicy
 	numModes
 )
 
 var modeNames = [numModes]string{"", "up", "down", "bfly", "idx", "all", "any", "uni", "ballot",
 	"f4e", "b4e", "rc8", "ecl", "ecr", "rc16", "lo", "hi", "wide", "l", "r", "clamp", "wrap",
-	"sync", "arrive", "red", "finite", "infinite", "number", "notanumber", "normal", "subnormal", "warp"}
+	"sync", "arrive", "red", "finite", "infinite", "number", "notanumber", "normal", "subnormal", "warp",
+	"trap", "zero", "g", "b", "a", "width", "height", "depth", "channel_data_type", "channel_order",
+	"normalized_coords", "array_size", "num_mipmap_levels", "load", "store", "mma", "commit_group",
+	"wait_group", "wait_all", "wait", "launch_dependents", "inc", "dec", "init", "inval",
+	"arrive_drop", "test_wait", "try_wait", "pending_count", "fractional"}
 
 func (m Mode) String() string { return modeNames[m] }
 
 // Flags are the modifiers that are either there or not.
-type Flags uint32
+type Flags uint64
 
 // Flags.
 const (
@@ -374,16 +416,31 @@ const (
 	OOB      // fma.oob
 	Mask     // pmevent.mask
 	NC       // ld.global.nc: through the read-only cache
+	Bytes    // suld.b, sust.b, sured.b: without a conversion
+	Samples  // sust.p: with a conversion
+	Base     // tex.base: the first level
+	Level    // tex.level, txq.level
+	Gradient // tex.grad
+	Trans    // ldmatrix, stmatrix, movmatrix
+	Popc     // mma and wmma on bits
+	Async    // cp.async
+	Global   // cp.async: where it copies from
+	Hint     // L2::cache_hint: the last operand is a policy
+	Barrier  // cp.async.mbarrier
+	NoInc    // cp.async.mbarrier.arrive.noinc
+	ExpectTx // mbarrier
+	Parity   // mbarrier
 	numFlags = iota
 )
 
 var flagNames = [numFlags]string{"ftz", "sat", "satfinite", "approx", "full", "cc", "sync", "uni", "aligned",
-	"relu", "NaN", "xorsign", "abs", "noftz", "to", "wrap", "clamp", "shiftamt", "oob", "mask", "nc"}
+	"relu", "NaN", "xorsign", "abs", "noftz", "to", "wrap", "clamp", "shiftamt", "oob", "mask", "nc", "b", "p", "base", "level", "grad", "trans", "popc", "async", "global", "L2::cache_hint",
+	"mbarrier", "noinc", "expect_tx", "parity"}
 
 // Mods are the modifiers of an instruction. The zero value of each field means
 // that it is not written. Mods is comparable.
 type Mods struct {
-	Types    [2]Type // as written; set and cvt have the destination first
+	Types    [4]Type // as written; set and cvt have the destination first
 	Round    Rounding
 	Cmp      Cmp
 	Bool     Bool
@@ -396,6 +453,11 @@ type Mods struct {
 	Prefetch Prefetch
 	Atomic   Atomic
 	Mode     Mode
+	Geometry Geometry
+	Shape    Shape
+	Fragment Fragment
+	Layouts  [2]Layout // of a matrix, or of a and b
+	Count    uint8     // 1, 2 or 4 matrices: ldmatrix, stmatrix
 	Flags    Flags
 }
 

@@ -12,7 +12,7 @@ func (v *verifier) call(i *Instr) {
 		return
 	}
 	if len(c.Results) != len(results) || len(c.Args) != len(params) {
-		v.fail(i.Pos, "call of '%s' has %d results and %d arguments, expected %d and %d", clip(c.Callee.Name),
+		v.fail(i.Pos, "call of '%s' has %d results and %d arguments, expected %d and %d", Clip(c.Callee.Name),
 			len(c.Results), len(c.Args), len(results), len(params))
 		return
 	}
@@ -28,7 +28,7 @@ func (v *verifier) call(i *Instr) {
 	}
 }
 
-// signature resolves what is called and returns its parameters.
+// signature resolves the callee and returns its parameters.
 func (v *verifier) signature(i *Instr, c *Call) (results, params []*Var, ok bool) {
 	o := &c.Callee
 	switch o.Kind {
@@ -44,17 +44,17 @@ func (v *verifier) signature(i *Instr, c *Call) (results, params []*Var, ok bool
 		f, ok := v.module(o.Name).(*Func)
 		switch {
 		case !ok:
-			return nil, nil, v.fail(o.Pos, "unknown function '%s'%s", clip(o.Name), suggest(o.Name))
+			return nil, nil, v.fail(o.Pos, "unknown function '%s'%s", Clip(o.Name), suggest(o.Name))
 		case f.Entry:
-			return nil, nil, v.fail(o.Pos, "kernel '%s' cannot be called", clip(o.Name))
+			return nil, nil, v.fail(o.Pos, "kernel '%s' cannot be called", Clip(o.Name))
 		case c.Via.Kind != OperandNone:
-			return nil, nil, v.fail(c.Via.Pos, "direct call of '%s' needs no prototype", clip(o.Name))
+			return nil, nil, v.fail(c.Via.Pos, "direct call of '%s' needs no prototype", Clip(o.Name))
 		}
 		o.Kind, o.Ref, o.Reg = OperandSymbol, f, NoReg
 		return f.Results, f.Params, true
 	}
 	if l.v != nil || l.vec > 0 || v.f.Regs[l.reg].Type.Bits() != v.m.AddressSize || v.f.Regs[l.reg].Type.Float() {
-		return nil, nil, v.fail(o.Pos, "'%s' cannot hold the address of a function", clip(o.Name))
+		return nil, nil, v.fail(o.Pos, "'%s' cannot hold the address of a function", Clip(o.Name))
 	}
 	o.Kind, o.Reg, o.Ref = OperandReg, l.reg, nil
 	via := &c.Via
@@ -71,7 +71,7 @@ func (v *verifier) signature(i *Instr, c *Call) (results, params []*Var, ok bool
 			return f.Results, f.Params, true
 		}
 	}
-	return nil, nil, v.fail(via.Pos, "unknown prototype or list of call targets '%s'", clip(via.Name))
+	return nil, nil, v.fail(via.Pos, "unknown prototype or list of call targets '%s'", Clip(via.Name))
 }
 
 func (v *verifier) firstTarget(t *Targets) (*Func, bool) {
@@ -96,7 +96,7 @@ func (v *verifier) actual(i *Instr, o *Operand, p *Var, dst bool) bool {
 	d, isVar := o.Ref.(*Var)
 	if o.Kind == OperandSymbol && isVar && d.Space == SpaceParam && o.Value == 0 {
 		if p.Space != SpaceParam || d.Size() != p.Size() || !compatible(p.Type, d.Type, false) {
-			return v.fail(o.Pos, "argument '%s' is %d bytes of .%s, expected %d of .%s", clip(o.Name),
+			return v.fail(o.Pos, "argument '%s' is %d bytes of .%s, expected %d of .%s", Clip(o.Name),
 				d.Size(), d.Type, p.Size(), p.Type)
 		}
 		return true
@@ -109,7 +109,7 @@ func (v *verifier) actual(i *Instr, o *Operand, p *Var, dst bool) bool {
 		ok = !dst && immFits(o.ImmKind, p.Type)
 	}
 	if !ok || p.Array || p.Vec > 0 {
-		return v.fail(o.Pos, "argument mismatch for '%s', expected .%s", clip(p.Name), p.Type)
+		return v.fail(o.Pos, "argument mismatch for '%s', expected .%s", Clip(p.Name), p.Type)
 	}
 	return true
 }

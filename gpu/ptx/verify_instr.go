@@ -25,9 +25,9 @@ func (v *verifier) instr(i *Instr) {
 		l, ok := v.find(i.Guard.Name)
 		switch {
 		case !ok:
-			v.fail(i.Pos, "unknown symbol '%s'%s", clip(i.Guard.Name), suggest(i.Guard.Name))
+			v.fail(i.Pos, "unknown symbol '%s'%s", Clip(i.Guard.Name), suggest(i.Guard.Name))
 		case l.reg < 0 || v.f.Regs[l.reg].Type != Pred:
-			v.fail(i.Pos, "'%s' is not a predicate", clip(i.Guard.Name))
+			v.fail(i.Pos, "'%s' is not a predicate", Clip(i.Guard.Name))
 		}
 		i.Guard.Reg = l.reg
 	} else {
@@ -40,14 +40,14 @@ func (v *verifier) instr(i *Instr) {
 		}
 	}
 	switch i.Op {
-	case OpRefused:
+	case OpRaw:
 		return
 	case OpCall:
 		v.call(i)
 		return
 	}
 	f := i.Form
-	if i.Op == OpCvta && i.Mods.Types[0].Bits() != v.m.AddressSize {
+	if i.Op == OpCvta && i.Mods.Types[0].Bits() != v.m.AddressSize && !(i.Mods.Types[0] == U32 && v.m.narrow(i.Mods.Space)) {
 		v.fail(i.Pos, "instruction '%s' does not fit the address size of %d", i.Name(), v.m.AddressSize)
 		return
 	}
@@ -89,13 +89,21 @@ func (v *verifier) mismatch(i *Instr, o *Operand, n int, format string, args ...
 // operand resolves and checks operand n.
 func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 	t := a.resolve(&i.Mods)
-	dst := a.kind == argDst || a.kind == argDstPair || a.kind == argPreds || a.kind == argMovDst
+	dst := a.kind == argDst || a.kind == argDstPair || a.kind == argPreds || a.kind == argMovDst || a.kind == argFragmentDst
 	if o.Neg && (t != Pred || dst) {
 		return v.mismatch(i, o, n, "cannot be negated")
 	}
 	switch a.kind {
 	case argAddr:
 		return v.address(i, o, n)
+	case argObject:
+		return v.object(i, o, n)
+	case argTexel:
+		return v.texel(i, o, n)
+	case argGradient:
+		return v.gradient(i, o, n, t)
+	case argFragment, argFragmentDst:
+		return v.fragment(i, a, o, n, dst)
 	case argImm:
 		return v.constant(i, a, o, n)
 	case argLabel, argTargets:
@@ -114,11 +122,14 @@ func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 	if !v.resolve(i, o, n) {
 		return false
 	}
+	if o.Kind == OperandVector && len(o.Elems) == 1 && i.Mods.Vec == 0 && (i.Op == OpSuld || i.Op == OpSust || i.Op == OpSured) {
+		return v.elems(i, o, n, t, dst, true) // as nvcc writes it
+	}
 	if a.relaxed && i.Mods.Vec > 0 {
 		if o.Kind != OperandVector || len(o.Elems) != int(i.Mods.Vec) {
 			return v.mismatch(i, o, n, "must be a vector of %d elements", i.Mods.Vec)
 		}
-		return v.elems(i, o, n, t, dst, i.Op != OpMov)
+		return v.elems(i, o, n, t, dst, i.Op != OpMov && i.Op != OpTex && i.Op != OpTld4)
 	}
 	if o.Kind == OperandVector && (a.kind == argMovSrc || a.kind == argMovDst) {
 		return v.pack(i, o, n, t, dst)
@@ -134,7 +145,7 @@ func (v *verifier) scalar(i *Instr, a *argSpec, o *Operand, n int, t Type, dst b
 	switch o.Kind {
 	case OperandReg:
 		if r := v.f.Regs[o.Reg].Type; !compatible(t, r, a.relaxed) && (a.ref != refAddr || !compatible(U32, r, false)) {
-			return v.mismatch(i, o, n, "'%s' is .%s, expected .%s", clip(o.Name), r, t)
+			return v.mismatch(i, o, n, "'%s' is .%s, expected .%s", Clip(o.Name), r, t)
 		}
 		return true
 	case OperandVector:
@@ -159,10 +170,10 @@ func (v *verifier) scalar(i *Instr, a *argSpec, o *Operand, n int, t Type, dst b
 		return true
 	case OperandSymbol:
 		if a.kind != argMovSrc && a.kind != argPtr {
-			return v.mismatch(i, o, n, "cannot be the address of '%s'", clip(o.Name))
+			return v.mismatch(i, o, n, "cannot be the address of '%s'", Clip(o.Name))
 		}
 		if t.Float() || t.Bits() != 32 && t.Bits() != 64 {
-			return v.mismatch(i, o, n, "is the address of '%s' and does not fit in .%s", clip(o.Name), t)
+			return v.mismatch(i, o, n, "is the address of '%s' and does not fit in .%s", Clip(o.Name), t)
 		}
 		return true
 	}
@@ -200,7 +211,7 @@ func (v *verifier) resolve(i *Instr, o *Operand, n int) bool {
 	if !ok {
 		d := v.module(o.Name)
 		if d == nil || o.Comp != 0 {
-			return v.fail(o.Pos, "unknown symbol '%s'%s", clip(o.Name), suggest(o.Name))
+			return v.fail(o.Pos, "unknown symbol '%s'%s", Clip(o.Name), suggest(o.Name))
 		}
 		o.Kind, o.Ref, o.Reg = OperandSymbol, d, NoReg
 		return true
@@ -210,9 +221,9 @@ func (v *verifier) resolve(i *Instr, o *Operand, n int) bool {
 		o.Kind, o.Ref, o.Reg = OperandSymbol, l.v, NoReg
 		return true
 	case l.v != nil || o.Comp > l.vec:
-		return v.mismatch(i, o, n, "'%s' has no such element", clip(o.Name))
+		return v.mismatch(i, o, n, "'%s' has no such element", Clip(o.Name))
 	case o.Value != 0:
-		return v.mismatch(i, o, n, "'%s' is a register; an offset is only allowed in an address", clip(o.Name))
+		return v.mismatch(i, o, n, "'%s' is a register; an offset is only allowed in an address", Clip(o.Name))
 	case l.vec > 0 && o.Comp == 0:
 		elems := make([]Operand, l.vec)
 		for e := range elems {
@@ -300,6 +311,12 @@ func constantRange(i *Instr, name string) (lo, hi uint64) {
 		return 0, 15
 	case name == "align":
 		return 1, 1 << 15
+	case name == "registers":
+		return 24, 256
+	case name == "bytes" && i.Mods.Cache == CacheCG:
+		return 16, 16
+	case name == "bytes":
+		return 4, 16
 	}
 	return 0, 1<<64 - 1
 }
@@ -324,6 +341,9 @@ func (v *verifier) constant(i *Instr, a *argSpec, o *Operand, n int) bool {
 	if o.Value < lo || o.Value > hi {
 		return v.mismatch(i, o, n, "must be from %d to %d", lo, hi)
 	}
+	if a.name == "bytes" && o.Value&(o.Value-1) != 0 || a.name == "registers" && o.Value%8 != 0 {
+		return v.mismatch(i, o, n, "must be a power of two, or a multiple of 8 registers")
+	}
 	return true
 }
 
@@ -335,14 +355,14 @@ func (v *verifier) target(i *Instr, a *argSpec, o *Operand, n int) bool {
 	if a.kind == argTargets {
 		t, ok := v.list(o.Name).(*Targets)
 		if !ok || t.Call {
-			return v.fail(o.Pos, "unknown list of branch targets '%s'", clip(o.Name))
+			return v.fail(o.Pos, "unknown list of branch targets '%s'", Clip(o.Name))
 		}
 		o.Kind, o.Ref = OperandLabel, t
 		return true
 	}
 	at, ok := v.label(o.Name)
 	if !ok {
-		return v.fail(o.Pos, "unknown label '%s'", clip(o.Name))
+		return v.fail(o.Pos, "unknown label '%s'", Clip(o.Name))
 	}
 	o.Kind, o.Target = OperandLabel, at
 	return true
@@ -354,8 +374,9 @@ func (v *verifier) address(i *Instr, o *Operand, n int) bool {
 		return v.mismatch(i, o, n, "must be an address in brackets")
 	}
 	o.Reg, o.Ref = NoReg, nil
+	space := i.AddressSpace(n)
 	if o.Name == "" {
-		if i.Mods.Space != SpaceLocal {
+		if space != SpaceLocal {
 			return v.mismatch(i, o, n, "is a constant address, which is only allowed in .local")
 		}
 		return true
@@ -363,30 +384,27 @@ func (v *verifier) address(i *Instr, o *Operand, n int) bool {
 	l, ok := v.find(o.Name)
 	if ok && l.v == nil {
 		if l.vec > 0 {
-			return v.mismatch(i, o, n, "'%s' is a vector and no address", clip(o.Name))
+			return v.mismatch(i, o, n, "'%s' is a vector and no address", Clip(o.Name))
 		}
 		t := v.f.Regs[l.reg].Type
 		if t.Float() || t == Pred || t.Size() < 4 {
-			return v.mismatch(i, o, n, "'%s' is .%s and no address", clip(o.Name), t)
+			return v.mismatch(i, o, n, "'%s' is .%s and no address", Clip(o.Name), t)
 		}
-		if s := i.Mods.Space; t.Size() == 4 && v.m.AddressSize == 64 && (s == SpaceGlobal || s == SpaceGeneric) {
-			return v.mismatch(i, o, n, "'%s' has 32 bits, an address here 64", clip(o.Name))
+		if s := space; t.Size() == 4 && v.m.AddressSize == 64 && (s == SpaceGlobal || s == SpaceGeneric) && !v.m.narrow(s) {
+			return v.mismatch(i, o, n, "'%s' has 32 bits, an address here 64", Clip(o.Name))
 		}
 		o.Reg = l.reg
 		return true
 	}
-	d, isVar := l.v, ok
+	d, ok := v.variable(o, l, ok)
 	if !ok {
-		d, isVar = v.module(o.Name).(*Var)
+		return false
 	}
-	if !isVar {
-		return v.fail(o.Pos, "unknown symbol '%s'%s", clip(o.Name), suggest(o.Name))
-	}
-	if !inSpace(i.Mods.Space, d.Space) {
-		return v.mismatch(i, o, n, "'%s' is in .%s, not in .%s", clip(o.Name), d.Space, i.Mods.Space)
+	if !inSpace(space, d.Space) {
+		return v.mismatch(i, o, n, "'%s' is in .%s, not in .%s", Clip(o.Name), d.Space, space)
 	}
 	if i.Op == OpSt && l.input {
-		return v.mismatch(i, o, n, "'%s' is an input parameter and cannot be written", clip(o.Name))
+		return v.mismatch(i, o, n, "'%s' is an input parameter and cannot be written", Clip(o.Name))
 	}
 	o.Ref = d
 	return true

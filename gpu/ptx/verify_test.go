@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -128,7 +129,7 @@ func TestAddressSizeOfOldModules(t *testing.T) {
 	for src, want := range map[string]int{
 		".version 1.4\n.target sm_10\n":                   64,
 		".version 2.2\n.target sm_20\n":                   64,
-		".version 2.3\n.target sm_20\n":                   32,
+		".version 2.3\n.target sm_20\n":                   64,
 		".version 2.3\n.target sm_20\n.address_size 64\n": 64,
 		".version 1.4\n.target sm_10\n.address_size 32\n": 32,
 	} {
@@ -140,6 +141,64 @@ func TestAddressSizeOfOldModules(t *testing.T) {
 		again, err := Parse("printed.ptx", []byte(out.String()))
 		require.NoError(t, err)
 		require.Equal(t, want, again.AddressSize, src)
+		require.Equal(t, m.Unsized, again.Unsized, src)
+	}
+}
+
+// A module that says the size of its addresses has none of another size.
+func TestNarrowAddresses(t *testing.T) {
+	const body = ".target sm_20\n%s.entry k() { .reg .u32 %%r<2>; ld.global.u32 %%r1, [%%r0+4]; cvta.to.global.u32 %%r1, %%r0; }"
+	for head, ok := range map[string]bool{".version 1.4\n": true, ".version 2.3\n": true, ".version 8.0\n": true} {
+		_, err := Load("k.ptx", fmt.Appendf(nil, head+body, ""))
+		require.Equal(t, ok, err == nil, "%s: %v", head, err)
+		_, err = Load("k.ptx", fmt.Appendf(nil, head+body, ".address_size 64\n"))
+		require.ErrorContains(t, err, "has 32 bits, an address here 64")
+		require.ErrorContains(t, err, "does not fit the address size of 64")
+	}
+}
+
+// The next directive ends a prototype that has no ';' behind it.
+func TestPrototypesOfOldCompilers(t *testing.T) {
+	const head = ".version 7.8\n.target sm_70\n.address_size 64\n"
+	for _, next := range []string{".visible .func f (.param .u32 a) { ret; }", ".entry k() { ret; }", ".file 1 \"a.cu\"", ".const .u32 x;", ".func g;"} {
+		m, err := Load("k.ptx", []byte(head+".visible .func f (.param .u32 a) .noreturn\n"+next))
+		require.NoError(t, err, next)
+		require.Len(t, m.Directives, 2, next)
+		require.False(t, m.Directives[0].(*Func).Defined)
+		m, err = LoadDeclarations(nil, "k.ptx", []byte(head+".visible .func f (.param .u32 a)\n"+next))
+		require.NoError(t, err, next)
+		require.Len(t, m.Directives, 2, next)
+	}
+	_, err := Load("k.ptx", []byte(head+".func f .pragma2 \"x\";"))
+	require.ErrorContains(t, err, "unknown directive .pragma2 of a function")
+}
+
+// Variables of a thread at module scope belong to the one function that uses them.
+func TestPrivateVariables(t *testing.T) {
+	const head = ".version 2.0\n.target sm_20\n.reg .u32 %g<9>, one;\n.local .align 8 .b8 stack[64];\n"
+	const use = " { mov.u32 %g3, one; st.local.u32 [stack+4], %g3; ld.local.u32 %g4, [stack]; }\n"
+	m, err := Load("k.ptx", []byte(head+".entry a()"+use+".entry b() { .reg .u32 one; mov.u32 one, 1; }"))
+	require.NoError(t, err)
+	a, b := m.Directives[3].(*Func), m.Directives[4].(*Func)
+	require.Equal(t, []*Var{m.Directives[2].(*Var)}, a.Locals)
+	require.Len(t, a.Regs, 3) // one, %g3, %g4
+	require.Empty(t, b.Locals)
+
+	var many strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&many, ".reg .u32 x%d;\n", i)
+	}
+	for what, src := range map[string]string{
+		"both use .reg or .local variables":   head + ".entry a()" + use + ".entry b() { .reg .u32 x; mov.u32 x, one; }",
+		"is not allowed outside functions":    strings.Replace(head, "2.0", "3.0", 1),
+		"cannot have an initialiser":          head + ".local .u32 x = 1;",
+		"size of array 'x' is missing":        head + ".local .u32 x[];",
+		"more than 256 variables of a thread": head + many.String(),
+		"duplicate definition of 'one'":       head + ".reg .u64 one;",
+		"registers are declared with .reg":    head + ".entry a() { mov.u32 %g9, 1; }",
+	} {
+		_, err := Load("k.ptx", []byte(src))
+		require.ErrorContains(t, err, what)
 	}
 }
 
@@ -148,12 +207,12 @@ func TestRoundingOfOldModules(t *testing.T) {
 	for _, c := range []struct {
 		version, text, reads, fails string
 	}{
-		{"1.4", "mad.f32", "mad.rn.f32", ""},
-		{"3.1", "mad.ftz.sat.f32", "mad.rn.ftz.sat.f32", ""},
-		{"3.1", "mad.rz.f32", "mad.rz.f32", ""},
-		{"3.2", "mad.f32", "", "modifier missing in instruction 'mad.f32'"},
-		{"1.4", "fma.f32", "", "modifier missing in instruction 'fma.f32'"},
-		{"1.4", "mad.xx.f32", "", "illegal modifier '.xx' for instruction 'mad.xx.f32'"},
+		{version: "1.4", text: "mad.f32", reads: "mad.rn.f32", fails: ""},
+		{version: "3.1", text: "mad.ftz.sat.f32", reads: "mad.rn.ftz.sat.f32", fails: ""},
+		{version: "3.1", text: "mad.rz.f32", reads: "mad.rz.f32", fails: ""},
+		{version: "3.2", text: "mad.f32", reads: "", fails: "modifier missing in instruction 'mad.f32'"},
+		{version: "1.4", text: "fma.f32", reads: "", fails: "modifier missing in instruction 'fma.f32'"},
+		{version: "1.4", text: "mad.xx.f32", reads: "", fails: "illegal modifier '.xx' for instruction 'mad.xx.f32'"},
 	} {
 		src := ".version " + c.version + "\n.target sm_50\n.entry k()\n{ .reg .f32 %f<4>;\n" + c.text + " %f0, %f1, %f2, %f3;\n}\n"
 		m, err := Parse("old.ptx", []byte(src))
@@ -170,32 +229,32 @@ func TestRoundingOfOldModules(t *testing.T) {
 
 func TestModifiers(t *testing.T) {
 	for text, want := range map[string]Mods{
-		"add.rn.ftz.sat.f32":                 {Types: [2]Type{F32}, Round: RN, Flags: FTZ | Sat},
-		"cvt.rzi.ftz.sat.s8.f32":             {Types: [2]Type{S8, F32}, Round: RZI, Flags: FTZ | Sat},
-		"setp.ltu.xor.ftz.f32":               {Types: [2]Type{F32}, Cmp: CmpLTU, Bool: BoolXor, Flags: FTZ},
-		"set.hs.u32.u16":                     {Types: [2]Type{U32, U16}, Cmp: CmpHS},
-		"ld.relaxed.gpu.global.L2::128B.u32": {Types: [2]Type{U32}, Order: OrderRelaxed, Scope: ScopeGPU, Space: SpaceGlobal, Prefetch: PrefetchL2x128},
-		"ld.global.nc.L1::no_allocate.v4.f32": {Types: [2]Type{F32}, Space: SpaceGlobal, L1: EvictL1NoAllocate, Vec: 4,
+		"add.rn.ftz.sat.f32":                 {Types: [4]Type{F32}, Round: RN, Flags: FTZ | Sat},
+		"cvt.rzi.ftz.sat.s8.f32":             {Types: [4]Type{S8, F32}, Round: RZI, Flags: FTZ | Sat},
+		"setp.ltu.xor.ftz.f32":               {Types: [4]Type{F32}, Cmp: CmpLTU, Bool: BoolXor, Flags: FTZ},
+		"set.hs.u32.u16":                     {Types: [4]Type{U32, U16}, Cmp: CmpHS},
+		"ld.relaxed.gpu.global.L2::128B.u32": {Types: [4]Type{U32}, Order: OrderRelaxed, Scope: ScopeGPU, Space: SpaceGlobal, Prefetch: PrefetchL2x128},
+		"ld.global.nc.L1::no_allocate.v4.f32": {Types: [4]Type{F32}, Space: SpaceGlobal, L1: EvictL1NoAllocate, Vec: 4,
 			Flags: NC},
-		"ld.volatile.shared::cta.v2.u8":    {Types: [2]Type{U8}, Order: OrderVolatile, Space: SpaceSharedCTA, Vec: 2},
-		"atom.acq_rel.sys.shared.cas.b64":  {Types: [2]Type{B64}, Order: OrderAcqRel, Scope: ScopeSys, Space: SpaceShared, Atomic: AtomicCas},
-		"red.add.noftz.bf16x2":             {Types: [2]Type{BF16x2}, Atomic: AtomicAdd, Flags: NoFTZ},
-		"shfl.sync.bfly.b32":               {Types: [2]Type{B32}, Mode: ModeBfly, Flags: Sync},
-		"shf.r.clamp.b32":                  {Types: [2]Type{B32}, Mode: ModeRight, Flags: Clamp},
-		"mad.hi.cc.u64":                    {Types: [2]Type{U64}, Mode: ModeHi, Flags: CC},
-		"mul.wide.s16":                     {Types: [2]Type{S16}, Mode: ModeWide},
-		"dp2a.hi.s32.u32":                  {Types: [2]Type{S32, U32}, Mode: ModeHi},
-		"prmt.b32.ecr":                     {Types: [2]Type{B32}, Mode: ModeECR},
-		"barrier.cta.red.popc.aligned.u32": {Types: [2]Type{U32}, Scope: ScopeCTA, Mode: ModeRed, Bool: BoolPopc, Flags: Aligned},
-		"vote.sync.uni.pred":               {Types: [2]Type{Pred}, Mode: ModeUni, Flags: Sync},
-		"cvta.to.const.u64":                {Types: [2]Type{U64}, Space: SpaceConst, Flags: To},
-		"min.ftz.NaN.xorsign.abs.f16x2":    {Types: [2]Type{F16x2}, Flags: FTZ | NaN | XorSign | Abs},
-		"bfind.shiftamt.s64":               {Types: [2]Type{S64}, Flags: ShiftAmt},
+		"ld.volatile.shared::cta.v2.u8":    {Types: [4]Type{U8}, Order: OrderVolatile, Space: SpaceSharedCTA, Vec: 2},
+		"atom.acq_rel.sys.shared.cas.b64":  {Types: [4]Type{B64}, Order: OrderAcqRel, Scope: ScopeSys, Space: SpaceShared, Atomic: AtomicCas},
+		"red.add.noftz.bf16x2":             {Types: [4]Type{BF16x2}, Atomic: AtomicAdd, Flags: NoFTZ},
+		"shfl.sync.bfly.b32":               {Types: [4]Type{B32}, Mode: ModeBfly, Flags: Sync},
+		"shf.r.clamp.b32":                  {Types: [4]Type{B32}, Mode: ModeRight, Flags: Clamp},
+		"mad.hi.cc.u64":                    {Types: [4]Type{U64}, Mode: ModeHi, Flags: CC},
+		"mul.wide.s16":                     {Types: [4]Type{S16}, Mode: ModeWide},
+		"dp2a.hi.s32.u32":                  {Types: [4]Type{S32, U32}, Mode: ModeHi},
+		"prmt.b32.ecr":                     {Types: [4]Type{B32}, Mode: ModeECR},
+		"barrier.cta.red.popc.aligned.u32": {Types: [4]Type{U32}, Scope: ScopeCTA, Mode: ModeRed, Bool: BoolPopc, Flags: Aligned},
+		"vote.sync.uni.pred":               {Types: [4]Type{Pred}, Mode: ModeUni, Flags: Sync},
+		"cvta.to.const.u64":                {Types: [4]Type{U64}, Space: SpaceConst, Flags: To},
+		"min.ftz.NaN.xorsign.abs.f16x2":    {Types: [4]Type{F16x2}, Flags: FTZ | NaN | XorSign | Abs},
+		"bfind.shiftamt.s64":               {Types: [4]Type{S64}, Flags: ShiftAmt},
 		"membar.gl":                        {Scope: ScopeGL},
 		"fence.sc.cta":                     {Order: OrderSC, Scope: ScopeCTA},
-		"testp.subnormal.f64":              {Types: [2]Type{F64}, Mode: ModeSubnormal},
+		"testp.subnormal.f64":              {Types: [4]Type{F64}, Mode: ModeSubnormal},
 		"ret.uni":                          {Flags: Uni},
-		"redux.sync.max.s32":               {Types: [2]Type{S32}, Atomic: AtomicMax, Flags: Sync},
+		"redux.sync.max.s32":               {Types: [4]Type{S32}, Atomic: AtomicMax, Flags: Sync},
 		"prefetch.global.L2::evict_last":   {Space: SpaceGlobal, L2: EvictL2Last},
 	} {
 		p := &parser{table: theTable()}

@@ -11,7 +11,7 @@ import (
 const linkBytes = 16
 
 // runtimeFunctions are those of the CUDA run-time that need no definition.
-var runtimeFunctions = map[string]bool{"vprintf": true, "__assertfail": true, "__assert_fail": true}
+var runtimeFunctions = map[string]bool{"vprintf": true, "__assertfail": true, "__assert_fail": true, "malloc": true, "free": true}
 
 // enter makes a frame for fn, with registers and local memory of zeros. Registers
 // do not count as part of the call stack.
@@ -165,10 +165,17 @@ func sameSizes(a, b []*ptx.Var) bool {
 
 // runtime runs a function of the CUDA run-time.
 func (t *thread) runtime(i *ptx.Instr, name string) {
-	if name != "vprintf" {
-		t.fail(gpu.LostTrap, "assertion failed")
-	}
 	c := i.Call
+	switch name {
+	case "malloc":
+		t.malloc(c)
+		return
+	case "free":
+		t.free(c)
+		return
+	case "__assertfail", "__assert_fail":
+		t.assertion(c)
+	}
 	if len(c.Args) != 2 || len(c.Results) > 1 {
 		t.fail(gpu.LostInstruction, "vprintf takes a format and a buffer")
 	}

@@ -126,7 +126,7 @@ func mentionsOf(i *ptx.Instr) (list []mention) {
 		for k := range o.Elems {
 			visit(&o.Elems[k], mention{arg: m.arg, result: m.result, whole: m.whole})
 		}
-		if (o.Kind == ptx.OperandReg || o.Kind == ptx.OperandAddr) && o.Reg >= 0 {
+		if (o.Kind == ptx.OperandReg || o.Kind == ptx.OperandAddr || o.Kind == ptx.OperandTexel) && o.Reg >= 0 {
 			m.reg, m.plain = o.Reg, m.plain && o.Kind == ptx.OperandReg
 			list = append(list, m)
 		}
@@ -160,10 +160,14 @@ func mentionsOf(i *ptx.Instr) (list []mention) {
 func hasResult(i *ptx.Instr) bool {
 	switch i.Op {
 	case ptx.OpSt, ptx.OpRed, ptx.OpBra, ptx.OpBrx, ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpNanosleep, ptx.OpStackrestore,
-		ptx.OpApplypriority, ptx.OpDiscard, ptx.OpPmevent:
+		ptx.OpSust, ptx.OpStmatrix, ptx.OpCp, ptx.OpSetmaxnreg, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpPmevent:
 		return false
 	case ptx.OpBar, ptx.OpBarrier:
 		return i.Mods.Mode == ptx.ModeRed
+	case ptx.OpMbarrier:
+		return i.Args[0].Kind != ptx.OperandAddr
+	case ptx.OpWmma:
+		return i.Mods.Mode != ptx.ModeStore
 	}
 	return true
 }

@@ -1,6 +1,6 @@
 // Package ref is the reference interpreter of PTX: it runs a verified module
 // one lane and one statement at a time, straight from the syntax tree. It is slow
-// and meant to be obviously right, so that package simt can be compared with
+// and meant to be obviously right, so that package exec can be compared with
 // it; no kernel of a guest runs on it.
 //
 // Each thread has its own position, registers, call stack and local memory.
@@ -10,9 +10,9 @@
 // in integers, and rounded once (number.go).
 //
 // Only the approximations (.approx, .full), for which PTX allows an error, are
-// taken from package math. Parsing, the checks of Verify, the types of a launch
-// and the formatting of printf (package cprintf) are shared with simt; nothing
-// that computes is.
+// taken from package math. Parsing, the checks of Verify, the types of a launch,
+// the formatting of printf (package cprintf) and the fetches of textures (package
+// texture) are shared with exec; nothing else that computes is.
 //
 // The package starts no goroutines and has no locks. A Program may be used by
 // several goroutines after Link, each Run by one.

@@ -103,17 +103,32 @@ func (t *thread) exec(i *ptx.Instr) {
 		} else {
 			t.barrier(i)
 		}
-	case ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect:
+	case ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect,
+		ptx.OpMma, ptx.OpWmma, ptx.OpLdmatrix, ptx.OpStmatrix, ptx.OpMovmatrix:
 		t.waitWarp(i)
 	case ptx.OpAtom, ptx.OpRed:
 		t.atom(i)
+	case ptx.OpMbarrier:
+		t.mbarrier(i)
 
+	default:
+		t.compute(i)
+	}
+}
+
+// compute runs an instruction that concerns its own thread only.
+func (t *thread) compute(i *ptx.Instr) {
+	switch i.Op {
 	// 9.7.8: data movement
 	case ptx.OpLd, ptx.OpLdu:
 		t.load(i)
 	case ptx.OpSt:
 		t.store(i)
-	case ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard:
+	case ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpGriddepcontrol, ptx.OpSetmaxnreg:
+	case ptx.OpCp:
+		t.copyAsync(i)
+	case ptx.OpCreatepolicy: // an opaque value, the same as exec's
+		t.set(&i.Args[0], map[ptx.Evict]uint64{ptx.EvictL2Normal: 0x10f0, ptx.EvictL2First: 0x12f0, ptx.EvictL2Last: 0x14f0}[i.Mods.L2]<<48, ptx.B64)
 	case ptx.OpMov:
 		t.mov(i)
 	case ptx.OpCvt:
@@ -124,6 +139,12 @@ func (t *thread) exec(i *ptx.Instr) {
 		t.isspacep(i)
 	case ptx.OpPrmt:
 		t.prmt(i)
+
+	// 9.7.9 and 9.7.10: textures and surfaces
+	case ptx.OpTex, ptx.OpTld4, ptx.OpTxq, ptx.OpSuq:
+		t.texture(i)
+	case ptx.OpSuld, ptx.OpSust, ptx.OpSured:
+		t.surface(i)
 
 	// 9.7.5 and 9.7.6: comparison and selection
 	case ptx.OpSetp:
@@ -147,20 +168,24 @@ func (t *thread) exec(i *ptx.Instr) {
 	case ptx.OpAnd, ptx.OpOr, ptx.OpXor, ptx.OpNot, ptx.OpCnot, ptx.OpLop3, ptx.OpShf, ptx.OpShl, ptx.OpShr:
 		t.logic(i)
 
-	default: // 9.7.1, 9.7.3 and 9.7.4: arithmetic
-		ty := i.Mods.Type()
-		switch part := packed[ty]; {
-		case i.Mods.Has(ptx.CC):
-			t.extended(i)
-		case part == ptx.TypeNone && ty.Float():
-			t.set(&i.Args[0], t.float(i, ty, t.values(i, ty)), ty)
-		case part == ptx.TypeNone:
-			t.mixedInteger(i)
-		case part.Float():
-			t.eachHalf(i, t.float)
-		default:
-			t.eachHalf(i, t.integer)
-		}
+	default: // 9.7.1, 9.7.3 and 9.7.4
+		t.arithmetic(i)
+	}
+}
+
+func (t *thread) arithmetic(i *ptx.Instr) {
+	ty := i.Mods.Type()
+	switch part := packed[ty]; {
+	case i.Mods.Has(ptx.CC):
+		t.extended(i)
+	case part == ptx.TypeNone && ty.Float():
+		t.set(&i.Args[0], t.float(i, ty, t.values(i, ty)), ty)
+	case part == ptx.TypeNone:
+		t.mixedInteger(i)
+	case part.Float():
+		t.eachHalf(i, t.float)
+	default:
+		t.eachHalf(i, t.integer)
 	}
 }
 
@@ -268,10 +293,12 @@ func (t *thread) special(s ptx.Special) uint64 {
 		return now >> 32
 	case ptx.TotalSmemSize, ptx.AggrSmemSize:
 		return uint64(len(b.shared))
+	case ptx.EnvReg0 + 1, ptx.EnvReg0 + 2:
+		return workspace(b.launch, ptx.EnvReg0+2-s)
 	case ptx.DynamicSmemSize:
 		return uint64(b.launch.SharedBytes)
 	}
-	// %smid, %gridid, %pm…, %envreg…, the place in a cluster, the graph, and
+	// %smid, %gridid, %pm…, the other %envreg…, the place in a cluster, the graph, and
 	// reserved shared memory, of which there is none.
 	return 0
 }

@@ -6,7 +6,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 // FuzzRun compiles any text and runs the kernels that it has. Nothing that a
@@ -22,6 +22,8 @@ func FuzzRun(f *testing.F) {
 		{".global .u32 g[4] = {1, 2, 3}; .const .u64 c = g;", "ld.const.u64 %rd5, [c]; ld.u32 %r4, [%rd5+4]; red.global.max.s32 [g], %r4; isspacep.shared %p1, %rd5; alloca.u64 %rd6, %rd5;"},
 		{"", "shfl.sync.bfly.b32 %r4|%p1, %r2, 1, 31, -1; vote.sync.ballot.b32 %r5, %p1, 0xffff; match.any.sync.b32 %r6, %r4, %r5; bar.warp.sync 3; activemask.b32 %r7;"},
 		{"", "mul.f32 %f1, %f2, %f3; neg.f32 %f1, %f1; @%p1 add.f32 %f2, %f1, %f3; fma.rn.ftz.sat.f32 %f4, %f2, 0f3F800000, %f1; cvt.rzi.s32.f32 %r4, %f4; sqrt.rp.f32 %f5, %f1;"},
+		{".shared .align 16 .b8 s[600];", "mov.u32 %r3, s; ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r3]; mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r4, %r5, %r6, %r7}, {%r4, %r5}, {%f1, %f2, %f3, %f4}; movmatrix.sync.aligned.m8n8.trans.b16 %r8, %r4;"},
+		{"", "wmma.load.c.sync.aligned.row.m8n8k32.global.s32 {%r4, %r5}, [%rd1], 8; wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32.satfinite {%r4, %r5}, {%r2}, {%r3}, {%r4, %r5}; wmma.store.d.sync.aligned.col.m8n8k32.s32 [%rd1], {%r4, %r5}, %r6;"},
 		{"", "add.cc.u32 %r4, %r2, -1; madc.hi.u32 %r5, %r4, %r4, 0; mad.wide.s32 %rd5, %r4, %r5, %rd3; div.s64 %rd6, %rd5, %rd3; mov.b64 {%r6, %r7}, %rd6; lop3.b32 %r9, %r6, %r7, %r8, 0x96;"},
 	} {
 		f.Add([]byte(source(seed[0], seed[1])))
@@ -46,7 +48,7 @@ func FuzzRun(f *testing.F) {
 		m := &memory{pages: map[uint64][]byte{bufA / pageSize: make([]byte, pageSize), dataBase / pageSize: make([]byte, pageSize)}}
 		copy(m.pages[dataBase/pageSize], image)
 		for _, k := range p.kernels {
-			l := simt.Launch{Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{40, 1, 1}, SharedBytes: 64, Params: make([]byte, k.fn.params)}
+			l := exec.Launch{Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{40, 1, 1}, SharedBytes: 64, Params: make([]byte, k.fn.params)}
 			for at := 0; at+8 <= len(l.Params); at += 8 {
 				write(l.Params[at:at+8], bufA)
 			}

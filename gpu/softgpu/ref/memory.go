@@ -5,7 +5,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 // bytes returns the memory of one access in a state space (section 5.1).
@@ -47,13 +47,13 @@ func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
 
 // window splits a generic address (section 5.1, cvta).
 func window(addr uint64) (ptx.Space, uint64) {
-	switch addr &^ (simt.WindowSize - 1) {
-	case simt.SharedBase:
-		return ptx.SpaceShared, addr - simt.SharedBase
-	case simt.LocalBase:
-		return ptx.SpaceLocal, addr - simt.LocalBase
-	case simt.ParamBase:
-		return ptx.SpaceParamEntry, addr - simt.ParamBase
+	switch addr &^ (exec.WindowSize - 1) {
+	case exec.SharedBase:
+		return ptx.SpaceShared, addr - exec.SharedBase
+	case exec.LocalBase:
+		return ptx.SpaceLocal, addr - exec.LocalBase
+	case exec.ParamBase:
+		return ptx.SpaceParamEntry, addr - exec.ParamBase
 	}
 	return ptx.SpaceGlobal, addr
 }
@@ -80,7 +80,11 @@ func (t *thread) where(s ptx.Space) ptx.Space {
 // address evaluates [a]: a register, a variable or a number, plus an offset.
 func (t *thread) address(i *ptx.Instr, o *ptx.Operand) (ptx.Space, uint64) {
 	if o.Reg != ptx.NoReg {
-		return i.Mods.Space, t.regs[o.Reg] + o.Value
+		addr := t.regs[o.Reg] + o.Value
+		if t.fn.f.Regs[o.Reg].Type.Bits() == 32 {
+			addr = uint64(uint32(addr)) // the sum wraps in the register's width
+		}
+		return i.Mods.Space, addr
 	}
 	v, ok := o.Ref.(*ptx.Var)
 	if !ok {
@@ -157,14 +161,47 @@ func (t *thread) store(i *ptx.Instr) {
 	}
 }
 
+// copyAsync is cp.async (9.7.8): copies are made at once, and none is left to be waited for.
+func (t *thread) copyAsync(i *ptx.Instr) {
+	if i.Mods.Mode == ptx.ModeArrive {
+		t.mbarrier(i)
+	}
+	if i.Mods.Mode != ptx.ModeNone {
+		return
+	}
+	size := i.Args[2].Value
+	count := size
+	if n := len(i.Args); n == 5 || n == 4 && !i.Mods.Has(ptx.Hint) {
+		count = min(count, t.get(&i.Args[3], ptx.U32))
+	}
+	source := *i
+	source.Mods.Space = i.AddressSpace(1)
+	s, to := t.address(i, &i.Args[0])
+	target := t.bytes(s, to, size, true)
+	s, from := t.address(&source, &i.Args[1])
+	data := make([]byte, size)
+	if count > 0 && from%size != 0 {
+		t.fail(gpu.LostAlign, "cp.async")
+	}
+	if count == size {
+		copy(data, t.bytes(s, from, size, false))
+	} else {
+		for n := range count {
+			data[n] = t.bytes(s, from+n, 1, false)[0]
+		}
+	}
+	copy(target, data)
+}
+
 // cvta converts between the addresses of a state space and generic ones.
 func (t *thread) cvta(i *ptx.Instr) {
-	x := t.get(&i.Args[1], ptx.U64)
-	base := map[ptx.Space]uint64{ptx.SpaceShared: simt.SharedBase, ptx.SpaceLocal: simt.LocalBase, ptx.SpaceParam: simt.ParamBase}[t.where(i.Mods.Space)]
+	ty := i.Mods.Type() // 32 bits for .global and .const only, whose addresses are generic ones
+	x := t.get(&i.Args[1], ty)
+	base := map[ptx.Space]uint64{ptx.SpaceShared: exec.SharedBase, ptx.SpaceLocal: exec.LocalBase, ptx.SpaceParam: exec.ParamBase}[t.where(i.Mods.Space)]
 	if i.Mods.Has(ptx.To) {
 		base = -base
 	}
-	t.set(&i.Args[0], x+base, ptx.U64)
+	t.set(&i.Args[0], x+base, ty)
 }
 
 // isspacep tells in which state space a generic address lies.
@@ -195,7 +232,7 @@ func (t *thread) atom(i *ptx.Instr) {
 	if s == ptx.SpaceGeneric {
 		s, _ = window(addr)
 		if s != ptx.SpaceGlobal {
-			addr &= simt.WindowSize - 1
+			addr &= exec.WindowSize - 1
 		}
 	}
 	size := uint64(ty.Size())

@@ -6,7 +6,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 const (
@@ -59,6 +59,9 @@ type Kernel struct {
 // Compile prepares a module that ptx.Load made. The error is a *gpu.BuildError
 // that names what the interpreter has not and where that stands.
 func Compile(m *ptx.Module) (*Program, error) {
+	if err := exec.Runnable(m); err != nil {
+		return nil, err
+	}
 	p := &Program{file: m.File, kernels: map[string]*Kernel{}, funcs: map[*ptx.Func]*function{}, offsets: map[*ptx.Var]uint64{}}
 	if m.AddressSize != 64 {
 		p.fail(ptx.Pos{Line: 1, Col: 1}, ".address_size %d is not supported, only 64", m.AddressSize)
@@ -251,7 +254,7 @@ func (p *Program) kernel(entry *function) *Kernel {
 // Link places the variables of the module at base and returns their initial
 // contents, to be written there before the first run. It must be called once.
 func (p *Program) Link(base uint64) (image []byte, err error) {
-	if base%256 != 0 || base+p.size < base || base+p.size > simt.SharedBase {
+	if base%256 != 0 || base+p.size < base || base+p.size > exec.SharedBase {
 		return nil, fmt.Errorf("%w: module %s cannot be linked at 0x%x", gpu.ErrInvalid, p.file, base)
 	}
 	p.base = base

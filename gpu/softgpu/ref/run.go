@@ -2,10 +2,11 @@ package ref
 
 import (
 	"fmt"
+	"slices"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 const (
@@ -62,10 +63,10 @@ type frame struct {
 // block is a block that runs.
 type block struct {
 	k        *Kernel
-	launch   *simt.Launch
-	limits   simt.Limits
+	launch   *exec.Launch
+	limits   exec.Limits
 	id       [3]uint32
-	space    simt.Space
+	space    exec.Space
 	budget   *uint64 // statements left
 	shared   []byte
 	threads  []*thread
@@ -76,13 +77,13 @@ type block struct {
 }
 
 // Run runs a kernel to its end, block after block. Budget bounds the statements
-// that all threads run together. Errors are as of simt.Run: gpu.ErrInvalid for
+// that all threads run together. Errors are as of exec.Run: gpu.ErrInvalid for
 // an impossible launch, *gpu.LostError for a fault, with cause gpu.LostTimeout
-// when the budget is used up. Launch.Model and Launch.Crew are not used.
-func Run(k *Kernel, l simt.Launch, s simt.Space, budget uint64) (err error) {
+// when the budget is used up. Launch.Model and Launch.Workers are not used.
+func Run(k *Kernel, l exec.Launch, s exec.Space, budget uint64) (err error) {
 	lim := l.Limits
-	if lim == (simt.Limits{}) {
-		lim = simt.DefaultLimits()
+	if lim == (exec.Limits{}) {
+		lim = exec.DefaultLimits()
 	}
 	if err := k.check(&l, &lim); err != nil {
 		return fmt.Errorf("launch of %s: %w", k.fn.f.Name, err)
@@ -96,20 +97,33 @@ func Run(k *Kernel, l simt.Launch, s simt.Space, budget uint64) (err error) {
 			err = lost
 		}
 	}()
+	if l.Cooperative {
+		s = newGrid(s)
+	}
+	together := []*block{}
 	for z := range l.Grid[2] {
 		for y := range l.Grid[1] {
 			for x := range l.Grid[0] {
 				b := &block{k: k, launch: &l, limits: lim, id: [3]uint32{x, y, z}, space: s, budget: &budget,
 					shared: make([]byte, k.dynamic+uint64(l.SharedBytes))}
-				b.run()
+				b.begin()
+				if l.Cooperative {
+					together = append(together, b)
+					continue
+				}
+				for b.round() {
+				}
 			}
 		}
+	}
+	for len(together) > 0 {
+		together = slices.DeleteFunc(together, func(b *block) bool { return !b.round() })
 	}
 	return nil
 }
 
 // check validates a launch.
-func (k *Kernel) check(l *simt.Launch, lim *simt.Limits) error {
+func (k *Kernel) check(l *exec.Launch, lim *exec.Limits) error {
 	threads := uint64(1)
 	for d := range 3 {
 		if l.Grid[d] == 0 || l.Block[d] == 0 || l.Grid[d] > lim.MaxGrid[d] || l.Block[d] > lim.MaxBlock[d] {
@@ -126,6 +140,8 @@ func (k *Kernel) check(l *simt.Launch, lim *simt.Limits) error {
 	}
 	shared := k.dynamic + uint64(l.SharedBytes)
 	switch {
+	case l.Cooperative && uint64(l.Grid[0])*uint64(l.Grid[1])*uint64(l.Grid[2]) > maxTogether:
+		return fmt.Errorf("%w: grid %v, and %d blocks run at the same time", gpu.ErrGridTooLarge, l.Grid, maxTogether)
 	case threads > most:
 		return fmt.Errorf("%w: %d threads in a block, at most %d are possible", gpu.ErrInvalid, threads, most)
 	case shared > uint64(lim.SharedBytes):
@@ -138,8 +154,8 @@ func (k *Kernel) check(l *simt.Launch, lim *simt.Limits) error {
 	return nil
 }
 
-// run gives each thread its turn until all have exited.
-func (b *block) run() {
+// begin makes the threads.
+func (b *block) begin() {
 	dims := b.launch.Block
 	for n := range int(dims[0]) * int(dims[1]) * int(dims[2]) {
 		u := uint32(n)
@@ -151,23 +167,26 @@ func (b *block) run() {
 	for i := range b.bars {
 		b.bars[i].reset(len(b.threads))
 	}
-	for {
-		b.turn++
-		moved := false
-		for _, t := range b.threads {
-			if t.state == running {
-				t.run()
-				moved = true
-			}
-		}
-		if b.live == 0 {
-			return
-		}
-		moved = b.meet(false) || moved
-		if !moved && !b.meet(true) {
-			b.deadlock()
+}
+
+// round gives each thread its turn. It reports false when all have exited.
+func (b *block) round() bool {
+	b.turn++
+	moved := false
+	for _, t := range b.threads {
+		if t.state == running {
+			t.run()
+			moved = true
 		}
 	}
+	if b.live == 0 {
+		return false
+	}
+	moved = b.meet(false) || moved
+	if !moved && !b.meet(true) {
+		b.deadlock()
+	}
+	return true
 }
 
 // run runs a slice of statements.

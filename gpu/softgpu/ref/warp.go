@@ -20,7 +20,8 @@ func (t *thread) waitWarp(i *ptx.Instr) {
 // and reports whether there were any. Where no thread can go on otherwise,
 // force runs one group without the lanes that are missing; what that gives is
 // not defined.
-func (b *block) meet(force bool) (any bool) {
+func (b *block) meet(force bool) bool {
+	met := false
 	for _, t := range b.threads {
 		if t.state != atWarp {
 			continue
@@ -36,9 +37,9 @@ func (b *block) meet(force bool) (any bool) {
 		if force {
 			return true
 		}
-		any = true
+		met = true
 	}
-	return any
+	return met
 }
 
 // syncs reports whether an instruction names the lanes that take part.
@@ -46,7 +47,7 @@ func syncs(i *ptx.Instr) bool { return i.Mods.Has(ptx.Sync) }
 
 // members is the mask of the lanes that take part in what t waits for.
 func (t *thread) members() uint64 {
-	if !syncs(t.wait) {
+	if !syncs(t.wait) || t.wait.Mods.Has(ptx.Aligned) {
 		return 1<<warpSize - 1
 	}
 	return t.get(&t.wait.Args[len(t.wait.Args)-1], ptx.U32)
@@ -110,6 +111,22 @@ func together(group []*thread) {
 			t.set(d, uint64(group[0].n%warpSize), ptx.U32)
 			t.set(p, bit(t == group[0]), ptx.Pred)
 		}
+	case ptx.OpMma:
+		multiplyMatrices(group)
+	case ptx.OpWmma:
+		if group[0].wait.Mods.Mode == ptx.ModeMMA {
+			multiplyMatrices(group)
+			break
+		}
+		for _, t := range group {
+			t.transferMatrix(t.wait)
+		}
+	case ptx.OpLdmatrix:
+		loadMatrices(group)
+	case ptx.OpStmatrix:
+		storeMatrices(group)
+	case ptx.OpMovmatrix:
+		transposeMatrix(group)
 	case ptx.OpBar: // bar.warp.sync: to meet is all
 	default:
 		group[0].fail(gpu.LostInstruction, fmt.Sprintf("the reference interpreter does not have %s", op))
@@ -124,11 +141,10 @@ func lanes(group []*thread) (m uint64) {
 	return m
 }
 
-// shuffle is shfl (9.7.8). A lane that names one that takes no part gets its own
-// value; PTX does not define it.
+// shuffle is shfl (9.7.8). A lane that names one that takes no part gets 0, as from exec; PTX
+// does not define it.
 func shuffle(group []*thread) {
 	var values [warpSize]uint64
-	here := lanes(group)
 	for _, t := range group {
 		values[t.n%warpSize] = t.get(&t.wait.Args[1], ptx.B32)
 	}
@@ -152,7 +168,7 @@ func shuffle(group []*thread) {
 			from = low | b&^segment
 			in = from <= high
 		}
-		if !in || here>>from&1 == 0 {
+		if !in {
 			from = lane
 		}
 		d, p := pair(&t.wait.Args[0])
@@ -167,16 +183,16 @@ func vote(group []*thread) {
 	for _, t := range group {
 		yes |= t.get(&t.wait.Args[1], ptx.Pred) << (t.n % warpSize)
 	}
-	all, any := yes == lanes(group), yes != 0
+	all, some := yes == lanes(group), yes != 0
 	for _, t := range group {
 		d := &t.wait.Args[0]
 		switch t.wait.Mods.Mode {
 		case ptx.ModeAll:
 			t.set(d, bit(all), ptx.Pred)
 		case ptx.ModeAny:
-			t.set(d, bit(any), ptx.Pred)
+			t.set(d, bit(some), ptx.Pred)
 		case ptx.ModeUni:
-			t.set(d, bit(all || !any), ptx.Pred)
+			t.set(d, bit(all || !some), ptx.Pred)
 		default:
 			t.set(d, yes, ptx.B32)
 		}

@@ -1,0 +1,47 @@
+package ir
+
+// AccessOp is the opcode of an access, of those that follow a load with a narrow address.
+func AccessOp(load Opcode, wide, write bool) Opcode {
+	op := load
+	if wide {
+		op += OpLoadWide - OpLoad
+	}
+	if write {
+		op += OpStore - OpLoad
+	}
+	return op
+}
+
+// Opcode names an operation for the compiler to native code; OpNone is one that
+// it does not know. The rows of the lane table follow the ones listed here.
+type Opcode uint16
+
+const (
+	OpNone Opcode = iota
+	OpPredAnd
+	OpPredOr
+	OpPredXor
+	OpPredNot
+	OpPredMov
+	OpPredImm
+	OpPredMask
+	OpTid      // dimension imm
+	OpBlock    // word imm of blockWords
+	OpParam    // c bytes at imm of the kernel's parameters
+	OpLoad     // target bytes, with the address in a 32-bit register
+	OpLoadWide // the same with a 64-bit register
+	OpStore
+	OpStoreWide
+	OpLoads // the registers of elements
+	OpLoadsWide
+	opStores
+	OpStoresWide
+	OpRow // the first row
+)
+
+// Positions in nativeFrame.block, for OpBlock.
+const (
+	WordNTid   = 0
+	WordCTAID  = 3
+	WordNCTAID = 6
+)

@@ -1,0 +1,31 @@
+// Package jit compiles kernels to machine code, on amd64 Linux with AVX-512 (F, BW,
+// DQ, VL), once their warps have asked for it some times: one variant for warps of
+// which all lanes run, one for others.
+//
+// Decoded operations become a few vector instructions each; registers of the warp stay
+// in vector registers from one branch to the next, values that are the same in all
+// lanes are computed once, and branches on which all lanes agree, loops and accesses to
+// known pages need no Go. Everything else (operations without an opcode, lanes that
+// disagree, faults, pages that are new) leaves native code at an instruction for the
+// interpreter, which goes on from there and enters native code again where it can. So
+// there is one place for faults and for divergence, and results are the interpreter's,
+// bit for bit. GODEBUG=cpu.avx512f=off interprets all; so does a host that forbids
+// executable memory, and a function that is beyond the bounds in function.go. The
+// command "pvdrm doctor" reports what a machine does.
+//
+// # Safety
+//
+// PTX is hostile, and native code cannot be made to touch other memory: it
+// addresses registers by their numbers in the function, which bound what is
+// allocated for a frame; predicates, parameters and its own tables by constants;
+// .shared after a comparison with its size; and pages by an offset that was
+// checked against the page's size, lane by lane, after a look-up by the
+// interpreter with the rights that the access needs. It has no stack, no calls,
+// and jumps to its own labels only. It runs as a leaf of an assembly function on
+// the goroutine's stack, where the Go runtime neither moves the stack nor stops
+// it; each loop head counts, so that it returns within some ten microseconds, and
+// sees run.Control as the interpreter does. A memory fault of the host is a panic of
+// the caller. Code is written first and executable then, never both, and is freed with
+// its Program. It works the same under the race detector, which does not see its
+// accesses.
+package jit

@@ -1,0 +1,144 @@
+package jit
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/lane/scalar"
+)
+
+// Frame is what machine code knows of the warp that runs it. Its pointers keep
+// what they point to alive.
+type Frame struct {
+	r32, r64, preds unsafe.Pointer // the registers in view
+	entry, target   uintptr        // of the code: its start, and where to go from there
+	sites           unsafe.Pointer // of the worker
+	table           unsafe.Pointer // *nativeTable
+	word            unsafe.Pointer // *uint64, Control.word
+	seen            uint64         // what it is while the worker has nothing to look at
+	tid             unsafe.Pointer // *[3][32]uint32
+	block           unsafe.Pointer // *[9]uint32, block.words
+	params          unsafe.Pointer // the parameter block
+	shared          unsafe.Pointer // .shared, or nil
+	budget          int64          // as of the warp
+	fuel            int64
+	limits          [6]uint64 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
+	mask            uint32
+	limit           int32 // as of the warp
+	pc              int32 // out: where the interpreter goes on
+}
+
+// Site is a page that native code may access. It is empty if page is nil.
+type Site struct {
+	base    uint64
+	outside uint64         // bits of an offset that are beyond the page
+	page    unsafe.Pointer // keeps the memory alive
+	_       uint64
+}
+
+// nativeTable is the constants of native code.
+type nativeTable struct {
+	step64                         [3][16]uint64 // lane times 4, 8, 16
+	step32                         [3][16]uint32
+	every2                         [2][16]uint32 // permutations that part and join elements
+	every4                         [2][16]uint32
+	join                           [2][16]uint32
+	joinPairs                      [2][16]uint32
+	ones                           uint64
+	oneD                           uint64
+	nan, one, oneF, byte, n31      uint32
+	n32, sign, abs, huge, inf, b31 uint32
+}
+
+var theTable = makeTable()
+
+func makeTable() *nativeTable {
+	t := &nativeTable{
+		ones: 1<<64 - 1, oneD: 1023 << 52, nan: scalar.NaN32, one: 1, oneF: 127 << 23, byte: 0xff, n31: 31, n32: 32,
+		sign: 1 << 31, abs: 1<<31 - 1, huge: 0x7e800000, inf: 0x7f800000, b31: 0x4f000000,
+	}
+	for i := range uint32(16) {
+		for s := range 3 {
+			t.step64[s][i], t.step32[s][i] = uint64(i)<<(2+s), i<<(2+s)
+		}
+		for k := range uint32(2) {
+			t.every2[k][i] = 2*i + k
+			t.every4[k][i] = i%8*4 + i/8 + 2*k
+			t.join[k][i] = i/2 + 8*k + i%2*16
+			t.joinPairs[k][i] = i/4*2 + i%2 + 8*k + i/2%2*16
+		}
+	}
+	return t
+}
+
+// Places in nativeFrame, site and nativeTable.
+const (
+	offR32    = int32(unsafe.Offsetof(Frame{}.r32))
+	offR64    = int32(unsafe.Offsetof(Frame{}.r64))
+	offPreds  = int32(unsafe.Offsetof(Frame{}.preds))
+	offTarget = int32(unsafe.Offsetof(Frame{}.target))
+	offSites  = int32(unsafe.Offsetof(Frame{}.sites))
+	offTable  = int32(unsafe.Offsetof(Frame{}.table))
+	offWord   = int32(unsafe.Offsetof(Frame{}.word))
+	offSeen   = int32(unsafe.Offsetof(Frame{}.seen))
+	offTID    = int32(unsafe.Offsetof(Frame{}.tid))
+	offBlock  = int32(unsafe.Offsetof(Frame{}.block))
+	offParams = int32(unsafe.Offsetof(Frame{}.params))
+	offShared = int32(unsafe.Offsetof(Frame{}.shared))
+	offBudget = int32(unsafe.Offsetof(Frame{}.budget))
+	offFuel   = int32(unsafe.Offsetof(Frame{}.fuel))
+	offLimits = int32(unsafe.Offsetof(Frame{}.limits))
+	offMask   = int32(unsafe.Offsetof(Frame{}.mask))
+	offLimit  = int32(unsafe.Offsetof(Frame{}.limit))
+	offPC     = int32(unsafe.Offsetof(Frame{}.pc))
+
+	siteBytes   = int32(unsafe.Sizeof(Site{}))
+	siteBase    = int(unsafe.Offsetof(Site{}.base))
+	siteOutside = int(unsafe.Offsetof(Site{}.outside))
+	sitePage    = int(unsafe.Offsetof(Site{}.page))
+
+	offStep64    = int32(unsafe.Offsetof(nativeTable{}.step64))
+	offStep32    = int32(unsafe.Offsetof(nativeTable{}.step32))
+	offEvery2    = int32(unsafe.Offsetof(nativeTable{}.every2))
+	offEvery4    = int32(unsafe.Offsetof(nativeTable{}.every4))
+	offJoin      = int32(unsafe.Offsetof(nativeTable{}.join))
+	offJoinPairs = int32(unsafe.Offsetof(nativeTable{}.joinPairs))
+	offOnes      = int32(unsafe.Offsetof(nativeTable{}.ones))
+	offOneD      = int32(unsafe.Offsetof(nativeTable{}.oneD))
+	offNaN       = int32(unsafe.Offsetof(nativeTable{}.nan))
+	offOne       = int32(unsafe.Offsetof(nativeTable{}.one))
+	offOneF      = int32(unsafe.Offsetof(nativeTable{}.oneF))
+	offByte      = int32(unsafe.Offsetof(nativeTable{}.byte))
+	off31        = int32(unsafe.Offsetof(nativeTable{}.n31))
+	off32        = int32(unsafe.Offsetof(nativeTable{}.n32))
+	offSign      = int32(unsafe.Offsetof(nativeTable{}.sign))
+	offAbs       = int32(unsafe.Offsetof(nativeTable{}.abs))
+	offHuge      = int32(unsafe.Offsetof(nativeTable{}.huge))
+	offInf       = int32(unsafe.Offsetof(nativeTable{}.inf))
+	offTwo31     = int32(unsafe.Offsetof(nativeTable{}.b31))
+)
+
+// Prepare sets what does not change in the life of the warp.
+func (f *Frame) Prepare(w *ir.Warp, sites []Site, word *atomic.Uint64) {
+	b := w.Block
+	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites)), unsafe.Pointer(theTable)                                    // of the worker, which owns the warp
+	f.word = unsafe.Pointer(word)                                                                                           // only read; aligned, so loads are atomic
+	f.tid, f.block, f.params = unsafe.Pointer(&w.Tid), unsafe.Pointer(&b.Words), unsafe.Pointer(unsafe.SliceData(b.Params)) // accessed within their bounds, which are known when code is made
+	f.shared = unsafe.Pointer(unsafe.SliceData(b.Shared))                                                                   // guarded by limits
+	for n := range f.limits {
+		if size := 1 << n >> 1; len(b.Shared) >= size {
+			f.limits[n] = uint64(len(b.Shared) - size + 1)
+		}
+	}
+}
+
+// addressOf is the address of code.
+func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m))) } // mapped memory, which does not move
+
+// enter sets where code begins and which registers it sees: those in view, as many as
+// the code's function has.
+func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
+	f.entry, f.target, f.mask, f.budget, f.fuel = entry, at, w.Mask, int64(w.Budget), fuel
+	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
+}

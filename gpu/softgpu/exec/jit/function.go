@@ -1,0 +1,219 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
+)
+
+// Bounds on what is compiled: a function beyond them is interpreted.
+const (
+	maxNativeInsts = 1 << 15
+	maxNativeRegs  = 1 << 16
+	maxNativeBytes = 4 << 20
+	maxNativeLive  = 1 << 20 // words of liveness
+)
+
+// headCost is what a loop head takes of nativeFrame.fuel beside the instructions of
+// the loop.
+const headCost = 8
+
+// emitter compiles one function for warps that run with all lanes, or with any.
+type emitter struct {
+	cache
+	a      x86.Asm
+	fn     *ir.Function
+	code   []ir.Inst // of the program
+	blocks []flowBlock
+	number []int32 // block that begins at a position, counted from fn.entry; -1: none
+	labels []x86.Label
+	masked bool
+	mode   maskMode // of the operation that is compiled
+	leave  x86.Label
+	later  []func() // code off the main path
+
+	fixed32, fixed64 []bool // registers that hold constants
+	kills            [][]regRef
+	alive            []uint64
+	entries          []x86.Label // by position from fn.entry; 0: none
+	sites            []uint16
+}
+
+// maskMode says which lanes an operation writes.
+type maskMode uint8
+
+const (
+	allOfThem maskMode = iota
+	active             // k1 to k4
+	guarded            // k5
+)
+
+// compileFunction makes machine code of a function, for warps with all lanes or
+// with any, and says where in it each position of the function is entered, or 0. It
+// returns nil if the function is beyond the bounds.
+func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool) (code []byte, entries []uint32) {
+	n := int(fn.End - fn.Entry)
+	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
+		return nil, nil
+	}
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, masked: masked}
+	e.fixed32, e.fixed64 = make([]bool, fn.Regs32), make([]bool, fn.Regs64)
+	for _, c := range fn.Const32 {
+		e.fixed32[c.Reg] = true
+	}
+	for _, c := range fn.Const64 {
+		e.fixed64[c.Reg] = true
+	}
+	if !e.flow() {
+		return nil, nil
+	}
+	e.a.Grow(64 * n)
+	e.leave = e.a.NewLabel() // so that no entry has label 0
+	e.prologue()
+	for range e.blocks {
+		e.labels = append(e.labels, e.a.NewLabel())
+	}
+	for i := range e.blocks {
+		e.run(i)
+		if e.a.Len() > maxNativeBytes {
+			return nil, nil
+		}
+	}
+	e.a.Bind(e.leave)
+	e.a.Return()
+	if !e.a.Resolve() {
+		panic("exec: native code that jumps nowhere") // a bug of this package
+	}
+	entries = make([]uint32, n)
+	for i, label := range e.entries[:n] {
+		if label != 0 {
+			entries[i] = uint32(e.a.Offset(label))
+		}
+	}
+	return e.a.Code(), entries
+}
+
+// prologue is where native code is entered: it loads what it keeps in registers,
+// and goes to the position asked for.
+func (e *emitter) prologue() {
+	e.a.RM(x86.MOV, true, r32base, frameAt(offR32))
+	e.a.RM(x86.MOV, true, r64base, frameAt(offR64))
+	e.a.RM(x86.MOV, true, rPreds, frameAt(offPreds))
+	e.a.RM(x86.MOV, true, rSites, frameAt(offSites))
+	e.a.RM(x86.MOV, true, rTable, frameAt(offTable))
+	e.a.RM(x86.MOV, false, rMask, frameAt(offMask))
+	if e.masked {
+		e.a.KFrom(kActive, rMask)
+		e.a.KShift(&x86.KSHIFTRD, 2, kActive, 16)
+		e.a.KShift(&x86.KSHIFTRD, 3, kActive, 8)
+		e.a.KShift(&x86.KSHIFTRD, 4, kActive, 24)
+	}
+	e.a.JumpMem(frameAt(offTarget))
+}
+
+func frameAt(off int32) x86.Mem { return x86.Mem{Base: rFrame, Disp: off} }
+
+func constant(off int32) x86.Mem { return x86.Mem{Base: rTable, Disp: off} }
+
+func pred(p uint32) x86.Mem { return x86.Mem{Base: rPreds, Disp: int32(p) * 4} }
+
+// constant reports whether a register has the same value in all lanes, always.
+func (c *emitter) constant(file ir.RegKind, reg uint32) bool {
+	if file == ir.In64 {
+		return c.fixed64[reg]
+	}
+	return c.fixed32[reg]
+}
+
+// run compiles block i and those that follow it by falling through, unless it is
+// one of those itself.
+func (e *emitter) run(i int) {
+	e.clear()
+	e.a.Bind(e.labels[i])
+	if first := e.blocks[i].first; known(&e.code[first]) {
+		e.enterable(first)
+	}
+	chained := e.blocks[i].chained
+	for e.body(i) {
+		next := i + 1
+		if !e.blocks[next].chained || chained {
+			e.edge(e.blocks[i].last-1, e.blocks[next].first, false)
+			break
+		}
+		i = next
+		e.forget(e.blocks[i].live)
+	}
+	for len(e.later) > 0 {
+		f := e.later[0]
+		e.later = e.later[1:]
+		f()
+	}
+}
+
+// enterable makes this place one where the interpreter may enter, at position pc.
+// It reports false if there is one already.
+func (e *emitter) enterable(pc int32) bool {
+	at := &e.entries[pc-e.fn.Entry]
+	if *at != 0 {
+		return false
+	}
+	*at = e.a.NewLabel()
+	e.a.Bind(*at)
+	return true
+}
+
+// forget drops registers that are not in a set.
+func (e *emitter) forget(live []uint64) {
+	for i := range e.owners {
+		if o := &e.owners[i]; o.file != ir.InMemory && !e.isAlive(live, o.file, o.reg) {
+			e.drop(o.file, o.reg)
+		}
+	}
+}
+
+// body compiles the operations of a block. It reports whether control falls out of its
+// end.
+func (e *emitter) body(i int) bool {
+	b := &e.blocks[i]
+	e.atEnd(i)
+	n := int(b.last - b.first)
+	for len(e.kills) < n {
+		e.kills = append(e.kills, nil)
+	}
+	for k := n - 1; k >= 0; k-- {
+		e.kills[k] = e.kills[k][:0]
+		e.before(&e.code[b.first+int32(k)], &e.kills[k])
+	}
+	for pc := b.first; pc < b.last; pc++ {
+		in := &e.code[pc]
+		if !known(in) {
+			e.exit(pc)
+			e.clear()
+			for pc+1 < b.last && !known(&e.code[pc+1]) {
+				pc++
+			}
+			// Whoever is here next comes from the interpreter.
+			if pc+1 == b.last || !e.enterable(pc+1) {
+				return false
+			}
+			continue
+		}
+		switch in.Kind {
+		case ir.KJump:
+			e.edge(pc, in.Target, true)
+			return false
+		case ir.KBranch, ir.KCompareBranch:
+			return e.branch(pc, in)
+		}
+		e.operation(pc, in)
+		e.unpin()
+		if isAccess(in) {
+			e.resume(pc + 1)
+		}
+		for _, r := range e.kills[pc-b.first] {
+			e.drop(r.kind, r.index)
+		}
+	}
+	return true
+}

@@ -1,0 +1,200 @@
+package jit
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/tlb"
+)
+
+// fuel is how many instructions of loops native code may run before it comes
+// back to Go, whose scheduler and garbage collector cannot stop it in between:
+// some ten microseconds.
+const fuel = 1 << 15
+
+// maxSites bounds how many pages a worker keeps for native code: each access has
+// one, the page that it found last. Loads have the even ones, stores the odd ones.
+const maxSites = 1024
+
+// hot is how often native code must be wanted before it is made: by a warp that
+// starts or passes the head of a loop, or one of which not all lanes run.
+const hot = 16
+
+// NativeCode reports whether kernels are compiled on this machine; the error says why
+// they are interpreted.
+func NativeCode() error {
+	if !nativeWorks {
+		return errors.New("the processor lacks AVX-512 (F, BW, DQ and VL)")
+	}
+	return tryNative()
+}
+
+// maxOffset bounds offsets in pages that native code accesses, which takes them as
+// signed numbers of 32 bits.
+const maxOffset = 1<<31 - 1
+
+// Code is the machine code of a kernel.
+type Code struct {
+	once   sync.Once
+	prog   *ir.Program
+	fn     *ir.Function
+	first  int32    // position of the first instruction
+	sites  []uint16 // by position from first on: the site of an access
+	count  int      // of sites
+	full   variant  // for warps with all lanes
+	masked variant
+}
+
+// variant is made when it is hot, by the worker that finds it so; others go on
+// interpreting meanwhile.
+type variant struct {
+	wanted atomic.Int32
+	code   atomic.Pointer[machineCode]
+}
+
+// NativeCode is the machine code of one function.
+type machineCode struct {
+	entry uintptr
+	at    []uintptr // by position from the first on: where to enter; 0: nowhere
+}
+
+// Prepare makes n ready for a launch of a kernel, and returns it, or nil where native
+// code is not to be used.
+func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
+	if !nativeWorks || when == NativeNever {
+		return nil
+	}
+	n.once.Do(func() {
+		n.prog, n.fn, n.first = p, fn, fn.Entry
+		n.sites = make([]uint16, fn.End-fn.Entry)
+		for i := range n.sites {
+			if in := &p.Code[int(n.first)+i]; isAccess(in) {
+				at := 2 * (n.count % (maxSites / 2))
+				if stores(in.Op) {
+					at++
+				}
+				n.sites[i] = uint16(at)
+				n.count++
+			}
+		}
+		n.count = min(2*n.count, maxSites)
+	})
+	if when == NativeAtOnce {
+		for _, v := range []*variant{&n.full, &n.masked} {
+			if v.wanted.Add(hot) == hot {
+				n.compile(v)
+			}
+		}
+	}
+	return n
+}
+
+// compile makes the code of a variant.
+func (n *Code) compile(v *variant) {
+	v.code.Store(makeNative(n.prog, n.fn, n.sites, v == &n.masked))
+}
+
+// want counts a use of the code of a variant that is not there yet. It is not inlined
+// into those that most often find code.
+//
+//go:noinline
+func (n *Code) want(v *variant) {
+	if v.wanted.Add(1) == hot {
+		n.compile(v)
+	}
+}
+
+// Warm counts a warp that begins, or passes the head of a loop, until there is code.
+func (n *Code) Warm() {
+	if n.full.code.Load() == nil {
+		n.want(&n.full)
+	}
+}
+
+// siteOf returns what native code keeps of a page.
+func siteOf(e *tlb.Translation) Site {
+	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page}
+}
+
+// NewSites makes room for the pages that a worker keeps for n.
+func (n *Code) NewSites() []Site { return make([]Site, n.count) }
+
+// EntryAt is where native code may be entered at a position by a warp with the given
+// lanes, or nil.
+func (n *Code) EntryAt(pc int32, mask uint32) (code *machineCode, at uintptr) {
+	i := uint32(pc - n.first)
+	if code = n.full.code.Load(); code == nil || i >= uint32(len(code.at)) || code.at[i] == 0 {
+		return nil, 0
+	}
+	if mask != ir.AllLanes {
+		if code = n.masked.code.Load(); code == nil {
+			n.want(&n.masked)
+			return nil, 0
+		}
+		if i >= uint32(len(code.at)) {
+			return nil, 0
+		}
+	}
+	return code, code.at[i]
+}
+
+// Run runs code from a place on, for a warp whose registers in view are those of n's
+// kernel. It returns the position of an instruction that the interpreter has to run; what
+// follows it may be native again. The code leaves where the position reaches limit, and
+// where the word is not the one that was seen.
+func (n *Code) Run(f *Frame, w *ir.Warp, sites []Site, code *machineCode, at uintptr, limit int32, seen uint64) int32 {
+	f.limit, f.seen = limit, seen
+	f.enter(w, code.entry, at)
+	callNative(f)
+	runtime.KeepAlive(code)
+	w.Budget = int(f.budget)
+	n.findPage(w, sites, f.pc)
+	return f.pc
+}
+
+// isAccess reports whether an operation is a load or store that may be compiled.
+func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpStoresWide }
+
+// findPage looks up the page of the instruction at pc, if it is an access that
+// native code left to the interpreter, so that it finds it the next time.
+func (n *Code) findPage(w *ir.Warp, sites []Site, pc int32) {
+	in := &n.prog.Code[pc]
+	if !isAccess(in) || in.Space == ir.SpaceShared {
+		return
+	}
+	mask := w.Mask
+	if in.Guard != 0 {
+		m := w.Pr[in.Guard-1]
+		if in.GuardNeg {
+			m = ^m
+		}
+		mask &= m
+	}
+	if mask == 0 {
+		return
+	}
+	need := gpu.ProtRead
+	if stores(in.Op) {
+		need = gpu.ProtWrite
+	}
+	if e := w.Worker.TLB.Translate(w.R64[in.A][ir.FirstOf(mask)]+in.Imm, need); e != nil {
+		sites[n.sites[pc-n.first]] = siteOf(e)
+	}
+}
+
+// stores reports whether an access writes.
+func stores(op ir.Opcode) bool { return op >= ir.OpStore && op != ir.OpLoads && op != ir.OpLoadsWide }
+
+// Native says when a kernel is compiled to native code, where that is possible
+// (see doc.go). Results do not depend on it.
+type Native uint8
+
+const (
+	NativeHot    Native = iota // once it is worth it
+	NativeAtOnce               // before it runs
+	NativeNever
+)

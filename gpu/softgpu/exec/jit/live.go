@@ -1,0 +1,244 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"slices"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+)
+
+// flowBlock is a basic block of decoded code.
+type flowBlock struct {
+	first, last int32 // positions [first, last) in the code
+	succs       []int32
+	preds       int32
+	live        []uint64 // registers alive at its start, as bits
+	chained     bool     // falls to by its only predecessor, which has its code, too
+}
+
+// known reports whether an operation is compiled.
+func known(in *ir.Inst) bool {
+	switch in.Kind {
+	case ir.KJump, ir.KBranch:
+		return true
+	case ir.KLane32, ir.KLane64, ir.KMasked, ir.KCompare, ir.KCompareBranch:
+		return in.Op != ir.OpNone && (in.Op < ir.OpRow || rowOps[in.Op-ir.OpRow] != nil) && knownAccess(in)
+	}
+	return false
+}
+
+// registers calls visit with the registers that an operation reads and writes,
+// predicates aside. It reports false for one of which this is not known: it may
+// read any.
+func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) bool {
+	switch in.Kind {
+	case ir.KJump, ir.KBranch, ir.KExit:
+		return true
+	case ir.KBarrier:
+		op := in.X.Barrier
+		visit(ir.In32, op.ID, false)
+		if op.Count != ir.NoReg {
+			visit(ir.In32, op.Count, false)
+		}
+		return true
+	}
+	dst := ir.In32
+	if in.Kind == ir.KLane64 {
+		dst = ir.In64
+	}
+	switch op := in.Op; {
+	case op == ir.OpNone || op >= ir.OpRow && rowOps[op-ir.OpRow] == nil:
+		return false
+	case op >= ir.OpRow:
+		form := rowOps[op-ir.OpRow].form
+		for n, r := range []uint32{in.A, in.B, in.C, in.E}[:len(form)-2] {
+			if file := fileOf(form[2+n]); file != ir.InPred {
+				visit(file, r, false)
+			}
+		}
+		if form[0] != '?' {
+			visit(dst, in.D, true)
+		}
+	case op == ir.OpTid || op == ir.OpBlock || op == ir.OpParam || op == ir.OpPredMask:
+		visit(dst, in.D, true)
+	case op >= ir.OpLoad && op <= ir.OpStoresWide:
+		visit(addressFile(op), in.A, false)
+		file, regs, n := accessRegs(in)
+		for _, r := range regs[:n] {
+			visit(file, r, !stores(op))
+		}
+	}
+	return true
+}
+
+// fileOf is the register file of a letter in a form.
+func fileOf(letter byte) ir.RegKind {
+	switch letter {
+	case 'q', 'g':
+		return ir.In64
+	case 'p':
+		return ir.InPred
+	}
+	return ir.In32
+}
+
+// bit is the number of a register in sets of them.
+func (e *emitter) bit(file ir.RegKind, reg uint32) int {
+	if file == ir.In64 {
+		return e.fn.Regs32 + int(reg)
+	}
+	return int(reg)
+}
+
+// flow finds the basic blocks and what is alive between them. It reports false
+// where that is too much.
+func (e *emitter) flow() bool {
+	base, n := e.fn.Entry, e.fn.End-e.fn.Entry
+	code := e.code[base:e.fn.End]
+	e.number = make([]int32, n+1)
+	lead := func(pc int32) { e.number[pc-base] = 1 }
+	lead(base)
+	for i := range code {
+		in := &code[i]
+		switch in.Kind {
+		case ir.KJump:
+			lead(in.Target)
+		case ir.KBranch, ir.KCompareBranch:
+			lead(in.Target)
+			lead(in.Other)
+		case ir.KIndexed:
+			for _, t := range in.X.Targets {
+				lead(t)
+			}
+		}
+		if ir.EndsBlock(in.Kind) || in.Kind == ir.KCompareBranch {
+			e.number[i+1] = 1
+		}
+	}
+	for i := range n {
+		if e.number[i] != 0 {
+			if k := len(e.blocks); k > 0 {
+				e.blocks[k-1].last = base + i
+			}
+			e.blocks = append(e.blocks, flowBlock{first: base + i})
+		}
+		e.number[i] = int32(len(e.blocks)) - 1
+	}
+	e.blocks[len(e.blocks)-1].last = e.fn.End
+	words := (e.fn.Regs32 + e.fn.Regs64 + 63) / 64
+	if words*len(e.blocks) > maxNativeLive {
+		return false
+	}
+	for i := range e.blocks {
+		b := &e.blocks[i]
+		in := &e.code[b.last-1]
+		switch in.Kind {
+		case ir.KJump:
+			b.succs = []int32{e.block(in.Target)}
+		case ir.KBranch, ir.KCompareBranch:
+			b.succs = []int32{e.block(in.Target), e.block(in.Other)}
+		case ir.KIndexed:
+			for _, t := range in.X.Targets {
+				b.succs = append(b.succs, e.block(t))
+			}
+		case ir.KRet, ir.KExit, ir.KTrap:
+		default:
+			if i+1 < len(e.blocks) {
+				b.succs = []int32{int32(i + 1)}
+			}
+		}
+		for _, s := range b.succs {
+			e.blocks[s].preds++
+		}
+	}
+	for i := 1; i < len(e.blocks); i++ {
+		b, before := &e.blocks[i], &e.blocks[i-1]
+		in := &e.code[before.last-1]
+		falls := !ir.EndsBlock(in.Kind) && in.Kind != ir.KCompareBranch && known(in) || in.Kind == ir.KCompareBranch && known(in) && in.Other == b.first || in.Kind == ir.KBranch && in.Other == b.first
+		b.chained = b.preds == 1 && falls
+	}
+	return e.liveness(words)
+}
+
+func (e *emitter) block(pc int32) int32 { return e.number[pc-e.fn.Entry] }
+
+// liveness finds what is alive at the start of each block.
+func (e *emitter) liveness(words int) bool {
+	e.alive = make([]uint64, words)
+	sets := ir.NewSets(len(e.blocks), words)
+	for i := range e.blocks {
+		e.blocks[i].live = sets[i]
+	}
+	for range ir.MaxLivePasses {
+		changed := false
+		for i := len(e.blocks) - 1; i >= 0; i-- {
+			e.atEnd(i)
+			b := &e.blocks[i]
+			for pc := b.last - 1; pc >= b.first; pc-- {
+				e.before(&e.code[pc], nil)
+			}
+			if !slices.Equal(b.live, e.alive) {
+				copy(b.live, e.alive)
+				changed = true
+			}
+		}
+		if !changed {
+			return true
+		}
+	}
+	// Not settled: everything counts as alive.
+	for i := range sets {
+		for w := range sets[i] {
+			sets[i][w] = 1<<64 - 1
+		}
+	}
+	return true
+}
+
+// atEnd sets alive to what is alive at the end of a block.
+func (e *emitter) atEnd(i int) {
+	clear(e.alive)
+	for _, s := range e.blocks[i].succs {
+		for w, x := range e.blocks[s].live {
+			e.alive[w] |= x
+		}
+	}
+}
+
+// before takes alive from behind an operation to before it. The registers that are
+// not needed any more after it go to ends, if there is one.
+func (e *emitter) before(in *ir.Inst, ends *[]regRef) {
+	if in.Kind == ir.KRet && e.fn.Kernel {
+		clear(e.alive)
+		return
+	}
+	if ends != nil {
+		registers(in, func(file ir.RegKind, reg uint32, _ bool) {
+			if !e.isAlive(e.alive, file, reg) {
+				*ends = append(*ends, regRef{kind: file, index: reg})
+			}
+		})
+	}
+	registers(in, func(file ir.RegKind, reg uint32, write bool) {
+		if n := e.bit(file, reg); write && in.Guard == 0 {
+			e.alive[n/64] &^= 1 << (n % 64)
+		}
+	})
+	ok := registers(in, func(file ir.RegKind, reg uint32, write bool) {
+		if n := e.bit(file, reg); !write {
+			e.alive[n/64] |= 1 << (n % 64)
+		}
+	})
+	if !ok {
+		for w := range e.alive {
+			e.alive[w] = 1<<64 - 1
+		}
+	}
+}
+
+// isAlive reports whether a register is in a set.
+func (e *emitter) isAlive(set []uint64, file ir.RegKind, reg uint32) bool {
+	n := e.bit(file, reg)
+	return set[n/64]>>(n%64)&1 != 0
+}

@@ -1,0 +1,418 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"math/bits"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
+)
+
+// Loads and stores of a whole warp. Addresses become offsets in a page of which
+// the worker knows the memory (a site), or in .shared; where not all active lanes
+// are aligned and inside, the interpreter does the access. Offsets that follow one
+// another in each half of the warp, as those of a row do, or are all the same
+// there, are moved as vectors, all others gathered or scattered.
+
+// addressFile is the register file of an access's address.
+func addressFile(op ir.Opcode) ir.RegKind {
+	switch op {
+	case ir.OpLoadWide, ir.OpStoreWide, ir.OpLoadsWide, ir.OpStoresWide:
+		return ir.In64
+	}
+	return ir.In32
+}
+
+// accessRegs are the registers that an access moves.
+func accessRegs(in *ir.Inst) (file ir.RegKind, regs [4]uint32, n int) {
+	if in.Op < ir.OpLoads {
+		file = ir.In32
+		if in.Target == 8 {
+			file = ir.In64
+		}
+		return file, [4]uint32{in.D}, 1
+	}
+	regs, n = ir.Elements(in)
+	file = ir.In32
+	if in.Target == 8 {
+		file = ir.In64
+	}
+	return file, regs, n
+}
+
+// knownAccess reports whether an access is compiled; operations of other kinds are.
+func knownAccess(in *ir.Inst) bool {
+	if !isAccess(in) {
+		return in.Op != ir.OpParam || in.Guard == 0
+	}
+	size := in.Target
+	wide := addressFile(in.Op) == ir.In64
+	switch {
+	case in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric && in.Space != ir.SpaceShared:
+		return false
+	case in.Space == ir.SpaceGeneric && !wide || in.Space == ir.SpaceGlobal && !wide:
+		return false
+	case in.Op >= ir.OpLoads:
+		return size == 4
+	case wide:
+		return size == 4 || size == 8
+	}
+	return size == 4
+}
+
+// memoryAccess is an access that is being compiled.
+type memoryAccess struct {
+	*emitter
+	in    *ir.Inst
+	wide  bool // the address is in a 64-bit register
+	size  int  // of an element, in bytes
+	n     int  // elements
+	file  ir.RegKind
+	regs  [4]uint32
+	vals  [4]value  // of a store
+	s     [4]x86.Z  // scratch
+	off   [4]x86.Z  // offsets in the page: two vectors, or four of 64 bits
+	out   x86.Label // to the interpreter
+	half  [2]x86.Z  // the same of 32 bits, where not all lanes run
+	rows  [2]x86.R  // address of the first lane of each half
+	dst   [4][4]x86.Z
+	whole bool // all lanes
+}
+
+func (e *emitter) access(pc int32, in *ir.Inst) {
+	m := &memoryAccess{emitter: e, in: in, wide: addressFile(in.Op) == ir.In64, size: int(in.Target), whole: e.mode == allOfThem}
+	m.file, m.regs, m.n = accessRegs(in)
+	addr := *e.use(addressFile(in.Op), in.A, false)
+	if stores(in.Op) {
+		for i := range m.n {
+			m.vals[i] = *e.use(m.file, m.regs[i], false)
+		}
+	} else if !m.whole {
+		for i := range m.n {
+			e.use(m.file, m.regs[i], false) // what inactive lanes keep
+		}
+	}
+	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && in.Space != ir.SpaceShared {
+		m.scalar(pc, addr.z[0])
+		return
+	}
+	for i := range m.s {
+		m.s[i] = e.scratch()
+	}
+	m.off = [4]x86.Z{t0, t1, t2, t3}
+	m.out = e.aside(pc)
+	m.offsets(pc, &addr)
+	scattered, done := e.a.NewLabel(), e.a.NewLabel()
+	if !stores(in.Op) {
+		for i := range m.n {
+			m.dst[i], _ = e.write(m.file, m.regs[i], false)
+		}
+	}
+	if m.whole {
+		m.shape(scattered)
+		m.rows = [2]x86.R{x86.RAX, x86.RCX}
+		if stores(in.Op) {
+			m.storeRows()
+		} else {
+			m.loadRows()
+		}
+		e.a.Bind(done)
+		e.later = append(e.later, func() {
+			e.a.Bind(scattered)
+			m.scattered(done)
+			e.a.Jump(done)
+		})
+		return
+	}
+	if m.wide {
+		m.narrow()
+	} else {
+		m.half = [2]x86.Z{m.off[0], m.off[1]}
+	}
+	if m.n > 1 {
+		m.each()
+		return
+	}
+	mode := m.mode
+	m.some(scattered)
+	e.a.Bind(done)
+	e.later = append(e.later, func() {
+		e.a.Bind(scattered)
+		e.mode = mode
+		m.each()
+		e.a.Jump(done)
+	})
+}
+
+// narrow makes offsets of 32 bits.
+func (m *memoryAccess) narrow() {
+	a := &m.emitter.a
+	m.half = [2]x86.Z{m.s[2], m.s[3]}
+	for h, z := range m.half {
+		a.V(&x86.PMOVQD, m.off[2*h], 0, z, x86.Arg{})
+		a.V(&x86.PMOVQD, m.off[2*h+1], 0, m.s[0], x86.Arg{})
+		a.V(&x86.INSERTI64X4, z, z, m.s[0], x86.Arg{Imm: 1})
+	}
+}
+
+// some moves the active lanes as vectors, or goes to scattered unless those of
+// each half access neighbouring places: they do if their offsets, less their distance
+// from lane 0, are those of the first of them. The processor does not access what
+// belongs to the others.
+func (m *memoryAccess) some(scattered x86.Label) {
+	a := &m.emitter.a
+	at := constant(offStep32 + int32(bits.TrailingZeros(uint(m.size))-2)*64)
+	for h, r := range [2]x86.R{x86.RAX, x86.RCX} {
+		k := m.lanes(false, h)
+		a.VM(&x86.PSUBD, m.s[0], m.half[h], at, x86.Arg{})
+		a.V(&x86.PCOMPRESSD, m.s[0], 0, m.s[1], x86.Arg{Mask: k, Zero: true})
+		a.ToGP(&x86.TOGPD, r, m.s[1])
+		a.V(&x86.BROADCASTD, m.s[1], 0, m.s[1], x86.Arg{})
+		a.VK(&x86.PCMPD, k7, m.s[0], m.s[1], x86.Arg{Mask: k, Imm: intNotEqual})
+		a.KK(&x86.KORTESTD, k7, 0, k7)
+		a.JumpIf(x86.NotEqual, scattered)
+		a.SignExtend(r, r)
+		a.RR(x86.ADD, true, r, x86.RDX)
+	}
+	load, store := &x86.LOADD, &x86.STORED
+	if m.size == 8 {
+		load, store = &x86.LOADQ, &x86.STOREQ
+	}
+	n := parts(m.file)
+	for p := range n {
+		place := x86.Mem{Base: [2]x86.R{x86.RAX, x86.RCX}[p*2/n], Disp: int32(p%(n/2)) * 64}
+		arg := x86.Arg{Mask: m.lanes(m.size == 8, p)}
+		if stores(m.in.Op) {
+			a.VM(store, m.vals[0].part(p), 0, place, arg)
+		} else {
+			a.VM(load, m.dst[0][p], 0, place, arg)
+		}
+	}
+}
+
+// scratch is a vector register for this operation.
+func (e *emitter) scratch() x86.Z {
+	z := e.take(ir.InMemory, 0, 0)
+	return z
+}
+
+func (m *memoryAccess) site(pc int32) x86.Mem {
+	return x86.Mem{Base: rSites, Disp: int32(m.sites[pc-m.fn.Entry]) * siteBytes}
+}
+
+// plus is a memory operand some bytes further.
+func plus(m x86.Mem, n int) x86.Mem { return x86.Mem{Base: m.Base, Disp: m.Disp + int32(n)} }
+
+// number of bytes that one lane accesses.
+func (m *memoryAccess) total() int { return m.size * m.n }
+
+// offsets computes the offset of each lane in its page, 0 for lanes that are not
+// active, leaves if one is not inside or not aligned, and has the address of the page
+// in rdx.
+func (m *memoryAccess) offsets(pc int32, addr *value) {
+	a := &m.emitter.a
+	count := 2
+	if m.wide {
+		count = 4
+	}
+	align := int32(m.in.Align)
+	arg := func(p int) x86.Arg {
+		if m.whole {
+			return x86.Arg{}
+		}
+		return x86.Arg{Mask: m.lanes(m.wide, p), Zero: true}
+	}
+	or, ternary, test, fromGP := &x86.PORD, &x86.PTERNLOGD, &x86.PTESTMD, &x86.FROMGPD
+	if m.wide {
+		or, ternary, test, fromGP = &x86.PORQ, &x86.PTERNLOGQ, &x86.PTESTMQ, &x86.FROMGPQ
+	}
+	if m.in.Space == ir.SpaceShared {
+		add, most, cmp := &x86.PADDD, &x86.PMAXUD, &x86.PCMPUD
+		if m.wide {
+			add, most, cmp = &x86.PADDQ, &x86.PMAXUQ, &x86.PCMPUQ
+		}
+		a.Imm64(x86.RAX, m.in.Imm)
+		a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
+		for p := range count {
+			a.V(add, m.off[p], addr.part(p), m.s[0], arg(p))
+		}
+		a.V(most, m.s[0], m.off[0], m.off[1], x86.Arg{})
+		a.V(or, m.s[1], m.off[0], m.off[1], x86.Arg{})
+		if m.wide {
+			a.V(most, m.s[0], m.s[0], m.off[2], x86.Arg{})
+			a.V(most, m.s[0], m.s[0], m.off[3], x86.Arg{})
+			a.V(ternary, m.s[1], m.off[2], m.off[3], x86.Arg{Imm: or3})
+		}
+		limit := frameAt(offLimits + int32(bits.Len(uint(m.total())))*8)
+		a.VKB(cmp, k7, m.s[0], limit, x86.Arg{Imm: intGreatEq})
+		a.RI(x86.MOV, true, x86.RAX, align)
+		a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
+		a.VK(test, k6, m.s[1], m.s[0], x86.Arg{})
+		a.KK(&x86.KORD, k6, k6, k7)
+		a.KK(&x86.KORTESTD, k6, 0, k6)
+		a.JumpIf(x86.NotEqual, m.out)
+		a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
+		return
+	}
+	site := m.site(pc)
+	a.RM(x86.MOV, true, x86.RAX, plus(site, siteBase))
+	a.Imm64(x86.RDX, m.in.Imm)
+	a.RR(x86.SUB, true, x86.RAX, x86.RDX)
+	a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
+	for p := range count {
+		a.V(&x86.PSUBQ, m.off[p], addr.part(p), m.s[0], arg(p))
+	}
+	a.V(&x86.MOVD, m.s[1], 0, m.off[0], x86.Arg{})
+	a.V(ternary, m.s[1], m.off[1], m.off[2], x86.Arg{Imm: or3})
+	a.V(or, m.s[1], m.s[1], m.off[3], x86.Arg{})
+	a.RM(x86.MOV, true, x86.RAX, plus(site, siteOutside))
+	a.RI(x86.OR, true, x86.RAX, align)
+	a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
+	a.VK(test, k7, m.s[1], m.s[0], x86.Arg{})
+	a.KK(&x86.KORTESTD, k7, 0, k7)
+	a.JumpIf(x86.NotEqual, m.out)
+	a.RM(x86.MOV, true, x86.RDX, plus(site, sitePage))
+	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
+	a.JumpIf(x86.Equal, m.out)
+}
+
+// or3 is the table of a|b|c, orXor that of a|(b^c).
+const (
+	or3   = 0xfe
+	orXor = 0xf6
+)
+
+// scalar is a load of one address by all lanes.
+func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
+	a := &m.emitter.a
+	m.out = m.aside(pc)
+	site := m.site(pc)
+	a.ToGP(&x86.TOGPQ, x86.RAX, addr)
+	a.Imm64(x86.RDX, m.in.Imm)
+	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
+	a.RM(x86.SUB, true, x86.RAX, plus(site, siteBase))
+	a.RM(x86.MOV, true, x86.RDX, plus(site, siteOutside))
+	a.RI(x86.OR, true, x86.RDX, int32(m.in.Align))
+	a.RR(x86.TEST, true, x86.RDX, x86.RAX)
+	a.JumpIf(x86.NotEqual, m.out)
+	a.RM(x86.MOV, true, x86.RDX, plus(site, sitePage))
+	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
+	a.JumpIf(x86.Equal, m.out)
+	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
+	z, _ := m.write(m.file, m.regs[0], true)
+	a.VM(m.broadcast(), z[0], 0, x86.Mem{Base: x86.RAX}, x86.Arg{})
+}
+
+func (m *memoryAccess) broadcast() *x86.Op {
+	if m.size == 8 {
+		return &x86.BROADCASTQ
+	}
+	return &x86.BROADCASTD
+}
+
+// shape goes to scattered unless the lanes of each half access neighbouring
+// places. The places of their first lanes are in rax and rcx.
+func (m *memoryAccess) shape(scattered x86.Label) {
+	a := &m.emitter.a
+	step := bits.TrailingZeros(uint(m.total())) - 2
+	if m.wide {
+		at := constant(offStep64 + int32(step)*128)
+		a.V(&x86.BROADCASTQ, m.s[0], 0, m.off[0], x86.Arg{})
+		a.V(&x86.BROADCASTQ, m.s[1], 0, m.off[2], x86.Arg{})
+		a.V(&x86.PSUBQ, m.s[2], m.off[0], m.s[0], x86.Arg{})
+		a.VM(&x86.PXORQ, m.s[2], m.s[2], at, x86.Arg{})
+		a.V(&x86.PSUBQ, m.s[3], m.off[1], m.s[0], x86.Arg{})
+		a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], plus(at, 64), x86.Arg{Imm: orXor})
+		a.V(&x86.PSUBQ, m.s[3], m.off[2], m.s[1], x86.Arg{})
+		a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], at, x86.Arg{Imm: orXor})
+		a.V(&x86.PSUBQ, m.s[3], m.off[3], m.s[1], x86.Arg{})
+		a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], plus(at, 64), x86.Arg{Imm: orXor})
+		a.ToGP(&x86.TOGPQ, x86.RAX, m.off[0])
+		a.ToGP(&x86.TOGPQ, x86.RCX, m.off[2])
+	} else {
+		at := constant(offStep32 + int32(step)*64)
+		a.V(&x86.BROADCASTD, m.s[0], 0, m.off[0], x86.Arg{})
+		a.V(&x86.BROADCASTD, m.s[1], 0, m.off[1], x86.Arg{})
+		a.V(&x86.PSUBD, m.s[2], m.off[0], m.s[0], x86.Arg{})
+		a.VM(&x86.PXORD, m.s[2], m.s[2], at, x86.Arg{})
+		a.V(&x86.PSUBD, m.s[3], m.off[1], m.s[1], x86.Arg{})
+		a.VM(&x86.PTERNLOGD, m.s[2], m.s[3], at, x86.Arg{Imm: orXor})
+		a.ToGP(&x86.TOGPD, x86.RAX, m.off[0])
+		a.ToGP(&x86.TOGPD, x86.RCX, m.off[1])
+	}
+	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
+	a.RR(x86.ADD, true, x86.RCX, x86.RDX)
+	a.VK(&x86.PTESTMD, k7, m.s[2], m.s[2], x86.Arg{})
+	a.KK(&x86.KORTESTD, k7, 0, k7)
+	a.JumpIf(x86.NotEqual, scattered)
+}
+
+// loadRows loads what lies at rows, a half of the warp at each.
+func (m *memoryAccess) loadRows() {
+	a := &m.emitter.a
+	for h, r := range m.rows {
+		at := func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} }
+		switch {
+		case m.size == 8:
+			a.VM(&x86.LOADQ, m.dst[0][2*h], 0, at(0), x86.Arg{})
+			a.VM(&x86.LOADQ, m.dst[0][2*h+1], 0, at(1), x86.Arg{})
+		case m.n == 1:
+			a.VM(&x86.LOADD, m.dst[0][h], 0, at(0), x86.Arg{})
+		case m.n == 2:
+			a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
+			for i := range 2 {
+				a.VM(&x86.LOADD, m.s[1], 0, constant(offEvery2+int32(64*i)), x86.Arg{})
+				a.VM(&x86.PERMI2D, m.s[1], m.s[0], at(1), x86.Arg{})
+				a.V(&x86.MOVD, m.dst[i][h], 0, m.s[1], x86.Arg{})
+			}
+		default:
+			// Elements 0 and 1 of 8 lanes each, then 2 and 3.
+			a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
+			a.VM(&x86.LOADD, m.s[1], 0, at(2), x86.Arg{})
+			for i := range 2 {
+				a.VM(&x86.LOADD, m.s[2], 0, constant(offEvery4+int32(64*i)), x86.Arg{})
+				a.V(&x86.MOVD, m.s[3], 0, m.s[2], x86.Arg{})
+				a.VM(&x86.PERMI2D, m.s[2], m.s[0], at(1), x86.Arg{})
+				a.VM(&x86.PERMI2D, m.s[3], m.s[1], at(3), x86.Arg{})
+				a.V(&x86.SHUFI64X2, m.dst[2*i][h], m.s[2], m.s[3], x86.Arg{Imm: 0x44})
+				a.V(&x86.SHUFI64X2, m.dst[2*i+1][h], m.s[2], m.s[3], x86.Arg{Imm: 0xee})
+			}
+		}
+	}
+}
+
+// storeRows is the inverse of loadRows. The second half comes later, since where
+// lanes write the same place, the highest wins.
+func (m *memoryAccess) storeRows() {
+	a := &m.emitter.a
+	for h, r := range m.rows {
+		at := func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} }
+		join := func(d, x, y x86.Z, table int32) {
+			a.VM(&x86.LOADD, d, 0, constant(table), x86.Arg{})
+			a.V(&x86.PERMI2D, d, x, y, x86.Arg{})
+		}
+		v := &m.vals
+		switch {
+		case m.size == 8:
+			a.VM(&x86.STOREQ, v[0].part(2*h), 0, at(0), x86.Arg{})
+			a.VM(&x86.STOREQ, v[0].part(2*h+1), 0, at(1), x86.Arg{})
+		case m.n == 1:
+			a.VM(&x86.STORED, v[0].part(h), 0, at(0), x86.Arg{})
+		case m.n == 2:
+			for i := range 2 {
+				join(m.s[0], v[0].part(h), v[1].part(h), offJoin+int32(64*i))
+				a.VM(&x86.STORED, m.s[0], 0, at(i), x86.Arg{})
+			}
+		default:
+			for i := range 2 { // 8 lanes each
+				join(m.s[0], v[0].part(h), v[1].part(h), offJoin+int32(64*i))
+				join(m.s[1], v[2].part(h), v[3].part(h), offJoin+int32(64*i))
+				for k := range 2 {
+					join(m.s[2], m.s[0], m.s[1], offJoinPairs+int32(64*k))
+					a.VM(&x86.STORED, m.s[2], 0, at(2*i+k), x86.Arg{})
+				}
+			}
+		}
+	}
+}

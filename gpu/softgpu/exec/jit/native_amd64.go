@@ -1,0 +1,69 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/cpu"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/internal/codemem"
+)
+
+// callNative calls the code at f.entry.
+//
+//go:noescape
+func callNative(f *Frame)
+
+// nativeWorks says whether this processor runs what is compiled.
+var nativeWorks = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasFMA
+
+// tryNative reports whether the host allows native code.
+func tryNative() error {
+	m, err := codemem.Map([]byte{0xc3}) // ret
+	if err != nil {
+		return err
+	}
+	return codemem.Unmap(m)
+}
+
+// maxCodeBytes bounds the machine code of all kernels of the process; those that have none
+// are interpreted. codeBytes is what there is, in pages of the host.
+const (
+	maxCodeBytes = 16 << 20
+	codePage     = 4096
+)
+
+var codeBytes atomic.Int64
+
+// makeNative compiles a function. The code is empty where the host or the bounds
+// on code forbid it.
+func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool) *machineCode {
+	code, entries := compileFunction(p, fn, sites, masked)
+	if code == nil {
+		return &machineCode{}
+	}
+	size := (int64(len(code)) + codePage - 1) &^ (codePage - 1)
+	if codeBytes.Add(size) > maxCodeBytes {
+		codeBytes.Add(-size)
+		return &machineCode{}
+	}
+	m, err := codemem.Map(code)
+	if err != nil {
+		codeBytes.Add(-size)
+		return &machineCode{}
+	}
+	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(entries))}
+	for i, off := range entries {
+		if off != 0 {
+			n.at[i] = addressOf(m) + uintptr(off)
+		}
+	}
+	runtime.AddCleanup(n, func(m []byte) {
+		codemem.Unmap(m)
+		codeBytes.Add(-size)
+	}, m)
+	return n
+}

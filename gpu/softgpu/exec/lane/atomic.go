@@ -1,0 +1,187 @@
+package lane
+
+import (
+	"math"
+	"sync/atomic"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/lane/scalar"
+	"pvdrm/gpu/softgpu/exec/tlb"
+)
+
+// GlobalUpdates are the operations that global memory computes for itself and
+// in its own way: f32 flushes subnormals, f64 leaves NaNs as they are.
+var GlobalUpdates = map[string]ir.UpdateFunc{
+	"add.f32": func(old, b, _ uint64) uint64 {
+		x, y := math.Float32frombits(scalar.FtzBits(uint32(old))), math.Float32frombits(scalar.FtzBits(uint32(b)))
+		return uint64(scalar.FtzBits(math.Float32bits(scalar.Canon32(x + y))))
+	},
+	"add.f64": func(old, b, _ uint64) uint64 {
+		x, y := math.Float64frombits(old), math.Float64frombits(b)
+		switch {
+		case y != y:
+			return b
+		case x != x:
+			return old
+		}
+		return math.Float64bits(x + y)
+	},
+}
+
+// Updates are the atomic operations by name and type.
+var Updates = map[string]ir.UpdateFunc{
+	"cas.b16": compareAndSwap, "cas.b32": compareAndSwap, "cas.b64": compareAndSwap,
+	"exch.b32": exchange, "exch.b64": exchange,
+	"and.b32": func(old, b, _ uint64) uint64 { return old & b }, "and.b64": func(old, b, _ uint64) uint64 { return old & b },
+	"or.b32": func(old, b, _ uint64) uint64 { return old | b }, "or.b64": func(old, b, _ uint64) uint64 { return old | b },
+	"xor.b32": func(old, b, _ uint64) uint64 { return old ^ b }, "xor.b64": func(old, b, _ uint64) uint64 { return old ^ b },
+	"add.u32": addBits, "add.s32": addBits, "add.u64": addBits,
+	"inc.u32": increment, "dec.u32": decrement,
+	"min.u32": func(old, b, _ uint64) uint64 { return uint64(min(uint32(old), uint32(b))) },
+	"max.u32": func(old, b, _ uint64) uint64 { return uint64(max(uint32(old), uint32(b))) },
+	"min.s32": func(old, b, _ uint64) uint64 { return uint64(uint32(min(int32(old), int32(b)))) },
+	"max.s32": func(old, b, _ uint64) uint64 { return uint64(uint32(max(int32(old), int32(b)))) },
+	"min.u64": func(old, b, _ uint64) uint64 { return min(old, b) },
+	"max.u64": func(old, b, _ uint64) uint64 { return max(old, b) },
+	"min.s64": func(old, b, _ uint64) uint64 { return uint64(min(int64(old), int64(b))) },
+	"max.s64": func(old, b, _ uint64) uint64 { return uint64(max(int64(old), int64(b))) },
+	"add.f32": func(old, b, _ uint64) uint64 {
+		return uint64(math.Float32bits(scalar.Canon32(math.Float32frombits(uint32(old)) + math.Float32frombits(uint32(b)))))
+	},
+	"add.f64": func(old, b, _ uint64) uint64 {
+		return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(b))
+	},
+	"add.noftz.f16":    addHalf,
+	"add.noftz.bf16":   addBHalf,
+	"add.noftz.f16x2":  addPacked(addHalf),
+	"add.noftz.bf16x2": addPacked(addBHalf),
+}
+
+func compareAndSwap(old, b, c uint64) uint64 {
+	if old == b {
+		return c
+	}
+	return old
+}
+
+func exchange(_, b, _ uint64) uint64 { return b }
+
+func addBits(old, b, _ uint64) uint64 { return old + b }
+
+func increment(old, b, _ uint64) uint64 {
+	if uint32(old) >= uint32(b) {
+		return 0
+	}
+	return old + 1
+}
+
+func decrement(old, b, _ uint64) uint64 {
+	if uint32(old) == 0 || uint32(old) > uint32(b) {
+		return b
+	}
+	return old - 1
+}
+
+func addHalf(old, b, _ uint64) uint64 {
+	return uint64(scalar.F16from32(scalar.F16to32(uint32(old)) + scalar.F16to32(uint32(b))))
+}
+
+func addBHalf(old, b, _ uint64) uint64 {
+	return uint64(scalar.Bf16from32(scalar.Bf16to32(uint32(old)) + scalar.Bf16to32(uint32(b))))
+}
+
+func addPacked(add ir.UpdateFunc) ir.UpdateFunc {
+	return func(old, b, _ uint64) uint64 {
+		return add(old&0xffff, b&0xffff, 0) | add(old>>16&0xffff, b>>16&0xffff, 0)<<16
+	}
+}
+
+// AtomLanes runs an atom or red, lane after lane, each as one atomic step
+// towards all other workers.
+func AtomLanes(w *ir.Warp, in *ir.Inst) {
+	op := in.X.Atom
+	addrs := &w.R64[in.A]
+	for m := w.Mask; m != 0; m &= m - 1 {
+		i := ir.FirstOf(m)
+		b, c := operand(w, in.B, op.Size, i), uint64(0)
+		if in.C != ir.NoReg {
+			c = operand(w, in.C, op.Size, i)
+		}
+		old := atomLane(w, in.Space, i, addrs[i]+in.Imm, op, b, c)
+		if !op.Result || in.D == ir.NoReg {
+			continue
+		}
+		if op.Size == 8 {
+			w.R64[in.D][i] = old
+		} else {
+			w.R32[in.D][i] = uint32(old)
+		}
+	}
+	w.Budget -= spinCost
+}
+
+func operand(w *ir.Warp, r uint32, size uint64, lane int) uint64 {
+	if size == 8 {
+		return w.R64[r][lane]
+	}
+	return uint64(w.R32[r][lane])
+}
+
+func atomLane(w *ir.Warp, s ir.Space, lane int, addr uint64, op *ir.AtomOp, b, c uint64) uint64 {
+	if s == ir.SpaceGeneric {
+		s, addr = ir.WindowOf(addr)
+	}
+	if s != ir.SpaceGlobal {
+		// The block runs on this goroutine alone.
+		old := loadLane(w, s, lane, addr, op.Size, op.Size)
+		storeLane(w, s, lane, addr, op.Size, op.Size, op.Update(old, b, c))
+		return old
+	}
+	checkLane(w, s, lane, addr, op.Size, op.Size, true)
+	e := w.Worker.TLB.Translate(addr, gpu.ProtRead|gpu.ProtWrite)
+	if e == nil {
+		w.FailAddress(lane, gpu.LostAddress, addr, true, "")
+	}
+	update := op.Update
+	if op.Global != nil {
+		update = op.Global
+	}
+	switch op.Size {
+	case 8:
+		return update64(tlb.At[uint64](e, addr), update, b, c)
+	case 4:
+		return uint64(update32(tlb.At[uint32](e, addr), update, b, c))
+	}
+	// Half of a word: the other half is kept.
+	shift := 8 * (addr & 2)
+	half := func(old, b, c uint64) uint64 {
+		return old&^(0xffff<<shift) | (op.Update(old>>shift&0xffff, b&0xffff, c&0xffff)&0xffff)<<shift
+	}
+	return uint64(update32(tlb.At[uint32](e, addr&^3), half, b, c)) >> shift & 0xffff
+}
+
+// update32 and update64 replace *p by update(*p, b, c) in one atomic step and
+// return the old value. P is memory that other workers and the guest access.
+
+func update32(p *uint32, update ir.UpdateFunc, b, c uint64) uint32 {
+	for {
+		old := atomic.LoadUint32(p)
+		if x := uint32(update(uint64(old), b, c)); x == old || atomic.CompareAndSwapUint32(p, old, x) {
+			return old
+		}
+	}
+}
+
+func update64(p *uint64, update ir.UpdateFunc, b, c uint64) uint64 {
+	for {
+		old := atomic.LoadUint64(p)
+		if x := update(old, b, c); x == old || atomic.CompareAndSwapUint64(p, old, x) {
+			return old
+		}
+	}
+}
+
+// spinCost is how many loop heads an atomic or volatile access counts as, of which
+// spin locks are made.
+const spinCost = 64

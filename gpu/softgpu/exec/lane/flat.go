@@ -1,0 +1,133 @@
+package lane
+
+import (
+	"math"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/tlb"
+	"pvdrm/gpu/texture"
+)
+
+// fetchFlat is fetch for lanes of a mask with the same texture, which is flat: an axis
+// after the other for all lanes, and texels without a call for each. The results are
+// those of texture.Unit.
+func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
+	var x, y texture.Spans
+	d.Spans(0, &w.R32[op.X], &x)
+	if d.Shape == texture.Shape2D {
+		d.Spans(1, &w.R32[op.Y], &y)
+	}
+	f := flat{w: w, size: d.TexelBytes()}
+	for m := mask; m != 0; m &= m - 1 {
+		i := ir.FirstOf(m)
+		w.Lane = i
+		base := d.Base
+		if d.Layered {
+			base += d.Slice * uint64(d.LayerAt(w.R32[op.Layer][i]))
+		}
+		row := base + d.Pitch*uint64(y.A[i])
+		at := row + f.size*uint64(x.A[i])
+		var c [4]uint32
+		switch {
+		case !d.Linear:
+			f.read(at)
+			c = d.Texel(&f.raw)
+		default:
+			below := base + d.Pitch*uint64(y.B[i])
+			wx, wy := x.Weight[i], y.Weight[i]
+			beside := f.size * uint64(x.B[i])
+			corners := [4]corner{
+				{at: at, weight: (texture.Whole - wx) * (texture.Whole - wy)}, {at: row + beside, weight: wx * (texture.Whole - wy)},
+				{at: below + f.size*uint64(x.A[i]), weight: (texture.Whole - wx) * wy}, {at: below + beside, weight: wx * wy},
+			}
+			if d.Format == texture.F32 && d.Channels == 1 {
+				c = [4]uint32{f.blend(&corners), 0, 0, math.Float32bits(1)}
+			} else {
+				c = f.filter(d, &corners)
+			}
+		}
+		for n, r := range op.Regs {
+			if r != ir.NoReg {
+				w.R32[r][i] = c[n]
+			}
+		}
+	}
+}
+
+// corner is one of four texels that a filter weighs.
+type corner struct {
+	at     uint64
+	weight uint32 // 0: it takes no part
+}
+
+// flat reads the texels of fetchFlat.
+type flat struct {
+	w    *ir.Warp
+	size uint64
+	page tlb.Translation // of the texel before
+	raw  texture.Raw
+}
+
+// turn translates an address outside of the page.
+func (f *flat) turn(addr uint64) {
+	e := f.w.Worker.TLB.Translate(addr, gpu.ProtRead)
+	if e == nil {
+		f.w.FailAddress(f.w.Lane, gpu.LostAddress, addr, false, "texel")
+	}
+	f.page = *e
+}
+
+// holds reports whether an address lies in the page.
+func (f *flat) holds(addr uint64) bool { return addr&^f.page.Mask == f.page.Base && f.page.Page != nil }
+
+// read reads a texel.
+//
+//go:norace
+func (f *flat) read(addr uint64) {
+	if !f.holds(addr) {
+		f.turn(addr)
+	}
+	switch f.size {
+	case 4:
+		f.raw.Lo = uint64(*tlb.At[uint32](&f.page, addr))
+	case 1:
+		f.raw.Lo = uint64(*tlb.At[uint8](&f.page, addr))
+	case 2:
+		f.raw.Lo = uint64(*tlb.At[uint16](&f.page, addr))
+	case 8:
+		f.raw.Lo = *tlb.At[uint64](&f.page, addr)
+	default:
+		f.raw.Lo, f.raw.Hi = *tlb.At[uint64](&f.page, addr), *tlb.At[uint64](&f.page, addr+8)
+	}
+}
+
+// blend is filter for one channel of float32.
+//
+//go:norace
+func (f *flat) blend(corners *[4]corner) uint32 {
+	sum := 0.0
+	for n := range corners {
+		c := &corners[n]
+		if c.weight == 0 {
+			continue
+		}
+		if !f.holds(c.at) {
+			f.turn(c.at)
+		}
+		sum += float64(c.weight) * float64(math.Float32frombits(*tlb.At[uint32](&f.page, c.at)))
+	}
+	return math.Float32bits(float32(sum * (1.0 / (texture.Whole * texture.Whole))))
+}
+
+// filter is the weighted sum of four texels.
+func (f *flat) filter(d *texture.Descriptor, corners *[4]corner) [4]uint32 {
+	var sum [4]float64
+	for n := range corners {
+		if c := &corners[n]; c.weight != 0 {
+			f.read(c.at)
+			d.Add(&f.raw, float64(c.weight), &sum)
+		}
+	}
+	return texture.Numbers(&sum)
+}

@@ -1,0 +1,113 @@
+package lower
+
+import (
+	"time"
+
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/lane"
+)
+
+// special32 and special64 are the special registers (section 10).
+var special32, special64 = specials()
+
+func specials() (narrow, wide map[ptx.Special]ir.Func) {
+	nano := func() uint64 { return uint64(time.Since(epoch)) }
+	narrow = map[ptx.Special]ir.Func{
+		ptx.LaneID:     lane.OfLane(func(i uint) uint32 { return uint32(i) }),
+		ptx.LaneMaskEQ: lane.OfLane(func(i uint) uint32 { return 1 << i }),
+		ptx.LaneMaskLT: lane.OfLane(func(i uint) uint32 { return 1<<i - 1 }),
+		ptx.LaneMaskLE: lane.OfLane(func(i uint) uint32 { return 2<<i - 1 }),
+		ptx.LaneMaskGE: lane.OfLane(func(i uint) uint32 { return -(1 << i) }),
+		ptx.LaneMaskGT: lane.OfLane(func(i uint) uint32 { return -(2 << i) }),
+
+		ptx.WarpID:  lane.OfWarp(func(w *ir.Warp) uint32 { return uint32(w.Index) }),
+		ptx.NWarpID: lane.OfWarp(func(w *ir.Warp) uint32 { return uint32(w.Block.WarpCount) }),
+		ptx.SMID:    lane.OfWarp(func(w *ir.Warp) uint32 { return uint32(w.Worker.ID) }),
+		ptx.NSMID:   lane.OfWarp(func(w *ir.Warp) uint32 { return uint32(w.Worker.Workers) }),
+
+		ptx.Clock:         lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano()) }),
+		ptx.ClockHi:       lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano() >> 32) }),
+		ptx.GlobalTimerLo: lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano()) }),
+		ptx.GlobalTimerHi: lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano() >> 32) }),
+
+		ptx.TotalSmemSize:   lane.OfBlock(func(b *ir.Block) uint32 { return uint32(len(b.Shared)) }),
+		ptx.AggrSmemSize:    lane.OfBlock(func(b *ir.Block) uint32 { return uint32(len(b.Shared)) }),
+		ptx.DynamicSmemSize: lane.OfBlock(func(b *ir.Block) uint32 { return b.Dynamic }),
+	}
+	for i := range 3 {
+		s := ptx.Special(i)
+		narrow[ptx.TidX+s] = lane.TidOf(i)
+		narrow[ptx.NTidX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.Dims[i] })
+		narrow[ptx.CTAIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.ID[i] })
+		narrow[ptx.NCTAIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.Grid[i] })
+	}
+	zero := lane.OfWarp(func(*ir.Warp) uint32 { return 0 })
+	one := lane.OfWarp(func(*ir.Warp) uint32 { return 1 })
+	// Each block is a cluster of its own.
+	for s := range ptx.Special(3) {
+		narrow[ptx.ClusterIDX+s], narrow[ptx.NClusterIDX+s] = narrow[ptx.CTAIDX+s], narrow[ptx.NCTAIDX+s]
+		narrow[ptx.ClusterCTAIDX+s], narrow[ptx.ClusterNCTAIDX+s] = zero, one
+	}
+	narrow[ptx.ClusterCTARank], narrow[ptx.ClusterNCTARank] = zero, one
+	// No shared memory is reserved.
+	for s := ptx.ReservedSmemBegin; s <= ptx.ReservedSmem1; s++ {
+		narrow[s] = zero
+	}
+	for i := range ptx.Special(8) {
+		narrow[ptx.PM0+i] = zero
+	}
+	for i := range ptx.Special(32) {
+		narrow[ptx.EnvReg0+i] = zero
+	}
+	// Package run says what they are for.
+	narrow[ptx.EnvReg0+1] = lane.OfBlock(func(b *ir.Block) uint32 { return uint32(b.Workspace >> 32) })
+	narrow[ptx.EnvReg0+2] = lane.OfBlock(func(b *ir.Block) uint32 { return uint32(b.Workspace) })
+	wide = map[ptx.Special]ir.Func{
+		ptx.Clock64:     lane.WideOfWarp(func(*ir.Warp) uint64 { return nano() }),
+		ptx.GlobalTimer: lane.WideOfWarp(func(*ir.Warp) uint64 { return nano() }),
+		ptx.GridID:      lane.WideOfWarp(func(w *ir.Warp) uint64 { return w.Worker.Launch }),
+	}
+	wide[ptx.CurrentGraphExec] = lane.WideOfWarp(func(*ir.Warp) uint64 { return 0 })
+	for i := range ptx.Special(8) {
+		wide[ptx.PM0x64+i] = lane.WideOfWarp(func(*ir.Warp) uint64 { return 0 })
+	}
+	return narrow, wide
+}
+
+// epoch is when the clocks of the engine started; they count nanoseconds.
+var epoch = time.Now()
+
+// specialOp is the opcode of a special register, and its operand.
+func specialOp(s ptx.Special) (ir.Opcode, uint64) {
+	switch {
+	case s >= ptx.TidX && s < ptx.TidX+3:
+		return ir.OpTid, uint64(s - ptx.TidX)
+	case s >= ptx.NTidX && s < ptx.NTidX+3:
+		return ir.OpBlock, uint64(ir.WordNTid + s - ptx.NTidX)
+	case s >= ptx.CTAIDX && s < ptx.CTAIDX+3:
+		return ir.OpBlock, uint64(ir.WordCTAID + s - ptx.CTAIDX)
+	case s >= ptx.NCTAIDX && s < ptx.NCTAIDX+3:
+		return ir.OpBlock, uint64(ir.WordNCTAID + s - ptx.NCTAIDX)
+	}
+	return ir.OpNone, 0
+}
+
+// special is a register with the value of a special register.
+func (b *builder) special(o *ptx.Operand) uint32 {
+	if fn := special64[o.Special]; fn != nil {
+		d := b.temp64()
+		b.emit(ir.Inst{Kind: ir.KLane64, Fn: fn, D: d, Other: -1})
+		return d
+	}
+	fn := special32[o.Special]
+	if fn == nil {
+		b.c.fail(o.Pos, "special register %s is not supported", o.Special)
+		return 0
+	}
+	d := b.temp32()
+	in := ir.Inst{Kind: ir.KLane32, Fn: fn, D: d, Other: -1}
+	in.Op, in.Imm = specialOp(o.Special)
+	b.emit(in)
+	return d
+}

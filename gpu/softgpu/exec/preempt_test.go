@@ -1,0 +1,315 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/internal/exectest"
+)
+
+// pausing is a memory whose kernel is preempted each time it looks for a page.
+type pausing struct {
+	*exectest.Memory
+	control *Control
+}
+
+// Lookup implements Space.
+func (p pausing) Lookup(va uint64) ([]byte, uint64, gpu.Prot, bool) {
+	p.control.Preempt()
+	return p.Memory.Lookup(va)
+}
+
+// preemptions counts how often launches of runPreempted stopped.
+var preemptions atomic.Int64
+
+// runPreempted runs a launch that is preempted most times, interpreted and compiled in
+// turns, and goes on each time from what was encoded.
+func runPreempted(k *Kernel, l Launch, m *exectest.Memory, workers int, most int) error {
+	for n := range most {
+		c := new(Control)
+		l.Native = []Native{NativeAtOnce, NativeNever}[n%2]
+		err := Run(k, l, pausing{Memory: m, control: c}, c, workers)
+		var stopped *Preempted
+		if !errors.As(err, &stopped) {
+			return err
+		}
+		preemptions.Add(1)
+		code, err := stopped.State.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		l.From = new(State)
+		if err := l.From.UnmarshalBinary(code); err != nil {
+			return err
+		}
+	}
+	return Run(k, l, m, new(Control), workers)
+}
+
+// preemptRuns makes runKernel preempt what it runs.
+var preemptRuns bool
+
+// TestPreempted checks that kernels give the same results when they are preempted at the
+// heads of their loops, at calls, and between blocks.
+func TestPreempted(t *testing.T) {
+	preemptRuns = true
+	defer func() { preemptRuns = false }()
+	for name, test := range map[string]func(*testing.T){
+		"matrix": TestMatrix, "collatz": TestCollatz, "reduce": TestReduce, "recursion": TestRecursion, "structs": TestStructs,
+		"local arrays": TestLocalArrays, "histogram": TestHistogram,
+	} {
+		before := preemptions.Load()
+		t.Run(name, test)
+		require.Positive(t, preemptions.Load()-before, name)
+	}
+}
+
+// TestPreemptedAtAnyTime checks launches that are preempted by another goroutine.
+func TestPreemptedAtAnyTime(t *testing.T) {
+	const n = 1 << 12
+	in := make([]int32, n)
+	for i := range in {
+		in[i] = int32(i + 1)
+	}
+	for _, native := range []Native{NativeNever, NativeAtOnce} {
+		m := exectest.NewMemory(4096)
+		k := kernel(t, buildFile(t, "mixed.ptx", m), "collatz")
+		writeAll(m, exectest.BufA, in)
+		m.Map(exectest.BufB, 4*n)
+		l := Launch{Grid: grid(n/256, 1, 1), Block: grid(256, 1, 1), Params: params(uint64(exectest.BufA), uint64(exectest.BufB), int32(n)), Native: native}
+		stops := 0
+		for {
+			c := new(Control)
+			var space Space = m
+			if stops == 0 { // a busy host may let the kernel end before any timer
+				space = pausing{Memory: m, control: c}
+			}
+			timer := time.AfterFunc(time.Duration(50+stops)*time.Microsecond, c.Preempt)
+			err := Run(k, l, space, c, 3)
+			timer.Stop()
+			var stopped *Preempted
+			if !errors.As(err, &stopped) {
+				require.NoError(t, err)
+				break
+			}
+			stops++
+			l.From = stopped.State
+		}
+		require.Positive(t, stops)
+		want := exectest.NewMemory(4096)
+		k = kernel(t, buildFile(t, "mixed.ptx", want), "collatz")
+		writeAll(want, exectest.BufA, in)
+		want.Map(exectest.BufB, 4*n)
+		l.From = nil
+		require.NoError(t, Run(k, l, want, new(Control), 1))
+		require.Equal(t, want.Read(exectest.BufB, 4*n), m.Read(exectest.BufB, 4*n))
+	}
+}
+
+// endless are kernels that never end: what stands at module scope and in the kernel.
+var endless = map[string][2]string{
+	"loop":      {"", "L: bra L;"},
+	"divergent": {"", "L: setp.lt.u32 %p1, %r2, 5; @%p1 bra L; M: bra M;"},
+	"indexed":   {"", "A: and.b32 %r4, %r2, 1; T: .branchtargets A, B; brx.idx %r4, T; B: bra A;"},
+	"spin":      {"", "L: ld.volatile.global.u32 %r4, [%rd1]; setp.eq.u32 %p1, %r4, 0; @%p1 bra L;"},
+	"barrier":   {"", "L: bar.sync 0; bra L;"},
+	"some wait": {"", "setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; L: bra L;"},
+	"calls":     {".func f() { ret; }", "L: call f; bra L;"},
+	"tree":      {".func f(.reg .u32 %n)\n{ .reg .u32 %m; .reg .pred %p; setp.eq.u32 %p, %n, 0; @%p ret; sub.u32 %m, %n, 1; call f, (%m); call f, (%m); ret; }", "call f, (60);"},
+	"sleep":     {"", "L: nanosleep.u32 1000000; bra L;"},
+	"alloca":    {".func f(.reg .u64 %n) { .reg .u64 %a; alloca.u64 %a, %n; L: bra L; }", "cvt.u64.u32 %rd5, %r2; call f, (%rd5);"},
+}
+
+// TestPreemptEndless checks that kernels which never end are preempted and go on, wherever
+// they loop, and that they can be stopped after that.
+func TestPreemptEndless(t *testing.T) {
+	for name, text := range endless {
+		t.Run(name, func(t *testing.T) {
+			m := exectest.NewMemory(4096)
+			k := kernel(t, build(t, "k.ptx", source(text[0], text[1]), m), "k")
+			m.Map(exectest.BufA, 8192)
+			l := endlessLaunch()
+			for n := range 12 {
+				c := new(Control)
+				l.Native = []Native{NativeNever, NativeAtOnce}[n%2]
+				time.AfterFunc(time.Millisecond, c.Preempt)
+				var stopped *Preempted
+				require.ErrorAs(t, Run(k, l, m, c, 2), &stopped)
+				code, err := stopped.State.MarshalBinary()
+				require.NoError(t, err)
+				l.From = new(State)
+				require.NoError(t, l.From.UnmarshalBinary(code))
+			}
+			c := new(Control)
+			time.AfterFunc(time.Millisecond, func() { c.Stop(gpu.LostTimeout) })
+			require.Equal(t, gpu.LostTimeout, lost(t, Run(k, l, m, c, 2)).Cause)
+		})
+	}
+}
+
+// endlessLaunch is a launch of the kernels that source makes.
+func endlessLaunch() Launch {
+	return Launch{Grid: grid(5, 1, 1), Block: grid(96, 1, 1), Params: params(uint64(exectest.BufA), uint64(exectest.BufB), uint32(0))}
+}
+
+// preempted is a launch of a kernel that never ends, and the state where it was preempted.
+func preempted(t testing.TB, text [2]string) (*Kernel, Launch, *exectest.Memory, *State) {
+	t.Helper()
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", source(text[0], text[1]), m), "k")
+	m.Map(exectest.BufA, 8192)
+	c := new(Control)
+	time.AfterFunc(time.Millisecond, c.Preempt)
+	var stopped *Preempted
+	require.ErrorAs(t, Run(k, endlessLaunch(), m, c, 2), &stopped)
+	return k, endlessLaunch(), m, stopped.State
+}
+
+// TestPreemptBeforeTheRun checks that a launch which was preempted before it ran has
+// begun nothing, and that one which is over is not preempted.
+func TestPreemptBeforeTheRun(t *testing.T) {
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", source("", "st.global.u32 [%rd1], 7;"), m), "k")
+	m.Map(exectest.BufA, 8192)
+	c := new(Control)
+	c.Preempt()
+	l := endlessLaunch()
+	var stopped *Preempted
+	require.ErrorAs(t, Run(k, l, m, c, 1), &stopped)
+	require.Equal(t, []uint32{0}, readAll[uint32](m, exectest.BufA, 1))
+	l.From = stopped.State
+	c = new(Control)
+	require.NoError(t, Run(k, l, m, c, 1))
+	c.Preempt()
+	require.Equal(t, []uint32{7}, readAll[uint32](m, exectest.BufA, 1))
+}
+
+// TestStateOfAnother checks that a launch refuses the state of another one.
+func TestStateOfAnother(t *testing.T) {
+	k, l, m, state := preempted(t, endless["calls"])
+	other, _, _, another := preempted(t, endless["barrier"])
+	for name, c := range map[string]struct {
+		kernel *Kernel
+		change func(*Launch)
+	}{
+		"program":    {other, func(l *Launch) { l.From = state }},
+		"state":      {k, func(l *Launch) { l.From = another }},
+		"grid":       {k, func(l *Launch) { l.Grid[0]++ }},
+		"block":      {k, func(l *Launch) { l.Block[0]++ }},
+		"shared":     {k, func(l *Launch) { l.SharedBytes = 4 }},
+		"parameters": {k, func(l *Launch) { l.Params = make([]byte, len(l.Params)) }},
+	} {
+		l := l
+		l.From = state
+		c.change(&l)
+		require.ErrorIs(t, Run(c.kernel, l, m, new(Control), 1), gpu.ErrInvalid, name)
+	}
+	code, err := state.MarshalBinary()
+	require.NoError(t, err)
+	for n := range code {
+		require.ErrorIs(t, new(State).UnmarshalBinary(code[:n]), gpu.ErrInvalid, n)
+	}
+	require.ErrorIs(t, new(State).UnmarshalBinary(append(code, 0)), gpu.ErrInvalid)
+}
+
+// fuzzKernel has what a state may hold: calls, barriers, votes, local memory, sleep.
+var fuzzKernel = [2]string{`.func f(.reg .u32 %n) { .local .b32 l[4]; .reg .u32 %m; .reg .u64 %a; .reg .pred %p; cvt.u64.u32 %a, %n; and.b64 %a, %a, 12;
+	st.local.u32 [l], %n; setp.eq.u32 %p, %n, 0; @%p ret; sub.u32 %m, %n, 1; bar.warp.sync -1; call f, (%m); call f, (%m); ret; }`,
+	"setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; L: call f, (%r2); shfl.sync.bfly.b32 %r4|%p2, %r2, 1, 31, -1; @%p2 bra M; bar.sync 1; M: nanosleep.u32 10; st.global.u32 [%rd1], %r4; bra L;"}
+
+// FuzzState goes on from any state. Nothing that it says may crash the engine, or reach
+// memory that is not the kernel's.
+func FuzzState(f *testing.F) {
+	k, l, m, state := preempted(f, fuzzKernel)
+	code, err := state.MarshalBinary()
+	require.NoError(f, err)
+	// What tells programs and launches apart stays as it is.
+	head := code[:8+4+len("k")+8+6*4+4+4+len(l.Params)]
+	f.Add(code[len(head):])
+	for range 3 {
+		_, _, _, state := preempted(f, fuzzKernel)
+		code, err := state.MarshalBinary()
+		require.NoError(f, err)
+		f.Add(code[len(head):])
+	}
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		s := new(State)
+		if err := s.UnmarshalBinary(append(append([]byte(nil), head...), rest...)); err != nil {
+			require.ErrorIs(t, err, gpu.ErrInvalid)
+			return
+		}
+		for _, native := range []Native{NativeNever, NativeAtOnce} {
+			l := l
+			l.From, l.Native = s, native
+			c := &Control{Deadline: time.Now().Add(2 * time.Millisecond)}
+			stop := time.AfterFunc(2*time.Millisecond, func() { c.Stop(gpu.LostTimeout) })
+			err := Run(k, l, m, c, 2)
+			stop.Stop()
+			var fault *gpu.LostError
+			switch {
+			case err == nil, errors.Is(err, gpu.ErrInvalid):
+			case !errors.As(err, &fault):
+				t.Fatalf("neither a fault nor a bad launch: %v", err)
+			case fault.Cause == gpu.LostDevice:
+				t.Fatalf("the engine failed: %v", err)
+			}
+		}
+	})
+}
+
+// TestSleep checks that threads which sleep give the processor away, wake, and lose no
+// value, whichever lanes sleep for how long.
+func TestSleep(t *testing.T) {
+	const body = `mul.lo.u32 %r4, %r2, 3000; mov.u32 %r5, 0;
+L:	nanosleep.u32 %r4; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 8; @%p1 bra L;
+	bar.sync 0; mul.wide.u32 %rd5, %r2, 4; add.u64 %rd5, %rd5, %rd1; st.global.u32 [%rd5], %r5;`
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", source("", body), m), "k")
+	m.Map(exectest.BufA, 8192)
+	c := new(Control)
+	require.NoError(t, Run(k, endlessLaunch(), m, c, 1))
+	require.GreaterOrEqual(t, c.Sleeps(), uint64(8*5/2), "about once for each time that the longest sleepers of a block sleep")
+	for i, got := range readAll[uint32](m, exectest.BufA, 96) {
+		require.EqualValues(t, 8, got, fmt.Sprint("thread ", i))
+	}
+}
+
+// TestSleepOfOthers checks that a warp which computes is not held up by one that sleeps.
+func TestSleepOfOthers(t *testing.T) {
+	const body = `setp.lt.u32 %p1, %r2, 32; @%p1 bra S;
+L:	add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 100000; @%p2 bra L; st.volatile.global.u32 [%rd1], 1; bra E;
+S:	nanosleep.u32 50000; ld.volatile.global.u32 %r5, [%rd1]; setp.eq.u32 %p2, %r5, 0; @%p2 bra S;
+E:	bar.sync 0;`
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", source("", body), m), "k")
+	m.Map(exectest.BufA, 8192)
+	l := endlessLaunch()
+	l.Grid = grid(1, 1, 1)
+	require.NoError(t, Run(k, l, m, new(Control), 1))
+}
+
+// TestSleepEnds checks that a kernel which only sleeps ends when it is stopped or its time
+// is over, and that it lets go of mappings meanwhile.
+func TestSleepEnds(t *testing.T) {
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", source("", endless["sleep"][1]), m), "k")
+	m.Map(exectest.BufA, 8192)
+	c := &Control{Deadline: time.Now().Add(5 * time.Millisecond)}
+	require.Equal(t, gpu.LostTimeout, lost(t, Run(k, endlessLaunch(), m, c, 2)).Cause)
+	require.Less(t, c.Sleeps(), uint64(1000), "it sleeps, and does not look at the time again and again")
+
+	c = new(Control)
+	ended := make(chan error)
+	go func() { ended <- Run(k, endlessLaunch(), m, c, 2) }()
+	for range 20 {
+		c.FlushTLB()
+	}
+	c.Stop(gpu.LostTrap)
+	require.Equal(t, gpu.LostTrap, lost(t, <-ended).Cause)
+}

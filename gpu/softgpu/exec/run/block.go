@@ -1,0 +1,341 @@
+package run
+
+import (
+	"fmt"
+	"math/bits"
+	"runtime"
+	"strings"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
+	"pvdrm/gpu/softgpu/exec/lane"
+	"pvdrm/gpu/softgpu/exec/tlb"
+)
+
+// barriers is how many a block has (section 9.7.12.1 of the PTX manual).
+const barriers = 16
+
+// block is a block that runs on a worker, reused for one after the other.
+type block struct {
+	ir.Block
+	kernel *Kernel
+	limits Limits
+	count  int // threads
+	warps  []warp
+	bars   [barriers]barrier
+
+	together bool // it runs at the same time as all others of its launch, which may wait for it
+}
+
+// barrier is one of the block's barriers.
+type barrier struct {
+	arrived []uint32 // by warp: the lanes that have arrived
+	need    int      // threads it waits for; 0: all of the block
+	used    bool     // someone has arrived
+	reduce  reduction
+}
+
+// reduction is the state of bar.red.
+type reduction struct {
+	count int
+	and   bool
+	or    bool
+}
+
+// newBlock makes the state for blocks of one launch and of others that fit.
+func newBlock(wk *worker, r *run) *block {
+	b := &block{kernel: r.kernel}
+	b.Prog, b.Fn, b.Dims = r.kernel.prog, r.kernel.fn, r.launch.Block
+	b.count = int(b.Dims[0]) * int(b.Dims[1]) * int(b.Dims[2])
+	b.Shared = alignedBytes(r.sharedBytes())
+	b.Window = tlb.WindowTo(b.Shared)
+	b.warps = make([]warp, (b.count+31)/32)
+	b.WarpCount = len(b.warps)
+	for i := range b.bars {
+		b.bars[i].arrived = make([]uint32, len(b.warps))
+		b.bars[i].reset()
+	}
+	for i := range b.warps {
+		w := &b.warps[i]
+		w.block, w.worker, w.code, w.Index = b, wk, b.Prog.Code, i
+		w.Warp.Block, w.Warp.Worker = &b.Block, &wk.Worker
+		n := min(32, b.count-32*i)
+		w.exist = uint32(1<<n - 1)
+		for l := range 32 {
+			t := uint32(32*i + l)
+			w.Tid[0][l] = t % b.Dims[0]
+			w.Tid[1][l] = t / b.Dims[0] % b.Dims[1]
+			w.Tid[2][l] = t / b.Dims[0] / b.Dims[1]
+		}
+	}
+	b.reuse(r)
+	return b
+}
+
+// fits reports whether b can run blocks of another launch of its kernel.
+func (b *block) fits(r *run) bool {
+	return b.Dims == r.launch.Block && len(b.Shared) == r.sharedBytes()
+}
+
+// reuse prepares b for a launch.
+func (b *block) reuse(r *run) {
+	b.together, b.Workspace = r.grid != nil, r.workspace()
+	b.limits, b.Params, b.Grid, b.Dynamic, b.StackBytes = r.launch.Limits, r.params, r.launch.Grid, r.launch.SharedBytes, r.launch.Limits.StackBytes
+	copy(b.Words[ir.WordNTid:], b.Dims[:])
+	copy(b.Words[ir.WordNCTAID:], r.launch.Grid[:])
+	for i := range b.warps {
+		w := &b.warps[i]
+		if w.native = r.native; w.native != nil {
+			if w.worker.sites == nil {
+				w.worker.sites = w.native.NewSites()
+			}
+			w.frame0.Prepare(&w.Warp, w.worker.sites, &w.worker.control.word)
+		}
+	}
+}
+
+// rest drops what a launch does not leave to the next.
+func (b *block) rest() {
+	b.Params = nil
+	for i := range b.warps {
+		b.warps[i].frame0 = jit.Frame{}
+	}
+}
+
+// sharedBytes is the .shared memory of a block.
+func (r *run) sharedBytes() int { return int(r.kernel.fn.DynShared) + int(r.launch.SharedBytes) }
+
+// alignedBytes makes n zero bytes that start at a multiple of 8.
+func alignedBytes(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	return tlb.WordBytes(make([]uint64, (n+7)/8))[:n]
+}
+
+// begin prepares the block to run as block id.
+func (b *block) begin(id [3]uint32) {
+	b.ID = id
+	copy(b.Words[ir.WordCTAID:], id[:])
+	clear(b.Shared)
+	for i := range b.bars {
+		if b.bars[i].used {
+			b.bars[i].reset()
+		}
+	}
+	for i := range b.warps {
+		b.warps[i].start(b.kernel.fn)
+	}
+}
+
+// run runs the block to its end, or until its worker is to preempt it: then it reports
+// false.
+func (b *block) run() bool {
+	for {
+		progress, left, sleeping, spent := false, false, false, false
+		for i := range b.warps {
+			w := &b.warps[i]
+			if w.Live == 0 {
+				continue
+			}
+			left = true
+			if !w.runnable() {
+				continue
+			}
+			switch w.run() {
+			case asleep:
+				sleeping = true
+			case yielded:
+				w.worker.naps = 0
+				progress, spent = true, true
+			default:
+				progress = true
+			}
+			if w.worker.preempting {
+				return false
+			}
+		}
+		switch {
+		case !left:
+			return true
+		case progress:
+			if spent && b.together {
+				runtime.Gosched() // there may be more multiprocessors than processors
+			}
+		case sleeping:
+			b.sleep()
+		default:
+			b.deadlock()
+		}
+	}
+}
+
+// runnable reports whether a fragment is ready or can be forced on.
+func (w *warp) runnable() bool {
+	if w.Mask != 0 {
+		return true
+	}
+	for i := range w.Rest {
+		if w.Rest[i].State != ir.AtBarrier {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *barrier) reset() {
+	clear(r.arrived)
+	r.need, r.used = 0, false
+	r.reduce = reduction{and: true}
+}
+
+// barrier runs a barrier instruction for the active lanes. Lanes of a warp that
+// arrive at different times are counted as they come, as on Volta and later.
+func (w *warp) barrier(in *ir.Inst) bool {
+	op := in.X.Barrier
+	lane := w.First()
+	id := w.uniform(op.ID, "barriers")
+	if id >= barriers {
+		w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("barrier %d of %d", id, barriers))
+	}
+	bar := &w.block.bars[id]
+	need := 0
+	if op.Count != ir.NoReg {
+		need = int(w.uniform(op.Count, "numbers of threads for one barrier"))
+		if need == 0 || need%32 != 0 || need > (w.block.count+31)/32*32 {
+			w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("barrier %d for %d threads", id, need))
+		}
+	}
+	if bar.used && bar.need != need {
+		w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("barrier %d for %d threads, while others wait at it for %d", id, need, bar.need))
+	}
+	if bar.arrived[w.Index]&w.Mask != 0 {
+		w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("a thread arrives at barrier %d twice", id))
+	}
+	bar.used, bar.need = true, need
+	bar.arrived[w.Index] |= w.Mask
+	if op.Pred != ir.NoReg {
+		p := w.Pr[op.Pred]
+		if op.PredNeg {
+			p = ^p
+		}
+		p &= w.Mask
+		bar.reduce.count += bits.OnesCount32(p)
+		bar.reduce.and = bar.reduce.and && p == w.Mask
+		bar.reduce.or = bar.reduce.or || p != 0
+	}
+	if !op.Arrive {
+		w.suspendAt(in, id)
+	}
+	w.block.settle(id)
+	if w.Mask != 0 {
+		return true
+	}
+	return w.pick()
+}
+
+// uniform is the value of a register that must be the same for all active lanes.
+func (w *warp) uniform(r uint32, what string) uint32 {
+	x := &w.R32[r]
+	first := w.First()
+	if lane.Differing(x, x[first])&w.Mask != 0 {
+		w.FailLane(first, gpu.LostInstruction, "lanes of a warp name different "+what)
+	}
+	return x[first]
+}
+
+// suspendAt makes the running fragment wait at barrier id.
+func (w *warp) suspendAt(in *ir.Inst, id uint32) {
+	w.Rest = append(w.Rest, ir.Fragment{Mask: w.Mask, PC: w.PC, Frame: w.Frame, State: ir.AtBarrier, Wait: in, Barrier: id})
+	w.Mask = 0
+}
+
+// exited looks at all barriers, because threads have exited.
+func (b *block) exited() {
+	for id := range b.bars {
+		if b.bars[id].used {
+			b.settle(uint32(id))
+		}
+	}
+}
+
+// settle releases barrier id if all that it waits for have arrived. A warp
+// whose live lanes have all arrived counts as 32 threads.
+func (b *block) settle(id uint32) {
+	bar := &b.bars[id]
+	n, all := 0, true
+	for i := range b.warps {
+		w := &b.warps[i]
+		switch here := bar.arrived[i]; {
+		case here&w.Live != w.Live:
+			all = false
+			n += bits.OnesCount32(here)
+		case here != 0:
+			n += 32
+		}
+	}
+	if bar.need == 0 && !all || bar.need != 0 && n < bar.need {
+		return
+	}
+	for i := range b.warps {
+		b.warps[i].release(id, bar.reduce)
+	}
+	bar.reset()
+}
+
+// release lets the fragments at barrier id go on.
+func (w *warp) release(id uint32, r reduction) {
+	for i := range w.Rest {
+		f := &w.Rest[i]
+		if f.State != ir.AtBarrier || f.Barrier != id {
+			continue
+		}
+		f.State = ir.Ready
+		w.deliver(f, r)
+		if w.Mask != 0 && f.Frame.Depth == w.Frame.Depth && f.PC < w.limit {
+			w.limit = f.PC
+		}
+	}
+}
+
+// deliver writes the result of a bar.red.
+func (w *warp) deliver(f *ir.Fragment, r reduction) {
+	op := f.Wait.X.Barrier
+	switch {
+	case op.Popc:
+		d := &w.Store32[f.Frame.Base32+int(f.Wait.D)]
+		lane.Fill(d, uint32(r.count), f.Mask, ir.AllLanes)
+	case op.Reduce != ir.BoolNone:
+		on := r.or
+		if op.Reduce == ir.BoolAnd {
+			on = r.and
+		}
+		p := &w.StorePr[f.Frame.BasePr+int(f.Wait.D)]
+		*p &^= f.Mask
+		if on {
+			*p |= f.Mask
+		}
+	}
+}
+
+// deadlock ends the kernel because every thread waits at a barrier that cannot
+// complete.
+func (b *block) deadlock() {
+	var at []string
+	for i := range b.bars {
+		bar := &b.bars[i]
+		n := 0
+		for _, m := range bar.arrived {
+			n += bits.OnesCount32(m)
+		}
+		if bar.used {
+			at = append(at, fmt.Sprintf("%d threads at barrier %d", n, i))
+		}
+	}
+	for i := range b.warps {
+		if w := &b.warps[i]; w.Live != 0 {
+			w.FailLane(ir.FirstOf(w.Live), gpu.LostInstruction, "barriers that never complete: "+strings.Join(at, ", "))
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"sync"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
+	"pvdrm/gpu/softgpu/internal/heap"
+	"pvdrm/internal/parallel"
+)
+
+// Limits are what a device allows one block; Run refuses launches beyond them
+// and ends kernels that outgrow StackBytes with LostStack.
+type Limits struct {
+	SharedBytes int       // static and dynamic .shared of a block, bytes
+	MaxThreads  int       // threads of a block
+	MaxBlock    [3]uint32 // threads of a block by dimension
+	MaxGrid     [3]uint32 // blocks of a grid by dimension
+	StackBytes  int       // call stack of one thread (.local, parameters and registers), bytes
+}
+
+// DefaultLimits are those of a device of compute capability 7.0 with a stack
+// of 32 KiB.
+func DefaultLimits() Limits {
+	return Limits{
+		SharedBytes: 48 << 10,
+		MaxThreads:  1024,
+		MaxBlock:    [3]uint32{1024, 1024, 64},
+		MaxGrid:     [3]uint32{1<<31 - 1, 65535, 65535},
+		StackBytes:  32 << 10,
+	}
+}
+
+// Launch is one run of a kernel.
+type Launch struct {
+	Grid, Block [3]uint32
+	SharedBytes uint32            // dynamic .shared, bytes
+	Params      []byte            // laid out as gpu.FunctionAttributes.Params says; Run only reads it
+	Limits      Limits            // the zero value stands for DefaultLimits
+	Model       *ir.Model         // counts cycles, where CompileTimed made the program; may be nil
+	Print       func(text string) // takes what printf of a thread makes; called by all workers at once; may be nil
+	Heap        *heap.Heap        // of malloc and free; nil: malloc returns 0
+	Workers     *parallel.Pool    // of the device; nil if launches do not follow one another
+	Native      jit.Native
+	From        *State // the launch goes on from here; nil: it begins
+	Cooperative bool   // all blocks run at the same time, and have a workspace for barriers of the grid
+}
+
+// Program is a module, decoded. It is immutable after Link, but for what its kernels
+// keep from launch to launch, and safe for concurrent use.
+type Program struct {
+	*ir.Program
+	kernels map[string]*Kernel
+}
+
+// NewProgram makes the kernels of a program.
+func NewProgram(p *ir.Program) *Program {
+	out := &Program{Program: p, kernels: make(map[string]*Kernel, len(p.Entries))}
+	for name, e := range p.Entries {
+		out.kernels[name] = &Kernel{prog: p, fn: e.Fn, attrs: e.Attrs}
+	}
+	return out
+}
+
+// Kernel is an .entry function of a Program.
+type Kernel struct {
+	prog  *ir.Program
+	fn    *ir.Function
+	attrs gpu.FunctionAttributes
+
+	rested sync.Pool // of *worker: what earlier launches left
+	native jit.Code
+}
+
+// Kernel finds a kernel by name.
+func (p *Program) Kernel(name string) (*Kernel, bool) {
+	k, ok := p.kernels[name]
+	return k, ok
+}
+
+// Fixed is what Attributes copies. Nobody may change it.
+func (k *Kernel) Fixed() *gpu.FunctionAttributes { return &k.attrs }
+
+// Attributes describes the kernel. SharedBytes is its static .shared,
+// LocalBytes the .local of its own frame, Regs the registers of its own frame.
+func (k *Kernel) Attributes() gpu.FunctionAttributes {
+	a := k.attrs
+	a.Params = append([]gpu.Param(nil), a.Params...)
+	return a
+}

@@ -1,0 +1,289 @@
+package run
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
+	"pvdrm/gpu/softgpu/exec/tlb"
+)
+
+// run is one launch.
+type run struct {
+	kernel  *Kernel
+	launch  Launch // a copy, with Limits set
+	params  []byte // copy, padded to the kernel's parameter block
+	space   tlb.Space
+	blocks  uint64
+	id      uint64 // number of the launch, for %gridid
+	workers int
+	native  *jit.Code
+	next    atomic.Uint64 // the next block to start
+	failed  atomic.Bool   // some worker met a fault
+
+	grid *grid // of a cooperative launch, else nil
+
+	taken atomic.Uint64 // blocks of the state that the launch goes on from
+	kept  []blockState  // what a preemption leaves; guarded by Control.mu
+}
+
+// worker runs blocks, one at a time. It has tens to hundreds of kilobytes, most of
+// them registers, and is kept with its kernel from launch to launch: made each time, 16
+// of them had the garbage collector stop all of them every other launch.
+type worker struct {
+	ir.Worker
+	run     *run
+	control *Control
+	seen    uint64     // Control.word when last looked at
+	acked   uint64     // Control.word up to which no translation is left; guarded by Control.mu
+	sites   []jit.Site // pages that native code uses; dropped with tlb
+	block   *block     // nil before the first
+	rested  bool       // it has ended between two blocks, and can be used again
+	naps    int        // short sleeps in a row
+
+	preempting bool // it begins no block, and stops the one that runs
+}
+
+// Run runs a kernel to its end on the given number of workers (at least one).
+// Errors are gpu.ErrInvalid, wrapped, for a launch that is not possible, and
+// *gpu.LostError for a fault or after Control.Stop; memory that the kernel has
+// written by then keeps what was written.
+func Run(k *Kernel, l Launch, s tlb.Space, c *Control, workers int) error {
+	r := &run{kernel: k, launch: l, space: s}
+	if l.Limits == (Limits{}) {
+		r.launch.Limits = DefaultLimits()
+	}
+	if err := r.check(); err != nil {
+		return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
+	}
+	r.native = k.native.Prepare(k.prog, k.fn, l.Native)
+	r.params = make([]byte, max(k.fn.ParamBytes, len(l.Params)))
+	copy(r.params, l.Params)
+	r.blocks = uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
+
+	workers = max(min(workers, maxRunBytes/max(r.blockBytes(), 1)), 1)
+	if err := r.cooperate(workers); err != nil {
+		return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
+	}
+	n := int(min(uint64(workers), r.blocks))
+	r.id, r.workers = launches.Add(1), n
+	if s := l.From; s != nil {
+		if err := r.accept(s); err != nil {
+			return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
+		}
+		r.id = s.launch
+		r.next.Store(s.next)
+		if r.grid != nil {
+			r.grid.words[0] = s.workspace
+		}
+	}
+	errs := make([]error, n)
+	l.Workers.Share(n, func(member int) {
+		w := r.worker(c, member)
+		errs[member] = w.work()
+		w.rest()
+	})
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if s := r.rest(); s != nil {
+		return &Preempted{State: s}
+	}
+	return nil
+}
+
+// check validates the launch.
+func (r *run) check() error {
+	l, lim, fn := &r.launch, &r.launch.Limits, r.kernel.fn
+	threads := uint64(1)
+	for i := range 3 {
+		switch {
+		case l.Grid[i] == 0 || l.Block[i] == 0:
+			return fmt.Errorf("%w: grid %v, block %v: no dimension may be 0", gpu.ErrInvalid, l.Grid, l.Block)
+		case l.Grid[i] > lim.MaxGrid[i]:
+			return fmt.Errorf("%w: grid %v exceeds %v", gpu.ErrInvalid, l.Grid, lim.MaxGrid)
+		case l.Block[i] > lim.MaxBlock[i]:
+			return fmt.Errorf("%w: block %v exceeds %v", gpu.ErrInvalid, l.Block, lim.MaxBlock)
+		}
+		threads *= uint64(l.Block[i])
+	}
+	most := uint64(lim.MaxThreads)
+	if fn.MaxThreads != 0 {
+		most = min(most, uint64(fn.MaxThreads))
+	}
+	shared := uint64(fn.DynShared) + uint64(l.SharedBytes)
+	switch {
+	case !r.kernel.prog.Data.Linked && r.kernel.prog.Data.Size > 0:
+		return fmt.Errorf("%w: module %s is not linked", gpu.ErrInvalid, r.kernel.prog.File)
+	case threads > most:
+		return fmt.Errorf("%w: block %v has %d threads, at most %d are possible", gpu.ErrInvalid, l.Block, threads, most)
+	case fn.ReqBlock != [3]uint32{} && l.Block != fn.ReqBlock:
+		return fmt.Errorf("%w: block %v, but the kernel requires %v", gpu.ErrInvalid, l.Block, fn.ReqBlock)
+	case shared > uint64(lim.SharedBytes):
+		return fmt.Errorf("%w: %d bytes of shared memory, at most %d are possible", gpu.ErrInvalid, shared, lim.SharedBytes)
+	case len(l.Params) < r.kernel.attrs.ParamBytes:
+		return fmt.Errorf("%w: %d bytes of parameters, the kernel takes %d", gpu.ErrInvalid, len(l.Params), r.kernel.attrs.ParamBytes)
+	case fn.FrameBytes > lim.StackBytes:
+		return fmt.Errorf("%w: %d bytes of local memory and registers for each thread, at most %d are possible", gpu.ErrInvalid, fn.FrameBytes, lim.StackBytes)
+	}
+	return nil
+}
+
+// worker takes a worker that an earlier launch of the kernel left, or makes one.
+func (r *run) worker(c *Control, id int) *worker {
+	w, _ := r.kernel.rested.Get().(*worker)
+	if w == nil || w.block != nil && !w.block.fits(r) {
+		w = new(worker)
+	}
+	w.run, w.control, w.ID, w.Cycles, w.rested = r, c, id, 0, false
+	w.preempting, w.naps = false, 0
+	w.Workers, w.Launch, w.Model, w.Print, w.Heap = r.workers, r.id, r.launch.Model, r.launch.Print, r.launch.Heap
+	w.TLB.Open(r.space, r.kernel.attrs.Name)
+	clear(w.sites)
+	if w.block != nil {
+		w.block.reuse(r)
+	}
+	return w
+}
+
+// maxRestBytes bounds what a worker that rests may keep: only small ones are launched so
+// often that it matters.
+const maxRestBytes = 1 << 20
+
+// rest leaves a worker to later launches, unless it ended in the middle of a block or is large.
+func (w *worker) rest() {
+	if !w.rested || w.run.blockBytes() > maxRestBytes {
+		return
+	}
+	kernel := w.run.kernel
+	w.run, w.control, w.Model, w.Print, w.Heap = nil, nil, nil, nil, nil // what they refer to is not to be kept
+	w.TLB.Close()
+	if w.block != nil {
+		w.block.rest()
+	}
+	kernel.rested.Put(w)
+}
+
+// aborted is what poll panics with when another worker has met a fault.
+type aborted struct{}
+
+// work runs blocks until none is left, the launch failed or is stopped.
+func (w *worker) work() (err error) {
+	w.control.join(w)
+	defer w.control.leave(w)
+	defer func() {
+		if e := recover(); e != nil {
+			err = w.recovered(e)
+			// Wake the other workers, which may run for ever.
+			w.run.failed.Store(true)
+			w.control.notify()
+		}
+	}()
+	// Host memory may vanish under the kernel (a guest that shrinks its file);
+	// the fault becomes a panic.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if from := w.run.launch.From; from != nil {
+		for i := w.run.taken.Add(1); i <= uint64(len(from.blocks)) && !w.run.failed.Load(); i = w.run.taken.Add(1) {
+			w.runBlock(0, &from.blocks[i-1])
+		}
+	}
+	for ran := false; !w.preempting; ran = true {
+		if ran {
+			w.control.makeRoom() // runBlock polls
+		}
+		n := w.run.next.Add(1) - 1
+		if n >= w.run.blocks || w.run.failed.Load() {
+			break
+		}
+		w.runBlock(n, nil)
+	}
+	w.rested = true
+	return nil
+}
+
+// runBlock runs block n, or goes on with the block of a state, until it ends or is preempted.
+func (w *worker) runBlock(n uint64, s *blockState) {
+	if s != nil {
+		n = s.number
+	}
+	if w.control.word.Load() != w.seen {
+		w.poll()
+	}
+	if w.preempting {
+		if s == nil {
+			s = &blockState{number: n}
+		}
+		w.keep(*s)
+		return
+	}
+	if w.block == nil {
+		w.block = newBlock(w, w.run)
+	}
+	grid := w.run.launch.Grid
+	row := n / uint64(grid[0])
+	w.block.begin([3]uint32{uint32(n % uint64(grid[0])), uint32(row % uint64(grid[1])), uint32(row / uint64(grid[1]))})
+	if s != nil && len(s.warps) != 0 {
+		w.Cycles = s.cycles
+		w.block.load(w.run, s)
+	}
+	if !w.block.run() {
+		w.keep(w.block.save(n, w.Cycles))
+		w.Cycles = 0
+		return
+	}
+	w.account(n)
+}
+
+// account adds the cycles of block n to those of its multiprocessor.
+func (w *worker) account(n uint64) {
+	m := w.run.launch.Model
+	if m == nil {
+		return
+	}
+	sum := m.Add(n, w.Cycles)
+	w.Cycles = 0
+	if m.Limit != 0 && sum > m.Limit {
+		panic(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: w.run.kernel.attrs.Name, Detail: "by modelled time"})
+	}
+}
+
+// recovered turns a panic into the error of this worker. What is not a fault of
+// the kernel is one of the engine or of the host's memory: the context is lost,
+// the process lives.
+func (w *worker) recovered(e any) error {
+	switch e := e.(type) {
+	case *gpu.LostError:
+		return e
+	case aborted:
+		return nil
+	}
+	return &gpu.LostError{Cause: gpu.LostDevice, Kernel: w.run.kernel.attrs.Name, Detail: fmt.Sprintf("engine fault: %v", e)}
+}
+
+// poll answers the Control: it ends the kernel, or notes that it is to stop, and drops all
+// translations. It
+// is called between two instructions, when no translation is in use.
+func (w *worker) poll() {
+	seen := w.control.word.Load()
+	if cause := w.control.Stopped(); cause != gpu.LostNone {
+		panic(&gpu.LostError{Cause: cause, Kernel: w.run.kernel.attrs.Name})
+	}
+	if w.run.failed.Load() {
+		panic(aborted{})
+	}
+	if w.control.preempt.Load() {
+		w.preempting = true
+	}
+	w.TLB.Flush()
+	clear(w.sites)
+	w.seen = seen
+	w.control.ack(w, seen)
+}
+
+// launches counts runs, for %gridid.
+var launches atomic.Uint64

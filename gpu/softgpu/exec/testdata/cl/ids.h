@@ -1,0 +1,10 @@
+// Thread numbers for OpenCL C kernels that clang compiles without a library.
+#define tx __nvvm_read_ptx_sreg_tid_x()
+#define ty __nvvm_read_ptx_sreg_tid_y()
+#define bx __nvvm_read_ptx_sreg_ctaid_x()
+#define by __nvvm_read_ptx_sreg_ctaid_y()
+#define nx __nvvm_read_ptx_sreg_ntid_x()
+#define ny __nvvm_read_ptx_sreg_ntid_y()
+#define gx (bx * nx + tx)
+#define gy (by * ny + ty)
+#define sync() __syncthreads()
