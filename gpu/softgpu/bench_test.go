@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/hw"
 )
 
 // BenchmarkSubmit is the way of an empty batch through a channel and back.
@@ -47,7 +48,7 @@ func BenchmarkMap(b *testing.B) {
 	for _, pages := range []struct {
 		name string
 		skew uint64
-	}{{"large", 0}, {"small", smallPage}} {
+	}{{"large", 0}, {"small", hw.SmallPage}} {
 		b.Run(pages.name, func(b *testing.B) {
 			const size = 64 << 20
 			c, _ := testContext(b, testDevice(b, Config{VRAMBytes: 128 << 20}))
@@ -82,7 +83,7 @@ func BenchmarkLookup(b *testing.B) {
 // BenchmarkLaunch is a kernel of one thread that does nothing, and its completion.
 func BenchmarkLaunch(b *testing.B) {
 	c, ch := testContext(b, testDevice(b, Config{VRAMBytes: 8 << 20}))
-	cmd := []gpu.Command{launchOf(b, c, ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n", "empty")}
+	cmd := []gpu.Command{launchOf(b, c, empty, "empty")}
 	done := make(chan gpu.Result, 1)
 	for b.Loop() {
 		_ = ch.Submit(cmd, func(r gpu.Result) { done <- r })

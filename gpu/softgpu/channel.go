@@ -5,49 +5,79 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec"
+	"pvdrm/gpu/softgpu/hw"
 )
 
 // channel is a queue of batches and the goroutine that runs them in order. It
 // implements gpu.Channel.
 type channel struct {
 	ctx    *context
+	id     uint64        // order of creation
 	number int           // of its descriptor
 	stop   chan struct{} // closed by Close: nothing more is begun
 	ended  chan struct{} // closed when the goroutine has ended
 	failed error         // of the first command that failed; the goroutine's own
 	moved  uint64        // bytes by the copy engine; likewise
 
+	// The goroutine's own too, and for others while the channel rests.
+	begun int         // commands of the batch that have ended
+	from  *exec.State // what is left of the next one, a launch; nil if it has not begun
+
+	task     task                         // the launch that runs; the goroutine's own
+	timer    *time.Timer                  // looks after limited while it runs
+	limited  atomic.Pointer[exec.Control] // of the kernel that runs, if it has a limit
+	patience atomic.Int64                 // with Config.LimitWaiting: what others may still wait for it, nanoseconds
+
 	mu        sync.Mutex
 	wake      sync.Cond // queue or closed changed
 	closed    bool
 	queue     []batch
 	submitted uint64
+	rest      rest
+	batch     batch
+	current   *batch // &batch while one runs, else nil
 
 	closing sync.Once
 }
 
 type batch struct {
-	cmds []gpu.Command
-	done func(gpu.Result)
+	cmds  []gpu.Command
+	begun int         // commands before cmds, which have run before a snapshot
+	from  *exec.State // of the first of cmds, a launch that has begun; nil if it has not
+	done  func(gpu.Result)
 }
 
 // NewChannel implements gpu.Context.
 func (c *context) NewChannel() (gpu.Channel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.Err(); err != nil {
-		return nil, c.wrap("new channel", err)
-	}
-	number, err := c.dev.openSlot(c.space.directory)
+	ch, err := c.newChannel()
 	if err != nil {
 		return nil, c.wrap("new channel", err)
 	}
-	ch := &channel{ctx: c, number: number, stop: make(chan struct{}), ended: make(chan struct{})}
-	ch.wake.L = &ch.mu
-	c.channels[ch] = struct{}{}
 	go ch.loop()
+	return ch, nil
+}
+
+// newChannel makes a channel without its goroutine. Preconditions: c.mu is held.
+func (c *context) newChannel() (*channel, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	number, err := c.dev.openSlot(c.space.directory)
+	if err != nil {
+		return nil, err
+	}
+	ch := &channel{ctx: c, id: c.nextID(), number: number, stop: make(chan struct{}), ended: make(chan struct{})}
+	ch.wake.L = &ch.mu
+	ch.timer = time.AfterFunc(time.Hour, ch.look)
+	ch.timer.Stop()
+	c.channels[ch] = struct{}{}
 	return ch, nil
 }
 
@@ -61,9 +91,9 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	if c.closed {
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
-	c.queue = append(c.queue, batch{cmds, done})
+	c.queue = append(c.queue, batch{cmds: cmds, done: done})
 	c.submitted++
-	c.ctx.dev.vram.setWord(descriptor(c.number)+descSubmitted, c.submitted)
+	c.ctx.dev.vram.SetWord(hw.Descriptor(c.number)+hw.DescSubmitted, c.submitted)
 	c.wake.Signal()
 	return nil
 }
@@ -91,39 +121,60 @@ func (c *channel) loop() {
 	defer close(c.ended)
 	// Granted memory can go away under the copy engine; see touch.
 	debug.SetPanicOnFault(true)
-	vram, desc := c.ctx.dev.vram, descriptor(c.number)
-	for n := uint64(1); ; n++ {
-		b, ok := c.next()
-		if !ok {
+	vram, desc := c.ctx.dev.vram, hw.Descriptor(c.number)
+	c.mu.Lock()
+	completed := c.submitted - uint64(len(c.queue)) // before a snapshot
+	c.mu.Unlock()
+	for n := completed + 1; ; n++ {
+		b := c.next()
+		if b == nil {
 			return
 		}
-		r := c.run(b.cmds)
+		r := c.run(b)
 		if c.failed == nil {
 			c.failed = r.Err
 		}
 		if _, lost := errors.AsType[*gpu.LostError](r.Err); lost {
-			vram.setWord(desc+descState, stateHalted)
+			vram.SetWord(desc+hw.DescState, hw.StateHalted)
 		}
-		vram.setWord(desc+descCompleted, n)
-		b.done(r)
+		vram.SetWord(desc+hw.DescCompleted, n)
+		b.done(r) // before next, after which a snapshot may be taken
 	}
 }
 
-// next waits for a batch. It returns false when there will be none.
-func (c *channel) next() (batch, bool) {
+// next ends the batch that ran, if there was one, and waits for another, which it makes the
+// current one. It returns nil when there will be none.
+func (c *channel) next() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue) == 0 {
-		if c.closed {
+	c.batch, c.current = batch{}, nil
+	for {
+		switch {
+		case len(c.queue) == 0 && c.closed:
 			c.queue = nil
-			return batch{}, false
+			return nil
+		case len(c.queue) == 0:
+			c.idle()
+		case c.stopped(between):
+			c.wait(between)
+		default:
+			c.rest = working
+			c.batch = c.queue[0]
+			c.queue[0] = batch{}
+			c.queue = c.queue[1:]
+			c.current = &c.batch
+			return c.current
 		}
-		c.wake.Wait()
 	}
-	b := c.queue[0]
-	c.queue[0] = batch{}
-	c.queue = c.queue[1:]
-	return b, true
+}
+
+// idle waits until the queue is not empty, or the channel closed. Preconditions: c.mu is held.
+func (c *channel) idle() {
+	c.rest = between
+	if c.ctx.hold.mode.Load() != running {
+		c.ctx.hold.note()
+	}
+	c.wake.Wait()
 }
 
 // halted says why no command may begin: nil, what ended the context,
@@ -145,22 +196,42 @@ func (c *channel) halted() error {
 }
 
 // run executes a batch up to its end or the first error.
-func (c *channel) run(cmds []gpu.Command) gpu.Result {
+func (c *channel) run(b *batch) gpu.Result {
 	var r gpu.Result
+	c.from = b.from
 	r.Err = c.halted() // an empty batch tells, too
-	for i := 0; i < len(cmds) && r.Err == nil; i++ {
-		r.Index = i
-		if _, ok := cmds[i].(*gpu.Task); ok && i == 0 {
+	for i := 0; i < len(b.cmds) && r.Err == nil; i++ {
+		r.Index = b.begun + i
+		if _, ok := b.cmds[i].(*gpu.Task); ok && r.Index == 0 {
 			continue // nothing ends a context here but what its guest did
 		}
 		if r.Err = c.halted(); r.Err == nil {
-			r.Err = c.execute(cmds[i])
+			c.begun = i
+			r.Err = c.execute(b.cmds[i])
 		}
 	}
 	if r.Err == nil {
 		r.Index = 0
 	}
 	return r
+}
+
+// enter waits for an engine, and before that, if the context is stopped, until it goes on. At
+// says whether the command has begun. It returns why the command must not go on.
+func (c *channel) enter(e *engine, at rest) error {
+	for {
+		if c.pause(at) {
+			if err := c.halted(); err != nil {
+				return err
+			}
+		}
+		if e.acquire(c, at) {
+			return nil
+		}
+		if err := c.halted(); err != nil {
+			return err
+		}
+	}
 }
 
 // execute runs one command. Every command of every channel comes by here.
@@ -172,6 +243,8 @@ func (c *channel) execute(cmd gpu.Command) error {
 		return c.fill(cmd)
 	case *gpu.Timestamp:
 		return c.timestamp(cmd)
+	case *gpu.Word:
+		return c.word(cmd)
 	case *gpu.Launch:
 		return c.launch(cmd)
 	}
@@ -180,7 +253,7 @@ func (c *channel) execute(cmd gpu.Command) error {
 
 // view is the address space of the channel as its descriptor says.
 func (c *channel) view() view {
-	dir := c.ctx.dev.vram.word(descriptor(c.number) + descDirectory)
+	dir := c.ctx.dev.vram.Word(hw.Descriptor(c.number) + hw.DescDirectory)
 	return view{c.ctx.space, dir}
 }
 

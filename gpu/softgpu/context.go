@@ -3,8 +3,10 @@ package softgpu
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/check"
 )
 
 // context is one address space with its memories, modules and channels. It
@@ -14,14 +16,17 @@ type context struct {
 	label string
 	space *space
 	life
+	hold hold
 
 	mu       sync.Mutex // one call at a time; see the package comment
 	closed   bool
 	memories map[*memory]struct{}
 	modules  map[*module]struct{}
 	channels map[*channel]struct{}
+	lastID   uint64 // of memories, modules and channels
 
 	output output
+	heap   atomic.Pointer[mallocHeap] // nil before the first module that calls malloc
 
 	closing sync.Once
 }
@@ -34,7 +39,16 @@ func newContext(d *device, label string, s *space) *context {
 		channels: map[*channel]struct{}{},
 	}
 	c.life.init()
+	c.hold.init()
+	c.output.all = &d.output
 	return c
+}
+
+// nextID numbers the objects of the context in the order in which they are made.
+// Preconditions: c.mu is held.
+func (c *context) nextID() uint64 {
+	c.lastID++
+	return c.lastID
 }
 
 // Err implements gpu.Context.
@@ -66,8 +80,8 @@ func (c *context) NewVRAM(size uint64) (gpu.Memory, error) {
 }
 
 func (c *context) newVRAM(size uint64) (*memory, error) {
-	if page := c.dev.props.VRAM.Page; size == 0 || size%page != 0 {
-		return nil, fmt.Errorf("%w: size %d is not a positive multiple of %d", gpu.ErrInvalid, size, page)
+	if err := check.VRAM(&c.dev.props, size); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,6 +93,7 @@ func (c *context) newVRAM(size uint64) (*memory, error) {
 		return nil, err
 	}
 	m := newVRAMMemory(c, ext)
+	m.id = c.nextID()
 	c.memories[m] = struct{}{}
 	return m, nil
 }
@@ -93,13 +108,8 @@ func (c *context) NewSystem(runs [][]byte) (gpu.Memory, error) {
 }
 
 func (c *context) newSystem(runs [][]byte) (*memory, error) {
-	if len(runs) == 0 {
-		return nil, fmt.Errorf("%w: no pages", gpu.ErrInvalid)
-	}
-	for i, r := range runs {
-		if len(r) == 0 || len(r)%smallPage != 0 || !pageAligned(r) {
-			return nil, fmt.Errorf("%w: run %d of %d bytes is not made of whole pages of 4096 bytes", gpu.ErrInvalid, i, len(r))
-		}
+	if err := check.System(&c.dev.props, runs); err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,12 +117,12 @@ func (c *context) newSystem(runs [][]byte) (*memory, error) {
 		return nil, err
 	}
 	c.space.mu.Lock()
-	o, err := c.space.bus.add(runs)
+	o, err := c.space.Bus.Add(runs)
 	c.space.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	m := &memory{ctx: c, size: o.size, object: o}
+	m := &memory{ctx: c, id: c.nextID(), size: o.Size, object: o}
 	c.memories[m] = struct{}{}
 	return m, nil
 }
@@ -127,17 +137,8 @@ func (c *context) mapMemory(va uint64, mem gpu.Memory, off, n uint64, prot gpu.P
 	if !ok || m == nil || m.ctx != c {
 		return fmt.Errorf("%w: memory is not of this context", gpu.ErrInvalid)
 	}
-	w := m.window()
-	switch {
-	case va%w.Page != 0 || off%w.Page != 0 || n%w.Page != 0 || n == 0:
-		return fmt.Errorf("%w: address 0x%x, offset 0x%x and size 0x%x must be multiples of 0x%x, and the size positive",
-			gpu.ErrInvalid, va, off, n, w.Page)
-	case !w.Contains(va, n):
-		return fmt.Errorf("%w: %d bytes at 0x%x do not lie in the window of 0x%x bytes at 0x%x", gpu.ErrInvalid, n, va, w.Size, w.Base)
-	case off > m.size || n > m.size-off:
-		return fmt.Errorf("%w: %d bytes at offset %d of a memory of %d", gpu.ErrInvalid, n, off, m.size)
-	case prot != gpu.ProtRead && prot != gpu.ProtRead|gpu.ProtWrite:
-		return fmt.Errorf("%w: rights %#x; pages can be read, or read and written", gpu.ErrInvalid, uint32(prot))
+	if err := check.Map(m.window(), m.size, va, off, n, prot); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,22 +157,18 @@ func (c *context) Unmap(va, n uint64) error {
 }
 
 func (c *context) unmap(va, n uint64) error {
-	w := c.dev.props.VRAM
-	if !w.Contains(va, n) {
-		w = c.dev.props.System
-	}
-	switch {
-	case !w.Contains(va, n):
-		return fmt.Errorf("%w: %d bytes at 0x%x do not lie in one window", gpu.ErrInvalid, n, va)
-	case va%w.Page != 0 || n%w.Page != 0 || n == 0:
-		return fmt.Errorf("%w: address 0x%x and size 0x%x must be multiples of 0x%x, and the size positive", gpu.ErrInvalid, va, n, w.Page)
+	if err := check.Unmap(&c.dev.props, va, n); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return gpu.ErrClosed
 	}
-	dead, found := c.space.remove(va, n)
+	dead, found, err := c.space.remove(va, n)
+	if err != nil {
+		return err
+	}
 	if !found {
 		return fmt.Errorf("%w: nothing is mapped in %d bytes at 0x%x", gpu.ErrNotFound, n, va)
 	}
@@ -204,7 +201,7 @@ func (c *context) release(m *memory) {
 	c.dev.vram.free(m.extents...)
 	if m.object != nil {
 		c.space.mu.Lock()
-		c.space.bus.remove(m.object)
+		c.space.Bus.Remove(m.object)
 		c.space.mu.Unlock()
 	}
 }
@@ -236,6 +233,7 @@ func (c *context) Close() error {
 		clear(c.modules)
 		clear(c.memories)
 		c.space.destroy()
+		c.output.close()
 		c.dev.forget(c)
 	})
 	return nil

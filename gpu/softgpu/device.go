@@ -8,23 +8,27 @@ import (
 	"time"
 
 	"pvdrm/gpu"
-	"pvdrm/gpu/softgpu/simt"
-	"pvdrm/internal/crew"
+	"pvdrm/gpu/softgpu/exec"
+	"pvdrm/gpu/softgpu/hw"
+	"pvdrm/internal/parallel"
 )
 
 // device is one software GPU. It implements gpu.Device.
 type device struct {
 	config Config
-	limits simt.Limits
+	limits exec.Limits
 	props  gpu.Properties
 	vram   *vram
 	epoch  time.Time // zero of the device's clock
 
 	compute engine
 	copy    engine
-	crew    crew.Crew // of kernels
+	workers parallel.Pool // of kernels
 
 	launches, copyBytes, faults atomic.Uint64
+	preemptions                 atomic.Uint64 // of commands
+	output                      atomic.Int64  // bytes that contexts keep of what kernels print
+	mappings                    mappings
 
 	mu       sync.Mutex
 	closed   bool
@@ -54,8 +58,8 @@ func newDevice(config Config) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.reserve(uint64(config.MaxChannels) * descBytes)
-	limits := simt.DefaultLimits()
+	v.reserve(uint64(config.MaxChannels) * hw.DescBytes)
+	limits := exec.DefaultLimits()
 	d := &device{
 		config:   config,
 		limits:   limits,
@@ -67,8 +71,9 @@ func newDevice(config Config) (*device, error) {
 		contexts: map[*context]struct{}{},
 		slots:    make([]bool, config.MaxChannels),
 	}
+	d.compute.yield, d.copy.yield = d.compute.yields, d.copy.yields
 	if gate := config.Gate; gate != nil {
-		d.crew.Linger = func() bool { return gate.Alone(gpu.EngineCompute) }
+		d.workers.Linger = func() bool { return gate.Alone(gpu.EngineCompute) }
 	}
 	return d, nil
 }
@@ -92,7 +97,7 @@ func (d *device) NewContext(label string) (gpu.Context, error) {
 	if d.closed {
 		return nil, fmt.Errorf("new context %q: device %w", label, gpu.ErrClosed)
 	}
-	s, err := newSpace(d.vram)
+	s, err := newSpace(d.vram, &d.mappings)
 	if err != nil {
 		return nil, fmt.Errorf("new context %q: %w", label, err)
 	}
@@ -113,16 +118,23 @@ func (d *device) Stats() gpu.Stats {
 	d.mu.Lock()
 	open := d.open
 	d.mu.Unlock()
+	times, launched := d.compute.ended()
 	return gpu.Stats{
 		ComputeBusy: d.compute.busyTime(),
 		CopyBusy:    d.copy.busyTime(),
 		Launches:    d.launches.Load(),
+		LaunchTimes: times,
+		LaunchTime:  launched,
 		CopyBytes:   d.copyBytes.Load(),
+		Preemptions: d.preemptions.Load(),
 		Faults:      d.faults.Load(),
 		VRAMUsed:    d.vram.used(),
 		Channels:    open,
 	}
 }
+
+// VRAMUsed implements gpu.Device.
+func (d *device) VRAMUsed() uint64 { return d.vram.used() }
 
 // openSlot takes a channel number and writes its descriptor.
 func (d *device) openSlot(directory uint64) (number int, err error) {
@@ -134,10 +146,10 @@ func (d *device) openSlot(directory uint64) (number int, err error) {
 	}
 	d.slots[number] = true
 	d.open++
-	desc := descriptor(number)
-	d.vram.setWord(desc+descNumber, uint64(number))
-	d.vram.setWord(desc+descDirectory, directory)
-	d.vram.setWord(desc+descState, stateOpen)
+	desc := hw.Descriptor(number)
+	d.vram.SetWord(desc+hw.DescNumber, uint64(number))
+	d.vram.SetWord(desc+hw.DescDirectory, directory)
+	d.vram.SetWord(desc+hw.DescState, hw.StateOpen)
 	return number, nil
 }
 
@@ -145,13 +157,10 @@ func (d *device) openSlot(directory uint64) (number int, err error) {
 func (d *device) closeSlot(number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	clear(d.vram.bytes(descriptor(number), descBytes))
+	clear(d.vram.Bytes(hw.Descriptor(number), hw.DescBytes))
 	d.slots[number] = false
 	d.open--
 }
-
-// descriptor returns the VRAM address of a channel's descriptor.
-func descriptor(number int) uint64 { return uint64(number) * descBytes }
 
 // Close implements gpu.Device.
 func (d *device) Close() error {
@@ -170,7 +179,7 @@ func (d *device) Close() error {
 		for _, c := range open {
 			c.Close()
 		}
-		err = d.vram.unmap()
+		err = d.vram.Unmap()
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	gocontext "context"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/hw"
 )
 
 // TestMain fails the tests that leave goroutines of the device behind.
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 // goroutines returns the stacks of the goroutines that the device started. It
 // gives those that are about to end the time to do so.
 func goroutines() (left string) {
-	for range 500 {
+	for range 30_000 {
 		buf := make([]byte, 1<<20)
 		buf = buf[:runtime.Stack(buf, true)]
 		left = ""
@@ -69,21 +71,22 @@ func submit(t testing.TB, ch gpu.Channel, cmds ...gpu.Command) <-chan gpu.Result
 func TestConfig(t *testing.T) {
 	c, err := Config{}.withDefaults()
 	require.NoError(t, err)
-	require.Equal(t, Config{VRAMBytes: 1 << 30, SMs: runtime.GOMAXPROCS(0), MaxChannels: 64, LaunchLimit: time.Minute}, c)
+	require.Equal(t, Config{VRAMBytes: 1 << 30, SMs: runtime.GOMAXPROCS(0), MaxChannels: 64, Capability: 75, LaunchLimit: time.Minute}, c)
 	for _, bad := range []Config{
 		{VRAMBytes: 1}, {VRAMBytes: 2 << 20}, {VRAMBytes: 4<<20 + 4096}, {VRAMBytes: 512 << 30},
-		{SMs: -1}, {SMs: 1 << 20}, {MaxChannels: -1}, {MaxChannels: 5000}, {VRAMBytes: 4 << 20, MaxChannels: 1024},
+		{SMs: -1}, {Number: -1}, {Number: 64}, {SMs: 1 << 20}, {MaxChannels: -1}, {MaxChannels: 5000}, {VRAMBytes: 4 << 20, MaxChannels: 1024},
 	} {
 		_, err := New(bad)
 		require.ErrorIs(t, err, gpu.ErrInvalid, "%+v", bad)
 	}
-	for _, good := range []Config{{VRAMBytes: 4 << 20}, {VRAMBytes: 256 << 30, SMs: 1024, MaxChannels: 4096}} {
+	for _, good := range []Config{{VRAMBytes: 4 << 20}, {Number: 3, VRAMBytes: 256 << 30, SMs: 1024, MaxChannels: 4096}} {
 		d := testDevice(t, good)
 		p := d.Properties()
 		require.Equal(t, good.VRAMBytes, p.VRAMBytes)
+		require.Equal(t, good.Number, p.Number)
 		require.LessOrEqual(t, p.VRAM.Base+p.VRAM.Size, p.System.Base)
 		require.LessOrEqual(t, p.System.Base+p.System.Size, modules.Base)
-		require.LessOrEqual(t, modules.Base+modules.Size, uint64(addressMax))
+		require.LessOrEqual(t, modules.Base+modules.Size, uint64(hw.AddressMax))
 	}
 }
 
@@ -94,18 +97,18 @@ func TestDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	read := func(number int) (words [5]uint64) {
 		for i := range words {
-			words[i] = d.vram.word(uint64(number)*4096 + uint64(i)*8)
+			words[i] = d.vram.Word(uint64(number)*4096 + uint64(i)*8)
 		}
 		return words
 	}
-	require.Equal(t, [5]uint64{stateOpen, 0, c.space.directory, 0, 0}, read(0))
-	require.Equal(t, [5]uint64{stateOpen, 1, c.space.directory, 0, 0}, read(1))
+	require.Equal(t, [5]uint64{hw.StateOpen, 0, c.space.directory, 0, 0}, read(0))
+	require.Equal(t, [5]uint64{hw.StateOpen, 1, c.space.directory, 0, 0}, read(1))
 	require.Equal(t, [5]uint64{}, read(2))
 	require.NoError(t, (<-submit(t, first)).Err)
 	require.NoError(t, (<-submit(t, first)).Err)
-	require.Equal(t, [5]uint64{stateOpen, 0, c.space.directory, 2, 2}, read(0))
+	require.Equal(t, [5]uint64{hw.StateOpen, 0, c.space.directory, 2, 2}, read(0))
 	require.Error(t, (<-submit(t, first, &gpu.Timestamp{})).Err)
-	require.Equal(t, [5]uint64{stateHalted, 0, c.space.directory, 3, 3}, read(0))
+	require.Equal(t, [5]uint64{hw.StateHalted, 0, c.space.directory, 3, 3}, read(0))
 	require.NoError(t, c.Close())
 	require.Equal(t, [5]uint64{}, read(0))
 	require.Equal(t, [5]uint64{}, read(1))
@@ -121,7 +124,7 @@ func TestDescriptorNamesTheDirectory(t *testing.T) {
 		require.NoError(t, c.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
 		stamp := &gpu.Timestamp{VA: vramBase}
 		require.NoError(t, (<-submit(t, ch, stamp)).Err)
-		d.vram.setWord(descriptor(ch.number)+descDirectory, directory)
+		d.vram.SetWord(hw.Descriptor(ch.number)+hw.DescDirectory, directory)
 		var lost *gpu.LostError
 		require.ErrorAs(t, (<-submit(t, ch, stamp)).Err, &lost)
 		require.Equal(t, gpu.LostAddress, lost.Cause)
@@ -173,7 +176,7 @@ func TestUnmapDuringTransfer(t *testing.T) {
 	require.Equal(t, gpu.LostAddress, lost.Cause)
 	require.True(t, lost.Write)
 	for _, e := range ext {
-		require.Equal(t, make([]byte, e.size), d.vram.bytes(e.addr, e.size), "nothing was written after Close had returned")
+		require.Equal(t, make([]byte, e.size), d.vram.Bytes(e.addr, e.size), "nothing was written after Close had returned")
 	}
 	d.vram.free(ext...)
 	require.NoError(t, c.Close())
@@ -230,11 +233,44 @@ const touchPTX = `.version 6.0
 
 // launchOf loads PTX and launches one of its kernels with one thread.
 func launchOf(t testing.TB, c *context, source, name string) *gpu.Launch {
-	mod, err := c.LoadModule("test.ptx", []byte(source))
+	mod, err := c.LoadModule(gocontext.Background(), "test.ptx", []byte(source), nil)
 	require.NoError(t, err)
 	f, err := mod.Function(name)
 	require.NoError(t, err)
 	return &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}
+}
+
+// TestLargeParameters checks the parameters that a kernel may have by compute capability.
+func TestLargeParameters(t *testing.T) {
+	source := func(n int) []byte {
+		return fmt.Appendf(nil, `.version 8.1
+.target sm_70
+.address_size 64
+.visible .entry last(.param .u64 p, .param .b8 big[%d])
+{
+	.reg .u64 %%a; .reg .b32 %%r;
+	ld.param.u64 %%a, [p]; ld.param.u8 %%r, [big+%d];
+	st.global.u32 [%%a], %%r;
+	ret;
+}
+`, n-8, n-9)
+	}
+	for capability, most := range map[int]int{60: 4096, 70: paramLarge, 90: paramLarge} {
+		c, ch := testContext(t, testDevice(t, Config{VRAMBytes: 64 << 20, Capability: capability}))
+		require.Equal(t, most, c.dev.props.MaxParamBytes)
+		m, err := c.newVRAM(4096)
+		require.NoError(t, err)
+		require.NoError(t, c.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
+		l := launchOf(t, c, string(source(most)), "last")
+		l.Params = binary.LittleEndian.AppendUint64(nil, vramBase)
+		l.Params = append(l.Params, make([]byte, most-8)...)
+		l.Params[most-1] = 77
+		require.NoError(t, (<-submit(t, ch, l)).Err)
+		_, addr, _ := m.place(0)
+		require.EqualValues(t, 77, c.dev.vram.Word(addr), "sm_%d", capability)
+		_, err = c.LoadModule(gocontext.Background(), "more.ptx", source(most+1), nil)
+		require.Error(t, err)
+	}
 }
 
 const endless = `.version 6.0
@@ -246,6 +282,8 @@ again:
 	bra again;
 }
 `
+
+const empty = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n"
 
 func TestLaunchLimit(t *testing.T) {
 	d := testDevice(t, Config{VRAMBytes: 8 << 20, LaunchLimit: 20 * time.Millisecond})
@@ -268,8 +306,48 @@ func TestLaunchLimit(t *testing.T) {
 	require.GreaterOrEqual(t, st.ComputeBusy, 20*time.Millisecond)
 }
 
+// A kernel may run as long as only its own context waits for the engine. Another context gets
+// the engine by preemption, but where time is modelled: there the limit ends the kernel.
+func TestLimitWaiting(t *testing.T) {
+	const limit = 40 * time.Millisecond
+	for _, modelled := range []bool{false, true} {
+		d := testDevice(t, Config{VRAMBytes: 8 << 20, LaunchLimit: limit, LimitWaiting: true, ModelTime: modelled})
+		c, ch := testContext(t, d)
+		own, err := c.NewChannel()
+		require.NoError(t, err)
+		results := submit(t, ch, launchOf(t, c, endless, "spin"))
+		queued := submit(t, own, launchOf(t, c, endless, "spin"))
+		select {
+		case r := <-results:
+			require.Fail(t, "it ended", r.Err)
+		case <-time.After(3 * limit):
+		}
+		other, waiting := testContext(t, d)
+		next := submit(t, waiting, launchOf(t, other, empty, "empty"))
+		if !modelled {
+			require.NoError(t, (<-next).Err)
+			require.Empty(t, results)
+			continue
+		}
+		var lost *gpu.LostError
+		require.ErrorAs(t, (<-results).Err, &lost)
+		require.Equal(t, gpu.LostTimeout, lost.Cause)
+		require.ErrorIs(t, (<-queued).Err, lost)
+		require.NoError(t, (<-next).Err)
+	}
+}
+
+// Another process that shares the GPU counts as another context does.
+func TestLimitWaitingAtGate(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20, LaunchLimit: 40 * time.Millisecond, LimitWaiting: true, Gate: sharedGate{newTestGate()}})
+	c, ch := testContext(t, d)
+	var lost *gpu.LostError
+	require.ErrorAs(t, (<-submit(t, ch, launchOf(t, c, endless, "spin"))).Err, &lost)
+	require.Equal(t, gpu.LostTimeout, lost.Cause)
+}
+
 func TestModuleLimits(t *testing.T) {
-	d := testDevice(t, Config{VRAMBytes: 8 << 20})
+	d := testDevice(t, Config{VRAMBytes: 8 << 20, Capability: 61})
 	c, _ := testContext(t, d)
 	before := d.Stats().VRAMUsed
 	const header = ".version 6.0\n.target sm_50\n.address_size 64\n"
@@ -278,12 +356,12 @@ func TestModuleLimits(t *testing.T) {
 		".shared":    header + ".visible .entry f() { .shared .b8 s[49153]; .reg .u32 %r; mov.u32 %r, s; ret; }",
 		".const":     header + ".const .b8 c[65537];\n.visible .entry f() { .reg .u64 %r; mov.u64 %r, c; ret; }",
 	} {
-		_, err := c.LoadModule("big.ptx", []byte(src))
+		_, err := c.LoadModule(gocontext.Background(), "big.ptx", []byte(src), nil)
 		var build *gpu.BuildError
 		require.ErrorAs(t, err, &build, name)
 		require.NotEmpty(t, build.Diagnostics, name)
 	}
-	_, err := c.LoadModule("big.ptx", []byte(header+".visible .global .b8 g[16777216];\n.visible .entry f() { ret; }"))
+	_, err := c.LoadModule(gocontext.Background(), "big.ptx", []byte(header+".visible .global .b8 g[16777216];\n.visible .entry f() { ret; }"), nil)
 	require.ErrorIs(t, err, gpu.ErrNoMemory, "more than VRAM")
 	require.Equal(t, before, d.Stats().VRAMUsed)
 }

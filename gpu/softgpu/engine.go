@@ -3,6 +3,7 @@ package softgpu
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pvdrm/gpu"
@@ -17,12 +18,27 @@ type engine struct {
 
 	modelled bool // times are not those of the host
 
+	yield func() bool // yields
+
+	waiters atomic.Int32 // len(waiting)
+
 	mu      sync.Mutex
 	held    bool          // somebody has the turn
 	using   bool          // and is past the gate
 	since   time.Time     // then
+	user    *context      // who has the turn, or had it last
 	busy    time.Duration // before that
+	times   gpu.Histogram // of the commands that have ended
+	ran     time.Duration // the sum of these times
 	waiting []*turn       // in order of arrival
+}
+
+// use is some use of an engine by a command.
+type use struct {
+	took     time.Duration
+	whole    time.Duration // what the command took in all, once it has ended
+	commands uint64        // as in gpu.Gate
+	again    bool          // the command goes on later
 }
 
 // turn is a channel that waits for an engine.
@@ -36,20 +52,17 @@ type turn struct {
 // of this device.
 func choose([]*turn) int { return 0 } // first come, first served
 
-// acquire waits for the engine. It returns false if a stop came first.
-func (e *engine) acquire(c *channel) bool {
-	if !e.turn(c) {
+// acquire waits for the engine. It returns false if the channel or its context ended first, or
+// the context was stopped so that the channel must not go on from such a place.
+func (e *engine) acquire(c *channel, at rest) bool {
+	if !e.turn(c, at) {
 		return false
 	}
 	if e.gate == nil {
 		return true
 	}
 	if admitted := e.gate.Enter(e.kind, false); admitted != nil {
-		select {
-		case <-admitted:
-		case <-c.ctx.over:
-			return e.withdraw()
-		case <-c.stop:
+		if !c.await(admitted, at) {
 			return e.withdraw()
 		}
 	}
@@ -66,22 +79,35 @@ func (e *engine) withdraw() bool {
 	return false
 }
 
-// turn waits for this channel's turn among those of the device.
-func (e *engine) turn(c *channel) bool {
-	t := e.ask(c)
-	if t == nil {
-		return true
+// await waits for an event, and returns false if the channel has to give up before.
+func (c *channel) await(event <-chan struct{}, at rest) bool {
+	for {
+		changed, stop := c.mustStop(at)
+		if stop {
+			return false
+		}
+		select {
+		case <-event:
+			return true
+		case <-changed:
+		case <-c.ctx.over:
+			return false
+		case <-c.stop:
+			return false
+		}
 	}
-	select {
-	case <-t.granted:
+}
+
+// turn waits for this channel's turn among those of the device.
+func (e *engine) turn(c *channel, at rest) bool {
+	t := e.ask(c)
+	if t == nil || c.await(t.granted, at) {
 		return true
-	case <-c.ctx.over:
-	case <-c.stop:
 	}
 	e.mu.Lock()
 	i := slices.Index(e.waiting, t)
 	if i >= 0 {
-		e.waiting = slices.Delete(e.waiting, i, i+1)
+		e.drop(i)
 	}
 	e.mu.Unlock()
 	if i < 0 { // granted meanwhile
@@ -95,23 +121,36 @@ func (e *engine) ask(c *channel) *turn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.held {
-		e.take()
+		e.take(c)
 		return nil
 	}
 	t := &turn{c, make(chan struct{})}
 	e.waiting = append(e.waiting, t)
+	e.waiters.Store(int32(len(e.waiting)))
 	return t
 }
 
-// release leaves the engine to the next, after so much use.
-func (e *engine) release(used time.Duration) {
+// drop removes a turn that waits, and returns it. e.mu is held.
+func (e *engine) drop(i int) *turn {
+	t := e.waiting[i]
+	e.waiting = slices.Delete(e.waiting, i, i+1)
+	e.waiters.Store(int32(len(e.waiting)))
+	return t
+}
+
+// release leaves the engine to the next.
+func (e *engine) release(u use) {
 	e.mu.Lock()
-	e.busy += used
+	e.busy += u.took
+	if u.whole > 0 { // else nothing ran, or it goes on
+		e.times.Add(u.whole)
+		e.ran += u.whole
+	}
 	e.using = false
-	more := len(e.waiting) > 0
+	more := u.again || len(e.waiting) > 0
 	e.mu.Unlock()
 	if e.gate != nil {
-		e.gate.Leave(e.kind, used, more)
+		e.gate.Leave(e.kind, u.took, u.commands, more)
 	}
 	e.next()
 }
@@ -122,20 +161,37 @@ func (e *engine) next() {
 	defer e.mu.Unlock()
 	e.held, e.using = false, false
 	if len(e.waiting) > 0 {
-		i := choose(e.waiting)
-		t := e.waiting[i]
-		e.waiting = slices.Delete(e.waiting, i, i+1)
-		e.take()
+		t := e.drop(choose(e.waiting))
+		e.take(t.channel)
 		close(t.granted)
 	}
 }
 
-// take begins a turn. e.mu is held.
-func (e *engine) take() {
-	e.held = true
+// take begins a turn of a channel. e.mu is held.
+func (e *engine) take(c *channel) {
+	e.held, e.user = true, c.ctx
 	if e.gate == nil {
 		e.using, e.since = true, time.Now()
 	}
+}
+
+// contextSlice is for how long a command of a context keeps the engine while another context of
+// the device waits for it.
+const contextSlice = time.Millisecond
+
+// yields reports whether the command that uses the engine is to stop at its next preemption
+// point, because another process is to have the engine, or another context has waited for long
+// enough. Who uses the engine calls it, also from several goroutines.
+func (e *engine) yields() bool {
+	if e.gate != nil && e.gate.Preempted(e.kind) {
+		return true
+	}
+	if e.waiters.Load() == 0 || e.modelled { // modelled times must not depend on the host
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return time.Since(e.since) >= contextSlice && slices.ContainsFunc(e.waiting, func(t *turn) bool { return t.channel.ctx != e.user })
 }
 
 // contended reports whether somebody waits.
@@ -143,6 +199,23 @@ func (e *engine) contended() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.waiting) > 0
+}
+
+// wanted reports whether a context other than c waits for the engine, or another process does.
+func (e *engine) wanted(c *context) bool {
+	if e.gate != nil && !e.gate.Alone(e.kind) {
+		return true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.waiting, func(t *turn) bool { return t.channel.ctx != c })
+}
+
+// ended returns the times of the commands that have ended, and their sum.
+func (e *engine) ended() (gpu.Histogram, time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.times, e.ran
 }
 
 // busyTime is how long the engine has been held since the device was opened.

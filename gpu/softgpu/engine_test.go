@@ -12,12 +12,13 @@ import (
 func testChannel() *channel {
 	ctx := &context{}
 	ctx.life.init()
+	ctx.hold.init()
 	return &channel{ctx: ctx, stop: make(chan struct{})}
 }
 
 // inLine starts an acquire and returns when it waits as the n-th.
 func inLine(e *engine, c *channel, n int, got chan<- bool) {
-	go func() { got <- e.acquire(c) }()
+	go func() { got <- e.acquire(c, between) }()
 	for {
 		e.mu.Lock()
 		waiting := len(e.waiting)
@@ -31,7 +32,7 @@ func inLine(e *engine, c *channel, n int, got chan<- bool) {
 
 func TestEngineFirstComeFirstServed(t *testing.T) {
 	var e engine
-	require.True(t, e.acquire(testChannel()))
+	require.True(t, e.acquire(testChannel(), between))
 	require.False(t, e.contended())
 	var got [3]chan bool
 	for i := range got {
@@ -43,10 +44,10 @@ func TestEngineFirstComeFirstServed(t *testing.T) {
 		for _, later := range got[i:] {
 			require.Empty(t, later)
 		}
-		e.release(time.Microsecond)
+		e.release(use{took: time.Microsecond})
 		require.True(t, <-got[i])
 	}
-	e.release(time.Microsecond)
+	e.release(use{took: time.Microsecond})
 	require.False(t, e.held)
 	require.Positive(t, e.busyTime())
 }
@@ -57,15 +58,15 @@ func TestEngineStops(t *testing.T) {
 		"context over":   func(c *channel) { close(c.ctx.over) },
 	} {
 		var e engine
-		require.True(t, e.acquire(testChannel()))
+		require.True(t, e.acquire(testChannel(), between))
 		c, got, behind := testChannel(), make(chan bool, 1), make(chan bool, 1)
 		inLine(&e, c, 1, got)
 		inLine(&e, testChannel(), 2, behind)
 		stop(c)
 		require.False(t, <-got, name)
-		e.release(time.Microsecond)
+		e.release(use{took: time.Microsecond})
 		require.True(t, <-behind, name)
-		e.release(time.Microsecond)
+		e.release(use{took: time.Microsecond})
 		require.False(t, e.held, name)
 		require.Empty(t, e.waiting, name)
 	}
@@ -75,13 +76,13 @@ func TestEngineStops(t *testing.T) {
 func TestEngineStopMeetsGrant(t *testing.T) {
 	for range 1000 {
 		var e engine
-		require.True(t, e.acquire(testChannel()))
+		require.True(t, e.acquire(testChannel(), between))
 		c, got := testChannel(), make(chan bool, 1)
 		inLine(&e, c, 1, got)
 		go close(c.stop)
-		e.release(time.Microsecond)
+		e.release(use{took: time.Microsecond})
 		if <-got {
-			e.release(time.Microsecond)
+			e.release(use{took: time.Microsecond})
 		}
 		require.False(t, e.held)
 		require.Empty(t, e.waiting)

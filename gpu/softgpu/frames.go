@@ -3,9 +3,11 @@ package softgpu
 import (
 	"math/bits"
 	"sync"
+
+	"pvdrm/gpu/softgpu/hw"
 )
 
-const framesPerBlock = largePage / smallPage
+const framesPerBlock = hw.LargePage / hw.SmallPage
 
 // extent is a range of VRAM.
 type extent struct{ addr, size uint64 }
@@ -26,7 +28,7 @@ type block struct {
 }
 
 func newFrames(size uint64) *frames {
-	n := size / largePage
+	n := size / hw.LargePage
 	return &frames{blocks: make([]block, n), free: n * framesPerBlock}
 }
 
@@ -34,7 +36,7 @@ func newFrames(size uint64) *frames {
 func (f *frames) used() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return (uint64(len(f.blocks))*framesPerBlock - f.free) * smallPage
+	return (uint64(len(f.blocks))*framesPerBlock - f.free) * hw.SmallPage
 }
 
 // alloc takes size bytes, a multiple of 4 KiB, in as few extents as it finds.
@@ -42,7 +44,7 @@ func (f *frames) used() uint64 {
 func (f *frames) alloc(size uint64) []extent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := size / smallPage
+	n := size / hw.SmallPage
 	if n == 0 || n > f.free {
 		return nil
 	}
@@ -55,14 +57,14 @@ func (f *frames) alloc(size uint64) []extent {
 		for b := first; b < first+count; b++ {
 			f.set(b, 0, framesPerBlock)
 		}
-		out = push(out, extent{uint64(first) * largePage, uint64(count) * largePage})
+		out = push(out, extent{uint64(first) * hw.LargePage, uint64(count) * hw.LargePage})
 		whole -= count
 		n -= uint64(count) * framesPerBlock
 	}
 	for n > 0 {
 		b, at, count := f.smallRun(int(min(n, framesPerBlock)))
 		f.set(b, at, count)
-		out = push(out, extent{uint64(b)*largePage + uint64(at)*smallPage, uint64(count) * smallPage})
+		out = push(out, extent{uint64(b)*hw.LargePage + uint64(at)*hw.SmallPage, uint64(count) * hw.SmallPage})
 		n -= uint64(count)
 	}
 	return out
@@ -72,20 +74,20 @@ func (f *frames) alloc(size uint64) []extent {
 func (f *frames) allocContiguous(size uint64) (addr uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := int(size / smallPage)
+	n := int(size / hw.SmallPage)
 	b, at, count := f.smallRun(n)
 	if count < n {
 		return 0, false
 	}
 	f.set(b, at, n)
-	return uint64(b)*largePage + uint64(at)*smallPage, true
+	return uint64(b)*hw.LargePage + uint64(at)*hw.SmallPage, true
 }
 
 // release gives an extent back.
 func (f *frames) release(e extent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for frame, n := e.addr/smallPage, e.size/smallPage; n > 0; {
+	for frame, n := e.addr/hw.SmallPage, e.size/hw.SmallPage; n > 0; {
 		b, at := int(frame/framesPerBlock), int(frame%framesPerBlock)
 		count := min(int(n), framesPerBlock-at)
 		f.clear(b, at, count)

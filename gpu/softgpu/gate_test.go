@@ -44,14 +44,20 @@ func (g *testGate) Cancel(e gpu.Engine) {
 	g.canceled++
 }
 
-func (g *testGate) Wanted(gpu.Engine) bool { return false }
-func (g *testGate) Alone(gpu.Engine) bool  { return true }
+func (g *testGate) Wanted(gpu.Engine) bool    { return false }
+func (g *testGate) Alone(gpu.Engine) bool     { return true }
+func (g *testGate) Preempted(gpu.Engine) bool { return false }
 
-func (g *testGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
+func (g *testGate) Leave(e gpu.Engine, used time.Duration, _ uint64, _ bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left[e]++
 }
+
+// sharedGate is one at which others wait.
+type sharedGate struct{ *testGate }
+
+func (sharedGate) Alone(gpu.Engine) bool { return false }
 
 // open opens the gate for who waits and who comes.
 func (g *testGate) open() {

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"pvdrm/gpu"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/check"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 // launch runs a kernel on the compute engine.
@@ -15,43 +16,99 @@ func (c *channel) launch(l *gpu.Launch) error {
 	if err != nil {
 		return err
 	}
+	k := &c.task
+	k.set(c, f, l)
+	defer func() { *k = task{} }() // what it refers to is not to be kept
 	e := &c.ctx.dev.compute
-	if !e.acquire(c) {
-		return c.halted()
+	for {
+		at := between
+		if c.from != nil {
+			at = launching
+		}
+		if err := c.enter(e, at); err != nil {
+			return err
+		}
+		if at == between {
+			c.ctx.dev.launches.Add(1)
+		}
+		k.launch.From, c.from = c.from, nil
+		used, err := k.run()
+		k.used += used
+		if stopped, ok := errors.AsType[*exec.Preempted](err); ok {
+			c.from = stopped.State
+			c.ctx.dev.preemptions.Add(1)
+			e.release(use{took: used, again: true})
+			k.patient() // those who waited get the engine now
+			continue
+		}
+		e.release(use{took: used, whole: k.used, commands: 1})
+		if fault, ok := errors.AsType[*gpu.LostError](err); ok {
+			return c.fault(fault)
+		}
+		return err
 	}
-	used, err := c.runKernel(f, l)
-	e.release(used)
-	if fault, ok := errors.AsType[*gpu.LostError](err); ok {
-		return c.fault(fault)
-	}
-	return err
 }
 
-// runKernel runs a kernel and returns the time that it took.
-func (c *channel) runKernel(f *function, l *gpu.Launch) (used time.Duration, err error) {
+// task is a launch that runs in one piece or, when the context is preempted, in several.
+type task struct {
+	channel *channel
+	kernel  *exec.Kernel
+	launch  exec.Launch
+	limit   time.Duration // what may still be used, if the device has a limit for it
+	used    time.Duration
+}
+
+func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 	d := c.ctx.dev
-	control := new(simt.Control)
+	k.channel, k.kernel = c, f.kernel
+	k.patient()
+	if !d.config.LimitWaiting {
+		k.limit = max(d.config.LaunchLimit, 0)
+	}
+	k.launch = exec.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
+		Workers: &d.workers, Print: c.ctx.output.print, Heap: c.ctx.allocator(), Cooperative: l.Cooperative}
+	if d.config.ModelTime {
+		k.launch.Model = exec.NewModel(d.config.SMs, uint64(k.limit)) // a cycle is a nanosecond
+	}
+}
+
+// patient begins the time for which others may wait for the launch.
+func (k *task) patient() {
+	if config := &k.channel.ctx.dev.config; config.LimitWaiting {
+		k.channel.patience.Store(int64(config.LaunchLimit))
+	}
+}
+
+// run runs the launch until it ends or is preempted, and returns the time that it took.
+func (k *task) run() (used time.Duration, err error) {
+	c, d := k.channel, k.channel.ctx.dev
+	control := &exec.Control{Yield: d.compute.yield}
 	if err := c.ctx.enter(control); err != nil {
 		return 0, err
 	}
 	defer c.ctx.leave(control)
-	launch := simt.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
-		Crew: &d.crew, Print: c.ctx.output.print}
-	limit := max(d.config.LaunchLimit, 0)
-	d.launches.Add(1)
-	if d.config.ModelTime {
-		launch.Model = simt.NewModel(d.config.SMs, uint64(limit)) // a cycle is a nanosecond
-		err = simt.Run(f.kernel, launch, c.view(), control, d.config.SMs)
-		return time.Duration(launch.Model.Cycles()), err
+	if c.ctx.hold.mode.Load() != running { // since before the context knew of this control
+		control.Preempt()
 	}
-	start := time.Now() // before the limit begins, so that who reaches it has taken that long
-	if limit > 0 {
-		control.Deadline = start.Add(limit)
-		timer := time.AfterFunc(limit, func() { control.Stop(gpu.LostTimeout) }) // for kernels that meet barriers
-		defer timer.Stop()
+	if d.config.LimitWaiting && d.config.LaunchLimit > 0 {
+		c.watch(control, c.lookEvery())
+		defer c.unwatch()
 	}
-	err = simt.Run(f.kernel, launch, c.view(), control, d.config.SMs)
-	return time.Since(start), err
+	if m := k.launch.Model; m != nil {
+		before := m.Cycles()
+		err = exec.Run(k.kernel, k.launch, c.view(), control, d.config.SMs)
+		return time.Duration(m.Cycles() - before), err
+	}
+	start := time.Now() // before the limit begins, so that a kernel that reaches it has run for that long
+	if d.config.LaunchLimit > 0 && !d.config.LimitWaiting {
+		control.Deadline = start.Add(k.limit)
+		c.watch(control, k.limit) // for kernels that meet barriers
+		defer c.unwatch()
+	}
+	err = exec.Run(k.kernel, k.launch, c.view(), control, d.config.SMs)
+	used = time.Since(start)
+	k.limit -= used
+	return used, err
 }
 
 // checkLaunch validates a launch against the device and the kernel.
@@ -63,31 +120,11 @@ func (c *channel) checkLaunch(l *gpu.Launch) (*function, error) {
 	if !ok || f == nil || f.mod.ctx != c.ctx {
 		return nil, fmt.Errorf("%w: launch of a function that is not of this context", gpu.ErrInvalid)
 	}
-	fail := func(format string, args ...any) (*function, error) {
-		return nil, fmt.Errorf("%w: launch of %s: %s", gpu.ErrInvalid, f.attrs.Name, fmt.Sprintf(format, args...))
-	}
 	if f.mod.closed.Load() {
-		return fail("its module is closed")
+		return nil, check.BadLaunch(f.attrs, "its module is closed")
 	}
-	p := &c.ctx.dev.props
-	threads := uint64(1)
-	for i := range 3 {
-		if l.Grid[i] == 0 || uint64(l.Grid[i]) > uint64(p.MaxGridDim[i]) {
-			return fail("grid %v; the device allows 1 to %v", l.Grid, p.MaxGridDim)
-		}
-		if l.Block[i] == 0 || uint64(l.Block[i]) > uint64(p.MaxBlockDim[i]) {
-			return fail("block %v; the device allows 1 to %v", l.Block, p.MaxBlockDim)
-		}
-		threads *= uint64(l.Block[i])
-	}
-	if allowed := min(p.MaxThreads, f.attrs.MaxThreads); threads > uint64(allowed) {
-		return fail("%d threads in a block; the kernel allows %d", threads, allowed)
-	}
-	if shared := uint64(f.attrs.SharedBytes) + uint64(l.SharedBytes); shared > uint64(p.SharedPerBlock) {
-		return fail("%d bytes of .shared; the device has %d", shared, p.SharedPerBlock)
-	}
-	if len(l.Params) != f.attrs.ParamBytes {
-		return fail("%d bytes of parameters; the kernel takes %d", len(l.Params), f.attrs.ParamBytes)
+	if err := check.Launch(&c.ctx.dev.props, f.attrs, l); err != nil {
+		return nil, err
 	}
 	return f, nil
 }

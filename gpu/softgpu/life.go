@@ -1,11 +1,12 @@
 package softgpu
 
 import (
+	gocontext "context"
 	"errors"
 	"sync"
 
 	"pvdrm/gpu"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 // life is whether commands of a context may run, and what has to be stopped
@@ -18,12 +19,15 @@ type life struct {
 
 	mu      sync.Mutex
 	err     error // nil while alive; a *gpu.LostError stays when the context is closed
-	running map[*simt.Control]struct{}
+	running map[*exec.Control]struct{}
+	loads   map[uint64]gocontext.CancelCauseFunc // modules that are being compiled
+	next    uint64                               // id of the last one
 }
 
 func (l *life) init() {
 	l.over = make(chan struct{})
-	l.running = map[*simt.Control]struct{}{}
+	l.running = map[*exec.Control]struct{}{}
+	l.loads = map[uint64]gocontext.CancelCauseFunc{}
 }
 
 // Err is nil while alive, else why commands fail.
@@ -50,11 +54,33 @@ func (l *life) end(err error) bool {
 	for c := range l.running {
 		c.Stop(cause)
 	}
+	for _, cancel := range l.loads {
+		cancel(err)
+	}
 	return true
 }
 
+// onEnd has a function called with why the context ended, when it does. The caller calls
+// what onEnd returns when it is not interested any more.
+func (l *life) onEnd(f gocontext.CancelCauseFunc) (forget func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		f(l.err)
+		return func() {}
+	}
+	l.next++
+	id := l.next
+	l.loads[id] = f
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.loads, id)
+	}
+}
+
 // enter notes that a kernel is about to run; it fails when the context ended.
-func (l *life) enter(c *simt.Control) error {
+func (l *life) enter(c *exec.Control) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -64,17 +90,17 @@ func (l *life) enter(c *simt.Control) error {
 }
 
 // leave notes that a kernel has ended.
-func (l *life) leave(c *simt.Control) {
+func (l *life) leave(c *exec.Control) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.running, c)
 }
 
 // controls returns the kernels that run.
-func (l *life) controls() []*simt.Control {
+func (l *life) controls() []*exec.Control {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]*simt.Control, 0, len(l.running))
+	out := make([]*exec.Control, 0, len(l.running))
 	for c := range l.running {
 		out = append(out, c)
 	}

@@ -4,16 +4,18 @@ import (
 	"sort"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/hw"
 )
 
 // memory is VRAM or system memory of one context. It implements gpu.Memory.
 type memory struct {
 	ctx  *context
+	id   uint64 // order of creation
 	size uint64 // bytes
 
 	// One of the two.
 	extents []extent // of VRAM, in order
-	object  *busObject
+	object  *hw.BusObject
 
 	ends   []uint64 // ends[i] is the offset at which extents[i] ends
 	closed bool     // guarded by ctx.mu
@@ -48,21 +50,21 @@ func (m *memory) window() gpu.Window {
 }
 
 // place returns where offset off lies, and how many bytes follow it there.
-func (m *memory) place(off uint64) (t target, addr, run uint64) {
+func (m *memory) place(off uint64) (t hw.Target, addr, run uint64) {
 	if m.object != nil {
-		return targetSystem, m.object.base + off, m.size - off
+		return hw.TargetSystem, m.object.Base + off, m.size - off
 	}
 	i := sort.Search(len(m.ends), func(i int) bool { return m.ends[i] > off })
 	e, left := m.extents[i], m.ends[i]-off
-	return targetVRAM, e.addr + e.size - left, left
+	return hw.TargetVRAM, e.addr + e.size - left, left
 }
 
-// write stores the first bytes of the memory. Preconditions: it is VRAM, large
-// enough, and no engine uses it yet.
-func (m *memory) write(image []byte) {
-	for off := uint64(0); len(image) > 0; {
+// write stores bytes at an offset. Preconditions: the memory is VRAM, large enough, and
+// no engine uses it yet.
+func (m *memory) write(off uint64, b []byte) {
+	for len(b) > 0 {
 		_, addr, run := m.place(off)
-		n := copy(m.ctx.dev.vram.bytes(addr, run), image)
-		image, off = image[n:], off+uint64(n)
+		n := copy(m.ctx.dev.vram.Bytes(addr, run), b)
+		b, off = b[n:], off+uint64(n)
 	}
 }

@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	gocontext "context"
 	"encoding/binary"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func modelled(t *testing.T, cfg Config, rounds, blocks, threads uint32) (gpu.Res
 	defer func() { require.NoError(t, d.Close()) }()
 	c, err := d.NewContext("model")
 	require.NoError(t, err)
-	m, err := c.LoadModule("count.ptx", []byte(counting))
+	m, err := c.LoadModule(gocontext.Background(), "count.ptx", []byte(counting), nil)
 	require.NoError(t, err)
 	f, err := m.Function("count")
 	require.NoError(t, err)
@@ -61,12 +62,12 @@ func TestModelledTimeIsThatOfTheInstructions(t *testing.T) {
 		rounds, blocks, threads uint32
 		warpsOfTheBusiestOfThem uint64
 	}{
-		{1, 1000, 1, 32, 1},
-		{1, 1000, 1, 64, 2},
-		{1, 10, 6, 32, 6},
-		{2, 10, 6, 32, 3},
-		{4, 10, 6, 32, 2},
-		{64, 5, 6, 256, 8},
+		{sms: 1, rounds: 1000, blocks: 1, threads: 32, warpsOfTheBusiestOfThem: 1},
+		{sms: 1, rounds: 1000, blocks: 1, threads: 64, warpsOfTheBusiestOfThem: 2},
+		{sms: 1, rounds: 10, blocks: 6, threads: 32, warpsOfTheBusiestOfThem: 6},
+		{sms: 2, rounds: 10, blocks: 6, threads: 32, warpsOfTheBusiestOfThem: 3},
+		{sms: 4, rounds: 10, blocks: 6, threads: 32, warpsOfTheBusiestOfThem: 2},
+		{sms: 64, rounds: 5, blocks: 6, threads: 256, warpsOfTheBusiestOfThem: 8},
 	} {
 		want := time.Duration(c.warpsOfTheBusiestOfThem * (4*uint64(c.rounds) + around))
 		for range 3 {

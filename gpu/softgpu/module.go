@@ -1,67 +1,121 @@
 package softgpu
 
 import (
+	"bytes"
+	gocontext "context"
 	"fmt"
 	"sync/atomic"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/check"
 	"pvdrm/gpu/ptx"
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/snapshot"
+	"pvdrm/gpu/softgpu/exec"
+	"pvdrm/gpu/softgpu/hw"
 )
 
 // module is a loaded PTX module. It implements gpu.Module.
 type module struct {
 	ctx    *context
-	prog   *simt.Program
+	id     uint64 // order of creation
+	file   string
+	source []byte
+	prog   *exec.Program
 	data   *memory // its variables; nil if it has none
+	va     uint64  // where they are
 	closed atomic.Bool
+
+	hostBytes uint64
+	retained  uint64 // of what was reserved: the heap of the context
 }
 
 // function is a kernel of a module. It implements gpu.Function.
 type function struct {
 	mod    *module
-	kernel *simt.Kernel
-	attrs  gpu.FunctionAttributes
+	kernel *exec.Kernel
+	attrs  *gpu.FunctionAttributes // of the kernel
 }
 
 // LoadModule implements gpu.Context.
-func (c *context) LoadModule(file string, source []byte) (gpu.Module, error) {
-	m, err := c.loadModule(file, source)
+func (c *context) LoadModule(ctx gocontext.Context, file string, source []byte, reserve gpu.Reserve) (gpu.Module, error) {
+	m, err := c.loadModule(ctx, file, source, reserve, nil)
 	if err != nil {
 		return nil, c.wrap("load module", err)
 	}
 	return m, nil
 }
 
-func (c *context) loadModule(file string, source []byte) (*module, error) {
-	prog, err := compile(file, source, c.dev.props, c.dev.config.ModelTime)
+// loadModule loads a module: as saved in a snapshot, or as new if saved is nil.
+func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, reserve gpu.Reserve, saved *snapshot.Module) (*module, error) {
+	ctx, cancel := gocontext.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.onEnd(cancel)()
+	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, c.dev.props, c.dev.config.ModelTime)
 	if err != nil {
 		return nil, err
+	}
+	if err := gocontext.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkVariables(prog); err != nil {
+		return nil, err
+	}
+	size := variableBytes(prog)
+	heapSize, err := c.heapOf(prog)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if heapSize != 0 {
+		size += heapCharge(heapSize)
+	}
+	if reserve != nil && size != 0 {
+		if err := reserve(size); err != nil {
+			return nil, err
+		}
+		if err := gocontext.Cause(ctx); err != nil {
+			return nil, err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	m := &module{ctx: c, prog: prog}
-	if err := m.link(); err != nil {
+	m := &module{ctx: c, id: c.nextID(), file: file, source: bytes.Clone(source), prog: prog}
+	if err := m.link(saved); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	if heapSize != 0 && c.heap.Load() == nil { // no other module has made one meanwhile
+		if err := c.makeHeap(heapSize); err != nil {
+			if m.data != nil {
+				c.release(m.data)
+			}
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		m.retained = heapCharge(heapSize)
+	}
+	m.hostBytes = moduleBytes + uint64(len(source)) + prog.HostBytes()
 	c.modules[m] = struct{}{}
 	return m, nil
 }
 
+// moduleBytes is what a module has beside its program: its place among those of the
+// context, and its memory.
+const moduleBytes = 1024
+
+// variableBytes is the VRAM that the variables of a program take.
+func variableBytes(prog *exec.Program) uint64 {
+	size, _ := prog.DataBytes()
+	return (size + hw.SmallPage - 1) &^ (hw.SmallPage - 1)
+}
+
 // compile turns PTX into a program that respects the limits of the device.
-func compile(file string, source []byte, props gpu.Properties, timed bool) (*simt.Program, error) {
-	mod, err := ptx.Load(file, source)
+func compile(e *ptx.Effort, file string, source []byte, props gpu.Properties, timed bool) (*exec.Program, error) {
+	mod, err := ptx.LoadWithin(e, file, source)
 	if err != nil {
 		return nil, err
 	}
-	decode := simt.Compile
-	if timed {
-		decode = simt.CompileTimed
-	}
-	prog, err := decode(mod)
+	prog, err := exec.CompileWithin(e, mod, timed)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +134,9 @@ func compile(file string, source []byte, props gpu.Properties, timed bool) (*sim
 			what     string
 			has, max int
 		}{
-			{"parameters", a.ParamBytes, props.MaxParamBytes},
-			{".shared", a.SharedBytes, props.SharedPerBlock},
-			{".const", a.ConstBytes, props.ConstBytes},
+			{what: "parameters", has: a.ParamBytes, max: props.MaxParamBytes},
+			{what: ".shared", has: a.SharedBytes, max: props.SharedPerBlock},
+			{what: ".const", has: a.ConstBytes, max: props.ConstBytes},
 		} {
 			if limit.has > limit.max {
 				bad = append(bad, gpu.Diagnostic{File: file, Line: int(f.Pos.Line), Col: int(f.Pos.Col),
@@ -96,23 +150,44 @@ func compile(file string, source []byte, props gpu.Properties, timed bool) (*sim
 	return prog, nil
 }
 
-// link gives the module's variables a place in VRAM and in the address space.
-// Preconditions: c.mu is held.
-func (m *module) link() error {
-	size, align := m.prog.DataBytes()
-	if size == 0 {
-		_, err := m.prog.Link(modules.Base)
+// Check reports why a software GPU would refuse a module, without making one: the error that
+// LoadModule gives for its source. Memory that other modules may have taken is not looked at.
+func Check(ctx gocontext.Context, config Config, file string, source []byte) error {
+	config, err := config.withDefaults()
+	if err != nil {
 		return err
 	}
-	c := m.ctx
-	align = max(align, smallPage)
-	if size > modules.Size || align > modules.Size {
-		return fmt.Errorf("%w: %d bytes of variables, aligned to %d; a module may have %d", gpu.ErrNoMemory, size, align, modules.Size)
+	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, config.properties(exec.DefaultLimits()), config.ModelTime)
+	if err != nil {
+		return err
 	}
-	size = (size + smallPage - 1) &^ (smallPage - 1)
-	va, ok := c.space.gap(modules, size, align)
-	if !ok {
-		return fmt.Errorf("%w: no %d bytes of addresses left for variables", gpu.ErrNoMemory, size)
+	return checkVariables(prog)
+}
+
+// checkVariables fails if no context could hold the variables of a program.
+func checkVariables(prog *exec.Program) error {
+	if size := variableBytes(prog); size > modules.Size {
+		return fmt.Errorf("%w: %d bytes of variables; a module may have %d", gpu.ErrNoMemory, size, modules.Size)
+	}
+	return nil
+}
+
+// link gives the module's variables a place in VRAM and in the address space.
+// Those of a module that was saved get the place and the contents that they had.
+// Preconditions: c.mu is held.
+func (m *module) link(saved *snapshot.Module) error {
+	_, align := m.prog.DataBytes()
+	size := variableBytes(m.prog)
+	if saved != nil && saved.Size != size {
+		return fmt.Errorf("%w: %d bytes of variables; those of the source take %d", gpu.ErrInvalid, saved.Size, size)
+	}
+	if size == 0 {
+		return m.prog.LinkTo(modules.Base, func(uint64, []byte) {})
+	}
+	c := m.ctx
+	va, err := m.choose(saved, size, max(align, hw.SmallPage))
+	if err != nil {
+		return err
 	}
 	ext, err := c.dev.vram.alloc(size)
 	if err != nil {
@@ -123,15 +198,30 @@ func (m *module) link() error {
 		c.release(data)
 		return fmt.Errorf("variables: %w", err)
 	}
-	image, err := m.prog.Link(va)
-	if err != nil {
+	initialise := data.write
+	if saved != nil {
+		initialise = func(uint64, []byte) {}
+		data.fill(saved.Data)
+	}
+	if err := m.prog.LinkTo(va, initialise); err != nil {
 		c.release(data)
 		return err
 	}
-	data.write(image)
 	c.memories[data] = struct{}{}
-	m.data = data
+	m.data, m.va = data, va
 	return nil
+}
+
+// choose returns an address for variables of a size.
+func (m *module) choose(saved *snapshot.Module, size, align uint64) (va uint64, err error) {
+	if saved != nil {
+		return saved.VA, check.Map(modules, size, saved.VA, 0, size, gpu.ProtRead)
+	}
+	va, ok := m.ctx.space.gap(modules, size, align)
+	if !ok {
+		return 0, fmt.Errorf("%w: no %d bytes of addresses left for variables", gpu.ErrNoMemory, size)
+	}
+	return va, nil
 }
 
 // Function implements gpu.Module.
@@ -143,7 +233,7 @@ func (m *module) Function(name string) (gpu.Function, error) {
 	if !ok {
 		return nil, m.ctx.wrap("find kernel", fmt.Errorf("%w: the module has no kernel %q", gpu.ErrNotFound, name))
 	}
-	return &function{mod: m, kernel: k, attrs: k.Attributes()}, nil
+	return &function{mod: m, kernel: k, attrs: k.Fixed()}, nil
 }
 
 // Global implements gpu.Module.
@@ -157,6 +247,12 @@ func (m *module) Global(name string) (addr, size uint64, err error) {
 	}
 	return addr, size, nil
 }
+
+// Retained implements gpu.Retainer.
+func (m *module) Retained() uint64 { return m.retained }
+
+// HostBytes implements gpu.Module.
+func (m *module) HostBytes() uint64 { return m.hostBytes }
 
 // Close implements gpu.Module.
 func (m *module) Close() error {

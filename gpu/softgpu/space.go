@@ -5,18 +5,21 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/hw"
 )
 
 // space is the address space of one context: what is mapped where, the page
 // tables that say so in VRAM, and the bus that system memory is on.
 type space struct {
 	vram      *vram
-	directory uint64 // VRAM address of the page directory
+	directory uint64    // VRAM address of the page directory
+	count     *mappings // of the device
 
-	mu     sync.RWMutex // see the package comment
-	bus    bus
+	mu sync.RWMutex // see the package comment
+	hw.MMU
 	maps   []mapping         // sorted by va, not overlapping
 	tables map[uint64]*table // by index in the directory
 }
@@ -35,12 +38,19 @@ type table struct {
 	used         int    // entries that are valid, of both tables
 }
 
-func newSpace(v *vram) (*space, error) {
-	dir, err := v.allocContiguous(directoryBytes)
+// maxMappings bounds the mappings of all address spaces of a device: the device remembers
+// each in memory of the host.
+const maxMappings = 1 << 17
+
+// mappings counts those of a device.
+type mappings struct{ n atomic.Int64 }
+
+func newSpace(v *vram, count *mappings) (*space, error) {
+	dir, err := v.allocContiguous(hw.DirectoryBytes)
 	if err != nil {
 		return nil, fmt.Errorf("page directory: %w", err)
 	}
-	return &space{vram: v, directory: dir, tables: map[uint64]*table{}}, nil
+	return &space{vram: v, directory: dir, count: count, MMU: hw.MMU{VRAM: v.VRAM}, tables: map[uint64]*table{}}, nil
 }
 
 // destroy frees the page tables. Preconditions: no engine uses the space.
@@ -48,11 +58,12 @@ func (s *space) destroy() {
 	for _, t := range s.tables {
 		s.vram.free(t.extent())
 	}
-	s.vram.free(extent{s.directory, directoryBytes})
+	s.vram.free(extent{s.directory, hw.DirectoryBytes})
+	s.count.n.Add(-int64(len(s.maps)))
 	s.tables, s.maps = nil, nil
 }
 
-func (t *table) extent() extent { return extent{t.small, tableBytes} }
+func (t *table) extent() extent { return extent{t.small, hw.TableBytes} }
 
 // insert maps [off, off+n) of m at va. Preconditions: all are page aligned and
 // in range.
@@ -64,9 +75,13 @@ func (s *space) insert(va uint64, m *memory, off, n uint64, readOnly bool) error
 		return fmt.Errorf("%w: [0x%x, 0x%x) overlaps the mapping of %d bytes at 0x%x",
 			gpu.ErrExists, va, va+n, s.maps[at].n, s.maps[at].va)
 	}
+	if s.count.n.Load() >= maxMappings {
+		return s.full()
+	}
 	if err := s.prepare(va, n); err != nil {
 		return err
 	}
+	s.count.n.Add(1)
 	s.maps = slices.Insert(s.maps, at, mapping{va, n, m, off})
 	for n > 0 {
 		t, addr, run := m.place(off)
@@ -78,12 +93,18 @@ func (s *space) insert(va uint64, m *memory, off, n uint64, readOnly bool) error
 }
 
 // remove takes away what is mapped in [va, va+n) and reports whether there was
-// anything. Tables that became empty are returned: they may be freed once the
+// anything. It fails, and removes nothing, where it would have to cut a mapping in two and
+// there is no room for one more. Tables that became empty are returned: they may be freed once the
 // TLBs are flushed, as the memory may.
-func (s *space) remove(va, n uint64) (dead []extent, found bool) {
+func (s *space) remove(va, n uint64) (dead []extent, found bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from := s.first(va)
+	if from < len(s.maps) {
+		if m := s.maps[from]; m.va < va && va+n < m.va+m.n && s.count.n.Load() >= maxMappings {
+			return nil, true, s.full()
+		}
+	}
 	to := from
 	var rest []mapping // what stays of mappings that are cut
 	for ; to < len(s.maps) && s.maps[to].va < va+n; to++ {
@@ -98,8 +119,14 @@ func (s *space) remove(va, n uint64) (dead []extent, found bool) {
 		dead = append(dead, s.erase(lo, hi-lo)...)
 	}
 	found = to > from
+	s.count.n.Add(int64(len(rest) - (to - from)))
 	s.maps = slices.Replace(s.maps, from, to, rest...)
-	return dead, found
+	return dead, found, nil
+}
+
+// full is the error of what would need one more mapping.
+func (s *space) full() error {
+	return fmt.Errorf("%w: the device has %d mappings, and no room for more", gpu.ErrNoMemory, maxMappings)
 }
 
 // removeMemory takes away all mappings of m, like remove.
@@ -114,6 +141,7 @@ func (s *space) removeMemory(m *memory) (dead []extent, found bool) {
 		dead = append(dead, s.erase(e.va, e.n)...)
 		return true
 	})
+	s.count.n.Add(int64(len(s.maps) - before))
 	return dead, len(s.maps) < before
 }
 
@@ -137,20 +165,20 @@ func (s *space) gap(w gpu.Window, n, align uint64) (va uint64, ok bool) {
 // prepare makes the page tables of [va, va+n), all or none.
 func (s *space) prepare(va, n uint64) error {
 	var made []uint64
-	for i := va / directorySpan; i <= (va+n-1)/directorySpan; i++ {
+	for i := va / hw.DirectorySpan; i <= (va+n-1)/hw.DirectorySpan; i++ {
 		if s.tables[i] != nil {
 			continue
 		}
-		addr, err := s.vram.allocContiguous(tableBytes)
+		addr, err := s.vram.allocContiguous(hw.TableBytes)
 		if err != nil {
 			for _, i := range made {
 				s.vram.free(s.drop(i))
 			}
 			return fmt.Errorf("page table: %w", err)
 		}
-		t := &table{small: addr, large: addr + smallTable}
+		t := &table{small: addr, large: addr + hw.SmallTable}
 		s.tables[i] = t
-		s.vram.setWord(s.directory+i*entryBytes, uint64(makePDE(t.large, t.small)))
+		s.vram.SetWord(s.directory+i*hw.EntryBytes, uint64(hw.MakePDE(t.large, t.small)))
 		made = append(made, i)
 	}
 	return nil
@@ -160,19 +188,19 @@ func (s *space) prepare(va, n uint64) error {
 func (s *space) drop(i uint64) extent {
 	t := s.tables[i]
 	delete(s.tables, i)
-	s.vram.setWord(s.directory+i*entryBytes, 0)
+	s.vram.SetWord(s.directory+i*hw.EntryBytes, 0)
 	return t.extent()
 }
 
 // enter writes the entries of n bytes that are consecutive in the target.
-func (s *space) enter(va uint64, t target, addr, n uint64, readOnly bool) {
+func (s *space) enter(va uint64, t hw.Target, addr, n uint64, readOnly bool) {
 	for n > 0 {
-		tab := s.tables[va/directorySpan]
-		at, page := tab.smallEntry(va), uint64(smallPage)
-		if va%largePage == 0 && addr%largePage == 0 && n >= largePage {
-			at, page = tab.largeEntry(va), largePage
+		tab := s.tables[va/hw.DirectorySpan]
+		at, page := tab.smallEntry(va), uint64(hw.SmallPage)
+		if va%hw.LargePage == 0 && addr%hw.LargePage == 0 && n >= hw.LargePage {
+			at, page = tab.largeEntry(va), hw.LargePage
 		}
-		s.vram.setWord(at, uint64(makePTE(t, addr, readOnly)))
+		s.vram.SetWord(at, uint64(hw.MakePTE(t, addr, readOnly)))
 		tab.used++
 		va, addr, n = va+page, addr+page, n-page
 	}
@@ -182,25 +210,25 @@ func (s *space) enter(va uint64, t target, addr, n uint64, readOnly bool) {
 // large pages that it cuts. It returns the tables that are empty now.
 func (s *space) erase(va, n uint64) (dead []extent) {
 	for n > 0 {
-		tab := s.tables[va/directorySpan]
-		chunk := min(n, largePage-va%largePage)
+		tab := s.tables[va/hw.DirectorySpan]
+		chunk := min(n, hw.LargePage-va%hw.LargePage)
 		large := tab.largeEntry(va)
-		e := pte(s.vram.word(large))
+		e := hw.PTE(s.vram.Word(large))
 		if e != 0 {
-			s.vram.setWord(large, 0)
+			s.vram.SetWord(large, 0)
 			tab.used--
 		}
-		if e == 0 || chunk < largePage {
+		if e == 0 || chunk < hw.LargePage {
 			if e != 0 {
-				s.enterSmall(tab, va&^(largePage-1), e)
+				s.enterSmall(tab, va&^(hw.LargePage-1), e)
 			}
-			for page := va; page < va+chunk; page += smallPage {
-				s.vram.setWord(tab.smallEntry(page), 0)
+			for page := va; page < va+chunk; page += hw.SmallPage {
+				s.vram.SetWord(tab.smallEntry(page), 0)
 				tab.used--
 			}
 		}
 		if tab.used == 0 {
-			dead = append(dead, s.drop(va/directorySpan))
+			dead = append(dead, s.drop(va/hw.DirectorySpan))
 		}
 		va, n = va+chunk, n-chunk
 	}
@@ -208,23 +236,23 @@ func (s *space) erase(va, n uint64) (dead []extent) {
 }
 
 // enterSmall writes small pages in place of the large one at va.
-func (s *space) enterSmall(tab *table, va uint64, e pte) {
-	for off := uint64(0); off < largePage; off += smallPage {
-		s.vram.setWord(tab.smallEntry(va+off), uint64(makePTE(e.target(), e.addr()+off, e.readOnly())))
+func (s *space) enterSmall(tab *table, va uint64, e hw.PTE) {
+	for off := uint64(0); off < hw.LargePage; off += hw.SmallPage {
+		s.vram.SetWord(tab.smallEntry(va+off), uint64(hw.MakePTE(e.Target(), e.Addr()+off, e.ReadOnly())))
 		tab.used++
 	}
 }
 
 func (t *table) largeEntry(va uint64) uint64 {
-	return t.large + va%directorySpan/largePage*entryBytes
+	return t.large + va%hw.DirectorySpan/hw.LargePage*hw.EntryBytes
 }
 
 func (t *table) smallEntry(va uint64) uint64 {
-	return t.small + va%directorySpan/smallPage*entryBytes
+	return t.small + va%hw.DirectorySpan/hw.SmallPage*hw.EntryBytes
 }
 
 // settle waits until the copy engine has left the translations that it took
-// before the call. (Those of kernels go with simt.Control.FlushTLB.)
+// before the call. (Those of kernels go with exec.Control.FlushTLB.)
 func (s *space) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

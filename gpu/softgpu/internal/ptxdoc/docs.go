@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/exec"
+)
+
+// write writes docs/ptx.md: every row of the instruction table, and whether the engine runs it.
+func write(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(docsHead)
+	for _, s := range ptx.Chapters() {
+		fmt.Fprintf(&b, "\n## %s %s\n\n| instruction | status |\n| --- | --- |\n", s.Number, s.Title)
+		for _, f := range ptx.Forms() {
+			if f.Section == s.Number {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(f.Syntax(), "|", `\|`), status(f))
+			}
+		}
+	}
+	b.WriteString("\n## 10 Special registers\n\nAll run.\n\n| register | type |\n| --- | --- |\n")
+	for _, s := range ptx.Specials() {
+		fmt.Fprintf(&b, "| `%s` | .%s |\n", s, s.Type())
+	}
+	fmt.Fprintf(&b, docsTail, ptx.MaxSource>>20, ptx.MaxStatements, ptx.MaxOperands, ptx.MaxVariables,
+		ptx.MaxDirectives, ptx.MaxInitialiser, ptx.MaxScopes, ptx.MaxNesting, ptx.MaxDiagnostics)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// status says whether the engine runs a row, and why not.
+func status(f *ptx.Form) string {
+	switch {
+	case exec.Runs(f) == nil:
+		return "runs"
+	case f.Op == ptx.OpRaw:
+		return "refused"
+	}
+	return fmt.Sprintf("parsed only: needs sm_%d", f.Arch)
+}
+
+const docsHead = `# PTX
+
+Generated from the instruction table of gpu/ptx by "go generate ./gpu/softgpu"; do not edit.
+
+A kernel reaches the software GPU as PTX text. It is parsed, checked and decoded when the module is loaded; what is
+wrong with it is reported then, with file, line and column, up to twenty complaints at once. Nothing of a module runs
+that was not accepted as a whole.
+
+* **runs**: the software GPU executes it.
+* **parsed only**: it is parsed, checked and printed, so that modules for a real GPU can be read and rewritten; the
+  software GPU refuses to load a module that contains it, and names the instruction.
+* **refused**: only its text is kept. The software GPU refuses to load a module that contains it. A name stands for
+  all instructions that begin with it and stand in no other row.
+
+These are the verdicts of the software GPU alone. An NVIDIA GPU takes every row; what its generation lacks, its driver
+refuses.
+
+In the lists, braces enclose what may be left out, and (a/b) means one of a and b. Modifiers may be written in any
+order, but for the types among themselves. Section numbers are those of the PTX ISA manual, version 8.5.
+`
+
+const docsTail = `
+## Directives
+
+Understood: .version, .target, .address_size, .visible, .extern, .weak, .common, .entry, .func, .param, .reg, .const,
+.global, .local, .shared, .align, .ptr, .attribute(.managed), .maxntid, .reqntid, .minnctapersm, .maxnctapersm, .maxnreg,
+.noreturn, .pragma, .alias, .branchtargets, .calltargets, .callprototype, .file, .loc, .section.
+
+Parsed only: .reqnctapercluster, .explicitcluster, .maxclusterrank, .blocksareclusters, .abi_preserve,
+.abi_preserve_control, and variables of type .samplerref.
+
+## Matrices
+
+The software GPU computes mma and wmma as an H100 does: 146 fixtures in tests/ptx/op were recorded on one (driver
+580.159.04), and both engines return the same bits. NVIDIA does not document the arithmetic. The source of the model is
+MMA-Sim (Xie and others, Microsoft Research, arXiv:2511.10909; github.com/microsoft/MMA-Sim); Fasi, Higham, Mikaitis
+and Pranesh (PeerJ Computer Science 7:e330, 2021) and Khattak and Mikaitis (arXiv:2512.07004) measured such units as
+well. What the recordings corrected is marked "measured".
+
+* f16, bf16, tf32: products are exact and have the sum of the exponents of their factors, whatever their significands.
+  Up to 16 products and the accumulator are aligned to the largest of their exponents, and what lies more than 25 bits
+  below its unit is cut off, of each. Their sum is exact. An f32 result is cut to its bits (towards zero), an f16 result
+  is rounded to nearest even. Subnormal numbers count as they are. Of a tf32 the lower 13 bits are ignored.
+* wmma of tf32 adds 4 products at once, not 8 as mma does (measured).
+* What exceeds the range is infinite. NaNs are 0x7fffffff and 0x7fff. A sum of zero is positive.
+* e4m3 and e5m2: as f16, in blocks of 16 products, or of 8 where k is 16, each added to the result
+  of the one before. The first block has the lower two of the four elements of each register. The sum begins with zero,
+  and c is added to it at the end, rounded to nearest even (measured).
+* mma.m8n8k4 of f16: fma after fma in f32 in the order of k, from zero, rounded to nearest even; then c is added in the
+  same way, and an f16 result is rounded once more (measured: sm_90 has no tensor instruction for it).
+* wmma with f32 accumulators and an f16 result, or the reverse: as with f32 both, rounded to nearest even at the end.
+* f64: fma after fma in the order of k.
+* Integers and bits: exact; .satfinite clamps the final sum, without it sums wrap around.
+* The registers of wmma's matrices, which PTX leaves open, are in the order of the mma of 16x8 that NVIDIA's compiler
+  makes of them, with the elements of f16 multiplicands repeated; m8n32k16 is the transposed m32n8k16.
+
+All lanes of a warp run these instructions together. What lanes that have exited would have is undefined.
+
+## Where this differs from ptxas
+
+* The .version and .target of a module are not compared with its instructions, but for those on matrices, which need
+  the .target that they have in the manual; and in modules of PTX before 3.2 mad.f32 without a rounding is mad.rn.f32, as ptxas has it,
+  for every target. Modules of before 3.0 may declare .reg and .local
+  variables outside functions, for one function that uses them. Modules without .address_size have 64-bit addresses, and may use
+  registers of 32 bits for the lowest 4 GiB of .global, .const and generic addresses. A prototype may lack its ';'.
+  .tex declares a texture reference, as .global .texref does.
+* Variables in .global and .const must be declared outside functions.
+* Variable argument lists (a parameter of type .b8[]) are refused; vprintf takes its arguments through a pointer.
+* Functions that a module declares .extern and no module defines: vprintf, __assertfail, __assert_fail, malloc and free. malloc takes
+  memory of the context's heap, and returns 0 when it is used up. free of an address that
+  malloc did not return, or that is free already, ends the kernel with an address fault (CUDA leaves that undefined).
+* .pragma "pvdrm_malloc_heap BYTES"; at module scope says how many bytes kernels can allocate with malloc, 8 MiB if it is missing; the first
+  module of a context that calls malloc counts. libcuda adds it where a program has set CU_LIMIT_MALLOC_HEAP_SIZE.
+* An element of an array is written as an address, [a+4]; a[1] is refused.
+* Numbers must fit in 64 bits, the table of lop3 in 8.
+* cp.async copies at once, as PTX permits; what its groups wait for is there already. griddepcontrol and setmaxnreg
+  do nothing: grids run one after another, and registers are not shared. createpolicy gives a value that is only a hint.
+* A launch has no clusters: each block is a cluster of its own, as on a GPU without a cluster size.
+* Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
+  of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the
+  kernel ends with an address fault. As parameters, in arrays and with initialisers they are refused, and so are samplers.
+* What fetches give beyond what the CUDA programming guide says has not been compared with an NVIDIA GPU: the rounding of
+  filters, which level a level of detail half way between two means, the level that gradients mean, sRGB.
+* tex.grad on a texture with an anisotropic filter ends the kernel with an instruction fault.
+* No shared memory is reserved: %%reserved_smem_offset_begin and the others are 0 (an H200 reserves 1 KiB).
+
+## Limits
+
+| what | at most |
+| --- | --- |
+| source | %d MiB |
+| statements of all functions | %d |
+| operands | %d |
+| variables, ranges of registers and parameters | %d |
+| directives at module scope | %d |
+| elements of initialisers | %d |
+| nesting of braces in bodies | %d |
+| nesting of initialisers and expressions | %d |
+| complaints before giving up | %d |
+`

@@ -1,9 +1,0 @@
-package simt
-
-import "unsafe"
-
-// asF32 and asF64 are the same lanes read as floating point; both element types
-// have one size and alignment and every bit pattern is a value of both.
-
-func asF32(r *[32]uint32) *[32]float32 { return (*[32]float32)(unsafe.Pointer(r)) } // same layout, see above
-func asF64(r *[32]uint64) *[32]float64 { return (*[32]float64)(unsafe.Pointer(r)) } // same layout, see above
