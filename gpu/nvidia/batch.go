@@ -1,0 +1,32 @@
+package nvidia
+
+import "pvdrm/gpu"
+
+// batch is what Submit was given, and how far it has come.
+type batch struct {
+	cmds         []gpu.Command
+	done         func(gpu.Result)
+	begun, ended int  // commands; those that failed have not ended
+	task         bool // may be run again
+	replays      int  // times that it was begun again
+
+	// Of the first command, which is often the only one: here they take no allocation.
+	first flying
+	entry [1]entry
+}
+
+// of makes b a batch of what Submit was given, whatever it was before.
+func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) {
+	*b = batch{cmds: cmds, done: done}
+	if len(cmds) > 0 {
+		_, b.task = cmds[0].(*gpu.Task)
+	}
+}
+
+// again makes a batch that was lost one that was never begun.
+func (b *batch) again() {
+	if b.begun > 0 {
+		b.begun, b.ended = 0, 0
+		b.replays++
+	}
+}

@@ -1,0 +1,436 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pvdrm/gpu"
+	"pvdrm/internal/fifo"
+	"pvdrm/internal/yield"
+)
+
+// channel is a queue of batches, run in order on a stream of its own in the worker.
+// Its goroutine begins and completes commands; Submit begins the commands that can begin
+// at once, so they do not wait for the goroutine to wake. It implements gpu.Channel.
+type channel struct {
+	ctx   *context
+	slot  int
+	stop  chan struct{} // closed by Close: no further command begins
+	ended chan struct{} // closed when the goroutine has ended
+
+	// run is held to begin or complete commands: by the goroutine, except while it waits
+	// for the GPU, or by Submit, which only tries to lock it. It guards flight, built,
+	// failed and watched. mu and context.laneMu may be taken with it held.
+	run     sync.Mutex
+	flight  flight // commands that have begun
+	built   int    // the context.built to which flight belongs
+	failed  error  // of the first command that failed
+	watched *batch // the goroutine waits for a command of it, without run
+
+	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
+	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
+	kernel string        // that the command launches; "" for another kind; written under ctx.laneMu
+
+	// news counts calls of Submit and Close, under mu. The goroutine polls it all the time,
+	// so it has a cache line apart from the fields that Submit uses.
+	_    [cacheLine]byte
+	news atomic.Uint32
+	_    [cacheLine]byte
+
+	mu     sync.Mutex
+	wake   sync.Cond // news changed
+	closed bool
+	queue  fifo.Queue[*batch]
+	spare  *batch // a completed one: the next batch reuses its memory, which is still in the cache
+
+	closing sync.Once
+
+	polling polling
+}
+
+const cacheLine = 64 // bytes
+
+// NewChannel implements gpu.Context.
+func (c *context) NewChannel() (gpu.Channel, error) {
+	ch, err := c.newChannel()
+	if err != nil {
+		return nil, c.wrap("new channel", err)
+	}
+	return ch, nil
+}
+
+func (c *context) newChannel() (*channel, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	if err := c.dev.openChannel(); err != nil {
+		return nil, err
+	}
+	slot := slices.Index(c.channels[:], nil) // the device allows as many as there are slots
+	if err := c.do(&request{Op: opOpen, Slot: slot}, nil, nil); err != nil {
+		c.dev.closeChannel()
+		return nil, err
+	}
+	ch := &channel{ctx: c, slot: slot, stop: make(chan struct{}), ended: make(chan struct{})}
+	ch.wake.L = &ch.mu
+	c.channels[slot] = ch
+	go ch.loop()
+	return ch, nil
+}
+
+// Close implements gpu.Channel.
+func (c *channel) Close() error {
+	c.closing.Do(func() {
+		c.mu.Lock()
+		c.closed = true
+		c.mu.Unlock()
+		close(c.stop)
+		c.tell()
+		<-c.ended
+		c.ctx.mu.Lock()
+		defer c.ctx.mu.Unlock()
+		c.ctx.channels[c.slot] = nil
+		c.ctx.dev.closeChannel()
+		if c.ctx.Err() == nil {
+			_ = c.ctx.do(&request{Op: opClose, Slot: c.slot}, nil, nil) // an idle stream; a failure here ends the context
+		}
+	})
+	return nil
+}
+
+// loop completes every batch that was submitted, in order, until the channel is
+// closed and the queue empty.
+func (c *channel) loop() {
+	defer close(c.ended)
+	for {
+		seen := c.news.Load()
+		if c.work() == errRevoked {
+			yield.Nap(time.Millisecond) // until the context is rebuilt, for which work waits
+		} else if !c.wait(seen) {
+			return
+		}
+	}
+}
+
+// work runs the queued commands. It returns errRevoked if the GPU was revoked, and nil
+// when no command is left.
+func (c *channel) work() error {
+	c.ctx.gen.RLock()
+	defer c.ctx.gen.RUnlock()
+	c.run.Lock()
+	defer c.run.Unlock()
+	if c.built != c.ctx.built {
+		c.built, c.flight.number = c.ctx.built, 0 // of another worker, whose fences begin at 0
+	}
+	for {
+		seen := c.news.Load()
+		err := c.beginMore(true, true)
+		switch {
+		case !c.flight.empty():
+			if c.settle(seen) == errRevoked { // the next call returns an error of the next command again
+				return errRevoked
+			}
+		case err == errRevoked: // between two commands of a batch, perhaps
+			for _, b := range c.flight.batches {
+				b.again()
+			}
+			return err
+		case err != nil:
+			c.fail(err)
+		default:
+			return nil
+		}
+	}
+}
+
+// take returns the batch of the next command to begin; nil if there is none. C.run
+// is held.
+func (c *channel) take() *batch {
+	f := &c.flight
+	for _, b := range f.batches {
+		if b.begun < len(b.cmds) || len(b.cmds) == 0 {
+			return b
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue.Len() == 0 {
+		return nil
+	}
+	b := c.queue.Pop()
+	f.batches = append(f.batches, b)
+	return b
+}
+
+// wait waits until news exceeds seen. It returns false when the channel is closed. A program
+// that was just served often submits more, so wait polls for a while before it sleeps: a
+// wake-up takes some 50 µs.
+func (c *channel) wait(seen uint32) bool {
+	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < waitSpin; {
+		if c.polling.helps() {
+			yield.Nap(helpedTime)
+			continue
+		}
+		for n := 0; n < looks && c.news.Load() == seen; n++ {
+		}
+		yield.Processor()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.news.Load() == seen {
+		if c.closed {
+			return false
+		}
+		c.wake.Wait()
+	}
+	return true
+}
+
+// halted returns the reason why no command may begin: the error that ended the context,
+// gpu.ErrClosed, gpu.ErrCanceled or errRevoked; nil if commands may begin.
+func (c *channel) halted() error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	select { // one at a time: a select of several cases takes a fifth of handing a launch over
+	case <-c.stop:
+		return fmt.Errorf("channel %w", gpu.ErrClosed)
+	default:
+	}
+	select {
+	case <-c.ctx.over:
+		return errRevoked
+	default:
+	}
+	if c.failed != nil {
+		return fmt.Errorf("%w: %v", gpu.ErrCanceled, c.failed)
+	}
+	return nil
+}
+
+// beginMore begins queued commands while the flight has room. If it may not wait, it stops
+// at the first command that would have to. If it may, it also completes batches without
+// commands. Every command of every channel passes here. A returned error belongs to the next
+// command and takes effect when those before it have completed. c.run is held.
+func (c *channel) beginMore(mayWait, mayEnd bool) error {
+	f := &c.flight
+	for {
+		b := c.take()
+		if b == nil {
+			return nil
+		}
+		if err := c.halted(); err != nil { // an empty batch reports it, too
+			return err
+		}
+		if len(b.cmds) == 0 {
+			if !f.empty() || !mayEnd {
+				return nil
+			}
+			c.complete(b, gpu.Result{})
+			continue
+		}
+		w, err := c.prepare(b)
+		if err != nil {
+			return err
+		}
+		e := w.engine(c.ctx.dev)
+		if !f.takes(&w, e) {
+			return nil
+		}
+		if len(w.entries) > 0 && f.engine == nil && e.gate != nil {
+			if !mayWait {
+				return nil
+			}
+			if !e.enter(c) {
+				return c.halted()
+			}
+		}
+		if began, err := c.begin(b, &w, e, mayWait); !began || err != nil {
+			return err
+		}
+	}
+}
+
+// begin passes the next command of a batch, which runs on e, to the worker. If it may not
+// wait and the lane has no room, it does nothing and returns false. It publishes the entry
+// before it updates its own fields, so that the GPU starts sooner: other goroutines read
+// these only with run or laneMu held.
+func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool, err error) {
+	p := c.ctx.worker
+	c.ctx.laneMu.Lock()
+	defer c.ctx.laneMu.Unlock()
+	if !mayWait && !p.room(len(w.entries)) {
+		return false, nil
+	}
+	number := c.flight.number + 1
+	first := 0 // entry that is left
+	if len(w.entries) > 0 && p.room(1) {
+		c.publish(w, number, 0)
+		first++
+	}
+	now := time.Now()
+	if len(w.entries) > 0 && c.flight.engine == nil {
+		e.use(now)
+		c.flight.hold(e, now)
+	}
+	f := c.flight.add(b, w, now)
+	if c.flight.oldest() == f {
+		c.turn(f)
+	}
+	if f.fn != nil {
+		c.ctx.dev.launches.Add(1)
+	}
+	for i := first; i < len(f.entries); i++ { // none for an empty copy, which ends with the command before it
+		for !p.room(1) {
+			tail := p.taken
+			c.ctx.laneMu.Unlock()
+			err = c.await(f, c.flight.start(), func() bool { return p.lane.load(offTail) != tail })
+			c.ctx.laneMu.Lock()
+			if err != nil {
+				return true, err
+			}
+		}
+		c.publish(&f.work, f.number, i)
+	}
+	return true, nil
+}
+
+// publish passes an entry of a command to the worker. Preconditions: the lane has room and
+// c.ctx.laneMu is held.
+func (c *channel) publish(w *work, number uint32, i int) {
+	e := &w.entries[i]
+	e.channel, e.number, e.last, e.quiet = uint8(c.slot), number, i == len(w.entries)-1, w.cost <= quietTime
+	c.ctx.worker.publish(e, w.params)
+}
+
+// turn publishes the oldest command of the channel, or nil, in due. c.ctx.laneMu is held.
+func (c *channel) turn(f *flying) {
+	if i := slices.Index(c.ctx.running, c); i >= 0 {
+		c.ctx.running = slices.Delete(c.ctx.running, i, i+1)
+	}
+	if f == nil {
+		c.due.Store(0)
+		return
+	}
+	c.number, c.kernel = f.number, f.name()
+	c.ctx.running = append(c.ctx.running, c)
+	c.due.Store(isDue | uint64(f.number))
+}
+
+const isDue = 1 << 32
+
+// settle waits until the oldest command completes, or until news exceeds seen, since another
+// command may begin behind it. It returns errRevoked if all commands in flight were revoked
+// and have to begin again. c.run is held, except while it waits.
+func (c *channel) settle(seen uint32) error {
+	f, since := c.flight.oldest(), c.flight.start()
+	l := c.ctx.worker.lane
+	c.watched = f.batch
+	c.run.Unlock()
+	err := c.await(f, since, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
+	c.run.Lock()
+	c.watched = nil
+	switch {
+	case c.flight.oldest() != f: // Poll was first; the next call returns an error again
+	case err == errRevoked:
+		c.flight.abandon()
+		c.rest()
+		for _, b := range c.flight.batches {
+			b.again()
+		}
+		return errRevoked
+	case err != nil:
+		c.flight.abandon()
+		c.rest()
+		c.fail(err)
+		for len(c.flight.batches) > 0 && c.flight.batches[0].begun > 0 {
+			c.fail(c.halted())
+		}
+	case reached(l.fence(c.slot), f.number):
+		c.land(l.fence(c.slot))
+	}
+	return nil
+}
+
+// land completes the commands up to a number, and their batches. It notifies their waiters
+// before it updates the flight, because a program waits for the notification.
+func (c *channel) land(number uint32) {
+	f := &c.flight
+	n := f.arrived(number)
+	for _, x := range f.flying[:n] {
+		if x.bytes > 0 {
+			c.ctx.dev.copyBytes.Add(x.bytes)
+		}
+	}
+	ended := 0
+	for _, b := range f.batches {
+		if b.ended == 0 || b.ended < len(b.cmds) { // an empty batch completes when work takes it
+			break
+		}
+		if c.ctx.losses.Load() != 0 {
+			c.ctx.losses.Store(0)
+		}
+		b.done(gpu.Result{})
+		ended++
+	}
+	f.land(n)
+	for range ended {
+		c.drop(f.batches[0])
+	}
+	if f.empty() {
+		c.rest()
+		return
+	}
+	c.ctx.laneMu.Lock()
+	c.turn(c.flight.oldest())
+	c.ctx.laneMu.Unlock()
+}
+
+// rest releases the engine: no command of the channel runs.
+func (c *channel) rest() {
+	c.ctx.laneMu.Lock()
+	c.turn(nil)
+	c.ctx.laneMu.Unlock()
+	c.flight.release()
+}
+
+// fail completes the oldest batch with an error. No command is in flight.
+func (c *channel) fail(err error) {
+	if f, ok := errors.AsType[*gpu.LostError](err); ok {
+		err = c.fault(f)
+	}
+	if c.failed == nil {
+		c.failed = err
+	}
+	b := c.flight.batches[0]
+	c.complete(b, gpu.Result{Err: err, Index: b.ended})
+}
+
+// complete completes the oldest batch.
+func (c *channel) complete(b *batch, r gpu.Result) {
+	b.done(r)
+	c.drop(b)
+}
+
+// drop removes the oldest batch, which has completed, from the flight and keeps its memory for reuse.
+func (c *channel) drop(b *batch) {
+	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
+	if b != c.watched {
+		c.mu.Lock()
+		b.cmds, b.done = nil, nil
+		c.spare = b
+		c.mu.Unlock()
+	}
+}
+
+// fault ends the context and returns the error with which its commands fail from now on.
+func (c *channel) fault(f *gpu.LostError) error {
+	c.ctx.lose(f)
+	return c.ctx.Err()
+}

@@ -1,0 +1,301 @@
+package nvidia
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pvdrm/gpu"
+)
+
+// Config says how to open a device. The zero value is a sound choice.
+type Config struct {
+	// Number is the ordinal of the CUDA device to open, as nvidia-smi -L numbers the GPUs.
+	// Where the user has set CUDA_VISIBLE_DEVICES it counts among those.
+	Number int
+	// VRAMBytes is how much device memory contexts may have together, in whole
+	// 2 MiB; 0 stands for all that the GPU has.
+	VRAMBytes uint64
+	// LaunchLimit is the time after which a running kernel is stopped and its
+	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when it
+	// is negative.
+	LaunchLimit time.Duration
+	// RevokeAfter is the time after which the task (gpu.Task) that runs is taken
+	// off the GPU, to run again later, if the gate says that others want it. 0
+	// means never.
+	RevokeAfter time.Duration
+	// Gate is asked before an engine is used; nil for a device of one process.
+	Gate gpu.Gate
+	// Keeper is the command that calls ServeKeeper; by default this program with
+	// the argument KeeperCommand.
+	Keeper []string
+}
+
+const defaultLimit = 60 * time.Second
+
+// device is an NVIDIA GPU. It implements gpu.Device.
+type device struct {
+	config Config
+	props  gpu.Properties
+	cache  imageCache
+	keeper keeper
+
+	compiler *compiler
+
+	compute, copy engine
+
+	launches, copyBytes, faults, replays atomic.Uint64
+
+	mu       sync.Mutex
+	closed   bool
+	spare    *process // started by New to ask what the GPU is; the first context takes it
+	contexts map[*context]struct{}
+	channels int
+	vramUsed uint64 // bytes
+
+	closing sync.Once
+}
+
+// New opens a GPU. It fails where there is no NVIDIA driver or no such GPU; the error
+// names the reason. Close the device when done.
+func New(config Config) (gpu.Device, error) {
+	d, err := newDevice(config)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	return d, nil
+}
+
+func newDevice(config Config) (*device, error) {
+	if config.VRAMBytes%vramPage != 0 {
+		return nil, fmt.Errorf("%w: VRAM of %d bytes; choose a multiple of 2 MiB", gpu.ErrInvalid, config.VRAMBytes)
+	}
+	if config.Number < 0 || config.Number > math.MaxInt32 {
+		return nil, fmt.Errorf("%w: device number %d; choose 0 or more", gpu.ErrInvalid, config.Number)
+	}
+	if config.LaunchLimit == 0 {
+		config.LaunchLimit = defaultLimit
+	}
+	if config.Keeper == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
+		}
+		config.Keeper = []string{self, KeeperCommand}
+	}
+	k, err := startKeeper(config.Keeper, int32(config.Number))
+	if err != nil {
+		return nil, err
+	}
+	compiler := newCompiler(k)
+	compiler.prepare() // it starts as long as the first worker, at the same time
+	p, err := k.startProcess()
+	if err != nil {
+		k.Close()
+		compiler.close()
+		if e, ok := errors.AsType[*driverError](err); ok && e.Code == resultInvalidDevice {
+			err = fmt.Errorf("there is no CUDA device %d; nvidia-smi -L lists those of this machine, of which CUDA_VISIBLE_DEVICES may hide some: %w", config.Number, err)
+		}
+		return nil, err
+	}
+	props := p.props
+	props.Number = config.Number
+	if config.VRAMBytes != 0 {
+		props.VRAMBytes = min(props.VRAMBytes, config.VRAMBytes)
+	}
+	return &device{
+		config: config, props: props, keeper: k, compiler: compiler, spare: p,
+		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate, turn: make(chan struct{}, 1)},
+		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, turn: make(chan struct{}, 1)},
+		contexts: map[*context]struct{}{},
+	}, nil
+}
+
+// Probe says whether there is an NVIDIA driver, by its version, such as "13.0".
+// It does not touch the GPU, nor say whether there is one.
+func Probe() (version string, err error) {
+	drv, err := openDriver()
+	if err != nil {
+		return "", err
+	}
+	var v int32
+	if err := drv.check("cuDriverGetVersion", drv.driverGetVersion(&v)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), nil
+}
+
+// Properties implements gpu.Device.
+func (d *device) Properties() gpu.Properties { return d.props }
+
+// NewContext implements gpu.Device. It takes as long as the driver needs for a
+// new process on the GPU, some hundred milliseconds.
+func (d *device) NewContext(label string) (gpu.Context, error) {
+	c, err := d.newContext(label)
+	if err != nil {
+		return nil, fmt.Errorf("new context %q: %w", label, err)
+	}
+	return c, nil
+}
+
+func (d *device) newContext(label string) (*context, error) {
+	d.mu.Lock()
+	p, closed := d.spare, d.closed
+	d.spare = nil
+	d.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("device %w", gpu.ErrClosed)
+	}
+	d.compiler.prepare() // it may have ended
+	if p == nil {
+		var err error
+		if p, err = d.keeper.startProcess(); err != nil {
+			if e, ok := errors.AsType[*driverError](err); ok && e.Code == resultOutOfMemory {
+				err = fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
+			}
+			return nil, err
+		}
+	}
+	c := newContext(d, label, p)
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		c.Close()
+		return nil, fmt.Errorf("device %w", gpu.ErrClosed)
+	}
+	d.contexts[c] = struct{}{}
+	d.mu.Unlock()
+	return c, nil
+}
+
+// forget drops a context that has closed.
+func (d *device) forget(c *context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.contexts, c)
+}
+
+// charge counts n bytes of VRAM as used.
+func (d *device) charge(n uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n > d.props.VRAMBytes-d.vramUsed {
+		return fmt.Errorf("%w: %d bytes asked for, %d of %d left", gpu.ErrNoMemory, n, d.props.VRAMBytes-d.vramUsed, d.props.VRAMBytes)
+	}
+	d.vramUsed += n
+	return nil
+}
+
+func (d *device) discharge(n uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.vramUsed -= n
+}
+
+// openChannel counts a channel.
+func (d *device) openChannel() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.channels == d.props.MaxChannels {
+		return fmt.Errorf("%w: all %d of the device are open", gpu.ErrBusy, d.channels)
+	}
+	d.channels++
+	return nil
+}
+
+func (d *device) closeChannel() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.channels--
+}
+
+// Stats implements gpu.Device.
+func (d *device) Stats() gpu.Stats {
+	d.mu.Lock()
+	open := d.channels
+	d.mu.Unlock()
+	times, launched := d.compute.ended()
+	return gpu.Stats{
+		ComputeBusy: d.compute.busyTime(), CopyBusy: d.copy.busyTime(),
+		Launches: d.launches.Load(), LaunchTimes: times, LaunchTime: launched, CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(),
+		VRAMUsed: d.VRAMUsed(), Channels: open,
+	}
+}
+
+// VRAMUsed implements gpu.Device.
+func (d *device) VRAMUsed() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.vramUsed
+}
+
+// Close implements gpu.Device.
+func (d *device) Close() error {
+	d.closing.Do(func() {
+		d.mu.Lock()
+		d.closed = true
+		spare := d.spare
+		d.spare = nil
+		var open []*context
+		for c := range d.contexts {
+			open = append(open, c)
+		}
+		d.mu.Unlock()
+		if spare != nil {
+			spare.Kill()
+			<-spare.Gone()
+			spare.discard()
+		}
+		for _, c := range open {
+			c.end(gpu.ErrClosed) // all stop at once, so that closing waits for the slowest only
+		}
+		for _, c := range open {
+			c.Close()
+		}
+		d.keeper.Close()
+		d.compiler.close()
+	})
+	return nil
+}
+
+// imageCache keeps what was compiled, by the hash of its source, so that each
+// source is compiled once for all contexts of the device.
+type imageCache struct {
+	mu    sync.Mutex
+	bytes int
+	order []key // oldest first
+	image map[key][]byte
+}
+
+type key [sha256.Size]byte
+
+// cacheBytes bounds the cache.
+const cacheBytes = 64 << 20
+
+func (c *imageCache) get(k key) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.image[k]
+}
+
+func (c *imageCache) put(k key, image []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.image == nil {
+		c.image = map[key][]byte{}
+	}
+	if _, ok := c.image[k]; ok || len(image) > cacheBytes {
+		return
+	}
+	for c.bytes+len(image) > cacheBytes {
+		c.bytes -= len(c.image[c.order[0]])
+		delete(c.image, c.order[0])
+		c.order = c.order[1:]
+	}
+	c.image[k], c.bytes, c.order = image, c.bytes+len(image), append(c.order, k)
+}

@@ -1,0 +1,86 @@
+// Package nvidia runs PVDRM's guests on an NVIDIA GPU through libcuda.so.1, which it
+// opens at run time: programs that import this package start without the library.
+//
+// # A process for each context
+//
+// After an illegal access every later call of a CUDA process fails, and only the end of
+// the process stops an endless kernel. So each gpu.Context is a worker process of its
+// own, from the same program (ServeWorker), and aborting a context kills its worker: the
+// driver frees the resources of the process, and the other contexts of the backend, of
+// other backends and of native programs go on. A worker ends with its socket, and so with
+// its backend, whatever its kernels do. A context trusts its worker no more than its guest.
+//
+// A confined backend cannot start processes. So each device has a keeper, another process
+// of the same program (ServeKeeper), that starts workers (package workers) and makes RM
+// controls for them (guard).
+//
+// # Memory and addresses
+//
+// A worker allocates VRAM in pages of 2 MiB with cuMemCreate, and maps them at the
+// address that the guest chose, in a window that it has reserved with cuMemAddressReserve.
+// Granted pages are parts of memfds (package hostmem knows which): the worker maps them
+// with MAP_FIXED at the guest's address, in a window that it has reserved with mmap, and
+// registers them with cuMemHostRegister, after which the GPU sees them at that same
+// address. Both windows are the same in every worker.
+//
+// Kernels reach the memory that the GPU's page tables map. The device checks copies, fills
+// and timestamps against the mappings of the context before it passes them to the driver,
+// which would take an unmapped address for memory of its own process.
+//
+// The driver unmaps granted pages only after the kernels that run in the context, which
+// the launch limit bounds. A kernel that uses VRAM which is unmapped faults at once, as on
+// other devices.
+//
+// # Life of a command
+//
+// The goroutine that submits a batch validates its commands. It writes those that need not
+// wait into the lane, a queue in memory shared with the worker; the channel's goroutine
+// begins the others when the engine and the gate let it. In the worker one thread polls the
+// lane, starts the command on the stream of the channel, and queues a write of the command's
+// number to the fence of the channel behind it (cuStreamWriteValue32). The channel's
+// goroutine reads the number there, so completion involves neither the worker nor a system
+// call. The submitter reads it in Poll, which it calls while it waits; the channel's
+// goroutine naps then. Waiters poll for a time (spinTime, pollSpin, waitSpin) and then back
+// off to every few dozen µs; the worker's thread backs off for restTime before it sleeps.
+//
+// Commands that are expected to be short enter the lane before the ones ahead of them in
+// their channel have completed (flight), and with a gate for a turn of bounded length. A very
+// short command (quietTime) gets no fence of its own if another one is queued behind it, up
+// to maxSilent in a row: these complete together. Engine time is measured on the host, from
+// the entry into the lane, or the end of the previous command, until the fence is seen.
+//
+// # Compiling
+//
+// Package ptx reads the declarations of a module: kernels, parameters, variables. The driver
+// checks the instructions, since it knows those of its GPU. It compiles the source in a
+// worker without a guest's context (compiler): a caller that gives up kills that worker, and
+// the calls and commands of contexts go on meanwhile. The device caches the machine code
+// under the hash of its source for its other contexts.
+//
+// # Confinement
+//
+// ServeWorker has its caller confine a worker (Confine) before it serves the first guest.
+// Command record records the ioctl requests that the driver makes from then on
+// (testdata/ioctls.txt), and generates the list for the filter. One request, RM control,
+// stands for many that a filter cannot distinguish: a worker's keeper makes the recorded ones
+// (guard).
+//
+// # Ownership and locks
+//
+// A device owns its contexts; a context owns its worker, its mappings, memories,
+// modules and channels; a channel owns its goroutine, which ends with
+// Channel.Close.
+//
+// Locks, in the order in which they are taken:
+//
+//	context.mu      one call at a time of everything but Submit; requests to the worker
+//	context.gen     the current worker; read-locked to begin or complete commands
+//	compiler.turn   the worker that compiles; under the two above only to rebuild a context
+//	channel.run     the commands in flight
+//	device.mu       counts of VRAM and channels, the set of contexts
+//	space.mu        the mappings
+//
+// channel.mu (the queue and news), context.laneMu (writing the lane, which commands run),
+// engine.mu (times), imageCache.mu and context.lifeMu (why the context ended) are
+// leaves: nothing is locked under them.
+package nvidia

@@ -1,0 +1,177 @@
+package nvidia
+
+import (
+	"fmt"
+	"structs"
+)
+
+// driver is the part of the CUDA driver interface that a worker uses, by the
+// names of cuda.h without their prefix and version. Handles and device addresses
+// are numbers. It is a table of functions so that tests can put others there.
+type driver struct {
+	init                     func(flags uint32) result
+	driverGetVersion         func(version *int32) result
+	deviceGet                func(device *int32, ordinal int32) result
+	deviceGetName            func(name *byte, n, device int32) result
+	deviceGetAttribute       func(value *int32, attribute, device int32) result
+	deviceTotalMem           func(bytes *uint64, device int32) result
+	devicePrimaryCtxRetain   func(ctx *uintptr, device int32) result
+	ctxSetCurrent            func(ctx uintptr) result
+	memAddressReserve        func(at *uint64, size, alignment, want, flags uint64) result
+	memCreate                func(handle *uint64, size uint64, prop *allocationProp, flags uint64) result
+	memRelease               func(handle uint64) result
+	memMap                   func(at, size, offset, handle, flags uint64) result
+	memUnmap                 func(at, size uint64) result
+	memSetAccess             func(at, size uint64, desc *accessDesc, count uint64) result
+	memHostRegister          func(at uintptr, size uint64, flags uint32) result
+	memHostUnregister        func(at uintptr) result
+	memHostGetDevicePointer  func(at *uint64, host uintptr, flags uint32) result
+	linkCreate               func(count uint32, options *int32, values *uintptr, state *uintptr) result
+	linkAddData              func(state uintptr, kind int32, data *byte, size uint64, name string, count uint32, options *int32, values *uintptr) result
+	linkComplete             func(state uintptr, cubin *uintptr, size *uint64) result
+	linkDestroy              func(state uintptr) result
+	moduleLoadData           func(module *uintptr, image *byte) result
+	moduleUnload             func(module uintptr) result
+	moduleGetFunction        func(function *uintptr, module uintptr, name string) result
+	moduleGetGlobal          func(at, size *uint64, module uintptr, name string) result
+	funcGetAttribute         func(value *int32, attribute int32, function uintptr) result
+	funcSetAttribute         func(function uintptr, attribute, value int32) result
+	streamCreateWithPriority func(stream *uintptr, flags uint32, priority int32) result
+	streamDestroy            func(stream uintptr) result
+	streamSynchronize        func(stream uintptr) result
+	getErrorName             func(code result, name *uintptr) result
+
+	// Those of the path of a command. The path thread alone calls streamWriteValue32
+	// and launchKernel.
+	streamQuery        func(stream uintptr) result
+	streamWriteValue32 func(stream uintptr, at uint64, value uint32) result
+	launchKernel       func(function uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result
+	memcpyAsync        func(dst, src, n uint64, stream uintptr) result
+	memcpy2DAsync      func(shape *[16]uint64, stream uintptr) result
+	memsetD8Async      func(at uint64, v uint32, n uint64, stream uintptr) result
+	memsetD16Async     func(at uint64, v uint32, n uint64, stream uintptr) result
+	memsetD32Async     func(at uint64, v uint32, n uint64, stream uintptr) result
+	memsetD2D8Async    func(at, pitch uint64, v uint32, width, height uint64, stream uintptr) result
+	memsetD2D16Async   func(at, pitch uint64, v uint32, width, height uint64, stream uintptr) result
+	memsetD2D32Async   func(at, pitch uint64, v uint32, width, height uint64, stream uintptr) result
+}
+
+// allocationProp is CUmemAllocationProp.
+type allocationProp struct {
+	_            structs.HostLayout
+	kind         int32
+	_            int32 // requestedHandleTypes: none
+	locationKind int32
+	_            int32   // location.id: the first device
+	_            uintptr // win32HandleMetaData
+	_            [8]byte // allocFlags
+}
+
+// accessDesc is CUmemAccessDesc.
+type accessDesc struct {
+	_            structs.HostLayout
+	locationKind int32
+	_            int32 // location.id: the first device
+	access       int32
+}
+
+// launchArgs is the shape of a launch.
+type launchArgs struct {
+	grid, block [3]uint32
+	shared      uint32 // bytes
+}
+
+// Values of enumerations in cuda.h.
+const (
+	attrMaxThreads, attrMaxBlockX, attrMaxGridX         = 1, 2, 5 // CU_DEVICE_ATTRIBUTE_*
+	attrSharedPerBlock, attrConst, attrWarp             = 8, 9, 10
+	attrRegsPerBlock, attrClock, attrMultiprocs         = 12, 13, 16
+	attrMemClock, attrBusWidth, attrL2                  = 36, 37, 38
+	attrThreadsPerSM, attrMajor, attrMinor              = 39, 75, 76
+	attrSharedOptin, attrVMM, attrReadOnlyHost          = 97, 102, 113
+	attrBlocksPerSM                                     = 106
+	funcMaxThreads, funcShared, funcConst               = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
+	funcLocal, funcRegs, funcMaxDynamicShared           = 3, 4, 8
+	jitErrorLog, jitErrorLogBytes, inputPTX             = 5, 6, 1
+	allocationPinned, locationDevice                    = 1, 1
+	accessRead, accessReadWrite                         = 1, 3
+	registerDeviceMap, registerReadOnly                 = 2, 8
+	streamNonBlocking, memoryUnified                    = 1, 4
+	extraBuffer, extraSize                      uintptr = 1, 2 // CU_LAUNCH_PARAM_*
+)
+
+// result is a CUresult.
+type result int32
+
+// Results that mean something to us.
+const (
+	resultOperatingSystem result = 304
+	resultTaken           result = -1 // of ours: a window is not free in this process; another one may have it
+	resultTooLarge        result = -2 // of ours: more machine code than a source may become
+	resultOK              result = 0
+	resultInvalidValue    result = 1
+	resultOutOfMemory     result = 2
+	resultNoDevice        result = 100
+	resultInvalidDevice   result = 101
+	resultInvalidImage    result = 200
+	resultInvalidPTX      result = 218
+	resultNotFound        result = 500
+	resultNotReady        result = 600
+	resultIllegalAddress  result = 700
+	resultOutOfResources  result = 701
+	resultLaunchTimeout   result = 702
+	resultAssert          result = 710
+	resultStack           result = 714
+	resultInstruction     result = 715
+	resultMisaligned      result = 716
+	resultAddressSpace    result = 717
+	resultPC              result = 718
+	resultLaunchFailed    result = 719
+	resultContained       result = 721
+	resultSystemNotReady  result = 802
+	resultUnknown         result = 999
+	resultECC             result = 214
+	resultNVLink          result = 220
+	resultContextDestroyd result = 709
+)
+
+// sticky reports whether no call of the process succeeds any more.
+func (r result) sticky() bool {
+	switch r {
+	case resultIllegalAddress, resultLaunchTimeout, resultAssert, resultStack, resultInstruction, resultMisaligned,
+		resultAddressSpace, resultPC, resultLaunchFailed, resultContained, resultUnknown, resultECC, resultNVLink, resultContextDestroyd:
+		return true
+	}
+	return false
+}
+
+// driverError is a call that the driver refused.
+type driverError struct {
+	Call string
+	Code result
+	Name string // such as "CUDA_ERROR_OUT_OF_MEMORY"
+	Text string // further words; may be empty
+}
+
+// bounded returns an error that a worker sent without what is longer than any driver's.
+func (e *driverError) bounded() *driverError {
+	const most = 8 << 10 // bytes, of each text
+	cut := func(s string) string { return s[:min(len(s), most)] }
+	return &driverError{Call: cut(e.Call), Code: e.Code, Name: cut(e.Name), Text: cut(e.Text)}
+}
+
+func (e *driverError) Error() string {
+	s := fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code)
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}
+
+// check turns a result into an error.
+func (d *driver) check(call string, code result) error {
+	if code == resultOK {
+		return nil
+	}
+	return &driverError{Call: call, Code: code, Name: d.errorName(code)}
+}

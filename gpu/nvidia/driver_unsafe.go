@@ -1,0 +1,142 @@
+package nvidia
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// libraryName is what NVIDIA's driver installs. It is opened at run time, so that
+// programs start where there is none.
+const libraryName = "libcuda.so.1"
+
+// openDriver loads the library and finds the functions. It calls none.
+func openDriver() (*driver, error) {
+	lib, err := purego.Dlopen(libraryName, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, fmt.Errorf("no NVIDIA driver here (it brings %s): %w", libraryName, err)
+	}
+	d := &driver{}
+	for name, fn := range map[string]any{
+		"cuInit": &d.init, "cuDriverGetVersion": &d.driverGetVersion, "cuDeviceGet": &d.deviceGet, "cuDeviceGetName": &d.deviceGetName,
+		"cuDeviceGetAttribute": &d.deviceGetAttribute, "cuDeviceTotalMem_v2": &d.deviceTotalMem,
+		"cuDevicePrimaryCtxRetain": &d.devicePrimaryCtxRetain, "cuCtxSetCurrent": &d.ctxSetCurrent,
+		"cuMemAddressReserve": &d.memAddressReserve, "cuMemCreate": &d.memCreate, "cuMemRelease": &d.memRelease,
+		"cuMemMap": &d.memMap, "cuMemUnmap": &d.memUnmap, "cuMemSetAccess": &d.memSetAccess,
+		"cuMemHostRegister_v2": &d.memHostRegister, "cuMemHostUnregister": &d.memHostUnregister,
+		"cuMemHostGetDevicePointer_v2": &d.memHostGetDevicePointer,
+		"cuLinkCreate_v2":              &d.linkCreate, "cuLinkAddData_v2": &d.linkAddData, "cuLinkComplete": &d.linkComplete, "cuLinkDestroy": &d.linkDestroy,
+		"cuModuleLoadData": &d.moduleLoadData, "cuModuleUnload": &d.moduleUnload, "cuModuleGetFunction": &d.moduleGetFunction,
+		"cuModuleGetGlobal_v2": &d.moduleGetGlobal, "cuFuncGetAttribute": &d.funcGetAttribute, "cuFuncSetAttribute": &d.funcSetAttribute,
+		"cuStreamCreateWithPriority": &d.streamCreateWithPriority, "cuStreamDestroy_v2": &d.streamDestroy,
+		"cuStreamSynchronize": &d.streamSynchronize, "cuGetErrorName": &d.getErrorName,
+	} {
+		if _, err := purego.Dlsym(lib, name); err != nil {
+			return nil, missing(name, err)
+		}
+		purego.RegisterLibFunc(fn, lib, name)
+	}
+	return d, d.openPath(lib)
+}
+
+// openCompiler loads the driver's compiler of PTX, which it would load when it first
+// needs it: a worker that is confined can open nothing then. Where there is none the
+// driver says so itself when it has PTX to compile.
+func openCompiler() {
+	_, _ = purego.Dlopen("libnvidia-ptxjitcompiler.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+func missing(name string, err error) error {
+	return fmt.Errorf("the NVIDIA driver is too old: its %s lacks %s; install one for CUDA 12 or 13: %w", libraryName, name, err)
+}
+
+// openPath finds the functions of the path of a command, which are called without
+// the reflection that purego's registered functions cost.
+func (d *driver) openPath(lib uintptr) error {
+	sym := map[string]uintptr{}
+	for _, name := range []string{"cuStreamQuery", "cuStreamWriteValue32_v2", "cuLaunchKernel", "cuMemcpyAsync", "cuMemcpy2DAsync_v2",
+		"cuMemsetD8Async", "cuMemsetD16Async", "cuMemsetD32Async", "cuMemsetD2D8Async", "cuMemsetD2D16Async", "cuMemsetD2D32Async"} {
+		at, err := purego.Dlsym(lib, name)
+		if err != nil {
+			return missing(name, err)
+		}
+		sym[name] = at
+	}
+	call := func(at uintptr, args ...uintptr) result {
+		r, _, _ := purego.SyscallN(at, args...)
+		return result(int32(r))
+	}
+	query, write, launch := sym["cuStreamQuery"], sym["cuStreamWriteValue32_v2"], sym["cuLaunchKernel"]
+	d.streamQuery = func(stream uintptr) result { return call(query, stream) }
+	// The arguments of the two calls that each kernel takes lie at the same place each
+	// time: SyscallN would allocate them, and the worker collects no garbage.
+	writeArgs, launchArguments := new([4]uintptr), new([11]uintptr)
+	d.streamWriteValue32 = func(stream uintptr, at uint64, v uint32) result {
+		*writeArgs = [...]uintptr{stream, uintptr(at), uintptr(v), 0}
+		return call(write, writeArgs[:]...)
+	}
+	d.launchKernel = func(f uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result {
+		// extra lies outside of the Go heap; the driver reads it during the call only.
+		*launchArguments = [...]uintptr{f, uintptr(l.grid[0]), uintptr(l.grid[1]), uintptr(l.grid[2]),
+			uintptr(l.block[0]), uintptr(l.block[1]), uintptr(l.block[2]), uintptr(l.shared), stream, 0, uintptr(unsafe.Pointer(extra))}
+		return call(launch, launchArguments[:]...)
+	}
+	copy1, copy2 := sym["cuMemcpyAsync"], sym["cuMemcpy2DAsync_v2"]
+	d.memcpyAsync = func(dst, src, n uint64, stream uintptr) result {
+		return call(copy1, uintptr(dst), uintptr(src), uintptr(n), stream)
+	}
+	d.memcpy2DAsync = func(shape *[16]uint64, stream uintptr) result {
+		// shape is on the heap, kept alive by the caller, and read during the call only.
+		return call(copy2, uintptr(unsafe.Pointer(shape)), stream)
+	}
+	flat := func(name string) func(uint64, uint32, uint64, uintptr) result {
+		at := sym[name]
+		return func(va uint64, v uint32, n uint64, stream uintptr) result {
+			return call(at, uintptr(va), uintptr(v), uintptr(n), stream)
+		}
+	}
+	rows := func(name string) func(uint64, uint64, uint32, uint64, uint64, uintptr) result {
+		at := sym[name]
+		return func(va, pitch uint64, v uint32, w, h uint64, stream uintptr) result {
+			return call(at, uintptr(va), uintptr(pitch), uintptr(v), uintptr(w), uintptr(h), stream)
+		}
+	}
+	d.memsetD8Async, d.memsetD16Async, d.memsetD32Async = flat("cuMemsetD8Async"), flat("cuMemsetD16Async"), flat("cuMemsetD32Async")
+	d.memsetD2D8Async, d.memsetD2D16Async, d.memsetD2D32Async = rows("cuMemsetD2D8Async"), rows("cuMemsetD2D16Async"), rows("cuMemsetD2D32Async")
+	return nil
+}
+
+// errorName is the name of a result as in cuda.h.
+func (d *driver) errorName(code result) string {
+	const most = 64 // bytes; the longest name has about 50
+	var name uintptr
+	if d.getErrorName == nil || d.getErrorName(code, &name) != resultOK || name == 0 {
+		return "unknown error"
+	}
+	text := make([]byte, 0, most)
+	for i := range uintptr(most) {
+		c := *(*byte)(address(uint64(name + i))) // a constant string of the library
+		if c == 0 {
+			break
+		}
+		text = append(text, c)
+	}
+	return string(text)
+}
+
+// address is memory that Go did not allocate, at a place that the driver or mmap
+// said. It goes by way of a pointer to the number because that is no Go pointer.
+func address(at uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }
+
+// bytesAt is memory at such a place.
+func bytesAt(at, n uint64) []byte { return unsafe.Slice((*byte)(address(at)), n) }
+
+// addressOf is where b lies. B is memory that Go does not move or free, such as a mapping.
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// extraIn is the list of launch options at the start of b, which is mapped memory.
+func extraIn(b []byte) *[5]uintptr {
+	_ = b[:5*8]
+	return (*[5]uintptr)(unsafe.Pointer(unsafe.SliceData(b)))
+}

@@ -1,0 +1,106 @@
+package nvidia
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pvdrm/gpu"
+)
+
+// engine is the compute or the copy side of the GPU. Without a gate channels use
+// it side by side, as the GPU allows; with one, each takes a turn.
+type engine struct {
+	kind gpu.Engine
+	gate gpu.Gate
+	turn chan struct{} // holds a token while a channel has the turn
+
+	waiting atomic.Int32
+
+	// Of the kernels that have ended, by gpu.Histogram's buckets and together.
+	times [len(gpu.Histogram{})]atomic.Uint64
+	ran   atomic.Int64
+
+	mu    sync.Mutex
+	users int           // commands on it now
+	since time.Time     // when the first of them began
+	busy  time.Duration // before that
+}
+
+// use begins to count a channel's use of the engine, until release. With a gate the
+// channel has entered.
+func (e *engine) use(now time.Time) {
+	e.mu.Lock()
+	if e.users++; e.users == 1 {
+		e.since = now
+	}
+	e.mu.Unlock()
+}
+
+// enter takes a turn at the gate. It returns false if a stop came first.
+func (e *engine) enter(c *channel) bool {
+	e.waiting.Add(1)
+	defer e.waiting.Add(-1)
+	select {
+	case e.turn <- struct{}{}:
+	case <-c.ctx.over:
+		return false
+	case <-c.stop:
+		return false
+	}
+	admitted := e.gate.Enter(e.kind, false)
+	if admitted == nil {
+		return true
+	}
+	select {
+	case <-admitted:
+		return true
+	case <-c.ctx.over:
+	case <-c.stop:
+	}
+	e.gate.Cancel(e.kind)
+	<-e.turn
+	return false
+}
+
+// wanted reports whether somebody waits for the engine while a channel has it.
+func (e *engine) wanted() bool {
+	return e.waiting.Load() > 0 || e.gate != nil && e.gate.Wanted(e.kind)
+}
+
+// release ends a channel's use of the engine, which took that long and ran so many commands.
+func (e *engine) release(used time.Duration, commands uint64) {
+	e.mu.Lock()
+	if e.users--; e.users == 0 {
+		e.busy += time.Since(e.since)
+	}
+	e.mu.Unlock()
+	if e.gate != nil {
+		e.gate.Leave(e.kind, used, commands, e.waiting.Load() > 0)
+		<-e.turn
+	}
+}
+
+// count adds a kernel that has ended.
+func (e *engine) count(took time.Duration) {
+	e.times[(*gpu.Histogram)(nil).Bucket(took)].Add(1)
+	e.ran.Add(int64(took))
+}
+
+// ended returns the times of the kernels that have ended, and their sum.
+func (e *engine) ended() (h gpu.Histogram, sum time.Duration) {
+	for i := range h {
+		h[i] = e.times[i].Load()
+	}
+	return h, time.Duration(e.ran.Load())
+}
+
+// busyTime is how long the engine has been in use since the device was opened.
+func (e *engine) busyTime() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.users > 0 {
+		return e.busy + time.Since(e.since)
+	}
+	return e.busy
+}

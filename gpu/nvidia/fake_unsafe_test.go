@@ -1,0 +1,351 @@
+package nvidia
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/yield"
+)
+
+// fake is a driver for tests without a GPU. Its VRAM is memory of the process,
+// mapped where the worker wants it, its streams are goroutines, and its kernels Go
+// functions found by name. It promises no more than
+// the real one: a fault makes every later call fail.
+type fake struct {
+	driver
+	mu      sync.Mutex
+	fds     []int // behind memory handles; handle i+1 is fds[i]
+	streams []*fakeStream
+	image   []byte
+	state   []byte // source being linked
+	log     []byte // where the caller wants complaints about it
+	sticky  atomic.Int32
+}
+
+// fakeDevices is how many GPUs the fake driver has.
+const fakeDevices = 2
+
+type fakeStream struct {
+	work    chan func() result
+	pending atomic.Int32
+}
+
+// fakeKernels get the number of threads. Handles are their numbers plus one.
+var fakeKernels = []struct {
+	name string
+	run  func(params []byte, threads int) result
+}{
+	{"store", func(p []byte, threads int) result {
+		for i := range threads {
+			if code := put(word64(p, 0)+4*uint64(i), uint32(word64(p, 8))+uint32(i)); code != resultOK {
+				return code
+			}
+		}
+		return resultOK
+	}},
+	{"stamp", func(p []byte, _ int) result {
+		*(*uint64)(address(word64(p, 0))) = uint64(time.Now().UnixNano()) // an address that the backend has checked
+		return resultOK
+	}},
+	{"idle", func([]byte, int) result { return resultOK }},
+	{"spin", func([]byte, int) result { select {} }},
+	{"once", func(p []byte, _ int) result { // dies, or hangs if told so, unless it did before
+		before := (*uint32)(address(word64(p, 0))) // granted memory, which the test has mapped
+		if *before > 0 {
+			return resultOK
+		}
+		*before = 1
+		if word64(p, 8) != 0 {
+			select {}
+		}
+		os.Exit(7)
+		return resultOK
+	}},
+	{"trapped", func([]byte, int) result { return resultLaunchFailed }},
+	{"other", func([]byte, int) result { return resultInstruction }}, // stands for kernels that the fake lacks
+	{"dies", func([]byte, int) result { os.Exit(7); return resultOK }},
+}
+
+func put(at uint64, v uint32) result {
+	if at < vramBase {
+		return resultIllegalAddress
+	}
+	*(*uint32)(address(at)) = v // tests store to what is mapped only
+	return resultOK
+}
+
+// word64 reads a parameter of up to 8 bytes.
+func word64(p []byte, off int) (v uint64) {
+	for i := range min(8, len(p)-off) {
+		v |= uint64(p[off+i]) << (8 * i)
+	}
+	return v
+}
+
+func newFake() *driver {
+	f := &fake{}
+	d := &f.driver
+	d.init = func(uint32) result { return resultOK }
+	d.deviceGet = func(device *int32, ordinal int32) result {
+		if ordinal >= fakeDevices {
+			return resultInvalidDevice
+		}
+		return set(device, ordinal)
+	}
+	d.deviceGetName = func(name *byte, n, _ int32) result {
+		copy(unsafe.Slice(name, n), "fake GPU") // the caller says how long it is
+		return resultOK
+	}
+	d.deviceGetAttribute = func(v *int32, a, _ int32) result {
+		switch a {
+		case attrReadOnlyHost:
+			return set(v, 0)
+		case attrConst, attrSharedOptin:
+			return set(v, 64<<10)
+		case attrWarp:
+			return set(v, 32)
+		}
+		return set(v, 1024)
+	}
+	d.deviceTotalMem = func(n *uint64, _ int32) result { return set(n, 64<<20) }
+	d.devicePrimaryCtxRetain = func(ctx *uintptr, _ int32) result { return set(ctx, 1) }
+	d.ctxSetCurrent = func(uintptr) result { return resultOK }
+	f.memory(d)
+	f.code(d)
+	f.path(d)
+	return d
+}
+
+func set[T any](to *T, v T) result {
+	*to = v
+	return resultOK
+}
+
+func (f *fake) memory(d *driver) {
+	d.memAddressReserve = func(at *uint64, size, _, want, _ uint64) result {
+		if reserve(want, size) != nil {
+			return set(at, want+vramPage) // somewhere else
+		}
+		return set(at, want)
+	}
+	d.memCreate = func(h *uint64, size uint64, _ *allocationProp, _ uint64) result {
+		fd, err := unix.MemfdCreate("fake-vram", unix.MFD_CLOEXEC)
+		if err != nil || unix.Ftruncate(fd, int64(size)) != nil {
+			return resultOutOfMemory
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.fds = append(f.fds, fd)
+		return set(h, uint64(len(f.fds)))
+	}
+	d.memRelease = func(h uint64) result {
+		_ = unix.Close(f.fds[h-1])
+		return resultOK
+	}
+	d.memMap = func(at, size, off, h, _ uint64) result {
+		return failed(mmapAt(at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED, f.fds[h-1], off))
+	}
+	d.memUnmap = func(at, size uint64) result { return failed(hide(at, size)) }
+	d.memSetAccess = func(uint64, uint64, *accessDesc, uint64) result { return resultOK }
+	d.memHostRegister = func(uintptr, uint64, uint32) result { return resultOK }
+	d.memHostUnregister = func(uintptr) result { return resultOK }
+	d.memHostGetDevicePointer = func(at *uint64, host uintptr, _ uint32) result { return set(at, uint64(host)) }
+}
+
+func failed(err error) result {
+	if err != nil {
+		return resultUnknown
+	}
+	return resultOK
+}
+
+// heldBy begins a comment with the path of a file that the compiler of the fake makes when it
+// gets there. It goes on when the file is gone.
+const heldBy = "//held-by:"
+
+func hold(source string) {
+	_, path, held := strings.Cut(source, heldBy)
+	if !held {
+		return
+	}
+	path, _, _ = strings.Cut(path, "\n")
+	if os.WriteFile(path, nil, 0o600) != nil {
+		os.Exit(8)
+	}
+	for {
+		if _, err := os.Stat(path); err != nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// complaintOf is what ptxas says of a source that has instructions by the name of "bogus".
+func complaintOf(source string) string {
+	var b strings.Builder
+	for n, line := range strings.Split(source, "\n") {
+		if strings.HasPrefix(line, "bogus") {
+			fmt.Fprintf(&b, "ptxas application ptx input, line %d; error   : Not a name of any known instruction: 'bogus'\n", n+1)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString("ptxas fatal   : Ptx assembly aborted due to errors")
+	}
+	return b.String()
+}
+
+func (f *fake) code(d *driver) {
+	d.linkCreate = func(_ uint32, _ *int32, values *uintptr, state *uintptr) result {
+		options := unsafe.Slice(values, 2) // compile passes a buffer and its size
+		f.log = bytesAt(uint64(options[0]), uint64(options[1]))
+		return set(state, 1)
+	}
+	d.linkAddData = func(_ uintptr, _ int32, data *byte, n uint64, _ string, _ uint32, _ *int32, _ *uintptr) result {
+		f.state = append([]byte(nil), unsafe.Slice(data, n)...) // the caller says how long it is
+		if strings.Contains(string(f.state), "refused_by_driver") {
+			return resultInvalidPTX
+		}
+		if complaint := complaintOf(string(f.state)); complaint != "" {
+			copy(f.log, complaint)
+			return resultInvalidPTX
+		}
+		hold(string(f.state))
+		return resultOK
+	}
+	d.linkComplete = func(_ uintptr, cubin *uintptr, n *uint64) result {
+		f.image, _ = unix.Mmap(-1, 0, len(f.state), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		copy(f.image, f.state)
+		*n = uint64(len(f.state))
+		return set(cubin, uintptr(addressOf(f.image)))
+	}
+	d.linkDestroy = func(uintptr) result { return resultOK }
+	d.moduleLoadData = func(m *uintptr, image *byte) result {
+		return set(m, uintptr(unsafe.Pointer(image))) // a number like any other
+	}
+	d.moduleUnload = func(uintptr) result { return resultOK }
+	d.moduleGetFunction = func(fn *uintptr, _ uintptr, name string) result {
+		for i, k := range fakeKernels {
+			if k.name == name {
+				return set(fn, uintptr(i+1))
+			}
+		}
+		return d.moduleGetFunction(fn, 0, "other")
+	}
+	d.moduleGetGlobal = func(*uint64, *uint64, uintptr, string) result { return resultNotFound }
+	d.funcGetAttribute = func(v *int32, a int32, _ uintptr) result {
+		if a == funcMaxThreads {
+			return set(v, 1024)
+		}
+		return set(v, 0)
+	}
+	d.funcSetAttribute = func(uintptr, int32, int32) result { return resultOK }
+}
+
+func (f *fake) path(d *driver) {
+	d.streamCreateWithPriority = func(s *uintptr, _ uint32, _ int32) result {
+		st := &fakeStream{work: make(chan func() result, 1024)}
+		f.mu.Lock()
+		f.streams = append(f.streams, st)
+		f.mu.Unlock()
+		go func() {
+			for run := range st.work {
+				if f.sticky.Load() == 0 {
+					f.sticky.Store(int32(run()))
+				}
+				st.pending.Add(-1)
+			}
+		}()
+		return set(s, uintptr(len(f.streams)))
+	}
+	d.streamDestroy = func(uintptr) result { return resultOK }
+	d.streamSynchronize = func(s uintptr) result {
+		for f.stream(s).pending.Load() > 0 {
+			yield.Nap(10 * time.Microsecond)
+		}
+		return result(f.sticky.Load())
+	}
+	d.streamQuery = func(s uintptr) result {
+		if code := result(f.sticky.Load()); code != resultOK {
+			return code
+		}
+		if f.stream(s).pending.Load() > 0 {
+			return resultNotReady
+		}
+		return resultOK
+	}
+	d.streamWriteValue32 = func(s uintptr, at uint64, v uint32) result {
+		return f.enqueue(s, func() result {
+			atomic.StoreUint32((*uint32)(address(at)), v) // the fence, in the lane
+			return resultOK
+		})
+	}
+	d.launchKernel = func(fn uintptr, l *launchArgs, s uintptr, extra *[5]uintptr) result {
+		if l.block[0] == 1023 { // what no test kernel is compiled for
+			return resultOutOfResources
+		}
+		threads := int(l.grid[0] * l.block[0])
+		var params []byte
+		if extra != nil {
+			params = append(params, bytesAt(uint64(extra[1]), *(*uint64)(address(uint64(extra[3]))))...)
+		}
+		return f.enqueue(s, func() result { return fakeKernels[fn-1].run(params, threads) })
+	}
+	d.memcpyAsync = func(dst, src, n uint64, s uintptr) result {
+		return f.enqueue(s, func() result { copy(bytesAt(dst, n), bytesAt(src, n)); return resultOK })
+	}
+	d.memcpy2DAsync = func(a *[16]uint64, s uintptr) result {
+		c := *a
+		return f.enqueue(s, func() result {
+			for i := range c[15] {
+				copy(bytesAt(c[11]+i*c[13], c[14]), bytesAt(c[4]+i*c[6], c[14]))
+			}
+			return resultOK
+		})
+	}
+	flat := func(size uint64) func(uint64, uint32, uint64, uintptr) result {
+		return func(at uint64, v uint32, n uint64, s uintptr) result {
+			return f.enqueue(s, func() result { fill(bytesAt(at, n*size), v, size); return resultOK })
+		}
+	}
+	rows := func(size uint64) func(uint64, uint64, uint32, uint64, uint64, uintptr) result {
+		return func(at, pitch uint64, v uint32, w, h uint64, s uintptr) result {
+			return f.enqueue(s, func() result {
+				for i := range h {
+					fill(bytesAt(at+i*pitch, w*size), v, size)
+				}
+				return resultOK
+			})
+		}
+	}
+	d.memsetD8Async, d.memsetD16Async, d.memsetD32Async = flat(1), flat(2), flat(4)
+	d.memsetD2D8Async, d.memsetD2D16Async, d.memsetD2D32Async = rows(1), rows(2), rows(4)
+}
+
+func fill(b []byte, v uint32, size uint64) {
+	for i := range b {
+		b[i] = byte(v >> (8 * (uint64(i) % size)))
+	}
+}
+
+func (f *fake) stream(s uintptr) *fakeStream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.streams[s-1]
+}
+
+func (f *fake) enqueue(s uintptr, run func() result) result {
+	if code := result(f.sticky.Load()); code != resultOK {
+		return code
+	}
+	st := f.stream(s)
+	st.pending.Add(1)
+	st.work <- run
+	return resultOK
+}

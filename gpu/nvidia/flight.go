@@ -1,0 +1,188 @@
+package nvidia
+
+import (
+	"math"
+	"time"
+)
+
+// flight is what a channel has begun and what has not ended yet. Channel.run guards
+// it.
+//
+// A command is handed to the GPU before the one ahead of it has ended, so that
+// preparing it costs no time of the GPU, as long as those ahead are expected to
+// take no longer than aheadTime together: what is begun cannot be dropped when the
+// channel is closed, and keeps the engine from others. A turn on an engine that
+// others want, too, has no more than turnTime, since to pass it on by way of the
+// arbiter takes some 100 µs in which nobody uses the GPU. How long a kernel is
+// expected to take is how long it took the last time; the first time it runs alone.
+type flight struct {
+	batches []*batch  // that were taken, oldest first
+	flying  []*flying // commands, oldest first
+	room    [maxFlight]*flying
+	number  uint32 // of the command that was begun last
+	cost    time.Duration
+
+	engine *engine       // on which all in flight run; nil if it is not held
+	since  time.Time     // it is held
+	used   time.Duration // of it
+	ran    uint64        // commands that used it and have ended
+	landed time.Time     // when the last command ended
+}
+
+// flying is a command in flight.
+type flying struct {
+	batch  *batch
+	number uint32
+	work
+	engine *engine // on which it runs; nil if it does nothing
+	begun  time.Time
+}
+
+const (
+	maxFlight = 16 // commands, far fewer than the lane has room for
+	aheadTime = 2 * time.Millisecond
+	turnTime  = 6 * time.Millisecond
+	quietTime = 20 * time.Microsecond                          // a command that is expected to take no longer may end, for us, with the one behind it
+	unknown   = time.Duration(math.MaxInt64 / (2 * maxFlight)) // cost of a kernel that never ran
+)
+
+func (f *flight) empty() bool { return len(f.flying) == 0 }
+
+// oldest is the command that runs or runs next; nil if there is none.
+func (f *flight) oldest() *flying {
+	if f.empty() {
+		return nil
+	}
+	return f.flying[0]
+}
+
+// takes reports whether a command may be begun now.
+func (f *flight) takes(w *work, e *engine) bool {
+	switch {
+	case f.empty():
+		return true
+	case len(f.flying) == maxFlight || f.cost > aheadTime || w.cost == unknown:
+		return false
+	case len(w.entries) == 0 || f.engine == nil:
+		return true
+	case f.engine != e:
+		return false
+	}
+	return e.gate == nil || time.Since(f.since)+f.cost <= turnTime || !e.wanted()
+}
+
+// hold begins the use of an engine, which is the channel's since a time.
+func (f *flight) hold(e *engine, since time.Time) { f.engine, f.since, f.used, f.ran = e, since, 0, 0 }
+
+// release ends the use of the engine, if it is held.
+func (f *flight) release() {
+	if f.engine != nil {
+		f.engine.release(f.used, f.ran)
+		f.engine = nil
+	}
+}
+
+// add begins the next command of a batch.
+func (f *flight) add(b *batch, w *work, now time.Time) *flying {
+	c := &b.first
+	if b.begun > 0 {
+		c = new(flying)
+	}
+	*c = flying{batch: b, work: *w, begun: now}
+	if len(w.entries) > 0 {
+		f.number++
+		c.engine = f.engine
+	}
+	c.number = f.number
+	b.begun++
+	if f.empty() {
+		f.flying = f.room[:0]
+	}
+	f.flying = append(f.flying, c)
+	f.cost += c.cost
+	return c
+}
+
+// start is when the oldest command had the GPU for itself.
+func (f *flight) start() time.Time {
+	if begun := f.flying[0].begun; begun.After(f.landed) {
+		return begun
+	}
+	return f.landed
+}
+
+// arrived counts the commands in flight up to a number, the oldest at least, as ended
+// in their batches, and returns how many these are. Land must follow.
+func (f *flight) arrived(number uint32) int {
+	n := 0
+	for n == 0 || n < len(f.flying) && reached(number, f.flying[n].number) {
+		f.flying[n].batch.ended++
+		n++
+	}
+	return n
+}
+
+// land takes the oldest n commands, which have ended without an error, out of the flight.
+// Those that are seen to end at once are taken to have shared the time evenly.
+func (f *flight) land(n int) {
+	now := time.Now()
+	took := now.Sub(f.start()) / time.Duration(n)
+	f.landed = now
+	for _, c := range f.flying[:n] {
+		f.cost -= c.cost
+		if len(c.entries) > 0 {
+			f.used += took
+			f.ran++
+		}
+		if c.fn != nil {
+			c.fn.cost.Store(int64(took))
+			c.engine.count(took)
+		}
+	}
+	f.flying = f.flying[n:]
+}
+
+// abandon ends all that is in flight: the oldest has failed.
+func (f *flight) abandon() {
+	f.used += time.Since(f.start())
+	f.ran++
+	for !f.empty() {
+		f.remove()
+	}
+}
+
+func (f *flight) remove() {
+	f.cost -= f.flying[0].cost
+	f.flying[0] = nil
+	f.flying = f.flying[1:]
+}
+
+// name is the kernel that a command launches; "" for another one.
+func (w *work) name() string {
+	if w.fn == nil {
+		return ""
+	}
+	return w.fn.attrs.Name
+}
+
+// engine is where a command runs.
+func (w *work) engine(d *device) *engine {
+	if w.fn == nil {
+		return &d.copy
+	}
+	return &d.compute
+}
+
+// expected is the time that a copy takes: bytes through PCIe and a constant.
+func expected(bytes uint64) time.Duration {
+	const perMicrosecond = 20 << 10
+	return 10*time.Microsecond + time.Duration(bytes/perMicrosecond)*time.Microsecond
+}
+
+// ran reports the time that a kernel took the last time.
+func (f *function) ran() time.Duration {
+	if t := time.Duration(f.cost.Load()); t > 0 {
+		return min(t, unknown-1)
+	}
+	return unknown
+}

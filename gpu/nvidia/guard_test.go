@@ -1,0 +1,117 @@
+package nvidia
+
+import (
+	"encoding/binary"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/usernotify"
+)
+
+// guardedThread makes controls from a thread that is trapped, in memory of its own.
+type guardedThread struct {
+	mem   []byte // the argument; its parameters lie at guardParams
+	calls chan [2]uintptr
+	errs  chan unix.Errno
+}
+
+const guardParams = 64
+
+// newGuarded starts a thread whose controls g answers.
+func newGuarded(t *testing.T, g *guard) *guardedThread {
+	mem, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	require.NoError(t, err)
+	x := &guardedThread{mem: mem, calls: make(chan [2]uintptr), errs: make(chan unix.Errno)}
+	installed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		var err error
+		g.listener, err = usernotify.Install(usernotify.Calls(typeMask, typeControl), false)
+		installed <- err
+		for c := range x.calls {
+			_, _, errno := unix.Syscall(unix.SYS_IOCTL, c[0], c[1], uintptr(addressOf(mem)))
+			x.errs <- errno
+		}
+		close(x.errs)
+	}()
+	require.NoError(t, <-installed)
+	g.memory, err = os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() { ended <- g.serve() }()
+	t.Cleanup(func() {
+		close(x.calls)
+		<-x.errs
+		require.NoError(t, <-ended)
+		require.NoError(t, g.listener.Close())
+		require.NoError(t, g.memory.Close())
+		require.NoError(t, unix.Munmap(mem))
+	})
+	return x
+}
+
+// control makes one.
+func (x *guardedThread) control(fd, request uintptr, command, size uint32, params uint64) unix.Errno {
+	binary.LittleEndian.PutUint32(x.mem[controlCommand:], command)
+	binary.LittleEndian.PutUint64(x.mem[controlParams:], params)
+	binary.LittleEndian.PutUint32(x.mem[controlSize:], size)
+	x.calls <- [2]uintptr{fd, request}
+	return <-x.errs
+}
+
+func TestGuardMakesAllowedControlsOnly(t *testing.T) {
+	const number, ours, allowed = 77, 1234, 0x83de030c
+	type made struct {
+		fd     int
+		params string
+	}
+	controls := make(chan made, 10)
+	g := &guard{devices: map[int32]int{number: ours}, controls: []uint32{allowed}, control: func(fd int, argument, params []byte) unix.Errno {
+		controls <- made{fd: fd, params: string(params)}
+		copy(params, "answer")
+		binary.LittleEndian.PutUint32(argument[controlStatus:], 7)
+		return 0
+	}}
+	x := newGuarded(t, g)
+	at := addressOf(x.mem) + guardParams
+	copy(x.mem[guardParams:], "question")
+	require.Zero(t, x.control(number, requestControl, allowed, 8, at))
+	require.Equal(t, made{fd: ours, params: "question"}, <-controls)
+	require.Equal(t, "answeron", string(x.mem[guardParams:][:8]))
+	require.EqualValues(t, 7, binary.LittleEndian.Uint32(x.mem[controlStatus:]))
+	require.Equal(t, at, binary.LittleEndian.Uint64(x.mem[controlParams:]), "the worker's own address stays")
+
+	const disableChannels = 0x2080110b
+	for _, test := range []struct {
+		name        string
+		fd, request uintptr
+		command     uint32
+		size        uint32
+		params      uint64
+		want        unix.Errno
+	}{
+		{name: "another control", fd: number, request: requestControl, command: disableChannels, size: 8, params: at, want: unix.EPERM},
+		{name: "another descriptor", fd: number + 1, request: requestControl, command: allowed, size: 8, params: at, want: unix.EPERM},
+		{name: "another size of the argument", fd: number, request: requestControl + 1<<16, command: allowed, size: 8, params: at, want: unix.EPERM},
+		{name: "too many parameters", fd: number, request: requestControl, command: allowed, size: maxControlParams + 1, params: at, want: unix.EPERM},
+		{name: "parameters nowhere", fd: number, request: requestControl, command: allowed, size: 8, params: 0, want: unix.EFAULT},
+		{name: "parameters in the kernel", fd: number, request: requestControl, command: allowed, size: 8, params: ^uint64(0) - 100, want: unix.EFAULT},
+	} {
+		require.Equal(t, test.want, x.control(test.fd, test.request, test.command, test.size, test.params), test.name)
+	}
+	require.Empty(t, controls, "none of them was made")
+	require.Zero(t, x.control(number, requestControl, allowed, 0, 0), "without parameters")
+}
+
+// Controls that may be made are none that harm others, whatever a recording says.
+func TestNoControlOfOthersIsAllowed(t *testing.T) {
+	for _, c := range []uint32{0x2080110b, 0xa06c0103, 0xa06c0105, 0x3d05, 0x3d06} {
+		require.NotContains(t, servingControls, c)
+	}
+	require.Contains(t, servingRequests, Request{Mask: typeMask, Value: typeControl}, "else the guard is not asked")
+	require.Empty(t, compilingRequests)
+}

@@ -1,0 +1,84 @@
+package nvidia
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/unixsock"
+	"pvdrm/internal/workers"
+)
+
+// KeeperCommand is the subcommand of pvdrm that calls ServeKeeper.
+const KeeperCommand = "cuda-keeper"
+
+// ServeKeeper is the program of the process that starts workers, by the given command, for a
+// backend that can start none once it is confined (workers.Serve). It must be called on the main
+// thread.
+func ServeKeeper(command []string) error {
+	return workers.Serve(workers.Program{
+		Command: command,
+		// The driver would keep compiled code for all processes of this user, so one guest
+		// could leave something there for another. Devices keep it themselves.
+		Env:     append(InOrder(os.Environ()), "CUDA_CACHE_DISABLE=1"),
+		Prepare: prepareWorker,
+	})
+}
+
+// InOrder returns the environment of a process that uses the driver, made of another's. In
+// it the driver numbers GPUs as nvidia-smi does, unless the user has chosen an order.
+func InOrder(env []string) []string {
+	const order = "CUDA_DEVICE_ORDER="
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, order) }) {
+		return env
+	}
+	return append(slices.Clone(env), order+"PCI_BUS_ID")
+}
+
+// backendFiles is how many files prepareWorker makes for the backend: the lane and the wake.
+const backendFiles = 2
+
+// prepareWorker makes the descriptors that a worker and its backend share, and the link on which the
+// worker hands over its controls.
+func prepareWorker() (e workers.Equipment, err error) {
+	fd, guarded, err := unixsock.Pair(unix.SOCK_STREAM)
+	if err != nil {
+		return e, err
+	}
+	e.Worker = []*os.File{guarded} // fdGuard
+	defer func() {
+		if err != nil {
+			unixsock.Close([]int{fd})
+			for _, f := range e.Worker {
+				_ = f.Close() // err is the one to report
+			}
+		}
+	}()
+	lane, err := newLane()
+	if err != nil {
+		return e, err
+	}
+	e.Worker = append(e.Worker, os.NewFile(uintptr(lane), "lane"))
+	wake, err := newWake()
+	if err != nil {
+		return e, err
+	}
+	e.Worker = append(e.Worker, os.NewFile(uintptr(wake), "wake"))
+	e.Backend = e.Worker[1:]
+	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices)) }
+	return e, nil
+}
+
+// keeper starts the workers of a device.
+type keeper struct {
+	*workers.Keeper
+	number int32 // ordinal of the GPU for which it starts workers
+}
+
+// startKeeper starts a keeper of workers for the GPU of a number by a command.
+func startKeeper(command []string, number int32) (keeper, error) {
+	k, err := workers.NewKeeper(workers.Config{Name: "CUDA workers", Command: command, Files: backendFiles})
+	return keeper{Keeper: k, number: number}, err
+}

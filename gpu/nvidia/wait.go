@@ -1,0 +1,90 @@
+package nvidia
+
+import (
+	"fmt"
+	"time"
+
+	"pvdrm/gpu"
+	"pvdrm/internal/yield"
+)
+
+// How a channel waits for the GPU: it looks without a pause at first, then every
+// pollTime, in which it blocks a thread of the process for a moment only.
+const (
+	pollSpin = 2 * time.Millisecond
+	pollTime = 20 * time.Microsecond
+	// helpedTime is in place of it while the channel's user looks, too.
+	helpedTime = 100 * time.Microsecond
+	// waitSpin is how long it looks for something to do without a pause.
+	waitSpin = 200 * time.Microsecond
+)
+
+// looks is how often a loop that spins looks between two times that it gives way to
+// others. To give way takes half a microsecond, in which nobody looks: where there are
+// processors for all, it is rare.
+var looks = looksOn(yield.Ample)
+
+func looksOn(ample bool) int {
+	if ample {
+		return 4096
+	}
+	return 64
+}
+
+// await waits until ready, or for what keeps it from ever becoming so. The oldest
+// command of the channel has the GPU for itself since a time; f is that one or one
+// behind it.
+func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
+	l := c.ctx.worker.lane
+	limit := c.ctx.dev.config.LaunchLimit
+	helped := c.polling.helps()
+	for n := 1; !ready(); n++ {
+		if n%looks != 0 && !helped {
+			continue
+		}
+		helped = c.polling.helps()
+		yield.Processor()
+		select {
+		case <-c.ctx.over:
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			return errRevoked
+		default:
+		}
+		if code := result(l.load(offLost)); code != resultOK && !ready() {
+			return c.fault(c.ctx.fault(code))
+		}
+		if code, of := l.failure(c.slot); code != resultOK && of == f.number {
+			return c.refused(code)
+		}
+		waited := time.Since(since)
+		if limit > 0 && waited > limit {
+			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.ctx.suspect(), Detail: fmt.Sprintf("after %v", limit)})
+		}
+		if c.overstays(f, waited) {
+			c.ctx.revoke()
+			return errRevoked
+		}
+		if helped {
+			n = looks - 1 // look at everything each time
+			yield.Nap(helpedTime)
+		} else if waited > pollSpin {
+			n = looks - 1
+			yield.Nap(pollTime)
+		}
+	}
+	return nil
+}
+
+// refused is the error of a command that the driver did not take.
+func (c *channel) refused(code result) error {
+	err := &driverError{Call: "CUDA", Code: code, Name: "command refused"}
+	switch code {
+	case resultOutOfMemory:
+		return fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
+	case resultOutOfResources:
+		err.Name = "too many registers or too much memory for this shape"
+	}
+	return fmt.Errorf("%w: %w", gpu.ErrInvalid, err)
+}

@@ -1,0 +1,130 @@
+package nvidia
+
+import "pvdrm/gpu"
+
+// Everything but commands goes over a stream socket, one request and one reply at
+// a time, in gob. Descriptors travel beside the first byte of their request. Both
+// ends are the same program, so the messages have no version.
+
+// request asks a worker for something. Op says what, and which fields count.
+type request struct {
+	Op     op
+	Number int32  // of opHello and opHelloCompiler: ordinal of the GPU
+	ID     uint64 // of a memory or module
+	VA     uint64
+	Off    uint64
+	Size   uint64
+	Write  bool
+	Slot   int    // of a channel
+	Runs   []run  // of opSystem
+	Image  []byte // of opLoad: what was compiled; of opCompile: PTX
+	More   bool   // Image goes on in the next message
+	Most   int    // of opCompile: bytes that the answer's Image may have
+	Names  []string
+	Vars   []string
+	FDs    int // that travel with it
+}
+
+type op uint8
+
+const (
+	opHello         op = iota // be a worker of a context
+	opHelloCompiler           // be one that compiles
+	opAllocate
+	opRelease
+	opMap
+	opUnmap
+	opMapSystem
+	opUnmapSystem
+	opLoad
+	opUnload
+	opOpen
+	opClose
+	opCompile // of a compiler
+)
+
+// maxRequest bounds a request, in bytes; what a guest can have in one is bounded elsewhere.
+const maxRequest = 256 << 20
+
+// answerBytes bounds each message of the answer to a request, which comes from a worker that
+// a guest may have taken over.
+func (q *request) answerBytes() int {
+	const perName = 128
+	n := maxMessage + perName*(len(q.Names)+len(q.Vars))
+	if q.Most > 0 {
+		n += partBytes
+	}
+	return n
+}
+
+// large reports whether what was needed to send a request, or its answer, is not to be kept.
+func (q *request) large() bool {
+	const most = 4096 // bytes, about
+	n := len(q.Runs) * 16
+	for _, list := range [][]string{q.Names, q.Vars} {
+		for _, name := range list {
+			n += len(name) + 64
+		}
+	}
+	return n > most || q.Most > 0
+}
+
+// receive is the worker's side of process.do: it takes a request of one or several messages.
+func (q *request) receive(l *link) error {
+	var image []byte
+	for {
+		*q = request{}
+		if err := l.decode(q, maxRequest); err != nil {
+			return err
+		}
+		image = append(image, q.Image...)
+		if !q.More {
+			q.Image = image
+			return nil
+		}
+	}
+}
+
+// send sends an answer of one or several messages.
+func (r *reply) send(l *link) (err error) {
+	last := *r
+	if last.Image, err = l.sendImage(r.Image); err != nil {
+		return err
+	}
+	return l.send(&last, nil)
+}
+
+// undoes reports whether a request is to take away what a new worker never had.
+func (q *request) undoes() bool {
+	switch q.Op {
+	case opUnmap, opUnmapSystem, opUnload, opClose:
+		return true
+	}
+	return false
+}
+
+// run is a piece of a file.
+type run struct {
+	File int // which of the descriptors
+	Off  uint64
+	Len  uint64
+}
+
+// reply answers a request.
+type reply struct {
+	Err       *driverError
+	Props     gpu.Properties // of opHello
+	Image     []byte         // of opCompile: what was compiled
+	More      bool           // Image goes on in the next message
+	Functions []functionInfo // of opLoad, in the order of Names
+	Vars      []varInfo      // of opLoad, in the order of Vars
+}
+
+// functionInfo is what the driver says of a kernel.
+type functionInfo struct {
+	Handle                                 uint64
+	MaxThreads, Shared, Const, Local, Regs int
+}
+
+// varInfo is where a variable lies; Size is 0 where the driver left it out.
+type varInfo struct{ Addr, Size uint64 }

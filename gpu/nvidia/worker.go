@@ -1,0 +1,278 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/gpu"
+)
+
+// Descriptors with which a worker starts, after the three standard ones.
+const (
+	fdSocket = 3 + iota
+	fdGuard
+	fdLane
+	fdWake
+)
+
+// worker is the other process: it owns a CUDA context and serves its backend.
+//
+// It has two threads that call the driver. The control thread serves requests;
+// the path thread, which ServeWorker is called on, takes commands from the lane.
+// They share streams only: a slot is opened before its first command is published
+// and closed after its last one has completed.
+type worker struct {
+	drv    *driver
+	link   *link
+	lane   lane
+	wake   int   // eventfd
+	number int32 // ordinal of its GPU
+	device int32 // the driver's handle for the GPU
+	ctx    uintptr
+
+	system gpu.Window // reserved when the worker started
+
+	// Of the control thread.
+	control  uintptr // stream
+	readOnly bool    // host memory can be registered for reading only
+	optin    int     // limit on the bytes of .shared of a block
+	memories map[uint64]*vram
+	modules  map[uint64]uintptr
+
+	path path
+}
+
+// ServeWorker runs a worker until its backend is gone. A keeper starts the process
+// with the descriptors in place; see ServeKeeper. The caller must be a goroutine that
+// is bound to its thread. ServeWorker calls confine after the driver has opened its files
+// and before it serves a guest, with the ioctl requests that serving needs; confine may be
+// nil.
+func ServeWorker(confine Confine) error {
+	drv, err := openDriver()
+	if err == nil && confine != nil {
+		openCompiler()
+	}
+	return serveWorker(drv, err, confine)
+}
+
+// serveWorker reports a missing driver to the backend before it ends.
+func serveWorker(drv *driver, missing error, confine Confine) error {
+	debug.SetGCPercent(-1) // the worker allocates for control requests only, and never pauses to collect
+	debug.SetMemoryLimit(256 << 20)
+	w := &worker{drv: drv, link: newLink(fdSocket, 2*maxFiles), wake: fdWake, memories: map[uint64]*vram{}, modules: map[uint64]uintptr{}}
+	var err error
+	if w.lane, err = mapLane(fdLane); err != nil {
+		return fmt.Errorf("cuda worker: %w (pvdrm starts it; it is no command for users)", err)
+	}
+	var hello request
+	if err := hello.receive(w.link); err != nil {
+		return fmt.Errorf("cuda worker: %w", err)
+	}
+	w.number = hello.Number
+	var r reply
+	name, requests := "cuda-worker", servingRequests
+	compiles := hello.Op == opHelloCompiler
+	if compiles {
+		name, requests = "cuda-compiler", compilingRequests
+	}
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // for people, and for gpu/nvidia/record
+	switch {
+	case missing != nil:
+		err = missing
+	case compiles:
+		err = w.startCompiler()
+	default:
+		r.Props, err = w.start()
+	}
+	guarded := newLink(fdGuard, 0)
+	if err == nil && confine != nil && !compiles {
+		err = yieldControls(guarded)
+	}
+	guarded.close() // a worker is handed over once
+	if err == nil && confine != nil {
+		err = confine(requests)
+	}
+	r.Err = asDriverError("starting", err)
+	if sent := r.send(w.link); sent != nil {
+		return fmt.Errorf("cuda worker: %w", sent)
+	}
+	w.link.answered(&hello)
+	if err != nil {
+		return nil // the backend knows, and reports it
+	}
+	if compiles {
+		return w.serveCompiler()
+	}
+	go w.serve()
+	return w.path.loop()
+}
+
+// asDriverError makes an error that can be sent.
+func asDriverError(call string, err error) *driverError {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*driverError](err); ok {
+		return e
+	}
+	return &driverError{Call: call, Code: resultUnknown, Name: err.Error()}
+}
+
+// Windows of the address space. They lie where neither Linux nor the driver places
+// mappings, far below those of mmap. Go's heap begins at a random address: if it overlaps
+// a window, the keeper tries another process.
+const (
+	vramBase     = 0x1000_0000_0000
+	vramPage     = 2 << 20
+	systemWindow = 256 << 30
+	systemPage   = 4096
+)
+
+// start makes the CUDA context and returns the properties of the GPU.
+func (w *worker) start() (p gpu.Properties, err error) {
+	w.system = gpu.Window{Base: systemBase, Size: systemWindow, Page: systemPage}
+	// Before the driver starts, so that the driver avoids this range.
+	if err := reserve(w.system.Base, w.system.Size); err != nil {
+		return p, err
+	}
+	d := w.drv
+	if err := w.retain(); err != nil {
+		return p, err
+	}
+	if p, err = w.properties(); err != nil {
+		return p, err
+	}
+	at := uint64(0)
+	if err := d.check("cuMemAddressReserve", d.memAddressReserve(&at, p.VRAM.Size, vramPage, p.VRAM.Base, 0)); err != nil {
+		return p, err
+	}
+	if at != p.VRAM.Base {
+		return p, taken(fmt.Errorf("%d bytes of addresses came at %#x instead of %#x", p.VRAM.Size, at, p.VRAM.Base))
+	}
+	if err := d.check("cuStreamCreateWithPriority", d.streamCreateWithPriority(&w.control, streamNonBlocking, 0)); err != nil {
+		return p, err
+	}
+	if err := w.path.init(w); err != nil {
+		return p, err
+	}
+	return p, w.path.warmUp()
+}
+
+// retain starts the driver and makes the CUDA context of the worker's GPU current.
+func (w *worker) retain() error {
+	d := w.drv
+	if err := d.check("cuInit", d.init(0)); err != nil {
+		return err
+	}
+	if err := d.check("cuDeviceGet", d.deviceGet(&w.device, w.number)); err != nil {
+		return err
+	}
+	if err := d.check("cuDevicePrimaryCtxRetain", d.devicePrimaryCtxRetain(&w.ctx, w.device)); err != nil {
+		return err
+	}
+	return d.check("cuCtxSetCurrent", d.ctxSetCurrent(w.ctx))
+}
+
+// properties asks the driver for the properties of the GPU.
+func (w *worker) properties() (p gpu.Properties, err error) {
+	d := w.drv
+	attr := func(a int32) int {
+		var v int32
+		if code := d.deviceGetAttribute(&v, a, w.device); code != resultOK {
+			err = errors.Join(err, d.check(fmt.Sprintf("cuDeviceGetAttribute(%d)", a), code))
+		}
+		return int(v)
+	}
+	dims := func(a int32) [3]int { return [3]int{attr(a), attr(a + 1), attr(a + 2)} }
+	name := make([]byte, 128)
+	if err := d.check("cuDeviceGetName", d.deviceGetName(&name[0], int32(len(name)), w.device)); err != nil {
+		return p, err
+	}
+	var vram uint64
+	if err := d.check("cuDeviceTotalMem", d.deviceTotalMem(&vram, w.device)); err != nil {
+		return p, err
+	}
+	vram &^= vramPage - 1
+	w.readOnly, w.optin = attr(attrReadOnlyHost) != 0, attr(attrSharedOptin)
+	if attr(attrVMM) == 0 && err == nil {
+		return p, &driverError{Call: "cuDeviceGetAttribute", Code: resultUnknown, Name: "the GPU cannot map memory at chosen addresses"}
+	}
+	const addresses = 4 // bytes of addresses for each byte of VRAM: space for gaps
+	return gpu.Properties{
+		Name: unix.ByteSliceToString(name), Driver: "cuda",
+		ComputeMajor: attr(attrMajor), ComputeMinor: attr(attrMinor),
+		Multiprocs: attr(attrMultiprocs), WarpSize: attr(attrWarp), MaxThreads: attr(attrMaxThreads),
+		MaxBlockDim: dims(attrMaxBlockX), MaxGridDim: dims(attrMaxGridX),
+		SharedPerBlock: w.optin, RegsPerBlock: attr(attrRegsPerBlock), MaxThreadsSM: attr(attrThreadsPerSM),
+		MaxBlocksSM: attr(attrBlocksPerSM),
+		ConstBytes:  attr(attrConst), ClockKHz: attr(attrClock), MemClockKHz: attr(attrMemClock),
+		MemBusBits: attr(attrBusWidth), L2Bytes: attr(attrL2),
+		VRAMBytes: vram, MaxChannels: maxChannels, MaxParamBytes: maxParamBytes, FilePages: true,
+		VRAM:   gpu.Window{Base: vramBase, Size: addresses * vram, Page: vramPage},
+		System: w.system,
+	}, err
+}
+
+// serve is the control thread. The process ends with the backend, even while the GPU
+// runs a kernel.
+func (w *worker) serve() {
+	lockThread()
+	err := w.drv.check("cuCtxSetCurrent", w.drv.ctxSetCurrent(w.ctx))
+	for err == nil {
+		var q request
+		if err = q.receive(w.link); err != nil {
+			break
+		}
+		var fds []int
+		if fds, err = w.link.takeFDs(q.FDs); err != nil {
+			break
+		}
+		var r reply
+		r.Err = asDriverError("request", w.answer(&q, &r, fds))
+		for _, fd := range fds {
+			_ = unix.Close(fd) // mappings keep the file
+		}
+		if err = r.send(w.link); err == nil {
+			w.link.answered(&q)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		os.Exit(0)
+	}
+	fmt.Fprintln(os.Stderr, "pvdrm: cuda worker:", err)
+	os.Exit(1)
+}
+
+// answer executes a request.
+func (w *worker) answer(q *request, r *reply, fds []int) error {
+	switch q.Op {
+	case opAllocate:
+		return w.allocate(q.ID, q.Size)
+	case opRelease:
+		return w.release(q.ID)
+	case opMap:
+		return w.mapVRAM(q)
+	case opUnmap:
+		return w.drv.check("cuMemUnmap", w.drv.memUnmap(q.VA, q.Size))
+	case opMapSystem:
+		return w.mapSystem(q, fds)
+	case opUnmapSystem:
+		return w.unmapSystem(q.VA, q.Size)
+	case opLoad:
+		return w.load(q, r)
+	case opUnload:
+		m := w.modules[q.ID]
+		delete(w.modules, q.ID)
+		return w.drv.check("cuModuleUnload", w.drv.moduleUnload(m))
+	case opOpen:
+		return w.openStream(q.Slot)
+	case opClose:
+		return w.closeStream(q.Slot)
+	}
+	return fmt.Errorf("unknown request %d", q.Op)
+}
