@@ -9,7 +9,10 @@
 // conformance suite in package gputest (gpu/gputest) runs against each of them.
 package gpu
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Window is a range of GPU virtual addresses inside which the owner of an
 // address space may map memory of one kind, at addresses of its own choice.
@@ -29,6 +32,7 @@ func (w Window) Contains(va, n uint64) bool {
 type Properties struct {
 	Name           string // such as "PVDRM softgpu"
 	Driver         string // the implementation: "softgpu" or "cuda"
+	Number         int    // among the devices of its implementation, counted from 0
 	ComputeMajor   int    // compute capability
 	ComputeMinor   int
 	Multiprocs     int // streaming multiprocessors
@@ -39,6 +43,7 @@ type Properties struct {
 	SharedPerBlock int // bytes of .shared per block, static and dynamic together
 	RegsPerBlock   int // 32-bit registers
 	MaxThreadsSM   int
+	MaxBlocksSM    int // blocks that run together on a multiprocessor, however small
 	ConstBytes     int // bytes of .const per module
 	ClockKHz       int
 	MemClockKHz    int
@@ -48,6 +53,9 @@ type Properties struct {
 	MaxChannels    int  // channels of the whole device
 	MaxParamBytes  int  // bytes of kernel parameters
 	FilePages      bool // NewSystem takes parts of a hostmem.Region only
+	Textures       bool // kernels may use the textures and surfaces of package gpu/texture
+	Cooperative    bool // launches may be cooperative
+	Words          bool // channels run Word
 	OnHost         bool // kernels run on the host's processors, which whoever polls takes from them
 
 	VRAM   Window // where VRAM is mapped
@@ -61,6 +69,8 @@ type Device interface {
 	// and logs; it carries no authority.
 	NewContext(label string) (Context, error)
 	Stats() Stats
+	// VRAMUsed returns Stats' VRAMUsed alone. Programs ask for it often, and collecting all costs more.
+	VRAMUsed() uint64
 	// Close ends all contexts, waits until no engine touches memory that was
 	// given to the device, and frees everything. NewContext is ErrClosed then.
 	Close() error
@@ -71,7 +81,10 @@ type Stats struct {
 	ComputeBusy time.Duration // time in which the compute engine had a kernel running
 	CopyBusy    time.Duration // time in which the copy engine worked
 	Launches    uint64
+	LaunchTimes Histogram     // of kernels that have ended
+	LaunchTime  time.Duration // of all of them together
 	CopyBytes   uint64
+	Preemptions uint64 // times that a command was stopped to go on later
 	Faults      uint64 // contexts lost to a fault
 	Replays     uint64 // times that a context was made anew to run its tasks again
 	VRAMUsed    uint64 // bytes
@@ -117,13 +130,24 @@ type Context interface {
 	// Unmap removes all mappings in [va, va+n), which lies in one window and is
 	// not empty; its ends must not cut a page of that window. Otherwise it is
 	// ErrInvalid, and ErrNotFound when nothing in the range is mapped. A mapping
-	// may be cut in two. When Unmap returns, no translation of the range is used
+	// may be cut in two, which is ErrNoMemory when the device has no room for one more.
+	// When Unmap returns, no translation of the range is used
 	// any more; commands that still use the range fault.
 	Unmap(va, n uint64) error
 
-	// LoadModule parses, verifies and loads PTX. File names the source in
-	// messages. Errors are *BuildError for faults of the source.
-	LoadModule(file string, source []byte) (Module, error)
+	// LoadModule parses, verifies and loads PTX. Name names the source in messages.
+	// Errors are *BuildError for faults of the source. When ctx is canceled, or the
+	// context is closed, LoadModule returns within milliseconds, with an error that wraps
+	// context.Cause(ctx) or ErrClosed, and leaves nothing behind. Other calls of the
+	// context do not wait while a module is compiled.
+	//
+	// Before LoadModule allocates memory for the variables of the module it calls reserve
+	// with their size and that of a heap, if the module is the first that needs one, once,
+	// unless that is 0; an error of reserve becomes
+	// LoadModule's. Reserve may be nil. Who reserves frees it when LoadModule fails later
+	// and when the module is closed, but for what the module, if it is a Retainer, leaves to
+	// the context. The source must not change until LoadModule returns.
+	LoadModule(ctx context.Context, name string, source []byte, reserve Reserve) (Module, error)
 
 	// NewChannel makes a channel. ErrBusy when the device has none left.
 	NewChannel() (Channel, error)
@@ -136,6 +160,23 @@ type Context interface {
 	// queued with ErrClosed, and frees its memory, modules and channels.
 	Close() error
 }
+
+// Reserve asks whoever owns a context whether the device may allocate so many bytes of
+// VRAM that the owner did not ask for by size: the variables of a module, and the heap of the
+// context with the first module that needs one.
+type Reserve func(bytes uint64) error
+
+// Retainer is a Module or Context that keeps memory for longer than the module lives for which it
+// was reserved: the heap from which kernels allocate.
+type Retainer interface {
+	// Retained returns how many of the bytes that were reserved for the module stay in use
+	// when it is closed, until its context is; of a context, how many it keeps so.
+	Retained() uint64
+}
+
+// StderrMark stands before each line that a Printer keeps and that belongs on a program's standard
+// error: what assertions of kernels print. It is as unlikely as it can be in what programs print.
+const StderrMark = "\x00pvdrm-stderr\x00"
 
 // Printer is a Context that keeps what kernels print. Where a context is none,
 // printf of kernels is lost.
@@ -160,6 +201,9 @@ type Module interface {
 	// Global finds a module-scope variable in .global or .const; its address
 	// lies outside both windows. ErrNotFound if there is none.
 	Global(name string) (addr, size uint64, err error)
+	// HostBytes bounds the host's private memory that the module keeps, its source
+	// and machine code included. It does not change.
+	HostBytes() uint64
 	// Close unloads the module. Launches of its functions that have not begun
 	// are ErrInvalid; a kernel that runs faults if it touches its variables.
 	Close() error
@@ -225,7 +269,7 @@ type Result struct {
 	Index int   // the command that failed or was not begun; 0 if Err is nil
 }
 
-// Command is one operation of a channel: Copy, Fill, Launch or Timestamp; or Task.
+// Command is one operation of a channel: Copy, Fill, Launch, Timestamp or Word; or Task.
 type Command interface{ command() }
 
 // Task says, as the first command of a batch, that the batch is a task: it may be
@@ -263,14 +307,53 @@ type Launch struct {
 	Grid, Block [3]uint32
 	SharedBytes uint32 // dynamic .shared, bytes
 	Params      []byte // ParamBytes long, laid out as FunctionAttributes.Params says
+	Cooperative bool   // all blocks run at the same time, else ErrGridTooLarge; only where Properties say so
 }
 
 // Timestamp writes the time in nanoseconds (monotonic, the device's clock) as a
 // 64-bit little-endian number to VA, a multiple of 8, after what precedes it.
 type Timestamp struct{ VA uint64 }
 
+// WordOp is what a Word does.
+type WordOp uint32
+
+// Operations on words. The values are those of drm.WordOp.
+const (
+	WordWrite        WordOp = iota
+	WaitGreaterEqual        // word - Value >= 0, as signed numbers that wrap
+	WaitEqual               // word == Value
+	WaitAnd                 // word & Value != 0
+	WaitNor                 // ^(word | Value) != 0
+)
+
+// Word writes a word of memory, or waits until one satisfies a condition, for as long as that
+// takes: the channel does not use an engine meanwhile. It runs only where Properties say so.
+type Word struct {
+	VA    uint64 // a multiple of Size
+	Value uint64
+	Size  uint32 // bytes: 4 or 8
+	Op    WordOp
+}
+
+// Holds reports whether a word satisfies the condition of a wait.
+func (w *Word) Holds(word uint64) bool {
+	mask, sign := uint64(1)<<(8*w.Size)-1, uint64(1)<<(8*w.Size-1)
+	switch w.Op {
+	case WaitGreaterEqual:
+		return (word-w.Value)&sign == 0
+	case WaitEqual:
+		return (word^w.Value)&mask == 0
+	case WaitAnd:
+		return word&w.Value&mask != 0
+	case WaitNor:
+		return ^(word|w.Value)&mask != 0
+	}
+	return true
+}
+
 func (*Copy) command()      {}
 func (*Fill) command()      {}
 func (*Launch) command()    {}
 func (*Timestamp) command() {}
+func (*Word) command()      {}
 func (*Task) command()      {}

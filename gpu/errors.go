@@ -8,13 +8,16 @@ import (
 
 // Errors that a device returns, wrapped with what happened.
 var (
-	ErrInvalid  = errors.New("invalid argument")
-	ErrExists   = errors.New("address range already mapped")
-	ErrNotFound = errors.New("not found")
-	ErrNoMemory = errors.New("out of device memory")
-	ErrBusy     = errors.New("no channel left")
-	ErrClosed   = errors.New("closed")
-	ErrCanceled = errors.New("canceled because earlier work of the channel failed")
+	ErrInvalid      = errors.New("invalid argument")
+	ErrExists       = errors.New("address range already mapped")
+	ErrNotFound     = errors.New("not found")
+	ErrNoMemory     = errors.New("out of device memory")
+	ErrBusy         = errors.New("no channel left")
+	ErrClosed       = errors.New("closed")
+	ErrTooLarge     = errors.New("module too large")
+	ErrCanceled     = errors.New("canceled because earlier work of the channel failed")
+	ErrGridTooLarge = errors.New("too many blocks for a cooperative launch")
+	ErrUnsupported  = errors.New("the device does not support it")
 )
 
 // Diagnostic is one complaint about a source text.

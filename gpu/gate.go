@@ -36,10 +36,15 @@ type Gate interface {
 	Cancel(Engine)
 	// Wanted reports, of an engine that is in use, whether others may be waiting for it.
 	Wanted(Engine) bool
+	// Preempted reports, of an engine that is in use, whether the command is to stop where it
+	// can go on later, and Leave the engine; the rest of the command Enters again. It costs a
+	// load of memory. Any goroutine may call it between an Enter that was admitted and its
+	// Leave. A device that cannot stop commands does not ask.
+	Preempted(Engine) bool
 	// Alone reports whether the engine stays with this device from one command to the
 	// next, because nobody else wants it. It may be called at any time, by any goroutine.
 	Alone(Engine) bool
-	// Leave says that the use has ended, and how long it took. more says that
-	// another Enter follows at once.
-	Leave(e Engine, used time.Duration, more bool)
+	// Leave ends the use, which took that long and ran so many commands, of which parts
+	// of copies count as one each, and kernels when they end. more announces that another Enter follows at once.
+	Leave(e Engine, used time.Duration, commands uint64, more bool)
 }

@@ -18,7 +18,7 @@ func Split(g Gate) (a, b Gate) {
 type splitter struct {
 	gate Gate
 
-	mu      sync.Mutex // held while the gate is called, but for Alone
+	mu      sync.Mutex // held while the gate is called, but for Alone and Preempted
 	engines [Engines]struct {
 		holder  *port // who is in, or waits at the gate itself
 		waiting []*port
@@ -76,15 +76,18 @@ func (p *port) Wanted(e Engine) bool {
 	return len(p.s.engines[e].waiting) > 0 || p.s.gate.Wanted(e)
 }
 
+// Preempted is part of Gate. Who is in is the gate's own user then.
+func (p *port) Preempted(e Engine) bool { return p.s.gate.Preempted(e) }
+
 // Alone is part of Gate. What the ports share is for the other one to use, too.
 func (p *port) Alone(e Engine) bool { return p.s.gate.Alone(e) }
 
 // Leave is part of Gate.
-func (p *port) Leave(e Engine, used time.Duration, more bool) {
+func (p *port) Leave(e Engine, used time.Duration, commands uint64, more bool) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	p.wait[e] = nil
-	p.s.gate.Leave(e, used, more || len(p.s.engines[e].waiting) > 0)
+	p.s.gate.Leave(e, used, commands, more || len(p.s.engines[e].waiting) > 0)
 	p.s.next(e)
 }
 

@@ -45,9 +45,10 @@ func (g *oneGate) Wanted(e gpu.Engine) bool {
 	return false
 }
 
-func (g *oneGate) Alone(gpu.Engine) bool { return true }
+func (g *oneGate) Alone(gpu.Engine) bool     { return true }
+func (g *oneGate) Preempted(gpu.Engine) bool { return false }
 
-func (g *oneGate) Leave(e gpu.Engine, used time.Duration, _ bool) {
+func (g *oneGate) Leave(e gpu.Engine, used time.Duration, _ uint64, _ bool) {
 	require.True(g.t, g.open[e])
 	g.open[e] = false
 	g.used += used
@@ -84,7 +85,7 @@ func TestSplit(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					inside--
 					want += time.Millisecond
-					p.Leave(gpu.EngineCompute, time.Millisecond, n%2 == 0)
+					p.Leave(gpu.EngineCompute, time.Millisecond, 1, n%2 == 0)
 				}
 			}
 			doneA, doneB := make(chan struct{}), make(chan struct{})
@@ -115,11 +116,11 @@ func TestSplitTakesTurns(t *testing.T) {
 	require.NotNil(t, wait)
 	require.True(t, a.Wanted(gpu.EngineCompute))
 	require.False(t, b.Wanted(gpu.EngineCopy))
-	a.Leave(gpu.EngineCompute, 1, true)
+	a.Leave(gpu.EngineCompute, 1, 1, true)
 	<-wait
 	require.NotNil(t, a.Enter(gpu.EngineCompute, false))
 	a.Cancel(gpu.EngineCompute)
-	b.Leave(gpu.EngineCompute, 1, false)
-	b.Leave(gpu.EngineCopy, 1, false)
+	b.Leave(gpu.EngineCompute, 1, 1, false)
+	b.Leave(gpu.EngineCopy, 1, 1, false)
 	require.Equal(t, time.Duration(3), g.used)
 }

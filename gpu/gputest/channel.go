@@ -1,6 +1,7 @@
 package gputest
 
 import (
+	"context"
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
@@ -245,7 +246,7 @@ func oneRound(r *rig, host []byte, seed uint32) (ok bool) {
 	if c.Map(v, vram, 0, size, readWrite) != nil || c.Map(s, sys, 0, uint64(len(host)), readWrite) != nil {
 		return false
 	}
-	mod, err := c.LoadModule("kernels.ptx", kernels)
+	mod, err := c.LoadModule(context.Background(), "kernels.ptx", kernels, nil)
 	if err != nil {
 		return false
 	}

@@ -1,6 +1,7 @@
 package gputest
 
 import (
+	"context"
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/gpu"
@@ -75,7 +76,7 @@ func faults(r *rig, cause gpu.LostCause, launch func(c *client) *gpu.Launch) {
 	r.lost(err, cause)
 	_, err = c.NewChannel()
 	r.lost(err, cause)
-	_, err = c.LoadModule("kernels.ptx", kernels)
+	_, err = c.LoadModule(context.Background(), "kernels.ptx", kernels, nil)
 	r.lost(err, cause)
 	r.lost(c.Map(r.props.System.Base+1<<30, b.Memory, 0, 4096, readWrite), cause)
 
@@ -110,7 +111,7 @@ var closeTests = []test{
 		require.ErrorIs(r, err, gpu.ErrClosed)
 		_, err = c.NewChannel()
 		require.ErrorIs(r, err, gpu.ErrClosed)
-		_, err = c.LoadModule("kernels.ptx", kernels)
+		_, err = c.LoadModule(context.Background(), "kernels.ptx", kernels, nil)
 		require.ErrorIs(r, err, gpu.ErrClosed)
 		require.ErrorIs(r, c.Map(c.vram, b.Memory, 0, r.props.VRAM.Page, readWrite), gpu.ErrClosed)
 		require.ErrorIs(r, c.Unmap(b.va, r.props.VRAM.Page), gpu.ErrClosed)

@@ -27,12 +27,14 @@ func Run(t *testing.T, open func(t *testing.T) gpu.Device, groups ...string) {
 		{"copy", copyTests},
 		{"fill", fillTests},
 		{"timestamp", timestampTests},
+		{"words", wordTests},
 		{"channel", channelTests},
 		{"module", moduleTests},
 		{"launch", launchTests},
 		{"fault", faultTests},
 		{"close", closeTests},
 		{"model", modelTests},
+		{"snapshot", snapshotTests},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue

@@ -2,6 +2,7 @@ package gputest
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,30 @@ var launchTests = []test{
 		l.SharedBytes = uint32(r.props.SharedPerBlock - 256 + 1)
 		require.ErrorIs(r, c.try(l).Err, gpu.ErrInvalid)
 	}},
+	{"cooperative", func(r *rig) {
+		c := r.client()
+		b := c.device(256)
+		if !r.props.Cooperative {
+			l := c.kernel("store", b.va, uint32(1))
+			l.Cooperative = true
+			require.ErrorIs(r, c.try(l).Err, gpu.ErrInvalid)
+			c.alive()
+			return
+		}
+		const threads, rounds = 64, 10
+		blocks := uint32(r.props.Multiprocs)
+		b = c.device(uint64(4 * blocks * threads))
+		l := c.kernel("relay", b.va, uint32(rounds))
+		l.Grid[0], l.Block[0], l.Cooperative = blocks, threads, true
+		c.do(l, l)
+		require.Equal(r, relayed(int(blocks*threads), threads, rounds), c.read(b.va, uint64(4*blocks*threads)))
+		for _, grid := range [][3]uint32{{1<<31 - 1, 1, 1}, {1, 65535, 65535}} {
+			tooLarge := *l
+			tooLarge.Grid = grid
+			require.ErrorIs(r, c.try(&tooLarge).Err, gpu.ErrGridTooLarge)
+		}
+		c.alive()
+	}},
 	{"refused", func(r *rig) {
 		c, other := r.client(), r.client()
 		b := c.device(256)
@@ -92,5 +117,30 @@ var launchTests = []test{
 		after := r.dev.Stats()
 		require.Equal(r, before.Launches+3, after.Launches)
 		require.Greater(r, after.ComputeBusy, before.ComputeBusy)
+		require.Eventually(r, func() bool { // a device may count after it has answered
+			after = r.dev.Stats()
+			return after.LaunchTimes.Count() == before.LaunchTimes.Count()+3
+		}, 10*time.Second, time.Millisecond)
+		require.Greater(r, after.LaunchTime, before.LaunchTime)
 	}},
+}
+
+// relayed is what the kernel relay leaves.
+func relayed(n, threads, rounds int) []byte {
+	values := make([]uint32, n)
+	for i := range values {
+		values[i] = uint32(i)
+	}
+	for range rounds {
+		next := make([]uint32, n)
+		for i, v := range values {
+			next[i] = 3*v + values[(i+threads)%n]
+		}
+		values = next
+	}
+	var b []byte
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return b
 }

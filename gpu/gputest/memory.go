@@ -17,7 +17,7 @@ var propertyTests = []test{
 		require.Equal(r, 32, p.WarpSize)
 		for name, n := range map[string]int{
 			"Multiprocs": p.Multiprocs, "MaxThreads": p.MaxThreads, "SharedPerBlock": p.SharedPerBlock,
-			"RegsPerBlock": p.RegsPerBlock, "MaxThreadsSM": p.MaxThreadsSM, "ConstBytes": p.ConstBytes,
+			"RegsPerBlock": p.RegsPerBlock, "MaxThreadsSM": p.MaxThreadsSM, "MaxBlocksSM": p.MaxBlocksSM, "ConstBytes": p.ConstBytes,
 			"ClockKHz": p.ClockKHz, "MemClockKHz": p.MemClockKHz, "MemBusBits": p.MemBusBits, "L2Bytes": p.L2Bytes,
 			"MaxChannels": p.MaxChannels, "MaxParamBytes": p.MaxParamBytes,
 		} {
@@ -69,7 +69,7 @@ var memoryTests = []test{
 	}},
 	{"exhaustion", func(r *rig) {
 		c := r.client()
-		before := r.dev.Stats().VRAMUsed
+		before := r.dev.VRAMUsed()
 		size := roundUp(r.props.VRAMBytes/16, r.props.VRAM)
 		var all []gpu.Memory
 		for {
@@ -82,10 +82,11 @@ var memoryTests = []test{
 			require.LessOrEqual(r, len(all), 16)
 		}
 		require.GreaterOrEqual(r, len(all), 12, "most of VRAM can be used")
-		require.GreaterOrEqual(r, r.dev.Stats().VRAMUsed, before+uint64(len(all))*size)
+		require.GreaterOrEqual(r, r.dev.VRAMUsed(), before+uint64(len(all))*size)
 		for _, m := range all {
 			require.NoError(r, m.Close())
 		}
+		require.Equal(r, before, r.dev.VRAMUsed())
 		require.Equal(r, before, r.dev.Stats().VRAMUsed)
 		m, err := c.NewVRAM(size * uint64(len(all)))
 		require.NoError(r, err, "all of it again, in one piece")

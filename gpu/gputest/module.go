@@ -1,7 +1,9 @@
 package gputest
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +24,7 @@ var moduleTests = []test{
 			"cut off":             header + ".visible .entry f() { ret;",
 			"binary":              "\x7fELF\x00\x01\x02",
 		} {
-			_, err := c.LoadModule("bad.ptx", []byte(src))
+			_, err := c.LoadModule(context.Background(), "bad.ptx", []byte(src), nil)
 			var build *gpu.BuildError
 			require.ErrorAs(r, err, &build, name)
 			require.NotEmpty(r, build.Diagnostics, name)
@@ -38,7 +40,7 @@ var moduleTests = []test{
 	{"too large for the device", func(r *rig) {
 		c := r.client()
 		before := r.dev.Stats().VRAMUsed
-		_, err := c.LoadModule("huge.ptx", []byte(header+".visible .global .b8 huge[1099511627776];\n.visible .entry f() { ret; }"))
+		_, err := c.LoadModule(context.Background(), "huge.ptx", []byte(header+".visible .global .b8 huge[1099511627776];\n.visible .entry f() { ret; }"), nil)
 		require.Error(r, err)
 		require.Equal(r, before, r.dev.Stats().VRAMUsed)
 		c.alive()
@@ -128,12 +130,63 @@ var moduleTests = []test{
 		c.mod = nil
 		c.alive()
 	}},
+	{"variables are reserved", func(r *rig) {
+		c := r.client()
+		before := r.dev.Stats().VRAMUsed
+		var asked []uint64
+		refused := errors.New("not that much")
+		_, err := c.LoadModule(context.Background(), "kernels.ptx", kernels, func(n uint64) error {
+			asked = append(asked, n)
+			require.Equal(r, before, r.dev.Stats().VRAMUsed, "nothing is allocated yet")
+			return refused
+		})
+		require.ErrorIs(r, err, refused)
+		require.Len(r, asked, 1)
+		require.GreaterOrEqual(r, asked[0], uint64(84), "counter, primes and scratch")
+		require.Equal(r, before, r.dev.Stats().VRAMUsed)
+		_, err = c.LoadModule(context.Background(), "none.ptx", []byte(header+".visible .entry f() { ret; }"), func(uint64) error {
+			return refused
+		})
+		require.NoError(r, err, "there are no variables")
+		c.alive()
+	}},
+	{"canceled", func(r *rig) {
+		c := r.client()
+		before := r.dev.Stats().VRAMUsed
+		why := errors.New("the user has gone")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		_, err := c.LoadModule(ctx, "kernels.ptx", kernels, func(uint64) error {
+			cancel(why)
+			return nil
+		})
+		require.ErrorIs(r, err, why, "on the way")
+		_, err = c.LoadModule(ctx, "kernels.ptx", kernels, nil)
+		require.ErrorIs(r, err, why, "before")
+		require.Equal(r, before, r.dev.Stats().VRAMUsed)
+		c.alive()
+	}},
+	{"closed while it loads", func(r *rig) {
+		c := r.client()
+		before := r.dev.Stats().VRAMUsed
+		_, err := c.LoadModule(context.Background(), "kernels.ptx", kernels, func(uint64) error {
+			return c.Close()
+		})
+		require.ErrorIs(r, err, gpu.ErrClosed)
+		require.LessOrEqual(r, r.dev.Stats().VRAMUsed, before)
+		r.client().alive()
+	}},
+	{"what it keeps", func(r *rig) {
+		c := r.client()
+		c.function("store")
+		require.Positive(r, c.mod.HostBytes())
+		require.LessOrEqual(r, c.mod.HostBytes(), gpu.ModuleMemory(uint64(len(kernels))))
+	}},
 	{"load and close again and again", func(r *rig) {
 		c := r.client()
 		c.alive()
 		before := r.dev.Stats().VRAMUsed
 		for range 20 {
-			mod, err := c.LoadModule("kernels.ptx", kernels)
+			mod, err := c.LoadModule(context.Background(), "kernels.ptx", kernels, nil)
 			require.NoError(r, err)
 			require.NoError(r, mod.Close())
 		}

@@ -1,6 +1,7 @@
 package gputest
 
 import (
+	"context"
 	_ "embed"
 	"encoding/binary"
 	"slices"
@@ -22,11 +23,12 @@ type rig struct {
 	*testing.T
 	dev   gpu.Device
 	props gpu.Properties
+	open  func(t *testing.T) gpu.Device
 	host  []*hostmem.Region // given back after the device has been closed
 }
 
 func newRig(t *testing.T, open func(t *testing.T) gpu.Device) *rig {
-	r := &rig{T: t, dev: open(t)}
+	r := &rig{T: t, dev: open(t), open: open}
 	r.props = r.dev.Properties()
 	t.Cleanup(func() {
 		require.NoError(t, r.dev.Close())
@@ -158,7 +160,7 @@ func (c *client) function(name string) gpu.Function {
 	c.Helper()
 	if c.mod == nil {
 		var err error
-		c.mod, err = c.LoadModule("kernels.ptx", kernels)
+		c.mod, err = c.LoadModule(context.Background(), "kernels.ptx", kernels, nil)
 		require.NoError(c, err)
 	}
 	f, err := c.mod.Function(name)

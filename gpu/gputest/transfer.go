@@ -42,7 +42,7 @@ var copyTests = []test{
 		both(c, size, func(dst, src buffer) {
 			c.write(src.va, data)
 			for _, n := range []uint64{0, 1, 3, 8, 4095, 4096, 4097, 1<<20 + 1, 3 << 20} {
-				for _, o := range []struct{ dst, src uint64 }{{0, 0}, {1, 0}, {0, 5}, {4093, 7}, {1<<20 - 3, 1 << 21}} {
+				for _, o := range []struct{ dst, src uint64 }{{dst: 0, src: 0}, {dst: 1, src: 0}, {dst: 0, src: 5}, {dst: 4093, src: 7}, {dst: 1<<20 - 3, src: 1 << 21}} {
 					c.do(&gpu.Fill{Dst: dst.va, Pattern: 0xee, Size: 1, Width: size, Height: 1})
 					c.do(&gpu.Copy{Dst: dst.va + o.dst, Src: src.va + o.src, Width: n, Height: 1})
 					want := bytes.Repeat([]byte{0xee}, size)
@@ -59,14 +59,14 @@ var copyTests = []test{
 		both(c, size, func(dst, src buffer) {
 			c.write(src.va, data)
 			for _, p := range []struct{ width, height, dp, sp, do, so uint64 }{
-				{1, 1, 0, 0, 0, 0},
-				{16, 10, 16, 16, 0, 0},
-				{13, 100, 64, 13, 5, 3},
-				{4096, 50, 4096, 8192, 1, 0},
-				{5000, 100, 6001, 5003, 17, 4095},
-				{1, 10000, 3, 5, 0, 0},
-				{100, 1, 1, 1, 0, 0}, // pitches do not count
-				{0, 10, 0, 0, 0, 0},
+				{width: 1, height: 1, dp: 0, sp: 0, do: 0, so: 0},
+				{width: 16, height: 10, dp: 16, sp: 16, do: 0, so: 0},
+				{width: 13, height: 100, dp: 64, sp: 13, do: 5, so: 3},
+				{width: 4096, height: 50, dp: 4096, sp: 8192, do: 1, so: 0},
+				{width: 5000, height: 100, dp: 6001, sp: 5003, do: 17, so: 4095},
+				{width: 1, height: 10000, dp: 3, sp: 5, do: 0, so: 0},
+				{width: 100, height: 1, dp: 1, sp: 1, do: 0, so: 0}, // pitches do not count
+				{width: 0, height: 10, dp: 0, sp: 0, do: 0, so: 0},
 			} {
 				c.do(&gpu.Fill{Dst: dst.va, Pattern: 0x11, Size: 1, Width: size, Height: 1})
 				c.do(&gpu.Copy{Dst: dst.va + p.do, Src: src.va + p.so, Width: p.width, Height: p.height, DstPitch: p.dp, SrcPitch: p.sp})
@@ -135,10 +135,10 @@ var copyTests = []test{
 			write bool
 			addr  uint64
 		}{
-			{gpu.Copy{Dst: 0, Src: page - 1, Width: 2, Height: 1}, false, page},
-			{gpu.Copy{Dst: page - 1, Src: 0, Width: 2, Height: 1}, true, page},
-			{gpu.Copy{Dst: 0, Src: 1<<64 - 1, Width: 2, Height: 1}, false, 1<<64 - 1},
-			{gpu.Copy{Dst: 0, Src: 8, Width: 1, Height: 1 << 20, DstPitch: 1, SrcPitch: page}, false, page + 8},
+			{cmd: gpu.Copy{Dst: 0, Src: page - 1, Width: 2, Height: 1}, write: false, addr: page},
+			{cmd: gpu.Copy{Dst: page - 1, Src: 0, Width: 2, Height: 1}, write: true, addr: page},
+			{cmd: gpu.Copy{Dst: 0, Src: 1<<64 - 1, Width: 2, Height: 1}, write: false, addr: 1<<64 - 1},
+			{cmd: gpu.Copy{Dst: 0, Src: 8, Width: 1, Height: 1 << 20, DstPitch: 1, SrcPitch: page}, write: false, addr: page + 8},
 		} {
 			c := r.client()
 			c.vram += 64 << 20
@@ -172,9 +172,9 @@ var fillTests = []test{
 		pattern := uint32(0x44332211)
 		for _, b := range []buffer{c.device(size), c.system(size)} {
 			for _, f := range []struct{ size, off, width, height, pitch uint64 }{
-				{1, 3, 1, 1, 0}, {1, 4093, 2<<20 + 5, 1, 0}, {2, 2, 8190, 1, 0}, {4, 4, 1<<20 + 4, 1, 0},
-				{4, 4092, 8, 1, 0}, {1, 0, 3, 100, 7}, {2, 6, 100, 1000, 102}, {4, 8, 4, 700, 4096}, {4, 0, 0, 1, 0},
-				{4, 0, 4, 1, 3}, // the pitch of one row does not count
+				{size: 1, off: 3, width: 1, height: 1, pitch: 0}, {size: 1, off: 4093, width: 2<<20 + 5, height: 1, pitch: 0}, {size: 2, off: 2, width: 8190, height: 1, pitch: 0}, {size: 4, off: 4, width: 1<<20 + 4, height: 1, pitch: 0},
+				{size: 4, off: 4092, width: 8, height: 1, pitch: 0}, {size: 1, off: 0, width: 3, height: 100, pitch: 7}, {size: 2, off: 6, width: 100, height: 1000, pitch: 102}, {size: 4, off: 8, width: 4, height: 700, pitch: 4096}, {size: 4, off: 0, width: 0, height: 1, pitch: 0},
+				{size: 4, off: 0, width: 4, height: 1, pitch: 3}, // the pitch of one row does not count
 			} {
 				c.do(&gpu.Fill{Dst: b.va, Size: 4, Width: size, Height: 1})
 				c.do(&gpu.Fill{Dst: b.va + f.off, Pattern: pattern, Size: uint32(f.size), Width: f.width, Height: f.height, Pitch: f.pitch})

@@ -1,0 +1,170 @@
+package texture
+
+import "math"
+
+// Coordinates are counted in 1/one of a texel.
+const (
+	fractionBits = 8
+	one          = 1 << fractionBits
+)
+
+// span is what one axis of a fetch touches: the nearest texel alone, or two neighbours
+// with the weight of the second. An index of outside is the border.
+type span struct {
+	at     [2]int32
+	weight uint32 // of at[1], in 1/one; 0: at[1] takes no part
+}
+
+const outside = -1
+
+// index brings the index of a texel into [0, n), or makes it outside. The index lies in
+// [-n-1, 2n+1] with wrap and mirror.
+func (m Mode) index(i, n int64) int32 {
+	if uint64(i) < uint64(n) {
+		return int32(i)
+	}
+	switch m {
+	case Wrap:
+		i = (i%n + n) % n
+	case Mirror:
+		if i = (i%(2*n) + 2*n) % (2 * n); i >= n {
+			i = 2*n - 1 - i
+		}
+	case Border:
+		return outside
+	default:
+		i = min(max(i, 0), n-1)
+	}
+	return int32(i)
+}
+
+// floor is math.Floor for numbers that an int64 can hold.
+func floor(u float64) int64 {
+	i := int64(u)
+	if float64(i) > u {
+		i--
+	}
+	return i
+}
+
+// axis is how the coordinates of one dimension are resolved.
+type axis struct {
+	size       uint32 // texels
+	mode       Mode
+	normalized bool
+}
+
+// place scales a coordinate to texels, in [-2, size+2]. The mode is what remains to be
+// done with its index.
+func (a axis) place(x float32) (u float64, m Mode) {
+	u, size, m := float64(x), float64(a.size), a.mode
+	if u != u {
+		u = 0
+	}
+	switch {
+	case !a.normalized:
+		if m != Border {
+			m = Clamp // CUDA has wrap and mirror for normalized coordinates only
+		}
+	case m == Wrap || m == Mirror:
+		if math.IsInf(u, 0) {
+			u = 0
+		} else if u < 0 || u >= 1 { // the period is 1 for wrap and 2 for mirror, whose second half runs backwards
+			if u -= 2 * math.Floor(u/2); m == Mirror && u > 1 {
+				u = 2 - u
+			}
+		}
+		return u * size, m
+	default:
+		u *= size
+	}
+	if u < -2 {
+		u = -2
+	} else if u > size+2 {
+		u = size + 2
+	}
+	return u, m
+}
+
+// nearest is the texel at a coordinate.
+func (a axis) nearest(x float32) int32 {
+	u, m := a.place(x)
+	return m.index(floor(u), int64(a.size))
+}
+
+// linear is the two texels around a coordinate.
+func (a axis) linear(x float32) span {
+	u, m := a.place(x)
+	fixed := floor(u*one+0.5) - one/2
+	i, n := fixed>>fractionBits, int64(a.size)
+	return span{at: [2]int32{m.index(i, n), m.index(i+1, n)}, weight: uint32(fixed & (one - 1))}
+}
+
+// around is linear or nearest.
+func (a axis) around(x float32, linear bool) span {
+	if linear {
+		return a.linear(x)
+	}
+	return span{at: [2]int32{a.nearest(x)}}
+}
+
+// major chooses the face of a cube that a direction points to. The faces are +x, -x, +y,
+// -y, +z, -z; of equal components z goes before y, and y before x.
+func major(x, y, z float64) (face uint32) {
+	ax, ay, az := math.Abs(x), math.Abs(y), math.Abs(z)
+	c := x
+	switch {
+	case az >= ax && az >= ay:
+		face, c = 4, z
+	case ay >= ax:
+		face, c = 2, y
+	}
+	if math.Signbit(c) {
+		face++
+	}
+	return face
+}
+
+// onFace turns a vector into one whose third component points out of a face, and whose
+// others are the face's axes.
+func onFace(face uint32, x, y, z float64) (s, t, out float64) {
+	switch face {
+	case 0:
+		return -z, -y, x
+	case 1:
+		return z, -y, -x
+	case 2:
+		return x, z, y
+	case 3:
+		return x, -z, -y
+	case 4:
+		return x, -y, z
+	}
+	return -x, -y, -z
+}
+
+// number is x, and 0 for NaN.
+func number(x float32) float64 {
+	if x != x {
+		return 0
+	}
+	return float64(x)
+}
+
+// face turns a direction into a face of a cube and coordinates on it, from 0 to 1.
+func face(x, y, z float32) (n uint32, s, t float32) {
+	a, b, c := number(x), number(y), number(z)
+	n = major(a, b, c)
+	sc, tc, out := onFace(n, a, b, c)
+	on := func(c float64) float32 {
+		r := c / out
+		if r != r { // no direction, or several infinite components
+			r = 0
+			if math.IsInf(c, 0) {
+				r = math.Copysign(1, c)
+			}
+		}
+		return float32((r + 1) / 2)
+	}
+	return n, on(sc), on(tc)
+}
