@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"pvdrm/backend/translate"
+	"pvdrm/backend/file"
 	"pvdrm/drm"
-	"pvdrm/gpu"
 )
 
 // spinTime is how long Wait looks before it sleeps, as in the frontend, so that
@@ -21,68 +19,81 @@ const (
 	spinLooks = 64 // between two looks at the clock
 )
 
-// channel is a queue of batches.
+// channel is a channel and how many batches it was given.
 type channel struct {
-	dev       gpu.Channel
-	submitted atomic.Uint64 // sequence number of the last batch; stored under order
-	done      atomic.Uint64 // up to which all is done; stored under File.mu
-
-	order    sync.Mutex
-	waiting  []*batch // not yet given to the device; order guards it
-	feeding  bool     // a goroutine feeds the device; order guards it
-	poisoned bool     // a batch was invalid: later ones are canceled; order guards it
-
-	// The first failure; File.mu guards it. Failed is 0 if there is none.
-	failed uint64
-	err    error
-	index  int
+	*file.Channel
+	submitted atomic.Uint64 // stored under mu
 }
 
-// batch is one Exec.
-type batch struct {
-	seqno    uint64
-	waits    []point
-	commands []gpu.Command
-	invalid  error // why it cannot run
-	index    int   // the command that is invalid
+// progress wakes waiters when batches end.
+type progress struct{ *File }
+
+// Reached implements file.Observer. Waiters look at the channels.
+func (progress) Reached(uint32, uint64, *file.Failure) {}
+
+// Ended implements file.Observer.
+func (f progress) Ended(uint32, uint64, error) {
+	f.turn.Lock()
+	f.ends++
+	f.moved.Broadcast()
+	f.turn.Unlock()
 }
 
-// point is a place in the order of a channel.
-type point struct {
-	ch    *channel
-	seqno uint64
+// channel finds a channel to wait for.
+func (f *File) channel(id uint32) (*channel, error) {
+	if err := f.wait(); err != nil {
+		return nil, err
+	}
+	defer f.turn.Unlock()
+	ch, ok := f.channels[id]
+	if !ok {
+		return nil, fmt.Errorf("no channel %d: %w", id, syscall.ENOENT)
+	}
+	return ch, nil
 }
-
-func (p point) reached() bool { return p.ch.done.Load() >= p.seqno }
 
 // ChannelAlloc implements drm.File.
 func (f *File) ChannelAlloc() (uint32, error) {
-	dev, err := f.ctx.NewChannel()
+	if err := f.lock(); err != nil {
+		return 0, err
+	}
+	defer f.mu.Unlock()
+	id, err := f.file.NextChannel()
+	if err != nil {
+		return 0, err
+	}
+	ch, err := f.file.NewChannel(id)
 	if err != nil {
 		return 0, errnoOf(err)
 	}
-	id, err := add(f, f.channels, &channel{dev: dev})
-	if err != nil {
-		return 0, errors.Join(err, dev.Close())
-	}
+	f.turn.Lock()
+	f.channels[id] = &channel{Channel: ch}
+	f.turn.Unlock()
 	return id, nil
 }
 
 // ChannelFree implements drm.File.
 func (f *File) ChannelFree(id uint32) error {
-	ch, err := take(f, f.channels, id)
-	if err != nil {
+	if err := f.lock(); err != nil {
 		return err
 	}
-	ch.order.Lock() // first, so that nothing is refused and done before what the device still runs
-	defer ch.order.Unlock()
-	err = ch.dev.Close()
-	for _, b := range ch.waiting { // behind all that the device had
-		f.finish(ch, b, gpu.Result{Err: gpu.ErrClosed})
+	fr, err := f.file.FreeChannel(id)
+	if err != nil {
+		f.mu.Unlock()
+		return err
 	}
-	ch.waiting = nil
+	f.turn.Lock()
+	delete(f.channels, id)
+	f.turn.Unlock()
+	f.aside.Add(1)
+	defer f.aside.Done()
+	f.mu.Unlock()
+	fr.Wait()
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	err = f.file.EndFree(fr)
+	f.mu.Unlock()
+	f.turn.Lock()
+	defer f.turn.Unlock()
 	f.syncobjs.ChannelFreed(id)
 	f.moved.Broadcast()
 	return errnoOf(err)
@@ -93,139 +104,79 @@ func (f *File) Exec(id uint32, stream []byte, waits []drm.Point) (uint64, error)
 	if len(stream) > drm.MaxExecBytes || len(waits) > drm.MaxWaits {
 		return 0, fmt.Errorf("exec of %d bytes with %d waits: %w", len(stream), len(waits), syscall.E2BIG)
 	}
-	ch, err := find(f, f.channels, id)
+	if err := f.lock(); err != nil {
+		return 0, err
+	}
+	defer f.mu.Unlock()
+	ch, err := f.channel(id)
 	if err != nil {
 		return 0, err
 	}
-	ch.order.Lock()
-	defer ch.order.Unlock()
-	b := &batch{seqno: ch.submitted.Load() + 1}
-	b.waits, b.invalid = f.points(waits)
-	if b.invalid == nil {
-		b.commands, b.index, b.invalid = translate.Commands(stream,
-			func(id uint32) (gpu.Function, error) { return find(f, f.functions, id) })
+	seqno := ch.submitted.Load() + 1
+	left, err := f.file.Exec(ch.Channel, seqno, waits, stream)
+	ch.submitted.Store(seqno)
+	if left && !f.feeding {
+		f.feeding = true
+		f.aside.Go(f.feed)
 	}
-	ch.submitted.Store(b.seqno)
-	ready := len(ch.waiting) == 0 && !ch.feeding
-	for _, w := range b.waits {
-		ready = ready && w.reached()
-	}
-	if ready {
-		f.submit(ch, b)
-		return b.seqno, nil
-	}
-	ch.waiting = append(ch.waiting, b)
-	if !ch.feeding {
-		ch.feeding = true
-		f.feeders.Go(func() { f.feed(ch) })
-	}
-	return b.seqno, nil
+	return seqno, err
 }
 
-// points finds what a batch waits for. Only points that exist already are
-// allowed: so nothing ever waits in a circle.
-func (f *File) points(waits []drm.Point) (points []point, err error) {
-	for _, w := range waits {
-		on, err := find(f, f.channels, w.Channel)
-		if err != nil {
-			return nil, err
-		}
-		if n := on.submitted.Load(); w.Seqno > n {
-			return nil, fmt.Errorf("wait for batch %d of channel %d, which has %d: %w", w.Seqno, w.Channel, n, syscall.EINVAL)
-		}
-		points = append(points, point{on, w.Seqno})
-	}
-	return points, nil
-}
-
-// feed gives batches to the device as their points are reached, until none is left.
-func (f *File) feed(ch *channel) {
+// feed gives batches to the device as their points are reached, until none waits.
+func (f *File) feed() {
 	for {
-		ch.order.Lock()
-		if len(ch.waiting) == 0 {
-			ch.feeding = false
-			ch.order.Unlock()
+		f.turn.Lock()
+		seen := f.ends
+		f.turn.Unlock()
+		f.mu.Lock()
+		_, left := f.file.Advance()
+		f.feeding = left && !f.closed
+		again := f.feeding
+		f.mu.Unlock()
+		if !again {
 			return
 		}
-		b := ch.waiting[0]
-		ch.order.Unlock()
-		f.mu.Lock()
-		for _, w := range b.waits {
-			for !w.reached() {
-				f.moved.Wait()
-			}
+		f.turn.Lock()
+		for f.ends == seen && !f.over {
+			f.moved.Wait()
 		}
-		f.mu.Unlock()
-		ch.order.Lock()
-		if len(ch.waiting) > 0 { // it was not freed meanwhile
-			ch.waiting = ch.waiting[1:]
-			f.submit(ch, b)
-		}
-		ch.order.Unlock()
+		f.turn.Unlock()
 	}
-}
-
-// submit gives a batch to the device. Caller holds ch.order.
-func (f *File) submit(ch *channel, b *batch) {
-	if ch.poisoned && b.invalid == nil {
-		b.invalid = gpu.ErrCanceled
-	}
-	if b.invalid != nil { // it keeps its place in the order, but does nothing
-		ch.poisoned = true
-		b.commands = nil
-	}
-	if err := ch.dev.Submit(b.commands, func(r gpu.Result) { f.finish(ch, b, r) }); err != nil {
-		f.finish(ch, b, gpu.Result{Err: err})
-	}
-}
-
-// finish records how a batch ended. The device calls it.
-func (f *File) finish(ch *channel, b *batch, r gpu.Result) {
-	err, index := r.Err, r.Index
-	if err == nil && b.invalid != nil {
-		err, index = b.invalid, b.index
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err != nil && ch.failed == 0 {
-		ch.failed, ch.err, ch.index = b.seqno, errnoOf(err), index
-	}
-	// A closed context refuses what is new while it still ends what is old.
-	ch.done.Store(max(b.seqno, ch.done.Load()))
-	f.moved.Broadcast()
 }
 
 // Wait implements drm.File.
 func (f *File) Wait(p drm.Point, timeout time.Duration) error {
-	ch, err := find(f, f.channels, p.Channel)
+	ch, err := f.channel(p.Channel)
 	if err != nil {
 		return err
 	}
 	if n := ch.submitted.Load(); p.Seqno > n {
 		return fmt.Errorf("point %d of channel %d, which has %d: %w", p.Seqno, p.Channel, n, syscall.EINVAL)
 	}
-	if !f.await(point{ch, p.Seqno}, timeout) {
+	if !f.await(ch, p.Seqno, timeout) {
 		return fmt.Errorf("wait for point %d of channel %d: %w", p.Seqno, p.Channel, syscall.ETIME)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.turn.Lock()
+	defer f.turn.Unlock()
 	if err := f.async; err != nil {
 		f.async = nil
 		return err
 	}
-	switch {
-	case ch.failed == 0 || ch.failed > p.Seqno:
+	failed := ch.Failure()
+	if failed == nil || failed.Seqno > p.Seqno {
 		return nil
-	case ch.failed < p.Seqno && !errors.Is(ch.err, syscall.EIO):
-		return fmt.Errorf("batch %d of channel %d was canceled: batch %d failed with %w", p.Seqno, p.Channel, ch.failed, ch.err)
 	}
-	return fmt.Errorf("batch %d of channel %d failed at command %d: %w", ch.failed, p.Channel, ch.index, ch.err)
+	failure := errnoOf(failed.Err)
+	if failed.Seqno < p.Seqno && !errors.Is(failure, syscall.EIO) {
+		return fmt.Errorf("batch %d of channel %d was canceled: batch %d failed with %w", p.Seqno, p.Channel, failed.Seqno, failure)
+	}
+	return fmt.Errorf("batch %d of channel %d failed at command %d: %w", failed.Seqno, p.Channel, failed.Index, failure)
 }
 
 // await polls for a moment, then sleeps. It reports whether the point is reached.
-func (f *File) await(p point, timeout time.Duration) bool {
-	if p.reached() || timeout == 0 {
-		return p.reached()
+func (f *File) await(ch *channel, seqno uint64, timeout time.Duration) bool {
+	if ch.Reached(seqno) || timeout == 0 {
+		return ch.Reached(seqno)
 	}
 	start, spin := time.Now(), spinTime
 	if timeout > 0 {
@@ -233,7 +184,7 @@ func (f *File) await(p point, timeout time.Duration) bool {
 	}
 	for ; time.Since(start) < spin; runtime.Gosched() {
 		for range spinLooks {
-			if p.reached() {
+			if ch.Reached(seqno) {
 				return true
 			}
 		}
@@ -241,20 +192,19 @@ func (f *File) await(p point, timeout time.Duration) bool {
 	if timeout > 0 {
 		timeout = max(timeout-time.Since(start), 0)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.sleep(p.reached, timeout)
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	return f.sleep(func() bool { return ch.Reached(seqno) }, timeout)
 }
 
-// sleep waits until cond is true, which is looked at when a channel has come
-// further or a sync object changed. It reports whether it is; a negative timeout
-// is for ever. Caller holds mu.
+// sleep waits until cond is true, which it checks when a channel has come further or a sync object
+// changed. It reports whether it is; a negative timeout never ends. Preconditions: turn is held.
 func (f *File) sleep(cond func() bool, timeout time.Duration) bool {
 	start := time.Now()
 	if timeout > 0 {
 		t := time.AfterFunc(timeout, func() {
-			f.mu.Lock()
-			defer f.mu.Unlock()
+			f.turn.Lock()
+			defer f.turn.Unlock()
 			f.moved.Broadcast()
 		})
 		defer t.Stop()

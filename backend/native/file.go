@@ -1,75 +1,86 @@
-// Package native is PVDRM's DRM file directly on a device: no ring, no backend
-// process, no guest. Programs that run on it show what the device itself costs,
-// which is what everything else is measured against; it means the same as
-// package frontend over package backend/session, errors included.
+// Package native is PVDRM's DRM file directly on a device: calls of package file, with no ring,
+// no backend process and no guest in between. Programs that run on it show what the device itself
+// costs, which is what everything else is measured against; it means the same as package frontend
+// over package backend/session, errors included.
 //
-// A File has one goroutine for each channel whose next batch waits for points
-// of other channels, and none otherwise.
+// A File has one goroutine while batches wait for points of other channels, and none otherwise.
 //
-// File.mu guards the tables, how far channels have come and how they failed.
-// channel.order makes Exec and Submit of one channel happen in one order, and
-// comes before File.mu, which is held for a few instructions only. Channel.order
-// is held while the device takes a batch or closes the channel.
+// # Locks
+//
+// File.mu makes its holder the owner of the file.File, and is held while the device is called, but
+// not while it compiles or closes a channel. File.turn guards what waiters look at, is held for a
+// few instructions only, and comes after File.mu. File.loads comes before both.
 package native
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"syscall"
+	"time"
 
+	"pvdrm/backend/file"
 	"pvdrm/backend/translate"
 	"pvdrm/drm"
 	"pvdrm/gem"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
-	"pvdrm/hypercall"
-)
-
-// Bounds of one file, those of a session.
-const (
-	maxObjects   = 1 << 14
-	maxModules   = 1024
-	maxFunctions = 1 << 14
-	maxSyncobjs  = 1 << 16
 )
 
 // File is an open DRM file on a context of a device.
 type File struct {
 	device gpu.Device
-	ctx    gpu.Context
 	params []uint64
+	living context.Context // canceled by Close
+	end    context.CancelFunc
+	guest  file.Guest
 
-	feeders sync.WaitGroup // of all channels
+	loads sync.Mutex // one module load at a time
 
-	mu        sync.Mutex
-	moved     sync.Cond // signalled when a channel has come further, or a sync object changed
-	objects   *gem.Table[*object]
-	modules   *gem.Table[*module]
-	functions *gem.Table[gpu.Function]
-	channels  *gem.Table[*channel]
-	syncobjs  *gem.Syncobjs
-	sources   uint64 // bytes of the sources of all modules
-	async     error  // first failure of a queued operation, until someone is told
-	closed    bool
+	mu      sync.Mutex
+	file    *file.File
+	objects map[uint32]*object
+	feeding bool // a goroutine calls Advance
+	closed  bool
+	aside   sync.WaitGroup // calls that close a channel or compile, and the feeder; Add under mu
+
+	turn     sync.Mutex
+	moved    sync.Cond // signalled when a channel has come further, or a sync object changed
+	ends     uint64    // batches that have ended
+	channels map[uint32]*channel
+	syncobjs *gem.Syncobjs
+	async    error // first failure of a queued operation, until it is returned
+	over     bool  // closed
 }
 
 var _ drm.Driver = (*File)(nil)
 
+// limits leaves to the program what the device has, but for the sources of modules.
+var limits = func() (l quota.Limits) {
+	for r := range l {
+		l[r] = math.MaxUint64
+	}
+	l[quota.ModuleText] = drm.MaxSource
+	return l
+}()
+
 // Open opens a file on a context of its own. The label names it in errors.
 func Open(device gpu.Device, label string) (*File, error) {
-	ctx, err := device.NewContext(label)
-	if err != nil {
+	f := &File{
+		device: device, objects: map[uint32]*object{},
+		channels: map[uint32]*channel{}, syncobjs: gem.NewSyncobjs(drm.MaxSyncobjs),
+	}
+	f.moved.L = &f.turn
+	f.guest.SetLimits(limits)
+	f.guest.SetCompileTime(24 * time.Hour)
+	var err error
+	if f.file, err = file.Open(device, &f.guest, label, progress{f}); err != nil {
 		return nil, fmt.Errorf("GPU context: %w", errnoOf(err))
 	}
-	f := &File{
-		device: device, ctx: ctx, params: translate.Params(device.Properties()),
-		objects:   gem.NewTable[*object]("GEM object", maxObjects),
-		modules:   gem.NewTable[*module]("module", maxModules),
-		functions: gem.NewTable[gpu.Function]("function", maxFunctions),
-		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
-		syncobjs:  gem.NewSyncobjs(maxSyncobjs),
-	}
-	f.moved.L = &f.mu
+	f.params = f.file.Params()
+	f.living, f.end = context.WithCancel(context.Background())
 	return f, nil
 }
 
@@ -82,22 +93,48 @@ func errnoOf(err error) error {
 	return fmt.Errorf("%w: %w", no, err)
 }
 
-// Close implements drm.File. It aborts what runs.
-func (f *File) Close() error {
+// errClosed is the error of calls on a closed file.
+var errClosed = fmt.Errorf("the file is closed: %w", syscall.EBADF)
+
+// lock takes mu for a call on an open file.
+func (f *File) lock() error {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
+		return errClosed
+	}
+	return nil
+}
+
+// wait takes turn for a call on an open file.
+func (f *File) wait() error {
+	f.turn.Lock()
+	if f.over {
+		f.turn.Unlock()
+		return errClosed
+	}
+	return nil
+}
+
+// Close implements drm.File. It aborts what runs.
+func (f *File) Close() error {
+	if f.lock() != nil {
 		return fmt.Errorf("close: %w", syscall.EBADF)
 	}
 	f.closed = true
+	f.turn.Lock()
+	f.over = true
 	f.moved.Broadcast()
+	f.turn.Unlock()
 	f.mu.Unlock()
-	errs := []error{errnoOf(f.ctx.Close())} // completes all that was submitted, so that no feeder waits for ever
-	f.feeders.Wait()
+	f.end()
+	errs := []error{errnoOf(f.file.Abort())} // completes all that was submitted
+	f.aside.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, o := range f.objects.All {
-		errs = append(errs, o.unmap())
+	_ = f.file.Close() // what Abort returned, again
+	for _, o := range f.objects {
+		errs = append(errs, o.unmapped)
 	}
 	return errors.Join(errs...)
 }
@@ -111,7 +148,7 @@ func (f *File) Version() (drm.Info, error) {
 func (f *File) GetParam(p drm.Param) (uint64, error) {
 	switch {
 	case p == drm.ParamVRAMUsed:
-		return f.device.Stats().VRAMUsed, nil
+		return f.file.Used(), nil
 	case p >= 1 && uint64(p) <= uint64(len(f.params)):
 		return f.params[p-1], nil
 	}
@@ -120,56 +157,9 @@ func (f *File) GetParam(p drm.Param) (uint64, error) {
 
 // LostStatus implements drm.File.
 func (f *File) LostStatus() (cause uint32, text string, err error) {
-	var lost *gpu.LostError
-	if err := f.ctx.Err(); errors.As(err, &lost) {
-		return uint32(lost.Cause), lost.Error(), nil
-	} else if err != nil {
-		return uint32(gpu.LostDevice), err.Error(), nil
-	}
-	return uint32(gpu.LostNone), "", nil
+	lost, text := f.file.Status()
+	return uint32(lost), text, nil
 }
 
-// ReadOutput is PVDRM_READ_OUTPUT.
-func (f *File) ReadOutput() ([]byte, error) {
-	p, ok := f.ctx.(gpu.Printer)
-	if !ok {
-		return nil, nil
-	}
-	text := make([]byte, hypercall.MaxText)
-	return text[:p.ReadOutput(text)], nil
-}
-
-// errClosed is the error of calls on a closed file.
-var errClosed = fmt.Errorf("the file is closed: %w", syscall.EBADF)
-
-// find looks up an id of an open file.
-func find[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		var none T
-		return none, errClosed
-	}
-	return t.Get(id)
-}
-
-// take looks up an id of an open file and removes it.
-func take[T any](f *File, t *gem.Table[T], id uint32) (T, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		var none T
-		return none, errClosed
-	}
-	return t.Take(id)
-}
-
-// add enters v into a table of an open file.
-func add[T any](f *File, t *gem.Table[T], v T) (uint32, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return 0, errClosed
-	}
-	return t.Add(v)
-}
+// ReadOutput implements drm.OutputReader.
+func (f *File) ReadOutput() ([]byte, error) { return f.file.Output(), nil }

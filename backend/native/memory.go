@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/file"
 	"pvdrm/drm"
-	"pvdrm/gpu"
 	"pvdrm/internal/hostmem"
 )
 
@@ -16,12 +16,13 @@ const pageBytes = 4096
 
 // object is a GEM object.
 type object struct {
-	mem    gpu.Memory
 	domain drm.Domain
 	size   uint64          // bytes
 	pages  []byte          // mapped into the program; nil in VRAM
 	region *hostmem.Region // that the pages are, where they are a file's; else nil
 	shared bool            // the file may be exported
+
+	unmapped error // of unmap, when the object is closed
 }
 
 // allocate makes the pages, as a file's where that is asked for.
@@ -79,23 +80,42 @@ func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, er
 // enter gives an object with its pages to the device and makes a handle of it, or
 // gives the pages back.
 func (f *File) enter(o *object) (h uint32, err error) {
+	if err := f.lock(); err != nil {
+		return 0, errors.Join(err, o.unmap())
+	}
+	defer f.mu.Unlock()
+	h, err = f.file.NextObject()
+	if err != nil {
+		return 0, errors.Join(err, o.unmap())
+	}
 	if o.domain == drm.DomainVRAM {
-		o.mem, err = f.ctx.NewVRAM(o.size)
+		err = f.file.NewVRAM(h, o.size)
 	} else {
-		o.mem, err = f.ctx.NewSystem([][]byte{o.pages})
+		err = f.file.NewSystem(h, file.Pages{Runs: [][]byte{o.pages}, Release: func() { o.unmapped = o.unmap() }})
 	}
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("object of %d bytes: %w", o.size, errnoOf(err)), o.unmap())
 	}
-	if h, err = add(f, f.objects, o); err != nil {
-		return 0, errors.Join(err, o.mem.Close(), o.unmap())
-	}
+	f.objects[h] = o
 	return h, nil
+}
+
+// object finds an object.
+func (f *File) object(handle uint32) (*object, error) {
+	if err := f.lock(); err != nil {
+		return nil, err
+	}
+	defer f.mu.Unlock()
+	o, ok := f.objects[handle]
+	if !ok {
+		return nil, fmt.Errorf("no GEM object %d: %w", handle, syscall.ENOENT)
+	}
+	return o, nil
 }
 
 // GemMap implements drm.File.
 func (f *File) GemMap(handle uint32) ([]byte, error) {
-	o, err := find(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +127,7 @@ func (f *File) GemMap(handle uint32) ([]byte, error) {
 
 // GemSize implements drm.File.
 func (f *File) GemSize(handle uint32) (uint64, error) {
-	o, err := find(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return 0, err
 	}
@@ -116,20 +136,16 @@ func (f *File) GemSize(handle uint32) (uint64, error) {
 
 // GemInfo implements drm.Driver.
 func (f *File) GemInfo(handle uint32) (drm.GemInfo, error) {
-	o, err := find(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return drm.GemInfo{}, err
 	}
-	info := drm.GemInfo{Handle: handle, Domain: o.domain, Size: o.size}
-	if o.pages != nil {
-		info.MapOffset = drm.MapOffset(handle)
-	}
-	return info, nil
+	return drm.NewGemInfo(handle, o.domain, o.size, o.pages != nil), nil
 }
 
 // PrimeExport implements drm.Driver.
 func (f *File) PrimeExport(handle uint32) (fd int, err error) {
-	o, err := find(f, f.objects, handle)
+	o, err := f.object(handle)
 	if err != nil {
 		return -1, err
 	}
@@ -159,55 +175,33 @@ func (f *File) PrimeImport(fd int) (uint32, error) {
 
 // GemClose implements drm.File.
 func (f *File) GemClose(handle uint32) error {
-	o, err := take(f, f.objects, handle)
-	if err != nil {
+	if err := f.lock(); err != nil {
 		return err
 	}
-	return errors.Join(errnoOf(o.mem.Close()), o.unmap())
+	defer f.mu.Unlock()
+	o := f.objects[handle]
+	if err := f.file.CloseObject(handle); o == nil || err != nil {
+		return errnoOf(err)
+	}
+	delete(f.objects, handle)
+	return o.unmapped
 }
 
-// VMBind implements drm.File. It is never queued, but when async, what went
-// wrong is told by the next Wait, as where it is.
+// VMBind implements drm.File. It is never queued, but when async, the next Wait returns its error,
+// as where it is queued.
 func (f *File) VMBind(ops []drm.BindOp, async bool) error {
-	for i, op := range ops {
-		err := f.bind(op)
-		if err == nil {
-			continue
-		}
-		err = fmt.Errorf("operation %d: %w", i, errnoOf(err))
-		if !async {
-			return err
-		}
-		f.mu.Lock()
-		if f.async == nil {
-			f.async = fmt.Errorf("earlier VM_BIND, %w", err)
-		}
-		f.mu.Unlock()
-		return nil
+	if err := f.lock(); err != nil {
+		return err
+	}
+	_, err := f.file.Bind(ops)
+	f.mu.Unlock()
+	if err = errnoOf(err); err == nil || !async {
+		return err
+	}
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	if f.async == nil {
+		f.async = fmt.Errorf("earlier VM_BIND, %w", err)
 	}
 	return nil
-}
-
-func (f *File) bind(op drm.BindOp) error {
-	switch op.Op {
-	case drm.BindMap:
-		if op.Flags&^drm.BindReadOnly != 0 {
-			return fmt.Errorf("flags 0x%x: %w", op.Flags, syscall.EINVAL)
-		}
-		o, err := find(f, f.objects, op.Handle)
-		if err != nil {
-			return err
-		}
-		prot := gpu.ProtRead | gpu.ProtWrite
-		if op.Flags&drm.BindReadOnly != 0 {
-			prot = gpu.ProtRead
-		}
-		return f.ctx.Map(op.Addr, o.mem, op.BOOffset, op.Range, prot)
-	case drm.BindUnmap:
-		if op.Flags != 0 || op.Handle != 0 || op.BOOffset != 0 {
-			return fmt.Errorf("unmap with an object or flags: %w", syscall.EINVAL)
-		}
-		return f.ctx.Unmap(op.Addr, op.Range)
-	}
-	return fmt.Errorf("bind operation %d: %w", op.Op, syscall.EINVAL)
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	backend "pvdrm/backend/local"
+	backend "pvdrm/backend/carrier/local"
 	"pvdrm/backend/native"
 	"pvdrm/drm"
 	"pvdrm/frontend"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/carrier/local"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )
@@ -289,93 +289,99 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// Every refusal has the same errno with and without a guest between.
-func TestRefusals(t *testing.T) {
-	type attempt struct {
-		name string
-		do   func(p *program) error
+func newObject(size uint64, d drm.Domain, flags drm.GemFlags) func(p *program) error {
+	return func(p *program) error { _, err := p.GemNew(size, d, flags); return err }
+}
+
+// bindChanged maps the program's object, with a change that makes the mapping wrong.
+func bindChanged(change func(p *program, op *drm.BindOp)) func(p *program) error {
+	return func(p *program) error {
+		op := drm.BindOp{Op: drm.BindMap, Handle: p.handle, Addr: p.addr + bufferBytes, Range: bufferBytes}
+		change(p, &op)
+		return p.VMBind([]drm.BindOp{op}, false)
 	}
-	gemNew := func(size uint64, d drm.Domain, flags drm.GemFlags) func(p *program) error {
-		return func(p *program) error { _, err := p.GemNew(size, d, flags); return err }
-	}
-	bind := func(change func(p *program, op *drm.BindOp)) func(p *program) error {
-		return func(p *program) error {
-			op := drm.BindOp{Op: drm.BindMap, Handle: p.handle, Addr: p.addr + bufferBytes, Range: bufferBytes}
-			change(p, &op)
-			return p.VMBind([]drm.BindOp{op}, false)
+}
+
+func execAndWait(stream []byte, waits ...drm.Point) func(p *program) error {
+	return func(p *program) error {
+		at, err := p.Exec(p.channel, stream, waits)
+		if err != nil {
+			return err
 		}
+		return p.Wait(drm.Point{Channel: p.channel, Seqno: at}, -1)
 	}
-	exec := func(stream []byte, waits ...drm.Point) func(p *program) error {
-		return func(p *program) error {
-			at, err := p.Exec(p.channel, stream, waits)
-			if err != nil {
+}
+
+// refusals are calls that fail.
+var refusals = []struct {
+	name string
+	do   func(p *program) error
+}{
+	{name: "object of nothing", do: newObject(0, drm.DomainVRAM, 0)},
+	{name: "object of a world", do: newObject(1<<47, drm.DomainVRAM, 0)},
+	{name: "object larger than VRAM", do: newObject(1<<40, drm.DomainVRAM, 0)},
+	{name: "object nowhere", do: newObject(4096, 0, 0)},
+	{name: "object in both domains", do: newObject(4096, drm.DomainVRAM|drm.DomainSystem, 0)},
+	{name: "object with strange flags", do: newObject(4096, drm.DomainSystem, 1<<30)},
+	{name: "map what is not there", do: func(p *program) error { _, err := p.GemMap(9999); return err }},
+	{name: "size of what is not there", do: func(p *program) error { _, err := p.GemSize(9999); return err }},
+	{name: "close what is not there", do: func(p *program) error { return p.GemClose(9999) }},
+	{name: "map VRAM into the program", do: func(p *program) error {
+		h, err := p.GemNew(1, drm.DomainVRAM, 0)
+		if err == nil {
+			_, err = p.GemMap(h)
+		}
+		return err
+	}},
+	{name: "close twice", do: func(p *program) error { return errors.Join(p.GemClose(p.handle), p.GemClose(p.handle)) }},
+	{name: "bind unknown operation", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Op = 9 })},
+	{name: "bind unknown flags", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Flags = 2 })},
+	{name: "bind unknown object", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Handle = 9999 })},
+	{name: "bind on top", do: bindChanged(func(p *program, op *drm.BindOp) { op.Addr = p.addr })},
+	{name: "bind nothing", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Range = 0 })},
+	{name: "bind past the end", do: bindChanged(func(_ *program, op *drm.BindOp) { op.BOOffset = 4096 })},
+	{name: "bind askew", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Addr++ })},
+	{name: "bind around", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Addr = ^uint64(0) &^ 4095 })},
+	{name: "bind outside of the window", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Addr = 4096 })},
+	{name: "unmap nothing", do: bindChanged(func(_ *program, op *drm.BindOp) { *op = drm.BindOp{Op: drm.BindUnmap, Addr: op.Addr, Range: 4096} })},
+	{name: "unmap with a handle", do: bindChanged(func(_ *program, op *drm.BindOp) { op.Op = drm.BindUnmap })},
+	{name: "free unknown channel", do: func(p *program) error { return p.ChannelFree(9999) }},
+	{name: "free channel 0", do: func(p *program) error { return p.ChannelFree(0) }},
+	{name: "channels without end", do: func(p *program) error {
+		for range 100_000 {
+			if _, err := p.ChannelAlloc(); err != nil {
 				return err
 			}
-			return p.Wait(drm.Point{Channel: p.channel, Seqno: at}, -1)
 		}
-	}
-	for _, a := range []attempt{
-		{"object of nothing", gemNew(0, drm.DomainVRAM, 0)},
-		{"object of a world", gemNew(1<<47, drm.DomainVRAM, 0)},
-		{"object larger than VRAM", gemNew(1<<40, drm.DomainVRAM, 0)},
-		{"object nowhere", gemNew(4096, 0, 0)},
-		{"object in both domains", gemNew(4096, drm.DomainVRAM|drm.DomainSystem, 0)},
-		{"object with strange flags", gemNew(4096, drm.DomainSystem, 1<<30)},
-		{"map what is not there", func(p *program) error { _, err := p.GemMap(9999); return err }},
-		{"size of what is not there", func(p *program) error { _, err := p.GemSize(9999); return err }},
-		{"close what is not there", func(p *program) error { return p.GemClose(9999) }},
-		{"map VRAM into the program", func(p *program) error {
-			h, err := p.GemNew(1, drm.DomainVRAM, 0)
-			if err == nil {
-				_, err = p.GemMap(h)
-			}
-			return err
-		}},
-		{"close twice", func(p *program) error { return errors.Join(p.GemClose(p.handle), p.GemClose(p.handle)) }},
-		{"bind unknown operation", bind(func(_ *program, op *drm.BindOp) { op.Op = 9 })},
-		{"bind unknown flags", bind(func(_ *program, op *drm.BindOp) { op.Flags = 2 })},
-		{"bind unknown object", bind(func(_ *program, op *drm.BindOp) { op.Handle = 9999 })},
-		{"bind on top", bind(func(p *program, op *drm.BindOp) { op.Addr = p.addr })},
-		{"bind nothing", bind(func(_ *program, op *drm.BindOp) { op.Range = 0 })},
-		{"bind past the end", bind(func(_ *program, op *drm.BindOp) { op.BOOffset = 4096 })},
-		{"bind askew", bind(func(_ *program, op *drm.BindOp) { op.Addr++ })},
-		{"bind around", bind(func(_ *program, op *drm.BindOp) { op.Addr = ^uint64(0) &^ 4095 })},
-		{"bind outside of the window", bind(func(_ *program, op *drm.BindOp) { op.Addr = 4096 })},
-		{"unmap nothing", bind(func(_ *program, op *drm.BindOp) { *op = drm.BindOp{Op: drm.BindUnmap, Addr: op.Addr, Range: 4096} })},
-		{"unmap with a handle", bind(func(_ *program, op *drm.BindOp) { op.Op = drm.BindUnmap })},
-		{"free unknown channel", func(p *program) error { return p.ChannelFree(9999) }},
-		{"free channel 0", func(p *program) error { return p.ChannelFree(0) }},
-		{"channels without end", func(p *program) error {
-			for range 100_000 {
-				if _, err := p.ChannelAlloc(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}},
-		{"exec too long", exec(make([]byte, drm.MaxExecBytes+8))},
-		{"exec too many waits", exec(nil, make([]drm.Point, drm.MaxWaits+1)...)},
-		{"exec garbage", exec([]byte{1, 2, 3, 4, 5, 6, 7, 8})},
-		{"exec unknown function", exec(launch(9999))},
-		{"exec waits for an unknown channel", exec(nil, drm.Point{Channel: 9999, Seqno: 1})},
-		{"exec with an unaligned timestamp", exec(drm.TimestampCmd{Addr: 1}.Append(nil))},
-		{"exec to where nothing is mapped", exec(drm.TimestampCmd{Addr: 8}.Append(nil))},
-		{"wait for the future", func(p *program) error { return p.Wait(drm.Point{Channel: p.channel, Seqno: 99}, 0) }},
-		{"wait on an unknown channel", func(p *program) error { return p.Wait(drm.Point{Channel: 9999}, 0) }},
-		{"load nothing", func(p *program) error { _, err := p.ModuleLoad("a", nil); return err }},
-		{"load too much", func(p *program) error { _, err := p.ModuleLoad("a", make([]byte, 1<<30)); return err }},
-		{"load garbage", func(p *program) error { _, err := p.ModuleLoad("a", []byte("fnord")); return err }},
-		{"unload what is not there", func(p *program) error { return p.ModuleUnload(9999) }},
-		{"unload twice", func(p *program) error { return errors.Join(p.ModuleUnload(p.module), p.ModuleUnload(p.module)) }},
-		{"launch what was unloaded", func(p *program) error { return errors.Join(p.ModuleUnload(p.module), exec(launch(p.stop))(p)) }},
-		{"function without name", func(p *program) error { _, _, err := p.ModuleFunction(p.module, ""); return err }},
-		{"function that is not there", func(p *program) error { _, _, err := p.ModuleFunction(p.module, "no"); return err }},
-		{"function of no module", func(p *program) error { _, _, err := p.ModuleFunction(9999, "addone"); return err }},
-		{"variable without name", func(p *program) error { _, _, err := p.ModuleGlobal(p.module, ""); return err }},
-		{"variable that is not there", func(p *program) error { _, _, err := p.ModuleGlobal(p.module, "no"); return err }},
-		{"unknown parameter", func(p *program) error { _, err := p.GetParam(9999); return err }},
-		{"parameter 0", func(p *program) error { _, err := p.GetParam(0); return err }},
-	} {
+		return nil
+	}},
+	{name: "exec too long", do: execAndWait(make([]byte, drm.MaxExecBytes+8))},
+	{name: "exec too many waits", do: execAndWait(nil, make([]drm.Point, drm.MaxWaits+1)...)},
+	{name: "exec garbage", do: execAndWait([]byte{1, 2, 3, 4, 5, 6, 7, 8})},
+	{name: "exec unknown function", do: execAndWait(launch(9999))},
+	{name: "exec waits for an unknown channel", do: execAndWait(nil, drm.Point{Channel: 9999, Seqno: 1})},
+	{name: "exec with an unaligned timestamp", do: execAndWait(drm.TimestampCmd{Addr: 1}.Append(nil))},
+	{name: "exec to where nothing is mapped", do: execAndWait(drm.TimestampCmd{Addr: 8}.Append(nil))},
+	{name: "wait for the future", do: func(p *program) error { return p.Wait(drm.Point{Channel: p.channel, Seqno: 99}, 0) }},
+	{name: "wait on an unknown channel", do: func(p *program) error { return p.Wait(drm.Point{Channel: 9999}, 0) }},
+	{name: "load nothing", do: func(p *program) error { _, err := p.ModuleLoad("a", nil); return err }},
+	{name: "load too much", do: func(p *program) error { _, err := p.ModuleLoad("a", make([]byte, 1<<30)); return err }},
+	{name: "load garbage", do: func(p *program) error { _, err := p.ModuleLoad("a", []byte("fnord")); return err }},
+	{name: "unload what is not there", do: func(p *program) error { return p.ModuleUnload(9999) }},
+	{name: "unload twice", do: func(p *program) error { return errors.Join(p.ModuleUnload(p.module), p.ModuleUnload(p.module)) }},
+	{name: "launch what was unloaded", do: func(p *program) error { return errors.Join(p.ModuleUnload(p.module), execAndWait(launch(p.stop))(p)) }},
+	{name: "function without name", do: func(p *program) error { _, _, err := p.ModuleFunction(p.module, ""); return err }},
+	{name: "function that is not there", do: func(p *program) error { _, _, err := p.ModuleFunction(p.module, "no"); return err }},
+	{name: "function of no module", do: func(p *program) error { _, _, err := p.ModuleFunction(9999, "addone"); return err }},
+	{name: "variable without name", do: func(p *program) error { _, _, err := p.ModuleGlobal(p.module, ""); return err }},
+	{name: "variable that is not there", do: func(p *program) error { _, _, err := p.ModuleGlobal(p.module, "no"); return err }},
+	{name: "unknown parameter", do: func(p *program) error { _, err := p.GetParam(9999); return err }},
+	{name: "parameter 0", do: func(p *program) error { _, err := p.GetParam(0); return err }},
+}
+
+// Every refusal has the same errno with and without a guest between.
+func TestRefusals(t *testing.T) {
+	for _, a := range refusals {
 		t.Run(a.name, func(t *testing.T) {
 			seen := map[string]string{}
 			both(t, func(t *testing.T, p *program) {

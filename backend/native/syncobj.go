@@ -10,11 +10,10 @@ import (
 
 // withSyncobjs does something with the sync objects of an open file.
 func (f *File) withSyncobjs(do func() error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return errClosed
+	if err := f.wait(); err != nil {
+		return err
 	}
+	defer f.turn.Unlock()
 	err := do()
 	f.moved.Broadcast()
 	return err
@@ -68,15 +67,15 @@ func (f *File) SyncobjWait(handles []uint32, all, forSubmit bool, timeout time.D
 	if len(handles) == 0 {
 		return 0, fmt.Errorf("wait for no sync object: %w", syscall.EINVAL)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.turn.Lock()
+	defer f.turn.Unlock()
 	// A point of a channel that is being freed is reached when that is over.
 	reached := func(p drm.Point) bool {
-		ch, err := f.channels.Get(p.Channel)
-		return err == nil && point{ch, p.Seqno}.reached()
+		ch, ok := f.channels[p.Channel]
+		return ok && ch.Reached(p.Seqno)
 	}
 	look := func() (over bool) {
-		if f.closed {
+		if f.over {
 			err = errClosed
 			return true
 		}
@@ -91,18 +90,18 @@ func (f *File) SyncobjWait(handles []uint32, all, forSubmit bool, timeout time.D
 
 // CPUPrep implements drm.Driver.
 func (f *File) CPUPrep(handle uint32, timeout time.Duration) error {
-	if _, err := find(f, f.objects, handle); err != nil {
+	if _, err := f.object(handle); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var points []point
-	for _, ch := range f.channels.All {
-		points = append(points, point{ch, ch.submitted.Load()})
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	points := map[*channel]uint64{}
+	for _, ch := range f.channels {
+		points[ch] = ch.submitted.Load()
 	}
 	done := func() bool {
-		for _, p := range points {
-			if !p.reached() {
+		for ch, seqno := range points {
+			if !ch.Reached(seqno) {
 				return false
 			}
 		}

@@ -68,7 +68,7 @@ func (s *Session) pump() {
 		}
 		s.help() // a frontend that never stops leaves no other time for it
 		if taken > 0 {
-			s.count.took(taken)
+			s.count.took(taken, &s.burst)
 		}
 		worked := taken > 0
 		if err == nil {
@@ -97,13 +97,14 @@ func (s *Session) pump() {
 // drain handles the messages that are there, up to a burst, so that housekeeping
 // has its turn with a frontend that never stops. It returns how many there were.
 func (s *Session) drain(buf []byte) (taken uint64, err error) {
-	const burst = 256
-	for taken < burst && err == nil && !s.full() {
+	const most = 256
+	for taken < most && err == nil && !s.full() {
 		h, payload, ok, bad := s.in.Get(buf)
 		if err = bad; err != nil || !ok {
 			break
 		}
 		taken++
+		s.burst.add(h.Op)
 		err = s.handle(h, payload)
 	}
 	return taken, err
@@ -112,23 +113,11 @@ func (s *Session) drain(buf []byte) (taken uint64, err error) {
 // full reports whether no more work may be accepted now, and if so makes the
 // next batch that ends wake the pump.
 func (s *Session) full() bool {
-	s.reap()
-	if s.inFlight < maxInFlight {
+	if !s.file.Full() {
 		return false
 	}
 	s.hungry.Store(true)
-	s.reap() // one may have ended before the flag was up
-	return s.inFlight >= maxInFlight
-}
-
-// room reports whether a request may be taken.
-func (s *Session) room() bool { return s.inFlight-int(s.finished.Load()) < maxInFlight }
-
-// reap takes finished batches off the count.
-func (s *Session) reap() {
-	if s.finished.Load() > 0 {
-		s.inFlight -= int(s.finished.Swap(0))
-	}
+	return s.file.Full() // a batch may have ended before the flag was up
 }
 
 // housekeep does what is not caused by a message: it submits batches whose
@@ -136,22 +125,22 @@ func (s *Session) reap() {
 // An error ends the session.
 func (s *Session) housekeep() (worked bool, err error) {
 	s.hungry.Store(false)
-	waiting := false
-	for _, ch := range s.channels.All {
-		moved, left := ch.advance(s)
-		worked = worked || moved
-		waiting = waiting || left
-	}
+	worked, waiting := s.file.Advance()
 	if waiting {
 		s.hungry.Store(true)
-		for _, ch := range s.channels.All { // a point may have been reached before the flag was up
-			moved, _ := ch.advance(s)
-			worked = worked || moved
-		}
+		moved, _ := s.file.Advance() // a point may have been reached before the flag was up
+		worked = worked || moved
+	}
+	if !s.news.Swap(false) {
+		return worked, nil
 	}
 	worked = s.dropRevoked() || worked
 	freed, err := s.channelsFreed()
-	return freed || worked, err
+	if err != nil {
+		return true, err
+	}
+	compiled, err := s.modulesCompiled()
+	return freed || compiled || worked, err
 }
 
 // dropRevoked gives up what the guest took back.
@@ -162,7 +151,7 @@ func (s *Session) dropRevoked() (worked bool) {
 	s.mu.Unlock()
 	for _, r := range revoked {
 		s.dropGrant(r.id)
-		close(r.done)
+		r.done()
 	}
 	return len(revoked) > 0
 }
@@ -173,7 +162,7 @@ func (s *Session) poll() bool {
 		return false
 	}
 	looks, spin, nap := idleLooks, spinTime, maxNap
-	if s.inFlight > int(s.finished.Load()) {
+	if s.file.InFlight() > 0 {
 		looks, spin = busyLooks, busySpin
 	}
 	first := looks
@@ -184,7 +173,7 @@ func (s *Session) poll() bool {
 		first, spin, nap = idleLooks, gpuSpin, gpuNap
 	}
 	for range first { // a busy frontend is found without looking at the clock
-		if s.in.Ready() && s.room() {
+		if s.in.Ready() && !s.file.Full() {
 			return true
 		}
 		s.help()
@@ -193,7 +182,7 @@ func (s *Session) poll() bool {
 	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
 	for {
 		for range looks {
-			if s.in.Ready() && s.room() || len(s.wake) > 0 {
+			if s.in.Ready() && !s.file.Full() || len(s.wake) > 0 {
 				return true
 			}
 			s.help()
@@ -208,7 +197,7 @@ func (s *Session) poll() bool {
 		if waited < spin {
 			continue
 		}
-		if waited > pollTime || waited > calmTime && s.channels.Len() == 0 {
+		if waited > pollTime || waited > calmTime && s.file.Channels() == 0 {
 			return false
 		}
 		s.napper.Nap(min(max(waited/napPart, minNap), nap))

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -9,22 +10,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"pvdrm/gem"
+	"pvdrm/backend/file"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
 	"pvdrm/internal/yield"
 )
 
-// Bounds of one session. What a guest may have in all, its Group limits.
-const (
-	maxObjects   = 1 << 14
-	maxModules   = 1024
-	maxFunctions = 1 << 14
-	maxSources   = hypercall.MaxSource // bytes of the sources of all modules
-	maxInFlight  = 1024                // batches that were accepted and are not done
-)
-
-// Grant is memory that the guest granted, as the carrier knows it.
+// Grant is memory that the guest granted, as the carrier knows it. One that is charged to the
+// guest's quota already, whether there are objects in it or not, is a file.Payer, too.
 type Grant interface {
 	// Size is in bytes.
 	Size() uint64
@@ -50,7 +43,6 @@ type Carrier interface {
 type Session struct {
 	carrier Carrier
 	device  gpu.Device
-	ctx     gpu.Context
 	log     *zap.Logger
 	ring    *hypercall.Ring
 	in      *hypercall.Consumer
@@ -63,30 +55,28 @@ type Session struct {
 	noPoll  bool // the frontend wants doorbells measured
 	onHost  bool // kernels run on the host's processors
 
-	objects   *gem.Table[*object]
-	modules   *gem.Table[*module]
-	functions *gem.Table[gpu.Function]
-	function  func(id uint32) (gpu.Function, error) // of functions
-	channels  *gem.Table[*channel]
-	loading   *loading
-	pollers   []gpu.Poller      // channels that the pump helps
-	serving   hypercall.Header  // of the request that is being handled
-	freeing   sync.WaitGroup    // of the goroutines that close channels
-	held      [Resources]uint64 // of the guest's quotas
-	inFlight  int               // accepted batches that are not done: see reap
-	finished  atomic.Int64      // batches done since the pump last looked
-	count     counters
+	file    *file.File
+	pollers []gpu.Poller     // channels that the pump helps
+	serving hypercall.Header // of the request that is being handled
+	burst   burst            // the pump writes it for each request: the device's goroutines use none of its neighbours
+	aside   sync.WaitGroup   // of the goroutines that close a channel or compile
+	count   counters
 
 	hungry atomic.Bool // the pump waits for a batch to end
+	news   atomic.Bool // there is something in the lists under mu
 	lost   atomic.Bool // the GPU context is, and that is counted
 	wake   chan struct{}
 	stop   chan struct{}
 	ended  chan struct{} // closed when the pump has returned
 
-	mu      sync.Mutex
-	revoked []revocation
-	freed   []freed // channels that the device has closed
-	stopped bool
+	living context.Context // until the session begins to end
+	die    context.CancelCauseFunc
+
+	mu       sync.Mutex
+	revoked  []revocation
+	freed    []freed  // channels that the device has closed
+	compiled []loaded // modules whose requests are to be answered
+	stopped  bool
 	// unmapped is set before the ring object is unmapped; the ring may be looked
 	// at from outside the pump only while it is false.
 	unmapped bool
@@ -95,6 +85,9 @@ type Session struct {
 // Attach starts a session on the ring object that the frontend granted. The
 // label names the guest process in logs and errors; the group counts it.
 func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbell, label string, log *zap.Logger) (*Session, error) {
+	if n := device.Properties().Number; d.Device != uint32(n) {
+		return nil, fmt.Errorf("a session with device %d, and this backend serves device %d: %w", d.Device, n, syscall.ENODEV)
+	}
 	grant, err := carrier.Grant(d.Resource)
 	if err != nil {
 		return nil, fmt.Errorf("ring object: %w", err)
@@ -117,42 +110,24 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		unmap()
 		return nil, fmt.Errorf("waiting for requests (see ulimit -n): %w", err)
 	}
-	ctx, err := newContext(device, group, label)
-	if err != nil {
+	s := &Session{
+		carrier: carrier, device: device, log: group.Logger(log).With(zap.String("client", label)),
+		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap, napper: napper,
+		label: label, group: group, start: time.Now(),
+		noPoll: d.Flags&hypercall.DoorbellNoPoll != 0,
+		onHost: device.Properties().OnHost,
+		wake:   make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if s.file, err = file.Open(device, &group.Guest, label, progress{s}); err != nil {
 		ring.SetState(hypercall.StateEnded) // as above
 		unmap()
 		_ = napper.Close() // err is what to report
 		return nil, fmt.Errorf("GPU context: %w", err)
 	}
-	s := &Session{
-		carrier: carrier, device: device, ctx: ctx, log: log.With(zap.String("client", label)),
-		ring: ring, in: ring.RequestsIn(), out: ring.CompletionsOut(), unmap: unmap, napper: napper,
-		label: label, group: group, start: time.Now(),
-		noPoll:    d.Flags&hypercall.DoorbellNoPoll != 0,
-		onHost:    device.Properties().OnHost,
-		objects:   gem.NewTable[*object]("GEM object", maxObjects),
-		modules:   gem.NewTable[*module]("module", maxModules),
-		functions: gem.NewTable[gpu.Function]("function", maxFunctions),
-		channels:  gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
-		wake:      make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
-	}
-	s.function = s.functions.Get
-	s.held[Contexts] = 1
+	s.living, s.die = context.WithCancelCause(context.Background())
 	group.enter(s)
 	go s.pump()
 	return s, nil
-}
-
-// newContext makes a context if the guest may have one more.
-func newContext(device gpu.Device, group *Group, label string) (gpu.Context, error) {
-	if err := group.Take(Contexts, 1); err != nil {
-		return nil, err
-	}
-	ctx, err := device.NewContext(label)
-	if err != nil {
-		group.Give(Contexts, 1)
-	}
-	return ctx, err
 }
 
 // Kick wakes the pump: the frontend rang.
@@ -174,63 +149,82 @@ func (s *Session) FrontendAsleep() bool {
 // revocation is a grant that the guest takes back.
 type revocation struct {
 	id   uint32
-	done chan struct{} // closed when the device no longer uses the pages
+	done func() // called when the device no longer uses the pages
 }
 
-// Revoke takes a grant from the session: the guest wants it back. When it
-// returns, neither the session nor the device uses the pages. It waits for the
-// request that the pump handles and for the device, but for no kernel, unless the
-// device must (see its package).
-func (s *Session) Revoke(id uint32) {
-	r := revocation{id, make(chan struct{})}
+// Revoke takes a grant from the session, because the guest wants it back, and returns
+// at once. The session calls done exactly once, from any goroutine: when neither it nor
+// the device uses the pages, or when the session has ended. Done must not block.
+func (s *Session) Revoke(id uint32, done func()) {
 	s.mu.Lock()
-	s.revoked = append(s.revoked, r)
-	s.mu.Unlock()
-	s.Kick()
-	select {
-	case <-r.done:
-	case <-s.ended:
+	ended := s.unmapped
+	if !ended {
+		s.revoked = append(s.revoked, revocation{id: id, done: done})
+		s.news.Store(true)
 	}
+	s.mu.Unlock()
+	if ended {
+		done()
+		return
+	}
+	s.Kick()
 }
 
 // Ended is closed when the session no longer serves its ring: after Close, or
 // because the frontend broke the protocol.
 func (s *Session) Ended() <-chan struct{} { return s.ended }
 
+// End starts the end of the session and does not wait for it: see Ended. It may be
+// called more than once, and before or after Close.
+func (s *Session) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.stopped = true
+	close(s.stop)
+	s.die(errStopped)
+	// Aborts what runs, which the pump may be waiting for. The pump closes the context
+	// once more at its end, and logs there if that fails.
+	go func() { _ = s.file.Abort() }()
+}
+
 // Close ends the session and frees everything it holds. It waits for the pump
 // and for the device. It may be called more than once.
 func (s *Session) Close() {
-	s.mu.Lock()
-	if !s.stopped {
-		s.stopped = true
-		close(s.stop)
-	}
-	s.mu.Unlock()
-	// Aborts what runs, which the pump may be waiting for. It closes the context
-	// once more at its end, and says there if that fails.
-	_ = s.ctx.Close()
+	s.End()
 	<-s.ended
+}
+
+// hand hands something to the pump, from any goroutine.
+func (s *Session) hand(add func()) {
+	s.mu.Lock()
+	add()
+	s.news.Store(true)
+	s.mu.Unlock()
+	s.Kick()
 }
 
 // teardown runs on the pump, last.
 func (s *Session) teardown() {
 	s.ring.SetState(hypercall.StateEnded)
-	if err := s.ctx.Close(); err != nil {
+	if err := s.file.Abort(); err != nil {
 		s.log.Error("closing the GPU context", zap.Error(err))
 	}
-	s.freeing.Wait() // their channels were closed with the context
-	for _, o := range s.objects.All {
-		o.release()
-	}
-	for _, ch := range s.channels.All {
-		ch.drop(s)
-	}
-	s.dischargeAll()
+	s.die(errStopped)
+	s.aside.Wait()     // what they do was aborted or canceled
+	_ = s.file.Close() // what Abort returned, again
 	s.notify()
 	s.group.leave(s)
 	s.mu.Lock()
 	s.unmapped = true
+	revoked := s.revoked
+	s.revoked = nil
 	s.mu.Unlock()
+	for _, r := range revoked {
+		r.done()
+	}
 	s.unmap()
 	_ = s.napper.Close() // the pump, which used it, is at its end
 }

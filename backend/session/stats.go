@@ -2,37 +2,78 @@ package session
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
+	"pvdrm/backend/file"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 	"pvdrm/hypercall"
+	"pvdrm/internal/sample"
 )
 
-// counters of a session. The pump adds to them; anybody may read them.
+// counters of a session. The pump adds to them; all goroutines may read them.
 type counters struct {
-	requests, multicalls, largest atomic.Uint64
-	grants, grantedBytes, pages   atomic.Uint64
-	batches, sleeps               atomic.Uint64
-	polling, sleeping             atomic.Int64 // nanoseconds
+	ops                         [hypercall.Rows]opCounters
+	multicalls, largest         atomic.Uint64
+	grants, grantedBytes, pages atomic.Uint64
+	batches, sleeps             atomic.Uint64
+	polling, sleeping           atomic.Int64 // nanoseconds
 }
 
-// took counts requests that were there at once.
-func (c *counters) took(n uint64) {
-	c.requests.Add(n)
+// opCounters are those of one operation.
+type opCounters struct{ requests, errors atomic.Uint64 }
+
+// burst counts the requests that were there at once, by operation.
+type burst struct {
+	of   [hypercall.Rows]uint64
+	rows uint64 // a bit for each row that is not 0
+}
+
+const _ = uint(64 - hypercall.Rows) // there are bits enough
+
+// add counts a request.
+func (b *burst) add(op hypercall.Op) {
+	row := op.Row()
+	b.of[row]++
+	b.rows |= 1 << row
+}
+
+// took counts a burst of n requests, and empties it.
+func (c *counters) took(n uint64, b *burst) {
+	for ; b.rows != 0; b.rows &= b.rows - 1 {
+		row := bits.TrailingZeros64(b.rows)
+		c.ops[row].requests.Add(b.of[row])
+		b.of[row] = 0
+	}
 	c.multicalls.Add(1)
 	if n > c.largest.Load() {
-		c.largest.Store(n) // nobody else stores it
+		c.largest.Store(n) // the pump alone stores it
+	}
+}
+
+// addOps adds the counters of operations to list, which has a row for each.
+func (c *counters) addOps(list []OpStats) {
+	for row := range c.ops {
+		list[row].Requests += c.ops[row].requests.Load()
+		list[row].Errors += c.ops[row].errors.Load()
 	}
 }
 
 // snapshot reads the counters; the exits are the carrier's to know.
 func (c *counters) snapshot() hypercall.Counters {
+	var requests uint64
+	for row := range c.ops {
+		requests += c.ops[row].requests.Load()
+	}
 	return hypercall.Counters{
-		Requests: c.requests.Load(), Multicalls: c.multicalls.Load(), LargestMulticall: c.largest.Load(),
+		Requests: requests, Multicalls: c.multicalls.Load(), LargestMulticall: c.largest.Load(),
 		Grants: c.grants.Load(), GrantedBytes: c.grantedBytes.Load(), PTEs: c.pages.Load(),
 		Batches: c.batches.Load(), Sleeps: c.sleeps.Load(),
 		PollingNS: uint64(c.polling.Load()), SleepingNS: uint64(c.sleeping.Load()),
@@ -54,14 +95,16 @@ func add(a, b hypercall.Counters) hypercall.Counters {
 	return a
 }
 
-// Group is the sessions of one guest: its statistics and its quotas. The zero value is
-// ready. Its lock is held for moments only, and no other is taken under it.
+// Group holds the sessions of one guest: its quotas and its statistics. The zero value is
+// ready. Its lock is held for a few instructions, and no other is taken under it.
 type Group struct {
-	quotas [Resources]quota
+	file.Guest
+	sampler sample.Sampler
 
 	mu     sync.Mutex
 	live   map[*Session]struct{}
 	closed hypercall.Counters
+	ops    []OpStats         // of closed sessions, nil before the first
 	count  uint64            // sessions so far
 	lost   map[string]uint64 // contexts, by cause
 }
@@ -79,10 +122,32 @@ type GuestStats struct {
 	Sessions uint64             `json:"sessions"`
 	Total    hypercall.Counters `json:"total"`
 	Clients  []ClientStats      `json:"clients"`
-	Quotas   []QuotaStats       `json:"quotas"`
+	Quotas   []quota.Stats      `json:"quotas"`
+	// Operations has a row for each operation of the ring, and one for requests of unknown ones.
+	Operations []OpStats `json:"operations"`
 	// Lost counts GPU contexts that faults and limits ended, by gpu.LostCause.
 	Lost map[string]uint64 `json:"lost"`
 }
+
+// OpStats counts the requests of one operation.
+type OpStats struct {
+	Operation string `json:"operation"` // the row's name
+	Requests  uint64 `json:"requests"`
+	Errors    uint64 `json:"errors"` // requests that failed
+}
+
+// noOps returns a row for each operation.
+func noOps() []OpStats {
+	list := make([]OpStats, hypercall.Rows)
+	for row := range list {
+		list[row].Operation = hypercall.RowName(row)
+	}
+	return list
+}
+
+// Logger returns a logger for what the guest causes. All that it returns share one count of
+// what the guest has caused, see sample.Sampler; they may be wrapped once more.
+func (g *Group) Logger(log *zap.Logger) *zap.Logger { return g.sampler.Wrap(log) }
 
 func (g *Group) enter(s *Session) {
 	g.mu.Lock()
@@ -99,6 +164,10 @@ func (g *Group) leave(s *Session) {
 	defer g.mu.Unlock()
 	delete(g.live, s)
 	g.closed = add(g.closed, s.count.snapshot())
+	if g.ops == nil {
+		g.ops = noOps()
+	}
+	s.count.addOps(g.ops)
 }
 
 // lose counts a GPU context that was lost.
@@ -115,8 +184,12 @@ func (g *Group) lose(cause gpu.LostCause) {
 func (g *Group) Stats() GuestStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	st := GuestStats{Sessions: g.count, Total: g.closed, Clients: []ClientStats{}, Quotas: g.quotaStats(), Lost: maps.Clone(g.lost)}
+	st := GuestStats{Sessions: g.count, Total: g.closed, Clients: []ClientStats{}, Quotas: g.Set.Stats(), Lost: maps.Clone(g.lost)}
+	if st.Operations = slices.Clone(g.ops); g.ops == nil {
+		st.Operations = noOps()
+	}
 	for s := range g.live {
+		s.count.addOps(st.Operations)
 		c := s.count.snapshot()
 		st.Total = add(st.Total, c)
 		st.Clients = append(st.Clients, ClientStats{s.label, time.Since(s.start), c})

@@ -9,7 +9,6 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/gpu"
-	"pvdrm/hypercall"
 )
 
 // Errno is the error of the user API that stands for err: an errno that err
@@ -27,7 +26,7 @@ func Errno(err error) syscall.Errno {
 		return syscall.EIO
 	case errors.As(err, &build):
 		return syscall.ENOEXEC
-	case errors.Is(err, hypercall.ErrMessage), errors.Is(err, gpu.ErrInvalid):
+	case errors.Is(err, gpu.ErrInvalid):
 		return syscall.EINVAL
 	case errors.Is(err, gpu.ErrExists):
 		return syscall.EEXIST
@@ -35,6 +34,10 @@ func Errno(err error) syscall.Errno {
 		return syscall.ENOENT
 	case errors.Is(err, gpu.ErrNoMemory):
 		return syscall.ENOMEM
+	case errors.Is(err, gpu.ErrTooLarge):
+		return syscall.EFBIG
+	case errors.Is(err, gpu.ErrGridTooLarge):
+		return syscall.ERANGE
 	case errors.Is(err, gpu.ErrBusy):
 		return syscall.EBUSY
 	case errors.Is(err, gpu.ErrCanceled):
@@ -45,8 +48,8 @@ func Errno(err error) syscall.Errno {
 	return syscall.EREMOTEIO
 }
 
-// Params are the values of GETPARAM that do not change, in the order of
-// drm.Param from ParamComputeMajor to ParamSystemPage.
+// Params lists the values of GETPARAM in the order of drm.Param, with 0 for
+// ParamVRAMUsed, which changes.
 func Params(p gpu.Properties) []uint64 {
 	n := func(v int) uint64 { return uint64(max(v, 0)) }
 	return []uint64{
@@ -55,9 +58,30 @@ func Params(p gpu.Properties) []uint64 {
 		n(p.MaxGridDim[0]), n(p.MaxGridDim[1]), n(p.MaxGridDim[2]),
 		n(p.SharedPerBlock), n(p.RegsPerBlock), n(p.MaxThreadsSM), n(p.ConstBytes),
 		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
-		min(n(p.MaxChannels), hypercall.MaxChannels-1), n(p.MaxParamBytes),
+		min(n(p.MaxChannels), drm.MaxChannels), n(p.MaxParamBytes),
 		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
+		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words),
 	}
+}
+
+// truth is 1 for true.
+func truth(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Attributes returns what MODULE_FUNCTION reports of a kernel.
+func Attributes(a gpu.FunctionAttributes) drm.FunctionAttributes {
+	attr := drm.FunctionAttributes{
+		ParamBytes: uint32(a.ParamBytes), SharedBytes: uint32(a.SharedBytes), LocalBytes: uint32(a.LocalBytes),
+		ConstBytes: uint32(a.ConstBytes), Regs: uint32(a.Regs), MaxThreads: uint32(a.MaxThreads),
+	}
+	for _, p := range a.Params {
+		attr.Params = append(attr.Params, drm.FunctionParam{Offset: uint32(p.Offset), Size: uint32(p.Size)})
+	}
+	return attr
 }
 
 // Commands decodes a command stream. Function finds kernels by the id of
@@ -111,13 +135,18 @@ func (s *sink) Launch(c drm.LaunchCmd) error {
 	if len(s.out) == 0 {
 		l, room = &s.room.launch, s.room.params[:0]
 	}
-	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...)}
+	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...), Cooperative: c.Cooperative}
 	s.out = append(s.out, l)
 	return nil
 }
 
 func (s *sink) Task() error {
 	s.out = append(s.out, &gpu.Task{})
+	return nil
+}
+
+func (s *sink) Word(c drm.WordCmd) error {
+	s.out = append(s.out, &gpu.Word{VA: c.Addr, Value: c.Value, Size: c.Size, Op: gpu.WordOp(c.Op)})
 	return nil
 }
 

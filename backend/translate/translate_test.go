@@ -23,6 +23,8 @@ func TestErrno(t *testing.T) {
 		syscall.EEXIST:    gpu.ErrExists,
 		syscall.ENOENT:    gpu.ErrNotFound,
 		syscall.ENOMEM:    gpu.ErrNoMemory,
+		syscall.EFBIG:     gpu.ErrTooLarge,
+		syscall.ERANGE:    gpu.ErrGridTooLarge,
 		syscall.EBUSY:     gpu.ErrBusy,
 		syscall.ECANCELED: gpu.ErrCanceled,
 		syscall.ENODEV:    gpu.ErrClosed,
@@ -37,17 +39,22 @@ func TestErrno(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
-	p := gpu.Properties{ComputeMajor: 7, L2Bytes: -1, MaxChannels: 1 << 20,
+	p := gpu.Properties{ComputeMajor: 7, L2Bytes: -1, MaxBlocksSM: 7, Number: 3, Textures: true, Cooperative: true, Words: true, MaxChannels: 1 << 20,
 		VRAM: gpu.Window{Base: 1, Size: 2, Page: 3}, System: gpu.Window{Base: 4, Size: 5, Page: 6}}
 	v := Params(p)
-	require.Len(t, v, int(drm.ParamSystemPage))
+	require.Len(t, v, drm.NumParams)
 	at := func(p drm.Param) uint64 { return v[p-1] }
 	require.EqualValues(t, 7, at(drm.ParamComputeMajor))
 	require.EqualValues(t, 0, at(drm.ParamL2Bytes))
-	require.EqualValues(t, hypercall.MaxChannels-1, at(drm.ParamMaxChannels), "channel 0 is not used")
+	require.EqualValues(t, drm.MaxChannels, at(drm.ParamMaxChannels), "channel 0 is not used")
 	require.EqualValues(t, 1, at(drm.ParamVRAMBase))
 	require.EqualValues(t, 3, at(drm.ParamVRAMPage))
 	require.EqualValues(t, 6, at(drm.ParamSystemPage))
+	require.EqualValues(t, 7, at(drm.ParamMaxBlocksSM))
+	require.EqualValues(t, 3, at(drm.ParamDevice))
+	require.EqualValues(t, 1, at(drm.ParamTextures))
+	require.EqualValues(t, 1, at(drm.ParamCooperative))
+	require.EqualValues(t, 1, at(drm.ParamWords))
 }
 
 // kernel is a function that is told apart by its name only.

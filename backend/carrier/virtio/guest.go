@@ -1,0 +1,48 @@
+package virtio
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"pvdrm/backend/session"
+	"pvdrm/backend/virtio/virtgpu"
+	"pvdrm/gem/quota"
+	"pvdrm/gpu"
+)
+
+// Guest is a virtual machine that is served on one GPU.
+type Guest struct {
+	Device gpu.Device
+	Log    *zap.Logger
+	// Counts returns the doorbells and interrupts of the guest so far; may be nil.
+	Counts func() (doorbells, interrupts uint64)
+
+	open  atomic.Int64
+	group session.Group
+}
+
+// NewContext makes the context of a DRM file (virtgpu.Component).
+func (g *Guest) NewContext(id uint32, name string) (virtgpu.Context, error) {
+	g.open.Add(1)
+	return &client{guest: g, label: fmt.Sprintf("%s#%d", name, id), resources: map[uint32]*virtgpu.Resource{}}, nil
+}
+
+// SetLimits bounds what the guest may have. It must be called before the guest connects.
+func (g *Guest) SetLimits(l quota.Limits) { g.group.SetLimits(l) }
+
+// Quotas returns the quotas of the guest.
+func (g *Guest) Quotas() *quota.Set { return &g.group.Set }
+
+// Sessions returns the counters of the guest's sessions.
+func (g *Guest) Sessions() session.GuestStats {
+	st := g.group.Stats()
+	if g.Counts != nil {
+		st.Total.Doorbells, st.Total.Interrupts = g.Counts()
+	}
+	return st
+}
+
+// Open returns the number of contexts that are open.
+func (g *Guest) Open() int { return int(g.open.Load()) }
