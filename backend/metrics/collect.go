@@ -8,7 +8,8 @@ import (
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/session"
-	"pvdrm/backend/virgl"
+	"pvdrm/backend/virtio/virgl"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 )
 
@@ -23,9 +24,8 @@ type Backend struct {
 
 // AddBackend adds the metrics of a backend.
 func (p *Page) AddBackend(b Backend) {
-	g := []string{"guest", b.Name}
 	for e, busy := range [arbiter.Engines]time.Duration{arbiter.Compute: b.Device.ComputeBusy, arbiter.Copy: b.Device.CopyBusy} {
-		p.add("pvdrm_busy_seconds_total", busy.Seconds(), "guest", b.Name, "engine", arbiter.Engine(e).String())
+		p.add("pvdrm_busy_seconds_total", busy.Seconds(), b.Name, arbiter.Engine(e).String())
 	}
 	t := b.Guest.Total
 	for _, m := range []struct {
@@ -34,6 +34,7 @@ func (p *Page) AddBackend(b Backend) {
 	}{
 		{"pvdrm_launches_total", b.Device.Launches},
 		{"pvdrm_copied_bytes_total", b.Device.CopyBytes},
+		{"pvdrm_preemptions_total", b.Device.Preemptions},
 		{"pvdrm_replays_total", b.Device.Replays},
 		{"pvdrm_vram_bytes", b.Device.VRAMUsed},
 		{"pvdrm_channels", uint64(b.Device.Channels)},
@@ -45,31 +46,35 @@ func (p *Page) AddBackend(b Backend) {
 		{"pvdrm_granted_bytes_total", t.GrantedBytes},
 		{"pvdrm_ptes_total", t.PTEs},
 	} {
-		p.add(m.name, float64(m.value), g...)
+		p.add(m.name, float64(m.value), b.Name)
 	}
+	p.histogram("pvdrm_launch_seconds", &b.Device.LaunchTimes, b.Device.LaunchTime, b.Name)
 	for _, cause := range slices.Sorted(maps.Keys(b.Guest.Lost)) {
-		p.add("pvdrm_lost_contexts_total", float64(b.Guest.Lost[cause]), "guest", b.Name, "cause", cause)
+		p.add("pvdrm_lost_contexts_total", float64(b.Guest.Lost[cause]), b.Name, cause)
+	}
+	for _, op := range b.Guest.Operations {
+		p.add("pvdrm_operations_total", float64(op.Requests), b.Name, op.Operation)
+		p.add("pvdrm_operation_errors_total", float64(op.Errors), b.Name, op.Operation)
 	}
 	for _, q := range b.Guest.Quotas {
-		p.add("pvdrm_quota_used", float64(q.Used), "guest", b.Name, "resource", q.Resource)
-		p.add("pvdrm_quota_refusals_total", float64(q.Refused), "guest", b.Name, "resource", q.Resource)
-		if q.Resource == session.Queued.String() {
-			p.add("pvdrm_queue_depth", float64(q.Used), g...)
+		p.add("pvdrm_quota_used", float64(q.Used), b.Name, q.Resource)
+		p.add("pvdrm_quota_refusals_total", float64(q.Refused), b.Name, q.Resource)
+		if q.Resource == quota.Queued.String() {
+			p.add("pvdrm_queue_depth", float64(q.Used), b.Name)
 		}
 	}
 	if b.GL != nil {
-		p.add("pvdrm_busy_seconds_total", b.GL.Busy.Seconds(), "guest", b.Name, "engine", "render")
-		p.add("pvdrm_render_submits_total", float64(b.GL.Submits), g...)
-		p.add("pvdrm_render_refusals_total", float64(b.GL.Failed), g...)
-		p.add("pvdrm_renderers_lost_total", float64(b.GL.Lost), g...)
+		p.add("pvdrm_busy_seconds_total", b.GL.Busy.Seconds(), b.Name, "render")
+		p.add("pvdrm_render_submits_total", float64(b.GL.Submits), b.Name)
+		p.add("pvdrm_render_refusals_total", float64(b.GL.Failed), b.Name)
+		p.add("pvdrm_renderers_lost_total", float64(b.GL.Lost), b.Name)
 	}
 	if b.Gate == nil {
 		return
 	}
-	p.add("pvdrm_arbiter_joined", one(b.Gate.Joined), g...)
+	p.add("pvdrm_arbiter_joined", one(b.Gate.Joined), b.Name)
 	for e := range arbiter.Engines {
-		labels := []string{"guest", b.Name, "engine", e.String()}
-		p.histogram("pvdrm_gate_wait_seconds", &b.Gate.Waits[e], b.Gate.Waited[e], labels...)
+		p.histogram("pvdrm_gate_wait_seconds", &b.Gate.Waits[e], b.Gate.Waited[e], b.Name, e.String())
 	}
 }
 
@@ -77,18 +82,18 @@ func (p *Page) AddBackend(b Backend) {
 func (p *Page) AddArbiter(gpus []arbiter.GPUStats) {
 	for _, g := range gpus {
 		n := strconv.Itoa(g.Number)
-		p.add("pvdrm_arbiter_policy", 1, "gpu", n, "policy", g.Policy)
-		p.add("pvdrm_arbiter_guests", float64(len(g.Guests)), "gpu", n)
+		p.add("pvdrm_arbiter_policy", 1, n, g.Policy)
+		p.add("pvdrm_arbiter_guests", float64(len(g.Guests)), n)
 		for e, st := range g.Engines {
-			labels := []string{"gpu", n, "engine", arbiter.Engine(e).String()}
+			labels := []string{n, arbiter.Engine(e).String()}
 			p.add("pvdrm_arbiter_grants_total", float64(st.Grants), labels...)
 			p.add("pvdrm_arbiter_revokes_total", float64(st.Revokes), labels...)
 			p.add("pvdrm_arbiter_expired_total", float64(st.Expired), labels...)
 		}
 		for _, guest := range g.Guests {
-			p.add("pvdrm_arbiter_weight", float64(max(guest.Share.Weight, 1)), "gpu", n, "guest", guest.Name)
+			p.add("pvdrm_arbiter_weight", float64(max(guest.Share.Weight, 1)), n, guest.Name)
 			for e := range guest.Engines {
-				p.addSeat(&guest.Engines[e], "gpu", n, "guest", guest.Name, "engine", arbiter.Engine(e).String())
+				p.addSeat(&guest.Engines[e], n, guest.Name, arbiter.Engine(e).String())
 			}
 		}
 	}
@@ -100,6 +105,7 @@ func (p *Page) addSeat(st *arbiter.GuestEngineStats, labels ...string) {
 	p.histogram("pvdrm_arbiter_wait_seconds", &st.Waits, st.Waited, labels...)
 	p.add("pvdrm_arbiter_entitled_ratio", st.Fraction, labels...)
 	p.add("pvdrm_arbiter_usage_ratio", st.Usage, labels...)
+	p.add("pvdrm_arbiter_preemptions_total", float64(st.Preempted), labels...)
 	p.add("pvdrm_arbiter_implausible_total", float64(st.Implausible), labels...)
 }
 

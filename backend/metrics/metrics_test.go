@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,8 +18,10 @@ import (
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/sched"
 	"pvdrm/backend/session"
-	"pvdrm/backend/virgl"
+	"pvdrm/backend/virtio/virgl"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
+	"pvdrm/hypercall"
 )
 
 // full is a page with samples of all families.
@@ -26,15 +29,16 @@ func full() *Page {
 	var p Page
 	p.AddBackend(Backend{
 		Name:   `a"\` + "\n",
-		Device: gpu.Stats{ComputeBusy: 1500 * time.Millisecond, Launches: 7},
+		Device: gpu.Stats{ComputeBusy: 1500 * time.Millisecond, Launches: 7, LaunchTimes: gpu.Histogram{3: 7}, LaunchTime: 42 * time.Microsecond},
 		Guest: session.GuestStats{Lost: map[string]uint64{gpu.LostTimeout.String(): 1},
-			Quotas: []session.QuotaStats{{Resource: "vram", Used: 4096, Refused: 3}, {Resource: "queued", Used: 5}}},
-		Gate: &arbiter.GateStats{Joined: true, Waits: [arbiter.Engines]arbiter.Histogram{arbiter.Compute: {2: 4}},
+			Operations: []session.OpStats{{Operation: "exec", Requests: 9, Errors: 2}},
+			Quotas:     []quota.Stats{{Resource: "vram", Used: 4096, Refused: 3}, {Resource: "queued", Used: 5}}},
+		Gate: &arbiter.GateStats{Joined: true, Waits: [arbiter.Engines]gpu.Histogram{arbiter.Compute: {2: 4}},
 			Waited: [arbiter.Engines]time.Duration{arbiter.Compute: 9 * time.Microsecond}},
 		GL: &virgl.Stats{Busy: time.Second, Submits: 5},
 	})
 	st := arbiter.GuestStats{Name: "b", Share: sched.Share{Weight: 30}}
-	st.Engines[arbiter.Compute].Waits = arbiter.Histogram{0: 1, 3: 2}
+	st.Engines[arbiter.Compute].Waits = gpu.Histogram{0: 1, 3: 2}
 	st.Engines[arbiter.Compute].Waited = 10 * time.Microsecond
 	p.AddArbiter([]arbiter.GPUStats{{Policy: "band", Guests: []arbiter.GuestStats{st}}})
 	return &p
@@ -42,29 +46,34 @@ func full() *Page {
 
 func text(t *testing.T, p *Page) string {
 	t.Helper()
-	var b strings.Builder
-	_, err := p.WriteTo(&b)
-	require.NoError(t, err)
-	return b.String()
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	return w.Body.String()
 }
 
 func TestPage(t *testing.T) {
 	got := text(t, full())
 	for _, line := range []string{
 		"# TYPE pvdrm_busy_seconds_total counter",
-		`pvdrm_busy_seconds_total{guest="a\"\\\n",engine="compute"} 1.5`,
-		`pvdrm_busy_seconds_total{guest="a\"\\\n",engine="render"} 1`,
-		`pvdrm_lost_contexts_total{guest="a\"\\\n",cause="launch timed out"} 1`,
+		`pvdrm_busy_seconds_total{engine="compute",guest="a\"\\\n"} 1.5`,
+		`pvdrm_busy_seconds_total{engine="render",guest="a\"\\\n"} 1`,
+		`pvdrm_lost_contexts_total{cause="launch timed out",guest="a\"\\\n"} 1`,
 		`pvdrm_quota_refusals_total{guest="a\"\\\n",resource="vram"} 3`,
+		`pvdrm_operations_total{guest="a\"\\\n",operation="exec"} 9`,
+		`pvdrm_operation_errors_total{guest="a\"\\\n",operation="exec"} 2`,
 		`pvdrm_queue_depth{guest="a\"\\\n"} 5`,
-		`pvdrm_gate_wait_seconds_bucket{guest="a\"\\\n",engine="compute",le="2e-06"} 0`,
-		`pvdrm_gate_wait_seconds_bucket{guest="a\"\\\n",engine="compute",le="4e-06"} 4`,
-		`pvdrm_gate_wait_seconds_sum{guest="a\"\\\n",engine="compute"} 9e-06`,
-		`pvdrm_gate_wait_seconds_count{guest="a\"\\\n",engine="copy"} 0`,
-		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="1e-06"} 1`,
-		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="8e-06"} 3`,
-		`pvdrm_arbiter_wait_seconds_bucket{gpu="0",guest="b",engine="compute",le="+Inf"} 3`,
-		`pvdrm_arbiter_wait_seconds_sum{gpu="0",guest="b",engine="compute"} 1e-05`,
+		`pvdrm_gate_wait_seconds_bucket{engine="compute",guest="a\"\\\n",le="2e-06"} 0`,
+		`pvdrm_gate_wait_seconds_bucket{engine="compute",guest="a\"\\\n",le="4e-06"} 4`,
+		`pvdrm_launch_seconds_bucket{guest="a\"\\\n",le="4e-06"} 0`,
+		`pvdrm_launch_seconds_bucket{guest="a\"\\\n",le="8e-06"} 7`,
+		`pvdrm_launch_seconds_sum{guest="a\"\\\n"} 4.2e-05`,
+		`pvdrm_gate_wait_seconds_sum{engine="compute",guest="a\"\\\n"} 9e-06`,
+		`pvdrm_gate_wait_seconds_count{engine="copy",guest="a\"\\\n"} 0`,
+		`pvdrm_arbiter_wait_seconds_bucket{engine="compute",gpu="0",guest="b",le="1e-06"} 1`,
+		`pvdrm_arbiter_wait_seconds_bucket{engine="compute",gpu="0",guest="b",le="8e-06"} 3`,
+		`pvdrm_arbiter_wait_seconds_bucket{engine="compute",gpu="0",guest="b",le="+Inf"} 3`,
+		`pvdrm_arbiter_wait_seconds_sum{engine="compute",gpu="0",guest="b"} 1e-05`,
 	} {
 		require.Contains(t, got, line+"\n")
 	}
@@ -86,9 +95,32 @@ func TestFormat(t *testing.T) {
 		for _, m := range label.FindAllStringSubmatch(sample, -1) {
 			labels = append(labels, m[1])
 		}
-		require.Equal(t, f.Labels, strings.Join(labels, ", "), f.Name)
+		require.ElementsMatch(t, strings.Split(f.Labels, ", "), labels, f.Name)
 		require.Equal(t, f.Type == counter, strings.HasSuffix(f.Name, "_total"), f.Name)
 	}
+}
+
+// Each operation of the ring has its counters, from the first scrape on.
+func TestOperations(t *testing.T) {
+	var p Page
+	p.AddBackend(Backend{Name: "a", Guest: new(session.Group).Stats()})
+	got := text(t, &p)
+	for _, row := range hypercall.Ops {
+		require.Contains(t, got, `pvdrm_operations_total{guest="a",operation="`+row.Name+`"} 0`+"\n")
+		require.Contains(t, got, `pvdrm_operation_errors_total{guest="a",operation="`+row.Name+`"} 0`+"\n")
+	}
+	require.Equal(t, hypercall.Rows, strings.Count(got, "pvdrm_operations_total{"))
+}
+
+// Two guests of one name, and a name that is no text, take nothing from the others.
+func TestNamesOfGuests(t *testing.T) {
+	var p Page
+	p.AddBackend(Backend{Name: "a", Device: gpu.Stats{Launches: 1}})
+	p.AddBackend(Backend{Name: "a", Device: gpu.Stats{Launches: 2}})
+	p.AddBackend(Backend{Name: "b\xff", Device: gpu.Stats{Launches: 3}})
+	got := text(t, &p)
+	require.Contains(t, got, `pvdrm_launches_total{guest="a"} 1`+"\n")
+	require.Contains(t, got, `pvdrm_launches_total{guest="b�"} 3`+"\n")
 }
 
 func TestOnlyListedMetrics(t *testing.T) {
@@ -133,6 +165,6 @@ func TestServe(t *testing.T) {
 				_ = c.Close() // was a question only
 			}
 			return err != nil
-		}, 10*time.Second, time.Millisecond)
+		}, 5*time.Minute, time.Millisecond)
 	}
 }

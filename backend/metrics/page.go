@@ -1,89 +1,92 @@
-// Package metrics tells Prometheus what backends and arbiters have counted, in
-// its text format, version 0.0.4.
+// Package metrics serves what backends and arbiters have counted, for Prometheus.
 //
-// Nothing is counted here: a Collector reads the counters where they are, each
-// time somebody asks, and writes them to a Page. families lists all metrics; a
-// Page refuses others, so that the list in docs/scheduling.md is complete.
+// Nothing is counted here: a Page is filled from the counters where they are, each time
+// somebody asks, and goes through a registry of client_golang, which checks names, labels
+// and duplicates and writes the exposition format that the scraper asks for. families
+// lists all metrics; a Page refuses others, so that the list in the docs is complete.
 //
 // Goroutines: those of net/http, for which Serve sets limits, and one that ends
 // the server with its context. There are no locks.
 package metrics
 
 import (
-	"fmt"
-	"io"
-	"strconv"
 	"strings"
 	"time"
 
-	"pvdrm/backend/arbiter"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pvdrm/gpu"
 )
 
-// Page is one answer: samples, by family. The zero value is ready.
+// Page is one answer: samples of families. The zero value is ready. It is a
+// prometheus.Collector, to be registered once.
 type Page struct {
-	samples map[string][]string
+	samples []prometheus.Metric
 }
 
-// add adds a sample. labels are names and values in turn.
-func (p *Page) add(name string, value float64, labels ...string) {
-	known(name)
-	p.line(name, name, strconv.FormatFloat(value, 'g', -1, 64), labels)
+// Describe is part of prometheus.Collector. A Page announces nothing: which families
+// it has is known when it is filled.
+func (p *Page) Describe(chan<- *prometheus.Desc) {}
+
+// Collect is part of prometheus.Collector.
+func (p *Page) Collect(to chan<- prometheus.Metric) {
+	for _, s := range p.samples {
+		to <- s
+	}
 }
 
-// known panics for a metric that is not listed: a mistake in a collector.
-func known(name string) {
-	for _, f := range families {
-		if f.Name == name {
-			return
-		}
+// add adds a sample. values are those of the family's labels.
+func (p *Page) add(name string, value float64, values ...string) {
+	f := find(name)
+	kind := prometheus.GaugeValue
+	if f.Type == counter {
+		kind = prometheus.CounterValue
 	}
-	panic("metrics: " + name + " is not in the list of families")
+	p.samples = append(p.samples, prometheus.MustNewConstMetric(f.desc, kind, value, valid(values)...))
 }
 
-func (p *Page) line(family, name, value string, labels []string) {
-	if p.samples == nil {
-		p.samples = map[string][]string{}
-	}
-	var b strings.Builder
-	b.WriteString(name)
-	for i := 0; i+1 < len(labels); i += 2 {
-		b.WriteByte("{,"[min(i, 1)])
-		b.WriteString(labels[i] + `="` + escape.Replace(labels[i+1]) + `"`)
-	}
-	if len(labels) > 0 {
-		b.WriteByte('}')
-	}
-	b.WriteString(" " + value + "\n")
-	p.samples[family] = append(p.samples[family], b.String())
-}
-
-// escape makes a text fit between the quotes of a label's value.
-var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-
-// histogram adds the samples of a histogram, with the sum of all its times.
-func (p *Page) histogram(name string, h *arbiter.Histogram, sum time.Duration, labels ...string) {
-	known(name)
+// histogram adds a histogram with the sum of all its times.
+func (p *Page) histogram(name string, h *gpu.Histogram, sum time.Duration, values ...string) {
+	below := map[float64]uint64{}
 	count := uint64(0)
 	for i, n := range h {
 		count += n
-		le := "+Inf"
-		if i < len(h)-1 {
-			le = strconv.FormatFloat(h.Bound(i).Seconds(), 'g', -1, 64)
+		if i < len(h)-1 { // the last has no bound
+			below[h.Bound(i).Seconds()] = count
 		}
-		p.line(name, name+"_bucket", strconv.FormatUint(count, 10), append(labels[:len(labels):len(labels)], "le", le))
 	}
-	p.line(name, name+"_sum", strconv.FormatFloat(sum.Seconds(), 'g', -1, 64), labels)
-	p.line(name, name+"_count", strconv.FormatUint(count, 10), labels)
+	p.samples = append(p.samples, prometheus.MustNewConstHistogram(find(name).desc, count, sum.Seconds(), below, valid(values)...))
 }
 
-// WriteTo writes the page.
-func (p *Page) WriteTo(w io.Writer) (int64, error) {
-	var b strings.Builder
-	for _, f := range families {
-		if lines := p.samples[f.Name]; len(lines) > 0 {
-			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s", f.Name, f.Help, f.Name, f.Type, strings.Join(lines, ""))
-		}
+// valid makes names of guests, which may be any bytes, fit for labels.
+func valid(values []string) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = strings.ToValidUTF8(v, "\uFFFD")
 	}
-	n, err := io.WriteString(w, b.String())
-	return int64(n), err
+	return all
 }
+
+// find returns a family. It panics for a metric that is not listed: a mistake here.
+func find(name string) *described {
+	f := byName[name]
+	if f == nil {
+		panic("metrics: " + name + " is not in the list of families")
+	}
+	return f
+}
+
+// described is a family with what the registry knows it by.
+type described struct {
+	Family
+	desc *prometheus.Desc
+}
+
+// byName has all families.
+var byName = func() map[string]*described {
+	all := map[string]*described{}
+	for _, f := range families {
+		all[f.Name] = &described{Family: f, desc: prometheus.NewDesc(f.Name, f.Help, strings.Split(f.Labels, ", "), nil)}
+	}
+	return all
+}()

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"pvdrm/backend/local"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"pvdrm/backend/carrier/local"
 )
 
 // Limits of the HTTP server: nobody who dawdles is kept.
@@ -48,15 +51,22 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
+// ServeHTTP answers a request with the page. Where two guests have one name, the first
+// counts.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p)
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
+}
+
 // Serve serves /metrics on l until ctx ends, in the background. collect fills
 // the page for each request; it may be called from several goroutines.
 func Serve(ctx context.Context, l net.Listener, collect func(*Page)) {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		var p Page
 		collect(&p)
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = p.WriteTo(w) // whoever is gone does not want it
+		p.ServeHTTP(w, r)
 	})
 	server := &http.Server{Handler: mux, ReadTimeout: readLimit, WriteTimeout: writeLimit, MaxHeaderBytes: maxHeader}
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // which closes l, too

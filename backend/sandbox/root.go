@@ -14,9 +14,7 @@ import (
 // Root is what of the host's files a process is to see. Of what a Root names, that
 // is left out which the host has not.
 type Root struct {
-	// Writable is the directory in which it is to make sockets.
-	Writable string
-	// Visible are other files and directories with all below them, paths or patterns
+	// Visible are files and directories with all below them, paths or patterns
 	// of package filepath. Of a symbolic link it sees what that leads to, too.
 	Visible []string
 	// ThreadNames says that it can write to /proc, as NVIDIA's driver does to name its
@@ -38,28 +36,24 @@ var GPUFiles = []string{"/sys", "/etc/drirc", "/etc/glvnd", "/etc/vulkan", "/etc
 
 // Enter gives this process a root of its own, of the system's libraries, its own
 // program, what r names and a /proc with the processes of its namespace only. All is
-// read-only but for r.Writable, and devices. It needs a mount and a process id
+// read-only but for devices. It needs a mount and a process id
 // namespace of its own, as Start makes them, and must come before Shed.
 //
 // Where the host refuses that, as many containers refuse another /proc, the process
-// sees the host's files, all read-only but for r.Writable, and the error says why.
+// sees the host's files, all read-only, and the error says why.
 func (r Root) Enter() error {
+	if _, err := begin(); err != nil { // files have no owner until ids are mapped
+		return err
+	}
 	// Nothing that is mounted here is to be seen elsewhere.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts of its own: %w", os.NewSyscallError("mount", err))
 	}
-	writable, err := filepath.EvalSymlinks(r.Writable)
-	if err != nil {
-		return fmt.Errorf("mounts of its own: %w", err)
-	}
-	err = r.change(writable)
+	err := r.change()
 	if err != nil {
 		err = fmt.Errorf("a root of its own: %w", err)
-		if bound := unix.Mount(writable, writable, "", unix.MS_BIND, ""); bound != nil {
-			return errors.Join(err, fmt.Errorf("keeping %s writable: %w", writable, os.NewSyscallError("mount", bound)))
-		}
 	}
-	open := []string{writable}
+	var open []string
 	if r.ThreadNames {
 		if err != nil {
 			err = errors.Join(err, split("/proc")) // the host's
@@ -96,12 +90,12 @@ type piece struct {
 const scratch = "/tmp"
 
 // change makes the new root and enters it. If that fails all is as before.
-func (r Root) change(writable string) (err error) {
+func (r Root) change() (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	paths := slices.Concat(system, []string{self, writable})
+	paths := slices.Concat(system, []string{self})
 	for _, pattern := range r.Visible {
 		found, err := filepath.Glob(pattern)
 		if err != nil {

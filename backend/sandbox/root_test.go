@@ -17,7 +17,7 @@ import (
 // rooted is the other process: it enters a root of its own and says what it can do
 // there.
 func rooted() int {
-	r := Root{Writable: os.Getenv(inside + "_WRITABLE"), Visible: []string{os.Getenv(inside + "_VISIBLE"), "/etc/hostname*"},
+	r := Root{Visible: []string{os.Getenv(inside + "_VISIBLE"), "/etc/hostname*"},
 		ThreadNames: os.Getenv(inside+"_NAMES") != ""}
 	if err := r.Enter(); err != nil {
 		fmt.Println("refused:", err)
@@ -42,7 +42,7 @@ func rooted() int {
 		}
 		return err
 	}
-	say("writable", os.WriteFile(filepath.Join(r.Writable, "made"), nil, 0o600))
+	say("next to it", os.WriteFile(filepath.Join(filepath.Dir(r.Visible[0]), "made"), nil, 0o600))
 	say("visible", write(r.Visible[0]))
 	_, err := os.ReadFile(r.Visible[0])
 	say("visible read", err)
@@ -61,7 +61,7 @@ func rooted() int {
 
 // A process with a root of its own sees what it needs and no more.
 func TestRoot(t *testing.T) {
-	writable, visible := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	visible := filepath.Join(t.TempDir(), "file")
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.WriteFile(visible, []byte("seen"), 0o666))
 	require.NoError(t, os.Symlink(visible, link))
@@ -71,14 +71,14 @@ func TestRoot(t *testing.T) {
 			c := exec.Command("/proc/self/exe", "-test.run", "^$")
 			if own { // else it would change this host's mounts
 				c = exec.Command(os.Args[0])
-				c.Env = append(os.Environ(), inside+"=root", inside+"_WRITABLE="+writable, inside+"_VISIBLE="+link)
+				c.Env = append(os.Environ(), inside+"=root", inside+"_VISIBLE="+link)
 				if names {
 					c.Env = append(c.Env, inside+"_NAMES=1")
 				}
 			}
 			c.Stdout, c.Stderr = &out, &out
 			return c
-		}, true)
+		}, Options{PIDs: true})
 		require.NoError(t, err)
 		require.NoError(t, cmd.Wait(), out.String())
 		if shared != nil || strings.HasPrefix(out.String(), "refused: a root of its own: ") {
@@ -89,11 +89,10 @@ func TestRoot(t *testing.T) {
 		if names {
 			comm = "ok"
 		}
-		require.Equal(t, "writable ok\nvisible read-only\nvisible read ok\ncomm "+comm+"\nsysctl read-only\nnull ok\nroot read-only\n"+
+		require.Equal(t, "next to it read-only\nvisible read-only\nvisible read ok\ncomm "+comm+"\nsysctl read-only\nnull ok\nroot read-only\n"+
 			"passwd missing\nhome missing\nprocesses 1 ok\n", out.String())
-		require.FileExists(t, filepath.Join(writable, "made"))
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
-	require.NotContains(t, string(mounts), writable, "it is to be seen there only")
+	require.NotContains(t, string(mounts), visible, "it is to be seen there only")
 }
