@@ -10,41 +10,39 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/sched"
+	"pvdrm/gpu"
 )
 
-// limits are how long the arbiter has patience.
+// limits bounds the times for which the arbiter waits for a backend.
 type limits struct {
 	answer time.Duration // for a command to end once its engine is wanted by others
 	use    time.Duration // for a command to begin once the token was granted
 }
 
-// arena is one GPU: who shares it, and its tokens. The package comment says what
-// the mutex is for.
+// arena is one GPU: its members and its tokens. The package comment describes its mutex.
 type arena struct {
 	number int
 	limits limits
 	log    *zap.Logger
 	start  time.Time // times below are counted from it
-	// settings are what the arena was made with, for changes of the policy alone.
+	// settings are those of its creation, for changes of the policy alone.
 	settings sched.Settings
 	observe  func(Use) // may be nil
 
 	mu      sync.Mutex
 	tokens  [Engines]*token
-	members map[string]*member  // by name
-	debtors map[string]sched.ID // backends that are gone and have used more than their shares
+	members map[string]*member // by name
+	debts   []debt
 	next    sched.ID
 	closed  bool
 }
-
-// maxDebtors bounds what is remembered of those who are gone.
-const maxDebtors = 256
 
 // member is a connected backend. Its arena's mutex guards it.
 type member struct {
 	id     sched.ID
 	name   string
 	peer   Peer
+	payer  string // see Admission
 	share  sched.Share
 	page   *page
 	link   link
@@ -53,7 +51,7 @@ type member struct {
 	seats  [Engines]seat
 }
 
-// seat is what the arbiter knows of a member at one engine.
+// seat is the state of a member at one engine.
 type seat struct {
 	hold        *hold // nil while it has not the token
 	waiting     bool
@@ -61,16 +59,17 @@ type seat struct {
 	used        uint64        // of the page, when it was last looked at
 	commands    uint64        // as used
 	trust       time.Duration // see token.owed
-	waits       Histogram
+	waits       gpu.Histogram
 	missed      uint   // grants in a row with which nothing was begun
-	implausible uint64 // claims of use that cannot be
+	implausible uint64 // claims of impossible use
+	preempted   uint64 // commands that had to stop
 }
 
 // errName is a name that another backend has.
 var errName = errors.New("name is taken")
 
 func newArena(number int, c GPU, l limits, observe func(Use), log *zap.Logger) (*arena, error) {
-	a := &arena{number: number, limits: l, log: log, observe: observe, start: time.Now(), settings: c.Settings, members: map[string]*member{}, debtors: map[string]sched.ID{}}
+	a := &arena{number: number, limits: l, log: log, observe: observe, start: time.Now(), settings: c.Settings, members: map[string]*member{}}
 	for e := range a.tokens {
 		s, err := sched.New(c.Policy, c.Settings, 0)
 		if err != nil {
@@ -85,7 +84,7 @@ func newArena(number int, c GPU, l limits, observe func(Use), log *zap.Logger) (
 func (a *arena) now() time.Duration { return time.Since(a.start) }
 
 // join adds a backend.
-func (a *arena) join(name string, peer Peer, share sched.Share, p *page, l link) (*member, error) {
+func (a *arena) join(name string, peer Peer, as Admission, p *page, l link) (*member, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -95,7 +94,7 @@ func (a *arena) join(name string, peer Peer, share sched.Share, p *page, l link)
 		return nil, fmt.Errorf("%w: guest %s is served by process %d", errName, name, other.peer.PID)
 	}
 	now := a.now()
-	m := &member{name: name, peer: peer, share: share, page: p, link: l, joined: now}
+	m := &member{name: name, peer: peer, payer: as.Payer, share: as.Share, page: p, link: l, joined: now}
 	if err := a.account(m, now); err != nil {
 		return nil, err
 	}
@@ -106,17 +105,10 @@ func (a *arena) join(name string, peer Peer, share sched.Share, p *page, l link)
 	return m, nil
 }
 
-// account gives a member its accounts: those that it left with debts, or new ones.
+// account gives a member its accounts: those that an earlier guest left to its payer, or new ones.
 func (a *arena) account(m *member, now time.Duration) error {
-	if id, owed := a.debtors[m.name]; owed {
-		for _, t := range a.tokens {
-			if err := t.sched.SetShare(id, m.share, now); err != nil {
-				return err
-			}
-		}
-		m.id = id
-		delete(a.debtors, m.name)
-		return nil
+	if taken, err := a.takeDebt(m, now); taken || err != nil {
+		return err
 	}
 	a.next++
 	m.id = a.next
@@ -144,39 +136,12 @@ func (a *arena) remove(m *member) {
 	}
 	m.gone = true
 	delete(a.members, m.name)
-	debt := time.Duration(0)
 	for _, t := range a.tokens {
 		t.remove(m)
-		debt = max(debt, t.sched.Debt(m.id))
 	}
-	a.settleDebts()
-	if debt > 0 && len(a.debtors) < maxDebtors {
-		a.debtors[m.name] = m.id
-		for _, t := range a.tokens {
-			t.must(t.sched.SetShare(m.id, sched.Share{Weight: m.share.Weight}, a.now())) // without its reserve
-		}
-	} else {
-		a.forget(m.id)
-	}
+	a.leaveDebt(m, a.now())
 	for _, t := range a.tokens {
 		t.decide()
-	}
-}
-
-// settleDebts forgets those who are gone and owe nothing any more. Debts go down
-// while others use the GPU.
-func (a *arena) settleDebts() {
-	for name, id := range a.debtors {
-		if a.tokens[Compute].sched.Debt(id) == 0 && a.tokens[Copy].sched.Debt(id) == 0 {
-			delete(a.debtors, name)
-			a.forget(id)
-		}
-	}
-}
-
-func (a *arena) forget(id sched.ID) {
-	for _, t := range a.tokens {
-		t.sched.Remove(id, a.now())
 	}
 }
 
@@ -199,11 +164,11 @@ func (a *arena) handle(m *member, msg message) error {
 	t := a.tokens[msg.engine]
 	switch msg.op {
 	case opRequest:
-		t.request(m, msg.value&flagBeside != 0)
+		t.request(m, msg.value)
 	case opCancel:
 		t.cancel(m)
 	case opYield:
-		t.yielded(m, msg.grant, msg.value&flagMore != 0, msg.value&flagBeside != 0)
+		t.yielded(m, msg.grant, msg.value)
 	}
 	t.decide()
 	t.sched.Overhead(time.Since(began), a.now())
@@ -237,7 +202,7 @@ func (a *arena) change(policy string, settings sched.Settings) error {
 	return nil
 }
 
-// setShare changes what a guest is entitled to, and returns what that is now.
+// setShare changes the share of a guest, and returns the new one.
 func (a *arena) setShare(name string, change func(sched.Share) sched.Share) (sched.Share, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

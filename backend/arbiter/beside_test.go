@@ -35,7 +35,7 @@ func TestBeside(t *testing.T) {
 		alone := c.Enter(Compute, false)
 		require.NotNil(t, alone)
 		time.Sleep(4 * ms)
-		a.Leave(Compute, 6*ms, false)
+		a.Leave(Compute, 6*ms, 1, false)
 		synctest.Wait()
 		select {
 		case <-alone:
@@ -43,7 +43,7 @@ func TestBeside(t *testing.T) {
 		default:
 		}
 		time.Sleep(ms)
-		b.Leave(Compute, 5*ms, false)
+		b.Leave(Compute, 5*ms, 1, false)
 		<-alone
 		require.LessOrEqual(t, time.Since(began), 7*ms+sched.DefaultWait)
 
@@ -51,10 +51,10 @@ func TestBeside(t *testing.T) {
 		granted := a.Enter(Compute, true)
 		require.NotNil(t, granted)
 		time.Sleep(3 * ms)
-		c.Leave(Compute, 3*ms, false)
+		c.Leave(Compute, 3*ms, 1, false)
 		<-granted
 		require.LessOrEqual(t, time.Since(began), 10*ms+sched.DefaultWait)
-		a.Leave(Compute, 0, false)
+		a.Leave(Compute, 0, 1, false)
 		busy := map[string]time.Duration{}
 		for _, g := range h.s.Stats()[0].Guests {
 			busy[g.Name] = g.Engines[Compute].Busy
@@ -77,7 +77,7 @@ func TestOtherWork(t *testing.T) {
 		for i, beside := range []bool{true, false, true, true, false} {
 			begin(g, beside)
 			require.Equal(t, uint64(min(i+1, 2)), grants(), "what may do all is kept")
-			g.Leave(Compute, ms, false)
+			g.Leave(Compute, ms, 1, false)
 		}
 		other := h.gate("b", sched.Share{}, WaitForArbiter)
 		enter(other, Compute)
@@ -89,27 +89,27 @@ func TestOtherWork(t *testing.T) {
 			}
 		}
 		enterAs := g.Enter(Compute, true)
-		other.Leave(Compute, ms, false)
+		other.Leave(Compute, ms, 1, false)
 		<-enterAs
 		require.Equal(t, []string{"a"}, h.s.Stats()[0].Engines[Compute].Holders)
 		// It says that it has more, and then that is work of the other kind.
 		waits := other.Enter(Compute, false)
 		time.Sleep(2 * ms)
 		before := grants()
-		g.Leave(Compute, 2*ms, true)
+		g.Leave(Compute, 2*ms, 1, true)
 		again := g.Enter(Compute, false)
 		<-waits
 		time.Sleep(ms)
-		other.Leave(Compute, ms, false)
+		other.Leave(Compute, ms, 1, false)
 		<-again
 		require.Equal(t, uint64(2), grants()-before, "it was asked for in time")
 		third := h.gate("c", sched.Share{}, WaitForArbiter)
 		late := third.Enter(Compute, true)
 		synctest.Wait()
 		require.Equal(t, []string{"a"}, h.s.Stats()[0].Engines[Compute].Holders)
-		g.Leave(Compute, 0, false)
+		g.Leave(Compute, 0, 1, false)
 		<-late
-		third.Leave(Compute, 0, false)
+		third.Leave(Compute, 0, 1, false)
 		for _, g := range []*Gate{g, other, third} {
 			g.Close()
 		}
@@ -179,7 +179,7 @@ func TestSharesBeside(t *testing.T) {
 						began := time.Now()
 						p.compute(w.kernel)
 						done[i] += w.kernel
-						g.Leave(Compute, time.Since(began), w.think == 0)
+						g.Leave(Compute, time.Since(began), 1, w.think == 0)
 						time.Sleep(w.think)
 					}
 				})

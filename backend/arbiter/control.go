@@ -31,9 +31,12 @@ type Command struct {
 
 // ShareChange is what of a guest's share is to change; nil leaves it as it is.
 type ShareChange struct {
-	Weight  *uint32  `json:"weight,omitempty"`
-	Cap     *float64 `json:"cap,omitempty"`     // part of the engine's time, 0 to 1; 0 is none
-	Reserve *float64 `json:"reserve,omitempty"` // part of the engine's time, 0 to 1
+	Weight   *uint32        `json:"weight,omitempty"`
+	Cap      *float64       `json:"cap,omitempty"`     // part of the engine's time, 0 to 1; 0 is none
+	Reserve  *float64       `json:"reserve,omitempty"` // part of the engine's time, 0 to 1
+	Class    *sched.Class   `json:"class,omitempty"`
+	Priority *uint32        `json:"priority,omitempty"`
+	SLA      *time.Duration `json:"sla_ns,omitempty"` // 0 is the default of the class
 }
 
 func (c *ShareChange) apply(s sched.Share) sched.Share {
@@ -45,6 +48,18 @@ func (c *ShareChange) apply(s sched.Share) sched.Share {
 	}
 	if c.Reserve != nil {
 		s.Reserve = *c.Reserve
+	}
+	if c.Class != nil {
+		s.Class = *c.Class
+		if s.Class != sched.Latency {
+			s.SLA = 0
+		}
+	}
+	if c.Priority != nil {
+		s.Priority = *c.Priority
+	}
+	if c.SLA != nil {
+		s.SLA = *c.SLA
 	}
 	return s
 }
@@ -144,9 +159,9 @@ func (s *Server) obey(conn *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
-	if _, err := SameUser(peer, Hello{}); err != nil {
+	if !ownUser(peer.UID) {
 		s.cfg.Log.Warn("control refused", zap.Int32("pid", peer.PID), zap.Uint32("uid", peer.UID))
-		return err
+		return fmt.Errorf("process %d is of user %d: %w", peer.PID, peer.UID, unix.EACCES)
 	}
 	var c Command
 	if err := json.NewDecoder(io.LimitReader(conn, maxCommand)).Decode(&c); err != nil {
@@ -190,11 +205,9 @@ func Ask(ctx context.Context, path string, c Command) (answer Answer, err error)
 	if err := conn.SetDeadline(time.Now().Add(controlLimit)); err != nil {
 		return answer, fmt.Errorf("asking the arbiter: %w", err)
 	}
-	if err := json.NewEncoder(conn).Encode(c); err != nil {
-		return answer, fmt.Errorf("asking the arbiter: %w", err)
-	}
+	said := json.NewEncoder(conn).Encode(c) // one that refuses the caller answers without listening
 	if err := json.NewDecoder(io.LimitReader(conn, maxAnswer)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("the arbiter's answer: %w", err)
+		return answer, fmt.Errorf("the arbiter's answer: %w", errors.Join(said, err))
 	}
 	if answer.Error != "" {
 		return answer, errors.New("the arbiter refuses: " + answer.Error)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +27,7 @@ func controlled(t *testing.T) string {
 	ends := make(chan error, 2)
 	go func() { ends <- s.Serve(ctx, l) }()
 	go func() { ends <- s.ServeControl(ctx, control) }()
-	g, err := Join(GateConfig{Socket: path, Hello: Hello{Name: "a", Share: sched.Share{Weight: 2, Cap: 0.5}}})
+	g, err := Join(GateConfig{Connect: Taking{Socket: path, Hello: Hello{Name: "a", Share: sched.Share{Weight: 2, Cap: 0.5}}}.Connect})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		g.Close()
@@ -53,20 +54,33 @@ func TestControl(t *testing.T) {
 	answer, err = Ask(ctx, path, Command{Guest: "a", Share: &ShareChange{Weight: &weight}})
 	require.NoError(t, err)
 	require.Equal(t, sched.Share{Weight: 30, Cap: 0.5}, answer.GPUs[0].Guests[0].Share, "the cap stays")
+
+	class, priority, sla := sched.Latency, uint32(5), 100*ms
+	answer, err = Ask(ctx, path, Command{Guest: "a", Share: &ShareChange{Class: &class, Priority: &priority, SLA: &sla}})
+	require.NoError(t, err)
+	want := sched.Share{Weight: 30, Cap: 0.5, Class: class, Priority: priority, SLA: sla}
+	require.Equal(t, want, answer.GPUs[0].Guests[0].Share)
+	class = sched.Batch
+	answer, err = Ask(ctx, path, Command{Guest: "a", Share: &ShareChange{Class: &class}})
+	require.NoError(t, err)
+	want.Class, want.SLA = class, 0
+	require.Equal(t, want, answer.GPUs[0].Guests[0].Share, "an SLA goes with its class")
 }
 
 func TestControlRefuses(t *testing.T) {
 	path := controlled(t)
-	heavy, most := uint32(sched.MaxWeight+1), 2.0
+	heavy, most, high, sla := uint32(sched.MaxWeight+1), 2.0, uint32(sched.MaxPriority+1), time.Second
 	for name, c := range map[string]struct {
 		command Command
 		why     string
 	}{
-		"policy": {Command{Policy: "none"}, "no such scheduling policy"},
-		"GPU":    {Command{GPU: 1, Policy: "fifo"}, "counted from 0"},
-		"guest":  {Command{Guest: "b", Share: &ShareChange{}}, "not connected"},
-		"weight": {Command{Guest: "a", Share: &ShareChange{Weight: &heavy}}, "weight 10001"},
-		"cap":    {Command{Guest: "a", Share: &ShareChange{Cap: &most}}, "cap 2"},
+		"policy":   {Command{Policy: "none"}, "no such scheduling policy"},
+		"GPU":      {Command{GPU: 1, Policy: "fifo"}, "counted from 0"},
+		"guest":    {Command{Guest: "b", Share: &ShareChange{}}, "not connected"},
+		"weight":   {Command{Guest: "a", Share: &ShareChange{Weight: &heavy}}, "weight 10001"},
+		"cap":      {Command{Guest: "a", Share: &ShareChange{Cap: &most}}, "cap 2"},
+		"priority": {Command{Guest: "a", Share: &ShareChange{Priority: &high}}, "priority 101"},
+		"SLA":      {Command{Guest: "a", Share: &ShareChange{SLA: &sla}}, "class batch has none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Ask(context.Background(), path, c.command)

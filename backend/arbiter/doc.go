@@ -1,26 +1,35 @@
 // Package arbiter hands out the right to run on the engines of a GPU to the
 // backends of one host, by a policy of package sched.
 //
-// A Server is the daemon's side: it listens on a Unix socket, and each backend
-// process connects to it. A Gate is the backend's side: the device asks it before
-// each command (Enter) and tells it after (Leave). Both sides share one page of
-// memory for each connection, in which a token says whether the backend may
-// begin a command. While nobody else waits the token stays where it is, and
-// entering and leaving cost an atomic operation each.
+// A Server is the daemon's side: it listens on a Unix socket. The process that starts a guest
+// connects there and takes the guest's Seat (Take): the connection, and a page of memory that
+// the arbiter shares. The guest's backend gets both as descriptors, so it opens no socket. A
+// Gate is the backend's side: the device asks it before each command (Enter) and notifies it
+// after (Leave). A token in the page decides whether the backend may begin a command. While no
+// other backend waits, the token stays where it is, and entering and leaving cost an atomic
+// operation each.
 //
 // # Trust
 //
-// Backends trust the arbiter, and not each other. The arbiter trusts none of
-// them. Who connects is known by SO_PEERCRED, by the name and the key that it
-// sends, and by Config.Admit. A backend can read and write its own page only;
-// who has the token is what the Server remembers, never what a page says. What
-// a page claims to have used is held against the time that went by, so that a
-// liar pays for what it held. A backend that keeps the engine for too long,
-// sends nonsense, sends too much or does not read is disconnected.
+// Backends trust the arbiter, and not each other. The arbiter trusts none of them. The parent
+// that starts a guest sends the guest's name, key and wished share once, in Hello; Config.Admit
+// decides by the user (SO_PEERCRED), the name and the key. A backend that has a Seat can change
+// none of that: the arbiter refuses a second Hello. A backend can read and write its own page
+// only; the Server remembers the holder of the token and never reads it from a page. The Server
+// compares the use that a page claims with the time that has passed, so a backend that lies
+// pays for the time for which it held the token. The arbiter disconnects a backend that keeps
+// the engine for too long, sends malformed messages, sends too many, or does not read.
 //
-// The arbiter can stop nobody from using the GPU: what keeps a backend from
-// running without the token is its own code. It sees to it that those who play
-// by the rules share fairly, whatever the others do to the arbiter.
+// Config.MaxPerUser bounds the guests of a user. When a guest leaves, its debt passes to its
+// payer (Admission), whose next guest owes it: a new name does not clear a debt.
+//
+// Take accepts an arbiter only of the users that its caller names, by default the caller's
+// own: SO_PEERCRED names the user who began to listen, which is root for a service that
+// systemd activates by a socket.
+//
+// The arbiter cannot stop a backend from using the GPU: only the backend's own code keeps it
+// from running without the token. The arbiter ensures that backends which follow the protocol
+// share fairly, whatever the others send to the arbiter.
 //
 // # The token
 //
@@ -29,12 +38,14 @@
 //	1   Held     the backend has the token
 //	2   Busy     a command runs                              (set by the backend)
 //	4   Begun    a command was begun with this token         (set by the backend)
-//	8   Shared   others wait: give the token back when there is nothing more to do
-//	16  Once     give it back after one command
+//	8   Shared   others wait: return the token when there is nothing more to do
+//	16  Once     return it after one command
 //	32  Revoked  begin nothing
-//	64  Beside   begin only what may go on beside such work of others
+//	64  Beside   begin only work that may run concurrently with such work of others
+//	128 Preempt  stop the command that runs where it can go on later, and return the token
+//	             (since version 1.3)
 //
-// and goes through these states. What the arbiter does is in capitals.
+// and goes through these states. The arbiter's actions are in capitals.
 //
 //	  0 ◄────────────────────────────┐
 //	  │ GRANT: store Held[|Shared][|Once], message Grant
@@ -47,21 +58,35 @@
 //	  ▼                              ▼
 //	Held (as above)                  0
 //
-// Enter and Leave use compare-and-swap, so that they fail when the arbiter was
-// there first. A token with which nothing was begun yet is not revoked at once,
-// because the backend may be just about to wake up: Once is set instead, and
-// Revoked follows after Config.UseLimit.
+// Enter and Leave use compare-and-swap, so that they fail if the arbiter has changed the
+// word before. The arbiter does not at once revoke a token with which no command was begun,
+// because the backend may be about to wake up: it sets Once, and Revoked after
+// Config.UseLimit.
 //
-// Several backends have the token at once if each has asked for it for work that may go on
-// beside such work (package sched, "Side by side"): its word then has Beside. A backend that wants
-// to begin other work swaps Held out for 0, and sends Yield to ask for it anew. A token without Beside
-// is good for both, and nobody else has one.
+// Several backends have the token concurrently if each has asked for it for work that may run
+// concurrently with such work (package sched, "Concurrent work"): its word then has Beside. A
+// backend that wants to begin other work swaps Held for 0, and sends Yield to ask for the token
+// again. A token without Beside allows both kinds of work, and only one backend has one.
 //
-// # Wire format, version 1.1
+// # Preemption
+//
+// Where the policy takes commands off the engine (sched.Preemptive), the arbiter sets Preempt in
+// the word of a holder whose command overstays. The device looks at the word while it works
+// (Gate.Preempted): no message is sent, because a backend all of whose processors run kernels
+// would read it late. The device stops the command at its next preemption point, Leaves, which
+// returns the token, Enters again like any other command, and goes on when it is admitted. So
+// the use up to then is charged once, and the limits on keeping others waiting begin again.
+//
+// The arbiter asks only a backend that has declared with flag 4 of its request that it looks, and
+// nothing depends on the answer: one that lies, or is at no preemption point, is waited for as
+// before, and is disconnected after Config.AnswerLimit. A hold during which no command was begun is
+// not preempted until one was.
+//
+// # Wire format, version 1.3
 //
 // The socket is of type SOCK_SEQPACKET. All numbers are little-endian.
 //
-// Hello, 128 bytes, the first message of the backend:
+// Hello, 128 bytes, the first message, from the process that takes the seat:
 //
 //	0    4   magic 0x52415650 ("PVAR")
 //	4    2   major version: must be the arbiter's
@@ -72,25 +97,31 @@
 //	20   4   reserve wished for, millionths
 //	24   16  key
 //	40   64  name of the guest, padded with zeros: 1 to 63 of A-Z a-z 0-9 . _ -
-//	104  24  zero
+//	104  4   class wished for: 0 batch, 1 latency   (this and the next two
+//	108  4   priority wished for                     since version 1.2; zero
+//	112  4   SLA wished for, microseconds; 0 is none  before)
+//	116  12  zero
 //
 // All other messages have 32 bytes, Refuse up to 256 more of text:
 //
 //	0    2   operation
 //	2    2   engine: 0 compute, 1 copy
 //	4    4   flags. 1, of Yield: it has more to do and waits for the token again.
-//	         2, of Request and such a Yield: for work that may go on beside such work
-//	         (since version 1.1; before, it was ignored). Of Welcome: minor version. Of Refuse: errno
+//	         2, of Request and such a Yield: for work that may run concurrently with
+//	         such work (since version 1.1; before, it was ignored).
+//	         4, of the same: the backend looks at Preempt while such work runs
+//	         (since version 1.3; before, it was ignored).
+//	         Of Welcome: minor version. Of Refuse: errno
 //	8    8   number of the grant, of Grant and Yield
 //	16   16  zero
 //
 //	operation  from     meaning
-//	1 Welcome  arbiter  answer to Hello, with the descriptor of the page
-//	2 Refuse   arbiter  the connection ends; text says why
+//	1 Welcome  arbiter  answer to Hello, with the descriptor of the page: the seat
+//	2 Refuse   arbiter  the connection ends; the text has the reason
 //	3 Grant    arbiter  the word of the engine is Held now
 //	4 Request  backend  it waits for the token of an engine, or for another kind of work than before
 //	5 Cancel   backend  it no longer waits
-//	6 Yield    backend  it gives a token back, or no longer has it
+//	6 Yield    backend  it returns a token, or no longer has it
 //
 // The page is a memfd of 4096 bytes, sealed against any change of its size. It
 // never leaves the host: its words are in the host's byte order.
@@ -106,15 +137,17 @@
 //
 // A second socket, of type SOCK_STREAM, takes one Command as JSON for each
 // connection and answers it with an Answer. It serves the user who runs the
-// arbiter, and root, by SO_PEERCRED, whatever Config.Admit says.
+// arbiter, and root, by SO_PEERCRED, independently of Config.Admit. No message on
+// the first socket has the effect of a Command.
 //
 // # Goroutines and locks
 //
 // The Server has one goroutine that accepts, and one for each connection, which
-// reads. ServeControl adds one for each of at most maxControllers connections. A timer of each engine runs its ticks. arena.mu guards all that belongs
-// to one GPU: its schedulers, tokens and members; it is held for a decision at
-// a time and while messages are sent, which never blocks. Server.mu guards the
-// set of connections. Neither is taken while the other is held.
+// reads. ServeControl adds one for each of at most maxControllers connections. A
+// timer of each engine runs its ticks. arena.mu guards the state of one GPU: its
+// schedulers, tokens, members and debts. It is held for one decision at a time and
+// while messages are sent, which never blocks. door.mu guards the numbers of
+// connections. Neither is taken while the other is held.
 //
 // The Gate has one goroutine that connects, reads and connects again. Gate.mu
 // guards its state. Enter and Leave take it only when they cannot go on without

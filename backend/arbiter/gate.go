@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"pvdrm/gpu"
 )
 
-// Gate lets the commands of one backend begin when the arbiter's policy allows
-// it. For each engine, at most one Enter at a time may not have been left or
-// canceled yet: the device runs one command at a time on an engine.
+// Gate lets the commands of one backend begin when the arbiter's policy allows it.
+// For each engine, each Enter must be followed by Leave or Cancel before the next one:
+// the device runs one command at a time on an engine.
 //
 //	            granted at once             Leave
 //	outside ──Enter────────────────► inside ─────► outside
@@ -20,7 +22,7 @@ import (
 type Gate struct {
 	cfg  GateConfig
 	log  *zap.Logger
-	page atomic.Pointer[page] // the one that counts now
+	page atomic.Pointer[page] // the current one
 	ends [Engines]end
 
 	mu     sync.Mutex
@@ -35,21 +37,21 @@ type Gate struct {
 // end is a Gate's side of one engine.
 type end struct {
 	in     *page // by which the command that runs got in; the caller's own
-	beside bool  // what runs or waits may go on beside such work of others; as in
+	beside bool  // the work that runs or waits may run concurrently with such work of others; owned as in
 
 	// Guarded by Gate.mu.
-	wait  chan struct{} // of whoever waits; nil if nobody does
+	wait  chan struct{} // of the command that waits; nil if none does
 	since time.Time     // it waits
-	asked bool          // a grant is to come
-	kind  bool          // that was asked for: as beside
-	waits Histogram     // of those that could not begin at once
+	asked bool          // a grant is expected
+	kind  bool          // the beside that was asked for
+	waits gpu.Histogram // of those that could not begin at once
 	total time.Duration // waited
 }
 
 // Enter asks for an engine. It returns nil if a command may begin at once, and
-// otherwise a channel that is closed as soon as it may. Whoever does not want to
-// wait any longer calls Cancel; otherwise Leave follows. With beside, commands of others
-// for which that was said as well may run at the same time.
+// otherwise a channel that is closed as soon as it may. A caller that stops waiting
+// calls Cancel; otherwise Leave follows. With beside, commands of others that were
+// entered with beside may run concurrently.
 func (g *Gate) Enter(e Engine, beside bool) <-chan struct{} {
 	x := &g.ends[e]
 	if p := g.page.Load(); p.begin(e, beside) {
@@ -77,7 +79,7 @@ func (g *Gate) enterSlowly(e Engine, beside bool) <-chan struct{} {
 	return x.wait
 }
 
-// ask asks for the token for whoever waits, if there is an arbiter and it was not
+// ask asks for the token for the command that waits, if there is an arbiter and it was not
 // asked already. A token that is here must be for other work, and is exchanged. g.mu is held.
 func (g *Gate) ask(e Engine, p *page) {
 	x := &g.ends[e]
@@ -89,31 +91,34 @@ func (g *Gate) ask(e Engine, p *page) {
 		g.yield(e, p.grant(e), true) // only now: the token may have come meanwhile
 	case !x.asked || x.kind != x.beside:
 		x.asked, x.kind = true, x.beside
-		g.send(message{op: opRequest, engine: e, value: x.flags()})
+		g.send(message{op: opRequest, engine: e, value: g.flags(x)})
 	}
 }
 
-// flags are those of a message that asks for the token.
-func (x *end) flags() uint32 {
+// flags returns the flags of a message that asks for the token.
+func (g *Gate) flags(x *end) (flags uint32) {
+	if g.cfg.Preemptible {
+		flags |= flagPreempt
+	}
 	if x.beside {
-		return flagBeside
+		flags |= flagBeside
 	}
-	return 0
+	return flags
 }
 
-// yield says that the token of a grant is not here any more. more says that it is
-// asked for again. g.mu is held.
+// yield reports to the arbiter that the token of a grant is no longer here; with more it
+// asks for the token again. g.mu is held.
 func (g *Gate) yield(e Engine, grant uint64, more bool) {
 	m := message{op: opYield, engine: e, grant: grant}
 	if more {
 		x := &g.ends[e]
-		m.value = flagMore | x.flags()
+		m.value = flagMore | g.flags(x)
 		x.asked, x.kind = true, x.beside
 	}
 	g.send(m)
 }
 
-// send sends, or else ends the connection: its reader sees it. g.mu is held.
+// send sends a message. On failure it ends the connection, which notifies the reader. g.mu is held.
 func (g *Gate) send(m message) {
 	if err := g.link.send(m); err != nil {
 		g.log.Warn("the arbiter is lost", zap.Error(err))
@@ -121,8 +126,7 @@ func (g *Gate) send(m message) {
 	}
 }
 
-// Cancel ends the wait of an Enter. If the engine was granted meanwhile, it is
-// left.
+// Cancel ends the wait of an Enter. If the engine was granted meanwhile, Cancel leaves it.
 func (g *Gate) Cancel(e Engine) {
 	g.mu.Lock()
 	x := &g.ends[e]
@@ -139,15 +143,15 @@ func (g *Gate) Cancel(e Engine) {
 	}
 }
 
-// Leave says that the command has ended that Enter was for, and for how long it
-// used the engine. more says that another Enter follows at once; it only saves
-// time, and a mistake costs others a little of it.
-func (g *Gate) Leave(e Engine, used time.Duration, more bool) {
+// Leave ends the use that Enter began, which took this long and ran this many commands.
+// more announces that another Enter follows at once; it saves time, and a wrong
+// announcement costs other guests a little.
+func (g *Gate) Leave(e Engine, used time.Duration, commands uint64, more bool) {
 	p := g.ends[e].in
 	if p == nil {
 		panic("arbiter: Leave without Enter")
 	}
-	p.addUsed(e, used)
+	p.addUsed(e, used, commands)
 	g.leave(e, more)
 }
 
@@ -158,7 +162,14 @@ func (g *Gate) Wanted(e Engine) bool {
 	return p != nil && p.load(e)&(bitShared|bitOnce|bitRevoked) != 0
 }
 
-// Alone reports whether the token is here and stays, because nobody else waits for it.
+// Preempted reports, between an Enter that was admitted and its Leave, whether the command has to
+// stop where it can go on later.
+func (g *Gate) Preempted(e Engine) bool {
+	p := g.ends[e].in
+	return p != nil && p.load(e)&bitPreempt != 0
+}
+
+// Alone reports whether the token is here and stays, because no other backend waits for it.
 func (g *Gate) Alone(e Engine) bool {
 	return g.page.Load().load(e)&(bitHeld|bitShared|bitOnce|bitRevoked) == bitHeld
 }
@@ -175,16 +186,16 @@ func (g *Gate) leave(e Engine, more bool) {
 	g.giveBack(e, p, more)
 }
 
-// giveBack gives back the token that p says is held. g.mu is held.
+// giveBack returns the token that p marks as held. g.mu is held.
 func (g *Gate) giveBack(e Engine, p *page, more bool) {
 	grant := p.grant(e)
 	p.store(e, 0)
-	if p == g.page.Load() && g.link != nil { // and not of an arbiter that is gone
+	if p == g.page.Load() && g.link != nil { // and the arbiter of p is not gone
 		g.yield(e, grant, more)
 	}
 }
 
-// granted is that the arbiter has given the token.
+// granted handles a Grant of the arbiter.
 func (g *Gate) granted(e Engine) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,24 +212,24 @@ func (g *Gate) granted(e Engine) {
 	}
 }
 
-// admit lets whoever waits in. g.mu is held.
+// admit lets the command that waits begin. g.mu is held.
 func (g *Gate) admit(e Engine, p *page) {
 	x := &g.ends[e]
 	x.in = p
 	waited := time.Since(x.since)
-	x.waits.add(waited)
+	x.waits.Add(waited)
 	x.total += waited
 	close(x.wait)
 	x.wait = nil
 }
 
-// change takes another page in use. The link is the one that belongs to it; it
-// is nil if there is no arbiter. g.mu is held.
+// change switches to another page and its link; the link is nil if there is no arbiter.
+// g.mu is held.
 func (g *Gate) change(p *page, l link) {
 	old := g.page.Swap(p)
 	g.link = l
 	for e := range Engines {
-		old.or(e, bitRevoked) // for those that looked at it just before
+		old.or(e, bitRevoked) // for goroutines that have just loaded it
 		x := &g.ends[e]
 		x.asked = false
 		if x.wait == nil {
@@ -232,7 +243,7 @@ func (g *Gate) change(p *page, l link) {
 	}
 }
 
-// openPage is a page on which all may begin: without an arbiter.
+// openPage returns a page that lets every command begin, for use without an arbiter.
 func openPage() *page {
 	p := privatePage()
 	for e := range Engines {
@@ -243,13 +254,13 @@ func openPage() *page {
 
 // GateStats are the counts of a Gate.
 type GateStats struct {
-	Joined bool               // there is an arbiter
-	Lost   uint64             // connections
-	Waits  [Engines]Histogram // of commands that could not begin at once
+	Joined bool                   // there is an arbiter
+	Lost   uint64                 // connections
+	Waits  [Engines]gpu.Histogram // of commands that could not begin at once
 	Waited [Engines]time.Duration
 }
 
-// Stats are the counts.
+// Stats returns the counts.
 func (g *Gate) Stats() GateStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,7 +17,7 @@ func BenchmarkStanding(b *testing.B) {
 		if g.Enter(Compute, false) != nil {
 			b.Fatal("not granted")
 		}
-		g.Leave(Compute, time.Microsecond, false)
+		g.Leave(Compute, time.Microsecond, 1, false)
 	}
 }
 
@@ -34,7 +34,7 @@ func BenchmarkHandOver(b *testing.B) {
 	go func() { served <- s.Serve(ctx, l) }()
 	var gates [2]*Gate
 	for i := range gates {
-		gates[i], err = Join(GateConfig{Socket: path, Hello: Hello{Name: string(rune('a' + i))}})
+		gates[i], err = Join(GateConfig{Connect: Taking{Socket: path, Hello: Hello{Name: string(rune('a' + i))}}.Connect})
 		require.NoError(b, err)
 	}
 	for i := 0; b.Loop(); i++ {

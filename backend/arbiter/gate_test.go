@@ -25,18 +25,18 @@ func TestWithoutArbiter(t *testing.T) {
 	for e := range Engines {
 		for range 3 {
 			require.Nil(t, g.Enter(e, false))
-			g.Leave(e, ms, false)
+			g.Leave(e, ms, 1, false)
 		}
 	}
 	require.False(t, g.Stats().Joined)
 	g.Close()
 	g.Close()
 	require.Nil(t, g.Enter(Copy, false))
-	g.Leave(Copy, 0, false)
-	require.Panics(t, func() { g.Leave(Copy, 0, false) })
+	g.Leave(Copy, 0, 1, false)
+	require.Panics(t, func() { g.Leave(Copy, 0, 1, false) })
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		g.Enter(Copy, false)
-		g.Leave(Copy, ms, false)
+		g.Leave(Copy, ms, 1, false)
 	}))
 }
 
@@ -81,11 +81,29 @@ func TestStandingToken(t *testing.T) {
 			require.Fail(t, "two run at once")
 		default:
 		}
-		g.Leave(Compute, 5*ms, false)
+		g.Leave(Compute, 5*ms, 1, false)
 		<-granted
-		other.Leave(Compute, 0, false)
+		other.Leave(Compute, 0, 1, false)
 		g.Close()
 		other.Close()
+		h.stop()
+	})
+}
+
+// The commands of a turn count, however few or many it has.
+func TestCommandsOfATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, Config{})
+		g := h.gate("a", sched.Share{}, WaitForArbiter)
+		for _, commands := range []uint64{16, 1, 0} {
+			enter(g, Compute)
+			time.Sleep(ms)
+			g.Leave(Compute, ms, commands, false)
+		}
+		e := h.s.Stats()[0].Guests[0].Engines[Compute]
+		require.Equal(t, uint64(17), e.Commands)
+		require.Equal(t, 3*ms, e.Busy)
+		g.Close()
 		h.stop()
 	})
 }
@@ -100,8 +118,8 @@ func TestEnginesOverlap(t *testing.T) {
 		st := h.s.Stats()[0]
 		require.Equal(t, []string{"a"}, st.Engines[Compute].Holders)
 		require.Equal(t, []string{"b"}, st.Engines[Copy].Holders)
-		a.Leave(Compute, 0, false)
-		b.Leave(Copy, 0, false)
+		a.Leave(Compute, 0, 1, false)
+		b.Leave(Copy, 0, 1, false)
 		a.Close()
 		b.Close()
 		h.stop()
@@ -125,7 +143,7 @@ func TestCancel(t *testing.T) {
 		require.NotNil(t, b.Enter(Compute, false))
 		synctest.Wait()
 		b.Cancel(Compute)
-		a.Leave(Compute, 0, false)
+		a.Leave(Compute, 0, 1, false)
 		free()
 		// Before the arbiter knows, and while its grant is on the way.
 		require.NotNil(t, b.Enter(Compute, false))
@@ -136,7 +154,7 @@ func TestCancel(t *testing.T) {
 		b.Enter(Compute, false)
 		b.Cancel(Compute)
 		enter(b, Compute)
-		b.Leave(Compute, 0, false)
+		b.Leave(Compute, 0, 1, false)
 		free()
 		// After it was granted.
 		b.Enter(Compute, false)
@@ -158,22 +176,22 @@ func TestMore(t *testing.T) {
 		enter(a, Compute)
 		granted := b.Enter(Compute, false)
 		synctest.Wait()
-		a.Leave(Compute, 0, true)
+		a.Leave(Compute, 0, 1, true)
 		<-granted
 		again := a.Enter(Compute, false)
 		require.NotNil(t, again)
-		b.Leave(Compute, 0, false)
+		b.Leave(Compute, 0, 1, false)
 		<-again
 		granted = b.Enter(Compute, false)
 		synctest.Wait()
-		a.Leave(Compute, 0, true) // and nothing follows
+		a.Leave(Compute, 0, 1, true) // and nothing follows
 		<-granted
-		b.Leave(Compute, 0, true)
+		b.Leave(Compute, 0, 1, true)
 		synctest.Wait()
 		now := time.Now()
 		enter(b, Compute) // the token is a's, who does nothing
 		require.Equal(t, DefaultUseLimit, time.Since(now))
-		b.Leave(Compute, 0, false)
+		b.Leave(Compute, 0, 1, false)
 		a.Close()
 		b.Close()
 		h.stop()
@@ -199,7 +217,7 @@ func TestArbiterRestarts(t *testing.T) {
 				if lost == GoAlone {
 					<-granted
 					require.Nil(t, gates[2].Enter(Compute, false))
-					gates[2].Leave(Compute, ms, false)
+					gates[2].Leave(Compute, ms, 1, false)
 				} else {
 					select {
 					case <-granted:
@@ -213,8 +231,8 @@ func TestArbiterRestarts(t *testing.T) {
 				synctest.Wait()
 				require.Len(t, h.s.Stats()[0].Guests, 3, "all came back")
 				<-granted
-				gates[0].Leave(Compute, ms, false)
-				gates[1].Leave(Compute, ms, false)
+				gates[0].Leave(Compute, ms, 1, false)
+				gates[1].Leave(Compute, ms, 1, false)
 				for _, g := range gates {
 					require.True(t, g.Stats().Joined)
 					run(g, Compute, ms)
@@ -240,8 +258,8 @@ func TestArbiterComesLater(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		h.start(Config{})
 		<-granted
-		waits.Leave(Compute, 0, false)
-		alone.Leave(Compute, 0, false)
+		waits.Leave(Compute, 0, 1, false)
+		alone.Leave(Compute, 0, 1, false)
 		time.Sleep(2 * DefaultMaxBackoff)
 		require.True(t, alone.Stats().Joined)
 		alone.Close()
@@ -260,7 +278,7 @@ func TestClose(t *testing.T) {
 		synctest.Wait()
 		b.Close()
 		<-toB
-		b.Leave(Compute, 0, false)
+		b.Leave(Compute, 0, 1, false)
 		synctest.Wait()
 		select {
 		case <-toC:
@@ -269,8 +287,8 @@ func TestClose(t *testing.T) {
 		}
 		a.Close() // as it does when its process dies
 		<-toC
-		c.Leave(Compute, 0, false)
-		a.Leave(Compute, 0, false)
+		c.Leave(Compute, 0, 1, false)
+		a.Leave(Compute, 0, 1, false)
 		c.Close()
 		h.stop()
 	})
@@ -281,12 +299,12 @@ func TestRefusals(t *testing.T) {
 		h := newHost(t, Config{})
 		g := h.gate("a", sched.Share{Reserve: 0.8}, GoAlone)
 		for _, hello := range []Hello{{Name: "a"}, {Name: "b", Share: sched.Share{Reserve: 0.3}}, {Name: "c", Share: sched.Share{Cap: 2}}} {
-			_, err := Join(GateConfig{Socket: "pipe", Hello: hello, dial: h.dial})
+			_, err := Join(GateConfig{dial: h.dial(hello)})
 			var refused *RefusedError
 			require.ErrorAs(t, err, &refused, hello.Name)
 		}
-		_, err := Join(GateConfig{Socket: "pipe", Hello: Hello{Name: "a b"}, dial: h.dial})
-		require.ErrorIs(t, err, ErrWire)
+		_, err := Take(t.Context(), Taking{Socket: "nowhere", Hello: Hello{Name: "a b"}})
+		require.ErrorIs(t, err, unix.EINVAL)
 		require.Len(t, h.s.Stats()[0].Guests, 1, "nothing is left of those refused")
 		g.Close()
 		h.stop()
@@ -308,35 +326,15 @@ func TestSwitchAndShares(t *testing.T) {
 		require.Equal(t, uint32(7), h.s.Stats()[0].Guests[0].Share.Weight)
 		require.Error(t, h.s.SetShare(0, "b", sched.Share{}))
 		require.ErrorIs(t, h.s.SetShare(0, "a", sched.Share{Cap: 7}), sched.ErrShare)
-		a.Leave(Compute, 0, false)
+		a.Leave(Compute, 0, 1, false)
 		a.Close()
 		h.stop()
 	})
 	for _, bad := range []Config{
 		{GPUs: []GPU{{Policy: "none"}}}, {GPUs: []GPU{{Settings: sched.Settings{Wait: -7}}}},
-		{MaxBackends: -1}, {AnswerLimit: -1}, {UseLimit: -1}, {MaxPerProcess: -1}, {MaxMessages: -1},
+		{MaxBackends: -1}, {AnswerLimit: -1}, {UseLimit: -1}, {MaxPerUser: -1}, {MaxMessages: -1},
 	} {
 		_, err := NewServer(bad)
 		require.Error(t, err, "%+v", bad)
-	}
-}
-
-func TestRoster(t *testing.T) {
-	admit := Roster(map[string]Entry{
-		"open":  {Share: sched.Share{Weight: 5}},
-		"keyed": {Share: sched.Share{Weight: 6}, Key: Key{9}, UIDs: []uint32{1, 2}},
-	})
-	s, err := admit(Peer{UID: 77}, Hello{Name: "open", Share: sched.Share{Weight: 1000}})
-	require.NoError(t, err)
-	require.Equal(t, uint32(5), s.Weight)
-	s, err = admit(Peer{UID: 2}, Hello{Name: "keyed", Key: Key{9}})
-	require.NoError(t, err)
-	require.Equal(t, uint32(6), s.Weight)
-	for _, c := range []struct {
-		p Peer
-		h Hello
-	}{{Peer{UID: 2}, Hello{Name: "keyed"}}, {Peer{UID: 3}, Hello{Name: "keyed", Key: Key{9}}}, {Peer{}, Hello{Name: "unknown"}}} {
-		_, err := admit(c.p, c.h)
-		require.ErrorIs(t, err, unix.EACCES)
 	}
 }

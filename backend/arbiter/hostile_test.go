@@ -31,8 +31,10 @@ type rogue struct {
 	page *page
 }
 
-func (h *host) rogue(name string) *rogue {
-	l, m, p, err := h.connect(&Hello{Name: name})
+func (h *host) rogue(name string) *rogue { return h.rogueAs(name, name) }
+
+func (h *host) rogueAs(name, payer string) *rogue {
+	l, m, p, err := h.connectAs(&Hello{Name: name}, payer)
 	require.NoError(h.t, err)
 	return &rogue{l, m, p}
 }
@@ -120,7 +122,7 @@ func TestHog(t *testing.T) {
 
 // Backends lie about what they have used.
 func TestLies(t *testing.T) {
-	for name, claim := range map[string]func(real time.Duration) time.Duration{
+	for name, claim := range map[string]func(used time.Duration) time.Duration{
 		"nothing": func(time.Duration) time.Duration { return 0 },
 		"half":    func(d time.Duration) time.Duration { return d / 2 },
 		"more":    func(d time.Duration) time.Duration { return 1000 * d },
@@ -143,7 +145,7 @@ func TestLies(t *testing.T) {
 						}
 						enter(g, Compute)
 						time.Sleep(kernel)
-						g.Leave(Compute, claim(kernel), false)
+						g.Leave(Compute, claim(kernel), 1, false)
 					}
 				})
 				commands, _ := victim(h, 10*time.Second)
@@ -187,12 +189,12 @@ func TestNonsense(t *testing.T) {
 								case 0:
 									p.store(Engine(rng.IntN(2)), rng.Uint32())
 								case 1:
-									p.addUsed(Engine(rng.IntN(2)), time.Duration(rng.Int64()))
+									p.addUsed(Engine(rng.IntN(2)), time.Duration(rng.Int64()), rng.Uint64())
 								case 2:
 									p.store(Compute, bitHeld|bitBusy|bitBegun)
 								default:
 									ops := []operation{opRequest, opRequest, opYield, opCancel}
-									m := message{op: ops[rng.IntN(4)], engine: Engine(rng.IntN(2)), value: rng.Uint32N(4), grant: rng.Uint64N(50)}
+									m := message{op: ops[rng.IntN(4)], engine: Engine(rng.IntN(2)), value: rng.Uint32N(8), grant: rng.Uint64N(50)}
 									_ = l.send(m) // disconnected, perhaps: then a new connection follows
 								}
 							}

@@ -11,31 +11,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lost says what a backend does while there is no arbiter.
+// Lost is the behaviour of a backend while there is no arbiter.
 type Lost int
 
-// What to do while there is no arbiter.
+// Behaviours while there is no arbiter.
 const (
-	// GoAlone runs everything at once, as the sole user of the GPU would.
+	// GoAlone runs all commands at once, as the sole user of the GPU.
 	GoAlone Lost = iota
-	// WaitForArbiter runs nothing until there is one.
+	// WaitForArbiter runs no command until there is one.
 	WaitForArbiter
 )
 
-// GateConfig says how a backend takes part.
+// GateConfig configures a Gate.
 type GateConfig struct {
-	// Socket is where the arbiter listens. "" means that there is none and
-	// never will be.
-	Socket string
-	Hello  Hello
-	// WhenLost says what to do while no arbiter answers.
+	// Connect takes a seat at the arbiter, at first and after each loss. Take does so where this
+	// process may connect; a confined backend asks its parent. The Gate owns the seat. Connect
+	// returns a *RefusedError if an arbiter refuses this guest. A nil Connect means that there
+	// is no arbiter and never will be.
+	Connect func() (*Seat, error)
+	// WhenLost is the behaviour while no arbiter answers.
 	WhenLost Lost
 	// Backoff is the time between the first attempts to connect; it doubles up
 	// to MaxBackoff. 0 stands for DefaultBackoff and DefaultMaxBackoff.
 	Backoff, MaxBackoff time.Duration
-	Log                 *zap.Logger
+	// Preemptible declares that the device asks Preempted while its commands run. The arbiter
+	// then stops commands by its policy, where it would wait for their ends otherwise.
+	Preemptible bool
+	Log         *zap.Logger
 
-	dial func(*Hello) (link, *page, error) // of tests; nil stands for the socket
+	dial func() (link, *page, error) // replaces Connect in tests
 }
 
 // Defaults of GateConfig.
@@ -44,12 +48,8 @@ const (
 	DefaultMaxBackoff = 2 * time.Second
 )
 
-// dialLimit is how long an arbiter may take to answer a hello.
-const dialLimit = 5 * time.Second
-
-// Join connects to the arbiter. If there is none, the Gate works as WhenLost
-// says and goes on trying; if there is one that refuses the backend, it is an
-// error, a *RefusedError.
+// Join connects to the arbiter. If there is none, the Gate behaves as by WhenLost and
+// keeps trying. If the arbiter refuses the backend, Join returns a *RefusedError.
 func Join(cfg GateConfig) (*Gate, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
@@ -60,26 +60,23 @@ func Join(cfg GateConfig) (*Gate, error) {
 	if cfg.MaxBackoff <= 0 {
 		cfg.MaxBackoff = DefaultMaxBackoff
 	}
-	if cfg.dial == nil {
-		cfg.dial = func(h *Hello) (link, *page, error) {
-			s, p, err := dial(cfg.Socket, h, dialLimit)
+	if cfg.Connect != nil {
+		cfg.dial = func() (link, *page, error) {
+			s, err := cfg.Connect()
 			if err != nil {
-				return nil, nil, err // not a nil *socket in an interface
+				return nil, nil, err
 			}
-			return s, p, nil
+			return s.open()
 		}
 	}
 	g := &Gate{cfg: cfg, log: cfg.Log, stop: make(chan struct{}), ended: make(chan struct{})}
 	g.page.Store(openPage())
-	if cfg.Socket == "" {
+	if cfg.dial == nil {
 		close(g.ended)
 		return g, nil
 	}
-	if err := checkName(cfg.Hello.Name); err != nil {
-		return nil, err
-	}
 	var refused *RefusedError
-	l, p, err := cfg.dial(&cfg.Hello)
+	l, p, err := cfg.dial()
 	switch {
 	case errors.As(err, &refused):
 		return nil, err
@@ -97,8 +94,8 @@ func Join(cfg GateConfig) (*Gate, error) {
 	return g, nil
 }
 
-// Close leaves the arbiter. Commands that wait then, or later, may run: whoever
-// closes a Gate sees to it that there are none.
+// Close leaves the arbiter. Commands that wait then, or later, may run: the caller
+// ensures that there are none.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	if !g.closed {
@@ -147,8 +144,8 @@ func (g *Gate) read(l link) error {
 	}
 }
 
-// lose is that the connection is lost. An arbiter that disconnects a backend is
-// still there: others use the GPU, and going on alone would be at their cost.
+// lose handles the loss of the connection. An arbiter that disconnects a backend still
+// serves others, and a backend that went on alone would take their time.
 func (g *Gate) lose(err error) {
 	var refused *RefusedError
 	alone := g.cfg.WhenLost == GoAlone && !errors.As(err, &refused)
@@ -184,7 +181,7 @@ func (g *Gate) reconnect() link {
 			return nil
 		case <-time.After(backoff/2 + rand.N(backoff/2+1)):
 		}
-		l, p, err := g.cfg.dial(&g.cfg.Hello)
+		l, p, err := g.cfg.dial()
 		if err == nil {
 			g.mu.Lock()
 			if g.closed {

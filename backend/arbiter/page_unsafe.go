@@ -20,6 +20,7 @@ const (
 	bitOnce
 	bitRevoked
 	bitBeside
+	bitPreempt
 )
 
 // Layout of the page, bytes.
@@ -102,15 +103,15 @@ func mapPage(fd int) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shared page: not a memfd: %w", os.NewSyscallError("fcntl", err))
 	}
-	if seals&unix.F_SEAL_SHRINK == 0 {
-		return nil, fmt.Errorf("shared page: not sealed against shrinking: %w", ErrWire)
+	if seals&pageSeals != pageSeals {
+		return nil, fmt.Errorf("shared page: not sealed against changes of its size: %w", ErrWire)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, fmt.Errorf("shared page: %w", os.NewSyscallError("fstat", err))
 	}
-	if st.Size < pageBytes {
-		return nil, fmt.Errorf("shared page of %d bytes, %d are needed: %w", st.Size, pageBytes, ErrWire)
+	if st.Size != pageBytes {
+		return nil, fmt.Errorf("shared page of %d bytes instead of %d: %w", st.Size, pageBytes, ErrWire)
 	}
 	mem, err := unix.Mmap(fd, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -195,11 +196,11 @@ func (p *page) end(e Engine, more bool) bool {
 	}
 }
 
-// addUsed notes a command. One goroutine at a time calls it.
-func (p *page) addUsed(e Engine, d time.Duration) {
+// addUsed adds a use of the engine by commands. One goroutine at a time calls it.
+func (p *page) addUsed(e Engine, d time.Duration, commands uint64) {
 	s := &p.slots[e]
 	s.used.Store(s.used.Load() + uint64(max(d, 0)))
-	s.commands.Store(s.commands.Load() + 1)
+	s.commands.Store(s.commands.Load() + commands)
 	runtime.KeepAlive(p)
 }
 

@@ -97,13 +97,19 @@ func (h *host) server() *Server {
 }
 
 // dial is what a Gate dials.
-func (h *host) dial(hello *Hello) (link, *page, error) {
-	l, _, p, err := h.connect(hello)
-	return l, p, err
+func (h *host) dial(hello Hello) func() (link, *page, error) {
+	return func() (link, *page, error) {
+		l, _, p, err := h.connect(&hello)
+		return l, p, err
+	}
 }
 
-// connect makes a member by hand.
+// connect makes a member by hand, who pays for itself.
 func (h *host) connect(hello *Hello) (link, *member, *page, error) {
+	return h.connectAs(hello, hello.Name)
+}
+
+func (h *host) connectAs(hello *Hello, payer string) (link, *member, *page, error) {
 	s := h.server()
 	if s == nil {
 		return nil, nil, nil, unix.ECONNREFUSED
@@ -111,7 +117,7 @@ func (h *host) connect(hello *Hello) (link, *member, *page, error) {
 	ours, theirs := newPipe()
 	p := privatePage()
 	a := s.arenas[hello.GPU]
-	m, err := a.join(hello.Name, Peer{PID: 1}, hello.Share, p, theirs)
+	m, err := a.join(hello.Name, Peer{PID: 1}, Admission{Share: hello.Share, Payer: payer}, p, theirs)
 	if err != nil {
 		return nil, nil, nil, &RefusedError{unix.EBUSY, err.Error()}
 	}
@@ -125,7 +131,7 @@ func (h *host) connect(hello *Hello) (link, *member, *page, error) {
 
 // gate joins.
 func (h *host) gate(name string, share sched.Share, lost Lost) *Gate {
-	g, err := Join(GateConfig{Socket: "pipe", Hello: Hello{Name: name, Share: share}, WhenLost: lost, dial: h.dial})
+	g, err := Join(GateConfig{WhenLost: lost, dial: h.dial(Hello{Name: name, Share: share})})
 	require.NoError(h.t, err)
 	return g
 }
@@ -137,6 +143,6 @@ func run(g *Gate, e Engine, d time.Duration) (from time.Time) {
 	}
 	from = time.Now()
 	time.Sleep(d)
-	g.Leave(e, d, false)
+	g.Leave(e, d, 1, false)
 	return from
 }

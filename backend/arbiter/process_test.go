@@ -52,7 +52,7 @@ func child(args []string) error {
 		fmt.Println("ready")
 		return s.Serve(context.Background(), l)
 	}
-	g, err := Join(GateConfig{Socket: socket, Hello: Hello{Name: args[2]}})
+	g, err := Join(GateConfig{Connect: Taking{Socket: socket, Hello: Hello{Name: args[2]}}.Connect})
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func child(args []string) error {
 			select {}
 		}
 		time.Sleep(100 * us)
-		g.Leave(Compute, 100*us, false)
+		g.Leave(Compute, 100*us, 1, false)
 	}
 }
 
@@ -115,15 +115,15 @@ func serve(t *testing.T, cfg Config) (s *Server, socket string) {
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-served)
-		require.Zero(t, s.total)
-		require.Empty(t, s.byPID)
+		require.Zero(t, s.door.all)
+		require.Empty(t, s.door.users)
 	})
 	return s, socket
 }
 
 func join(t *testing.T, socket, name string) *Gate {
 	t.Helper()
-	g, err := Join(GateConfig{Socket: socket, Hello: Hello{Name: name}, WhenLost: WaitForArbiter})
+	g, err := Join(GateConfig{Connect: Taking{Socket: socket, Hello: Hello{Name: name}}.Connect, WhenLost: WaitForArbiter})
 	require.NoError(t, err)
 	t.Cleanup(g.Close)
 	return g
@@ -132,17 +132,17 @@ func join(t *testing.T, socket, name string) *Gate {
 // eventually waits for something that other processes do.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, time.Minute, time.Millisecond, what)
+	require.Eventually(t, f, 10*time.Minute, time.Millisecond, what)
 }
 
 func TestSockets(t *testing.T) {
 	noLeaks(t)
-	s, socket := serve(t, Config{Admit: func(p Peer, h Hello) (sched.Share, error) {
+	s, socket := serve(t, Config{Admit: func(p Peer, h Hello) (Admission, error) {
 		if p.PID != int32(os.Getpid()) || p.UID != uint32(os.Getuid()) || p.GID != uint32(os.Getgid()) {
-			return sched.Share{}, fmt.Errorf("peer %+v: %w", p, unix.EACCES)
+			return Admission{}, fmt.Errorf("peer %+v: %w", p, unix.EACCES)
 		}
-		return h.Share, nil
-	}, MaxPerProcess: 3})
+		return SameUser(p, h)
+	}, MaxPerUser: 3})
 	a, b := join(t, socket, "a"), join(t, socket, "b")
 	for range 200 {
 		run(a, Compute, 0)
@@ -155,14 +155,14 @@ func TestSockets(t *testing.T) {
 	require.Equal(t, uint64(1), st.Engines[Copy].Grants)
 
 	var refused *RefusedError
-	_, err := Join(GateConfig{Socket: socket, Hello: Hello{Name: "a"}})
+	_, err := Join(GateConfig{Connect: Taking{Socket: socket, Hello: Hello{Name: "a"}}.Connect})
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, unix.EBUSY, refused.Errno)
 	require.ErrorContains(t, err, "guest a is served by process")
-	_, err = Join(GateConfig{Socket: socket, Hello: Hello{Name: "c", GPU: 1}})
+	_, err = Join(GateConfig{Connect: Taking{Socket: socket, Hello: Hello{Name: "c", GPU: 1}}.Connect})
 	require.ErrorIs(t, err, unix.ENODEV)
 	c := join(t, socket, "c")
-	_, err = Join(GateConfig{Socket: socket, Hello: Hello{Name: "d"}})
+	_, err = Join(GateConfig{Connect: Taking{Socket: socket, Hello: Hello{Name: "d"}}.Connect})
 	require.ErrorIs(t, err, unix.ENOSPC)
 	c.Close()
 	_, err = Listen(socket, 0o600)
@@ -173,10 +173,10 @@ func TestSockets(t *testing.T) {
 func TestSameUser(t *testing.T) {
 	us, root, other := uint32(os.Getuid()), uint32(0), uint32(os.Getuid()+1)
 	for uid, ok := range map[uint32]bool{us: true, root: true, other: false} {
-		share, err := SameUser(Peer{UID: uid}, Hello{Share: sched.Share{Weight: 3}})
+		as, err := SameUser(Peer{UID: uid}, Hello{Share: sched.Share{Weight: 3}})
 		if ok {
 			require.NoError(t, err)
-			require.Equal(t, uint32(3), share.Weight)
+			require.Equal(t, Admission{Share: sched.Share{Weight: 3}, Payer: fmt.Sprintf("user %d", uid)}, as)
 		} else {
 			require.ErrorIs(t, err, unix.EACCES)
 		}
@@ -213,7 +213,7 @@ func TestStrangers(t *testing.T) {
 			// With a descriptor, which nobody wants.
 			_, _, err = conn.WriteMsgUnix(c.first, unix.UnixRights(int(os.Stdin.Fd())), nil)
 			require.NoError(t, err)
-			m, fd, err := sock.receiveWith()
+			m, fd, err := receiveWith(conn)
 			require.NoError(t, err)
 			if c.then == nil {
 				require.Equal(t, opRefuse, m.op)
@@ -248,7 +248,7 @@ func TestKilledBackends(t *testing.T) {
 		time.Sleep(rand.N(2 * ms))
 		children["h"].kill()
 		<-granted
-		survivor.Leave(Compute, 0, false)
+		survivor.Leave(Compute, 0, 1, false)
 		name := fmt.Sprintf("w%d", round%2)
 		time.Sleep(rand.N(2 * ms))
 		children[name].kill()
@@ -276,7 +276,7 @@ func TestKilledArbiter(t *testing.T) {
 	modes := []Lost{GoAlone, WaitForArbiter, WaitForArbiter}
 	var gates []*Gate
 	for i, lost := range modes {
-		g, err := Join(GateConfig{Socket: socket, Hello: Hello{Name: fmt.Sprintf("g%d", i)}, WhenLost: lost, MaxBackoff: 50 * ms})
+		g, err := Join(GateConfig{Connect: Taking{Socket: socket, Hello: Hello{Name: fmt.Sprintf("g%d", i)}}.Connect, WhenLost: lost, MaxBackoff: 50 * ms})
 		require.NoError(t, err)
 		gates = append(gates, g)
 		go func() {

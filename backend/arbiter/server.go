@@ -2,12 +2,10 @@ package arbiter
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -20,43 +18,41 @@ import (
 // Config of a Server. The zero value arbitrates one GPU by BAND for backends of
 // the same user.
 type Config struct {
-	// GPUs are what to arbitrate; backends name them by their index. None
+	// GPUs are the GPUs to arbitrate; backends name them by their index. Empty
 	// stands for one with the defaults.
 	GPUs []GPU
-	// Admit decides on who connects: what it is entitled to, or an error. It
-	// may be called from several goroutines. nil stands for SameUser.
-	Admit func(Peer, Hello) (sched.Share, error)
-	// AnswerLimit is how long a command may go on while others wait before its
-	// backend is disconnected; it is meant to be longer than the limit for
-	// launches that backends enforce themselves. 0 stands for DefaultAnswerLimit.
+	// Admit decides whether a guest is admitted, and with which name and share. It
+	// may be called concurrently. nil stands for SameUser.
+	Admit func(Peer, Hello) (Admission, error)
+	// AnswerLimit bounds the time for which a command may run while others wait. Beyond
+	// it the backend is disconnected. It should be longer than the launch limit, which
+	// backends enforce themselves. 0 stands for DefaultAnswerLimit.
 	AnswerLimit time.Duration
-	// UseLimit is how long a backend may take to begin a command when it was
-	// given the token, while others wait. 0 stands for DefaultUseLimit.
+	// UseLimit bounds the time in which a backend has to begin a command after it got
+	// the token, while others wait. 0 stands for DefaultUseLimit.
 	UseLimit time.Duration
-	// MaxBackends bounds the connections. 0 stands for DefaultMaxBackends.
+	// MaxBackends bounds the guests. 0 stands for DefaultMaxBackends.
 	MaxBackends int
-	// MaxPerProcess bounds the connections of one process. 0 stands for
-	// DefaultMaxPerProcess.
-	MaxPerProcess int
-	// MaxMessages bounds the messages of a backend for each second; one that
-	// sends more is made to wait. 0 stands for DefaultMaxMessages.
+	// MaxPerUser bounds the guests whose seats one user of the host has taken. 0
+	// stands for DefaultMaxPerUser. A guest has one seat at each GPU.
+	MaxPerUser int
+	// MaxMessages bounds the messages of a backend per second; the server delays a
+	// backend that sends more. 0 stands for DefaultMaxMessages.
 	MaxMessages int
-	// Observe is told of each use of an engine when it is charged, if it is set. It
-	// is called by one goroutine at a time for each GPU, keeps that GPU waiting,
-	// and must not call the Server.
+	// Observe, if set, is called with each use of an engine when it is charged: by one
+	// goroutine at a time for each GPU. The GPU waits for it. It must not call the Server.
 	Observe func(Use)
 	Log     *zap.Logger
 }
 
-// GPU is how to arbitrate one GPU.
+// GPU configures the arbitration of one GPU.
 type GPU struct {
 	Policy   string // "" stands for DefaultPolicy
 	Settings sched.Settings
 }
 
-// Use is some time for which a guest used an engine; of a time in which several used it side by
-// side, its part. What of it lies where between
-// the last charge and At is not known; if it was one command, it ended just before At.
+// Use is a time for which a guest used an engine; of a time in which several used it concurrently,
+// its part. It lies somewhere between the last charge and At; a single command ended just before At.
 type Use struct {
 	GPU      int
 	Guest    string
@@ -68,62 +64,22 @@ type Use struct {
 
 // Defaults of Config.
 const (
-	DefaultPolicy        = "band"
-	DefaultAnswerLimit   = 15 * time.Second
-	DefaultUseLimit      = 20 * time.Millisecond
-	DefaultMaxBackends   = 256
-	DefaultMaxPerProcess = 16
-	DefaultMaxMessages   = 100_000
+	DefaultPolicy      = "band"
+	DefaultAnswerLimit = 15 * time.Second
+	DefaultUseLimit    = 20 * time.Millisecond
+	DefaultMaxBackends = 256
+	DefaultMaxPerUser  = 64
+	DefaultMaxMessages = 100_000
 )
 
-// helloLimit is how long a backend may take to say who it is.
+// helloLimit bounds the time in which a backend has to send its hello.
 const helloLimit = 5 * time.Second
-
-// SameUser admits processes of the user who runs the arbiter, and of root, with
-// what they wish for: it is for hosts on which these trust each other.
-func SameUser(p Peer, h Hello) (sched.Share, error) {
-	if p.UID != 0 && p.UID != uint32(os.Getuid()) {
-		return sched.Share{}, fmt.Errorf("process %d is of user %d; the arbiter serves user %d: %w", p.PID, p.UID, os.Getuid(), unix.EACCES)
-	}
-	return h.Share, nil
-}
-
-// Entry is what a Roster knows of a guest.
-type Entry struct {
-	Share sched.Share
-	Key   Key
-	UIDs  []uint32 // users whose processes may serve it; none stands for any
-}
-
-// Roster admits the guests that are listed by name, if they know their keys,
-// and entitles them to what is listed.
-func Roster(guests map[string]Entry) func(Peer, Hello) (sched.Share, error) {
-	return func(p Peer, h Hello) (sched.Share, error) {
-		e, ok := guests[h.Name]
-		if subtle.ConstantTimeCompare(e.Key[:], h.Key[:]) != 1 || !ok {
-			return sched.Share{}, fmt.Errorf("guest %s is not listed, or its key is another: %w", h.Name, unix.EACCES)
-		}
-		for _, uid := range e.UIDs {
-			ok = uid == p.UID
-			if ok {
-				break
-			}
-		}
-		if !ok {
-			return sched.Share{}, fmt.Errorf("guest %s is not served by user %d: %w", h.Name, p.UID, unix.EACCES)
-		}
-		return e.Share, nil
-	}
-}
 
 // Server is an arbiter.
 type Server struct {
 	cfg    Config
 	arenas []*arena
-
-	mu    sync.Mutex
-	total int
-	byPID map[int32]int // connections
+	door   door
 }
 
 // NewServer makes an arbiter. Serve starts it; it can be started once.
@@ -141,8 +97,11 @@ func NewServer(cfg Config) (*Server, error) {
 		name     string
 		value    *int
 		standard int
-	}{{"backends", &cfg.MaxBackends, DefaultMaxBackends}, {"connections of a process", &cfg.MaxPerProcess, DefaultMaxPerProcess},
-		{"messages", &cfg.MaxMessages, DefaultMaxMessages}} {
+	}{
+		{name: "backends", value: &cfg.MaxBackends, standard: DefaultMaxBackends},
+		{name: "guests of a user", value: &cfg.MaxPerUser, standard: DefaultMaxPerUser},
+		{name: "messages", value: &cfg.MaxMessages, standard: DefaultMaxMessages},
+	} {
 		if *n.value == 0 {
 			*n.value = n.standard
 		}
@@ -154,7 +113,10 @@ func NewServer(cfg Config) (*Server, error) {
 		name     string
 		value    *time.Duration
 		standard time.Duration
-	}{{"answers", &cfg.AnswerLimit, DefaultAnswerLimit}, {"use", &cfg.UseLimit, DefaultUseLimit}} {
+	}{
+		{name: "answers", value: &cfg.AnswerLimit, standard: DefaultAnswerLimit},
+		{name: "use", value: &cfg.UseLimit, standard: DefaultUseLimit},
+	} {
 		if *d.value == 0 {
 			*d.value = d.standard
 		}
@@ -162,7 +124,7 @@ func NewServer(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("limit of %v for %s; choose a positive time", *d.value, d.name)
 		}
 	}
-	s := &Server{cfg: cfg, byPID: map[int32]int{}}
+	s := &Server{cfg: cfg, door: door{most: cfg.MaxBackends, mostPerUser: cfg.MaxPerUser, users: map[uint32]*crowd{}}}
 	for i, g := range cfg.GPUs {
 		if g.Policy == "" {
 			g.Policy = DefaultPolicy
@@ -204,11 +166,11 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 
 // serve serves one connection to its end.
 func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
-	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends what it waits for
+	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends its waits
 	defer unhook()
 	sock, err := newSocket(conn, false)
 	if err != nil {
-		_ = conn.Close() // err is what to report
+		_ = conn.Close() // err is the error to report
 		s.cfg.Log.Warn("a backend cannot be served", zap.Error(err))
 		return
 	}
@@ -218,15 +180,15 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		s.cfg.Log.Warn("a backend cannot be served", zap.Error(err))
 		return
 	}
-	exit := sync.OnceFunc(func() { s.exit(peer) })
-	defer exit()
-	if err := s.enter(peer, 2); err != nil { // somebody floods us
-		s.cfg.Log.Debug("connection closed", zap.Int32("pid", peer.PID), zap.Error(err))
+	v, err := s.door.enter(peer.UID)
+	if err != nil { // too many connections
+		s.cfg.Log.Debug("connection closed", zap.Int32("pid", peer.PID), zap.Uint32("uid", peer.UID), zap.Error(err))
 		return
 	}
-	a, m, err := s.admit(sock, peer)
+	defer v.exit()
+	a, m, err := s.admit(sock, peer, v)
 	if err != nil {
-		exit() // first: who reads of the refusal may try again at once
+		v.exit() // first: a client that reads the refusal may try again at once
 		s.refuse(sock, peer, err)
 		return
 	}
@@ -239,40 +201,9 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// enter counts a connection, and fails when there are more than a multiple of
-// the limits.
-func (s *Server) enter(p Peer, multiple int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total++
-	s.byPID[p.PID]++
-	return s.crowded(p, multiple)
-}
-
-// crowded says whether there are more connections than a multiple of the limits.
-// s.mu is held.
-func (s *Server) crowded(p Peer, multiple int) error {
-	if s.total > multiple*s.cfg.MaxBackends {
-		return fmt.Errorf("%d backends are connected: %w", s.cfg.MaxBackends, unix.ENOSPC)
-	}
-	if s.byPID[p.PID] > multiple*s.cfg.MaxPerProcess {
-		return fmt.Errorf("process %d has %d connections: %w", p.PID, s.cfg.MaxPerProcess, unix.ENOSPC)
-	}
-	return nil
-}
-
-func (s *Server) exit(p Peer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total--
-	if s.byPID[p.PID]--; s.byPID[p.PID] == 0 {
-		delete(s.byPID, p.PID)
-	}
-}
-
-// admit reads who it is, and lets it in.
-func (s *Server) admit(sock *socket, peer Peer) (*arena, *member, error) {
-	// Deadlines fail only on closed connections, and then the next call says so.
+// admit reads the hello of a connection, and admits its guest.
+func (s *Server) admit(sock *socket, peer Peer, v *visit) (*arena, *member, error) {
+	// Deadlines fail only on closed connections, and then the next call fails too.
 	_ = sock.conn.SetReadDeadline(time.Now().Add(helloLimit))
 	n, err := sock.conn.Read(sock.in[:])
 	if err == nil && n == 0 {
@@ -281,13 +212,6 @@ func (s *Server) admit(sock *socket, peer Peer) (*arena, *member, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("waiting for hello: %w", err)
 	}
-	// Only now, because a refusal is lost if the hello was not read.
-	s.mu.Lock()
-	err = s.crowded(peer, 1)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, nil, err
-	}
 	h, err := decodeHello(sock.in[:n])
 	if err != nil {
 		return nil, nil, err
@@ -295,8 +219,11 @@ func (s *Server) admit(sock *socket, peer Peer) (*arena, *member, error) {
 	if uint64(h.GPU) >= uint64(len(s.arenas)) {
 		return nil, nil, fmt.Errorf("GPU %d; the arbiter has %d, counted from 0: %w", h.GPU, len(s.arenas), unix.ENODEV)
 	}
-	share, err := s.cfg.Admit(peer, h)
+	as, err := s.cfg.Admit(peer, h)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := v.sit(); err != nil {
 		return nil, nil, err
 	}
 	p, fd, err := createPage()
@@ -305,7 +232,7 @@ func (s *Server) admit(sock *socket, peer Peer) (*arena, *member, error) {
 	}
 	defer func() { _ = unix.Close(fd) }() // a mapping does not need it
 	a := s.arenas[h.GPU]
-	m, err := a.join(h.Name, peer, share, p, sock)
+	m, err := a.join(h.Name, peer, as, p, sock)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -317,7 +244,7 @@ func (s *Server) admit(sock *socket, peer Peer) (*arena, *member, error) {
 	return a, m, nil
 }
 
-// refuse says why, and ends the connection.
+// refuse sends the reason of a refusal, and ends the connection.
 func (s *Server) refuse(sock *socket, peer Peer, err error) {
 	s.cfg.Log.Warn("backend refused", zap.Int32("pid", peer.PID), zap.Uint32("uid", peer.UID), zap.Error(err))
 	no := unix.EINVAL
@@ -350,7 +277,7 @@ func (s *Server) read(ctx context.Context, a *arena, m *member) error {
 		if left--; left > 0 {
 			continue
 		}
-		// Nobody but the sender pays for a flood.
+		// Only the sender pays for a flood.
 		select {
 		case <-ctx.Done():
 			return nil
@@ -369,7 +296,7 @@ func (s *Server) Switch(number int, policy string, settings sched.Settings) erro
 	return a.change(policy, settings)
 }
 
-// SetShare changes what a connected guest is entitled to, until it connects anew.
+// SetShare changes the share of a connected guest, until it connects again.
 func (s *Server) SetShare(number int, guest string, share sched.Share) error {
 	a, err := s.arena(number)
 	if err != nil {
@@ -386,7 +313,7 @@ func (s *Server) arena(number int) (*arena, error) {
 	return s.arenas[number], nil
 }
 
-// Stats are the counts of all GPUs.
+// Stats returns the counts of all GPUs.
 func (s *Server) Stats() []GPUStats {
 	out := make([]GPUStats, len(s.arenas))
 	for i, a := range s.arenas {

@@ -2,31 +2,12 @@ package arbiter
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 	"time"
 
 	"pvdrm/backend/sched"
+	"pvdrm/gpu"
 )
-
-// Histogram counts times by their magnitude: bucket i has those below 2^i
-// microseconds that are in no smaller bucket, the last one all others.
-type Histogram [24]uint64
-
-func (h *Histogram) add(d time.Duration) {
-	h[min(bits.Len64(uint64(max(d, 0)/time.Microsecond)), len(h)-1)]++
-}
-
-// Count is the number of all times.
-func (h *Histogram) Count() (n uint64) {
-	for _, c := range h {
-		n += c
-	}
-	return n
-}
-
-// Bound is the upper bound of a bucket.
-func (h *Histogram) Bound(i int) time.Duration { return time.Microsecond << i }
 
 // GPUStats are the counts of a GPU since the arbiter was started.
 type GPUStats struct {
@@ -56,9 +37,10 @@ type GuestStats struct {
 // GuestEngineStats are the counts of a guest at one engine.
 type GuestEngineStats struct {
 	sched.Stats
-	Waits       Histogram // for the token
-	Implausible uint64    // claims to have used more time than there was
-	Standing    bool      // it has the token, and nobody else waits
+	Waits       gpu.Histogram // for the token
+	Implausible uint64        // claims to have used more time than there was
+	Preempted   uint64        // commands that had to stop, so that other guests got the engine
+	Standing    bool          // it has the token, and no other guest waits
 }
 
 func (a *arena) stats() GPUStats {
@@ -73,7 +55,7 @@ func (a *arena) stats() GPUStats {
 	}
 	for e, t := range a.tokens {
 		out.Engines[e] = EngineStats{Holders: []string{}, Grants: t.grants, Revokes: t.revokes, Expired: t.expelled}
-		for _, h := range t.holds { // what they have used until now counts, too
+		for _, h := range t.holds { // their use until now counts, too
 			out.Engines[e].Holders = append(out.Engines[e].Holders, h.member.name)
 			t.look(h, now)
 		}
@@ -84,7 +66,7 @@ func (a *arena) stats() GPUStats {
 			}
 			s := &m.seats[e]
 			g := &out.Guests[byID[st.ID]].Engines[e]
-			*g = GuestEngineStats{Stats: st, Waits: s.waits, Implausible: s.implausible,
+			*g = GuestEngineStats{Stats: st, Waits: s.waits, Implausible: s.implausible, Preempted: s.preempted,
 				Standing: s.hold != nil && s.hold.standing && !s.hold.wanted}
 		}
 	}

@@ -11,10 +11,9 @@ import (
 	"pvdrm/backend/sched"
 )
 
-// How much of the time for which a backend keeps others waiting it need not
-// account for, because messages and wake-ups take time: a part of that time,
-// and some to save up for when the host is busy. All else is charged as if the
-// engine had been used.
+// Bounds on the time for which a backend may keep others waiting without being charged,
+// because messages and wake-ups take time: a part of that time, and an amount that it can
+// save up for when the host is busy. The rest is charged as use of the engine.
 const (
 	trustPart = 0.1
 	trustMost = 2 * time.Millisecond
@@ -24,7 +23,7 @@ const (
 const maxMissed = 4
 
 // token is the right to run on one engine. Its arena's mutex guards it. One member
-// holds it, or several whose work goes on side by side; the states are those of each hold.
+// holds it, or several whose work runs concurrently; the states are those of each hold.
 //
 //	free ──grant──► held ──revoke──► free        nothing ran
 //	                 │ └───revoke──► wanted ──yield, or expelled──► free
@@ -41,17 +40,18 @@ type token struct {
 	grants, revokes, expelled uint64
 }
 
-// hold is that a member has the token.
+// hold is the possession of the token by a member.
 type hold struct {
 	member   *member
 	grant    uint64
 	granted  time.Duration
 	standing bool
-	wanted   bool          // the holder was told to give it back
-	wantedAt time.Duration // since when others waited while it was held; Never if nobody did
-	seen     time.Duration // use that was charged since then
-	begins   time.Duration // until when a command has to have begun, or a Yield to have come, if it is wanted
-	answers  time.Duration // until when the holder has to give it back, if it is wanted
+	wanted   bool          // the holder was asked to return it
+	wantedAt time.Duration // when others began to wait while it was held; Never if none did
+	seen     time.Duration // use charged since then
+	begins   time.Duration // deadline to begin a command or send Yield, if it is wanted
+	answers  time.Duration // deadline to return it, if it is wanted
+	preempts time.Duration // when to look whether there is a command to preempt; Never if that need not be
 }
 
 func newToken(a *arena, e Engine, s *sched.Scheduler) *token {
@@ -68,15 +68,21 @@ func (t *token) must(err error) {
 	}
 }
 
-// request is that a member waits, for work that may go on beside such work of others or not.
-func (t *token) request(m *member, beside bool) {
+// kind records for which kind of work, by flags of its message, a member waits.
+func (t *token) kind(m *member, flags uint32) {
+	t.sched.Beside(m.id, flags&flagBeside != 0)
+	t.sched.Preemptible(m.id, flags&flagPreempt != 0)
+}
+
+// request records that a member waits for the engine, for the kind of work of some flags.
+func (t *token) request(m *member, flags uint32) {
 	s := &m.seats[t.engine]
 	if s.hold != nil {
 		return // it was granted meanwhile
 	}
-	t.sched.Beside(m.id, beside)
+	t.kind(m, flags)
 	if s.waiting {
-		return // for something else than before, perhaps
+		return // perhaps for another kind of work than before
 	}
 	now := t.arena.now()
 	t.settle(now)
@@ -84,7 +90,7 @@ func (t *token) request(m *member, beside bool) {
 	s.waiting, s.since = true, now
 }
 
-// cancel is that a member no longer waits.
+// cancel records that a member no longer waits.
 func (t *token) cancel(m *member) {
 	s := &m.seats[t.engine]
 	if s.waiting {
@@ -93,13 +99,14 @@ func (t *token) cancel(m *member) {
 	}
 }
 
-// yielded is that a member gives the token back, or notices that it has it no longer. With
-// more it waits again, as request says.
-func (t *token) yielded(m *member, grant uint64, more, beside bool) {
+// yielded records that a member returns the token, or has noticed that it lost it. With
+// flagMore it waits again, as by request.
+func (t *token) yielded(m *member, grant uint64, flags uint32) {
 	s := &m.seats[t.engine]
+	more := flags&flagMore != 0
 	if s.hold == nil || s.hold.grant != grant {
 		if more {
-			t.request(m, beside)
+			t.request(m, flags)
 		}
 		return
 	}
@@ -108,7 +115,7 @@ func (t *token) yielded(m *member, grant uint64, more, beside bool) {
 	s.missed = 0
 	t.free(s.hold)
 	if more {
-		t.sched.Beside(m.id, beside)
+		t.kind(m, flags)
 		s.waiting, s.since = true, now
 	}
 	t.must(t.sched.Complete(m.id, used, commands, more, now))
@@ -119,7 +126,7 @@ func (t *token) free(h *hold) {
 	h.member.seats[t.engine].hold = nil
 }
 
-// settle charges what the holders have used until now, before another comes.
+// settle charges the holders for their use until now, before another member joins them.
 func (t *token) settle(now time.Duration) {
 	for _, h := range t.holds {
 		t.look(h, now)
@@ -129,14 +136,14 @@ func (t *token) settle(now time.Duration) {
 	}
 }
 
-// look charges what a holder has used since the last look.
+// look charges a holder for its use since the last look.
 func (t *token) look(h *hold, now time.Duration) {
 	used, commands := t.delta(h, now)
 	h.seen += used
 	t.must(t.sched.Charge(h.member.id, used, commands, now))
 }
 
-// delta is what a holder has used since the last look, as far as it can be.
+// delta returns the use of a holder since the last look, bounded by the time that has passed.
 func (t *token) delta(h *hold, now time.Duration) (used time.Duration, commands uint64) {
 	m := h.member
 	s := &m.seats[t.engine]
@@ -157,9 +164,8 @@ func (t *token) delta(h *hold, now time.Duration) (used time.Duration, commands 
 	return used, commands
 }
 
-// owed is what a holder is charged at the end: what it has used since the last
-// look and, beyond what it is trusted with, the time for which it kept others
-// waiting without using the engine.
+// owed returns the final charge of a holder: its use since the last look and, beyond
+// its trust, the time for which it kept others waiting without using the engine.
 func (t *token) owed(h *hold, now time.Duration) (used time.Duration, commands uint64) {
 	used, commands = t.delta(h, now)
 	if h.wantedAt > now {
@@ -174,8 +180,7 @@ func (t *token) owed(h *hold, now time.Duration) (used time.Duration, commands u
 	return used + unused - excused, commands
 }
 
-// decide does what the scheduler says, and sets the timer for when it has to be
-// asked again.
+// decide executes the scheduler's decision, and sets the timer for the next one.
 func (t *token) decide() {
 	now := t.arena.now()
 	again := sched.Never
@@ -185,6 +190,8 @@ func (t *token) decide() {
 			t.give(d, now)
 		} else if d.Revoke != 0 {
 			t.revoke(t.byID[d.Revoke].seats[t.engine].hold, now)
+		} else if d.Preempt != 0 {
+			t.preempt(t.byID[d.Preempt].seats[t.engine].hold, now)
 		} else {
 			again = d.Again
 			break
@@ -192,7 +199,7 @@ func (t *token) decide() {
 	}
 	for _, h := range t.holds {
 		if h.wanted {
-			again = min(again, h.begins, h.answers)
+			again = min(again, h.begins, h.answers, h.preempts)
 		}
 	}
 	if again != sched.Never {
@@ -200,18 +207,19 @@ func (t *token) decide() {
 	}
 }
 
-// give grants the token.
+// give grants the token to a member.
 func (t *token) give(d sched.Decision, now time.Duration) {
 	m := t.byID[d.Run]
 	s := &m.seats[t.engine]
-	s.waits.add(now - s.since)
+	s.waits.Add(now - s.since)
 	s.waiting = false
 	t.grant++
 	t.grants++
-	h := &hold{member: m, grant: t.grant, granted: now, standing: d.Standing, wantedAt: sched.Never, answers: sched.Never, begins: sched.Never}
+	h := &hold{member: m, grant: t.grant, granted: now, standing: d.Standing, wantedAt: sched.Never, answers: sched.Never, begins: sched.Never,
+		preempts: sched.Never}
 	s.hold = h
 	t.holds = append(t.holds, h)
-	s.used, s.commands = m.page.usage(t.engine) // what it used without the token is not this grant's
+	s.used, s.commands = m.page.usage(t.engine) // this grant does not pay for earlier use without the token
 	word := bitHeld
 	if d.Beside {
 		word |= bitBeside
@@ -231,31 +239,43 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 	}
 }
 
-// revoke takes the token back at once if nothing runs. Otherwise the holder gives it
-// back, or loses it at a tick.
+// revoke takes the token back at once if no command runs. Otherwise the holder returns it,
+// or loses it at a tick.
 func (t *token) revoke(h *hold, now time.Duration) {
 	p := h.member.page
 	t.revokes++
 	h.wanted = true
 	if p.load(t.engine)&bitBegun == 0 && now < t.patience(h) {
-		p.or(t.engine, bitOnce) // it is about to wake up, perhaps
+		p.or(t.engine, bitOnce) // it may be about to wake up
 		h.begins = t.patience(h)
 		return
 	}
 	t.reclaim(h, now, false)
 }
 
-// patience is until when a holder may take to begin a command. It doubles with
-// each grant that came to nothing: on a host so busy that wake-ups take longer
-// than the limit, a backend would never get to run otherwise.
+// preempt has a holder stop the command that runs. Where none has begun yet, it waits for that:
+// a command that had to stop at once would never make progress.
+func (t *token) preempt(h *hold, now time.Duration) {
+	p := h.member.page
+	if p.load(t.engine)&bitBegun == 0 {
+		h.preempts = now + max(t.sched.Settings().Preempt, time.Millisecond)
+		return
+	}
+	h.preempts = sched.Never
+	h.member.seats[t.engine].preempted++
+	p.or(t.engine, bitPreempt)
+}
+
+// patience returns the deadline for a holder to begin a command. The time doubles with
+// each grant that went unused: otherwise, on a host so busy that wake-ups take longer than
+// the limit, a backend would never run.
 func (t *token) patience(h *hold) time.Duration {
 	return h.granted + t.arena.limits.use<<min(h.member.seats[t.engine].missed, maxMissed)
 }
 
-// reclaim takes the token from a holder that does nothing with it. It does not
-// when it has to wait: for a command that runs, which has until the limit;
-// or, unless it is forced, for a Yield that must be on its way, because it says
-// when the command ended.
+// reclaim takes the token from an idle holder. It leaves the token if it has to wait: for a
+// command that runs, which has until the limit; or, unless forced, for a Yield that must
+// be on its way, because that reports the end of the command.
 func (t *token) reclaim(h *hold, now time.Duration, force bool) {
 	m := h.member
 	h.begins = sched.Never
@@ -278,33 +298,35 @@ func (t *token) reclaim(h *hold, now time.Duration, force bool) {
 	t.must(t.sched.Reclaim(m.id, used, commands, now))
 }
 
-// tick is the timer's.
+// tick runs when the timer fires.
 func (t *token) tick() {
 	t.arena.mu.Lock()
 	defer t.arena.mu.Unlock()
 	began := time.Now()
 	now := t.arena.now()
-	for _, h := range slices.Clone(t.holds) { // those who are expelled go
+	for _, h := range slices.Clone(t.holds) { // expelled members are removed meanwhile
 		switch {
-		case !h.wanted || h.member.seats[t.engine].hold != h: // the latter went with another one
+		case !h.wanted || h.member.seats[t.engine].hold != h: // another holder's expulsion ended this hold
 		case now >= h.answers:
 			t.expelled++
 			t.arena.expel(h.member, fmt.Sprintf("the %v engine was wanted by others and not given back within %v",
 				t.engine, t.arena.limits.answer))
 		case now >= h.begins:
 			t.reclaim(h, now, true)
+		case now >= h.preempts:
+			t.preempt(h, now)
 		}
 	}
 	t.decide()
 	t.sched.Overhead(time.Since(began), t.arena.now())
 }
 
-// remove ends what a member has or waits for. The token is to be decided on then.
+// remove ends the holds and waits of a member. The caller then calls decide.
 func (t *token) remove(m *member) {
 	t.cancel(m)
 	if h := m.seats[t.engine].hold; h != nil {
 		now := t.arena.now()
-		used, commands := t.owed(h, now) // whoever was disconnected pays for it, too
+		used, commands := t.owed(h, now) // a disconnected member pays, too
 		t.free(h)
 		t.must(t.sched.Complete(m.id, used, commands, false, now))
 	}

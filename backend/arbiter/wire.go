@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"pvdrm/backend/sched"
 	"pvdrm/gpu"
@@ -13,7 +14,7 @@ import (
 // Version of the wire format. Minor versions add, major versions change.
 const (
 	VersionMajor = 1
-	VersionMinor = 1
+	VersionMinor = 3
 )
 
 // Engine is a part of a GPU for which there is a token.
@@ -36,13 +37,13 @@ const (
 	magic        = 0x52415650
 )
 
-// ErrWire is what a message is refused with that is not as it must be.
+// ErrWire is the error of a malformed message.
 var ErrWire = errors.New("malformed message")
 
-// Key proves that a backend is the guest that it says it is.
+// Key proves the identity of a guest.
 type Key [keyBytes]byte
 
-// Hello is who a backend says it is, and what it wishes.
+// Hello has the name, the key and the wishes of a guest.
 type Hello struct {
 	GPU   uint32
 	Name  string
@@ -55,6 +56,10 @@ const (
 	helloKey = 24
 	helloTo  = helloKey + keyBytes
 	helloEnd = helloTo + maxName + 1
+	// helloClasses is the minor version since which class, priority and SLA
+	// follow the name, up to helloRest.
+	helloClasses = 2
+	helloRest    = helloEnd + 12
 )
 
 // encode makes the message; the name must be valid.
@@ -70,6 +75,9 @@ func (h *Hello) encode() []byte {
 	le.PutUint32(b[20:], millionths(h.Share.Reserve))
 	copy(b[helloKey:], h.Key[:])
 	copy(b[helloTo:helloEnd-1], h.Name)
+	le.PutUint32(b[helloEnd:], uint32(h.Share.Class))
+	le.PutUint32(b[helloEnd+4:], h.Share.Priority)
+	le.PutUint32(b[helloEnd+8:], uint32(h.Share.SLA/time.Microsecond))
 	return b
 }
 
@@ -100,7 +108,17 @@ func decodeHello(b []byte) (h Hello, err error) {
 	if err := checkName(h.Name); err != nil {
 		return h, err
 	}
-	for _, c := range append(name[n:len(name):len(name)], b[helloEnd:]...) {
+	rest := b[helloEnd:]
+	if le.Uint16(b[6:]) >= helloClasses {
+		class := le.Uint32(rest)
+		if class > math.MaxUint8 { // the scheduler refuses those that it does not know
+			return h, fmt.Errorf("hello with class %d: %w", class, ErrWire)
+		}
+		h.Share.Class, h.Share.Priority = sched.Class(class), le.Uint32(rest[4:])
+		h.Share.SLA = time.Duration(le.Uint32(rest[8:])) * time.Microsecond
+		rest = b[helloRest:]
+	}
+	for _, c := range append(name[n:len(name):len(name)], rest...) {
 		if c != 0 {
 			return h, fmt.Errorf("hello with more after its end: %w", ErrWire)
 		}
@@ -123,7 +141,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// operation says what a message means.
+// operation is the kind of a message.
 type operation uint16
 
 const (
@@ -135,8 +153,7 @@ const (
 	opYield
 )
 
-// operations has what is known about each: who sends it. A message from the
-// wrong side is malformed.
+// operations has the sender of each operation. A message from the wrong side is malformed.
 var operations = map[operation]struct {
 	name        string
 	fromArbiter bool
@@ -159,7 +176,10 @@ func (o operation) String() string {
 // Flags of messages.
 const (
 	flagMore   = 1 // of Yield: the backend waits for the token again
-	flagBeside = 2 // of Request, and of Yield with flagMore: for work that may go on beside such work of others
+	flagBeside = 2 // of Request, and of Yield with flagMore: for work that may run concurrently with such work of others
+	// flagPreempt, of Request, and of Yield with flagMore: the backend looks at bitPreempt while
+	// it works.
+	flagPreempt = 4
 )
 
 // message is any message but Hello.

@@ -3,8 +3,10 @@ package arbiter
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +14,8 @@ import (
 )
 
 func goodHello() Hello {
-	return Hello{GPU: 3, Name: "guest-1.a_B", Key: Key{1, 2, 3}, Share: sched.Share{Weight: 50, Cap: 0.5, Reserve: 0.125}}
+	return Hello{GPU: 3, Name: "guest-1.a_B", Key: Key{1, 2, 3}, Share: sched.Share{Weight: 50, Cap: 0.5, Reserve: 0.125,
+		Class: sched.Latency, Priority: 7, SLA: 150 * time.Millisecond}}
 }
 
 func TestHello(t *testing.T) {
@@ -36,6 +39,8 @@ func TestHello(t *testing.T) {
 		"slash":        func(b []byte) []byte { b[helloTo] = '/'; return b },
 		"after name":   func(b []byte) []byte { b[helloEnd-1] = 'x'; return b },
 		"after end":    func(b []byte) []byte { b[helloBytes-1] = 1; return b },
+		"class":        func(b []byte) []byte { b[helloEnd+1] = 1; return b },
+		"1.1 with SLA": func(b []byte) []byte { b[6] = 1; return b },
 	} {
 		h := goodHello()
 		_, err := decodeHello(spoil(h.encode()))
@@ -46,6 +51,14 @@ func TestHello(t *testing.T) {
 	binary.LittleEndian.PutUint16(b[4:], VersionMajor+1)
 	_, err = decodeHello(b)
 	require.ErrorIs(t, err, errVersion)
+
+	h = goodHello()
+	h.Share.Class, h.Share.Priority, h.Share.SLA = 0, 0, 0
+	b = h.encode()
+	b[6] = 1
+	got, err = decodeHello(b)
+	require.NoError(t, err, "version 1.1 has neither class nor priority nor SLA")
+	require.Equal(t, h, got)
 }
 
 func TestMessages(t *testing.T) {
@@ -83,6 +96,8 @@ func TestMessages(t *testing.T) {
 
 func FuzzHello(f *testing.F) {
 	h := goodHello()
+	f.Add(h.encode())
+	h.Share = sched.Share{Weight: 1, Class: 255, Priority: math.MaxUint32, SLA: math.MaxUint32 * time.Microsecond}
 	f.Add(h.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := decodeHello(b)

@@ -4,13 +4,15 @@ import (
 	"time"
 )
 
-// pass moves the clock on. Of the time that goes by, all that run have the same part.
+// pass moves the clock on. All guests that run get equal parts of the time.
 func (s *Scheduler) pass(now time.Duration) {
 	if now <= s.now {
 		return
 	}
 	for _, t := range s.running {
-		t.part += (now - s.now) / time.Duration(len(s.running))
+		part := (now - s.now) / time.Duration(len(s.running))
+		t.part += part
+		t.guest.held += part
 	}
 	s.now = now
 }
@@ -25,12 +27,12 @@ func (s *Scheduler) advance(now time.Duration) {
 	}
 }
 
-// isActive reports whether a guest counts: see the package comment.
+// isActive reports whether a guest is active: see the package comment.
 func (s *Scheduler) isActive(g *Guest) bool {
 	return g.Waiting || g.tenure != nil || s.now-s.settings.Window <= g.lastSeen
 }
 
-// refresh divides the engine's time anew if other guests are active than before.
+// refresh divides the engine's time again if the set of active guests has changed.
 func (s *Scheduler) refresh() {
 	changed := s.stale
 	for _, g := range s.list {
@@ -58,7 +60,7 @@ func (s *Scheduler) wants(g *Guest) bool {
 	return g.Waiting || g.tenure != nil || s.now <= g.comesBack(s.settings.Wait)
 }
 
-// saving is the most credit that a guest can have without using any.
+// saving returns the most credit that a guest can save.
 func (s *Scheduler) saving(g *Guest) time.Duration {
 	if s.wants(g) {
 		return s.bound()
@@ -66,13 +68,13 @@ func (s *Scheduler) saving(g *Guest) time.Duration {
 	return s.settings.CreditBound
 }
 
-// bound is the most credit that can be owed or saved.
+// bound returns the most credit that a guest can owe or save.
 func (s *Scheduler) bound() time.Duration {
 	return max(s.settings.CreditBound, s.longest[0], s.longest[1])
 }
 
-// replenish gives out what was taken off as credit. What guests that want nothing
-// cannot take because they have saved enough goes to the others.
+// replenish distributes the spent time as credit. The parts of idle guests that have
+// saved enough go to the others.
 func (s *Scheduler) replenish() {
 	d := s.spent
 	s.spent = 0
@@ -97,12 +99,12 @@ func (s *Scheduler) replenish() {
 		}
 		left -= given
 		if len(next) == len(poor) || given == 0 {
-			break // all took their parts; what is left was lost to rounding
+			break // all took their parts; the rest is rounding
 		}
 		poor = next
 	}
 	s.poor = poor
-	// Idle guests pay back what they owe, and save, at nobody's expense.
+	// Idle guests repay their debts, and save, without cost to others.
 	weights := 0.0
 	for _, g := range s.active {
 		weights += float64(g.Share.Weight)
@@ -117,9 +119,9 @@ func (s *Scheduler) replenish() {
 	}
 }
 
-// charge takes what was used off the credit of a guest that has the engine.
-// It comes before the credit of the same time is given out, so that a long run
-// does not lose what it would not have had room to save.
+// charge takes used time off the credit of a guest that has the engine. It comes before
+// the credit of the same time is distributed, so that a guest with a long run does not
+// lose credit for which it would have had no room.
 func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now time.Duration) {
 	s.pass(now)
 	g := t.guest
@@ -143,8 +145,8 @@ func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now t
 	s.debit(g, owed)
 }
 
-// bounded is what a guest can have used since it was charged last of what it says: no more
-// than the time that has gone by. part is what is its own of that, if others had the engine at the same time.
+// bounded limits the use that a guest claims to the time that has passed since its last charge.
+// part is the guest's part of that, if others had the engine at the same time.
 func (t *tenure) bounded(says, now time.Duration) (used, part time.Duration) {
 	open := now - t.since - t.accounted
 	used = min(max(says, 0), open)
@@ -154,7 +156,11 @@ func (t *tenure) bounded(says, now time.Duration) (used, part time.Duration) {
 	return used, used
 }
 
-// Part is what Charge would charge.
+// owed returns what a tenure would be charged of its guest's credit, if it had used the engine since
+// it was charged last.
+func (t *tenure) owed(now time.Duration) time.Duration { return min(t.part, now-min(t.owes, now)) }
+
+// Part returns the time that Charge would charge.
 func (s *Scheduler) Part(id ID, used, now time.Duration) time.Duration {
 	g := s.guests[id]
 	if g == nil || g.tenure == nil {
@@ -165,8 +171,8 @@ func (s *Scheduler) Part(id ID, used, now time.Duration) time.Duration {
 	return part
 }
 
-// noteRun remembers the longest time for which somebody had the engine while
-// others waited, of this window and of the last one.
+// noteRun records the longest time for which a guest had the engine while others
+// waited, of this window and of the last one.
 func (s *Scheduler) noteRun(d time.Duration) {
 	switch age := s.now - s.longestFrom; {
 	case age >= 2*s.settings.Window:
@@ -186,8 +192,8 @@ func (s *Scheduler) debit(g *Guest, d time.Duration) {
 	g.Credit = max(g.Credit-d, min(g.Credit, -s.bound()))
 }
 
-// cap notes what a guest with a cap has used: it may run again once so much
-// time has gone by that it has kept its cap, of which it can save up a period.
+// cap records the use of a guest with a cap: the guest may run again when enough time
+// has passed to keep its cap, of which it can save up a period.
 func (s *Scheduler) cap(g *Guest, used time.Duration) {
 	if g.Share.Cap > 0 {
 		g.allowed = max(g.allowed, s.now-used-s.settings.Period) + time.Duration(float64(used)/g.Share.Cap)

@@ -75,3 +75,35 @@ func TestWindow(t *testing.T) {
 		require.Zero(t, w.total(now+2*length))
 	})
 }
+
+// A guest is settled when it owes no time and its cap keeps it from nothing.
+func TestSettled(t *testing.T) {
+	const ms = time.Millisecond
+	use := func(s *Scheduler, id ID, from, d time.Duration) {
+		require.NoError(t, s.Arrive(id, from))
+		require.Equal(t, id, s.Next(from).Run)
+		require.NoError(t, s.Complete(id, d, 1, false, from+d))
+	}
+	s, err := New("band", Settings{}, 0)
+	require.NoError(t, err)
+	require.NoError(t, s.Add(1, Share{}, 0))
+	require.NoError(t, s.Add(2, Share{}, 0))
+	require.True(t, s.Settled(1, 0))
+	require.True(t, s.Settled(3, 0), "who is not there owes nothing")
+	use(s, 2, 0, ms) // it is active, so that the other takes something from it
+	use(s, 1, ms, 10*ms)
+	require.False(t, s.Settled(1, 11*ms))
+	for at := 11 * ms; s.Debt(1) > 0; at += 10 * ms {
+		use(s, 2, at, 10*ms)
+		require.Less(t, at, time.Second)
+	}
+	require.True(t, s.Settled(1, 2*time.Second))
+
+	s, err = New("band", Settings{}, 0)
+	require.NoError(t, err)
+	require.NoError(t, s.Add(1, Share{Cap: 0.1}, 0))
+	use(s, 1, 0, 100*ms)
+	require.Zero(t, s.Debt(1), "there is nobody to owe it to")
+	require.False(t, s.Settled(1, 900*ms))
+	require.True(t, s.Settled(1, 1000*ms))
+}

@@ -2,12 +2,14 @@ package sched
 
 import "time"
 
-func init() { Register("credit", func() Policy { return credit{} }) }
+func init() {
+	Register("credit", "shares by weight; short commands of two guests lose to long ones", func() Policy { return credit{} })
+}
 
 // credit runs guests that have credit, in turn, and others only when no guest
-// with credit waits. It never waits for anybody: where a guest with short
-// commands has nothing queued at the instant at which one ends, the long
-// commands of another win although that one has no credit.
+// with credit waits. It never leaves the engine idle for a guest: if a guest with
+// short commands has none queued at the instant at which one ends, the long
+// commands of another run although that one has no credit.
 type credit struct{}
 
 func (credit) Pick(_ *View, ready []*Guest) (*Guest, time.Duration) {

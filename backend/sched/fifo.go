@@ -2,7 +2,9 @@ package sched
 
 import "time"
 
-func init() { Register("fifo", func() Policy { return fifo{} }) }
+func init() {
+	Register("fifo", "the order of arrival, whatever the shares", func() Policy { return fifo{} })
+}
 
 // fifo runs commands in the order in which they arrived. Guests get time by how
 // long their commands are, whatever their shares.

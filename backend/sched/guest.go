@@ -5,39 +5,43 @@ import "time"
 // ID names a guest. 0 is none.
 type ID uint32
 
-// Guest is what a Scheduler knows about a guest. Policies read it; Credit is
-// theirs to write.
+// Guest is a Scheduler's state of a guest. Policies read it, and write Credit.
 type Guest struct {
 	ID      ID
 	Share   Share
 	Credit  time.Duration // engine time owed to the guest; negative when it owes
-	Waiting bool          // it has work and has not the engine
+	Waiting bool          // it has work and does not have the engine
 
-	tenure *tenure // nil while it has not the engine
+	tenure *tenure // nil while it does not have the engine
 	beside bool    // see Scheduler.Beside
+
+	preemptible bool // see Scheduler.Preemptible
 
 	arrival  uint64        // number of its last Arrive; the smaller, the earlier
 	since    time.Duration // when that was
 	lastSeen time.Duration // its last event
-	lastDone time.Duration // when it last gave the engine back with nothing more to do
+	lastDone time.Duration // when it last returned the engine without more work
 	late     int           // commands in a row that came later than Settings.Wait after the one before, up to maxLate
-	idle     bool          // it had the engine, and it is not known how long it did nothing with it
+	idle     bool          // it had the engine, and was idle for an unknown part of that time
 
 	active   bool    // is in Scheduler.active
 	fraction float64 // of the engine's time; of all active guests 1 together
 
+	held    time.Duration // time for which it had the engine, whether it used it or not
+	virtual virtual       // of policies with virtual time
+
 	use     window        // engine time used
-	allowed time.Duration // from when on its cap allows it to run
+	allowed time.Duration // when its cap allows it to run
 
 	stats Stats
 }
 
-// maxLate is how many commands in a row have to be late until a guest is one
-// that nobody waits for. The first of each burst is late.
+// maxLate is the number of late commands in a row after which policies no longer wait
+// for a guest. The first command of each burst is late.
 const maxLate = 2
 
-// comesBack is until when the next command of a guest that does not wait is
-// expected: in the past for one that nobody waits for.
+// comesBack returns the latest time at which the next command of a guest that does not
+// wait is expected; a past time if policies no longer wait for it.
 func (g *Guest) comesBack(wait time.Duration) time.Duration {
 	if g.late == maxLate {
 		return longAgo

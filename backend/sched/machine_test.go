@@ -28,6 +28,8 @@ type machine struct {
 type model struct {
 	waiting bool
 	beside  bool          // what it waits for, or runs, may go on beside such work
+	stops   bool          // its commands can be preempted
+	asked   bool          // the one that runs is to be
 	granted time.Duration // when it got the engine
 	since   time.Duration // when it was last charged
 	busy    time.Duration // charged at most
@@ -80,13 +82,22 @@ func (m *machine) decide(t *rapid.T) {
 		m.decide(t)
 		return
 	}
+	if d.Preempt != 0 {
+		require.Contains(t, m.running, d.Preempt)
+		g := m.guests[d.Preempt]
+		require.True(t, g.stops && !g.beside && !g.asked, "guest %d", d.Preempt)
+		require.GreaterOrEqual(t, m.now, g.granted+m.set.Preempt/4)
+		g.asked = true
+		m.decide(t)
+		return
+	}
 	if d.Run != 0 {
 		g := m.guests[d.Run]
 		for _, id := range m.running {
 			require.True(t, g.beside && m.guests[id].beside, "the engine was not free")
 		}
 		require.True(t, g.waiting, "guest %d does not wait", d.Run)
-		g.waiting, g.granted, g.since = false, m.now, m.now
+		g.waiting, g.asked, g.granted, g.since = false, false, m.now, m.now
 		m.running = append(m.running, d.Run)
 		require.False(t, d.Standing && (len(m.ids(true)) > 0 || len(m.running) > 1), "standing while others wait or run")
 		m.decide(t)
@@ -149,7 +160,8 @@ func checkMachine(t *testing.T, policy string, alone bool) {
 				m.next++
 				share := sched.Share{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Reserve: rapid.Float64Range(0, 0.15).Draw(t, "reserve")}
 				require.NoError(t, s.Add(m.next, share, m.now))
-				m.guests[m.next] = &model{}
+				m.guests[m.next] = &model{stops: rapid.Bool().Draw(t, "preemptible")}
+				s.Preemptible(m.next, m.guests[m.next].stops)
 			},
 			"remove": func(t *rapid.T) {
 				id := pick(t, append(m.ids(true), m.ids(false)...))

@@ -5,21 +5,27 @@ import (
 	"time"
 )
 
-// Next decides. It is to be called after every event, at the time that the last
-// decision named, and again after a decision that gives the engine or asks for it.
+// Next decides. Call it after every event, at the time that the last decision named,
+// and again after a decision that gives the engine or asks for it.
 func (s *Scheduler) Next(now time.Duration) Decision {
 	s.advance(now)
 	ready, again := s.eligible()
 	for _, c := range s.running {
-		if c.revoked {
+		if !c.revoked {
+			end := s.ends(c, len(ready) > 0)
+			if end <= s.now {
+				c.revoked = true
+				return Decision{Revoke: c.guest.ID, Again: Never}
+			}
+			again = min(again, end)
 			continue
 		}
-		end := s.ends(c, len(ready) > 0)
-		if end <= s.now {
-			c.revoked = true
-			return Decision{Revoke: c.guest.ID, Again: Never}
+		at := s.preempts(c, ready)
+		if at <= s.now {
+			c.preempted = true
+			return Decision{Preempt: c.guest.ID, Again: Never}
 		}
-		again = min(again, end)
+		again = min(again, at)
 	}
 	if len(ready) == 0 || slices.ContainsFunc(s.running, func(c *tenure) bool { return !c.beside }) {
 		return Decision{Again: again}
@@ -39,7 +45,7 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 	return s.run(v, g)
 }
 
-// ends is when a tenure has to be over; Never if nothing asks for that yet.
+// ends returns the time at which a tenure has to end; Never if no guest needs the engine yet.
 func (s *Scheduler) ends(c *tenure, wanted bool) time.Duration {
 	switch {
 	case c.standing && wanted:
@@ -56,7 +62,7 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	g.stats.Runs++
 	g.stats.Waited += s.now - g.since
 	contended := s.contended() || len(s.running) > 0
-	// With a cap, what it uses has to be known while nobody else waits, too.
+	// The use of a guest with a cap has to be known even while no other guest waits.
 	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: g.beside, Again: Never}
 	if !d.Standing {
 		d.Slice = s.policy.Slice(v)
@@ -64,7 +70,7 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	if d.Slice > 0 {
 		d.Again = s.now + d.Slice
 	}
-	g.tenure = &tenure{guest: g, beside: g.beside, since: s.now, standing: d.Standing, end: s.now + d.Slice,
+	g.tenure = &tenure{guest: g, beside: g.beside, preemptible: g.preemptible && !g.beside, since: s.now, standing: d.Standing, end: s.now + d.Slice,
 		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
 	if contended {
 		g.tenure.contended = s.now
@@ -90,7 +96,7 @@ func (s *Scheduler) eligible() (ready []*Guest, again time.Duration) {
 	return ready, again
 }
 
-// contended reports whether somebody waits.
+// contended reports whether a guest waits.
 func (s *Scheduler) contended() bool {
 	return slices.ContainsFunc(s.list, func(g *Guest) bool { return g.Waiting })
 }

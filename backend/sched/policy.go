@@ -12,35 +12,52 @@ import (
 // Never is a time that does not come.
 const Never = time.Duration(1<<63 - 1)
 
-// Policy is what can be chosen. A policy may keep what it knows in itself, but
-// what has to survive a change of policy belongs in Guest. The Scheduler calls
-// it; it calls the methods of the View it is given, and of the guests.
+// Policy decides which guest runs next. A policy may have state of its own; state that
+// has to survive a change of policy belongs in Guest. The Scheduler calls the policy,
+// which calls the methods of the View that it gets, and of the guests.
 type Policy interface {
-	// Pick chooses who is next. ready is not empty: the guests that wait and
-	// may run, in the order of View.List. If none is to run now although some
-	// wait, Pick returns nil and the time at which it is to be asked again; it
-	// is also asked after each event. So that the engine is not left idle
-	// without end, that time must be at most Settings.Wait after the last
-	// completion.
+	// Pick chooses the next guest. ready is not empty: it has the guests that wait
+	// and may run, in the order of View.List. To run none of them yet, Pick returns
+	// nil and the time of the next call; the Scheduler also calls it after each
+	// event. That time must be at most Settings.Wait after the last completion, so
+	// that the engine does not stay idle.
 	Pick(v *View, ready []*Guest) (g *Guest, again time.Duration)
-	// Beside is from when on a guest that Pick chose may run beside those that have
-	// the engine, if the work of all of them can go on side by side: not after v.Now() for at
-	// once. A guest that has had more than its share has to wait, or shares would be
-	// nothing but equal parts.
+	// Beside returns the time from which a guest that Pick chose may run concurrently with
+	// those that have the engine, if the work of all of them allows that; a time not after
+	// v.Now() means at once. A guest that has had more than its share has to wait, otherwise
+	// all shares would be equal.
 	Beside(v *View, g *Guest) time.Duration
-	// Completed is told that a guest has given the engine back and was charged.
+	// Completed reports that a guest has returned the engine and was charged.
 	Completed(v *View, g *Guest)
-	// Slice is how long a guest that was picked while others wait may go on
-	// with command after command. 0 is one command.
+	// Slice returns the time for which a guest that was picked while others wait may
+	// run command after command. 0 is one command.
 	Slice(v *View) time.Duration
+}
+
+// Watcher is a Policy that keeps account of when guests become active.
+type Watcher interface {
+	Policy
+	// Arrived reports that a guest has work. The guest does not wait yet. A guest
+	// that returns the engine and waits again at once was not inactive, so the
+	// Scheduler does not call Arrived for it.
+	Arrived(v *View, g *Guest)
+}
+
+// Preemptive is a Policy that takes the engine away from a guest whose command does not end.
+type Preemptive interface {
+	Policy
+	// Preempt reports whether the command of a guest that has had the engine for its slice is
+	// to be stopped now, because one of those that wait goes before it. If not, again is when to
+	// ask again; the Scheduler also asks after each event. ready is as in Pick.
+	Preempt(v *View, running *Guest, ready []*Guest) (now bool, again time.Duration)
 }
 
 // Settings are the constants of the policies. Zero values stand for the defaults.
 type Settings struct {
-	// Period is how often credit is given out, at least.
+	// Period is the longest time between two distributions of credit.
 	Period time.Duration
 	// CreditBound is the most credit that a guest can save while it does not
-	// wait, and the most that it can owe. If somebody had the engine for longer
+	// wait, and the most that it can owe. If a guest had the engine for longer
 	// while others waited, because a command cannot be stopped, that is the most
 	// instead: it is owed in full, and those that wait can save as much, for as
 	// long as that was within the last windows.
@@ -48,13 +65,17 @@ type Settings struct {
 	// Window is the time over which utilization is measured, and for which a
 	// guest that has stopped counts as active.
 	Window time.Duration
-	// Wait is how long BAND leaves the engine idle for the next command of a
-	// guest that is behind. NoWait stands for not at all.
+	// Wait is the time for which BAND leaves the engine idle for the next command of
+	// a guest that is behind. NoWait stands for none.
 	Wait time.Duration
-	// Slice is how long a guest may go on while others wait before it has to
-	// ask again, in CREDIT and BAND. A command that runs is not stopped.
+	// Slice is the time for which a guest may go on while others wait before it has
+	// to ask again, in CREDIT and BAND. It does not stop a command that runs.
 	// NoWait stands for one command.
 	Slice time.Duration
+	// Preempt is the time for which a command may run while others wait before a policy that
+	// preempts may stop it, for a guest with the mean share of the active ones. Others get time
+	// by share, but at least a quarter of this. NoWait means that no command is stopped.
+	Preempt time.Duration
 }
 
 // Defaults of Settings.
@@ -64,15 +85,16 @@ const (
 	DefaultWindow      = time.Second
 	DefaultWait        = 500 * time.Microsecond
 	DefaultSlice       = time.Millisecond
+	DefaultPreempt     = time.Millisecond
 )
 
-// NoWait says in Settings that a time is to be none, and not the default.
+// NoWait stands in Settings for no time, where 0 stands for the default.
 const NoWait = time.Duration(-1)
 
-// ErrSettings is what Settings are refused with.
+// ErrSettings is the error of invalid Settings.
 var ErrSettings = errors.New("setting not allowed")
 
-// normal fills in what is zero and checks the rest.
+// normal fills in defaults and checks the rest.
 func (s Settings) normal() (Settings, error) {
 	for _, d := range []struct {
 		name      string
@@ -80,11 +102,12 @@ func (s Settings) normal() (Settings, error) {
 		standard  time.Duration
 		low, high time.Duration
 	}{
-		{"period", &s.Period, DefaultPeriod, time.Millisecond, time.Minute},
-		{"credit bound", &s.CreditBound, DefaultCreditBound, time.Millisecond, time.Minute},
-		{"window", &s.Window, DefaultWindow, 10 * time.Millisecond, time.Minute},
-		{"wait", &s.Wait, DefaultWait, NoWait, time.Second},
-		{"slice", &s.Slice, DefaultSlice, NoWait, time.Second},
+		{name: "period", value: &s.Period, standard: DefaultPeriod, low: time.Millisecond, high: time.Minute},
+		{name: "credit bound", value: &s.CreditBound, standard: DefaultCreditBound, low: time.Millisecond, high: time.Minute},
+		{name: "window", value: &s.Window, standard: DefaultWindow, low: 10 * time.Millisecond, high: time.Minute},
+		{name: "wait", value: &s.Wait, standard: DefaultWait, low: NoWait, high: time.Second},
+		{name: "slice", value: &s.Slice, standard: DefaultSlice, low: NoWait, high: time.Second},
+		{name: "preempt", value: &s.Preempt, standard: DefaultPreempt, low: NoWait, high: time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard
@@ -101,27 +124,41 @@ func (s Settings) normal() (Settings, error) {
 }
 
 // policies are the registered policies by name.
-var policies = map[string]func() Policy{}
+var policies = map[string]registered{}
 
-// Register adds a policy. It is to be called from an init function, and panics
-// when the name is taken.
-func Register(name string, make func() Policy) {
+type registered struct {
+	about  string
+	create func() Policy
+}
+
+// Register adds a policy, with a line of text for the help of commands. Call it from an
+// init function. It panics if the name is taken.
+func Register(name, about string, create func() Policy) {
 	if _, taken := policies[name]; taken {
 		panic("sched: two policies are called " + name)
 	}
-	policies[name] = make
+	policies[name] = registered{about: about, create: create}
 }
 
-// Names are the names of all policies, sorted.
+// Names returns the names of all policies, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(policies)) }
 
-// ErrPolicy is what an unknown name is refused with.
+// About describes each policy in a line, for the help of commands.
+func About() string {
+	var b strings.Builder
+	for _, name := range Names() {
+		fmt.Fprintf(&b, "  %-11s %s\n", name, policies[name].about)
+	}
+	return b.String()
+}
+
+// ErrPolicy is the error of an unknown name.
 var ErrPolicy = errors.New("no such scheduling policy")
 
 func newPolicy(name string) (Policy, error) {
-	p := policies[name]
-	if p == nil {
+	p, ok := policies[name]
+	if !ok {
 		return nil, fmt.Errorf("%w: %q; choose %s", ErrPolicy, name, strings.Join(Names(), ", "))
 	}
-	return p(), nil
+	return p.create(), nil
 }

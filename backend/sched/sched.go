@@ -11,29 +11,30 @@ import (
 // subtracted.
 const longAgo = -Never / 2
 
-// ErrGuest is what an event is refused with that does not fit the guest's state.
+// ErrGuest is the error of an event that does not fit the guest's state.
 var ErrGuest = errors.New("no such guest, or not in that state")
 
-// Decision is what the caller is to do now.
+// Decision is the action that the caller has to take now.
 type Decision struct {
-	// Run is the guest to give the engine to; 0 is none. The engine is its own
-	// until Complete, Remove or a Revoke.
+	// Run is the guest that gets the engine; 0 is none. It has the engine until
+	// Complete, Remove or a Revoke.
 	Run ID
-	// Standing says, with Run, that nobody else waits: the guest may go on with
+	// Standing reports, with Run, that no other guest waits: the guest may run
 	// command after command and may keep the engine while it has none.
 	Standing bool
-	// Beside says, with Run, that it is for work that may go on beside such work of others
-	// only.
+	// Beside restricts Run to work that may run concurrently with such work of others.
 	Beside bool
-	// Slice is, with Run and without Standing, how long the guest may go on as
-	// long as it has the next command ready. 0 is one command.
+	// Slice bounds, with Run and without Standing, the time for which the guest may
+	// go on while it has the next command ready. 0 is one command.
 	Slice time.Duration
-	// Revoke is a guest that has the engine and has to give it back when its
-	// command ends; 0 is none. It is said once, and not of a guest that has the
-	// engine for one command only.
+	// Revoke is a guest that has to return the engine when its command ends; 0 is
+	// none. Next names it once, and not at all if it has the engine for one command.
 	Revoke ID
-	// Again is when Next has to be called again even if nothing happens. Where Run
-	// or Revoke is set, Next has to be called again at once.
+	// Preempt is a guest whose command has to stop, so that it returns the engine; 0 is none.
+	// Next names it once, after Revoke or if it has the engine for one command.
+	Preempt ID
+	// Again is the time at which the caller has to call Next again if no event comes
+	// before. If Run, Revoke or Preempt is set, it has to call Next again at once.
 	Again time.Duration
 }
 
@@ -48,7 +49,7 @@ type Scheduler struct {
 	now    time.Duration
 	count  uint64 // of arrivals
 
-	running []*tenure // who has the engine: one, or several whose work goes on side by side
+	running []*tenure // those who have the engine: one, or several whose work runs concurrently
 
 	replenished time.Duration // when credit was given out last
 	spent       time.Duration // credit taken off since then
@@ -64,17 +65,21 @@ type Scheduler struct {
 
 // tenure is the time for which a guest has the engine.
 type tenure struct {
-	guest     *Guest
-	beside    bool // see Scheduler.Beside
+	guest  *Guest
+	beside bool // see Scheduler.Beside
+	// preemptible reports that its commands can be stopped: see Scheduler.Preemptible.
+	preemptible bool
+
 	since     time.Duration
 	standing  bool
 	end       time.Duration // of its slice
 	revoked   bool
+	preempted bool
 	accounted time.Duration // engine time used since
-	part      time.Duration // of the time since, what is its own and not charged yet; all that run have the same
+	part      time.Duration // its part of the time since, not charged yet; equal for all that run
 	looked    time.Duration // when it was charged last, or began
-	contended time.Duration // since when others waited; Never if nobody did
-	owes      time.Duration // since when what it uses is taken off its credit
+	contended time.Duration // since when others waited; Never if none did
+	owes      time.Duration // since when its use is taken off its credit
 }
 
 // New makes a Scheduler at the given time, with a registered policy.
@@ -86,10 +91,9 @@ func New(policy string, settings Settings, now time.Duration) (*Scheduler, error
 	return s, nil
 }
 
-// Switch changes the policy and the settings. The guests, who waits, who runs and
-// usage stay. So does credit under the same policy; another one begins with empty
-// accounts, since what a guest used as its policy liked it owes to nobody. A window
-// of another length begins empty.
+// Switch changes the policy and the settings. The guests, their states and their usage
+// stay. Credit stays under the same policy; another policy begins with empty accounts:
+// usage under the previous policy is forgiven. A window of another length begins empty.
 func (s *Scheduler) Switch(policy string, settings Settings, now time.Duration) error {
 	p, err := newPolicy(policy)
 	if err != nil {
@@ -107,19 +111,19 @@ func (s *Scheduler) Switch(policy string, settings Settings, now time.Duration) 
 		}
 	}
 	if policy != s.name {
-		s.replenish() // what is spent is in the accounts, then
+		s.replenish() // so that the spent time is in the accounts
 		for _, g := range s.list {
-			g.Credit = 0
+			g.Credit, g.virtual = 0, virtual{held: g.held}
 		}
 	}
 	s.name, s.policy, s.settings = policy, p, settings
 	return nil
 }
 
-// Policy is the name of the policy.
+// Policy returns the name of the policy.
 func (s *Scheduler) Policy() string { return s.name }
 
-// Settings are the settings, with the defaults filled in.
+// Settings returns the settings, with the defaults filled in.
 func (s *Scheduler) Settings() Settings { return s.settings }
 
 // Add adds a guest that has no work yet.
@@ -139,7 +143,7 @@ func (s *Scheduler) Add(id ID, share Share, now time.Duration) error {
 	return nil
 }
 
-// SetShare changes what a guest is entitled to.
+// SetShare changes the share of a guest.
 func (s *Scheduler) SetShare(id ID, share Share, now time.Duration) error {
 	g := s.guests[id]
 	if g == nil {
@@ -168,8 +172,7 @@ func (s *Scheduler) admit(g *Guest, share Share) error {
 	return nil
 }
 
-// Remove forgets a guest, whatever it does. If it has the engine, the engine is
-// free then.
+// Remove removes a guest in any state. If it has the engine, the engine becomes free.
 func (s *Scheduler) Remove(id ID, now time.Duration) {
 	g := s.guests[id]
 	if g == nil {
@@ -188,25 +191,36 @@ func (s *Scheduler) free(g *Guest) {
 	g.tenure = nil
 }
 
-// Beside says whether what a guest waits for, or will wait for, may go on beside such
-// work of other guests: then several have the engine at once, as processes have a processor, and
-// each is charged its part of the time. It holds until it is said anew, and concerns
-// what the guest is given the engine for next.
+// Beside sets whether the work for which a guest waits, or will wait, may run concurrently with
+// such work of other guests: then several have the engine at once, as processes have a processor,
+// and each is charged its part of the time. The setting applies from the guest's next tenure on,
+// until the next call.
 func (s *Scheduler) Beside(id ID, may bool) {
 	if g := s.guests[id]; g != nil {
 		g.beside = may
 	}
 }
 
-// Arrive says that a guest has work and waits. If others have the engine, Charge of each
-// comes first. What one used while no other guest was active it does not
-// owe: there was nobody to take it from.
+// Preemptible sets whether the commands for which a guest waits, or will wait, can be stopped to go
+// on later. The setting applies from the guest's next tenure on, until the next call.
+func (s *Scheduler) Preemptible(id ID, can bool) {
+	if g := s.guests[id]; g != nil {
+		g.preemptible = can
+	}
+}
+
+// Arrive reports that a guest has work and waits. If others have the engine, the caller calls
+// Charge for each of them first. A guest does not owe the time that it used while no other guest
+// was active.
 func (s *Scheduler) Arrive(id ID, now time.Duration) error {
 	g := s.guests[id]
 	if g == nil || g.Waiting || g.tenure != nil {
 		return fmt.Errorf("arrival of guest %d: %w", id, ErrGuest)
 	}
 	s.advance(now)
+	if w, ok := s.policy.(Watcher); ok {
+		w.Arrived(&View{s}, g)
+	}
 	for _, c := range s.running {
 		c.contended = min(c.contended, s.now)
 		if len(s.active) == 1 {
@@ -215,7 +229,7 @@ func (s *Scheduler) Arrive(id ID, now time.Duration) error {
 	}
 	s.arrive(g)
 	switch {
-	case g.idle: // nobody knows when its last command ended
+	case g.idle: // the end of its last command is unknown
 	case s.now-g.lastDone <= s.settings.Wait:
 		g.late = 0
 	case g.late < maxLate:
@@ -230,7 +244,7 @@ func (s *Scheduler) arrive(g *Guest) {
 	g.arrival, g.since, g.lastSeen, g.Waiting = s.count, s.now, s.now, true
 }
 
-// Withdraw says that a guest no longer waits.
+// Withdraw reports that a guest no longer waits.
 func (s *Scheduler) Withdraw(id ID, now time.Duration) error {
 	g := s.guests[id]
 	if g == nil || !g.Waiting {
@@ -241,8 +255,8 @@ func (s *Scheduler) Withdraw(id ID, now time.Duration) error {
 	return nil
 }
 
-// Charge says that the guest that has the engine used it for so long, with so
-// many commands, since it got it or was last charged.
+// Charge reports for how long, and with how many commands, a guest that has the engine
+// used it since it got it or was last charged.
 func (s *Scheduler) Charge(id ID, used time.Duration, commands uint64, now time.Duration) error {
 	g := s.guests[id]
 	if g == nil || g.tenure == nil {
@@ -253,8 +267,8 @@ func (s *Scheduler) Charge(id ID, used time.Duration, commands uint64, now time.
 	return nil
 }
 
-// Complete says that a guest gave the engine back, charges it as Charge does,
-// and, if more is set, says that it waits again.
+// Complete reports that a guest returned the engine and, with more, waits again. It charges
+// the guest as Charge does.
 func (s *Scheduler) Complete(id ID, used time.Duration, commands uint64, more bool, now time.Duration) error {
 	g := s.guests[id]
 	if g == nil || g.tenure == nil {
@@ -271,8 +285,8 @@ func (s *Scheduler) Complete(id ID, used time.Duration, commands uint64, more bo
 	return nil
 }
 
-// Reclaim says that the engine was taken from a guest that had it and did
-// nothing with it, and charges it as Charge does.
+// Reclaim reports that the engine was taken from a guest that was idle, and charges it as
+// Charge does.
 func (s *Scheduler) Reclaim(id ID, used time.Duration, commands uint64, now time.Duration) error {
 	g := s.guests[id]
 	if g == nil || g.tenure == nil {
@@ -281,7 +295,7 @@ func (s *Scheduler) Reclaim(id ID, used time.Duration, commands uint64, now time
 	standing := g.tenure.standing
 	s.complete(g, used, commands, now)
 	if standing {
-		g.idle = true // for nobody knows how long
+		g.idle = true // for an unknown time
 	} else {
 		g.lastDone = s.now // within its slice
 	}
@@ -296,12 +310,20 @@ func (s *Scheduler) complete(g *Guest, used time.Duration, commands uint64, now 
 	s.policy.Completed(&View{s}, g)
 }
 
-// Debt is how much engine time a guest owes; 0 if it owes nothing.
+// Debt returns the engine time that a guest owes.
 func (s *Scheduler) Debt(id ID) time.Duration {
 	if g := s.guests[id]; g != nil {
 		return max(-g.Credit, 0)
 	}
 	return 0
+}
+
+// Settled reports whether removing a guest would cost the others nothing: it owes no engine time,
+// and does not wait for its cap.
+func (s *Scheduler) Settled(id ID, now time.Duration) bool {
+	s.advance(now)
+	g := s.guests[id]
+	return g == nil || g.Credit >= 0 && g.allowed <= s.now
 }
 
 // Overhead charges time that scheduling itself took to all active guests, by
@@ -314,7 +336,7 @@ func (s *Scheduler) Overhead(d, now time.Duration) {
 	}
 }
 
-// Stats are the counts of all guests, in no particular order.
+// Stats returns the counts of all guests, in no particular order.
 func (s *Scheduler) Stats(now time.Duration) []Stats {
 	s.advance(now)
 	out := make([]Stats, 0, len(s.list))

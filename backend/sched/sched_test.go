@@ -12,20 +12,21 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	require.Equal(t, []string{"band", "credit", "fifo"}, sched.Names())
+	require.Equal(t, []string{"band", "credit", "elastic", "fifo", "gdev-band", "gpuvm-band", "priority", "wfq"}, sched.Names())
 	_, err := sched.New("lottery", sched.Settings{}, 0)
 	require.ErrorIs(t, err, sched.ErrPolicy)
-	require.ErrorContains(t, err, "band, credit, fifo")
-	require.Panics(t, func() { sched.Register("band", nil) })
+	require.ErrorContains(t, err, "band, credit, elastic, fifo, ")
+	require.Panics(t, func() { sched.Register("band", "", nil) })
 }
 
 func TestSettings(t *testing.T) {
 	s, err := sched.New("band", sched.Settings{Wait: sched.NoWait, Window: 2 * time.Second}, 0)
 	require.NoError(t, err)
-	require.Equal(t, sched.Settings{Period: 30 * ms, CreditBound: 30 * ms, Window: 2 * time.Second, Slice: ms}, s.Settings())
+	require.Equal(t, sched.Settings{Period: 30 * ms, CreditBound: 30 * ms, Window: 2 * time.Second, Slice: ms, Preempt: ms}, s.Settings())
 	for _, bad := range []sched.Settings{
 		{Period: us}, {Period: time.Hour}, {CreditBound: us}, {Window: ms}, {Window: time.Hour},
 		{Wait: -2}, {Wait: 2 * time.Second}, {Wait: 500 * ms, Window: 100 * ms}, {Slice: -5 * ms}, {Slice: time.Minute},
+		{Preempt: -5 * ms}, {Preempt: time.Minute},
 	} {
 		_, err := sched.New("band", bad, 0)
 		require.ErrorIs(t, err, sched.ErrSettings, "%+v", bad)
@@ -38,6 +39,8 @@ func TestShares(t *testing.T) {
 	for _, bad := range []sched.Share{
 		{Weight: sched.MaxWeight + 1}, {Cap: -1}, {Cap: 1.5}, {Cap: 0.0001}, {Cap: math.NaN()},
 		{Reserve: -0.1}, {Reserve: 1.1}, {Reserve: math.NaN()}, {Reserve: 0.5, Cap: 0.4},
+		{Class: 2}, {Priority: sched.MaxPriority + 1}, {SLA: 100 * ms}, {Class: sched.Latency, SLA: us},
+		{Class: sched.Latency, SLA: time.Hour}, {Class: sched.Latency, SLA: -ms},
 	} {
 		require.ErrorIs(t, s.Add(1, bad, 0), sched.ErrShare, "%+v", bad)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"time"
 )
 
 // Bounds of a Share.
@@ -11,12 +13,17 @@ const (
 	MaxWeight = 10000
 	// MinCap is the smallest cap, as a part of the engine's time.
 	MinCap = 0.001
+	// MaxPriority is the highest priority.
+	MaxPriority = 100
+	// MinSLA and MaxSLA bound an SLA that is not 0.
+	MinSLA = time.Millisecond
+	MaxSLA = time.Minute
 )
 
-// ErrShare is what a Share is refused with.
+// ErrShare is the error of an invalid Share.
 var ErrShare = errors.New("share not allowed")
 
-// Share is what a guest is entitled to. The zero value is weight 1.
+// Share is the part of an engine's time to which a guest is entitled. The zero value is weight 1.
 type Share struct {
 	// Weight is relative to the weights of the other guests that are active, 1
 	// to MaxWeight. 0 stands for 1.
@@ -28,15 +35,24 @@ type Share struct {
 	// a part of the engine's time, however heavy the others are. The reserves
 	// of all guests of an engine are at most 1 together.
 	Reserve float64
+	// Class is the kind of service that the guest needs. Policies with classes
+	// (elastic) use it.
+	Class Class
+	// Priority is 0 to MaxPriority; guests with a higher one go first under a
+	// policy with priorities (priority).
+	Priority uint32
+	// SLA bounds the time for which a guest of class Latency waits for a result; 0
+	// stands for DefaultSLA.
+	SLA time.Duration
 }
 
-// Check says what is wrong with a share, or nil.
+// Check returns an error if a share is invalid.
 func (s Share) Check() error {
 	_, err := s.normal()
 	return err
 }
 
-// normal fills in what is zero and checks the rest.
+// normal fills in defaults and checks the rest.
 func (s Share) normal() (Share, error) {
 	if s.Weight == 0 {
 		s.Weight = 1
@@ -50,6 +66,14 @@ func (s Share) normal() (Share, error) {
 		return s, fmt.Errorf("%w: reserve %g; choose 0 to 1", ErrShare, s.Reserve)
 	case s.Cap > 0 && s.Reserve > s.Cap:
 		return s, fmt.Errorf("%w: reserve %g is more than the cap %g", ErrShare, s.Reserve, s.Cap)
+	case int(s.Class) >= len(classNames):
+		return s, fmt.Errorf("%w: %v; choose %s", ErrShare, s.Class, strings.Join(classNames, ", "))
+	case s.Priority > MaxPriority:
+		return s, fmt.Errorf("%w: priority %d; choose 0 to %d", ErrShare, s.Priority, MaxPriority)
+	case s.SLA != 0 && (s.SLA < MinSLA || s.SLA > MaxSLA):
+		return s, fmt.Errorf("%w: SLA %v; choose 0 (%v) or %v to %v", ErrShare, s.SLA, DefaultSLA, MinSLA, MaxSLA)
+	case s.SLA != 0 && s.Class != Latency:
+		return s, fmt.Errorf("%w: an SLA is for class %v; class %v has none", ErrShare, Latency, s.Class)
 	}
 	return s, nil
 }
@@ -89,7 +113,7 @@ func divide(guests []*Guest) {
 	}
 }
 
-// most is the largest part of the engine's time that the guest may have.
+// most returns the largest part of the engine's time that the guest may have.
 func (g *Guest) most() float64 {
 	if g.Share.Cap > 0 {
 		return g.Share.Cap

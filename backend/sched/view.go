@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// View is what a policy sees of its Scheduler.
+// View is a policy's view of its Scheduler.
 type View struct{ s *Scheduler }
 
-// Now is the time of the event.
+// Now returns the time of the event.
 func (v *View) Now() time.Duration { return v.s.now }
 
-// Settings are the constants, with the defaults filled in.
+// Settings returns the constants, with the defaults filled in.
 func (v *View) Settings() Settings { return v.s.settings }
 
-// List are all guests, in an order that is the policy's to change.
+// List returns all guests, in an order that the policy can change.
 func (v *View) List() []*Guest { return v.s.list }
 
 // ToTail moves a guest to the end of the list.
@@ -26,15 +26,16 @@ func (v *View) ToTail(g *Guest) {
 	}
 }
 
-// Over reports whether the guest has used more than its share of what was used
-// of the engine within the window.
+// Over reports whether the guest has used more than its share of the time that all
+// guests used within the window.
 func (v *View) Over(g *Guest) bool {
 	return float64(g.use.total(v.s.now)) > g.fraction*float64(v.s.total.total(v.s.now))
 }
 
-// Behind is when those that have the engine now will have caught up with a guest that has had
-// more of it for its share, but for a tolerance; not after v.Now() if they have. Guests that use the same
-// are a little ahead and behind in turn. It takes them to use the engine for as long as they have it.
+// Behind returns the time at which the guests that have the engine will have caught up with a
+// guest that has had more of it for its share, within a tolerance; a time not after v.Now() if
+// they have. Guests that use the same are a little ahead and behind in turn. Behind assumes that
+// the guests use the engine for as long as they have it.
 func (v *View) Behind(g *Guest) time.Duration {
 	until := v.s.now
 	for _, t := range v.s.running {
@@ -46,5 +47,5 @@ func (v *View) Behind(g *Guest) time.Duration {
 	return until
 }
 
-// lead is the guest's credit for each unit of its share.
+// lead returns the guest's credit for each unit of its share.
 func (v *View) lead(g *Guest) float64 { return float64(g.Credit) / g.fraction }

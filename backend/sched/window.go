@@ -2,11 +2,10 @@ package sched
 
 import "time"
 
-// buckets is into how many parts a window is cut. It slides by one part.
+// buckets is the number of parts of a window. It slides by one part.
 const buckets = 32
 
-// window is how much of something happened within the last so much time. The
-// zero value with a step set is empty.
+// window sums times over a sliding window. The zero value with a step set is empty.
 type window struct {
 	step   time.Duration          // length of a bucket
 	newest int64                  // number of the newest bucket: its time divided by step
@@ -19,7 +18,7 @@ func newWindow(length, now time.Duration) window {
 	return window{step: step, newest: int64(now / step)}
 }
 
-// slide drops what is too old.
+// slide drops old buckets.
 func (w *window) slide(now time.Duration) {
 	n := int64(now / w.step)
 	if n-w.newest >= buckets {
@@ -34,8 +33,7 @@ func (w *window) slide(now time.Duration) {
 	}
 }
 
-// add notes that d was used between two times. Where between them is not known:
-// it is spread evenly.
+// add records that d was used between two times. It spreads d evenly between them.
 func (w *window) add(d, from, now time.Duration) {
 	w.slide(now)
 	for n, end := w.newest, now; d > 0 && n >= 0 && w.newest-n < buckets && end > from; n-- {
@@ -51,13 +49,13 @@ func (w *window) add(d, from, now time.Duration) {
 	}
 }
 
-// total is what was added within the window that ends now.
+// total returns the sum within the window that ends now.
 func (w *window) total(now time.Duration) time.Duration {
 	w.slide(now)
 	return w.sum
 }
 
-// part is total as a part of the time that the window covers.
+// part returns total as a part of the time that the window covers.
 func (w *window) part(now time.Duration) float64 {
 	w.slide(now)
 	covers := (buckets-1)*w.step + now - time.Duration(w.newest)*w.step

@@ -3,6 +3,7 @@
 package schedtest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -37,6 +38,9 @@ type Config struct {
 	// is charged to all.
 	Dispatch, Overhead time.Duration
 	Seed               uint64
+	// Preemption is the time that it takes to stop a command, during which the command makes no
+	// progress. 0 means that commands cannot be preempted.
+	Preemption time.Duration
 	// Check is called after each event, if it is set.
 	Check func(s *sched.Scheduler, now time.Duration)
 }
@@ -59,6 +63,7 @@ type Result struct {
 	Commands    int
 	Busy        time.Duration
 	Spans       []Span        // when
+	Preempted   int           // commands that had to stop
 	LongestWait time.Duration // from being ready until it ran
 }
 
@@ -72,6 +77,7 @@ type worker struct {
 	waits   bool            // the scheduler knows that it waits
 	since   time.Duration   // it does
 	started time.Duration   // of the command that runs
+	left    time.Duration   // of the next command, which was preempted; 0 if it was not
 	result  *Result
 }
 
@@ -97,6 +103,7 @@ type simulation struct {
 	once     bool // for one command
 	revoked  bool
 	ends     time.Duration // when the command of the holder ends; Never if none runs
+	stops    time.Duration // when it has stopped before that; Never if it does not
 	used     time.Duration // by the holder and not charged yet
 	commands uint64
 	idle     time.Duration // since when somebody waits for the idle engine; Never if not
@@ -110,12 +117,13 @@ func Run(c Config) (*Report, error) {
 		return nil, err
 	}
 	m := &simulation{Config: c, s: s, rng: rand.New(rand.NewPCG(c.Seed, 1)), report: &Report{},
-		again: sched.Never, ends: sched.Never, idle: sched.Never}
+		again: sched.Never, ends: sched.Never, stops: sched.Never, idle: sched.Never}
 	for i, g := range c.Guests {
 		w := &worker{Guest: g, id: sched.ID(i + 1), result: &Result{Guest: g}}
 		if err := s.Add(w.id, g.Share, 0); err != nil {
 			return nil, fmt.Errorf("guest %d: %w", i, err)
 		}
+		s.Preemptible(w.id, c.Preemption > 0)
 		for range max(g.Depth, 1) {
 			w.issue(g.Start)
 		}
@@ -147,7 +155,7 @@ func (w *worker) issue(at time.Duration) {
 
 // step goes to the next event. It reports false at the end.
 func (m *simulation) step() (bool, error) {
-	at := min(m.again, m.ends)
+	at := min(m.again, m.ends, m.stops)
 	for _, w := range m.workers {
 		at = min(at, w.next())
 	}
@@ -160,6 +168,11 @@ func (m *simulation) step() (bool, error) {
 	m.now = at
 	if m.ends <= m.now {
 		if err := m.ended(); err != nil {
+			return false, err
+		}
+	}
+	if m.stops <= m.now {
+		if err := m.stopped(); err != nil {
 			return false, err
 		}
 	}
@@ -223,12 +236,24 @@ func (m *simulation) start(delay time.Duration) {
 	w := m.holder
 	w.queued--
 	w.started = m.now + delay
-	m.ends = w.started + m.vary(w.Kernel)
+	m.ends = w.started + cmp.Or(w.left, m.vary(w.Kernel))
+	w.left = 0
 }
 
 func (m *simulation) vary(d time.Duration) time.Duration {
 	j := m.holder.Jitter
 	return time.Duration(float64(d) * (1 - j + 2*j*m.rng.Float64()))
+}
+
+// stopped is the stop of the holder's command, which is preempted.
+func (m *simulation) stopped() error {
+	w := m.holder
+	w.result.span(w.started, m.now)
+	w.result.Preempted++
+	w.left = m.ends - m.now + m.Preemption
+	m.used += max(m.now-w.started, 0)
+	w.queued++
+	return m.yield()
 }
 
 // ended is the end of the holder's command.
@@ -238,7 +263,7 @@ func (m *simulation) ended() error {
 	w.result.Commands++
 	m.used += m.now - w.started
 	m.commands++
-	m.ends = sched.Never
+	m.ends, m.stops = sched.Never, sched.Never
 	think := m.vary(w.Think)
 	if w.Burst > 0 && w.result.Commands%w.Burst == 0 {
 		think += w.Pause
@@ -272,7 +297,9 @@ func (m *simulation) reclaim() error {
 	return err
 }
 
-func (m *simulation) free() { m.holder, m.last, m.used, m.commands = nil, m.holder, 0, 0 }
+func (m *simulation) free() {
+	m.holder, m.last, m.used, m.commands, m.ends, m.stops = nil, m.holder, 0, 0, sched.Never, sched.Never
+}
 
 func (m *simulation) decide() error {
 	for {
@@ -286,6 +313,12 @@ func (m *simulation) decide() error {
 			continue
 		case d.Revoke != 0:
 			m.revoked = true
+			continue
+		case d.Preempt != 0:
+			if m.ends != sched.Never {
+				m.stops = m.now + m.Preemption
+			}
+			continue
 		case d.Run != 0:
 			w := m.workers[d.Run-1]
 			w.waits = false

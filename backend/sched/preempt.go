@@ -1,0 +1,63 @@
+package sched
+
+import "time"
+
+// leastSlice is the part of Settings.Preempt that every guest gets, however small its share.
+const leastSlice = 0.25
+
+// marginSlices is the margin in slices; see View.margin.
+const marginSlices = 2
+
+// preempts returns the time at which the command of a tenure that was revoked has to stop, or at
+// which to ask again; Never if it may run to its end.
+//
+// A command that runs while others wait has at least its slice. Then the policy decides. At the
+// latest it stops after Settings.Window: those who wait are counted by the policy again, and the
+// limits on the time for which a command keeps others waiting begin again.
+func (s *Scheduler) preempts(c *tenure, ready []*Guest) time.Duration {
+	p, can := s.policy.(Preemptive)
+	if !can || !c.preemptible || c.preempted || s.settings.Preempt == 0 {
+		return Never
+	}
+	slice := s.slice(c.guest)
+	if len(ready) == 0 {
+		if c.guest.Share.Cap == 0 {
+			return Never
+		}
+		// A guest with a cap has to rest even while no other waits.
+		return max(c.since+max(slice, time.Duration(c.guest.Share.Cap*float64(s.settings.Period))), s.now)
+	}
+	from := c.since + slice
+	if c.standing {
+		from = max(from, c.contended+slice/2) // a command that is about to end is left
+	}
+	last := min(c.contended, s.now) + s.settings.Window
+	switch {
+	case s.now < from:
+		return from
+	case s.now >= last:
+		return s.now
+	}
+	now, again := p.Preempt(&View{s}, c.guest, ready)
+	if now {
+		return s.now
+	}
+	return min(max(again, s.now+slice/4), last)
+}
+
+// margin returns the engine time by which a guest that waits has to be ahead of one that runs, by
+// the policy's order, before it takes the engine. Without a margin, two guests that always have work
+// would hand the engine over after each slice. A guest whose last commands came late after one
+// another needs none: it does not wait for the next margin after this one.
+func (v *View) margin(g, running *Guest) time.Duration {
+	if g.late > 0 {
+		return 0
+	}
+	return marginSlices * v.s.slice(running)
+}
+
+// slice returns the time for which a guest's command may run while others wait.
+func (s *Scheduler) slice(g *Guest) time.Duration {
+	part := max(g.fraction*float64(len(s.active)), leastSlice)
+	return max(time.Duration(part*float64(s.settings.Preempt)), 1)
+}

@@ -1,0 +1,43 @@
+package sched
+
+import "time"
+
+func init() {
+	Register("wfq", "shares by weight of the time for which guests hold the engine", func() Policy { return &wfq{} })
+}
+
+// wfq is weighted fair queueing. A guest's virtual time advances by the time for
+// which it holds the engine, divided by its share, and the guest with the least
+// runs next. Time that a guest holds the engine without using it counts, too: it
+// keeps the others waiting just the same, and no report of the guest is needed.
+//
+// A guest that becomes active after a pause starts at the least virtual time of
+// the active ones, unless its own is later: it saves nothing while it sleeps, and
+// sheds no debt. One that comes back within Settings.Wait was active all the
+// time, and the engine is kept for it that long as by BAND if it is behind.
+type wfq struct{ clock clock }
+
+func (p *wfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
+	p.clock.settle(v)
+	return v.first(ready, earlier)
+}
+
+// earlier reports whether a has less virtual time than b.
+func earlier(a, b *Guest) bool { return a.virtual.time < b.virtual.time }
+
+func (p *wfq) Arrived(v *View, g *Guest) { p.clock.activate(v, g) }
+
+func (p *wfq) Beside(v *View, g *Guest) time.Duration {
+	p.clock.settle(v)
+	return v.overtaken(g)
+}
+
+// Preempt stops a command as soon as a guest that waits has less virtual time.
+func (p *wfq) Preempt(v *View, running *Guest, ready []*Guest) (now bool, again time.Duration) {
+	p.clock.settle(v)
+	return v.outrun(running, ready, earlier)
+}
+
+func (p *wfq) Completed(v *View, _ *Guest) { p.clock.settle(v) }
+
+func (p *wfq) Slice(v *View) time.Duration { return v.Settings().Slice }
