@@ -1,0 +1,52 @@
+package virgl_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"pvdrm/backend/virtio/virgl"
+)
+
+// The test binary is its own keeper and worker. The environment says so, and is
+// the guard: those run no tests.
+const roleEnv = "PVDRM_TEST_VIRGL"
+
+const (
+	roleKeeper = "keeper" // with a colon and the role of its workers
+	roleWorker = "worker"
+	roleFake   = "fake"
+)
+
+func init() { runtime.LockOSThread() } // for TestMain, which may become one of them
+
+func TestMain(m *testing.M) {
+	role, of, _ := strings.Cut(os.Getenv(roleEnv), ":")
+	switch role {
+	case "":
+		os.Exit(m.Run())
+	case roleKeeper:
+		end(virgl.ServeKeeper(command(of), true))
+	case roleWorker:
+		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30}))
+	case roleFake:
+		end(virgl.ServeFake())
+	}
+	os.Exit(1)
+}
+
+// command starts this binary in a role.
+func command(role string) []string {
+	return []string{"/usr/bin/env", roleEnv + "=" + role, os.Args[0]}
+}
+
+// end reports why a process ended.
+func end(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
