@@ -3,7 +3,7 @@
 // they need a C compiler; scripts/libcuda.sh builds them.
 //
 // libcuda.so.1 (entry, plain C) is what a program loads. Each function that it
-// exports is C code of a few lines, generated from the table in frontend/libcuda
+// exports is C code of a few lines, generated from the table in frontend/cuda/capi
 // (entries.c), that hands its arguments as words to one Go function. The first
 // call loads libpvdrm-cuda.so, this package, built with -buildmode=c-shared, and
 // with it Go's runtime and its threads. So a program may fork before it calls
@@ -11,8 +11,6 @@
 //
 // The Go library keeps no pointer of the program's but numbers.
 package main
-
-//go:generate go run pvdrm/cmd/libcuda/generate
 
 // main is never run: a C program has its own.
 func main() {}

@@ -2,6 +2,7 @@
 
 package main
 
+// #cgo CFLAGS: -I${SRCDIR}/../../frontend/cuda/capi/entry
 // #include "bridge.h"
 import "C"
 
@@ -12,16 +13,16 @@ import (
 	"pvdrm/drm"
 	"pvdrm/drm/trace"
 	"pvdrm/frontend"
-	"pvdrm/frontend/libcuda"
+	"pvdrm/frontend/cuda/capi"
 )
 
 // program is libcuda.so.1, which loaded this library.
 var program *C.struct_pvdrm_program
 
 // library is made at the first call, when the program's environment is there.
-var library = sync.OnceValue(func() *libcuda.Library {
-	return libcuda.New(libcuda.Config{
-		Open: openFile, Memory: libcuda.OwnMemory{}, Output: standardOutput{},
+var library = sync.OnceValue(func() *capi.Library {
+	return capi.New(capi.Config{
+		Open: openFile, Memory: capi.OwnMemory{}, Output: standardOutput{},
 		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(program, C.uint32_t(i))) },
 		Invoke: func(fn, a, b, c uint64) uint64 {
 			return uint64(C.pvdrm_invoke(program, C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))
@@ -62,7 +63,7 @@ func openFile() (drm.File, error) {
 //
 //export pvdrmStart
 func pvdrmStart(p *C.struct_pvdrm_program) C.int {
-	if uint64(p.table) != libcuda.TableSum() {
+	if uint64(p.table) != capi.TableSum() {
 		return 0
 	}
 	program = p
@@ -72,7 +73,7 @@ func pvdrmStart(p *C.struct_pvdrm_program) C.int {
 //export pvdrmCall
 func pvdrmCall(symbol C.uint32_t, thread C.uint64_t, args *C.uint64_t) C.int {
 	// The C function made an array of this size on its stack, and waits.
-	words := (*[libcuda.MaxArgs]uint64)(unsafe.Pointer(args))
+	words := (*[capi.MaxArgs]uint64)(unsafe.Pointer(args))
 	return C.int(library().Call(int(symbol), uint64(thread), words))
 }
 

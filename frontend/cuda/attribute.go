@@ -36,6 +36,8 @@ const (
 	AttributeUnifiedAddressing           Attribute = 41
 	AttributeComputeCapabilityMajor      Attribute = 75
 	AttributeComputeCapabilityMinor      Attribute = 76
+	AttributeCooperativeLaunch           Attribute = 95
+	AttributeMaxBlocksPerMultiprocessor  Attribute = 106
 )
 
 var attributeParams = map[Attribute]drm.Param{
@@ -58,6 +60,8 @@ var attributeParams = map[Attribute]drm.Param{
 	AttributeMaxThreadsPerMultiprocessor: drm.ParamMaxThreadsSM,
 	AttributeComputeCapabilityMajor:      drm.ParamComputeMajor,
 	AttributeComputeCapabilityMinor:      drm.ParamComputeMinor,
+	AttributeMaxBlocksPerMultiprocessor:  drm.ParamMaxBlocksSM,
+	AttributeCooperativeLaunch:           drm.ParamCooperative,
 }
 
 // What is the same for every device behind PVDRM: kernels of a device run one

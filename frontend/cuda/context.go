@@ -23,6 +23,7 @@ type Context struct {
 	lost      atomic.Pointer[loss] // set once
 
 	output  output
+	heap    kernelHeap
 	staging staging
 	memory  memory
 
@@ -68,7 +69,7 @@ func (dev *Device) CreateContext() (*Context, error) {
 // newContext makes a context of a file, which it owns from then on.
 func (dev *Device) newContext(call string, f drm.File) (*Context, error) {
 	c := &Context{dev: dev, file: f, modules: map[*Module]struct{}{}}
-	c.staging.crew.Looks = copierLooks
+	c.staging.workers.Looks = copierLooks
 	if err := c.setUp(); err != nil {
 		r := resultOf(err)
 		if errors.Is(err, syscall.EIO) {
@@ -119,7 +120,10 @@ func (c *Context) Synchronize() error {
 		return err
 	}
 	defer c.life.RUnlock()
-	return c.waitIdle(call)
+	if err := c.waitIdle(call); err != nil {
+		return err
+	}
+	return c.releasePools(call)
 }
 
 // Destroy is cuCtxDestroy. It waits for calls of other goroutines and for
@@ -138,7 +142,7 @@ func (c *Context) Destroy() error {
 	if c.lost.Load() == nil {
 		first = c.waitIdle(call)
 	} else {
-		c.output.flush(c.file, c.dev.driver.Output) // what came before the fault
+		c.output.flush(c.file, c.dev.driver) // what came before the fault
 	}
 	keep := func(err error) {
 		// Of a lost context only the loss matters, and it was told already.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 // Copies of sizes around the pieces of the ring, from and to pageable memory,
@@ -19,8 +21,8 @@ func TestPageableCopies(t *testing.T) {
 		t.Run(fmt.Sprintf("lazy %v, ample %v", lazy, ample), func(t *testing.T) {
 			staged = stagingOn(ample)
 			defer func() { staged = stagingOn(false) }()
-			g := newFakeGPU(t)
-			g.lazy = lazy
+			g := cudatest.NewGPU(t)
+			g.Lazy = lazy
 			c := newContext(t, g)
 			p := mustAlloc(t, c, 10<<20)
 			for i, n := range sizes {
@@ -37,7 +39,7 @@ func TestPageableCopies(t *testing.T) {
 				require.NoError(t, c.MemcpyHtoD(p, want))
 				require.Equal(t, want, readBack(t, c, p, n), "%d bytes", n)
 			}
-			require.LessOrEqual(t, g.calls["GemNew"], 1+len(staged.sizes))
+			require.LessOrEqual(t, g.Calls["GemNew"], 1+len(staged.sizes))
 		})
 	}
 }
@@ -45,8 +47,8 @@ func TestPageableCopies(t *testing.T) {
 // A small copy to the device is one EXEC and waits for nothing, even while the
 // device is busy.
 func TestSmallCopyDoesNotWait(t *testing.T) {
-	g := newFakeGPU(t)
-	g.lazy = true
+	g := cudatest.NewGPU(t)
+	g.Lazy = true
 	c := newContext(t, g)
 	const n, size = 200, 300
 	p := mustAlloc(t, c, n*size)
@@ -57,15 +59,15 @@ func TestSmallCopyDoesNotWait(t *testing.T) {
 		require.NoError(t, c.MemcpyHtoD(p+DevicePtr(i*size), b))
 		clear(b)
 	}
-	require.Zero(t, g.calls["Wait"])
-	require.Equal(t, n, g.calls["Exec"])
+	require.Zero(t, g.Calls["Wait"])
+	require.Equal(t, n, g.Calls["Exec"])
 	require.Equal(t, want, readBack(t, c, p, n*size))
 }
 
 // More copies than the ring holds: the oldest are waited for.
 func TestRingWrapsAround(t *testing.T) {
-	g := newFakeGPU(t)
-	g.lazy = true
+	g := cudatest.NewGPU(t)
+	g.Lazy = true
 	c := newContext(t, g)
 	p := mustAlloc(t, c, 1<<20)
 	var want []byte
@@ -75,21 +77,21 @@ func TestRingWrapsAround(t *testing.T) {
 		want = append(want, b...)
 		clear(b)
 	}
-	require.Positive(t, g.calls["Wait"])
+	require.Positive(t, g.Calls["Wait"])
 	require.Equal(t, want, readBack(t, c, p, len(want)))
 }
 
 func TestPinnedCopiesAreNotStaged(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p, h := mustAlloc(t, c, 4<<20), mustHost(t, c, 4<<20)
 	copy(h.Bytes(), noise(4<<20, 1))
-	made := g.calls["GemNew"]
+	made := g.Calls["GemNew"]
 	require.NoError(t, c.MemcpyHtoD(p, h.Bytes()))
 	clear(h.Bytes())
 	require.NoError(t, c.MemcpyDtoH(h.Bytes()[100:200], p+100))
-	require.Equal(t, 2, g.calls["Exec"], "each whole")
-	require.Equal(t, made, g.calls["GemNew"])
+	require.Equal(t, 2, g.Calls["Exec"], "each whole")
+	require.Equal(t, made, g.Calls["GemNew"])
 	require.Equal(t, noise(4<<20, 1)[100:200], h.Bytes()[100:200])
 	require.Equal(t, make([]byte, 100), h.Bytes()[:100])
 
@@ -100,8 +102,8 @@ func TestPinnedCopiesAreNotStaged(t *testing.T) {
 }
 
 func TestAsyncCopies(t *testing.T) {
-	g := newFakeGPU(t)
-	g.lazy = true
+	g := cudatest.NewGPU(t)
+	g.Lazy = true
 	c := newContext(t, g)
 	s := mustStream(t, c)
 	p, h := mustAlloc(t, c, 4096), mustHost(t, c, 4096)
@@ -110,7 +112,7 @@ func TestAsyncCopies(t *testing.T) {
 	require.NoError(t, c.MemcpyHtoDAsync(p, h, 24, 1000, s))
 	require.NoError(t, c.MemcpyDtoDAsync(p+2000, p, 1000, s))
 	require.NoError(t, c.MemcpyDtoHAsync(h, 3000, p+2000, 1000, s))
-	require.Zero(t, g.calls["Wait"])
+	require.Zero(t, g.Calls["Wait"])
 	require.NotEqual(t, want, h.Bytes()[3000:4000])
 	require.NoError(t, s.Synchronize())
 	require.Equal(t, want, h.Bytes()[3000:4000])
@@ -123,7 +125,7 @@ func TestAsyncCopies(t *testing.T) {
 }
 
 func TestCopyArguments(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p, q := mustAlloc(t, c, 1000), mustAlloc(t, c, 1000)
 	b := make([]byte, 1001)
@@ -147,7 +149,7 @@ func TestCopyArguments(t *testing.T) {
 	} {
 		isResult(t, ErrInvalidValue, err, name)
 	}
-	require.Zero(t, g.calls["Exec"])
+	require.Zero(t, g.Calls["Exec"])
 	for name, err := range map[string]error{
 		"HtoD":    c.MemcpyHtoD(0, nil),
 		"DtoH":    c.MemcpyDtoH(nil, 0),
@@ -162,7 +164,7 @@ func TestCopyArguments(t *testing.T) {
 }
 
 func TestCopy2D(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p, h := mustAlloc(t, c, 1000), mustHost(t, c, 1000)
 	copy(h.Bytes(), noise(1000, 9))
@@ -178,23 +180,23 @@ func TestCopy2D(t *testing.T) {
 
 // When no larger ring can be had the small one does the work.
 func TestStagingWithoutMemory(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p := mustAlloc(t, c, 9<<20)
-	g.failNext(1, "GemNew", syscall.ENOMEM)
+	g.FailNext(1, "GemNew", syscall.ENOMEM)
 	isResult(t, ErrOutOfMemory, c.MemcpyHtoD(p, []byte{1}))
 	require.NoError(t, c.MemcpyHtoD(p, []byte{1}))
 	for range 2 {
 		want := noise(9<<20, 5)
-		g.failNext(1, "GemNew", syscall.ENOMEM)
+		g.FailNext(1, "GemNew", syscall.ENOMEM)
 		require.NoError(t, c.MemcpyHtoD(p, want))
-		g.failNext(1, "GemNew", syscall.ENOMEM)
+		g.FailNext(1, "GemNew", syscall.ENOMEM)
 		require.True(t, bytes.Equal(want, readBack(t, c, p, len(want))))
 	}
 }
 
 func TestMemset(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	s := mustStream(t, c)
 	p := mustAlloc(t, c, 256)
@@ -203,18 +205,18 @@ func TestMemset(t *testing.T) {
 		do   func() error
 		want func(b []byte)
 	}{
-		{"D8", func() error { return c.MemsetD8(p+1, 7, 5) }, func(b []byte) { rows(b[1:], 0, []byte{7}, 5, 1) }},
-		{"D16", func() error { return c.MemsetD16(p+2, 0x0102, 5) }, func(b []byte) { rows(b[2:], 0, []byte{2, 1}, 5, 1) }},
-		{"D32", func() error { return c.MemsetD32(p+4, 0x01020304, 5) }, func(b []byte) { rows(b[4:], 0, []byte{4, 3, 2, 1}, 5, 1) }},
-		{"D8Async", func() error { return c.MemsetD8Async(p, 9, 256, s) }, func(b []byte) { rows(b, 0, []byte{9}, 256, 1) }},
-		{"D16Async", func() error { return c.MemsetD16Async(p, 9, 3, s) }, func(b []byte) { rows(b, 0, []byte{9, 0}, 3, 1) }},
-		{"D32Async", func() error { return c.MemsetD32Async(p, 9, 3, s) }, func(b []byte) { rows(b, 0, []byte{9, 0, 0, 0}, 3, 1) }},
-		{"D2D8", func() error { return c.MemsetD2D8(p+1, 10, 7, 5, 3) }, func(b []byte) { rows(b[1:], 10, []byte{7}, 5, 3) }},
-		{"D2D16", func() error { return c.MemsetD2D16(p+2, 10, 0x0102, 5, 3) }, func(b []byte) { rows(b[2:], 10, []byte{2, 1}, 5, 3) }},
-		{"D2D32", func() error { return c.MemsetD2D32(p, 24, 0x01020304, 5, 10) }, func(b []byte) { rows(b, 24, []byte{4, 3, 2, 1}, 5, 10) }},
-		{"D2D8Async", func() error { return c.MemsetD2D8Async(p, 0, 7, 5, 1, s) }, func(b []byte) { rows(b, 0, []byte{7}, 5, 1) }},
-		{"D2D16Async", func() error { return c.MemsetD2D16Async(p, 4, 7, 2, 2, s) }, func(b []byte) { rows(b, 4, []byte{7, 0}, 2, 2) }},
-		{"D2D32Async", func() error { return c.MemsetD2D32Async(p, 8, 7, 1, 2, s) }, func(b []byte) { rows(b, 8, []byte{7, 0, 0, 0}, 1, 2) }},
+		{name: "D8", do: func() error { return c.MemsetD8(p+1, 7, 5) }, want: func(b []byte) { rows(b[1:], 0, []byte{7}, 5, 1) }},
+		{name: "D16", do: func() error { return c.MemsetD16(p+2, 0x0102, 5) }, want: func(b []byte) { rows(b[2:], 0, []byte{2, 1}, 5, 1) }},
+		{name: "D32", do: func() error { return c.MemsetD32(p+4, 0x01020304, 5) }, want: func(b []byte) { rows(b[4:], 0, []byte{4, 3, 2, 1}, 5, 1) }},
+		{name: "D8Async", do: func() error { return c.MemsetD8Async(p, 9, 256, s) }, want: func(b []byte) { rows(b, 0, []byte{9}, 256, 1) }},
+		{name: "D16Async", do: func() error { return c.MemsetD16Async(p, 9, 3, s) }, want: func(b []byte) { rows(b, 0, []byte{9, 0}, 3, 1) }},
+		{name: "D32Async", do: func() error { return c.MemsetD32Async(p, 9, 3, s) }, want: func(b []byte) { rows(b, 0, []byte{9, 0, 0, 0}, 3, 1) }},
+		{name: "D2D8", do: func() error { return c.MemsetD2D8(p+1, 10, 7, 5, 3) }, want: func(b []byte) { rows(b[1:], 10, []byte{7}, 5, 3) }},
+		{name: "D2D16", do: func() error { return c.MemsetD2D16(p+2, 10, 0x0102, 5, 3) }, want: func(b []byte) { rows(b[2:], 10, []byte{2, 1}, 5, 3) }},
+		{name: "D2D32", do: func() error { return c.MemsetD2D32(p, 24, 0x01020304, 5, 10) }, want: func(b []byte) { rows(b, 24, []byte{4, 3, 2, 1}, 5, 10) }},
+		{name: "D2D8Async", do: func() error { return c.MemsetD2D8Async(p, 0, 7, 5, 1, s) }, want: func(b []byte) { rows(b, 0, []byte{7}, 5, 1) }},
+		{name: "D2D16Async", do: func() error { return c.MemsetD2D16Async(p, 4, 7, 2, 2, s) }, want: func(b []byte) { rows(b, 4, []byte{7, 0}, 2, 2) }},
+		{name: "D2D32Async", do: func() error { return c.MemsetD2D32Async(p, 8, 7, 1, 2, s) }, want: func(b []byte) { rows(b, 8, []byte{7, 0, 0, 0}, 1, 2) }},
 	} {
 		require.NoError(t, c.MemsetD8(p, 0xee, 256))
 		require.NoError(t, r.do(), r.name)

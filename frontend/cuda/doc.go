@@ -23,6 +23,14 @@
 // and work on another stream begins after all that was queued before on the
 // default stream. Streams made by NewStreamNonBlocking stand outside the rule.
 //
+// # Pools
+//
+// A Pool belongs to the device, its memory to contexts: each context that allocates
+// from it has an arena of segments, which are objects. A span of a segment that was
+// freed keeps the points that the next work of its stream would follow. Whoever gets
+// the span is made to wait for those points; the attributes of the pool only choose
+// when that is better than new memory.
+//
 // # Errors
 //
 // Every error is an *Error: it holds a Result (a CUDA_ERROR_* value, found by
@@ -38,8 +46,10 @@
 //	staging.mu     the ring of pinned memory and what of it is in flight
 //	Event.mu       the last record of an event
 //	Context.modMu  modules, their functions and variables
-//	memory.mu      the heaps and the tables of addresses
+//	memory.mu      the heaps, the arenas of pools and the tables of addresses
 //	Stream.gone    read while a point of the stream is waited for, written to
 //	               give its channel back
 //	Context.mu     the order of work: what each stream has queued, EXEC itself
+//	pools.mu       the default and the current pool of a device
+//	Pool.mu        the amounts and attributes of a pool
 package cuda

@@ -19,6 +19,8 @@ type Driver struct {
 	// Output takes what kernels print; nil stands for os.Stdout. It is to be set
 	// before a context is made, and may be called by several goroutines at once.
 	Output io.Writer
+	// Errors takes what failed assertions of kernels print; nil stands for os.Stderr.
+	Errors io.Writer
 
 	open    Opener
 	info    drm.Info
@@ -111,11 +113,12 @@ func (d *Driver) Device(i int) (*Device, error) {
 	return d.devices[i], nil
 }
 
-// Device is one GPU. Its properties were read by Init and do not change.
+// Device is one GPU. Its properties were read by Init and do not change; its pools do.
 type Device struct {
 	driver *Driver
 	name   string
 	params [drm.NumParams + 1]uint64 // by drm.Param
+	pools  pools
 }
 
 // Name is cuDeviceGetName.
@@ -129,7 +132,13 @@ func (dev *Device) ComputeCapability() (major, minor int) {
 	return int(dev.params[drm.ParamComputeMajor]), int(dev.params[drm.ParamComputeMinor])
 }
 
+// MemOps is 1 if streams of the device have operations on words of memory, else 0.
+func (dev *Device) MemOps() int { return dev.param(drm.ParamWords) }
+
 // param bounds a property to what a CUDA attribute, an int32 in C, can hold.
+// Textures reports whether kernels may use the textures and surfaces of package gpu/texture.
+func (dev *Device) Textures() bool { return dev.params[drm.ParamTextures] != 0 }
+
 func (dev *Device) param(p drm.Param) int {
 	return int(min(dev.params[p], 1<<31-1))
 }

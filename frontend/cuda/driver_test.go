@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/drm"
+	"pvdrm/frontend/cuda/cudatest"
 	"pvdrm/gpu"
 )
 
@@ -17,33 +18,33 @@ func TestInitErrors(t *testing.T) {
 		syscall.ENODEV: ErrNoDevice, syscall.ENOENT: ErrNoDevice, syscall.ENXIO: ErrNoDevice,
 		syscall.EACCES: ErrNotPermitted, syscall.ENOMEM: ErrOutOfMemory,
 	} {
-		g := newFakeGPU(t)
-		g.failNext(1, "open", errno)
-		_, err := Init(g.opener)
+		g := cudatest.NewGPU(t)
+		g.FailNext(1, "open", errno)
+		_, err := Init(g.Opener)
 		isResult(t, want, err)
 		require.ErrorIs(t, err, errno)
 	}
 	for _, method := range []string{"Version", "GetParam"} {
-		g := newFakeGPU(t)
-		g.failNext(1, method, syscall.ENODEV)
-		_, err := Init(g.opener)
+		g := cudatest.NewGPU(t)
+		g.FailNext(1, method, syscall.ENODEV)
+		_, err := Init(g.Opener)
 		isResult(t, ErrDeviceUnavailable, err, method)
 		require.ErrorIs(t, err, syscall.ENODEV)
 	}
-	g := newFakeGPU(t)
-	g.name = "virtio_gpu"
-	_, err := Init(g.opener)
+	g := cudatest.NewGPU(t)
+	g.Name = "virtio_gpu"
+	_, err := Init(g.Opener)
 	isResult(t, ErrDriverMismatch, err)
 	require.ErrorContains(t, err, "virtio_gpu")
 }
 
 func TestDevice(t *testing.T) {
-	g := newFakeGPU(t)
-	d, err := Init(g.opener)
+	g := cudatest.NewGPU(t)
+	d, err := Init(g.Opener)
 	require.NoError(t, err)
 	require.Equal(t, 1, d.DeviceCount())
 	require.NoError(t, d.Close())
-	require.Zero(t, g.open)
+	require.Zero(t, g.Open)
 	require.NoError(t, d.Close())
 	major, _ := d.Version()
 	require.Equal(t, drm.DriverMajor, major)
@@ -67,7 +68,7 @@ func TestDevice(t *testing.T) {
 	_, err = dev.Attribute(12345)
 	isResult(t, ErrInvalidValue, err)
 
-	g.params[drm.ParamL2Bytes] = 1 << 40
+	g.Params[drm.ParamL2Bytes] = 1 << 40
 	got, err := newDevice(t, g).Attribute(AttributeL2CacheSize)
 	require.NoError(t, err)
 	require.Equal(t, 1<<31-1, got, "an int in C")
@@ -76,63 +77,63 @@ func TestDevice(t *testing.T) {
 func TestCreateContextErrors(t *testing.T) {
 	for method, calls := range map[string]int{"open": 1, "GetParam": 6, "ChannelAlloc": 1} {
 		for n := 1; n <= calls; n++ {
-			g := newFakeGPU(t)
+			g := cudatest.NewGPU(t)
 			dev := newDevice(t, g)
 			if method == "open" {
 				require.NoError(t, dev.driver.Close())
 			}
-			g.failNext(n, method, syscall.EBUSY)
+			g.FailNext(n, method, syscall.EBUSY)
 			_, err := dev.CreateContext()
 			isResult(t, ErrDeviceUnavailable, err, method)
 			require.ErrorIs(t, err, syscall.EBUSY)
-			require.Zero(t, g.open)
+			require.Zero(t, g.Open)
 		}
 	}
 	for p, v := range map[drm.Param]uint64{
 		drm.ParamVRAMPage: 3, drm.ParamVRAMSize: ^uint64(0), drm.ParamSystemPage: 0,
 		drm.ParamSystemBase: 1, drm.ParamVRAMBase: ^uint64(0) &^ (2<<20 - 1),
 	} {
-		g := newFakeGPU(t)
+		g := cudatest.NewGPU(t)
 		dev := newDevice(t, g)
-		g.params[p] = v
+		g.Params[p] = v
 		_, err := dev.CreateContext()
 		isResult(t, ErrUnknown, err, "param %d", p)
 		require.ErrorContains(t, err, "window")
-		require.Zero(t, g.open)
+		require.Zero(t, g.Open)
 	}
 }
 
 // The first context has the file that Init opened, the second one of its own.
 func TestFilesOfContexts(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	dev := newDevice(t, g)
 	a, err := dev.CreateContext()
 	require.NoError(t, err)
-	require.Len(t, g.opened, 1)
+	require.Len(t, g.Opened, 1)
 	b, err := dev.CreateContext()
 	require.NoError(t, err)
-	require.Len(t, g.opened, 2)
+	require.Len(t, g.Opened, 2)
 	require.NotSame(t, a.fake(), b.fake())
 	require.NoError(t, a.Destroy())
 	require.NoError(t, b.Destroy())
 
 	// A backend that went away after Init is no reason to fail.
 	dev = newDevice(t, g)
-	g.opened[2].gone = true
+	g.Opened[2].Gone = true
 	c, err := dev.CreateContext()
 	require.NoError(t, err)
-	require.Same(t, g.opened[3], c.fake())
+	require.Same(t, g.Opened[3], c.fake())
 	require.NoError(t, c.Destroy())
 
-	g.failNext(1, "Close", syscall.EIO)
-	d, err := Init(g.opener)
+	g.FailNext(1, "Close", syscall.EIO)
+	d, err := Init(g.Opener)
 	require.NoError(t, err)
 	isResult(t, ErrOperatingSystem, d.Close())
 }
 
 func TestDestroyedContext(t *testing.T) {
-	g := newFakeGPU(t)
-	g.kernelAdd()
+	g := cudatest.NewGPU(t)
+	g.KernelAdd()
 	c := newContext(t, g)
 	f := mustFunction(t, c, "add")
 	p, h, s, e := mustAlloc(t, c, 4096), mustHost(t, c, 4096), mustStream(t, c), mustEvent(t, c)
@@ -209,10 +210,10 @@ func TestLostContext(t *testing.T) {
 	for _, lazy := range []bool{false, true} {
 		for cause, want := range map[gpu.LostCause]Result{gpu.LostAddress: ErrIllegalAddress, gpu.LostTimeout: ErrLaunchTimeout} {
 			t.Run(fmt.Sprintf("%v lazy %v", cause, lazy), func(t *testing.T) {
-				g := newFakeGPU(t)
-				g.kernelAdd()
-				g.kernelFault(cause)
-				g.lazy = lazy
+				g := cudatest.NewGPU(t)
+				g.KernelAdd()
+				g.KernelFault(uint32(cause))
+				g.Lazy = lazy
 				c := newContext(t, g)
 				f := mustFunction(t, c, "add")
 				p, h, s, e := mustAlloc(t, c, 4096), mustHost(t, c, 4096), mustStream(t, c), mustEvent(t, c)
@@ -228,7 +229,7 @@ func TestLostContext(t *testing.T) {
 					isResult(t, want, err, name)
 					require.ErrorIs(t, err, syscall.EIO)
 				}
-				require.Equal(t, 1, g.calls["LostStatus"], "asked once")
+				require.Equal(t, 1, g.Calls["LostStatus"], "asked once")
 				require.NotNil(t, h.Bytes(), "the memory is the program's until Destroy")
 				require.NoError(t, c.Destroy())
 				require.Nil(t, h.Bytes())
@@ -243,39 +244,39 @@ func TestLostContext(t *testing.T) {
 
 // A context that is lost with nobody looking says so when it is destroyed.
 func TestLostAtDestroy(t *testing.T) {
-	g := newFakeGPU(t)
-	g.lazy = true
-	g.kernelFault(gpu.LostTrap)
+	g := cudatest.NewGPU(t)
+	g.Lazy = true
+	g.KernelFault(uint32(gpu.LostTrap))
 	c := newContext(t, g)
 	mustAlloc(t, c, 100)
 	require.NoError(t, mustFunction(t, c, "fault").Launch(one(nil)))
 	err := c.Destroy()
 	isResult(t, ErrAssert, err)
-	require.Zero(t, g.open)
+	require.Zero(t, g.Open)
 }
 
 func TestBackendGone(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p := mustAlloc(t, c, 4096)
-	c.fake().gone = true
+	c.fake().Gone = true
 	err := c.MemcpyDtoH(make([]byte, 1), p)
 	isResult(t, ErrDeviceUnavailable, err)
 	require.ErrorIs(t, err, syscall.ENODEV)
-	c.fake().gone = false
+	c.fake().Gone = false
 	isResult(t, ErrDeviceUnavailable, c.Synchronize(), "it stays lost")
-	c.fake().gone = true
+	c.fake().Gone = true
 	require.NoError(t, c.Destroy())
-	require.Zero(t, g.open)
+	require.Zero(t, g.Open)
 }
 
 // EIO where the cause cannot be asked for.
 func TestLostWithoutCause(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	require.NoError(t, c.MemsetD8(mustAlloc(t, c, 16), 1, 16))
-	c.fake().asyncErr = syscall.EIO
-	g.failNext(1, "LostStatus", syscall.ENODEV)
+	c.fake().AsyncErr = syscall.EIO
+	g.FailNext(1, "LostStatus", syscall.ENODEV)
 	err := c.Synchronize()
 	isResult(t, ErrUnknown, err)
 	require.ErrorIs(t, err, syscall.EIO)
@@ -284,10 +285,10 @@ func TestLostWithoutCause(t *testing.T) {
 
 // What a queued mapping did wrong is told by the next wait, once.
 func TestAsyncError(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	require.NoError(t, c.MemsetD8(mustAlloc(t, c, 16), 1, 16))
-	c.fake().asyncErr = syscall.ENOMEM
+	c.fake().AsyncErr = syscall.ENOMEM
 	isResult(t, ErrOutOfMemory, c.Synchronize())
 	require.NoError(t, c.Synchronize())
 }
@@ -310,4 +311,6 @@ func TestResults(t *testing.T) {
 	}
 	require.Equal(t, ErrUnknown, resultOf(fmt.Errorf("no errno")))
 	require.Equal(t, ErrInvalidPTX, resultOf(&drm.ModuleError{Err: syscall.EINVAL}))
+	require.Equal(t, ErrOutOfMemory, resultOf(&drm.ModuleError{Err: syscall.ENOMEM}))
+	require.Equal(t, ErrNotSupported, resultOf(&drm.ModuleError{Err: syscall.EOPNOTSUPP}))
 }

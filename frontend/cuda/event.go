@@ -81,14 +81,11 @@ func (e *Event) giveUpSlot() {
 func (e *Event) Record(s *Stream) error {
 	const call = "cuEventRecord"
 	c := e.c
-	if err := c.enter(call); err != nil {
-		return err
-	}
-	defer c.life.RUnlock()
-	s, err := c.pick(call, s)
+	s, err := c.enterFor(call, s)
 	if err != nil {
 		return err
 	}
+	defer c.life.RUnlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.destroyed {
@@ -133,7 +130,10 @@ func (e *Event) await(call string, timeout time.Duration) error {
 	if p.s == nil {
 		return nil
 	}
-	return e.c.wait(call, p, timeout)
+	if err := e.c.wait(call, p, timeout); err != nil || timeout == 0 {
+		return err
+	}
+	return e.c.releasePools(call)
 }
 
 // Elapsed is cuEventElapsedTime: the time on the device from since to e. It is

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 // useEverything does a bit of all that a program does with a context, and ends
@@ -121,15 +123,15 @@ func TestEveryCallFailsOnce(t *testing.T) {
 		for _, errno := range []syscall.Errno{syscall.EINVAL, syscall.ENOMEM, syscall.EIO, syscall.ENODEV} {
 			t.Run(fmt.Sprintf("%v lazy %v", errno, lazy), func(t *testing.T) {
 				for n := 1; ; n++ {
-					g := newFakeGPU(t)
-					g.kernelAdd()
-					g.lazy = lazy
+					g := cudatest.NewGPU(t)
+					g.KernelAdd()
+					g.Lazy = lazy
 					c, err := newDevice(t, g).CreateContext()
 					require.NoError(t, err)
-					g.failNext(n, "", errno)
+					g.FailNext(n, "", errno)
 					err = useEverything(c, 300_000)
-					if g.failed == "" {
-						g.failNext(0, "", nil)
+					if g.Failed == "" {
+						g.FailNext(0, "", nil)
 						require.NoError(t, err)
 						require.NoError(t, c.Destroy())
 						require.Greater(t, n, 25, "calls were counted")
@@ -137,10 +139,10 @@ func TestEveryCallFailsOnce(t *testing.T) {
 					}
 					fatal := errno == syscall.EIO || errno == syscall.ENODEV
 					if err == nil { // a smaller staging ring did it
-						require.Contains(t, []string{"GemNew", "GemMap", "VMBind"}, g.failed)
+						require.Contains(t, []string{"GemNew", "GemMap", "VMBind"}, g.Failed)
 						require.False(t, fatal)
 					} else {
-						require.ErrorIs(t, err, errno, "%s", g.failed)
+						require.ErrorIs(t, err, errno, "%s", g.Failed)
 						var r Result
 						require.ErrorAs(t, err, &r)
 					}
@@ -148,10 +150,10 @@ func TestEveryCallFailsOnce(t *testing.T) {
 					if fatal {
 						require.Error(t, err)
 					} else {
-						require.NoError(t, err, "after %s failed", g.failed)
+						require.NoError(t, err, "after %s failed", g.Failed)
 					}
 					require.NoError(t, c.Destroy())
-					require.Empty(t, g.violations, "after %s failed", g.failed)
+					require.Empty(t, g.Violations, "after %s failed", g.Failed)
 				}
 			})
 		}
@@ -160,9 +162,9 @@ func TestEveryCallFailsOnce(t *testing.T) {
 
 // Many goroutines on one context, and one that destroys it under them.
 func TestConcurrentUse(t *testing.T) {
-	g := newFakeGPU(t)
-	g.channels = 64
-	g.kernelAdd()
+	g := cudatest.NewGPU(t)
+	g.Channels = 64
+	g.KernelAdd()
 	c := newContext(t, g)
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -1,20 +1,18 @@
 package cuda
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/drm"
-	"pvdrm/gpu"
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 // newDevice initializes the driver. The end of the test closes it.
-func newDevice(t *testing.T, g *fakeGPU) *Device {
+func newDevice(t *testing.T, g *cudatest.GPU) *Device {
 	t.Helper()
-	d, err := Init(g.opener)
+	d, err := Init(g.Opener)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	dev, err := d.Device(0)
@@ -27,7 +25,7 @@ func init() { staged = stagingOn(false) }
 
 // newContext makes a context that the end of the test destroys, unless the test
 // did, and checks that nothing is left of it.
-func newContext(t *testing.T, g *fakeGPU) *Context {
+func newContext(t *testing.T, g *cudatest.GPU) *Context {
 	t.Helper()
 	c, err := newDevice(t, g).CreateContext()
 	require.NoError(t, err)
@@ -39,7 +37,7 @@ func newContext(t *testing.T, g *fakeGPU) *Context {
 	return c
 }
 
-func (c *Context) fake() *fakeFile { return c.file.(*fakeFile) }
+func (c *Context) fake() *cudatest.File { return c.file.(*cudatest.File) }
 
 // isResult checks that err carries a Result and names the call.
 func isResult(t require.TestingT, want Result, err error, words ...any) {
@@ -88,42 +86,6 @@ func noise(n int, seed uint64) []byte {
 	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
 	_, _ = r.Read(b) // never fails
 	return b
-}
-
-// kernel adds a kernel to the device. Sizes are those of its parameters, each
-// at a multiple of its size.
-func (g *fakeGPU) kernel(name string, run func(f *fakeFile, params []byte) *gpu.LostError, sizes ...uint32) *fakeKernel {
-	k := &fakeKernel{run: run}
-	for _, n := range sizes {
-		align := min(n, 8)
-		at := (k.attr.ParamBytes + align - 1) / align * align
-		k.attr.Params = append(k.attr.Params, drm.FunctionParam{Offset: at, Size: n})
-		k.attr.ParamBytes = at + n
-	}
-	g.kernels[name] = k
-	return k
-}
-
-// kernelAdd adds a kernel "add(ptr, n, v)": v is added to n int32 at ptr.
-func (g *fakeGPU) kernelAdd() {
-	g.kernel("add", func(f *fakeFile, p []byte) *gpu.LostError {
-		n := uint64(binary.LittleEndian.Uint32(p[8:]))
-		b, err := f.at(binary.LittleEndian.Uint64(p), n*4, true)
-		if err != nil {
-			return f.lost
-		}
-		for i := 0; i < len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], binary.LittleEndian.Uint32(b[i:])+binary.LittleEndian.Uint32(p[12:]))
-		}
-		return nil
-	}, 8, 4, 4)
-}
-
-// kernelFault adds a kernel "fault" without parameters that loses the context.
-func (g *fakeGPU) kernelFault(cause gpu.LostCause) {
-	g.kernel("fault", func(*fakeFile, []byte) *gpu.LostError {
-		return &gpu.LostError{Cause: cause, Kernel: "fault"}
-	})
 }
 
 func mustFunction(t require.TestingT, c *Context, name string) *Function {

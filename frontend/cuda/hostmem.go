@@ -53,7 +53,7 @@ func (c *Context) allocHost(call string, n uint64, from *heap, managed bool) (*H
 		return nil, c.fail(call, fmt.Errorf("%d bytes of pinned memory: %w", n, err))
 	}
 	h := &HostMem{c: c, addr: DevicePtr(b.addr), heap: from, managed: managed, block: b}
-	m.byAddr.insert(b.addr, n, allocation{host: h})
+	m.note(b.addr, n, allocation{host: h})
 	m.pinned.insert(hostAddress(b.mem), n, h)
 	return h, nil
 }

@@ -14,6 +14,8 @@ type LaunchConfig struct {
 	Block  [3]uint32 // threads of a block
 	Shared uint32    // dynamic shared memory of a block, bytes
 	Stream *Stream   // nil: the default stream
+
+	Cooperative bool // the blocks may wait for each other
 }
 
 // Launch is cuLaunchKernel: it queues the kernel and returns. There must be one
@@ -68,14 +70,20 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 	if err := f.m.loaded(call); err != nil {
 		return err
 	}
+	if len(params) > drm.MaxLaunch {
+		return errorf(call, ErrNotSupported, "kernel %s: %d bytes of parameters; a launch carries at most %d", f.name, len(params), drm.MaxLaunch)
+	}
 	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
-		SharedBytes: cfg.Shared, Params: params})
+		SharedBytes: cfg.Shared, Params: params, Cooperative: cfg.Cooperative})
 	return err
 }
 
 // checkConfig compares a launch with what the device and the kernel can do.
 func (f *Function) checkConfig(call string, cfg LaunchConfig) error {
 	dev := f.m.c.dev
+	if cfg.Cooperative && dev.params[drm.ParamCooperative] == 0 {
+		return errorf(call, ErrNotSupported, "kernel %s: the device has no cooperative launches", f.name)
+	}
 	threads := uint64(1)
 	for i := range 3 {
 		grid, block := dev.params[drm.ParamMaxGridX+drm.Param(i)], dev.params[drm.ParamMaxBlockX+drm.Param(i)]
@@ -90,7 +98,7 @@ func (f *Function) checkConfig(call string, cfg LaunchConfig) error {
 		}
 	}
 	if most := uint64(f.attr.MaxThreads); most > 0 && threads > most {
-		return errorf(call, ErrLaunchOutOfResources, "kernel %s: a block of %d threads, but the kernel can have %d", f.name, threads, most)
+		return errorf(call, ErrInvalidValue, "kernel %s: a block of %d threads, but the kernel can have %d", f.name, threads, most)
 	}
 	if sum := uint64(f.attr.SharedBytes) + uint64(cfg.Shared); sum > dev.params[drm.ParamSharedPerBlock] {
 		return errorf(call, ErrInvalidValue, "kernel %s: %d bytes of shared memory in a block, %d of them dynamic, but the device has %d",

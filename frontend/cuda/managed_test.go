@@ -6,10 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/drm"
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 func TestManagedMemory(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	h, err := c.MemAllocManaged(5000)
 	require.NoError(t, err)
@@ -40,17 +41,17 @@ func TestManagedMemory(t *testing.T) {
 // Where something lies in the program already, other addresses are taken, and what
 // was skipped is free for memory that need not be at the same place.
 func TestManagedMemoryWhereThereIsRoom(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	base := c.memory.system.window.base
-	g.taken = func(addr, _ uint64) bool { return addr < base+(64<<20) }
+	g.Taken = func(addr, _ uint64) bool { return addr < base+(64<<20) }
 	h, err := c.MemAllocManaged(1 << 20)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, uint64(h.DevicePtr()), base+(64<<20))
 	pinned := mustHost(t, c, 1<<20)
 	require.Less(t, uint64(pinned.DevicePtr()), base+(64<<20))
 
-	g.taken = func(uint64, uint64) bool { return true }
+	g.Taken = func(uint64, uint64) bool { return true }
 	_, err = c.MemAllocManaged(1 << 20)
 	isResult(t, ErrOutOfMemory, err)
 	require.NoError(t, h.Free())
@@ -59,7 +60,7 @@ func TestManagedMemoryWhereThereIsRoom(t *testing.T) {
 
 // A driver without GemMapAt has no managed memory.
 func TestManagedMemoryIsNotSupported(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	var m memory
 	require.NoError(t, m.setUp(struct{ drm.File }{c.file}, c.memory.vram.window, c.memory.system.window))

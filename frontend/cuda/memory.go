@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"pvdrm/drm"
 )
@@ -34,14 +35,37 @@ type memory struct {
 	reserved ranges[struct{}] // addresses of vram's
 	mappings ranges[*mapping] // inside of them
 	physical map[*Physical]struct{}
+
+	// Pools: arena.go.
+	arenas  map[*Pool]*arena
+	spare   *object     // of the smallest segment, which no pool has reserved; may be nil
+	leaving []leaving   // the oldest first
+	pooled  atomic.Bool // there was an arena, or memory that is leaving
 }
 
-// allocation is what a range of GPU addresses is. At most one of its fields is
-// set; a variable of a module has none.
+// allocation is what a range of GPU addresses is. At most one of its fields but the
+// ID is set; a variable of a module has none.
 type allocation struct {
+	id     uint64
 	vram   *block
 	host   *HostMem
-	mapped bool // one of memory.mappings
+	pooled *segment // of a pool
+	mapped bool     // one of memory.mappings
+}
+
+// lastAllocation is the ID of the allocation that was made last.
+var lastAllocation atomic.Uint64
+
+// note adds a range of GPU addresses to byAddr, with a new ID. M.mu is held.
+func (m *memory) note(addr, n uint64, a allocation) {
+	a.id = lastAllocation.Add(1)
+	m.byAddr.insert(addr, n, a)
+}
+
+// leaving is a block of cuMemAlloc that was freed in the order of a stream.
+type leaving struct {
+	after []point
+	block block
 }
 
 // retired is a block that queued work still writes to.
@@ -72,11 +96,13 @@ func (m *memory) close(report func(error)) {
 		e.value.block.mem = nil
 	}
 	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
+	m.leaving = nil
 	m.reserved, m.mappings = ranges[struct{}]{}, ranges[*mapping]{}
 	for p := range m.physical {
 		report(m.vram.file.GemClose(p.handle))
 	}
 	clear(m.physical)
+	m.closePools(report)
 	m.vram.close(report)
 	m.system.close(report)
 	if m.unified != nil {
@@ -123,13 +149,30 @@ func (c *Context) memAlloc(call string, n uint64) (DevicePtr, error) {
 		return 0, errorf(call, ErrInvalidValue, "the size is 0")
 	}
 	m := &c.memory
+	p, err := m.allocVRAM(n)
+	if m.pooled.Load() && err != nil && resultOf(err) == ErrOutOfMemory {
+		if err := c.waitIdle(call); err != nil {
+			return 0, err
+		}
+		if err := c.reclaim(call); err != nil {
+			return 0, err
+		}
+		p, err = m.allocVRAM(n)
+	}
+	if err != nil {
+		return 0, c.fail(call, fmt.Errorf("%d bytes of device memory: %w", n, err))
+	}
+	return p, nil
+}
+
+func (m *memory) allocVRAM(n uint64) (DevicePtr, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, err := m.vram.alloc(n)
 	if err != nil {
-		return 0, c.fail(call, fmt.Errorf("%d bytes of device memory: %w", n, err))
+		return 0, err
 	}
-	m.byAddr.insert(b.addr, n, allocation{vram: &b})
+	m.note(b.addr, n, allocation{vram: &b})
 	return DevicePtr(b.addr), nil
 }
 
@@ -158,7 +201,7 @@ func (c *Context) MemAllocPitch(width, height uint64, element uint32) (p DeviceP
 }
 
 // MemFree is cuMemFree. It waits for the work of the context first, as CUDA
-// does. P must be what MemAlloc returned; ErrInvalidValue otherwise.
+// does. P must be what MemAlloc or MemAllocAsync returned; ErrInvalidValue otherwise.
 func (c *Context) MemFree(p DevicePtr) error {
 	const call = "cuMemFree"
 	if err := c.enter(call); err != nil {
@@ -166,12 +209,12 @@ func (c *Context) MemFree(p DevicePtr) error {
 	}
 	defer c.life.RUnlock()
 	m := &c.memory
-	find := func() (block, error) {
+	find := func() (allocation, error) {
 		e, ok := m.byAddr.find(uint64(p), 1)
-		if !ok || e.start != uint64(p) || e.value.vram == nil {
-			return block{}, errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(p))
+		if !ok || e.start != uint64(p) || e.value.vram == nil && e.value.pooled == nil {
+			return allocation{}, errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(p))
 		}
-		return *e.value.vram, nil
+		return e.value, nil
 	}
 	m.mu.Lock()
 	_, err := find()
@@ -184,12 +227,16 @@ func (c *Context) MemFree(p DevicePtr) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b, err := find() // again: another goroutine may have been faster
+	a, err := find() // again: another goroutine may have been faster
 	if err != nil {
 		return err
 	}
-	m.byAddr.remove(b.addr)
-	if err := m.vram.free(b); err != nil {
+	m.byAddr.remove(uint64(p))
+	if a.pooled != nil {
+		a.pooled.free(uint64(p), nil, nil)
+		return nil
+	}
+	if err := m.vram.free(*a.vram); err != nil {
 		return c.fail(call, err)
 	}
 	return nil
@@ -225,6 +272,15 @@ func (c *Context) MemGetAddressRange(p DevicePtr) (base DevicePtr, n uint64, err
 		return 0, 0, errorf(call, ErrNotFound, "0x%x lies in no allocation of the context", uint64(p))
 	}
 	return DevicePtr(e.start), e.n, nil
+}
+
+// AllocationID is CU_POINTER_ATTRIBUTE_BUFFER_ID: no other allocation of the process has or had
+// the same. It is 0 where p lies in none of the context.
+func (c *Context) AllocationID(p DevicePtr) uint64 {
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	e, _ := c.memory.byAddr.find(uint64(p), 1)
+	return e.value.id
 }
 
 // product multiplies; ok is false when the result needs more than 64 bits.

@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/drm"
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 func TestMemAllocArguments(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	_, err := c.MemAlloc(0)
 	isResult(t, ErrInvalidValue, err)
@@ -50,7 +51,7 @@ func errorIsAny(err error, targets ...syscall.Errno) bool {
 }
 
 func TestMemFree(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p, q, h := mustAlloc(t, c, 300), mustAlloc(t, c, 3<<20), mustHost(t, c, 100)
 	for name, bad := range map[string]DevicePtr{
@@ -82,7 +83,7 @@ func TestMemFree(t *testing.T) {
 // The pointer of another context is not one of this: at worst it has the same
 // number, and then means this one's own memory.
 func TestForeignPointers(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	a, b := newContext(t, g), newContext(t, g)
 	p := mustAlloc(t, a, 4096)
 	isResult(t, ErrInvalidValue, b.MemFree(p))
@@ -101,7 +102,7 @@ func TestForeignPointers(t *testing.T) {
 }
 
 func TestSmallAllocationsShareObjects(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	var ptrs []DevicePtr
 	for i := range 5000 {
@@ -109,39 +110,39 @@ func TestSmallAllocationsShareObjects(t *testing.T) {
 		require.Zero(t, p%256)
 		ptrs = append(ptrs, p)
 	}
-	require.Equal(t, 2, g.calls["GemNew"])
+	require.Equal(t, 2, g.Calls["GemNew"])
 	for _, p := range ptrs {
 		require.NoError(t, c.MemFree(p))
 	}
-	require.Equal(t, 1, g.calls["GemClose"], "one empty object is kept")
+	require.Equal(t, 1, g.Calls["GemClose"], "one empty object is kept")
 	mustAlloc(t, c, 1<<20)
-	require.Equal(t, 2, g.calls["GemNew"], "and used again")
+	require.Equal(t, 2, g.Calls["GemNew"], "and used again")
 	mustAlloc(t, c, 1<<20+1)
-	require.Equal(t, 3, g.calls["GemNew"])
+	require.Equal(t, 3, g.Calls["GemNew"])
 }
 
 func TestPinnedMemoryLayout(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	a, b, big := mustHost(t, c, 100), mustHost(t, c, 200), mustHost(t, c, 1<<20)
-	require.Equal(t, 2, g.calls["GemNew"])
+	require.Equal(t, 2, g.Calls["GemNew"])
 	for h, n := range map[*HostMem]int{a: 100, b: 200, big: 1 << 20} {
 		require.Len(t, h.Bytes(), n)
 		require.Equal(t, n, cap(h.Bytes()), "append must not reach the neighbour")
 		require.Zero(t, h.DevicePtr()%systemAlign)
-		require.GreaterOrEqual(t, uint64(h.DevicePtr()), g.params[drm.ParamSystemBase])
+		require.GreaterOrEqual(t, uint64(h.DevicePtr()), g.Params[drm.ParamSystemBase])
 	}
 }
 
 func TestMemGetInfo(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	mustAlloc(t, c, 4<<20)
 	free, total, err := c.MemGetInfo()
 	require.NoError(t, err)
 	require.EqualValues(t, 60<<20, free)
 	require.EqualValues(t, 64<<20, total)
-	g.failNext(1, "GetParam", syscall.ENODEV)
+	g.FailNext(1, "GetParam", syscall.ENODEV)
 	_, _, err = c.MemGetInfo()
 	isResult(t, ErrDeviceUnavailable, err)
 }
@@ -149,7 +150,7 @@ func TestMemGetInfo(t *testing.T) {
 // Memory that runs out can be had again after something was freed, and failed
 // attempts leave nothing behind.
 func TestOutOfMemory(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	var ptrs []DevicePtr
 	for {
@@ -168,8 +169,8 @@ func TestOutOfMemory(t *testing.T) {
 
 // Freeing waits for queued work, however far it got.
 func TestFreeWaits(t *testing.T) {
-	g := newFakeGPU(t)
-	g.lazy = true
+	g := cudatest.NewGPU(t)
+	g.Lazy = true
 	c := newContext(t, g)
 	s := mustStream(t, c)
 	p, h := mustAlloc(t, c, 4<<20), mustHost(t, c, 4<<20)
@@ -189,8 +190,18 @@ func TestRanges(t *testing.T) {
 		addr, n uint64
 		want    string
 	}{
-		{50, 10, "a"}, {59, 1, "a"}, {59, 2, ""}, {60, 1, ""}, {49, 1, ""}, {0, 0, ""}, {100, 10, "b"}, {100, 11, ""},
-		{105, math.MaxUint64, ""}, {math.MaxUint64 - 1, 1, "top"}, {math.MaxUint64, 1, ""}, {math.MaxUint64 - 9, math.MaxUint64, ""},
+		{addr: 50, n: 10, want: "a"},
+		{addr: 59, n: 1, want: "a"},
+		{addr: 59, n: 2},
+		{addr: 60, n: 1},
+		{addr: 49, n: 1},
+		{addr: 0},
+		{addr: 100, n: 10, want: "b"},
+		{addr: 100, n: 11},
+		{addr: 105, n: math.MaxUint64},
+		{addr: math.MaxUint64 - 1, n: 1, want: "top"},
+		{addr: math.MaxUint64, n: 1},
+		{addr: math.MaxUint64 - 9, n: math.MaxUint64},
 	} {
 		e, ok := r.find(c.addr, c.n)
 		require.Equal(t, c.want != "", ok, "%+v", c)

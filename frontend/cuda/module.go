@@ -51,11 +51,12 @@ func (c *Context) LoadModule(name string, ptx []byte) (*Module, error) {
 	if len(name) >= drm.ModuleNameBytes {
 		name = name[len(name)-drm.ModuleNameBytes+1:] // the end of a path tells most
 	}
-	id, err := c.file.ModuleLoad(name, ptx) // long, so without the lock that launches take
+	id, err := c.file.ModuleLoad(name, c.heap.tell(ptx)) // long, so without the lock that launches take
 	if err != nil {
 		return nil, c.fail(call, err)
 	}
 	c.output.watch(ptx)
+	c.heap.fix(ptx)
 	c.modMu.Lock()
 	defer c.modMu.Unlock()
 	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}}
@@ -130,8 +131,9 @@ func (m *Module) Function(name string) (*Function, error) {
 	return f, nil
 }
 
-// maxParamBytes is what a command of drm's stream can carry.
-const maxParamBytes = 4096
+// maxParamBytes is what the kernels of any device take (PTX ISA, 7.1). What a launch takes is at
+// most drm.MaxLaunch.
+const maxParamBytes = 32764
 
 // checkParams makes sure that arguments can be put where attr says.
 func checkParams(attr drm.FunctionAttributes) error {
@@ -174,7 +176,7 @@ func (m *Module) Global(name string) (DevicePtr, uint64, error) {
 	m.globals[name] = g
 	if size > 0 {
 		c.memory.mu.Lock()
-		c.memory.byAddr.insert(addr, size, allocation{})
+		c.memory.note(addr, size, allocation{})
 		c.memory.mu.Unlock()
 	}
 	return g.addr, g.size, nil
@@ -189,3 +191,6 @@ func (f *Function) Attributes() drm.FunctionAttributes {
 	a.Params = slices.Clone(a.Params)
 	return a
 }
+
+// ParamBytes is the size of all arguments of the kernel.
+func (f *Function) ParamBytes() int { return int(f.attr.ParamBytes) }

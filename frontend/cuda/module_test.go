@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -10,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/drm"
-	"pvdrm/gpu"
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 func TestModule(t *testing.T) {
-	g := newFakeGPU(t)
-	g.kernelAdd()
+	g := cudatest.NewGPU(t)
+	g.KernelAdd()
 	c := newContext(t, g)
 	m, err := c.LoadModule("dir/a.ptx", []byte("kernel add\nglobal v\n\x00\x00"))
 	require.NoError(t, err)
@@ -24,7 +25,7 @@ func TestModule(t *testing.T) {
 	again, err := m.Function("add")
 	require.NoError(t, err)
 	require.Same(t, f, again)
-	require.Equal(t, 1, g.calls["ModuleFunction"], "asked once")
+	require.Equal(t, 1, g.Calls["ModuleFunction"], "asked once")
 	require.Equal(t, "add", f.Name())
 	attr := f.Attributes()
 	require.EqualValues(t, 16, attr.ParamBytes)
@@ -51,7 +52,7 @@ func TestModule(t *testing.T) {
 		isResult(t, ErrInvalidValue, c.MemsetD8(p+63, 0, 2))
 		isResult(t, ErrInvalidValue, c.MemFree(p))
 	}
-	require.Equal(t, 2, g.calls["ModuleGlobal"], "asked once, and once for what is no variable")
+	require.Equal(t, 2, g.Calls["ModuleGlobal"], "asked once, and once for what is no variable")
 
 	p, _, err := m.Global("v")
 	require.NoError(t, err)
@@ -66,7 +67,7 @@ func TestModule(t *testing.T) {
 }
 
 func TestModuleErrors(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	for _, source := range []string{"", "\x00\x00"} {
 		_, err := c.LoadModule("empty.ptx", []byte(source))
@@ -80,7 +81,7 @@ func TestModuleErrors(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.ErrorContains(t, err, "bad.ptx:1:1", "the log is in the message")
 
-	g.failNext(1, "ModuleLoad", syscall.ENOMEM)
+	g.FailNext(1, "ModuleLoad", syscall.ENOMEM)
 	_, err = c.LoadModule("bad.ptx", []byte("kernel none"))
 	isResult(t, ErrOutOfMemory, err)
 
@@ -90,15 +91,15 @@ func TestModuleErrors(t *testing.T) {
 
 // A driver that describes a kernel wrongly cannot make the program fail.
 func TestModuleFunctionChecksAttributes(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	for name, attr := range map[string]drm.FunctionAttributes{
 		"size":   {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 4, Size: 8}}},
 		"offset": {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 9, Size: 0}}},
 		"wrap":   {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 8, Size: math.MaxUint32}}},
-		"bytes":  {ParamBytes: 4097},
+		"bytes":  {ParamBytes: maxParamBytes + 1},
 	} {
-		g.kernels[name] = &fakeKernel{attr: attr}
+		g.Kernels[name] = &cudatest.Kernel{Attributes: attr}
 		m, err := c.LoadModule("m.ptx", []byte("kernel "+name))
 		require.NoError(t, err)
 		_, err = m.Function(name)
@@ -107,11 +108,11 @@ func TestModuleFunctionChecksAttributes(t *testing.T) {
 }
 
 func TestLaunchArguments(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	var got []byte
-	g.kernel("k", func(_ *fakeFile, p []byte) *gpu.LostError { got = append([]byte(nil), p...); return nil },
+	g.AddKernel("k", func(_ *cudatest.File, p []byte) *cudatest.Fault { got = append([]byte(nil), p...); return nil },
 		8, 4, 4, 8, 8, 4, 8, 1, 1, 2, 2, 12, 4, 8)
-	g.kernel("none", func(_ *fakeFile, p []byte) *gpu.LostError { got = p; return nil })
+	g.AddKernel("none", func(_ *cudatest.File, p []byte) *cudatest.Fault { got = p; return nil })
 	c := newContext(t, g)
 	f := mustFunction(t, c, "k")
 	args := []any{DevicePtr(1 << 40), int32(-2), uint32(3), int64(-4), uint64(5), float32(1.5), 2.5,
@@ -136,7 +137,7 @@ func TestLaunchArguments(t *testing.T) {
 	require.NoError(t, mustFunction(t, c, "none").Launch(one(nil)))
 	require.Empty(t, got)
 
-	launches := g.calls["Exec"]
+	launches := g.Calls["Exec"]
 	with := func(i int, v any) []any {
 		a := append([]any(nil), args...)
 		a[i] = v
@@ -161,15 +162,32 @@ func TestLaunchArguments(t *testing.T) {
 	} {
 		isResult(t, ErrInvalidValue, f.Launch(one(nil), a...), name)
 	}
-	require.Equal(t, launches, g.calls["Exec"], "nothing ran")
+	require.Equal(t, launches, g.Calls["Exec"], "nothing ran")
 	require.ErrorContains(t, f.Launch(one(nil), with(5, 1.5)...), "kernel k: argument 5: a float64 for a parameter of 4 bytes")
 }
 
+// A kernel may have more parameters than a launch carries: the others of its module run.
+func TestLargeParameters(t *testing.T) {
+	g := cudatest.NewGPU(t)
+	var got []byte
+	keep := func(_ *cudatest.File, p []byte) *cudatest.Fault { got = bytes.Clone(p); return nil }
+	g.AddKernel("most", keep, drm.MaxLaunch)
+	g.AddKernel("more", keep, drm.MaxLaunch+4)
+	c := newContext(t, g)
+	arg := bytes.Repeat([]byte{1, 2, 3, 4}, drm.MaxLaunch/4)
+	require.NoError(t, mustFunction(t, c, "most").Launch(one(nil), arg))
+	require.NoError(t, c.Synchronize())
+	require.Equal(t, arg, got)
+	err := mustFunction(t, c, "more").Launch(one(nil), append(arg, 5, 6, 7, 8))
+	isResult(t, ErrNotSupported, err)
+	require.ErrorContains(t, err, "a launch carries at most 12248")
+}
+
 func TestLaunchConfig(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	runs := 0
-	k := g.kernel("k", func(*fakeFile, []byte) *gpu.LostError { runs++; return nil })
-	k.attr.SharedBytes, k.attr.MaxThreads = 1024, 512
+	k := g.AddKernel("k", func(*cudatest.File, []byte) *cudatest.Fault { runs++; return nil })
+	k.Attributes.SharedBytes, k.Attributes.MaxThreads = 1024, 512
 	c := newContext(t, g)
 	f := mustFunction(t, c, "k")
 	one := [3]uint32{1, 1, 1}
@@ -179,18 +197,18 @@ func TestLaunchConfig(t *testing.T) {
 		cfg  LaunchConfig
 		want Result
 	}{
-		{"largest", LaunchConfig{Grid: [3]uint32{1<<31 - 1, 65535, 65535}, Block: [3]uint32{8, 1, 64}, Shared: 47 << 10}, Success},
-		{"zero value", LaunchConfig{}, ErrInvalidValue},
-		{"no block", LaunchConfig{Grid: one}, ErrInvalidValue},
-		{"grid y 0", LaunchConfig{Grid: [3]uint32{1, 0, 1}, Block: one}, ErrInvalidValue},
-		{"grid x", LaunchConfig{Grid: [3]uint32{1 << 31, 1, 1}, Block: one}, ErrInvalidValue},
-		{"grid z", LaunchConfig{Grid: [3]uint32{1, 1, 65536}, Block: one}, ErrInvalidValue},
-		{"block z", LaunchConfig{Grid: one, Block: [3]uint32{1, 1, 65}}, ErrInvalidValue},
-		{"threads", LaunchConfig{Grid: one, Block: [3]uint32{1024, 2, 1}}, ErrInvalidValue},
-		{"all ones", LaunchConfig{Grid: one, Block: [3]uint32{most, most, most}}, ErrInvalidValue},
-		{"kernel's threads", LaunchConfig{Grid: one, Block: [3]uint32{513, 1, 1}}, ErrLaunchOutOfResources},
-		{"shared", LaunchConfig{Grid: one, Block: one, Shared: 47<<10 + 1}, ErrInvalidValue},
-		{"shared wraps", LaunchConfig{Grid: one, Block: one, Shared: most}, ErrInvalidValue},
+		{name: "largest", cfg: LaunchConfig{Grid: [3]uint32{1<<31 - 1, 65535, 65535}, Block: [3]uint32{8, 1, 64}, Shared: 47 << 10}, want: Success},
+		{name: "zero value", cfg: LaunchConfig{}, want: ErrInvalidValue},
+		{name: "no block", cfg: LaunchConfig{Grid: one}, want: ErrInvalidValue},
+		{name: "grid y 0", cfg: LaunchConfig{Grid: [3]uint32{1, 0, 1}, Block: one}, want: ErrInvalidValue},
+		{name: "grid x", cfg: LaunchConfig{Grid: [3]uint32{1 << 31, 1, 1}, Block: one}, want: ErrInvalidValue},
+		{name: "grid z", cfg: LaunchConfig{Grid: [3]uint32{1, 1, 65536}, Block: one}, want: ErrInvalidValue},
+		{name: "block z", cfg: LaunchConfig{Grid: one, Block: [3]uint32{1, 1, 65}}, want: ErrInvalidValue},
+		{name: "threads", cfg: LaunchConfig{Grid: one, Block: [3]uint32{1024, 2, 1}}, want: ErrInvalidValue},
+		{name: "all ones", cfg: LaunchConfig{Grid: one, Block: [3]uint32{most, most, most}}, want: ErrInvalidValue},
+		{name: "kernel's threads", cfg: LaunchConfig{Grid: one, Block: [3]uint32{513, 1, 1}}, want: ErrInvalidValue},
+		{name: "shared", cfg: LaunchConfig{Grid: one, Block: one, Shared: 47<<10 + 1}, want: ErrInvalidValue},
+		{name: "shared wraps", cfg: LaunchConfig{Grid: one, Block: one, Shared: most}, want: ErrInvalidValue},
 	} {
 		err := f.Launch(r.cfg)
 		if r.want == Success {

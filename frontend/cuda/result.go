@@ -34,6 +34,7 @@ const (
 	ErrIllegalInstruction   Result = 715
 	ErrMisalignedAddress    Result = 716
 	ErrLaunchFailed         Result = 719
+	ErrCooperativeTooLarge  Result = 720
 	ErrNotPermitted         Result = 800
 	ErrNotSupported         Result = 801
 	ErrDriverMismatch       Result = 803
@@ -61,6 +62,7 @@ var resultText = map[Result]struct{ name, text string }{
 	ErrIllegalInstruction:   {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "a kernel reached an illegal instruction"},
 	ErrMisalignedAddress:    {"CUDA_ERROR_MISALIGNED_ADDRESS", "a kernel used a misaligned address"},
 	ErrLaunchFailed:         {"CUDA_ERROR_LAUNCH_FAILED", "the device failed while it worked"},
+	ErrCooperativeTooLarge:  {"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "more blocks than run at the same time, in a cooperative launch"},
 	ErrNotPermitted:         {"CUDA_ERROR_NOT_PERMITTED", "not permitted"},
 	ErrNotSupported:         {"CUDA_ERROR_NOT_SUPPORTED", "not supported"},
 	ErrDriverMismatch:       {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "the driver is not one that this program can use"},
@@ -125,11 +127,17 @@ func errorf(call string, r Result, format string, args ...any) error {
 // it means must be asked for (Context.fail).
 func resultOf(err error) Result {
 	var refused *drm.ModuleError
-	if errors.As(err, &refused) {
-		return ErrInvalidPTX
-	}
 	var errno syscall.Errno
-	if !errors.As(err, &errno) {
+	switch {
+	case errors.As(err, &refused):
+		switch { // what is not the fault of the PTX
+		case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
+			return ErrOutOfMemory
+		case errors.Is(err, syscall.EOPNOTSUPP):
+			return ErrNotSupported
+		}
+		return ErrInvalidPTX
+	case !errors.As(err, &errno):
 		return ErrUnknown
 	}
 	switch errno {
@@ -139,6 +147,8 @@ func resultOf(err error) Result {
 		return ErrOutOfMemory
 	case syscall.ENOENT:
 		return ErrNotFound
+	case syscall.ERANGE:
+		return ErrCooperativeTooLarge
 	case syscall.ENODEV, syscall.ENXIO, syscall.EBUSY:
 		return ErrDeviceUnavailable
 	case syscall.ETIME:

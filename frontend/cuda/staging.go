@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"pvdrm/internal/crew"
+	"pvdrm/internal/parallel"
 	"pvdrm/internal/yield"
 )
 
@@ -58,7 +58,7 @@ type staging struct {
 	size       uint64 // 0 before the first copy
 	head, tail uint64 // grow for ever
 	pieces     []piece
-	crew       crew.Crew
+	workers    parallel.Pool
 	touching   sync.WaitGroup // touch
 }
 
@@ -68,15 +68,25 @@ type piece struct {
 	until point
 }
 
-// copyIn copies n bytes of pageable memory to the device.
-func (c *Context) copyIn(call string, dst uint64, src io.ReaderAt, n uint64) error {
-	g := &c.staging
+// begin locks the ring for a copy of n bytes, once it is large enough and its pages are
+// there.
+func (g *staging) begin(c *Context, call string, n uint64) error {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if err := g.grow(c, call, n); err != nil {
+		g.mu.Unlock()
 		return err
 	}
 	g.touching.Wait()
+	return nil
+}
+
+// copyIn copies n bytes of pageable memory to the device.
+func (c *Context) copyIn(call string, dst uint64, src io.ReaderAt, n uint64) error {
+	g := &c.staging
+	if err := g.begin(c, call, n); err != nil {
+		return err
+	}
+	defer g.mu.Unlock()
 	for off := uint64(0); off < n; {
 		part := min(n-off, g.size/staged.pieces)
 		at, err := g.reserve(c, call, part)
@@ -98,12 +108,10 @@ func (c *Context) copyIn(call string, dst uint64, src io.ReaderAt, n uint64) err
 // takes one piece out, the device fills the next.
 func (c *Context) copyOut(call string, dst io.WriterAt, src, n uint64) error {
 	g := &c.staging
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.grow(c, call, n); err != nil {
+	if err := g.begin(c, call, n); err != nil {
 		return err
 	}
-	g.touching.Wait()
+	defer g.mu.Unlock()
 	// As many whole pieces as there can be fit only from the start of the ring, and none
 	// must be given out again before the program took it.
 	if n > g.size/staged.pieces {
@@ -156,7 +164,7 @@ func (g *staging) spread(mem []byte, off uint64, do func(p []byte, off int64) (i
 	}
 	var next atomic.Uint64
 	errs := make([]error, copiers)
-	g.crew.Share(int(copiers), func(member int) {
+	g.workers.Share(int(copiers), func(member int) {
 		for i := next.Add(1) - 1; i < parts && errs[member] == nil; i = next.Add(1) - 1 {
 			at := i * copyPart
 			_, errs[member] = do(mem[at:min(at+copyPart, uint64(len(mem)))], int64(off+at))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ const maxStreams = drm.MaxWaits
 // nil *Stream means the default stream wherever one is an argument.
 type Stream struct {
 	c           *Context
+	id          uint64
 	channel     uint32
 	nonBlocking bool
 
@@ -43,9 +45,15 @@ type point struct {
 type command interface{ Append([]byte) []byte }
 
 func newStream(c *Context, channel uint32, nonBlocking bool) *Stream {
-	return &Stream{c: c, channel: channel, nonBlocking: nonBlocking,
+	return &Stream{c: c, id: lastStream.Add(1), channel: channel, nonBlocking: nonBlocking,
 		seen: map[*Stream]uint64{}, pending: map[*Stream]uint64{}}
 }
+
+// lastStream is the ID of the stream that was made last.
+var lastStream atomic.Uint64
+
+// ID is cuStreamGetId: no other stream of the process has or had the same.
+func (s *Stream) ID() uint64 { return s.id }
 
 // NewStream is cuStreamCreate. Each stream takes a channel, of which a device
 // has few: ErrDeviceUnavailable when none is left.
@@ -77,22 +85,12 @@ func (c *Context) createStream(nonBlocking bool) (*Stream, error) {
 
 // Synchronize is cuStreamSynchronize: it waits until the work of the stream is
 // done, and the events that it waits for.
-func (s *Stream) Synchronize() error {
-	const call = "cuStreamSynchronize"
-	if err := s.c.enter(call); err != nil {
-		return err
-	}
-	defer s.c.life.RUnlock()
-	points, err := s.outstanding(call)
-	if err != nil {
-		return err
-	}
-	return s.c.waitAll(call, points, waitForever)
-}
+func (s *Stream) Synchronize() error { return s.await("cuStreamSynchronize", waitForever) }
 
 // Query is cuStreamQuery: nil when all work of the stream is done, ErrNotReady otherwise.
-func (s *Stream) Query() error {
-	const call = "cuStreamQuery"
+func (s *Stream) Query() error { return s.await("cuStreamQuery", 0) }
+
+func (s *Stream) await(call string, timeout time.Duration) error {
 	if err := s.c.enter(call); err != nil {
 		return err
 	}
@@ -101,7 +99,10 @@ func (s *Stream) Query() error {
 	if err != nil {
 		return err
 	}
-	return s.c.waitAll(call, points, 0)
+	if err := s.c.waitAll(call, points, timeout); err != nil || timeout == 0 {
+		return err
+	}
+	return s.c.releasePools(call)
 }
 
 // WaitEvent is cuStreamWaitEvent: work that is queued on the stream from now on
@@ -205,6 +206,18 @@ func (c *Context) pick(call string, s *Stream) (*Stream, error) {
 	return s, nil
 }
 
+// enterFor is enter for a call with a stream, which it picks.
+func (c *Context) enterFor(call string, s *Stream) (*Stream, error) {
+	if err := c.enter(call); err != nil {
+		return nil, err
+	}
+	s, err := c.pick(call, s)
+	if err != nil {
+		c.life.RUnlock()
+	}
+	return s, err
+}
+
 // submit queues a command on a stream.
 func submit[C command](c *Context, call string, s *Stream, cmd C) (point, error) {
 	c.mu.Lock()
@@ -291,7 +304,7 @@ func (c *Context) wait(call string, p point, timeout time.Duration) error {
 
 func (c *Context) waitAll(call string, points []point, timeout time.Duration) error {
 	if timeout != 0 { // it is no question only
-		defer c.output.flush(c.file, c.dev.driver.Output)
+		defer c.output.flush(c.file, c.dev.driver)
 	}
 	for _, p := range points {
 		if err := c.wait(call, p, timeout); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pvdrm/frontend/cuda/cudatest"
 	"pvdrm/gpu"
 )
 
@@ -16,13 +17,13 @@ func add(t require.TestingT, f *Function, s *Stream, p DevicePtr, v int) {
 }
 
 // newAdder makes a context on a lazy device, a kernel "add" and 4 zeroed int32.
-func newAdder(t *testing.T) (*fakeGPU, *Context, *Function, DevicePtr) {
-	g := newFakeGPU(t)
-	g.kernelAdd()
+func newAdder(t *testing.T) (*cudatest.GPU, *Context, *Function, DevicePtr) {
+	g := cudatest.NewGPU(t)
+	g.KernelAdd()
 	c := newContext(t, g)
 	p := mustAlloc(t, c, 16)
 	require.NoError(t, c.MemsetD8(p, 0, 16))
-	g.setLazy(true)
+	g.SetLazy(true)
 	return g, c, mustFunction(t, c, "add"), p
 }
 
@@ -58,14 +59,13 @@ func TestWaitsAreNotRepeated(t *testing.T) {
 	_, c, f, p := newAdder(t)
 	a := mustStream(t, c)
 	add(t, f, a, p, 1)
-	queue := func() []fakeJob { return c.fake().channels[c.def.channel].queue }
 	for range 3 {
 		add(t, f, nil, p, 1)
 	}
-	jobs := queue()
-	require.Len(t, jobs[len(jobs)-3].waits, 1)
-	require.Empty(t, jobs[len(jobs)-2].waits)
-	require.Empty(t, jobs[len(jobs)-1].waits)
+	waits := c.fake().Waits(c.def.channel)
+	require.Len(t, waits[len(waits)-3], 1)
+	require.Empty(t, waits[len(waits)-2])
+	require.Empty(t, waits[len(waits)-1])
 }
 
 func TestWaitEvent(t *testing.T) {
@@ -139,7 +139,7 @@ func TestStreamDestroy(t *testing.T) {
 	require.NoError(t, e.Record(n), "the old stream's slot is given up")
 	require.NoError(t, o.WaitEvent(e))
 	require.Equal(t, byte(7), readBack(t, c, p, 1)[0])
-	require.Empty(t, g.violations)
+	require.Empty(t, g.Violations)
 }
 
 // A stream whose work could not be waited for is there as before.
@@ -147,7 +147,7 @@ func TestStreamDestroyFails(t *testing.T) {
 	_, c, f, p := newAdder(t)
 	s := mustStream(t, c)
 	add(t, f, s, p, 1)
-	c.fake().asyncErr = syscall.ENOMEM
+	c.fake().AsyncErr = syscall.ENOMEM
 	isResult(t, ErrOutOfMemory, s.Destroy())
 	add(t, f, s, p, 2)
 	require.NoError(t, s.Destroy())
@@ -155,9 +155,9 @@ func TestStreamDestroyFails(t *testing.T) {
 }
 
 func TestNoChannelLeft(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
-	for range g.channels {
+	for range g.Channels {
 		mustStream(t, c)
 	}
 	_, err := c.NewStream()
@@ -170,10 +170,10 @@ func TestNoChannelLeft(t *testing.T) {
 
 // There are never more streams than one EXEC can wait for.
 func TestManyStreams(t *testing.T) {
-	g := newFakeGPU(t)
-	g.channels = 100
-	g.kernelAdd()
-	g.lazy = true
+	g := cudatest.NewGPU(t)
+	g.Channels = 100
+	g.KernelAdd()
+	g.Lazy = true
 	c := newContext(t, g)
 	f := mustFunction(t, c, "add")
 	p := mustAlloc(t, c, 16)
@@ -216,7 +216,7 @@ func TestEvents(t *testing.T) {
 	isResult(t, ErrInvalidHandle, a.Record(nil))
 	_, err = b.Elapsed(a)
 	isResult(t, ErrInvalidHandle, err)
-	require.Empty(t, g.violations)
+	require.Empty(t, g.Violations)
 }
 
 // An event that is recorded again counts for its last record, in whatever order
@@ -255,7 +255,7 @@ func TestDestroyedEventKeepsItsSlot(t *testing.T) {
 }
 
 func TestEventSlotsAreGivenBack(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	s := mustStream(t, c)
 	e := mustEvent(t, c)
@@ -268,13 +268,13 @@ func TestEventSlotsAreGivenBack(t *testing.T) {
 		o := mustEvent(t, c)
 		require.NoError(t, o.Destroy())
 	}
-	require.Equal(t, 1, g.calls["GemNew"])
+	require.Equal(t, 1, g.Calls["GemNew"])
 }
 
 // A fault on one stream is told to whoever waits on another.
 func TestFaultOnAnotherStream(t *testing.T) {
 	g, c, f, p := newAdder(t)
-	g.kernelFault(gpu.LostStack)
+	g.KernelFault(uint32(gpu.LostStack))
 	a, b := mustStream(t, c), mustStream(t, c)
 	require.NoError(t, mustFunction(t, c, "fault").Launch(one(a)))
 	add(t, f, b, p, 1)

@@ -47,6 +47,9 @@ func (p *Physical) Bytes() uint64 { return p.n }
 // calls below must be multiples of, in bytes.
 func (c *Context) Granularity() uint64 { return c.memory.vram.window.page }
 
+// Granularity is Context.Granularity, which all contexts of a device share.
+func (dev *Device) Granularity() uint64 { return dev.params[drm.ParamVRAMPage] }
+
 // whole is nil if n is a size for virtual memory management.
 func (c *Context) whole(call string, n uint64) error {
 	if page := c.Granularity(); n == 0 || n%page != 0 {
@@ -272,7 +275,7 @@ func (c *Context) setAccess(e entry[*mapping], access Access) error {
 	}
 	switch {
 	case x.access == AccessNone:
-		c.memory.byAddr.insert(e.start, e.n, allocation{mapped: true})
+		c.memory.note(e.start, e.n, allocation{mapped: true})
 	case access == AccessNone:
 		c.memory.byAddr.remove(e.start)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 const virtualPage = 2 << 20 // of the fake's VRAM
@@ -26,7 +28,7 @@ func mustCreate(t require.TestingT, c *Context, n uint64) *Physical {
 
 // Memory that is mapped side by side is one range for copies, as long as it is mapped.
 func TestVirtualMemory(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	require.EqualValues(t, virtualPage, c.Granularity())
 	p := mustReserve(t, c, 4*virtualPage)
@@ -55,14 +57,14 @@ func TestVirtualMemory(t *testing.T) {
 	isResult(t, ErrInvalidValue, c.MemcpyHtoD(at, text))
 	require.NoError(t, c.MemUnmap(p+3*virtualPage, virtualPage))
 	require.NoError(t, b.Release())
-	require.EqualValues(t, 64<<20, g.vramFree)
+	require.EqualValues(t, 64<<20, g.VRAMFree)
 	require.NoError(t, c.AddressFree(p, 4*virtualPage))
 	isResult(t, ErrInvalidValue, c.AddressFree(p, 4*virtualPage))
 	require.Equal(t, p, mustReserve(t, c, virtualPage), "the addresses are free again")
 }
 
 func TestVirtualMemoryArguments(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c, other := newContext(t, g), newContext(t, g)
 	for _, n := range []uint64{0, 1, virtualPage - 1, virtualPage + 4096, math.MaxUint64} {
 		_, err := c.AddressReserve(n, 0)
@@ -112,7 +114,7 @@ func TestVirtualMemoryArguments(t *testing.T) {
 		got, err := c.MemAccess(p + virtualPage - 1)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		require.Equal(t, want == AccessRead, slices.ContainsFunc(c.fake().maps, func(m fakeMapping) bool { return m.readOnly }))
+		require.Equal(t, want == AccessRead, c.fake().ReadOnly())
 	}
 	_, err = c.MemAccess(p + virtualPage)
 	isResult(t, ErrInvalidValue, err)
@@ -120,8 +122,8 @@ func TestVirtualMemoryArguments(t *testing.T) {
 
 // What takes memory away waits for the work that uses it.
 func TestVirtualMemoryWaits(t *testing.T) {
-	g := newFakeGPU(t)
-	g.lazy = true
+	g := cudatest.NewGPU(t)
+	g.Lazy = true
 	c := newContext(t, g)
 	p, m, s := mustReserve(t, c, virtualPage), mustCreate(t, c, virtualPage), mustStream(t, c)
 	require.NoError(t, c.MemMap(p, virtualPage, m))
@@ -140,11 +142,11 @@ func TestVirtualMemoryWaits(t *testing.T) {
 }
 
 func TestVirtualMemoryFails(t *testing.T) {
-	g := newFakeGPU(t)
+	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p, m := mustReserve(t, c, virtualPage), mustCreate(t, c, virtualPage)
 	require.NoError(t, c.MemMap(p, virtualPage, m))
-	g.failNext(1, "VMBind", syscall.ENOMEM)
+	g.FailNext(1, "VMBind", syscall.ENOMEM)
 	isResult(t, ErrOutOfMemory, c.MemSetAccess(p, virtualPage, AccessReadWrite))
 	access, err := c.MemAccess(p)
 	require.NoError(t, err)

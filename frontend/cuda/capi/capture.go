@@ -1,0 +1,270 @@
+package capi
+
+import (
+	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/graph"
+)
+
+// Results of stream capture that are not errors of package graph.
+const captureUnsupported cuda.Result = 900
+
+// captureStatus is a CUstreamCaptureStatus.
+func captureStatus(k *graph.Capture[*cuda.Stream]) uint64 {
+	switch {
+	case k == nil:
+		return 0
+	case k.Invalid():
+		return 2
+	}
+	return 1
+}
+
+// watch tells Library.run which calls need to look for captures.
+//
+// Preconditions: g.mu is held.
+func (g *graphs) watch() {
+	switch {
+	case g.captures.Active():
+		g.watched.Store(watchAll)
+		return
+	case g.captures.Marked():
+		g.watched.Store(watchEvents)
+	default:
+		g.watched.Store(watchNothing)
+	}
+	for _, r := range g.rooms {
+		g.spare = append(g.spare, r)
+	}
+	clear(g.rooms)
+}
+
+// drop ends the captures of streams that are gone.
+func (g *graphs) drop(gone func(*cuda.Stream) bool) {
+	if g.watched.Load() == watchNothing {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.captures.Streams() {
+		if gone(s) {
+			g.captures.Drop(s)
+		}
+	}
+	g.watch()
+}
+
+// begin begins a capture on the stream in argument 0.
+func (c *call) begin(mode uint32, into func() (*graph.Graph, []*graph.Node, error)) error {
+	if mode > lastCaptureMode {
+		return c.fail(cuda.ErrInvalidValue, "mode %d", mode)
+	}
+	x, s, err := c.stream(0)
+	if err != nil {
+		return err
+	}
+	if s == x.DefaultStream() {
+		return c.fail(captureUnsupported, "the legacy stream cannot be captured")
+	}
+	return c.withGraphs(func(g *graphs) error {
+		to, tips, err := into()
+		if err != nil {
+			return err
+		}
+		if err := g.captures.Begin(s, c.thread.id, graph.Mode(mode), to, tips); err != nil {
+			return err
+		}
+		g.watch()
+		return nil
+	})
+}
+
+func streamBeginCapture(c *call) error {
+	return c.begin(c.u32(1), func() (*graph.Graph, []*graph.Node, error) { return graph.New(), nil, nil })
+}
+
+// streamBeginCaptureOld is of CUDA 10.0, which had no modes.
+func streamBeginCaptureOld(c *call) error {
+	return c.begin(0, func() (*graph.Graph, []*graph.Node, error) { return graph.New(), nil, nil })
+}
+
+// streamBeginCaptureToGraph gets (stream, graph, dependencies, their data, count, mode).
+func streamBeginCaptureToGraph(c *call) error {
+	if err := c.plainEdges(3, c.u64(4)); err != nil {
+		return err
+	}
+	return c.begin(c.u32(5), func() (*graph.Graph, []*graph.Node, error) {
+		to, err := c.graph(1)
+		if err != nil {
+			return nil, nil, err
+		}
+		tips, err := c.nodes(c.u64(2), c.u64(4))
+		return to, tips, err
+	})
+}
+
+func streamEndCapture(c *call) error {
+	_, s, err := c.stream(0)
+	if err != nil {
+		return err
+	}
+	to, err := c.out64(1)
+	if err != nil {
+		return err
+	}
+	return c.withGraphs(func(g *graphs) error {
+		made, err := g.captures.End(s, c.thread.id)
+		g.watch()
+		if err != nil {
+			_ = to.set(0) // it could be written before
+			return err
+		}
+		return to.set(c.graphHandle(made))
+	})
+}
+
+// asked is the capture of the stream in argument 0, which may be none, for a call that asks.
+//
+// Preconditions: g.mu is held.
+func (c *call) asked(g *graphs) (*cuda.Stream, *graph.Capture[*cuda.Stream], error) {
+	x, s, err := c.stream(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s == x.DefaultStream() && len(g.blocking(x)) > 0 {
+		return nil, nil, graph.ErrImplicit
+	}
+	return s, g.captures.Of(s), nil
+}
+
+func streamIsCapturing(c *call) error {
+	to, err := c.out32(1)
+	if err != nil {
+		return err
+	}
+	return c.withGraphs(func(g *graphs) error {
+		_, k, err := c.asked(g)
+		if err != nil {
+			return err
+		}
+		return to.set(captureStatus(k))
+	})
+}
+
+// streamGetCaptureInfo gets (stream, status, id), and later versions (graph, dependencies, data of
+// edges, count). The data are only of the last version.
+func streamGetCaptureInfo(c *call) error   { return c.captureInfo(-1, -1) }
+func streamGetCaptureInfoV2(c *call) error { return c.captureInfo(-1, 5) }
+func streamGetCaptureInfoV3(c *call) error { return c.captureInfo(5, 6) }
+
+func (c *call) captureInfo(data, count int) error {
+	status, err := c.out32(1)
+	if err != nil {
+		return err
+	}
+	var to [7]out
+	for i := 2; i <= max(count, 2); i++ {
+		if to[i], err = c.optional(i, 8); err != nil {
+			return err
+		}
+	}
+	return c.withGraphs(func(g *graphs) error {
+		s, k, err := c.asked(g)
+		if err != nil {
+			return err
+		}
+		if err := status.set(captureStatus(k)); err != nil || k == nil || k.Invalid() {
+			return err
+		}
+		if err := to[2].set(k.ID); err != nil || count < 0 {
+			return err
+		}
+		tips := c.nodeHandles(k.Tips(s))
+		at, zeros, err := c.show(g, s, tips)
+		if err != nil {
+			return err
+		}
+		values := [7]uint64{3: c.graphHandle(k.Graph), 4: at}
+		if data > 0 {
+			values[data] = zeros
+		}
+		values[count] = uint64(len(tips))
+		for i := 3; i <= count; i++ {
+			if err := to[i].set(values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// room is memory of the program that shows it nodes and as many words of 0.
+type room struct {
+	at    uint64
+	words uint64
+}
+
+// show writes nodes to memory of the program that is good until the next call for the stream.
+//
+// Preconditions: g.mu is held.
+func (c *call) show(g *graphs, s *cuda.Stream, nodes []uint64) (at, zeros uint64, err error) {
+	n := uint64(len(nodes))
+	r := g.rooms[s]
+	if last := len(g.spare) - 1; r.at == 0 && last >= 0 {
+		r, g.spare = g.spare[last], g.spare[:last]
+	}
+	if r.words < n || r.at == 0 {
+		r.words = max(2*n, 8)
+		r.at = c.lib.cfg.Memory.Keep(make([]byte, 16*r.words))
+	}
+	if g.rooms == nil {
+		g.rooms = map[*cuda.Stream]room{}
+	}
+	g.rooms[s] = r
+	if n > 0 {
+		err = c.lib.cfg.Memory.Write(r.at, wordBytes(nodes))
+	}
+	return r.at, r.at + 8*r.words, err
+}
+
+// streamUpdateCaptureDependencies gets (stream, dependencies, count, flags).
+func streamUpdateCaptureDependencies(c *call) error {
+	return c.updateTips(c.u64(2), c.u32(3))
+}
+
+// streamUpdateCaptureDependenciesV2 gets (stream, dependencies, their data, count, flags).
+func streamUpdateCaptureDependenciesV2(c *call) error {
+	if err := c.plainEdges(2, c.u64(3)); err != nil {
+		return err
+	}
+	return c.updateTips(c.u64(3), c.u32(4))
+}
+
+func (c *call) updateTips(n uint64, flags uint32) error {
+	if flags > 1 { // CU_STREAM_SET_CAPTURE_DEPENDENCIES
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", flags)
+	}
+	_, s, err := c.stream(0)
+	if err != nil {
+		return err
+	}
+	return c.withGraphs(func(g *graphs) error {
+		nodes, err := c.nodes(c.u64(1), n)
+		if err != nil {
+			return err
+		}
+		return g.captures.Update(s, nodes, flags == 1)
+	})
+}
+
+// blocking lists the captures of a context that the legacy stream would wait for.
+//
+// Preconditions: g.mu is held.
+func (g *graphs) blocking(x *context) []*graph.Capture[*cuda.Stream] {
+	var all []*graph.Capture[*cuda.Stream]
+	for _, s := range g.captures.Streams() {
+		if !s.NonBlocking() && s.Context() == x.Context {
+			all = append(all, g.captures.Of(s))
+		}
+	}
+	return all
+}

@@ -1,0 +1,43 @@
+package capi
+
+import "pvdrm/frontend/cuda"
+
+// launchCooperativeKernel gets what cuLaunchKernel gets, but for the array extra.
+func launchCooperativeKernel(c *call) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	return c.launch(f, c.cooperativeShape(), c.u64(8), c.u64(9), 0)
+}
+
+func (c *call) cooperativeShape() cuda.LaunchConfig {
+	cfg := c.launchShape()
+	cfg.Cooperative = true
+	return cfg
+}
+
+// checkTogether refuses a cooperative launch of more blocks than occupancy promises to run at the
+// same time. What else is wrong with the launch is told elsewhere.
+func (c *call) checkTogether(f *function, cfg cuda.LaunchConfig) error {
+	dev := f.mod.ctx.Device()
+	threads := uint64(cfg.Block[0]) * uint64(cfg.Block[1])
+	if threads *= uint64(cfg.Block[2]); threads > maxBlockThreads {
+		return nil
+	}
+	each := multiprocessorOf(dev).resident(f, int(threads), uint64(cfg.Shared))
+	if each == 0 {
+		return nil
+	}
+	multiprocessors, _ := attribute(dev, int(cuda.AttributeMultiprocessorCount))
+	most, blocks := uint64(each)*uint64(multiprocessors), uint64(1)
+	for _, n := range cfg.Grid {
+		if blocks *= uint64(n); blocks > most { // before the next product overflows
+			return c.fail(cuda.ErrCooperativeTooLarge, "kernel %s: grid %v of blocks of %d threads; %d of them run at the same time", f.Name(), cfg.Grid, threads, most)
+		}
+	}
+	return nil
+}
+
+// maxBlockThreads is more than any device allows.
+const maxBlockThreads = 1 << 20

@@ -1,0 +1,317 @@
+package capi
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"pvdrm/frontend/cuda"
+)
+
+// driverVersion is the CUDA version whose driver API this is, as cuDriverGetVersion writes it.
+const driverVersion = 12080
+
+// busID is where every paravirtual GPU seems to be.
+const busID = "0000:00:00.0"
+
+func initDriver(c *call) error {
+	if c.u32(0) != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(0))
+	}
+	if c.lib.driver.Load() != nil {
+		return nil
+	}
+	c.lib.once.Lock()
+	defer c.lib.once.Unlock()
+	if c.lib.driver.Load() != nil {
+		return nil
+	}
+	d, err := cuda.Init(c.lib.cfg.Open)
+	if err != nil {
+		return err
+	}
+	d.Output = c.lib.cfg.Output
+	c.lib.driver.Store(d)
+	return nil
+}
+
+func driverGetVersion(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	return to.set(driverVersion)
+}
+
+func getErrorName(c *call) error   { return c.errorText(cuda.Result.String) }
+func getErrorString(c *call) error { return c.errorText(describe) }
+
+func (c *call) errorText(text func(cuda.Result) string) error {
+	to, err := c.out64(1)
+	if err != nil {
+		return err
+	}
+	r := cuda.Result(c.i32(0))
+	if !r.Known() {
+		if err := to.set(0); err != nil {
+			return err
+		}
+		return c.fail(cuda.ErrInvalidValue, "there is no CUresult %d", int(r))
+	}
+	return to.set(c.lib.text(text(r)))
+}
+
+func deviceGet(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	if _, err := c.device(1); err != nil {
+		return err
+	}
+	return to.set(uint64(c.u32(1)))
+}
+
+func deviceGetCount(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	return to.set(uint64(c.lib.driver.Load().DeviceCount()))
+}
+
+// maxNameRoom is as much of a caller's buffer for a text as is ever written to.
+const maxNameRoom = 4096
+
+// textOut is where a text goes: the room is argument i+1.
+func (c *call) textOut(i int) (out, error) {
+	n := c.i32(i + 1)
+	if n <= 0 {
+		return out{}, c.fail(cuda.ErrInvalidValue, "room for %d bytes", n)
+	}
+	if c.u64(i) == 0 {
+		return out{}, c.fail(cuda.ErrInvalidValue, "argument %d is a null pointer", i+1)
+	}
+	return out{c, c.u64(i), min(int(n), maxNameRoom)}, nil
+}
+
+// setString writes a text and its zero byte, cut to the room.
+func (o out) setString(s string) error {
+	return out{o.c, o.addr, min(o.n, len(s)+1)}.setText(s)
+}
+
+func deviceGetName(c *call) error {
+	to, err := c.textOut(0)
+	if err != nil {
+		return err
+	}
+	dev, err := c.device(2)
+	if err != nil {
+		return err
+	}
+	return to.setString(dev.Name())
+}
+
+func deviceGetUUID(c *call) error {
+	to, dev, err := c.outAndDevice(0, 16, 1)
+	if err != nil {
+		return err
+	}
+	// There is none to ask for: the same device gives the same.
+	sum := sha256.Sum256(fmt.Appendf(nil, "pvdrm %s %d", dev.Name(), dev.TotalMem()))
+	return to.write(sum[:16])
+}
+
+func deviceTotalMem(c *call) error {
+	to, dev, err := c.outAndDevice(0, 8, 1)
+	if err != nil {
+		return err
+	}
+	return to.set(dev.TotalMem())
+}
+
+func deviceGetAttribute(c *call) error {
+	to, dev, err := c.outAndDevice(0, 4, 2)
+	if err != nil {
+		return err
+	}
+	v, ok := attribute(dev, int(c.i32(1)))
+	if !ok {
+		return c.fail(cuda.ErrInvalidValue, "attribute %d is not known", c.i32(1))
+	}
+	return to.set(uint64(uint32(v)))
+}
+
+// Values of CUdevice_attribute that frontend/cuda does not answer.
+const (
+	attrSharedPerMultiprocessor = 81
+	attrRegsPerMultiprocessor   = 82
+	attrSharedOptin             = 97
+	attrSharedReserved          = 111
+)
+
+const (
+	// sharedDefault is the most shared memory of a block whose kernel did not ask for more.
+	sharedDefault = 48 << 10
+	// ampere is the compute capability × 10 from which each block takes sharedReserved
+	// bytes of shared memory besides its own.
+	ampere         = 80
+	sharedReserved = 1 << 10
+
+	// hopper is the compute capability × 10 from which kernels do not wait for those that they launch.
+	hopper = 90
+)
+
+// lastAttribute is the highest CUdevice_attribute of CUDA 12.8.
+const lastAttribute = 143
+
+// attribute is a CUdevice_attribute. What PVDRM does not have is 0, as it is for
+// a device of NVIDIA's that does not have it.
+func attribute(dev *cuda.Device, a int) (int, bool) {
+	get := func(k cuda.Attribute) int {
+		v, err := dev.Attribute(k)
+		if err != nil {
+			return 0 // those asked for below are known
+		}
+		return v
+	}
+	switch a {
+	case 14: // TEXTURE_ALIGNMENT
+		return 512, true
+	case 33, 34, 50: // PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID
+		return 0, true
+	case 51: // TEXTURE_PITCH_ALIGNMENT
+		return 32, true
+	case 78: // STREAM_PRIORITIES_SUPPORTED
+		return 0, true
+	case 79, 80: // GLOBAL_, LOCAL_L1_CACHE_SUPPORTED
+		return 0, true
+	case int(cuda.AttributeMaxSharedMemoryPerBlock):
+		return min(get(cuda.AttributeMaxSharedMemoryPerBlock), sharedDefault), true
+	case attrSharedOptin:
+		return get(cuda.AttributeMaxSharedMemoryPerBlock), true
+	case attrSharedReserved:
+		return reservedShared(dev), true
+	case attrSharedPerMultiprocessor:
+		return get(cuda.AttributeMaxSharedMemoryPerBlock) + reservedShared(dev), true
+	case attrRegsPerMultiprocessor:
+		return get(cuda.AttributeMaxRegistersPerBlock), true
+	case 83, 89: // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS
+		return 1, true
+	case 86: // HOST_NATIVE_ATOMIC_SUPPORTED
+		return 0, true
+	case 87: // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
+		return 2, true
+	case 92, 93, 94, 122, 123: // CAN_USE_STREAM_MEM_OPS_V1 to CAN_USE_STREAM_WAIT_VALUE_NOR
+		return dev.MemOps(), true
+	case 115: // MEMORY_POOLS_SUPPORTED; 119, their handles for other processes, is 0
+		return 1, true
+	case 102: // VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED
+		return 1, true
+	}
+	if v, ok := textureLimits[a]; ok && dev.Textures() {
+		return v, true
+	}
+	if v, err := dev.Attribute(cuda.Attribute(a)); err == nil {
+		return v, true
+	}
+	return 0, a > 0 && a <= lastAttribute
+}
+
+// reservedShared returns the bytes of shared memory that a block takes besides its own.
+func reservedShared(dev *cuda.Device) int {
+	if capability(dev) >= ampere {
+		return sharedReserved
+	}
+	return 0
+}
+
+func deviceComputeCapability(c *call) error {
+	major, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	minor, err := c.out32(1)
+	if err != nil {
+		return err
+	}
+	dev, err := c.device(2)
+	if err != nil {
+		return err
+	}
+	ma, mi := dev.ComputeCapability()
+	return errors.Join(major.set(uint64(ma)), minor.set(uint64(mi)))
+}
+
+// deviceProperties is the struct CUdevprop: ten ints, some of them arrays of three.
+var deviceProperties = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}
+
+func deviceGetProperties(c *call) error {
+	to, err := c.out(0, 4*len(deviceProperties))
+	if err != nil {
+		return err
+	}
+	dev, err := c.device(1)
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for _, a := range deviceProperties {
+		v, _ := attribute(dev, a)
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	return to.write(b)
+}
+
+func deviceGetPCIBusID(c *call) error {
+	to, err := c.textOut(0)
+	if err != nil {
+		return err
+	}
+	if _, err := c.device(2); err != nil {
+		return err
+	}
+	if to.n <= len(busID) {
+		return c.fail(cuda.ErrInvalidValue, "room for %d bytes; the ID has %d and a zero byte", to.n, len(busID))
+	}
+	return to.setString(busID)
+}
+
+// busIDs are the forms domain:bus:device.function, domain:bus:device and bus:device.function.
+var busIDs = regexp.MustCompile(`^([0-9a-f]{1,8}:[0-9a-f]{1,2}:[0-9a-f]{1,2}(\.[0-7])?|[0-9a-f]{1,2}:[0-9a-f]{1,2}\.[0-7])$`)
+
+func deviceGetByPCIBusID(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	id, err := c.text(1)
+	if err != nil {
+		return err
+	}
+	id = strings.ToLower(id)
+	if !busIDs.MatchString(id) {
+		return c.fail(cuda.ErrInvalidValue, "%q is no ID of a bus", id)
+	}
+	if id != busID && "0000:"+id != busID && id+".0" != busID {
+		return c.fail(cuda.ErrInvalidDevice, "no device at %q", id)
+	}
+	return to.set(0)
+}
+
+// deviceCanAccessPeer answers for the one device: it is no peer of its own.
+func deviceCanAccessPeer(c *call) error {
+	to, err := c.out32(0)
+	if err != nil {
+		return err
+	}
+	for i := 1; i <= 2; i++ {
+		if _, err := c.device(i); err != nil {
+			return err
+		}
+	}
+	return to.set(0)
+}

@@ -1,0 +1,56 @@
+// What the entry points of libcuda.so.1 are made with. Every argument of the
+// driver API is an integer or a pointer, and so one word of the x86-64 calling
+// convention; the upper half of a 32-bit one is undefined and is cut off by Go.
+#ifndef PVDRM_ENTRY_H
+#define PVDRM_ENTRY_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__x86_64__) || !defined(__linux__)
+#error "libcuda.so.1 is for Linux on x86-64"
+#endif
+
+#define PVDRM_MAX_ARGS 12
+
+int pvdrm_enter(uint32_t symbol, uint64_t *args);
+
+extern void *const pvdrm_symbols[];
+extern const uint64_t pvdrm_table;
+
+typedef uint64_t W;
+#define PUBLIC __attribute__((visibility("default"))) int
+#define CALL(id, ...)                            \
+	{                                        \
+		W v[PVDRM_MAX_ARGS] = {__VA_ARGS__}; \
+		return pvdrm_enter(id, v);       \
+	}
+
+#define ENTRY0(id, f) PUBLIC f(void) CALL(id, 0)
+#define ENTRY1(id, f) PUBLIC f(W a) CALL(id, a)
+#define ENTRY2(id, f) PUBLIC f(W a, W b) CALL(id, a, b)
+#define ENTRY3(id, f) PUBLIC f(W a, W b, W c) CALL(id, a, b, c)
+#define ENTRY4(id, f) PUBLIC f(W a, W b, W c, W d) CALL(id, a, b, c, d)
+#define ENTRY5(id, f) PUBLIC f(W a, W b, W c, W d, W e) CALL(id, a, b, c, d, e)
+#define ENTRY6(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g) CALL(id, a, b, c, d, e, g)
+#define ENTRY7(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h) CALL(id, a, b, c, d, e, g, h)
+#define ENTRY8(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i) CALL(id, a, b, c, d, e, g, h, i)
+#define ENTRY9(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j) CALL(id, a, b, c, d, e, g, h, i, j)
+#define ENTRY10(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k) CALL(id, a, b, c, d, e, g, h, i, j, k)
+#define ENTRY11(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l) CALL(id, a, b, c, d, e, g, h, i, j, k, l)
+#define ENTRY12(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m)
+
+// The third word is who calls.
+#define ENTRY2_CALLER(id, f) PUBLIC f(W a, W b) CALL(id, a, b, (W)__builtin_return_address(0))
+
+// A float comes in another register, and goes on as its bits.
+#define ENTRY_IIF(id, f)                         \
+	PUBLIC f(W a, W b, float x)              \
+	{                                        \
+		uint32_t bits;                   \
+		memcpy(&bits, &x, sizeof bits);  \
+		W v[PVDRM_MAX_ARGS] = {a, b, bits}; \
+		return pvdrm_enter(id, v);       \
+	}
+
+#endif

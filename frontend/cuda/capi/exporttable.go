@@ -1,0 +1,75 @@
+package capi
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"pvdrm/frontend/cuda"
+)
+
+// callerEntry is the entry point whose third word is the address that it returns to.
+const callerEntry = "cuGetExportTable"
+
+// getExportTable is what the runtime library asks for private tables with, which
+// are not documented. There are none. What the runtime makes of that is an error
+// that does not help, so each object that asks is told once what does; the log names the table.
+func getExportTable(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	id, err := c.read(c.u64(1), 16)
+	if err != nil {
+		return err
+	}
+	if err := to.set(0); err != nil {
+		return err
+	}
+	object := objectAt(c.u64(2))
+	if _, told := c.lib.noTables.LoadOrStore(object, true); !told {
+		c.lib.cfg.Logf("%s", privateHint(object))
+	}
+	return c.fail(cuda.ErrNotFound, "private table %x", id)
+}
+
+// objectAt is the file that is mapped at an address of this process; empty where
+// that is not known.
+func objectAt(addr uint64) string {
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// 7f00-7f10 r-xp 00000000 fe:01 1234    /path of it
+		fields := strings.SplitN(lines.Text(), " ", 6)
+		first, last, _ := strings.Cut(fields[0], "-")
+		from, err := strconv.ParseUint(first, 16, 64)
+		to, err2 := strconv.ParseUint(last, 16, 64)
+		if err != nil || err2 != nil || addr < from || addr >= to || len(fields) < 6 {
+			continue
+		}
+		if path := strings.TrimLeft(fields[5], " "); strings.HasPrefix(path, "/") {
+			return path
+		}
+		return ""
+	}
+	return ""
+}
+
+// privateHint says what the object that asks for private tables needs.
+func privateHint(object string) string {
+	exe, err := os.Readlink("/proc/self/exe")
+	who, more := "the library "+object, "; NVIDIA's own libraries, as cuBLAS, do not work here"
+	switch {
+	case object == "":
+		who = "the program or a library of it"
+	case err == nil && object == exe:
+		who, more = "the program "+object, ""
+	}
+	return fmt.Sprintf("%s has NVIDIA's own CUDA runtime in it, which works with NVIDIA's driver only. Where its symbol table is there, "+
+		"pvdrm run and the guest images lead its calls to PVDRM's runtime: build it again without strip or -s, or link it with nvcc -cudart shared%s", who, more)
+}

@@ -1,0 +1,288 @@
+package capi
+
+import (
+	"errors"
+	"sync"
+
+	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/graph"
+)
+
+// graphExec is a CUgraphExec: a copy of a graph, and its work in the order in which it is queued.
+// All of it goes to the stream of the launch, one node after the other.
+type graphExec struct {
+	mu    sync.Mutex // after graphs.mu
+	graph *graph.Graph
+	flags uint64
+	off   map[*graph.Node]bool // disabled nodes
+	steps []graphStep          // nil: to be made at the next launch
+	ctx   *context             // of the last launch, and its stream: launches wait for each other
+	last  *cuda.Stream
+}
+
+// graphStep is one of three: work for the device, an event, or what the program itself must do
+// when the stream gets there.
+type graphStep struct {
+	x       *context
+	batch   *cuda.Batch
+	event   *event
+	wait    bool // for the event; otherwise it is recorded
+	program func(c *call, x *context, s *cuda.Stream) error
+}
+
+// Flags of cuGraphInstantiateWithFlags.
+const (
+	instantiateDevice = 4 // CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH
+	instantiateFlags  = 15
+)
+
+// Results of CUgraphInstantiateResult.
+const (
+	instantiateError   = 1
+	instantiateInvalid = 2
+)
+
+// instantiate makes an executable graph of the graph in argument 1.
+func (c *call) instantiate(flags uint64) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	switch {
+	case flags&^instantiateFlags != 0:
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", flags)
+	case flags&instantiateDevice != 0:
+		return c.fail(cuda.ErrNotSupported, "graphs that the device launches")
+	}
+	return c.withGraphs(func(*graphs) error {
+		g, err := c.graph(1)
+		if err != nil {
+			return err
+		}
+		e := &graphExec{graph: g.Clone(), flags: flags, off: map[*graph.Node]bool{}}
+		if err := e.prepare(c); err != nil {
+			return err
+		}
+		return to.set(c.lib.handles.add(e))
+	})
+}
+
+// graphInstantiate gets (exec, graph, error node, log, bytes of the log). It never writes a log.
+func graphInstantiate(c *call) error {
+	node, err := c.optional(2, 8)
+	if err != nil {
+		return err
+	}
+	if c.u64(4) > 0 {
+		log, err := c.optional(3, 1)
+		if err == nil {
+			err = log.set(0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.instantiate(0), node.set(0))
+}
+
+func graphInstantiateWithFlags(c *call) error { return c.instantiate(c.u64(2)) }
+
+// graphInstantiateWithParams gets (exec, graph, CUDA_GRAPH_INSTANTIATE_PARAMS): flags, a stream
+// for the upload, and where the node of an error and the result go.
+func graphInstantiateWithParams(c *call) error {
+	b, err := c.read(c.u64(2), 32)
+	if err != nil {
+		return err
+	}
+	done := c.instantiate(le64(b))
+	result := uint64(0)
+	if done != nil {
+		if result = instantiateError; errors.Is(done, graph.ErrCycle) {
+			result = instantiateInvalid
+		}
+	}
+	return errors.Join(done, out{c: c, addr: c.u64(2) + 16, n: 8}.set(0), out{c: c, addr: c.u64(2) + 24, n: 4}.set(result))
+}
+
+func (c *call) exec(i int) (*graphExec, error) {
+	e, ok := find[*graphExec](c.lib, c.u64(i))
+	if !ok {
+		return nil, c.fail(cuda.ErrInvalidValue, "0x%x is no executable graph", c.u64(i))
+	}
+	return e, nil
+}
+
+func graphExecDestroy(c *call) error {
+	if _, err := c.exec(0); err != nil {
+		return err
+	}
+	c.lib.handles.remove(c.u64(0))
+	return nil
+}
+
+func graphExecGetFlags(c *call) error {
+	to, err := c.out64(1)
+	if err != nil {
+		return err
+	}
+	e, err := c.exec(0)
+	if err != nil {
+		return err
+	}
+	return to.set(e.flags)
+}
+
+// prepare makes the steps.
+//
+// Preconditions: nothing else uses e, or e.mu is held.
+func (e *graphExec) prepare(c *call) error {
+	if e.steps != nil {
+		return nil
+	}
+	steps := []graphStep{}
+	batch := func(x *context) *cuda.Batch {
+		if n := len(steps); n > 0 && steps[n-1].batch != nil && steps[n-1].x == x {
+			return steps[n-1].batch
+		}
+		steps = append(steps, graphStep{x: x, batch: x.NewBatch()})
+		return steps[len(steps)-1].batch
+	}
+	err := e.graph.Walk(func(n *graph.Node) bool { return e.off[n] }, func(n *graph.Node) error {
+		switch w := n.Work.(type) {
+		case *kernelWork:
+			return w.add(batch(w.f.mod.ctx))
+		case *copyWork:
+			pageable, err := w.addTo(c, batch(w.x))
+			if pageable {
+				steps = append(steps, graphStep{x: w.x, program: w.inProgram})
+			}
+			return err
+		case *fillWork:
+			return w.add(c, batch(w.x))
+		case *memOpWork:
+			return w.add(batch(w.x))
+		case *hostWork:
+			steps = append(steps, graphStep{program: w.inProgram})
+		case *eventWork:
+			steps = append(steps, graphStep{event: w.e, wait: n.Kind() == graph.Wait})
+		}
+		return nil
+	})
+	if err == nil {
+		e.steps = steps
+	}
+	return err
+}
+
+// inProgram copies from or to memory that the device does not reach.
+func (w *copyWork) inProgram(c *call, x *context, s *cuda.Stream) error {
+	dst, src, err := w.ends(c)
+	if err != nil {
+		return err
+	}
+	return c.copyRows(x, s, dst, src, w.extent(), true)
+}
+
+func (w *hostWork) inProgram(c *call, _ *context, s *cuda.Stream) error {
+	if err := s.Synchronize(); err != nil {
+		return err
+	}
+	c.lib.cfg.Invoke(w.fn, w.data, 0, 0)
+	return nil
+}
+
+func graphLaunch(c *call) error {
+	e, err := c.exec(0)
+	if err != nil {
+		return err
+	}
+	x, s, err := c.stream(1)
+	if err != nil {
+		return err
+	}
+	steps, last, err := e.start(c, x, s)
+	if err != nil {
+		return c.graphError(err)
+	}
+	// A launch waits for the one before. On one stream it does so anyway.
+	if last != nil {
+		for _, done := range x.hostFunctions(last) {
+			<-done
+		}
+		s.After(last)
+	}
+	return c.settle(x, s, func() error { return c.runSteps(x, s, steps) })
+}
+
+// start notes a launch on a stream. It returns what is to be done, and the stream of the launch
+// before if that was another.
+func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (steps []graphStep, last *cuda.Stream, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.prepare(c); err != nil {
+		return nil, nil, err
+	}
+	if e.last != s && e.ctx == x {
+		last = e.last
+	}
+	e.ctx, e.last = x, s
+	return e.steps, last, nil
+}
+
+// runSteps queues steps up to the first that the program must do. That and those behind it run
+// when the stream gets there, as host functions do.
+func (c *call) runSteps(x *context, s *cuda.Stream, steps []graphStep) error {
+	for i := range steps {
+		if steps[i].program == nil {
+			if err := steps[i].queue(s); err != nil {
+				return err
+			}
+			continue
+		}
+		d := c.of()
+		x.afterHostFunctions(s, func() {
+			if err := d.finishSteps(x, s, steps[i:]); err != nil {
+				x.late.CompareAndSwap(nil, &err)
+			}
+		})
+		break
+	}
+	return nil
+}
+
+func (c *call) finishSteps(x *context, s *cuda.Stream, steps []graphStep) error {
+	for i := range steps {
+		do := func() error { return steps[i].queue(s) }
+		if steps[i].program != nil {
+			do = func() error { return steps[i].program(c, x, s) }
+		}
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *graphStep) queue(s *cuda.Stream) error {
+	switch {
+	case t.batch != nil:
+		return t.batch.Queue(s)
+	case t.wait:
+		return s.WaitEvent(t.event.Event)
+	}
+	return t.event.Record(s)
+}
+
+// graphUpload gets (exec, stream). What a launch needs is made ready here already.
+func graphUpload(c *call) error {
+	e, err := c.exec(0)
+	if err != nil {
+		return err
+	}
+	if _, _, err := c.stream(1); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.prepare(c)
+}

@@ -1,0 +1,334 @@
+package capi
+
+import (
+	"encoding/binary"
+
+	"pvdrm/frontend/cuda"
+)
+
+func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+func launchKernel(c *call) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	return c.launch(f, c.launchShape(), c.u64(8), c.u64(9), c.u64(10))
+}
+
+// launchShape is what the arguments of cuLaunchKernel say of grid and blocks.
+func (c *call) launchShape() cuda.LaunchConfig {
+	cfg := cuda.LaunchConfig{Shared: c.u32(7)}
+	for i := range 3 {
+		cfg.Grid[i], cfg.Block[i] = c.u32(1+i), c.u32(4+i)
+	}
+	return cfg
+}
+
+// launch runs a function with arguments as cuLaunchKernel has them.
+func (c *call) launch(f *function, cfg cuda.LaunchConfig, stream, kernelParams, extra uint64) error {
+	s, err := c.streamOf(f.mod.ctx, stream)
+	if err != nil {
+		return err
+	}
+	cfg.Stream = s
+	if err := c.checkShape(f, cfg); err != nil {
+		return err
+	}
+	var params []byte
+	switch {
+	case kernelParams != 0 && extra != 0:
+		return c.fail(cuda.ErrInvalidValue, "both kernelParams and extra are given")
+	case kernelParams != 0:
+		params, err = c.gather(f, kernelParams)
+	case extra != 0:
+		params, err = c.packed(extra)
+		if most := f.ParamBytes(); len(params) > most {
+			return c.fail(cuda.ErrLaunchOutOfResources, "kernel %s: %d bytes of arguments, it has %d", f.Name(), len(params), most)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.settle(f.mod.ctx, s, func() error { return f.LaunchPacked(cfg, params) })
+}
+
+// checkBlock refuses a block that is not the one which the kernel requires: the device would find
+// that out after the call.
+func (c *call) checkBlock(f *function, block [3]uint32) error {
+	if f.exact != [3]uint32{} && f.exact != block {
+		return c.fail(cuda.ErrInvalidValue, "kernel %s: block %v, but it requires %v", f.Name(), block, f.exact)
+	}
+	return nil
+}
+
+// checkShape refuses what the device would refuse after the call.
+func (c *call) checkShape(f *function, cfg cuda.LaunchConfig) error {
+	if err := c.checkBlock(f, cfg.Block); err != nil || !cfg.Cooperative {
+		return err
+	}
+	return c.checkTogether(f, cfg)
+}
+
+// gather reads arguments through an array of pointers to them.
+func (c *call) gather(f *function, array uint64) ([]byte, error) {
+	attr := f.Attributes()
+	ptrs, err := c.read(array, 8*len(attr.Params))
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]Range, len(attr.Params))
+	sum := uint32(0)
+	for i, p := range attr.Params {
+		parts[i] = Range{le64(ptrs[8*i:]), int(p.Size)}
+		if parts[i].Addr == 0 {
+			return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: the pointer to argument %d is null", f.Name(), i)
+		}
+		sum += p.Size
+	}
+	values := make([]byte, sum)
+	if err := c.lib.cfg.Memory.ReadParts(values, parts); err != nil {
+		return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: an argument: %w", f.Name(), err)
+	}
+	b := make([]byte, attr.ParamBytes)
+	for _, p := range attr.Params {
+		values = values[copy(b[p.Offset:p.Offset+p.Size], values):]
+	}
+	return b, nil
+}
+
+// Keys in the array extra of cuLaunchKernel.
+const (
+	paramEnd           = 0 // CU_LAUNCH_PARAM_END
+	paramBufferPointer = 1
+	paramBufferSize    = 2
+
+	maxParamBytes = 32764 // of any device
+	maxExtra      = 16
+)
+
+// packed reads arguments that are laid out in a buffer.
+func (c *call) packed(extra uint64) ([]byte, error) {
+	var buffer, size uint64
+	for range maxExtra {
+		key, err := c.read64(extra)
+		if err != nil {
+			return nil, err
+		}
+		if key == paramEnd {
+			if size > maxParamBytes {
+				return nil, c.fail(cuda.ErrInvalidValue, "%d bytes of arguments", size)
+			}
+			if size == 0 {
+				return nil, nil
+			}
+			return c.read(buffer, int(size))
+		}
+		value, err := c.read64(extra + 8)
+		if err != nil {
+			return nil, err
+		}
+		switch key {
+		case paramBufferPointer:
+			buffer = value
+		case paramBufferSize:
+			if size, err = c.read64(value); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, c.fail(cuda.ErrInvalidValue, "extra has the key 0x%x", key)
+		}
+		extra += 16
+	}
+	return nil, c.fail(cuda.ErrInvalidValue, "extra does not end with CU_LAUNCH_PARAM_END")
+}
+
+// Layout of CUlaunchConfig and CUlaunchAttribute, in bytes, and the attributes
+// that say more than a hint.
+const (
+	launchConfigBytes    = 56
+	launchAttributeBytes = 72
+	maxLaunchAttributes  = 64
+
+	launchCooperative = 2  // CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+	launchWaiting     = 3  // CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: of streams only
+	launchCluster     = 4  // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+	launchDependent   = 6  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: allows, does not ask
+	launchEvent       = 7  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+	launchDone        = 12 // CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT
+	launchUpdatable   = 13 // CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: outside of graphs an error
+	launchUnused      = 15 // a number without a meaning
+	launchLast        = 16 // of CUDA 12.8
+)
+
+func launchKernelEx(c *call) error {
+	cfg, stream, err := c.launchConfig()
+	if err != nil {
+		return err
+	}
+	f, err := c.function(1)
+	if err != nil {
+		return err
+	}
+	return c.launch(f, cfg, stream, c.u64(2), c.u64(3))
+}
+
+// launchConfig reads the CUlaunchConfig in argument 0, and the stream in it.
+func (c *call) launchConfig() (cfg cuda.LaunchConfig, stream uint64, err error) {
+	b, err := c.read(c.u64(0), launchConfigBytes)
+	if err != nil {
+		return cfg, 0, err
+	}
+	for i := range 3 {
+		cfg.Grid[i], cfg.Block[i] = le32(b[4*i:]), le32(b[12+4*i:])
+	}
+	cfg.Shared = le32(b[24:])
+	n := le32(b[48:])
+	if n > maxLaunchAttributes {
+		return cfg, 0, c.fail(cuda.ErrInvalidValue, "%d attributes", n)
+	}
+	if n > 0 {
+		attrs, err := c.read(le64(b[40:]), int(n)*launchAttributeBytes)
+		if err != nil {
+			return cfg, 0, err
+		}
+		for ; len(attrs) > 0; attrs = attrs[launchAttributeBytes:] {
+			if err := c.checkAttribute(attrs); err != nil {
+				return cfg, 0, err
+			}
+			if le32(attrs) == launchCooperative {
+				cfg.Cooperative = le32(attrs[8:]) != 0
+			}
+		}
+	}
+	return cfg, le64(b[32:]), nil
+}
+
+// knownAttribute refuses what is no attribute of a launch.
+func (c *call) knownAttribute(id uint32) error {
+	if id > launchLast || id == launchUnused || id == launchWaiting {
+		return c.fail(cuda.ErrInvalidValue, "the attribute %d of a launch", id)
+	}
+	return nil
+}
+
+// checkAttribute refuses what would change the meaning of a launch.
+func (c *call) checkAttribute(a []byte) error {
+	id := le32(a)
+	if err := c.knownAttribute(id); err != nil {
+		return err
+	}
+	switch {
+	case id == launchCluster:
+		if le32(a[8:])|le32(a[12:])|le32(a[16:]) > 1 {
+			return c.fail(cuda.ErrNotSupported, "a launch in clusters")
+		}
+	case id == launchEvent || id == launchDone || id == launchUpdatable:
+		return c.fail(cuda.ErrNotSupported, "the attribute %d of a launch", id)
+	}
+	return nil
+}
+
+// Launches as before CUDA 4.0: the function keeps its configuration.
+
+func (c *call) configure(change func(f *function) error) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return change(f)
+}
+
+func funcSetBlockShape(c *call) error {
+	return c.configure(func(f *function) error {
+		for i := range 3 {
+			if c.i32(1+i) <= 0 {
+				return c.fail(cuda.ErrInvalidValue, "a block of %d×%d×%d", c.i32(1), c.i32(2), c.i32(3))
+			}
+		}
+		f.block = [3]uint32{c.u32(1), c.u32(2), c.u32(3)}
+		return nil
+	})
+}
+
+func funcSetSharedSize(c *call) error {
+	return c.configure(func(f *function) error { f.shared = c.u32(1); return nil })
+}
+
+func paramSetSize(c *call) error {
+	return c.configure(func(f *function) error {
+		if c.u32(1) > maxParamBytes {
+			return c.fail(cuda.ErrInvalidValue, "%d bytes of parameters", c.u32(1))
+		}
+		f.resize(int(c.u32(1)))
+		return nil
+	})
+}
+
+func (f *function) resize(n int) {
+	b := make([]byte, n)
+	copy(b, f.params)
+	f.params = b
+}
+
+// setParam writes at the offset in argument 1. f.mu is held.
+func (c *call) setParam(f *function, b []byte) error {
+	off := c.i32(1)
+	if off < 0 || int(off)+len(b) > maxParamBytes {
+		return c.fail(cuda.ErrInvalidValue, "%d bytes at %d of the parameters", len(b), off)
+	}
+	if end := int(off) + len(b); end > len(f.params) {
+		f.resize(end) // cuParamSetSize may come later
+	}
+	copy(f.params[off:], b)
+	return nil
+}
+
+// paramSetWord is cuParamSeti and cuParamSetf, whose number comes as its bits.
+func paramSetWord(c *call) error {
+	return c.configure(func(f *function) error {
+		return c.setParam(f, binary.LittleEndian.AppendUint32(nil, c.u32(2)))
+	})
+}
+
+func paramSetVector(c *call) error {
+	n := c.u32(3)
+	if n > maxParamBytes {
+		return c.fail(cuda.ErrInvalidValue, "%d bytes of a parameter", n)
+	}
+	b, err := c.read(c.u64(2), int(n))
+	if err != nil {
+		return err
+	}
+	return c.configure(func(f *function) error { return c.setParam(f, b) })
+}
+
+func launchOnce(c *call) error      { return c.launchGrid(1, 1, 0) }
+func launchGrid(c *call) error      { return c.launchGrid(c.i32(1), c.i32(2), 0) }
+func launchGridAsync(c *call) error { return c.launchGrid(c.i32(1), c.i32(2), c.u64(3)) }
+
+func (c *call) launchGrid(w, h int32, stream uint64) error {
+	f, err := c.function(0)
+	if err != nil {
+		return err
+	}
+	if w <= 0 || h <= 0 {
+		return c.fail(cuda.ErrInvalidValue, "a grid of %d×%d", w, h)
+	}
+	f.mu.Lock()
+	cfg := cuda.LaunchConfig{Grid: [3]uint32{uint32(w), uint32(h), 1}, Block: f.block, Shared: f.shared}
+	params := append([]byte(nil), f.params...)
+	f.mu.Unlock()
+	if err := c.checkBlock(f, cfg.Block); err != nil {
+		return err
+	}
+	s, err := c.streamOf(f.mod.ctx, stream)
+	if err != nil {
+		return err
+	}
+	cfg.Stream = s
+	return c.settle(f.mod.ctx, s, func() error { return f.LaunchPacked(cfg, params) })
+}

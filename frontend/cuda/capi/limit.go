@@ -1,0 +1,87 @@
+package capi
+
+import "pvdrm/frontend/cuda"
+
+const (
+	limitStack     = 0
+	limitHeap      = 2 // CU_LIMIT_MALLOC_HEAP_SIZE
+	limitSyncDepth = 3 // devices from compute capability 9.0 on do not have it
+	limitShared    = 7 // CU_LIMIT_SHMEM_SIZE, which can only be queried
+	limitGraphics  = 8 // CU_LIMIT_CIG_ENABLED, the same
+	limitLast      = 9
+
+	stackUnit = 16 // bytes, of which a stack is a multiple
+)
+
+// defaultLimits is by CUlimit.
+var defaultLimits = [...]uint64{
+	0:         1024,    // CU_LIMIT_STACK_SIZE
+	1:         1 << 20, // CU_LIMIT_PRINTF_FIFO_SIZE
+	limitHeap: 8 << 20,
+	3:         2,    // CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH
+	4:         2048, // CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT
+	5:         64,   // CU_LIMIT_MAX_L2_FETCH_GRANULARITY
+	6:         0,    // CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+}
+
+func ctxSetLimit(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if l := c.u32(0); l == limitShared || l == limitGraphics {
+		return c.fail(cuda.ErrNotPermitted, "limit %d can only be queried", l)
+	}
+	if err := c.limit(x, 0); err != nil {
+		return err
+	}
+	v := c.u64(1)
+	if c.u32(0) == limitStack {
+		v = (v + stackUnit - 1) &^ (stackUnit - 1)
+	}
+	if c.u32(0) == limitHeap {
+		if err := x.SetHeapLimit(v); err != nil {
+			return err
+		}
+	}
+	x.mu.Lock()
+	x.limits[c.u32(0)] = v
+	x.mu.Unlock()
+	return nil
+}
+
+// limit checks the CUlimit in argument i, which a program may set.
+func (c *call) limit(x *context, i int) error {
+	l := c.u32(i)
+	if l > limitLast {
+		return c.fail(cuda.ErrInvalidValue, "limit %d", l)
+	}
+	if l >= uint32(len(defaultLimits)) || l == limitSyncDepth && capability(x.Device()) >= hopper {
+		return c.fail(unsupportedLimit, "limit %d", l)
+	}
+	return nil
+}
+
+func ctxGetLimit(c *call) error {
+	to, x, err := c.outInContext(0, 8)
+	if err != nil {
+		return err
+	}
+	if c.u32(1) == limitShared {
+		most, _ := attribute(x.Device(), attrSharedOptin)
+		return to.set(uint64(most))
+	}
+	if c.u32(1) == limitGraphics {
+		return to.set(0)
+	}
+	if err := c.limit(x, 1); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	v, ok := x.limits[c.u32(1)]
+	x.mu.Unlock()
+	if !ok {
+		v = defaultLimits[c.u32(1)]
+	}
+	return to.set(v)
+}

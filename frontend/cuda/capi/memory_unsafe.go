@@ -1,0 +1,23 @@
+package capi
+
+import (
+	"slices"
+	"sync"
+	"unsafe"
+)
+
+// kept holds what Keep gave to the program, so that it is never collected.
+var kept struct {
+	sync.Mutex
+	all [][]byte
+}
+
+// Keep returns the address of a copy of b.
+func (OwnMemory) Keep(b []byte) uint64 {
+	c := slices.Clone(append(b, 0)) // at least a byte, so that there is an address
+	kept.Lock()
+	defer kept.Unlock()
+	kept.all = append(kept.all, c)
+	// Go's heap does not move what it holds, and kept holds c for ever.
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(c))))
+}

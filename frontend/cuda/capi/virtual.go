@@ -1,0 +1,216 @@
+package capi
+
+import (
+	"encoding/binary"
+
+	"pvdrm/frontend/cuda"
+)
+
+// Virtual memory management. Addresses and memory are those of the current context,
+// as each context has a GPU address space of its own.
+
+// physical is a CUmemGenericAllocationHandle.
+type physical struct {
+	*cuda.Physical
+	ctx *context
+}
+
+func (p *physical) owner() *context { return p.ctx }
+
+// Layout of CUmemAllocationProp and CUmemAccessDesc, in bytes, and what their
+// fields may be here. The other fields of the former are hints.
+const (
+	propBytes    = 32
+	propType     = 0
+	propHandles  = 4 // kinds of handles for other processes
+	propLocation = 8
+
+	accessBytes = 12
+	accessFlags = 8
+
+	allocationPinned = 1
+	locationDevice   = 1
+
+	// maxAccess bounds the descriptions of one call: there is one device.
+	maxAccess = 64
+)
+
+// onDevice checks a CUmemLocation: a kind and a number.
+func (c *call) onDevice(b []byte) error {
+	if kind := le32(b); kind != locationDevice {
+		return c.fail(cuda.ErrNotSupported, "memory at a location of kind %d; there is that of devices, 1", kind)
+	}
+	_, err := c.lib.driver.Load().Device(int(int32(le32(b[4:]))))
+	return err
+}
+
+// prop checks the CUmemAllocationProp in argument i.
+func (c *call) prop(i int) error {
+	b, err := c.read(c.u64(i), propBytes)
+	if err != nil {
+		return err
+	}
+	if kind := le32(b[propType:]); kind != allocationPinned {
+		return c.fail(cuda.ErrInvalidValue, "an allocation of kind %d", kind)
+	}
+	if kinds := le32(b[propHandles:]); kinds != 0 {
+		return c.fail(cuda.ErrNotSupported, "memory for other processes (handles of kind %d)", kinds)
+	}
+	return c.onDevice(b[propLocation:])
+}
+
+func memGetAllocationGranularity(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	if err := c.prop(1); err != nil {
+		return err
+	}
+	if minimumOrRecommended := c.u32(2); minimumOrRecommended > 1 {
+		return c.fail(cuda.ErrInvalidValue, "option %d", minimumOrRecommended)
+	}
+	dev, err := c.lib.driver.Load().Device(0)
+	if err != nil {
+		return err
+	}
+	return to.set(dev.Granularity())
+}
+
+// memAddressReserve takes no notice of the address that the program would like best.
+func memAddressReserve(c *call) error {
+	if c.u64(4) != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u64(4))
+	}
+	return c.alloc(0, func(x *context) (cuda.DevicePtr, error) { return x.AddressReserve(c.u64(1), c.u64(2)) })
+}
+
+func memAddressFree(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	return x.AddressFree(c.devicePtr(0), c.u64(1))
+}
+
+func memCreate(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	if err := c.prop(2); err != nil {
+		return err
+	}
+	if c.u64(3) != 0 {
+		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u64(3))
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	p, err := x.MemCreate(c.u64(1))
+	if err != nil {
+		return err
+	}
+	return to.set(c.lib.handles.add(&physical{p, x}))
+}
+
+// physical finds the memory in argument i.
+func (c *call) physical(i int) (*physical, error) {
+	p, ok := find[*physical](c.lib, c.u64(i))
+	if !ok {
+		return nil, c.fail(cuda.ErrInvalidValue, "0x%x is no memory of cuMemCreate, or is released", c.u64(i))
+	}
+	return p, nil
+}
+
+func memRelease(c *call) error {
+	p, err := c.physical(0)
+	if err != nil {
+		return err
+	}
+	if err := p.Release(); err != nil {
+		return err
+	}
+	c.lib.handles.remove(c.u64(0))
+	return nil
+}
+
+func memMap(c *call) error {
+	p, err := c.physical(3)
+	if err != nil {
+		return err
+	}
+	if c.u64(2) != 0 || c.u64(4) != 0 {
+		return c.fail(cuda.ErrInvalidValue, "offset %d, flags 0x%x: both must be 0", c.u64(2), c.u64(4))
+	}
+	return p.ctx.MemMap(c.devicePtr(0), c.u64(1), p.Physical)
+}
+
+func memUnmap(c *call) error {
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	return c.settle(x, x.DefaultStream(), func() error { return x.MemUnmap(c.devicePtr(0), c.u64(1)) })
+}
+
+func memSetAccess(c *call) error {
+	n := c.u64(3)
+	if n == 0 || n > maxAccess {
+		return c.fail(cuda.ErrInvalidValue, "%d descriptions of access", n)
+	}
+	b, err := c.read(c.u64(2), accessBytes*int(n))
+	if err != nil {
+		return err
+	}
+	for at := 0; at < len(b); at += accessBytes {
+		if err := c.onDevice(b[at:]); err != nil {
+			return err
+		}
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	// All are of the one device, so the last one counts.
+	access := cuda.Access(le32(b[len(b)-accessBytes+accessFlags:]))
+	return c.settle(x, x.DefaultStream(), func() error { return x.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
+}
+
+func memGetAccess(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	b, err := c.read(c.u64(1), 8)
+	if err != nil {
+		return err
+	}
+	if err := c.onDevice(b); err != nil {
+		return err
+	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	access, err := x.MemAccess(c.devicePtr(2))
+	if err != nil {
+		return err
+	}
+	return to.set(uint64(access))
+}
+
+func memGetAllocationProperties(c *call) error {
+	to, err := c.out(0, propBytes)
+	if err != nil {
+		return err
+	}
+	if _, err := c.physical(1); err != nil {
+		return err
+	}
+	b := make([]byte, propBytes)
+	binary.LittleEndian.PutUint32(b[propType:], allocationPinned)
+	binary.LittleEndian.PutUint32(b[propLocation:], locationDevice)
+	return to.write(b)
+}

@@ -1,0 +1,92 @@
+// Errors: their names, the one that each thread keeps, and memory of the program
+// that may not be there.
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "cudart.h"
+#include "missing.h"
+
+static __thread int last;
+static __thread const char *reason; // why the call that runs fails, if say was called
+static __thread const char *lacked; // the call that was told last as not supported
+
+static const char *error_name(int e)
+{
+	switch (e) {
+#define E(number, name, words) case number: return #name;
+#include "errors.def"
+#undef E
+	}
+	return "unrecognized error code";
+}
+
+static const char *error_words(int e)
+{
+	switch (e) {
+#define E(number, name, words) case number: return words;
+#include "errors.def"
+#undef E
+	}
+	return "unrecognized error code";
+}
+
+// say notes why a call fails, for the log. Why is a constant.
+int say(int result, const char *why)
+{
+	reason = why;
+	return result;
+}
+
+// done ends a call: it keeps the error for cudaGetLastError. What libcuda.so.1
+// refused it has logged itself, so only our own reasons are told here.
+int done(const char *name, int result)
+{
+	const char *why = reason;
+	reason = NULL;
+	if (result == SUCCESS || result == NOT_READY)
+		return result;
+	last = result;
+	if (result == INVALID_CONTEXT || result == CONTEXT_IS_DESTROYED)
+		look_again();
+	const char *log = why ? getenv("PVDRM_CUDA_LOG") : NULL;
+	if (log && (strcmp(log, "errors") == 0 || strcmp(log, "calls") == 0))
+		fprintf(stderr, "libcudart: %s: %s: %s\n", name, error_name(result), why);
+	if (why && result == NOT_SUPPORTED && lacked != name) {
+		lacked = name;
+		tell_missing(name, error_name(result), why);
+	}
+	return result;
+}
+
+PUBLIC int cudaGetLastError(void)
+{
+	int e = last;
+	last = SUCCESS;
+	return e;
+}
+
+PUBLIC int cudaPeekAtLastError(void) { return last; }
+PUBLIC const char *cudaGetErrorName(int e) { return error_name(e); }
+PUBLIC const char *cudaGetErrorString(int e) { return error_words(e); }
+
+typedef ssize_t move(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+
+// transfer lets the kernel touch the program's memory: a wrong pointer raises no
+// signal then.
+static int transfer(move *how, const void *own, const void *theirs, size_t bytes)
+{
+	struct iovec local = {(void *)own, bytes}, remote = {(void *)theirs, bytes};
+	if (how(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes)
+		return SUCCESS;
+	return say(INVALID_VALUE, "a pointer to memory that is not there");
+}
+
+// fetch reads memory of the program.
+int fetch(void *to, const void *from, size_t bytes) { return transfer(process_vm_readv, to, from, bytes); }
+
+// store writes memory of the program.
+int store(void *to, const void *from, size_t bytes) { return transfer(process_vm_writev, from, to, bytes); }

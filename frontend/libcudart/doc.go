@@ -1,6 +1,0 @@
-// Package libcudart is the table of entry points of PVDRM's libcudart.so.12 and
-// libcudart.so.13, the CUDA runtime API for C and C++ programs. The library itself
-// is C, in cmd/libcudart, on the driver API of libcuda.so.1: what is listed here as
-// working has a function there, and what is not gets one that says so, generated
-// from the table. The documentation's table comes from here, too.
-package libcudart
