@@ -11,8 +11,8 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend/carrier"
-	"pvdrm/frontend/local"
-	"pvdrm/frontend/virtgpu"
+	"pvdrm/frontend/carrier/local"
+	"pvdrm/frontend/carrier/virtio"
 	"pvdrm/gem"
 	"pvdrm/hypercall"
 )
@@ -20,14 +20,9 @@ import (
 // SocketEnv names the environment variable with the path of a local backend's socket.
 const SocketEnv = "PVDRM_SOCKET"
 
-// Bounds of one file.
 const (
-	maxHandles  = 1 << 14
-	maxModules  = 1024
-	maxFuncs    = 1 << 14
-	maxSyncobjs = 1 << 16
-	pageBytes   = 4096
-	maxBatch    = hypercall.MaxBinds
+	pageBytes = 4096
+	maxBatch  = hypercall.MaxBinds
 )
 
 // File is an open DRM file of PVDRM's driver.
@@ -40,13 +35,12 @@ type File struct {
 	closed atomic.Bool
 
 	mu       sync.Mutex
-	objects  *gem.Table[*object]
+	objects  *gem.Objects[carrier.Pages]
 	modules  *gem.Table[*module]
 	funcs    *gem.Table[struct{}]
 	channels *gem.Table[*channel]
 	syncobjs *gem.Syncobjs
-	slab     *gem.Space // offsets in link.pages behind the ring
-	pool     pool
+	expiry   *time.Timer // drops what is too old in the pool; nil while that is empty
 
 	loadMu sync.Mutex // one module load at a time: it owns the bulk area
 }
@@ -82,11 +76,11 @@ func DefaultCarrier() (carrier.Carrier, error) {
 		}
 		return c, nil
 	}
-	path, err := virtgpu.Find()
+	path, err := virtio.Find()
 	if err != nil {
 		return nil, fmt.Errorf("no PVDRM device: %w; in a virtual machine load virtio-gpu, on a host use `pvdrm run -- PROGRAM`", err)
 	}
-	c, err := virtgpu.Open(path)
+	c, err := virtio.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -118,17 +112,17 @@ func NewSeparate(c carrier.Carrier, waits func()) (*File, error) {
 func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
 	layout := hypercall.DefaultLayout
 	f := &File{
-		objects:  gem.NewTable[*object]("GEM object", maxHandles),
-		modules:  gem.NewTable[*module]("module", maxModules),
-		funcs:    gem.NewTable[struct{}]("function", maxFuncs),
-		channels: gem.NewTable[*channel]("channel", hypercall.MaxChannels-1),
-		syncobjs: gem.NewSyncobjs(maxSyncobjs),
+		objects:  gem.NewObjects[carrier.Pages](),
+		modules:  gem.NewTable[*module]("module", drm.MaxModules),
+		funcs:    gem.NewTable[struct{}]("function", drm.MaxFunctions),
+		channels: gem.NewTable[*channel]("channel", drm.MaxChannels),
+		syncobjs: gem.NewSyncobjs(drm.MaxSyncobjs),
 	}
 	var err error
-	if f.slab, err = gem.NewSpace(slabStart(layout), slabBytes); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
 	f.link, err = newLink(c, layout, cfg)
+	if err == nil {
+		err = f.objects.UseSlab(f.link.pages, slabStart(layout), slabBytes)
+	}
 	if err == nil {
 		err = f.readProperties()
 	}
@@ -149,8 +143,8 @@ func (f *File) readProperties() error {
 	if err != nil {
 		return fmt.Errorf("properties: %w", err)
 	}
-	if len(p.Values) < int(drm.ParamSystemPage) {
-		return fmt.Errorf("the backend tells %d properties, want %d: %w", len(p.Values), drm.ParamSystemPage, syscall.EPROTO)
+	if len(p.Values) < drm.NumParams {
+		return fmt.Errorf("the backend answers %d properties, want %d: %w", len(p.Values), drm.NumParams, syscall.EPROTO)
 	}
 	f.name, f.param = p.Name, p.Values
 	return nil
@@ -183,11 +177,13 @@ func (f *File) Close() error {
 	defer f.life.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pool.stop()
+	if f.expiry != nil {
+		f.expiry.Stop()
+	}
 	var pages []*carrier.Pages
 	for _, o := range f.objects.All {
-		if o.pages != nil && !o.inSlab {
-			pages = append(pages, o.pages)
+		if o.Pages != nil && !o.InSlab {
+			pages = append(pages, o.Pages)
 		}
 	}
 	c := f.link.carrier
@@ -198,6 +194,11 @@ func (f *File) Close() error {
 		errs = append(errs, unmap(p.Mem))
 	}
 	return errors.Join(append(errs, c.Close())...)
+}
+
+// Ioctl serves one ioctl, see drm.Ioctl.
+func (f *File) Ioctl(req drm.Request, arg []byte, mem drm.UserMemory) error {
+	return drm.Ioctl(f, req, arg, mem)
 }
 
 // Version is DRM_IOCTL_VERSION.
@@ -275,10 +276,7 @@ func (f *File) Exec(id uint32, stream []byte, waits []drm.Point) (uint64, error)
 	if err != nil {
 		return 0, err
 	}
-	m := hypercall.Exec{Channel: id, Stream: stream}
-	for _, p := range waits {
-		m.Waits = append(m.Waits, hypercall.Point(p))
-	}
+	m := hypercall.Exec{Channel: id, Waits: waits, Stream: stream}
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	m.Seqno = ch.submitted + 1
@@ -309,7 +307,7 @@ func (f *File) Wait(p drm.Point, timeout time.Duration) error {
 	if err := f.link.flush(); err != nil {
 		return err
 	}
-	err = f.link.waitFor(func() bool { return f.link.ring.Done(p.Channel) >= p.Seqno }, hypercall.Point(p), timeout)
+	err = f.link.waitFor(func() bool { return f.link.ring.Done(p.Channel) >= p.Seqno }, p, timeout)
 	if err != nil {
 		return fmt.Errorf("wait for point %d of channel %d: %w", p.Seqno, p.Channel, err)
 	}

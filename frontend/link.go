@@ -94,7 +94,7 @@ func newLink(c carrier.Carrier, layout hypercall.Layout, cfg Config) (*link, err
 	}
 	ring, err := hypercall.New(pages.Mem, layout)
 	if err == nil {
-		d := hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: pages.ID, Layout: layout}
+		d := hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: pages.ID, Layout: layout, Device: c.Capset().Device}
 		if cfg.NoPoll {
 			d.Flags |= hypercall.DoorbellNoPoll
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,36 +26,6 @@ func (f *File) pageOf(d drm.Domain) (uint64, error) {
 	return 0, fmt.Errorf("domain %d: %w", d, syscall.EINVAL)
 }
 
-// object is a GEM object.
-type object struct {
-	domain drm.Domain
-	size   uint64
-	pages  *carrier.Pages // the grant it lies in; nil in VRAM
-	offset uint64         // in pages, bytes
-	inSlab bool           // the grant is the file's slab, and not its own
-	shared bool           // exported or imported; File.mu guards it
-	closed bool           // kept in the table for the pool, or until the backend is told; File.mu guards it
-	pooled time.Time      // since when the pool can give it out again; zero if it cannot; File.mu guards it
-}
-
-// mem is the memory of an object in granted pages.
-func (o *object) mem() []byte { return o.pages.Mem[o.offset:][:o.size:o.size] }
-
-// object finds an open object.
-func (f *File) object(handle uint32) (*object, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.objectLocked(handle)
-}
-
-func (f *File) objectLocked(handle uint32) (*object, error) {
-	o, err := f.objects.Get(handle)
-	if err == nil && o.closed {
-		return nil, fmt.Errorf("GEM object %d is closed: %w", handle, syscall.ENOENT)
-	}
-	return o, err
-}
-
 // GemNew is PVDRM_GEM_NEW.
 func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, error) {
 	if err := f.enter(); err != nil {
@@ -70,27 +39,27 @@ func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, er
 	if size == 0 || size > 1<<46 || flags&^(drm.GemNoShare|drm.GemDirty) != 0 {
 		return 0, fmt.Errorf("object of %d bytes, flags 0x%x: %w", size, flags, syscall.EINVAL)
 	}
-	o := &object{domain: d, size: (size + page - 1) &^ (page - 1)}
+	o := &object{Domain: d, Size: (size + page - 1) &^ (page - 1)}
 	if d == drm.DomainVRAM {
 		return f.announce(o, hypercall.OpGemNew, func(h uint32) []byte {
-			return hypercall.GemNew{Handle: h, Size: o.size}.Append(nil)
+			return hypercall.GemNew{Handle: h, Size: o.Size}.Append(nil)
 		})
 	}
 	if flags&drm.GemNoShare != 0 && f.fromSlab(o) {
 		if flags&drm.GemDirty == 0 {
-			clear(o.mem())
+			clear(memory(o))
 		}
 		return f.grant(o)
 	}
-	if handle, old, ok := f.fromPool(o.size); ok {
+	if handle, old, ok := f.fromPool(o.Size); ok {
 		if flags&drm.GemDirty == 0 {
-			clear(old.mem())
+			clear(memory(old))
 		}
 		return handle, nil
 	}
-	o.pages, err = f.link.carrier.Alloc(o.size)
+	o.Pages, err = f.link.carrier.Alloc(o.Size)
 	if err != nil && f.drain(0) { // what lies in the pool may be what is missing
-		o.pages, err = f.link.carrier.Alloc(o.size)
+		o.Pages, err = f.link.carrier.Alloc(o.Size)
 	}
 	if err != nil {
 		return 0, err
@@ -101,7 +70,7 @@ func (f *File) GemNew(size uint64, d drm.Domain, flags drm.GemFlags) (uint32, er
 // grant makes a GEM object of granted pages, or gives them back.
 func (f *File) grant(o *object) (uint32, error) {
 	h, err := f.announce(o, hypercall.OpGemGrant, func(h uint32) []byte {
-		return hypercall.GemGrant{Handle: h, Resource: o.pages.ID, Offset: o.offset, Size: o.size}.Append(nil)
+		return hypercall.GemGrant{Handle: h, Resource: o.Pages.ID, Offset: o.Offset, Size: o.Size}.Append(nil)
 	})
 	if err != nil {
 		_ = f.release(o) // err is what to report
@@ -111,18 +80,19 @@ func (f *File) grant(o *object) (uint32, error) {
 
 // release gives back the pages of an object that the backend no longer has.
 func (f *File) release(o *object) error {
-	if !o.inSlab {
-		return f.link.carrier.Free(o.pages)
+	if !o.InSlab {
+		return f.link.carrier.Free(o.Pages)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, err := f.slab.Free(o.offset)
-	return err
+	return f.objects.Unplace(o)
 }
 
 // announce gives o a handle and tells the backend.
 func (f *File) announce(o *object, op hypercall.Op, payload func(handle uint32) []byte) (uint32, error) {
-	h, err := add(f, f.objects, o)
+	f.mu.Lock()
+	h, err := f.objects.Add(o)
+	f.mu.Unlock()
 	if err != nil {
 		return 0, err
 	}
@@ -133,7 +103,7 @@ func (f *File) announce(o *object, op hypercall.Op, payload func(handle uint32) 
 		}
 	}
 	if err != nil {
-		_, _ = take(f, f.objects, h) // it is ours; err is what to report
+		_ = f.forget(h) // it is ours; err is what to report
 		return 0, err
 	}
 	return h, nil
@@ -145,10 +115,10 @@ func (f *File) GemMap(handle uint32) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.pages == nil {
+	if o.Pages == nil {
 		return nil, fmt.Errorf("object %d is in VRAM, copy it instead: %w", handle, syscall.ENXIO)
 	}
-	return o.mem(), nil
+	return memory(o), nil
 }
 
 // GemMapAt is part of drm.Placer.
@@ -157,10 +127,10 @@ func (f *File) GemMapAt(handle uint32, addr, size uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.pages == nil || o.inSlab || size == 0 || size > o.size {
+	if o.Pages == nil || o.InSlab || size == 0 || size > o.Size {
 		return nil, fmt.Errorf("%d bytes of object %d, which is in VRAM, smaller, or was made not to be shared: %w", size, handle, syscall.EINVAL)
 	}
-	return f.link.carrier.MapAt(o.pages, addr, size)
+	return f.link.carrier.MapAt(o.Pages, addr, size)
 }
 
 // GemUnmapAt is part of drm.Placer.
@@ -172,7 +142,7 @@ func (f *File) GemSize(handle uint32) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return o.size, nil
+	return o.Size, nil
 }
 
 // GemInfo tells size, domain and offset for mmap of an object.
@@ -181,11 +151,7 @@ func (f *File) GemInfo(handle uint32) (drm.GemInfo, error) {
 	if err != nil {
 		return drm.GemInfo{}, err
 	}
-	info := drm.GemInfo{Handle: handle, Domain: o.domain, Size: o.size}
-	if o.pages != nil {
-		info.MapOffset = drm.MapOffset(handle)
-	}
-	return info, nil
+	return drm.NewGemInfo(handle, o.Domain, o.Size, o.Pages != nil), nil
 }
 
 // GemClose is DRM_IOCTL_GEM_CLOSE. Granted pages of its own go to the pool.
@@ -207,10 +173,9 @@ func (f *File) GemClose(handle uint32) error {
 		}
 		f.keep(o)
 		return nil
-	case o.pages == nil:
+	case o.Pages == nil:
 		err := f.link.post(hypercall.OpGemClose, payload)
-		_, gone := take(f, f.objects, handle)
-		return errors.Join(err, gone)
+		return errors.Join(err, f.forget(handle))
 	}
 	return f.destroy(handle, o)
 }
@@ -219,8 +184,7 @@ func (f *File) GemClose(handle uint32) error {
 // backend has confirmed that the device has no use of them.
 func (f *File) destroy(handle uint32, o *object) error {
 	_, err := f.link.do(hypercall.OpGemClose, hypercall.ID{ID: handle}.Append(nil))
-	_, gone := take(f, f.objects, handle)
-	return errors.Join(err, gone, f.release(o))
+	return errors.Join(err, f.forget(handle), f.release(o))
 }
 
 // VMBind is PVDRM_VM_BIND.
@@ -237,12 +201,8 @@ func (f *File) VMBind(ops []drm.BindOp, async bool) error {
 		if f.link.cfg.NoMulticall {
 			n = 1
 		}
-		m := hypercall.VMBind{Ops: make([]hypercall.BindOp, n)}
-		for i, o := range ops[:n] {
-			m.Ops[i] = hypercall.BindOp{Op: o.Op, Flags: o.Flags, Handle: o.Handle, Addr: o.Addr, Offset: o.BOOffset, Range: o.Range}
-		}
 		var err error
-		if payload := m.Append(nil); async {
+		if payload := (hypercall.VMBind{Ops: ops[:n]}).Append(nil); async {
 			err = f.link.post(hypercall.OpVMBind, payload)
 		} else {
 			_, err = f.link.do(hypercall.OpVMBind, payload)
@@ -278,18 +238,12 @@ func (f *File) PrimeExport(handle uint32) (fd int, err error) {
 	}
 	defer f.leave()
 	f.mu.Lock()
-	o, err := f.objectLocked(handle)
-	if err == nil && (o.pages == nil || o.inSlab) {
-		err = fmt.Errorf("object %d is in VRAM or was made not to be shared: %w", handle, syscall.EOPNOTSUPP)
-	}
-	if err == nil {
-		o.shared = true // never to be used for another object again
-	}
+	o, err := f.objects.Share(handle)
 	f.mu.Unlock()
 	if err != nil {
 		return -1, err
 	}
-	return f.link.carrier.Export(o.pages)
+	return f.link.carrier.Export(o.Pages)
 }
 
 // MapFD returns a descriptor of the memory of a system-memory object, for the
@@ -301,11 +255,11 @@ func (f *File) MapFD(handle uint32) (fd int, size uint64, err error) {
 	if err != nil {
 		return -1, 0, err
 	}
-	if o.pages == nil {
+	if o.Pages == nil {
 		return -1, 0, fmt.Errorf("object %d is in VRAM, copy it instead: %w", handle, syscall.ENXIO)
 	}
 	fd, err = f.PrimeExport(handle)
-	return fd, o.size, err
+	return fd, o.Size, err
 }
 
 // PrimeImport is DRM_IOCTL_PRIME_FD_TO_HANDLE. The descriptor stays the caller's.
@@ -318,5 +272,6 @@ func (f *File) PrimeImport(fd int) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return f.grant(&object{domain: drm.DomainSystem, size: uint64(len(pages.Mem)) &^ (pageBytes - 1), pages: pages, shared: true})
+	o := &object{Domain: drm.DomainSystem, Size: uint64(len(pages.Mem)) &^ (pageBytes - 1), Pages: pages}
+	return f.grant(o.Imported())
 }

@@ -22,14 +22,14 @@ func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 		return 0, err
 	}
 	defer f.leave()
-	if len(source) == 0 || len(source) > hypercall.MaxSource {
+	if len(source) == 0 || len(source) > drm.MaxSource {
 		return 0, fmt.Errorf("module source of %d bytes: %w", len(source), syscall.EINVAL)
 	}
 	id, err := add(f, f.modules, &module{})
 	if err != nil {
 		return 0, err
 	}
-	if err := f.sendModule(id, name[:min(len(name), hypercall.MaxName)], source); err != nil {
+	if err := f.sendModule(id, name[:min(len(name), drm.MaxName)], source); err != nil {
 		_, _ = take(f, f.modules, id) // it is ours; err is what to report
 		return 0, err
 	}
@@ -100,7 +100,7 @@ func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionA
 	}
 	defer f.leave()
 	var attr drm.FunctionAttributes
-	if len(name) == 0 || len(name) > hypercall.MaxName {
+	if len(name) == 0 || len(name) > drm.MaxName {
 		return 0, attr, fmt.Errorf("a kernel's name of %d bytes: %w", len(name), syscall.EINVAL)
 	}
 	f.mu.Lock()
@@ -133,12 +133,7 @@ func (f *File) ModuleFunction(module uint32, name string) (uint32, drm.FunctionA
 	if closed {
 		return 0, attr, errors.Join(fmt.Errorf("kernel %q: module %d is unloaded: %w", name, module, syscall.ENOENT), err)
 	}
-	attr = drm.FunctionAttributes{ParamBytes: m.ParamBytes, SharedBytes: m.SharedBytes, LocalBytes: m.LocalBytes,
-		ConstBytes: m.ConstBytes, Regs: m.Regs, MaxThreads: m.MaxThreads}
-	for _, p := range m.Params {
-		attr.Params = append(attr.Params, drm.FunctionParam{Offset: p.Offset, Size: p.Size})
-	}
-	return id, attr, nil
+	return id, drm.FunctionAttributes(m), nil
 }
 
 // ModuleGlobal is PVDRM_MODULE_GLOBAL.
@@ -147,7 +142,7 @@ func (f *File) ModuleGlobal(module uint32, name string) (addr, size uint64, err 
 		return 0, 0, err
 	}
 	defer f.leave()
-	if len(name) == 0 || len(name) > hypercall.MaxName {
+	if len(name) == 0 || len(name) > drm.MaxName {
 		return 0, 0, fmt.Errorf("a variable's name of %d bytes: %w", len(name), syscall.EINVAL)
 	}
 	b, err := f.link.do(hypercall.OpModuleGlobal, hypercall.Symbol{Module: module, Name: name}.Append(nil))

@@ -3,52 +3,43 @@ package frontend
 import (
 	"time"
 
+	"pvdrm/frontend/carrier"
+	"pvdrm/gem"
 	"pvdrm/hypercall"
 )
 
-// Granted memory is dear to make: in a virtual machine a few exits and some
-// microseconds for each page. Two things keep it from being made again.
-//
-// The slab is granted memory behind the ring, in the same grant. Small objects
-// that are not to be shared are parts of it.
-//
-// The pool keeps closed objects with grants of their own: handle, pages and the
-// backend's object stay as they are, only the mappings go. A new object takes the
-// smallest that fits. Objects that were shared with another process are never
-// kept, and the pool belongs to one file: what is in it goes to no other process.
-const (
-	slabBytes = 1280 << 10
-	poolBytes = 256 << 20        // at most this much is kept
-	poolAge   = 10 * time.Second // and for at most this long
-	// poolWaste is the part of a kept object that may go unused: 1/poolWaste.
-	poolWaste = 4
-)
+// slabBytes is the size of the file's slab (see gem.Objects), which is granted together with
+// the ring.
+const slabBytes = 1280 << 10
 
 // slabStart is where the slab lies in the ring's grant.
 func slabStart(l hypercall.Layout) uint64 { return (l.Bytes() + pageBytes - 1) &^ (pageBytes - 1) }
 
-// pool tells of the kept objects, which are in File.objects. File.mu guards it.
-type pool struct {
-	bytes  uint64
-	timer  *time.Timer // drops what is too old; runs while something is kept
-	counts PoolCounters
+// object is a GEM object. File.mu guards what the table changes in it.
+type object = gem.Object[carrier.Pages]
+
+// memory is the memory of an object in granted pages.
+func memory(o *object) []byte { return o.Pages.Mem[o.Offset:][:o.Size:o.Size] }
+
+// object finds an open object.
+func (f *File) object(handle uint32) (*object, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.objects.Get(handle)
 }
 
-// PoolCounters count what the pool and the slab saved.
-type PoolCounters struct {
-	Made   uint64 `json:"made"`   // grants made
-	Reused uint64 `json:"reused"` // objects that took the place of a kept one
-	Slab   uint64 `json:"slab"`   // objects that were made in the slab
-	Kept   uint64 `json:"kept"`   // bytes in the pool now
+// forget takes an object out of the table that the backend does not have.
+func (f *File) forget(handle uint32) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.objects.Take(handle)
 }
 
 // Pool returns the counters of the pool.
-func (f *File) Pool() PoolCounters {
+func (f *File) Pool() gem.PoolCounters {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.pool.counts
-	c.Kept = f.pool.bytes
-	return c
+	return f.objects.Pool()
 }
 
 // fromSlab places o in the slab if there is room.
@@ -58,102 +49,57 @@ func (f *File) fromSlab(o *object) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, err := f.slab.Alloc(o.size, pageBytes)
-	if err != nil {
-		return false
-	}
-	o.pages, o.offset, o.inSlab = f.link.pages, at, true
-	f.pool.counts.Slab++
-	return true
+	return f.objects.Place(o)
 }
 
-// fromPool takes the smallest kept object of at least size bytes that wastes
-// little.
+// fromPool opens a kept object for one of size bytes.
 func (f *File) fromPool(size uint64) (handle uint32, o *object, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for h, kept := range f.objects.All {
-		if kept.pooled.IsZero() || kept.size < size || kept.size-size > kept.size/poolWaste {
-			continue
-		}
-		if o == nil || kept.size < o.size {
-			handle, o = h, kept
-		}
-	}
-	if o == nil {
-		f.pool.counts.Made++
-		return 0, nil, false
-	}
-	o.closed, o.pooled = false, time.Time{}
-	f.pool.bytes -= o.size
-	f.pool.counts.Reused++
-	return handle, o, true
+	return f.objects.Reuse(size)
 }
 
-// retire closes an object, for the pool or for good. It keeps its handle: another
-// object that had it before the backend is told would be refused.
+// retire closes an object, for the pool or for good.
 func (f *File) retire(handle uint32) (o *object, pooled bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if o, err = f.objectLocked(handle); err != nil {
-		return nil, false, err
-	}
-	o.closed = true
-	if o.pages == nil || o.inSlab || o.shared || f.link.cfg.NoPool || f.pool.bytes+o.size > poolBytes {
-		return o, false, nil
-	}
-	f.pool.bytes += o.size
-	return o, true, nil
+	return f.objects.Retire(handle, !f.link.cfg.NoPool)
 }
 
 // keep puts a retired object into the pool.
 func (f *File) keep(o *object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o.pooled = time.Now()
-	if f.pool.timer == nil {
-		f.pool.timer = time.AfterFunc(poolAge, f.expire)
+	f.objects.Keep(o, time.Now())
+	if f.expiry == nil {
+		f.expiry = time.AfterFunc(gem.PoolAge, f.expire)
 	}
 }
 
 // expire is the timer's function: it drops what is too old.
 func (f *File) expire() {
 	if f.enter() != nil {
-		return // whoever closes it drops all
+		return // Close drops all
 	}
 	defer f.leave()
-	f.drain(poolAge)
+	f.drain(gem.PoolAge)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pool.bytes == 0 {
-		f.pool.timer = nil
+	if f.objects.Pool().Kept == 0 {
+		f.expiry = nil
 		return
 	}
-	f.pool.timer.Reset(poolAge / 2)
+	f.expiry.Reset(gem.PoolAge / 2)
 }
 
 // drain gives back what has been kept for at least age, and reports whether
 // that was anything.
-func (f *File) drain(age time.Duration) (any bool) {
-	old := map[uint32]*object{}
+func (f *File) drain(age time.Duration) bool {
 	f.mu.Lock()
-	for h, o := range f.objects.All {
-		if o.pooled.IsZero() || time.Since(o.pooled) < age {
-			continue
-		}
-		old[h], o.pooled = o, time.Time{}
-		f.pool.bytes -= o.size
-	}
+	old := f.objects.Drop(time.Now().Add(-age))
 	f.mu.Unlock()
 	for h, o := range old {
-		_ = f.destroy(h, o) // a link that does not work any more tells the next caller itself
+		_ = f.destroy(h, o) // a broken link fails the next caller's request, too
 	}
 	return len(old) > 0
-}
-
-// stop ends the timer, for a file that is closed. Caller holds File.mu.
-func (p *pool) stop() {
-	if p.timer != nil {
-		p.timer.Stop()
-	}
 }

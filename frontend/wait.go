@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"pvdrm/drm"
 	"pvdrm/hypercall"
 	"pvdrm/internal/yield"
 )
@@ -27,16 +28,16 @@ const (
 var errTimeout error = syscall.ETIME
 
 // wait returns when cond is true, which it becomes by something the backend
-// stores. Timeout 0 asks once, a negative one waits for ever.
+// stores. Timeout 0 asks once, a negative one waits without limit.
 func (l *link) wait(cond func() bool, timeout time.Duration) error {
-	return l.waitFor(cond, hypercall.Point{}, timeout)
+	return l.waitFor(cond, drm.Point{}, timeout)
 }
 
 // waitFor is wait for a condition that only one point of a channel makes true;
 // the zero Point stands for any event. What was completed before that is delivered
 // when it returns, or somebody else does so now: failures of asynchronous requests are
 // published before the points that come after them.
-func (l *link) waitFor(cond func() bool, point hypercall.Point, timeout time.Duration) error {
+func (l *link) waitFor(cond func() bool, point drm.Point, timeout time.Duration) error {
 	if cond() {
 		return l.settle()
 	}
@@ -176,7 +177,7 @@ func (l *link) report() {
 
 // wantOnly makes the backend wake a leader for its point only, if nobody else
 // waits. It comes before the sleep is announced.
-func (l *link) wantOnly(p hypercall.Point) {
+func (l *link) wantOnly(p drm.Point) {
 	if p.Channel == 0 {
 		return
 	}
@@ -198,7 +199,7 @@ func (l *link) wantAll() {
 
 // lead waits until cond is true: it polls, naps, then sleeps. Caller holds the
 // leadership.
-func (l *link) lead(cond func() bool, point hypercall.Point, deadline time.Time) error {
+func (l *link) lead(cond func() bool, point drm.Point, deadline time.Time) error {
 	nap, spin, n := napTime, spinTime, looks
 	if yield.Ample && !l.cfg.NoPoll {
 		n = firstLooks

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/drm"
-	"pvdrm/frontend"
 )
 
 // wait describes an ioctl that waits: where its argument has the time, in ns.
@@ -56,7 +55,7 @@ func (w wait) serve(c *caller, f *openFile, driver drm.Driver, req drm.Request, 
 			left = max(until-now, 0)
 		}
 		binary.LittleEndian.PutUint64(arg[w.at:], uint64(left))
-		err = frontend.Ioctl(driver, req, arg, c)
+		err = drm.Ioctl(driver, req, arg, c)
 		if !errors.Is(err, syscall.ETIME) || until == end {
 			return err
 		}
@@ -92,7 +91,7 @@ const (
 // becomes one of the program.
 func exportObject(c *caller, driver drm.Driver, arg []byte) error {
 	flags := binary.LittleEndian.Uint32(arg[flagsAt:])
-	if err := frontend.Ioctl(driver, drm.IoctlPrimeHandleToFD, arg, c); err != nil {
+	if err := drm.Ioctl(driver, drm.IoctlPrimeHandleToFD, arg, c); err != nil {
 		return err
 	}
 	own := int(int32(binary.LittleEndian.Uint32(arg[fdAt:])))
@@ -112,5 +111,5 @@ func importObject(c *caller, driver drm.Driver, arg []byte) error {
 	}
 	defer func() { _ = unix.Close(own) }() // the driver has mapped what it is of
 	binary.LittleEndian.PutUint32(arg[fdAt:], uint32(own))
-	return frontend.Ioctl(driver, drm.IoctlPrimeFDToHandle, arg, c)
+	return drm.Ioctl(driver, drm.IoctlPrimeFDToHandle, arg, c)
 }

@@ -198,7 +198,7 @@ func dispatch(c *caller, f *openFile, driver drm.Driver, req drm.Request, arg []
 	if w, ok := waitOf(req); ok {
 		return w.serve(c, f, driver, req, arg)
 	}
-	return frontend.Ioctl(driver, req, arg, c)
+	return drm.Ioctl(driver, req, arg, c)
 }
 
 // waitsLong reports whether an ioctl may wait for the carrier. Those that wait for the

@@ -59,7 +59,10 @@ func (c *Carrier) hello() error {
 	if err := raw.Control(func(fd uintptr) { c.socketFD = int(fd) }); err != nil {
 		return err
 	}
-	_, tail, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalHello}, programName())
+	answer, tail, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalHello, Version: hypercall.LocalVersion}, programName())
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return fmt.Errorf("it does not speak version %d of the local carrier: install the same version of pvdrm here and there: %w", hypercall.LocalVersion, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -68,6 +71,10 @@ func (c *Carrier) hello() error {
 		return fmt.Errorf("%d descriptors, want 2: %w", len(fds), unix.EPROTO)
 	}
 	c.kick, c.notify = fds[0], fds[1]
+	if answer.Version != hypercall.LocalVersion {
+		return fmt.Errorf("it speaks version %d of the local carrier and this program version %d: install the same version of pvdrm here and there: %w",
+			answer.Version, hypercall.LocalVersion, unix.EPROTONOSUPPORT)
+	}
 	c.capset, err = hypercall.DecodeCapset(tail)
 	return err
 }
@@ -85,7 +92,7 @@ func programName() []byte {
 
 func closeAll(fds []int) {
 	for _, fd := range fds {
-		_ = unix.Close(fd) // descriptors that nobody wants
+		_ = unix.Close(fd) // came with an answer that has no use for it
 	}
 }
 
@@ -103,15 +110,9 @@ func (c *Carrier) request(m hypercall.LocalMessage, tail []byte, send ...int) (h
 	if err != nil || n == 0 {
 		return none, nil, nil, c.gone(err)
 	}
-	var fds []int
-	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	fds, err := received(oob[:oobn])
 	if err != nil {
 		return none, nil, nil, fmt.Errorf("answer of the backend: %w", err)
-	}
-	for _, cm := range msgs {
-		if got, err := unix.ParseUnixRights(&cm); err == nil {
-			fds = append(fds, got...)
-		}
 	}
 	answer, rest, err := hypercall.DecodeLocal(buf[:n])
 	if err == nil && answer.Op != m.Op {
@@ -125,6 +126,20 @@ func (c *Carrier) request(m hypercall.LocalMessage, tail []byte, send ...int) (h
 		return none, nil, nil, err
 	}
 	return answer, rest, fds, nil
+}
+
+// received returns the descriptors that came with a message.
+func received(oob []byte) (fds []int, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range msgs {
+		if got, err := unix.ParseUnixRights(&m); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds, nil
 }
 
 func (c *Carrier) gone(err error) error {
@@ -143,67 +158,10 @@ func (c *Carrier) Capset() hypercall.Capset { return c.capset }
 // Doorbells is part of carrier.Carrier.
 func (c *Carrier) Doorbells() uint64 { return c.doorbells.Load() }
 
-// Alloc is part of carrier.Carrier.
-func (c *Carrier) Alloc(size uint64) (*carrier.Pages, error) {
-	answer, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalAlloc, Size: size}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("granting %d bytes: %w", size, err)
-	}
-	defer closeAll(fds) // the mapping keeps the memory
-	if len(fds) != 1 {
-		return nil, fmt.Errorf("granting %d bytes: %d descriptors, want 1: %w", size, len(fds), unix.EPROTO)
-	}
-	mem, err := unix.Mmap(fds[0], 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		_, _, _, _ = c.request(hypercall.LocalMessage{Op: hypercall.LocalFree, ID: answer.ID}, nil) // err is what to report
-		return nil, fmt.Errorf("mapping %d granted bytes: %w", size, err)
-	}
-	return &carrier.Pages{ID: answer.ID, Mem: mem}, nil
-}
-
-// Free is part of carrier.Carrier.
-func (c *Carrier) Free(p *carrier.Pages) error {
-	if err := unix.Munmap(p.Mem); err != nil {
-		return fmt.Errorf("unmapping granted memory: %w", err)
-	}
-	_, _, _, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalFree, ID: p.ID}, nil)
-	return err
-}
-
-// Export is part of carrier.Carrier. The descriptor names the same memfd.
-func (c *Carrier) Export(p *carrier.Pages) (int, error) {
-	_, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalExport, ID: p.ID}, nil)
-	if err != nil {
-		return -1, err
-	}
-	if len(fds) != 1 {
-		closeAll(fds)
-		return -1, fmt.Errorf("exporting: %d descriptors, want 1: %w", len(fds), unix.EPROTO)
-	}
-	return fds[0], nil
-}
-
-// Import is part of carrier.Carrier.
-func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil { // sending it would look like a backend that is gone
-		return nil, fmt.Errorf("importing descriptor %d: %w", fd, err)
-	}
-	answer, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalImport}, nil, fd)
-	closeAll(fds)
-	if err != nil {
-		return nil, fmt.Errorf("importing granted memory: %w", err)
-	}
-	mem, err := unix.Mmap(fd, 0, int(answer.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		_, _, _, _ = c.request(hypercall.LocalMessage{Op: hypercall.LocalFree, ID: answer.ID}, nil) // err is what to report
-		return nil, fmt.Errorf("mapping imported memory: %w", err)
-	}
-	return &carrier.Pages{ID: answer.ID, Mem: mem}, nil
-}
-
 // Attach is part of carrier.Carrier.
 func (c *Carrier) Attach(_ *carrier.Pages, d hypercall.Doorbell) error {
-	_, _, _, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalAttach}, d.Encode())
+	_, _, fds, err := c.request(hypercall.LocalMessage{Op: hypercall.LocalAttach}, d.Encode())
+	closeAll(fds)
 	return err
 }
 

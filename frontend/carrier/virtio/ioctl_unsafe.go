@@ -1,4 +1,4 @@
-package virtgpu
+package virtio
 
 import (
 	"errors"

@@ -1,11 +1,11 @@
-// Package virtgpu is the frontend's end of the carrier in a virtual machine:
+// Package virtio is the frontend's end of the carrier in a virtual machine:
 // the unmodified virtio-gpu driver of the guest's Linux. A resource made by
 // VIRTGPU_RESOURCE_CREATE is granted memory, EXECBUFFER is the doorbell, and
 // the fence of an EXECBUFFER is the interrupt.
 //
 // A Carrier has no lock: each method is one or a few ioctls, which the kernel
 // serialises.
-package virtgpu
+package virtio
 
 import (
 	"errors"
