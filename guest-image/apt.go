@@ -17,8 +17,12 @@ import (
 	"strings"
 )
 
-// kernelMeta is the package that depends on the suite's current kernel image.
-const kernelMeta = "linux-image-amd64"
+// kernelMetas are the packages that depend on a suite's current kernel image: Debian's, and
+// Ubuntu's, which has the modules in a package of their own.
+var kernelMetas = []string{"linux-image-amd64", "linux-image-virtual"}
+
+// modulesPrefix begins the name of Ubuntu's package of modules.
+const modulesPrefix = "linux-modules-"
 
 // shellPackage is the package with the guest's shell and small tools, in one static binary.
 const shellPackage = "busybox-static"
@@ -61,7 +65,7 @@ func (a *apt) options() []string {
 func (a *apt) run(ctx context.Context, dir, tool string, args ...string) ([]byte, error) {
 	path, err := exec.LookPath(tool)
 	if err != nil {
-		return nil, fmt.Errorf("%s not found: the guest's kernel comes from Debian's archive, so building the image needs apt (Debian 12 or later)", tool)
+		return nil, fmt.Errorf("%s not found: the guest's kernel comes from the archive of the distribution, so building the image needs apt (Debian 12 or later, or Ubuntu)", tool)
 	}
 	cmd := exec.CommandContext(ctx, path, append(a.options(), args...)...)
 	cmd.Dir = dir
@@ -85,7 +89,7 @@ func lastLines(s string, n int) string {
 // update fetches a package index into the private directory.
 func (a *apt) update(ctx context.Context) error {
 	a.private = true
-	a.progress("Fetching Debian's package index (the host's is missing or out of date)")
+	a.progress("Fetching the package index (the host's is missing or out of date)")
 	for _, d := range []string{"lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(a.dir, aptDir, d), 0o755); err != nil {
 			return err
@@ -95,30 +99,54 @@ func (a *apt) update(ctx context.Context) error {
 	return err
 }
 
-// resolve returns the kernel image and the shell of the host's suite.
-func (a *apt) resolve(ctx context.Context) (kernel, shell debPackage, err error) {
-	meta, err := a.show(ctx, kernelMeta)
+// resolve returns the packages of the kernel and the shell of the host's suite.
+func (a *apt) resolve(ctx context.Context) (kernel []debPackage, shell debPackage, err error) {
+	specs, err := a.kernelPackages(ctx)
 	if errors.Is(err, errNoPackage) && !a.private {
 		if err = a.update(ctx); err == nil {
-			meta, err = a.show(ctx, kernelMeta)
+			specs, err = a.kernelPackages(ctx)
 		}
 	}
 	if err != nil {
-		return kernel, shell, fmt.Errorf("find Debian's kernel: %w", err)
+		return nil, shell, fmt.Errorf("find the guest's kernel: %w", err)
 	}
-	depends := meta[0]["Depends"]
-	name, version, ok := firstDependency(depends)
-	if !ok {
-		return kernel, shell, fmt.Errorf("find Debian's kernel: cannot read the dependency %q of %s", depends, kernelMeta)
-	}
-	both, err := a.describe(ctx, name+"="+version, shellPackage)
+	all, err := a.describe(ctx, append(specs, shellPackage)...)
 	if err != nil {
-		return kernel, shell, fmt.Errorf("find Debian's kernel and the guest's shell: %w", err)
+		return nil, shell, fmt.Errorf("find the guest's kernel and shell: %w", err)
 	}
-	return both[0], both[1], nil
+	return all[:len(specs)], all[len(specs)], nil
 }
 
-// errNoPackage says that the package index does not have a package, or that there is no index.
+// kernelPackages names the packages of the current kernel: the image and, where the suite has
+// them apart, its modules.
+func (a *apt) kernelPackages(ctx context.Context) (specs []string, err error) {
+	for _, meta := range kernelMetas {
+		fields, err := a.show(ctx, meta)
+		if errors.Is(err, errNoPackage) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		image, ok := firstDependency(fields[0]["Depends"])
+		if !ok {
+			return nil, fmt.Errorf("cannot read the dependency %q of %s", fields[0]["Depends"], meta)
+		}
+		specs = append(specs, image)
+		if fields, err = a.show(ctx, image); err != nil {
+			return nil, err
+		}
+		for d := range strings.SplitSeq(fields[0]["Depends"], ",") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(d), " "); strings.HasPrefix(name, modulesPrefix) {
+				specs = append(specs, name)
+			}
+		}
+		return specs, nil
+	}
+	return nil, fmt.Errorf("%s: %w", strings.Join(kernelMetas, ", "), errNoPackage)
+}
+
+// errNoPackage reports that the package index does not have a package, or that there is no index.
 var errNoPackage = errors.New("not in the package index")
 
 // show returns the fields of the candidate versions of packages, in order.
@@ -142,7 +170,7 @@ func (a *apt) show(ctx context.Context, packages ...string) (all []map[string]st
 	return all[:len(packages)], nil
 }
 
-// describe returns what the index says of packages.
+// describe returns the descriptions of packages in the index.
 func (a *apt) describe(ctx context.Context, packages ...string) (all []debPackage, err error) {
 	fields, err := a.show(ctx, packages...)
 	if err != nil {
@@ -174,18 +202,23 @@ func stanza(s string) map[string]string {
 	return fields
 }
 
-// firstDependency parses "name (= version), …".
-func firstDependency(depends string) (name, version string, ok bool) {
+// firstDependency parses "name (= version), …" or "name, …", where name is a kernel's. It returns
+// name=version or name, as apt takes them.
+func firstDependency(depends string) (spec string, ok bool) {
 	first, _, _ := strings.Cut(depends, ",")
 	first, _, _ = strings.Cut(first, "|")
-	name, rest, ok := strings.Cut(strings.TrimSpace(first), " (= ")
-	if !ok || !strings.HasSuffix(rest, ")") {
-		return "", "", false
+	name, rest, exact := strings.Cut(strings.TrimSpace(first), " (= ")
+	if !strings.HasPrefix(name, "linux-image-") || strings.Contains(name, " ") {
+		return "", false
 	}
-	return name, strings.TrimSuffix(rest, ")"), true
+	if !exact {
+		return name, true
+	}
+	version, ok := strings.CutSuffix(rest, ")")
+	return name + "=" + version, ok
 }
 
-// errDownload says that the archive did not give a package that the index has.
+// errDownload reports that the archive did not return a package that the index has.
 var errDownload = errors.New("download")
 
 // download fetches packages into dir, checks them against the index and returns their paths.
@@ -235,14 +268,15 @@ func (p debPackage) verify(path string) error {
 
 // resolution is what was resolved last, kept so that apt is asked only when its index has changed.
 type resolution struct {
-	Stamp         string
-	Kernel, Shell debPackage
-	// Closures are packages and all that they depend on, by what was asked for.
+	Stamp  string
+	Kernel []debPackage
+	Shell  debPackage
+	// Closures are packages and all that they depend on, by the names that were asked for.
 	Closures map[string][]debPackage `json:",omitempty"`
 }
 
 // resolveCached is resolve with a memory in dir.
-func (a *apt) resolveCached(ctx context.Context) (kernel, shell debPackage, err error) {
+func (a *apt) resolveCached(ctx context.Context) (kernel []debPackage, shell debPackage, err error) {
 	last := a.recall()
 	stamp := aptStamp()
 	if last.Stamp == stamp && !a.private {
@@ -268,7 +302,8 @@ func (a *apt) memory() string { return filepath.Join(a.dir, "resolved.json") }
 // recall returns what was resolved last; nothing where that is damaged.
 func (a *apt) recall() (last resolution) {
 	b, err := os.ReadFile(a.memory())
-	if err != nil || json.Unmarshal(b, &last) != nil || len(last.Kernel.SHA256) != 2*sha256.Size || len(last.Shell.SHA256) != 2*sha256.Size {
+	damaged := func(p debPackage) bool { return len(p.SHA256) != 2*sha256.Size }
+	if err != nil || json.Unmarshal(b, &last) != nil || len(last.Kernel) == 0 || slices.ContainsFunc(last.Kernel, damaged) || damaged(last.Shell) {
 		return resolution{}
 	}
 	return last
@@ -286,7 +321,7 @@ func (a *apt) closureCached(ctx context.Context, names []string) ([]debPackage, 
 	}
 	all, err := a.closure(ctx, names)
 	if err != nil {
-		return nil, fmt.Errorf("find what the image has from Debian: %w", err)
+		return nil, fmt.Errorf("find the packages of the image: %w", err)
 	}
 	if last.Stamp == "" { // nothing was remembered, so that apt is asked again
 		return all, nil

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 )
 
@@ -18,6 +21,28 @@ const (
 	arMagic      = "!<arch>\n"
 	arHeaderSize = 60
 )
+
+// debFiles calls visit with each file of a Debian package, until it is done or fails.
+func debFiles(deb string, visit func(h *tar.Header, r io.Reader) (done bool, err error)) error {
+	f, err := os.Open(deb)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	files, err := debData(f)
+	for done := false; err == nil && !done; {
+		var h *tar.Header
+		if h, err = files.Next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err == nil {
+			done, err = visit(h, files)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(deb), err)
+	}
+	return nil
+}
 
 // debData returns the tar stream of the files in a Debian package (deb(5)): an ar(5) archive whose
 // member data.tar holds them, compressed.
@@ -73,6 +98,8 @@ func decompress(r io.Reader, suffix string) (io.Reader, error) {
 		return xz.NewReader(r)
 	case ".gz":
 		return gzip.NewReader(r)
+	case ".zst": // Ubuntu's
+		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20)) // it starts no goroutine
 	}
-	return nil, fmt.Errorf("compression %q is not supported (Debian uses .xz)", suffix)
+	return nil, fmt.Errorf("compression %q is not supported (want .xz, .gz or .zst)", suffix)
 }

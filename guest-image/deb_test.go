@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 )
@@ -28,6 +29,10 @@ func makeDeb(t *testing.T, suffix string, files ...file) []byte {
 		z = w
 	case ".gz":
 		z = gzip.NewWriter(&data)
+	case ".zst":
+		w, err := zstd.NewWriter(&data)
+		require.NoError(t, err)
+		z = w
 	default:
 		z = nopCloser{&data}
 	}
@@ -63,7 +68,7 @@ type nopCloser struct{ io.Writer }
 func (nopCloser) Close() error { return nil }
 
 func TestDebData(t *testing.T) {
-	for _, suffix := range []string{"", ".gz", ".xz"} {
+	for _, suffix := range []string{"", ".gz", ".xz", ".zst"} {
 		t.Run("data.tar"+suffix, func(t *testing.T) {
 			tr, err := debData(bytes.NewReader(makeDeb(t, suffix, file{"./a", "1"}, file{"./b/c", "two"})))
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package guestimage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,8 @@ func readDisk(t *testing.T, image string) map[string]string {
 		n, err := img.Inode(nid)
 		require.NoError(t, err)
 		require.Zero(t, n.UID())
+		require.Zero(t, n.GID())
+		require.Zero(t, n.Mtime())
 		switch {
 		case n.IsDir():
 			require.NoError(t, n.IterDirents(func(name string, _ uint8, nid uint64) error {
@@ -43,11 +46,9 @@ func readDisk(t *testing.T, image string) map[string]string {
 			require.NoError(t, err)
 			files[path] = "→ " + to
 		default:
-			off, err := n.DataOffset()
+			parts, err := n.DataRanges()
 			require.NoError(t, err)
-			text, err := img.BytesAt(off, n.Size())
-			require.NoError(t, err)
-			files[path] = string(text)
+			files[path] = string(parts[0].Bytes) + string(parts[1].Bytes)
 		}
 	}
 	walk(img.RootNid(), "")
@@ -58,8 +59,8 @@ func TestEROFS(t *testing.T) {
 	dir := t.TempDir()
 	want := map[string]string{
 		"a/empty":     "",
-		"a/page":      strings.Repeat("p", erofsBlock),
-		"a/page+1":    strings.Repeat("q", erofsBlock+1),
+		"a/page":      strings.Repeat("p", block),
+		"a/page+1":    strings.Repeat("q", block+1),
 		"a/b/c/deep":  "deep",
 		"a-b":         "sorts before a/",
 		"link":        "→ a/page",
@@ -79,17 +80,30 @@ func TestEROFS(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	var first, second bytes.Buffer
-	require.NoError(t, writeEROFS(&first, dir))
-	require.NoError(t, writeEROFS(&second, dir))
-	require.True(t, bytes.Equal(first.Bytes(), second.Bytes()))
-	require.Zero(t, first.Len()%erofsBlock)
-	image := filepath.Join(t.TempDir(), "image")
-	require.NoError(t, os.WriteFile(image, first.Bytes(), 0o644))
-	require.Equal(t, want, readDisk(t, image))
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	require.NoError(t, writeDisk(first, dir))
+	require.NoError(t, writeDisk(second, dir))
+	a, err := os.ReadFile(first)
+	require.NoError(t, err)
+	b, err := os.ReadFile(second)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(a, b), "equal trees, and other bytes")
+	require.Zero(t, len(a)%block)
+	require.Equal(t, want, readDisk(t, first))
+}
+
+// block is the size of a file system's blocks.
+const block = 4096
+
+func writeDisk(name, dir string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeEROFS(f, dir), f.Close())
 }
 
 func TestEROFSOfWhatItCannotHold(t *testing.T) {
-	require.ErrorIs(t, writeEROFS(&bytes.Buffer{}, filepath.Join(t.TempDir(), "gone")), os.ErrNotExist)
-	require.ErrorContains(t, writeEROFS(&bytes.Buffer{}, "/dev/null"), "neither a file nor a directory nor a link")
+	require.ErrorIs(t, writeDisk(filepath.Join(t.TempDir(), "disk"), filepath.Join(t.TempDir(), "gone")), os.ErrNotExist)
+	require.ErrorContains(t, writeDisk(filepath.Join(t.TempDir(), "disk"), "/dev/null"), "neither a file nor a directory nor a link")
 }

@@ -1,6 +1,7 @@
-// Package guestimage builds the bootable image of a PVDRM guest, as any user: Debian's own kernel of
-// the host's suite with the modules that a paravirtual GPU needs, and an initramfs with PVDRM's init,
-// guest programs and a small shell. Other kinds of images (kind.go) have files of more packages, on a disk.
+// Package guestimage builds the bootable image of a PVDRM guest, as any user: the kernel of the host's
+// own suite (Debian's or Ubuntu's) with the modules that a paravirtual GPU needs, and an initramfs with
+// PVDRM's init, guest programs and a small shell. Other kinds of images (kind.go) have files of more
+// packages, on a disk.
 //
 // # The cache
 //
@@ -19,12 +20,14 @@
 package guestimage
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -36,7 +39,7 @@ import (
 )
 
 // format changes whenever this package makes another image of the same inputs.
-const format = 2
+const format = 3
 
 // keepImages is how many images survive, the most recently used ones.
 const keepImages = 4
@@ -81,7 +84,7 @@ func DefaultCacheDir() string {
 // manifest records what an image was made from, for a person and for the key.
 type manifest struct {
 	Format   int
-	Kernel   debPackage
+	Kernel   []debPackage
 	Shell    debPackage
 	Modules  []string          // asked for, not what they depend on
 	Programs map[string]string // name → SHA256
@@ -196,7 +199,7 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 		return Image{}, err
 	}
 	k := d.kernel
-	m := manifest{Format: format, Kernel: d.kernelDeb, Shell: d.shellDeb, Modules: b.wanted(), Programs: sums}
+	m := manifest{Format: format, Kernel: d.kernelDebs, Shell: d.shellDeb, Modules: b.wanted(), Programs: sums}
 	if b.kind.name != Base {
 		m.Kind, m.Packages, m.Libraries = b.kind.name, d.diskDebs, librarySums
 	}
@@ -263,18 +266,19 @@ func touch(dir string) {
 
 // fromDebian is what an image has from Debian.
 type fromDebian struct {
-	kernelDeb, shellDeb debPackage
-	kernel              kernel
-	shell               []byte // an executable
-	diskDebs            []debPackage
-	disk                string // the folder with what diskDebs brought; empty without
+	kernelDebs []debPackage
+	shellDeb   debPackage
+	kernel     kernel
+	shell      []byte // an executable
+	diskDebs   []debPackage
+	disk       string // the folder with the files of diskDebs; empty without
 }
 
 // packages returns what is needed from Debian, downloading what the cache does not have.
 func (b *builder) packages(ctx context.Context) (d fromDebian, err error) {
 	for {
-		if d.kernelDeb, d.shellDeb, err = b.apt.resolveCached(ctx); err == nil {
-			if d.kernel, err = b.kernel(ctx, d.kernelDeb); err == nil {
+		if d.kernelDebs, d.shellDeb, err = b.apt.resolveCached(ctx); err == nil {
+			if d.kernel, err = b.kernel(ctx, d.kernelDebs); err == nil {
 				d.shell, err = b.shell(ctx, d.shellDeb)
 			}
 		}
@@ -312,9 +316,19 @@ func (b *builder) readPrograms(ctx context.Context) (contents map[string][]byte,
 	return contents, sums, nil
 }
 
-// fromDeb returns the folder with what is taken from a package, filling it where it is missing.
-func (b *builder) fromDeb(ctx context.Context, p debPackage, variant string, take func(deb, dir string) error) (string, error) {
-	dir := filepath.Join(b.dir, "deb", p.id()+variant)
+// fromDeb returns the folder with what is taken from packages, filling it where it is missing. The
+// first one names it.
+func (b *builder) fromDeb(ctx context.Context, packages []debPackage, variant string, take func(debs []string, dir string) error) (string, error) {
+	return b.fromDebs(ctx, packages, packages[0].id()+variant, func(debs []string, _, d string) error {
+		b.progress("Unpacking %s", packages[0].Name)
+		return take(debs, d)
+	})
+}
+
+// fromDebs returns a folder with what take makes of packages, filling it where it is
+// missing. tmp is a folder that goes away afterwards.
+func (b *builder) fromDebs(ctx context.Context, packages []debPackage, name string, take func(debs []string, tmp, dir string) error) (string, error) {
+	dir := filepath.Join(b.dir, "deb", name)
 	if _, err := os.Stat(dir); err == nil {
 		touch(dir)
 		return dir, nil
@@ -324,12 +338,11 @@ func (b *builder) fromDeb(ctx context.Context, p debPackage, variant string, tak
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	debs, err := b.apt.download(ctx, []debPackage{p}, tmp)
+	debs, err := b.apt.download(ctx, packages, tmp)
 	if err != nil {
 		return "", err
 	}
-	b.progress("Unpacking %s", p.Name)
-	return dir, replaceDir(dir, func(d string) error { return take(debs[0], d) })
+	return dir, replaceDir(dir, func(d string) error { return take(debs, tmp, d) })
 }
 
 // wanted are the modules that the image's kind asks for.
@@ -341,11 +354,11 @@ func (b *builder) wanted() []string {
 }
 
 // kernel returns the kernel with the modules that any kind of image asks for: kinds share it.
-func (b *builder) kernel(ctx context.Context, p debPackage) (kernel, error) {
+func (b *builder) kernel(ctx context.Context, packages []debPackage) (kernel, error) {
 	all := slices.Concat(b.modules, diskModules, inputModules)
 	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
-	dir, err := b.fromDeb(ctx, p, "_"+hex.EncodeToString(sum[:4]), func(deb, dir string) error {
-		return unpackKernel(ctx, deb, dir, all)
+	dir, err := b.fromDeb(ctx, packages, "_"+hex.EncodeToString(sum[:4]), func(debs []string, dir string) error {
+		return unpackKernel(ctx, debs, dir, all)
 	})
 	if err != nil {
 		return kernel{}, err
@@ -356,8 +369,9 @@ func (b *builder) kernel(ctx context.Context, p debPackage) (kernel, error) {
 
 // shell returns the shell's executable.
 func (b *builder) shell(ctx context.Context, p debPackage) ([]byte, error) {
-	dir, err := b.fromDeb(ctx, p, "", func(deb, dir string) error {
-		return extractFile(deb, "bin/busybox", filepath.Join(dir, "busybox"))
+	dir, err := b.fromDeb(ctx, []debPackage{p}, "", func(debs []string, dir string) error {
+		// Debian 13 ships the file below /usr, where bin leads to on every Debian.
+		return extractFile(debs[0], filepath.Join(dir, "busybox"), "bin/busybox", "usr/bin/busybox")
 	})
 	if err != nil {
 		return nil, err
@@ -365,26 +379,19 @@ func (b *builder) shell(ctx context.Context, p debPackage) ([]byte, error) {
 	return readProgram(filepath.Join(dir, "busybox"), false)
 }
 
-// extractFile copies one file out of a Debian package.
-func extractFile(deb, name, to string) error {
-	f, err := os.Open(deb)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	tr, err := debData(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(deb), err)
-	}
-	for {
-		h, err := tr.Next()
-		if err != nil {
-			return fmt.Errorf("find %s in %s: %w", name, filepath.Base(deb), err)
+// extractFile copies the first file that has one of the names out of a Debian package.
+func extractFile(deb, to string, names ...string) error {
+	found := false
+	err := debFiles(deb, func(h *tar.Header, r io.Reader) (bool, error) {
+		if found = slices.Contains(names, strings.TrimPrefix(path.Clean(h.Name), "/")); found {
+			return true, writeFile(to, r, 0o755)
 		}
-		if strings.TrimPrefix(path.Clean(h.Name), "/") == name {
-			return writeFile(to, tr, 0o755)
-		}
+		return false, nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("find %s in %s: %w", strings.Join(names, " or "), filepath.Base(deb), os.ErrNotExist)
 	}
+	return err
 }
 
 // sweep removes what builders leave behind, killed ones above all. The lock is held, so nobody else's

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/u-root/u-root/pkg/cpio"
 	"golang.org/x/sys/unix"
@@ -66,18 +68,25 @@ func (a *archive) program(t *testing.T, name, content string) {
 	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "guest", name), b, 0o755))
 }
 
-// publish makes a kernel version the suite's current one.
-func (a *archive) publish(t *testing.T, version, shell string) {
-	release := version + "-amd64"
-	var files []file
-	files = append(files, file{"./boot/vmlinuz-" + release, string(bzImage([]byte("not really a kernel " + version)))})
+// kernelFile and moduleFiles are the files of a kernel's packages.
+func kernelFile(release string) file {
+	version, _, _ := strings.Cut(release, "-")
+	return file{"./boot/vmlinuz-" + release, string(bzImage([]byte("not really a kernel " + version)))}
+}
+
+func moduleFiles(release string) (files []file) {
 	for _, m := range []struct{ name, depends string }{{"virtio", ""}, {"virtio_ring", "virtio"}, {"virtio_pci", "virtio,virtio_ring"},
 		{"virtio_console", "virtio"}, {"drm", ""}, {"virtio-gpu", "drm,virtio,builtin_thing"}, {"virtio_blk", "virtio"}, {"crc32c_generic", ""}, {"erofs", ""}, {"virtio_input", "virtio"}, {"evdev", ""}, {"unrelated", "also_unrelated"}} {
 		files = append(files, file{"./lib/modules/" + release + "/kernel/" + m.name + ".ko", string(makeModule("depends=" + m.depends + "\x00"))})
 	}
-	files = append(files, file{"./lib/modules/" + release + "/modules.builtin", "kernel/lib/builtin-thing.ko\n"})
-	a.add(t, "linux-image-"+release, version, makeDeb(t, ".xz", files...))
-	a.write(t, kernelMeta+".show", "Package: "+kernelMeta+"\nVersion: "+version+"\nDepends: linux-image-"+release+" (= "+version+"), other\n\nPackage: older\n")
+	return append(files, file{"./lib/modules/" + release + "/modules.builtin", "kernel/lib/builtin-thing.ko\n"})
+}
+
+// publish makes a kernel version the suite's current one.
+func (a *archive) publish(t *testing.T, version, shell string) {
+	release := version + "-amd64"
+	a.add(t, "linux-image-"+release, version, makeDeb(t, ".xz", append(moduleFiles(release), kernelFile(release))...))
+	a.write(t, kernelMetas[0]+".show", "Package: "+kernelMetas[0]+"\nVersion: "+version+"\nDepends: linux-image-"+release+" (= "+version+"), other\n\nPackage: older\n")
 	a.add(t, shellPackage, "1", makeDeb(t, ".gz", file{"./bin/busybox", string(append(bytes.Clone(executable), shell...))}))
 	// What apt knows has changed: the stamp must notice, as it does where the index is apt's own.
 	require.NoError(t, os.RemoveAll(filepath.Join(a.cache, "resolved.json")))
@@ -168,6 +177,40 @@ func TestBuild(t *testing.T) {
 		require.Zero(t, r.MTime)
 		require.Zero(t, r.UID)
 	}
+}
+
+// TestUbuntusKernel has the modules in a package of their own, compressed, without those that
+// Linux no longer has.
+func TestUbuntusKernel(t *testing.T) {
+	a := newArchive(t)
+	require.NoError(t, os.Remove(filepath.Join(a.dir, kernelMetas[0]+".show")))
+	const release = "7.0.0-44-generic"
+	modules := moduleFiles(release)
+	for i, f := range modules {
+		if strings.HasSuffix(f.name, ".ko") {
+			z, err := zstd.NewWriter(nil)
+			require.NoError(t, err)
+			modules[i] = file{f.name + ".zst", string(z.EncodeAll([]byte(f.content), nil))}
+		}
+	}
+	modules = slices.DeleteFunc(modules, func(f file) bool { return strings.Contains(f.name, oldCRC32C) })
+	a.write(t, kernelMetas[1]+".show", "Package: "+kernelMetas[1]+"\nVersion: 7\nDepends: linux-image-"+release+"\n")
+	a.add(t, "linux-image-"+release, "7", makeDeb(t, ".zst", kernelFile(release)))
+	image := filepath.Join(a.dir, "linux-image-"+release+".show")
+	text, err := os.ReadFile(image)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(image, append([]byte("Depends: kmod, linux-base (>= 4.5), linux-modules-"+release+"\n"), text...), 0o644))
+	a.add(t, "linux-modules-"+release, "7", makeDeb(t, ".zst", modules...))
+
+	built, err := Build(t.Context(), a.config())
+	require.NoError(t, err)
+	require.Equal(t, release, built.Release)
+	require.Contains(t, unpack(t, built.Initrd), "lib/modules/virtio_gpu.ko")
+	a.asked(t)
+	again, err := Build(t.Context(), a.config())
+	require.NoError(t, err)
+	require.Equal(t, built, again)
+	require.Empty(t, a.asked(t))
 }
 
 func TestBuildIsCachedAndKeyed(t *testing.T) {
@@ -288,7 +331,7 @@ func TestHostWithOldPackageIndex(t *testing.T) {
 	later := filepath.Join(a.dir, "later")
 	require.NoError(t, os.Mkdir(later, 0o755))
 	a.publish(t, "2.0", "busybox")
-	for _, name := range []string{kernelMeta + ".show", "linux-image-2.0-amd64.show", "linux-image-2.0-amd64.deb"} {
+	for _, name := range []string{kernelMetas[0] + ".show", "linux-image-2.0-amd64.show", "linux-image-2.0-amd64.deb"} {
 		require.NoError(t, os.Rename(filepath.Join(a.dir, name), filepath.Join(later, name)))
 	}
 	a.publish(t, "1.0", "busybox")
@@ -318,7 +361,7 @@ func TestBuildErrors(t *testing.T) {
 			a.write(t, "linux-image-1.0-amd64.deb", "something else")
 		}, "the package index says"},
 		"strange dependency": {func(t *testing.T, a *archive, _ *Config) {
-			a.write(t, kernelMeta+".show", "Package: x\nDepends: linux-image-1.0\n")
+			a.write(t, kernelMetas[0]+".show", "Package: x\nDepends: other (>= 1.0)\n")
 		}, "cannot read the dependency"},
 		"description without hash": {func(t *testing.T, a *archive, _ *Config) {
 			a.write(t, shellPackage+".show", "Package: "+shellPackage+"\nVersion: 1\nSize: 5\n")
@@ -411,4 +454,17 @@ func TestPrune(t *testing.T) {
 	entries, err = os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 4, "what was just used stays in any case")
+}
+
+// The shell's package has its file in /bin on Debian 12 and in /usr/bin on Debian 13.
+func TestExtractFileFindsEitherName(t *testing.T) {
+	for _, name := range []string{"./bin/busybox", "./usr/bin/busybox"} {
+		deb, to := filepath.Join(t.TempDir(), "shell.deb"), filepath.Join(t.TempDir(), "shell")
+		require.NoError(t, os.WriteFile(deb, makeDeb(t, ".gz", file{name, "the shell"}), 0o644))
+		require.NoError(t, extractFile(deb, to, "bin/busybox", "usr/bin/busybox"))
+		got, err := os.ReadFile(to)
+		require.NoError(t, err)
+		require.Equal(t, "the shell", string(got))
+		require.ErrorContains(t, extractFile(deb, to, "bin/sh", "usr/bin/sh"), "find bin/sh or usr/bin/sh in shell.deb")
+	}
 }

@@ -73,8 +73,8 @@ func (k kernel) order(wanted []string) ([]string, error) {
 	return slices.DeleteFunc(order, func(name string) bool { return !slices.Contains(k.modules, name) }), err
 }
 
-// unpackKernel fills dir, which exists and is empty, from a kernel package.
-func unpackKernel(ctx context.Context, deb, dir string, wanted []string) error {
+// unpackKernel fills dir, which exists and is empty, from the packages of a kernel.
+func unpackKernel(ctx context.Context, debs []string, dir string, wanted []string) error {
 	k := kernel{dir: dir}
 	spool, err := os.MkdirTemp(dir, "spool-")
 	if err != nil {
@@ -84,10 +84,16 @@ func unpackKernel(ctx context.Context, deb, dir string, wanted []string) error {
 	if err := os.Mkdir(filepath.Join(dir, "modules"), 0o755); err != nil {
 		return err
 	}
-	p, err := spoolKernel(ctx, deb, spool, k.vmlinuz())
-	if err != nil {
-		return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
+	p := &spooled{files: map[string]string{}, builtin: map[string]bool{}}
+	for _, deb := range debs {
+		if err := p.spool(ctx, deb, spool, k.vmlinuz()); err != nil {
+			return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
+		}
 	}
+	if p.release == "" {
+		return fmt.Errorf("unpack %s: no boot/vmlinuz-* in the package", filepath.Base(debs[0]))
+	}
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return p.absent(name) && name == oldCRC32C })
 	order, err := moduleOrder(wanted, func(name string) ([]string, error) { return p.place(k, name) })
 	if err != nil {
 		return err
@@ -102,44 +108,24 @@ func unpackKernel(ctx context.Context, deb, dir string, wanted []string) error {
 	return os.WriteFile(k.releaseFile(), []byte(p.release), 0o644)
 }
 
-// spooled is a kernel package in pieces.
+// spooled is the content of a kernel's packages in files.
 type spooled struct {
 	release string
 	files   map[string]string // module name → file
 	builtin map[string]bool   // modules that are part of the kernel
 }
 
-// spoolKernel reads the package once: which modules are needed is known only after that.
-func spoolKernel(ctx context.Context, deb, spool, vmlinuz string) (*spooled, error) {
-	f, err := os.Open(deb)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	tr, err := debData(f)
-	if err != nil {
-		return nil, err
-	}
-	s := &spooled{files: map[string]string{}, builtin: map[string]bool{}}
-	for ctx.Err() == nil {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			break
+// absent reports whether the kernel has no such module.
+func (s *spooled) absent(name string) bool { return !s.builtin[name] && s.files[name] == "" }
+
+// spool reads a package once: which modules are needed is known only after that.
+func (s *spooled) spool(ctx context.Context, deb, dir, vmlinuz string) error {
+	return debFiles(deb, func(h *tar.Header, r io.Reader) (bool, error) {
+		if err := s.take(h, r, dir, vmlinuz); err != nil {
+			return false, fmt.Errorf("%s: %w", h.Name, err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if err := s.take(h, tr, spool, vmlinuz); err != nil {
-			return nil, fmt.Errorf("%s: %w", h.Name, err)
-		}
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if s.release == "" {
-		return nil, errors.New("no boot/vmlinuz-* in the package")
-	}
-	return s, nil
+		return false, ctx.Err()
+	})
 }
 
 func (s *spooled) take(h *tar.Header, r io.Reader, spool, vmlinuz string) error {

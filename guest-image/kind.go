@@ -32,9 +32,12 @@ var kinds = []kind{
 // files of Debian packages. Its programs may then need libraries.
 func (k kind) disk() bool { return len(k.packages) > 0 }
 
-// diskModules are what a guest needs to read a disk. libcrc32c, on which erofs
-// depends, asks for crc32c by name when it is loaded.
-var diskModules = []string{"virtio_blk", "crc32c_generic", "erofs"}
+// diskModules are the modules with which a guest reads a disk. In older kernels libcrc32c, on
+// which erofs depends, asks for crc32c by name when it is loaded.
+var diskModules = []string{"virtio_blk", oldCRC32C, "erofs"}
+
+// oldCRC32C is a module that Linux no longer has since 6.16.
+const oldCRC32C = "crc32c_generic"
 
 // inputModules are what a guest needs to have a keyboard and a pointer, for the programs of a disk.
 var inputModules = []string{"virtio_input", "evdev"}
@@ -57,7 +60,7 @@ func kindOf(name string) (kind, error) {
 			return k, nil
 		}
 	}
-	return kind{}, fmt.Errorf("there is no image %q; there are %s", name, strings.Join(Kinds(), ", "))
+	return kind{}, fmt.Errorf("unknown image %q (want %s)", name, strings.Join(Kinds(), ", "))
 }
 
 // libDir is where Debian's libraries for x86-64 are.

@@ -14,7 +14,7 @@ var modulesWanted = []string{"virtio_pci", "virtio_console", "virtio_gpu"}
 // moduleName returns the kernel's name for a module file, empty for other files. Files spell it with
 // dashes or underscores, the kernel with underscores.
 func moduleName(file string) string {
-	for _, suffix := range []string{".ko", ".ko.xz"} {
+	for _, suffix := range []string{".ko", ".ko.xz", ".ko.zst"} {
 		if base, ok := strings.CutSuffix(file, suffix); ok {
 			return strings.ReplaceAll(base, "-", "_")
 		}

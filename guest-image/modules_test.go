@@ -46,7 +46,7 @@ func TestModuleDepends(t *testing.T) {
 
 func TestModuleName(t *testing.T) {
 	for file, want := range map[string]string{
-		"virtio-gpu.ko": "virtio_gpu", "drm.ko.xz": "drm", "drm.ko.zst": "", "modules.dep": "", "ko": "",
+		"virtio-gpu.ko": "virtio_gpu", "drm.ko.xz": "drm", "drm.ko.zst": "drm", "drm.ko.lz4": "", "modules.dep": "", "ko": "",
 	} {
 		require.Equal(t, want, moduleName(file), file)
 	}

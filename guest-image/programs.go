@@ -51,8 +51,8 @@ func locate(ctx context.Context, p Program, buildDir string) (string, error) {
 	}
 	exe, err := os.Executable()
 	if err == nil {
-		if real, err := filepath.EvalSymlinks(exe); err == nil {
-			exe = real
+		if resolved, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = resolved
 		}
 		dirs = append(dirs, filepath.Join(filepath.Dir(exe), "guest"), filepath.Join(filepath.Dir(exe), "..", "lib", "pvdrm", "guest"))
 	}

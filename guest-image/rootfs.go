@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,48 +31,29 @@ func rootPath(name string) string {
 // extractTree copies the files and links of a package that keep names into a
 // folder. A hard link becomes a symbolic one, to a name that keep must have too.
 func extractTree(deb, dir string, keep func(string) bool) error {
-	f, err := os.Open(deb)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	tr, err := debData(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(deb), err)
-	}
-	for {
-		h, err := tr.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(deb), err)
-		}
+	return debFiles(deb, func(h *tar.Header, r io.Reader) (bool, error) {
 		name := rootPath(h.Name)
 		if h.FileInfo().IsDir() || !keep(name) {
-			continue
+			return false, nil
 		}
 		to := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
+			return false, err
 		}
 		switch mode := h.FileInfo().Mode(); {
 		case h.Typeflag == tar.TypeLink && keep(rootPath(h.Linkname)):
-			var target string
-			if target, err = filepath.Rel(path.Dir(name), rootPath(h.Linkname)); err == nil {
-				err = os.Symlink(target, to)
+			target, err := filepath.Rel(path.Dir(name), rootPath(h.Linkname))
+			if err != nil {
+				return false, err
 			}
+			return false, os.Symlink(target, to)
 		case h.Typeflag == tar.TypeReg && h.Size <= maxFile:
-			err = writeFile(to, tr, mode.Perm())
+			return false, writeFile(to, r, mode.Perm())
 		case mode&fs.ModeSymlink != 0:
-			err = os.Symlink(h.Linkname, to)
-		default:
-			err = fmt.Errorf("%s in %s is neither a file nor a link to one", h.Name, filepath.Base(deb))
+			return false, os.Symlink(h.Linkname, to)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return false, fmt.Errorf("%s is neither a file nor a link to one", h.Name)
+	})
 }
 
 // Names in the folder of a disk.
@@ -93,28 +73,15 @@ func (b *builder) disk(ctx context.Context, packages []debPackage) (string, erro
 	for _, p := range packages {
 		fmt.Fprintln(h, p.id())
 	}
-	dir := filepath.Join(b.dir, "deb", b.kind.name+"_"+hex.EncodeToString(h.Sum(nil)[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		touch(dir)
-		return dir, nil
-	}
-	tmp, err := os.MkdirTemp(b.dir, newDirPrefix)
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	debs, err := b.apt.download(ctx, packages, tmp)
-	if err != nil {
-		return "", err
-	}
-	b.progress("Unpacking %d packages of the image %s", len(packages), b.kind.name)
-	root := filepath.Join(tmp, "root")
-	for _, deb := range debs {
-		if err := extractTree(deb, root, b.kind.keep); err != nil {
-			return "", err
+	name := b.kind.name + "_" + hex.EncodeToString(h.Sum(nil)[:6])
+	return b.fromDebs(ctx, packages, name, func(debs []string, tmp, d string) error {
+		b.progress("Unpacking %d packages of the image %s", len(packages), b.kind.name)
+		root := filepath.Join(tmp, "root")
+		for _, deb := range debs {
+			if err := extractTree(deb, root, b.kind.keep); err != nil {
+				return err
+			}
 		}
-	}
-	return dir, replaceDir(dir, func(d string) error {
 		err := replaceFile(filepath.Join(d, diskImage), 0o644, func(f *os.File) error { return writeEROFS(f, root) })
 		if err != nil {
 			return err

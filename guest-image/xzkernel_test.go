@@ -52,17 +52,17 @@ func TestUnpackXZRefuses(t *testing.T) {
 		limit int64
 		want  string
 	}{
-		"empty":             {nil, 1 << 20, errNotXZ.Error()},
-		"gzip":              {[]byte("\x1f\x8b\x08\x00 something else, long enough"), 1 << 20, errNotXZ.Error()},
-		"other check":       {change(7, 5), 1 << 20, errNotXZ.Error()},
-		"damaged header":    {change(xzStreamHeader+4, 1), 1 << 20, "damaged block header"},
-		"reserved flag":     {header(1, 0x04), 1 << 20, "block flags"},
-		"other filter":      {header(2, 0x01), 1 << 20, "other filters"},
-		"dictionary":        {header(6, 0x3f), 1 << 20, "dictionary"},
-		"damaged data":      {change(len(good)/2, 1), 1 << 20, "unpack kernel"},
-		"cut short":         {good[:len(good)/2], 1 << 20, "unpack kernel"},
-		"without its check": {good[:len(good)-40], 1 << 20, "unpack kernel"},
-		"too big":           {good, 1000, "more than 1000 bytes"},
+		"empty":             {limit: 1 << 20, want: errNotXZ.Error()},
+		"gzip":              {in: []byte("\x1f\x8b\x08\x00 something else, long enough"), limit: 1 << 20, want: errNotXZ.Error()},
+		"other check":       {in: change(7, 5), limit: 1 << 20, want: errNotXZ.Error()},
+		"damaged header":    {in: change(xzStreamHeader+4, 1), limit: 1 << 20, want: "damaged block header"},
+		"reserved flag":     {in: header(1, 0x04), limit: 1 << 20, want: "block flags"},
+		"other filter":      {in: header(2, 0x01), limit: 1 << 20, want: "other filters"},
+		"dictionary":        {in: header(6, 0x3f), limit: 1 << 20, want: "dictionary"},
+		"damaged data":      {in: change(len(good)/2, 1), limit: 1 << 20, want: "unpack kernel"},
+		"cut short":         {in: good[:len(good)/2], limit: 1 << 20, want: "unpack kernel"},
+		"without its check": {in: good[:len(good)-40], limit: 1 << 20, want: "unpack kernel"},
+		"too big":           {in: good, limit: 1000, want: "more than 1000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := unpackXZ(tc.in, tc.limit)

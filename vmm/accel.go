@@ -126,7 +126,7 @@ func tryBoot(ctx context.Context, qemu QEMU, accel string, cfg Config) error {
 	return nil
 }
 
-// probeKey names what a probe's result depends on.
+// probeKey names the inputs of a probe's result.
 func probeKey(qemu QEMU, kernel string) string {
 	h := sha256.New()
 	boot, _ := os.ReadFile(bootIDFile) // without one, the key lasts longer than it should

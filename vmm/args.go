@@ -23,6 +23,11 @@ const (
 	// is there time at each switch to account for pressure stalls, which nobody reads, or in each ioctl
 	// to ask security modules that have no policy.
 	appendTCG = "mitigations=off cryptomgr.notests tsc=reliable no_timer_check psi=0 lsm="
+	// QEMU before 10.1 may abort ("iotlb_to_section: Assertion `section_index < d->map.sections_nb'
+	// failed") where the guest gives a PCI device its addresses while another emulated processor runs.
+	// So the kernel starts one processor, and the guest's init starts the others when all drivers are
+	// there. The second parameter saves patching all locks of the kernel then.
+	appendSMP = "maxcpus=1 noreplace-smp"
 )
 
 // cpuTCG is x86-64-v2, which today's programs expect, and RDRAND, with which the guest's random numbers
@@ -48,6 +53,9 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 		// two such wakes each, take a third less.
 		a = append(a, "-smp", cpus+",sockets="+cpus, "-accel", "tcg,thread=multi", "-cpu", cpuTCG)
 		kernelArgs += " " + appendTCG
+		if cfg.CPUs > 1 {
+			kernelArgs += " " + appendSMP
+		}
 	}
 	if cfg.Append != "" {
 		kernelArgs += " " + cfg.Append

@@ -10,7 +10,7 @@ import (
 // consoleTail is how much of the console is kept for error messages, in bytes.
 const consoleTail = 16 << 10
 
-// console passes on what the guest says on its serial line, and remembers the end of it. It is
+// console passes on the output of the guest's serial line, and keeps the end of it. It is
 // written by one goroutine and read by any.
 type console struct {
 	mu   sync.Mutex

@@ -27,7 +27,7 @@ type Version struct{ Major, Minor, Micro int }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro) }
 
-// Less says whether v is older than w.
+// Less reports whether v is older than w.
 func (v Version) Less(w Version) bool {
 	if v.Major != w.Major {
 		return v.Major < w.Major
@@ -93,9 +93,9 @@ func FindQEMU(ctx context.Context, path string) (QEMU, error) {
 	return q, q.check(MinVersion, "")
 }
 
-func (q QEMU) check(min Version, why string) error {
-	if q.Version.Less(min) {
-		return fmt.Errorf("%w: %s is version %v, but %sversion %v is needed: %s", ErrOldQEMU, q.Path, q.Version, why, min, installHint)
+func (q QEMU) check(least Version, why string) error {
+	if q.Version.Less(least) {
+		return fmt.Errorf("%w: %s is version %v, but %sversion %v is needed: %s", ErrOldQEMU, q.Path, q.Version, why, least, installHint)
 	}
 	return nil
 }

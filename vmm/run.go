@@ -14,25 +14,27 @@ import (
 // error; one that cannot be started has code 126 or 127, as in a shell, and an error that says why.
 // When ctx ends, the program is killed.
 func (vm *VM) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (exitCode int, err error) {
-	return vm.RunWith(ctx, control.Start{Argv: argv}, stdin, stdout, stderr)
+	exit, err := vm.RunWith(ctx, control.Start{Argv: argv}, stdin, stdout, stderr)
+	return int(exit.Code), err
 }
 
-// RunWith is Run with an environment, a directory or a terminal.
-func (vm *VM) RunWith(ctx context.Context, s control.Start, stdin io.Reader, stdout, stderr io.Writer) (exitCode int, err error) {
+// RunWith is Run with an environment, a directory or a terminal. It returns all that the guest's
+// init says of the program's end.
+func (vm *VM) RunWith(ctx context.Context, s control.Start, stdin io.Reader, stdout, stderr io.Writer) (control.Exit, error) {
 	return vm.call(ctx, s, control.Streams{Stdin: stdin, Stdout: stdout, Stderr: stderr})
 }
 
-func (vm *VM) call(ctx context.Context, s control.Start, streams control.Streams) (exitCode int, err error) {
+func (vm *VM) call(ctx context.Context, s control.Start, streams control.Streams) (control.Exit, error) {
 	exit, err := vm.control.Run(ctx, s, streams)
 	switch {
 	case err != nil && ctx.Err() == nil && vm.control.Err() != nil:
-		return -1, vm.lost(err)
+		return control.Exit{Code: -1}, vm.lost(err)
 	case err != nil:
-		return -1, err
+		return control.Exit{Code: -1}, err
 	case exit.Message != "":
-		return int(exit.Code), errors.New(exit.Message)
+		return exit, errors.New(exit.Message)
 	}
-	return int(exit.Code), nil
+	return exit, nil
 }
 
 // Put writes a file in the guest, with the content of r. Directories are made as needed; the file

@@ -15,10 +15,10 @@ import (
 	"pvdrm/vmm/vnc"
 )
 
-// maxPicture bounds a screenshot in bytes: what a guest draws decides how well it compresses.
+// maxPicture bounds a screenshot in bytes: its content decides how well it compresses.
 const maxPicture = 256 << 20
 
-// Screenshot writes what the guest's screen shows to a PNG file.
+// Screenshot writes the content of the guest's screen to a PNG file.
 func (vm *VM) Screenshot(ctx context.Context, path string) error {
 	return Screenshot(ctx, vm.qmp, path)
 }
@@ -53,10 +53,10 @@ func Screenshot(ctx context.Context, q *qmp.Client, path string) error {
 	return nil
 }
 
-// errNoPicture says that QEMU wrote something else.
+// errNoPicture reports that QEMU did not write a picture.
 var errNoPicture = errors.New("QEMU wrote no picture: has the guest a screen?")
 
-// Picture returns what the guest's screen shows.
+// Picture returns the content of the guest's screen.
 func (vm *VM) Picture(ctx context.Context) (*vnc.Picture, error) { return Picture(ctx, vm.qmp) }
 
 // Picture is the method of that name for any QEMU that q is connected to.

@@ -43,7 +43,8 @@ func (vm *VM) Shell(ctx context.Context, argv []string, in *os.File, out io.Writ
 		defer keys.Close()
 		streams.Stdin = keys
 	}
-	return vm.call(ctx, start, streams)
+	exit, err := vm.call(ctx, start, streams)
+	return int(exit.Code), err
 }
 
 // makeRaw turns off everything that a terminal does to its input and output (termios(3), cfmakeraw).

@@ -39,16 +39,16 @@ const (
 	maxCPUs          = 64
 	maxDefaultCPUs   = 2 // more only slow an emulated boot down
 	bootTimeoutKVM   = 30 * time.Second
-	bootTimeoutTCG   = 2 * time.Minute
+	bootTimeoutTCG   = 5 * time.Minute
 	// maxSocketPath is the longest path that a Unix socket can have (unix(7): 108 with the final NUL).
 	maxSocketPath = 107
 )
 
 // qmpTimeout is how long QEMU may take until it answers. It answers once its devices are there, which
 // for the GPU means that the backend has answered. Tests shorten it.
-var qmpTimeout = 20 * time.Second
+var qmpTimeout = time.Minute
 
-// Config says what machine to start.
+// Config configures a machine to start.
 type Config struct {
 	QEMU        string    // path or name, DefaultQEMU where empty
 	Accel       string    // Auto (also where empty), KVM or TCG
@@ -63,7 +63,7 @@ type Config struct {
 	Input       bool      // a keyboard and a tablet beside the keyboard and the mouse that every PC has
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
-	Console     io.Writer // gets what the guest says on its serial line; may be nil
+	Console     io.Writer // gets the output of the guest's serial line; may be nil
 	ExtraArgs   []string  // added to QEMU's command line
 	BootTimeout time.Duration
 	// CacheDir is where the result of trying KVM is kept. It is tried every time where empty.
@@ -246,7 +246,7 @@ func (vm *VM) notStarted(ctx context.Context, cause error) error {
 	return fmt.Errorf("QEMU did not start: %w", cause)
 }
 
-// watch waits for the end of QEMU and settles what it means.
+// watch waits for the end of QEMU and determines its cause.
 func (vm *VM) watch(stop func() bool) {
 	events := make(chan struct{})
 	go func() {

@@ -15,11 +15,11 @@ import (
 
 func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]Version{
-		"QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright (c) 2003-2025\n": {10, 0, 2},
-		"QEMU emulator version 7.2.19 (Debian 1:7.2+dfsg-7)\n":                                           {7, 2, 19},
-		"QEMU emulator version 11.1.50 (v11.1.0-123-gabcdef)\n":                                          {11, 1, 50},
-		"QEMU emulator version 9.2\n":                                                                    {9, 2, 0},
-		"warning: something\nQEMU emulator version 10.1.0\n":                                             {10, 1, 0},
+		"QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)\nCopyright (c) 2003-2025\n": {Major: 10, Minor: 0, Micro: 2},
+		"QEMU emulator version 7.2.19 (Debian 1:7.2+dfsg-7)\n":                                           {Major: 7, Minor: 2, Micro: 19},
+		"QEMU emulator version 11.1.50 (v11.1.0-123-gabcdef)\n":                                          {Major: 11, Minor: 1, Micro: 50},
+		"QEMU emulator version 9.2\n":                                                                    {Major: 9, Minor: 2, Micro: 0},
+		"warning: something\nQEMU emulator version 10.1.0\n":                                             {Major: 10, Minor: 1, Micro: 0},
 	} {
 		got, err := parseVersion(text)
 		require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestParseVersion(t *testing.T) {
 }
 
 func TestVersionOrder(t *testing.T) {
-	sorted := []Version{{6, 9, 9}, {7, 2, 0}, {7, 2, 19}, {7, 10, 0}, {10, 0, 0}, {10, 0, 2}}
+	sorted := []Version{{Major: 6, Minor: 9, Micro: 9}, {Major: 7, Minor: 2, Micro: 0}, {Major: 7, Minor: 2, Micro: 19}, {Major: 7, Minor: 10, Micro: 0}, {Major: 10, Minor: 0, Micro: 0}, {Major: 10, Minor: 0, Micro: 2}}
 	for i, v := range sorted {
 		for j, w := range sorted {
 			require.Equal(t, i < j, v.Less(w), "%v < %v", v, w)
@@ -73,28 +73,28 @@ func TestStartErrors(t *testing.T) {
 		is   error
 		want string
 	}{
-		"no QEMU":            {"/no/such/qemu", nil, ErrNoQEMU, "bookworm-backports"},
-		"old QEMU":           {fakeQEMU(t, "6.2.0", ""), nil, ErrOldQEMU, "is version 6.2.0, but version 7.2.0 is needed"},
-		"old for TCG":        {fakeQEMU(t, "7.2.19", ""), func(c *Config) { c.GPUSocket = listen(t) }, ErrOldQEMU, "without KVM version 10.0.0"},
-		"no version":         {fakeQEMU(t, "?", ""), nil, nil, "cannot read QEMU's version"},
-		"complains":          {fakeQEMU(t, "10.0.2", "echo 'qemu: -device x: no such thing' >&2; exit 1"), nil, nil, "| qemu: -device x: no such thing"},
-		"backend gone":       {fakeQEMU(t, "10.0.2", "echo \"Failed to connect to 'x': Connection refused\" >&2; exit 1"), nil, nil, "start the backend first"},
-		"no window":          {fakeQEMU(t, "10.0.2", "echo 'qemu: The console requires display DMABUF support.' >&2; exit 1"), nil, nil, "--display vnc=:1"},
-		"ends without words": {fakeQEMU(t, "10.0.2", "exit 0"), nil, nil, "QEMU did not start: wait for QEMU's greeting"},
-		"hangs":              {fakeQEMU(t, "10.0.2", "exec sleep 1000"), nil, nil, "QEMU did not start: wait for QEMU's greeting"},
-		"backend is in use":  {fakeQEMU(t, "10.0.2", "exec sleep 1000"), func(c *Config) { c.GPUSocket = listen(t) }, nil, "A backend serves one guest"},
-		"no kernel":          {"", func(c *Config) { c.Kernel = "" }, nil, "no kernel"},
-		"kernel is gone":     {"", func(c *Config) { c.Kernel = "/no/such" }, os.ErrNotExist, "pvdrm image"},
-		"initrd is gone":     {"", func(c *Config) { c.Initrd = "/no/such" }, os.ErrNotExist, "pvdrm image"},
-		"no backend":         {"", func(c *Config) { c.GPUSocket = "/no/such" }, os.ErrNotExist, "pvdrm backend"},
-		"backend is a file":  {"", func(c *Config) { c.GPUSocket = c.Kernel }, nil, "is not a socket"},
-		"long path":          {"", func(c *Config) { c.GPUSocket = "/" + strings.Repeat("x", 107) }, nil, "shorter directory"},
-		"little memory":      {"", func(c *Config) { c.MemoryMiB = 16 }, nil, "at least 128"},
-		"no processors":      {"", func(c *Config) { c.CPUs = -1 }, nil, "1 to 64"},
-		"display":            {"", func(c *Config) { c.Display = "hologram" }, nil, "display \"hologram\": there are none, gtk, sdl"},
-		"half a screen":      {"", func(c *Config) { c.Width = 800 }, nil, "a screen of 800x0 pixels"},
-		"huge screen":        {"", func(c *Config) { c.Width, c.Height = 4096, 800 }, nil, "1 to 4095"},
-		"accelerator":        {fakeQEMU(t, "10.0.2", ""), func(c *Config) { c.Accel = "hvf" }, nil, `unknown accelerator "hvf"`},
+		"no QEMU":            {qemu: "/no/such/qemu", cfg: nil, is: ErrNoQEMU, want: "bookworm-backports"},
+		"old QEMU":           {qemu: fakeQEMU(t, "6.2.0", ""), cfg: nil, is: ErrOldQEMU, want: "is version 6.2.0, but version 7.2.0 is needed"},
+		"old for TCG":        {qemu: fakeQEMU(t, "7.2.19", ""), cfg: func(c *Config) { c.GPUSocket = listen(t) }, is: ErrOldQEMU, want: "without KVM version 10.0.0"},
+		"no version":         {qemu: fakeQEMU(t, "?", ""), cfg: nil, is: nil, want: "cannot read QEMU's version"},
+		"complains":          {qemu: fakeQEMU(t, "10.0.2", "echo 'qemu: -device x: no such thing' >&2; exit 1"), cfg: nil, is: nil, want: "| qemu: -device x: no such thing"},
+		"backend gone":       {qemu: fakeQEMU(t, "10.0.2", "echo \"Failed to connect to 'x': Connection refused\" >&2; exit 1"), cfg: nil, is: nil, want: "start the backend first"},
+		"no window":          {qemu: fakeQEMU(t, "10.0.2", "echo 'qemu: The console requires display DMABUF support.' >&2; exit 1"), cfg: nil, is: nil, want: "--display vnc=:1"},
+		"ends without words": {qemu: fakeQEMU(t, "10.0.2", "exit 0"), cfg: nil, is: nil, want: "QEMU did not start: wait for QEMU's greeting"},
+		"hangs":              {qemu: fakeQEMU(t, "10.0.2", "exec sleep 1000"), cfg: nil, is: nil, want: "QEMU did not start: wait for QEMU's greeting"},
+		"backend is in use":  {qemu: fakeQEMU(t, "10.0.2", "exec sleep 1000"), cfg: func(c *Config) { c.GPUSocket = listen(t) }, is: nil, want: "A backend serves one guest"},
+		"no kernel":          {qemu: "", cfg: func(c *Config) { c.Kernel = "" }, is: nil, want: "no kernel"},
+		"kernel is gone":     {qemu: "", cfg: func(c *Config) { c.Kernel = "/no/such" }, is: os.ErrNotExist, want: "pvdrm image"},
+		"initrd is gone":     {qemu: "", cfg: func(c *Config) { c.Initrd = "/no/such" }, is: os.ErrNotExist, want: "pvdrm image"},
+		"no backend":         {qemu: "", cfg: func(c *Config) { c.GPUSocket = "/no/such" }, is: os.ErrNotExist, want: "pvdrm backend"},
+		"backend is a file":  {qemu: "", cfg: func(c *Config) { c.GPUSocket = c.Kernel }, is: nil, want: "is not a socket"},
+		"long path":          {qemu: "", cfg: func(c *Config) { c.GPUSocket = "/" + strings.Repeat("x", 107) }, is: nil, want: "shorter directory"},
+		"little memory":      {qemu: "", cfg: func(c *Config) { c.MemoryMiB = 16 }, is: nil, want: "at least 128"},
+		"no processors":      {qemu: "", cfg: func(c *Config) { c.CPUs = -1 }, is: nil, want: "1 to 64"},
+		"display":            {qemu: "", cfg: func(c *Config) { c.Display = "hologram" }, is: nil, want: "display \"hologram\": there are none, gtk, sdl"},
+		"half a screen":      {qemu: "", cfg: func(c *Config) { c.Width = 800 }, is: nil, want: "a screen of 800x0 pixels"},
+		"huge screen":        {qemu: "", cfg: func(c *Config) { c.Width, c.Height = 4096, 800 }, is: nil, want: "1 to 4095"},
+		"accelerator":        {qemu: fakeQEMU(t, "10.0.2", ""), cfg: func(c *Config) { c.Accel = "hvf" }, is: nil, want: `unknown accelerator "hvf"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := minimal(t, tc.qemu)
@@ -133,13 +133,13 @@ func TestChooseAccelerator(t *testing.T) {
 		accel, cpuinfo, kvm string
 		want, reason, err   string
 	}{
-		"asked for TCG":        {TCG, intel, kvm, TCG, "asked for", ""},
-		"asked for KVM":        {KVM, amd, kvm, KVM, "asked for", ""},
-		"KVM without flags":    {KVM, none, kvm, "", "", "KVM cannot be used: the processor offers no"},
-		"no flags":             {Auto, none, kvm, TCG, "neither vmx nor svm", ""},
-		"no device":            {"", intel, missing, TCG, "is missing", ""},
-		"flags, but no proof":  {Auto, intel, kvm, TCG, "does not boot under it", ""},
-		"flags, and no memory": {Auto, amd, kvm, TCG, "does not boot under it", ""},
+		"asked for TCG":        {accel: TCG, cpuinfo: intel, kvm: kvm, want: TCG, reason: "asked for", err: ""},
+		"asked for KVM":        {accel: KVM, cpuinfo: amd, kvm: kvm, want: KVM, reason: "asked for", err: ""},
+		"KVM without flags":    {accel: KVM, cpuinfo: none, kvm: kvm, want: "", reason: "", err: "KVM cannot be used: the processor offers no"},
+		"no flags":             {accel: Auto, cpuinfo: none, kvm: kvm, want: TCG, reason: "neither vmx nor svm", err: ""},
+		"no device":            {accel: "", cpuinfo: intel, kvm: missing, want: TCG, reason: "is missing", err: ""},
+		"flags, but no proof":  {accel: Auto, cpuinfo: intel, kvm: kvm, want: TCG, reason: "does not boot under it", err: ""},
+		"flags, and no memory": {accel: Auto, cpuinfo: amd, kvm: kvm, want: TCG, reason: "does not boot under it", err: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cpuinfoFile, kvmFile = tc.cpuinfo, tc.kvm
@@ -193,7 +193,7 @@ func TestArguments(t *testing.T) {
 	cfg := Config{MemoryMiB: 300, CPUs: 3, Kernel: "/k", Initrd: "/i", Append: "extra=1", GPUSocket: "/run/a,b", ExtraArgs: []string{"-device", "x"}}
 	run := strings.Join(arguments(cfg, TCG, false), " ")
 	for _, want := range []string{"memory-backend-memfd,id=mem,share=on,seal=on,size=300M", "-smp 3,sockets=3", "-accel tcg", "-kernel /k", "-initrd /i",
-		" psi=0 lsm= extra=1 ", "socket,id=gpu,path=/run/a,,b", "vhost-user-gpu-pci", "chardev=control,name=pvdrm.control", "-sandbox on", "panic=-1"} {
+		" psi=0 lsm= maxcpus=1 noreplace-smp extra=1 ", "socket,id=gpu,path=/run/a,,b", "vhost-user-gpu-pci", "chardev=control,name=pvdrm.control", "-sandbox on", "panic=-1"} {
 		require.Contains(t, run, want)
 	}
 	require.True(t, strings.HasSuffix(run, " -device x"))

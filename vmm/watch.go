@@ -19,7 +19,7 @@ const (
 	quitGrace    = 3 * time.Second  // for QEMU to quit when asked to
 )
 
-// GuestError says that a guest did not come up or did not stay up.
+// GuestError reports that a guest did not come up or did not stay up.
 type GuestError struct {
 	Reason  string // what happened and what to do
 	Console string // the last lines of the console, fit to be printed
@@ -126,7 +126,7 @@ func (vm *VM) WaitReady(ctx context.Context) error {
 	}
 }
 
-// late says that the guest did not come up in time.
+// late reports that the guest did not come up in time.
 func (vm *VM) late() error {
 	do := "a busy host needs a longer boot timeout"
 	if vm.accel.Name == KVM {
@@ -135,7 +135,7 @@ func (vm *VM) late() error {
 	return vm.guestError("the guest was not ready within %v (%v): %s", vm.cfg.BootTimeout, vm.accel, do)
 }
 
-// Guest returns what the guest's init said when it was ready.
+// Guest returns the Hello of the guest's init.
 func (vm *VM) Guest() control.Hello { return vm.control.Hello() }
 
 // lost turns the end of the control connection into the reason for it.

@@ -113,6 +113,9 @@ func boot() error {
 	if hello.Note != "" {
 		say("%s", hello.Note)
 	}
+	if err := startProcessors("/sys/devices/system/cpu"); err != nil {
+		say("%v", err)
+	}
 	banner(hello)
 	r := newReaper()
 	port, err := openPort()
@@ -129,6 +132,22 @@ func boot() error {
 	return nil
 }
 
+// startProcessors starts the processors that the kernel left off (maxcpus=1). It returns an error for
+// those that do not start; the guest works without them.
+func startProcessors(dir string) error {
+	// The first processor has no such file where it cannot be stopped.
+	files, err := filepath.Glob(filepath.Join(dir, "cpu[0-9]*", "online"))
+	for _, f := range files {
+		if b, e := os.ReadFile(f); e == nil && strings.TrimSpace(string(b)) == "0" {
+			err = errors.Join(err, os.WriteFile(f, []byte("1"), 0))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("starting processors: %w", err)
+	}
+	return nil
+}
+
 type mount struct {
 	source, target, fstype string
 	flags                  uintptr
@@ -136,13 +155,13 @@ type mount struct {
 }
 
 var mounts = []mount{
-	{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, "mode=0755"},
-	{"devpts", "/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=0620,ptmxmode=0666"},
-	{"tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777"},
-	{"tmpfs", "/tmp", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777"},
-	{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
+	{source: "proc", target: "/proc", fstype: "proc", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+	{source: "sysfs", target: "/sys", fstype: "sysfs", flags: unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC},
+	{source: "devtmpfs", target: "/dev", fstype: "devtmpfs", flags: unix.MS_NOSUID, data: "mode=0755"},
+	{source: "devpts", target: "/dev/pts", fstype: "devpts", flags: unix.MS_NOSUID | unix.MS_NOEXEC, data: "mode=0620,ptmxmode=0666"},
+	{source: "tmpfs", target: "/dev/shm", fstype: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=1777"},
+	{source: "tmpfs", target: "/tmp", fstype: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=1777"},
+	{source: "tmpfs", target: "/run", fstype: "tmpfs", flags: unix.MS_NOSUID | unix.MS_NODEV, data: "mode=0755"},
 }
 
 func mountAll() error {

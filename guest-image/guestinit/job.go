@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/internal/missing"
 	"pvdrm/vmm/control"
 )
 
@@ -32,7 +33,19 @@ const (
 )
 
 // defaultEnv is what programs get beside what the host sends.
-var defaultEnv = []string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "USER=root", "TERM=linux", "LANG=C.UTF-8"}
+var defaultEnv = withAuditor([]string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOME=/root", "USER=root", "TERM=linux", "LANG=C.UTF-8"}, auditor)
+
+// auditor serves programs that have a CUDA runtime in them (frontend/cuda/rt/static). Images
+// whose programs have no loader do not have it.
+const auditor = "/lib/libpvdrm-static.so"
+
+// withAuditor adds a library to an environment as an auditor, where it exists.
+func withAuditor(env []string, path string) []string {
+	if _, err := os.Stat(path); err != nil {
+		return env
+	}
+	return append(env, "LD_AUDIT="+path)
+}
 
 // errKilled ends the streams of a call that the host has killed.
 var errKilled = errors.New("killed by the host")
@@ -141,12 +154,20 @@ func notStarted(name string, err error) control.Exit {
 }
 
 // run runs the program and returns once it has ended and all of its output is sent.
-func (j *job) run(s control.Start) control.Exit {
+func (j *job) run(s control.Start) (exit control.Exit) {
 	dir := s.Dir
 	if dir == "" {
 		dir = "/"
 	}
 	env := mergeEnv(defaultEnv, s.Env)
+	lacking, err := missing.Listen("")
+	if err == nil { // else programs run without
+		env = append(env, missing.Env+"="+lacking.Address())
+	}
+	defer func() {
+		r := lacking.Close()
+		exit.Missing, exit.More = r.Lines, uint32(r.More)
+	}()
 	path, err := lookPath(s.Argv[0], dir, env)
 	if err != nil {
 		return notStarted(s.Argv[0], err)

@@ -50,7 +50,7 @@ type call struct {
 }
 
 // hostConn gives every write a time limit of its own and ends the connection where one fails: a guest
-// that reads nothing must not block its callers for ever.
+// that reads nothing must not block its callers without end.
 type hostConn struct{ c *Client }
 
 func (h hostConn) Read(p []byte) (int, error) { return h.c.nc.Read(p) }
@@ -98,7 +98,7 @@ func (c *Client) Err() error {
 // Up is closed once the guest has said that it is ready.
 func (c *Client) Up() <-chan struct{} { return c.up }
 
-// Hello returns what the guest said; the zero Hello before Up is closed.
+// Hello returns the guest's Hello; the zero value before Up is closed.
 func (c *Client) Hello() Hello {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,6 +192,9 @@ func (c *Client) handle(f Frame) error {
 			return err
 		}
 		exit.Message = printable(exit.Message)
+		for i, text := range exit.Missing {
+			exit.Missing[i] = printable(text)
+		}
 		delete(c.calls, f.Call)
 		k.end(io.EOF)
 		k.exit <- exit
@@ -215,7 +218,7 @@ func (c *Client) greet(f Frame) error {
 	return nil
 }
 
-// printable drops what a guest could drive a terminal with from text that is meant for messages.
+// printable removes from a text for messages the characters that could control a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
@@ -346,7 +349,7 @@ func (c *Client) wait(ctx context.Context, k *call, resize <-chan uint32, failed
 	}
 }
 
-// kill ends a call whose result nobody wants any more, and returns once nothing of it writes to the
+// kill ends a call whose result is no longer wanted, and returns once no goroutine of it writes to the
 // caller's streams, or after killGrace where the guest or such a stream hangs.
 func (c *Client) kill(k *call, cause error, copied <-chan struct{}) (Exit, error) {
 	go func() { _ = c.conn.Send(Frame{Type: TypeSignal, Call: k.id, Payload: U32(sigKILL)}) }()
@@ -392,7 +395,7 @@ func (k *call) feed(r io.Reader, failed chan<- error) {
 	_ = k.stdin.End()
 }
 
-// drain writes what the program says to w.
+// drain writes the program's output to w.
 func (k *call) drain(s Stream, w io.Writer, failed chan<- error) {
 	if w == nil {
 		w = io.Discard
@@ -412,7 +415,7 @@ func (k *call) drain(s Stream, w io.Writer, failed chan<- error) {
 	}
 }
 
-// Shutdown tells the guest to power off. It does not wait for that.
+// Shutdown asks the guest to power off. It does not wait for that.
 func (c *Client) Shutdown() error {
 	if err := c.Err(); err != nil {
 		return err

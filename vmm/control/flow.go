@@ -78,7 +78,7 @@ func (b *Inbox) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Credit is what the sender of one stream may still send.
+// Credit is the number of bytes that the sender of one stream may still send.
 type Credit struct {
 	mu    sync.Mutex
 	more  sync.Cond
@@ -115,8 +115,8 @@ func (c *Credit) Close(err error) {
 	}
 }
 
-// Take waits until some credit is there and takes at most max bytes of it.
-func (c *Credit) Take(max int) (int, error) {
+// Take waits until some credit is there and takes up to most bytes of it.
+func (c *Credit) Take(most int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.bytes == 0 && c.err == nil {
@@ -125,7 +125,7 @@ func (c *Credit) Take(max int) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	n := min(max, c.bytes)
+	n := min(most, c.bytes)
 	c.bytes -= n
 	return n, nil
 }
@@ -159,7 +159,7 @@ func (o *Outbox) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// End tells the other side that nothing follows.
+// End marks the end of the stream for the other side.
 func (o *Outbox) End() error {
 	return o.conn.Send(Frame{Type: TypeClose, Stream: o.stream, Call: o.call})
 }

@@ -40,7 +40,7 @@ import (
 
 // Version of the protocol. The guest sends it in Hello; both sides must have the same one, which
 // they do, because the image is built with the program that uses it.
-const Version = 1
+const Version = 2
 
 // PortName is the name of the virtio-serial port that carries the protocol.
 const PortName = "pvdrm.control"
@@ -64,7 +64,7 @@ const (
 // MaxCalls bounds the calls of one connection that run at once.
 const MaxCalls = 64
 
-// ErrProtocol marks what the other side must not send. The connection is of no use afterwards.
+// ErrProtocol marks a message that the other side must not send. The connection is of no use afterwards.
 var ErrProtocol = errors.New("control protocol violated")
 
 // Type is the type of a frame.
@@ -105,25 +105,25 @@ const (
 	Guest
 )
 
-// typeInfo says what a well-formed frame of a type looks like, before its payload is decoded.
+// typeInfo describes the well-formed frames of a type, before their payload is decoded.
 type typeInfo struct {
 	name     string
-	by       [2]bool // who may send it, indexed by Side
+	by       [2]bool // the sides that may send it, indexed by Side
 	stream   bool    // whether the stream field is used
 	min, max int     // payload in bytes
 }
 
 var types = [typeEnd]typeInfo{
-	TypeHello:    {"hello", [2]bool{Guest: true}, false, 4, MaxPayload},
-	TypeStart:    {"start", [2]bool{Host: true}, false, 4, MaxPayload},
-	TypePut:      {"put", [2]bool{Host: true}, false, 4, MaxPayload},
-	TypeData:     {"data", [2]bool{Host: true, Guest: true}, true, 1, MaxData},
-	TypeClose:    {"close", [2]bool{Host: true, Guest: true}, true, 0, 0},
-	TypeWindow:   {"window", [2]bool{Host: true, Guest: true}, true, 4, 4},
-	TypeSignal:   {"signal", [2]bool{Host: true}, false, 4, 4},
-	TypeResize:   {"resize", [2]bool{Host: true}, false, 4, 4},
-	TypeExit:     {"exit", [2]bool{Guest: true}, false, 4, MaxPayload},
-	TypeShutdown: {"shutdown", [2]bool{Host: true}, false, 0, 0},
+	TypeHello:    {name: "hello", by: [2]bool{Guest: true}, min: 4, max: MaxPayload},
+	TypeStart:    {name: "start", by: [2]bool{Host: true}, min: 4, max: MaxPayload},
+	TypePut:      {name: "put", by: [2]bool{Host: true}, min: 4, max: MaxPayload},
+	TypeData:     {name: "data", by: [2]bool{Host: true, Guest: true}, stream: true, min: 1, max: MaxData},
+	TypeClose:    {name: "close", by: [2]bool{Host: true, Guest: true}, stream: true},
+	TypeWindow:   {name: "window", by: [2]bool{Host: true, Guest: true}, stream: true, min: 4, max: 4},
+	TypeSignal:   {name: "signal", by: [2]bool{Host: true}, min: 4, max: 4},
+	TypeResize:   {name: "resize", by: [2]bool{Host: true}, min: 4, max: 4},
+	TypeExit:     {name: "exit", by: [2]bool{Guest: true}, min: 4, max: MaxPayload},
+	TypeShutdown: {name: "shutdown", by: [2]bool{Host: true}},
 }
 
 func (t Type) String() string {
@@ -141,7 +141,7 @@ type Frame struct {
 	Payload []byte
 }
 
-// check says whether sender may send f.
+// check returns an error if sender may not send f.
 func (f Frame) check(sender Side) error {
 	if f.Type == 0 || f.Type >= typeEnd {
 		return fmt.Errorf("%w: unknown frame %v", ErrProtocol, f.Type)

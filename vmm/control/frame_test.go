@@ -152,7 +152,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, put, gotPut)
 
-		exit := Exit{Code: rapid.Int32().Draw(t, "code"), Signal: rapid.Uint32().Draw(t, "signal"), Message: text.Draw(t, "message")}
+		exit := Exit{Code: rapid.Int32().Draw(t, "code"), Signal: rapid.Uint32().Draw(t, "signal"), Message: text.Draw(t, "message"),
+			Missing: words.Draw(t, "missing"), More: rapid.Uint32().Draw(t, "more")}
 		gotExit, err := DecodeExit(exit.Encode())
 		require.NoError(t, err)
 		require.Equal(t, exit, gotExit)
@@ -184,7 +185,7 @@ func FuzzReceive(f *testing.F) {
 	for _, fr := range []Frame{
 		{Type: TypeHello, Payload: Hello{1, "6.1", "/dev/dri/renderD128", ""}.Encode()},
 		{Type: TypeData, Stream: Stdout, Call: 1, Payload: []byte("hi")},
-		{Type: TypeExit, Call: 1, Payload: Exit{Code: 3, Message: "m"}.Encode()},
+		{Type: TypeExit, Call: 1, Payload: Exit{Code: 3, Message: "m", Missing: []string{"a", "b"}, More: 1}.Encode()},
 	} {
 		if err := c.Send(fr); err != nil {
 			f.Fatal(err)

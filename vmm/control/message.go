@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Limits of what a Start holds, beside MaxPayload for the whole.
+// Limits on the fields of a Start, besides MaxPayload for the whole.
 const maxStrings = 4096
 
-// Hello is what the guest's init says once it is ready for calls.
+// Hello is the first message of the guest's init, when it is ready for calls.
 type Hello struct {
 	Version    uint32
 	Kernel     string // release of the guest kernel
@@ -38,6 +38,10 @@ type Exit struct {
 	Code    int32  // exit status; 128 + number where a signal ended the program
 	Signal  uint32 // that signal, else 0
 	Message string // why it could not be started or written, else empty
+
+	// What the program lacked, by its own account: see internal/missing.
+	Missing []string
+	More    uint32 // texts that are not in Missing
 }
 
 // encoder appends the fields of a message.
@@ -187,13 +191,15 @@ func (m Exit) Encode() []byte {
 	e.u32(uint32(m.Code))
 	e.u32(m.Signal)
 	e.str(m.Message)
+	e.strs(m.Missing)
+	e.u32(m.More)
 	return e
 }
 
 // DecodeExit is the inverse of Exit.Encode.
 func DecodeExit(b []byte) (Exit, error) {
 	d := decoder{b: b}
-	m := Exit{Code: int32(d.u32()), Signal: d.u32(), Message: d.str()}
+	m := Exit{Code: int32(d.u32()), Signal: d.u32(), Message: d.str(), Missing: d.strs(), More: d.u32()}
 	return m, d.end(TypeExit)
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// errSize says that a viewer cannot follow the screen.
+// errSize reports that a viewer cannot follow the screen's size.
 var errSize = errors.New("the screen changed its size, which this viewer does not understand")
 
 // draw sends updates for as long as the viewer asks for them.
@@ -120,7 +120,7 @@ type pixelFormat struct {
 	shift     [3]byte
 }
 
-// trueColor is what a viewer gets that asks for nothing else.
+// trueColor is the default pixel format of viewers.
 var trueColor = pixelFormat{size: 4, max: [3]uint16{255, 255, 255}, shift: [3]byte{16, 8, 0}}
 
 // encode encodes bits-per-pixel, depth, big-endian, true-colour, the largest values,

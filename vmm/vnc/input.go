@@ -12,7 +12,7 @@ import (
 // Input takes what viewers do with their keyboards and pointers. Its methods are called by
 // several goroutines, those of one viewer one after the other; an error ends that viewer.
 type Input interface {
-	// Key is that a key went down or up.
+	// Key reports that a key went down or up.
 	Key(ctx context.Context, k Key, down bool) error
 	// Pointer is where the pointer is now and which buttons are pressed (ButtonLeft …).
 	// x and y go from 0 to MaxAxis, from the left and from the top. changed has the buttons
@@ -22,7 +22,7 @@ type Input interface {
 
 // Key is a key. Viewers that do not tell where it lies have Code 0.
 type Key struct {
-	Symbol uint32 // X's keysym: what it means on the viewer's keyboard
+	Symbol uint32 // X's keysym: its meaning on the viewer's keyboard
 	Code   uint32 // its place: a code of set 1 of the PC's keyboards, with 0x80 if it follows 0xe0
 }
 
@@ -47,10 +47,10 @@ const MaxAxis = 0x7fff
 // maxPressed bounds the keys that a viewer holds down.
 const maxPressed = 64
 
-// errPressed is that a viewer holds more keys.
+// errPressed reports that a viewer holds too many keys.
 var errPressed = errors.New("too many keys are held down")
 
-// hands is what a viewer does with keyboard and pointer. It belongs to the goroutine
+// hands is the state of a viewer's keyboard and pointer. It belongs to the goroutine
 // that reads; nil where viewers only look.
 type hands struct {
 	input   Input
@@ -85,7 +85,7 @@ func (h *hands) point(ctx context.Context, buttons Buttons, x, y, width, height 
 // axis makes a value of 0 to MaxAxis of a pixel of a row.
 func axis(at, size int) int { return min(at, max(size-1, 0)) * MaxAxis / max(size-1, 1) }
 
-// letGo releases what a viewer holds that has gone away.
+// letGo releases the keys and buttons of a viewer that has disconnected.
 func (h *hands) letGo(ctx context.Context) {
 	for _, k := range slices.Clone(h.pressed) {
 		if h.key(ctx, k, false) != nil {
@@ -115,7 +115,7 @@ func (v *viewer) extendedKey() (k Key, down bool, err error) {
 	return k, be.Uint16(b[1:]) != 0, nil
 }
 
-// act passes on what a message says that the viewer does, if it is such a message.
+// act passes on a message of keyboard or pointer, if it is one.
 func (v *viewer) act(ctx context.Context, kind byte, b []byte) error {
 	be := binary.BigEndian
 	k, down := Key{}, false

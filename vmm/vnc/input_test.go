@@ -40,7 +40,7 @@ func (d *diary) has(t *testing.T, lines ...string) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		require.Equal(c, lines, d.lines)
-	}, 10*time.Second, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	d.mu.Lock()
 	d.lines = nil
 	d.mu.Unlock()

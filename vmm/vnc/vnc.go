@@ -1,11 +1,12 @@
 // Package vnc shows a screen to VNC viewers: a server of the RFB protocol (RFC 6143).
 // QEMU's own server refuses a GPU that renders unless the host has
 // one too; this one shows whatever can be taken a picture of. Viewers only look, unless
-// there is an Input for what they do with keyboard and pointer.
+// an Input receives their keyboard and pointer.
 //
-// Each viewer has two goroutines, one that reads what it says and one that draws;
+// Each viewer has two goroutines, one that reads its messages and one that draws;
 // all end with the viewer's connection, which ends with the context of Serve. The
-// screen is asked for a picture only while a viewer waits for one.
+// screen is asked for a picture only while a viewer waits for one. There is no password:
+// any client that can connect may look, and cannot keep others from looking (see lounge).
 package vnc
 
 import (
@@ -17,10 +18,11 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Picture is what a screen shows: rows of Width pixels of 3 bytes, red, green and
+// Picture is the content of a screen: rows of Width pixels of 3 bytes, red, green and
 // blue. It does not change.
 type Picture struct {
 	Width, Height int
@@ -32,11 +34,15 @@ type Screen func(ctx context.Context) (*Picture, error)
 
 const (
 	maxViewers = 8
-	maxSide    = 65535 // what the protocol can say
+	maxSide    = 65535 // limit of the protocol
 	// interval is the time between pictures while a viewer waits for a change.
 	interval = 40 * time.Millisecond
-	// sayTimeout is how long a viewer may take to greet, or to take a picture.
+	// greetTimeout is how long a viewer may take to greet.
+	greetTimeout = 10 * time.Second
+	// sayTimeout is how long a viewer may take to take a picture, or to send the rest of a message.
 	sayTimeout = 30 * time.Second
+	// maxCut bounds the clipboard text of a viewer, which the server discards.
+	maxCut = 1 << 20
 	// letGoTimeout is how long the machine may take to hear that a viewer is gone.
 	letGoTimeout = time.Second
 )
@@ -57,14 +63,15 @@ const (
 	pixelFormatBytes = 16
 )
 
-// Serve shows the screen to whoever connects to l, until ctx ends; it closes l. input takes
-// what they do; nil if they only look.
+// Serve shows the screen to viewers that connect to l, until ctx ends; it closes l. input takes
+// their keyboard and pointer; nil if they only look. Where there are maxViewers, a new one takes the place of
+// the one that says the least: see lounge.
 func Serve(ctx context.Context, l net.Listener, name string, screen Screen, input Input) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
 	defer stop()
 	var viewers sync.WaitGroup
 	defer viewers.Wait()
-	room := make(chan struct{}, maxViewers)
+	var here lounge
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -73,15 +80,15 @@ func Serve(ctx context.Context, l net.Listener, name string, screen Screen, inpu
 			}
 			return fmt.Errorf("waiting for viewers: %w", errors.Join(err, l.Close()))
 		}
-		select {
-		case room <- struct{}{}:
-		default:
-			_ = conn.Close() // there are enough of them
+		v := newViewer(conn, screen, input)
+		left := here.enter(v)
+		if left == nil {
+			_ = conn.Close() // those who were sent away are still leaving
 			continue
 		}
 		viewers.Go(func() {
-			defer func() { <-room }()
-			newViewer(conn, screen, input).serve(ctx, name)
+			defer left()
+			v.serve(ctx, name)
 		})
 	}
 }
@@ -96,6 +103,9 @@ type viewer struct {
 
 	wake chan struct{} // holds a token when something below has changed
 
+	heard atomic.Int64 // when it last sent a message, in nanoseconds since came; 0: it has not greeted
+	came  time.Time
+
 	mu      sync.Mutex
 	format  pixelFormat
 	resizes bool // it takes encodingSize
@@ -107,7 +117,7 @@ type viewer struct {
 }
 
 func newViewer(conn net.Conn, screen Screen, input Input) *viewer {
-	v := &viewer{conn: conn, in: bufio.NewReader(conn), screen: screen, wake: make(chan struct{}, 1), format: trueColor}
+	v := &viewer{conn: conn, in: bufio.NewReader(conn), screen: screen, wake: make(chan struct{}, 1), format: trueColor, came: time.Now()}
 	if input != nil {
 		v.hands = &hands{input: input}
 	}
@@ -125,6 +135,7 @@ func (v *viewer) serve(ctx context.Context, name string) {
 	if err := v.greet(ctx, name); err != nil {
 		return
 	}
+	v.hear()
 	var drawer sync.WaitGroup
 	drawer.Go(func() {
 		defer cancel()
@@ -142,7 +153,7 @@ func (v *viewer) serve(ctx context.Context, name string) {
 
 // greet settles version and security, and says what there is (section 7.1 to 7.3).
 func (v *viewer) greet(ctx context.Context, name string) error {
-	if err := v.conn.SetDeadline(time.Now().Add(sayTimeout)); err != nil {
+	if err := v.conn.SetDeadline(time.Now().Add(greetTimeout)); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(v.conn, "RFB 003.008\n"); err != nil {
@@ -196,8 +207,15 @@ func (v *viewer) greet(ctx context.Context, name string) error {
 func (v *viewer) listen(ctx context.Context) error {
 	var b [19]byte
 	for {
+		if err := v.conn.SetReadDeadline(time.Time{}); err != nil { // it may say nothing for as long as it likes
+			return err
+		}
 		kind, err := v.in.ReadByte()
 		if err != nil {
+			return err
+		}
+		v.hear()
+		if err := v.conn.SetReadDeadline(time.Now().Add(sayTimeout)); err != nil {
 			return err
 		}
 		size, ok := map[byte]int{setPixelFormat: 19, setEncodings: 3, updateRequest: 9, keyEvent: 7, pointerEvent: 5, cutText: 7, qemuMessage: 0}[kind]
@@ -225,7 +243,11 @@ func (v *viewer) listen(ctx context.Context) error {
 			whole := b[0] == 0
 			v.change(func() { v.waits, v.whole = true, v.whole || whole })
 		case cutText:
-			if _, err := io.CopyN(io.Discard, v.in, int64(binary.BigEndian.Uint32(b[3:]))); err != nil {
+			n := binary.BigEndian.Uint32(b[3:])
+			if n > maxCut {
+				return fmt.Errorf("the viewer sends %d bytes of text, at most %d are taken", n, maxCut)
+			}
+			if _, err := io.CopyN(io.Discard, v.in, int64(n)); err != nil {
 				return err
 			}
 		}

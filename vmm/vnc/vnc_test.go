@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -186,6 +188,10 @@ func TestWrongViewers(t *testing.T) {
 			c.say(1, 1, 0, 0, 0, 0, 8, 8, 0, 0)
 			c.say(make([]byte, 12)...)
 		},
+		"much text": func(c *client) {
+			c.say([]byte("RFB 003.007\n")...)
+			c.say(1, 1, cutText, 0, 0, 0, 0, 16, 0, 1)
+		},
 		"shift": func(c *client) {
 			c.say([]byte("RFB 003.007\n")...)
 			c.say(1, 1, 0, 0, 0, 0, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 32, 0, 0, 0, 0, 0)
@@ -200,13 +206,68 @@ func TestWrongViewers(t *testing.T) {
 	}
 }
 
-// TestTooManyViewers are turned away until others go.
-func TestTooManyViewers(t *testing.T) {
+// Viewers that are left open keep nobody out: the one that said nothing for the longest time makes
+// room, and those that have not greeted do so before all others.
+func TestIdleViewersMakeRoom(t *testing.T) {
 	path := serve(t, &wall{p: plain(4, 3, 0, 0, 0)})
-	for range maxViewers {
-		dial(t, path).greet()
+	ask := func(c *client) { // it is heard before it is answered
+		t.Helper()
+		c.request(0)
+		c.update(4)
 	}
-	dial(t, path).gone()
+	viewer := func() *client {
+		c := dial(t, path)
+		c.greet()
+		ask(c)
+		return c
+	}
+	var open []*client
+	for range maxViewers - 1 {
+		open = append(open, viewer())
+	}
+	silent := dial(t, path)
+	silent.read(12)
+	ask(open[0])
+
+	next := viewer()
+	silent.gone()
+	ask(open[1])
+	last := viewer()
+	open[2].gone()
+	for _, c := range append(open[3:], open[0], open[1], next, last) {
+		ask(c)
+	}
+}
+
+// A viewer that does not greet in time is sent away, also where there is room.
+func TestGreetTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		began := time.Now()
+		go newViewer(there, (&wall{p: plain(4, 3, 0, 0, 0)}).take, nil).serve(t.Context(), "test")
+		_, err := io.Copy(io.Discard, here)
+		require.NoError(t, err)
+		require.Equal(t, greetTimeout, time.Since(began))
+	})
+}
+
+// A viewer that begins a message ends it in time.
+func TestSlowMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		v := newViewer(there, (&wall{p: plain(4, 3, 0, 0, 0)}).take, nil)
+		go func() {
+			_ = v.listen(t.Context())
+			_ = there.Close()
+		}()
+		time.Sleep(time.Hour) // it may say nothing
+		began := time.Now()
+		_, err := here.Write([]byte{cutText, 0, 0, 0, 0, 0, 0, 9, 'a'})
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, here)
+		require.NoError(t, err)
+		require.Equal(t, sayTimeout, time.Since(began))
+	})
 }
 
 func FuzzViewer(f *testing.F) {
