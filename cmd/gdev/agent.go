@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/gdev/micro"
-	"pvdrm/cmd/gdev/suite"
 	"pvdrm/frontend"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/bench/micro"
+	"pvdrm/internal/suite"
 )
 
 // serveAgent is `gdev agent`, for `pvdrm bench`. Each request is served by a new

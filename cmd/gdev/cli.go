@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"pvdrm/cmd/gdev/suite"
+	"pvdrm/internal/suite"
 )
 
 // Exit codes.

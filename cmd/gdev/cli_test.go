@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/cmd/gdev/suite"
+	"pvdrm/internal/suite"
 )
 
 // gpu is a GPU on which all programs but the broken one work. Each run takes
@@ -48,20 +48,20 @@ func TestUsage(t *testing.T) {
 		code int
 		want string // in what is printed
 	}{
-		{"", exitUsage, "Usage:"},
-		{"help", exitOK, "Usage:"},
-		{"--help", exitOK, "Usage:"},
-		{"run --help", exitOK, "Usage:"},
-		{"run madd -h", exitOK, "Usage:"},
-		{"fly", exitUsage, `no command "fly"`},
-		{"list all", exitUsage, "list takes no arguments"},
-		{"run", exitUsage, "name programs to run, or say --all"},
-		{"run --all madd", exitUsage, "not both"},
-		{"run mad", exitUsage, `no program "mad"; there are nop, loop`},
-		{"run madd --repeat 0", exitUsage, "must be at least 1"},
-		{"run madd --repeat x", exitUsage, "invalid value"},
-		{"run madd --scale 3", exitUsage, "must be a power of two"},
-		{"run --fast madd", exitUsage, "-fast"},
+		{code: exitUsage, want: "Usage:"},
+		{args: "help", code: exitOK, want: "Usage:"},
+		{args: "--help", code: exitOK, want: "Usage:"},
+		{args: "run --help", code: exitOK, want: "Usage:"},
+		{args: "run madd -h", code: exitOK, want: "Usage:"},
+		{args: "fly", code: exitUsage, want: `no command "fly"`},
+		{args: "list all", code: exitUsage, want: "list takes no arguments"},
+		{args: "run", code: exitUsage, want: "name programs to run, or say --all"},
+		{args: "run --all madd", code: exitUsage, want: "not both"},
+		{args: "run mad", code: exitUsage, want: `no program "mad"; there are nop, loop`},
+		{args: "run madd --repeat 0", code: exitUsage, want: "must be at least 1"},
+		{args: "run madd --repeat x", code: exitUsage, want: "invalid value"},
+		{args: "run madd --scale 3", code: exitUsage, want: "must be a power of two"},
+		{args: "run --fast madd", code: exitUsage, want: "-fast"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			code, stdout, stderr := gdev(t, "", strings.Fields(c.args)...)

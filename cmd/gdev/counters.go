@@ -9,6 +9,7 @@ import (
 	"pvdrm/drm"
 	"pvdrm/drm/trace"
 	"pvdrm/frontend"
+	"pvdrm/gem"
 	"pvdrm/hypercall"
 )
 
@@ -17,7 +18,7 @@ type fileCounters struct {
 	Bench   string                `json:"bench"`
 	Backend hypercall.Counters    `json:"backend"`
 	Waits   frontend.WaitCounters `json:"waits"`
-	Pool    frontend.PoolCounters `json:"pool"`
+	Pool    gem.PoolCounters      `json:"pool"`
 }
 
 // counterLog takes the counters of files as they are closed, which happens on

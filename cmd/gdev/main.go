@@ -5,11 +5,11 @@ package main
 import (
 	"os"
 
-	"pvdrm/cmd/gdev/floor"
-	"pvdrm/cmd/gdev/suite"
 	"pvdrm/drm"
 	"pvdrm/frontend"
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/bench/baseline"
+	"pvdrm/internal/suite"
 )
 
 func main() {
@@ -58,4 +58,4 @@ func openFile() (drm.File, error) {
 	return file, nil
 }
 
-func openFloor() (drm.File, error) { return floor.Open(), nil }
+func openFloor() (drm.File, error) { return baseline.Open(), nil }

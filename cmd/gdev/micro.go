@@ -9,11 +9,11 @@ import (
 	"os"
 	"time"
 
-	"pvdrm/cmd/gdev/micro"
 	"pvdrm/frontend"
 	"pvdrm/frontend/carrier"
-	"pvdrm/frontend/local"
-	"pvdrm/frontend/virtgpu"
+	"pvdrm/frontend/carrier/local"
+	"pvdrm/frontend/carrier/virtio"
+	"pvdrm/internal/bench/micro"
 )
 
 // openCarrier connects to the backend that this process has.
@@ -21,28 +21,43 @@ func openCarrier() (carrier.Carrier, error) {
 	if path := os.Getenv(frontend.SocketEnv); path != "" {
 		return local.Open(path)
 	}
-	path, err := virtgpu.Find()
+	path, err := virtio.Find()
 	if err != nil {
 		return nil, err
 	}
-	return virtgpu.Open(path)
+	return virtio.Open(path)
 }
 
-// microCommand is `gdev micro`. It returns the exit code.
-func microCommand(args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("micro", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // misuse prints
-	asJSON := flags.Bool("json", false, "")
-	budget := flags.Duration("time", 300*time.Millisecond, "")
+// newFlags returns the flags of a command. They print nothing: misuse does.
+func newFlags(command string) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return flags
+}
+
+// parse parses the arguments of a command that takes so many names at most. Unless ok, the
+// command is over and its exit code is known.
+func parse(flags *flag.FlagSet, args []string, names int, tooMany string, stdout, stderr io.Writer) (code int, ok bool) {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
-		return exitOK
+		return exitOK, false
 	case err != nil:
-		return misuse(stderr, err.Error())
-	case flags.NArg() > 0:
-		return misuse(stderr, "micro takes no names")
+		return misuse(stderr, err.Error()), false
+	case flags.NArg() > names:
+		return misuse(stderr, tooMany), false
+	}
+	return exitOK, true
+}
+
+// microCommand is `gdev micro`. It returns the exit code.
+func microCommand(args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("micro")
+	asJSON := flags.Bool("json", false, "")
+	budget := flags.Duration("time", 300*time.Millisecond, "")
+	if code, ok := parse(flags, args, 0, "micro takes no names", stdout, stderr); !ok {
+		return code
 	}
 	results, err := micro.Run(micro.Target{Open: openFile, Carrier: openCarrier, Budget: *budget})
 	if err == nil {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,18 +11,10 @@ import (
 
 // replayCommand is `gdev replay`. It returns the exit code.
 func replayCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // misuse prints
+	flags := newFlags("replay")
 	asJSON := flags.Bool("json", false, "")
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return exitOK
-	case err != nil:
-		return misuse(stderr, err.Error())
-	case flags.NArg() > 1:
-		return misuse(stderr, "replay takes one file")
+	if code, ok := parse(flags, args, 1, "replay takes one file", stdout, stderr); !ok {
+		return code
 	}
 	in := stdin
 	if flags.NArg() == 1 && flags.Arg(0) != "-" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"pvdrm/cmd/gdev/suite"
+	"pvdrm/internal/suite"
 )
 
 // do runs the programs and reports each one as soon as it is done. It returns

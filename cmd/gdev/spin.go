@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"pvdrm/cmd/gdev/suite"
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/suite"
 )
 
 // spinCommand is `gdev spin madd|long-madd|TIME`, for pvdrm bench fairness: it runs

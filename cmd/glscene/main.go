@@ -132,74 +132,83 @@ func drawScenes(args []string) error {
 	return nil
 }
 
+// canvas is where a scene is drawn: a context, and the screen that shows it or nil.
+type canvas struct {
+	*context
+	screen *screen
+	w, h   int32
+}
+
+// open makes a context: on the screen, which has a size of its own, or off it.
+func (o *options) open(w, h int32) (p *canvas, err error) {
+	if o.screen {
+		sc, err := newScreen(o.card, o.mode)
+		if err != nil {
+			return nil, err
+		}
+		return &canvas{context: sc.context, screen: sc, w: int32(sc.kms.width()), h: int32(sc.kms.height())}, nil
+	}
+	c, err := newContext(eglPlatformNothing, 0, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.target(w, h); err != nil {
+		c.close()
+		return nil, err
+	}
+	return &canvas{context: c, w: w, h: h}, nil
+}
+
+func (p *canvas) close() {
+	if p.screen != nil {
+		p.screen.close()
+	} else {
+		p.context.close()
+	}
+}
+
+// show ends a frame.
+func (p *canvas) show() error {
+	if p.screen != nil {
+		return p.screen.show()
+	}
+	p.Finish()
+	return nil
+}
+
 // draw draws a scene in a context of its own.
 func (o *options) draw(s scene, w, h int32) error {
-	var c *context
-	var sc *screen
-	show := func() error { c.Finish(); return nil }
-	if o.screen {
-		var err error
-		if sc, err = newScreen(o.card, o.mode); err != nil {
-			return err
-		}
-		defer sc.close()
-		c, w, h = sc.context, int32(sc.kms.width()), int32(sc.kms.height())
-		show = sc.show
-	} else {
-		var err error
-		if c, err = newContext(eglPlatformNothing, 0, nil, 0); err != nil {
-			return err
-		}
-		defer c.close()
-		if err := c.target(w, h); err != nil {
-			return err
-		}
+	p, err := o.open(w, h)
+	if err != nil {
+		return err
 	}
-	c.Viewport(0, 0, w, h)
-	frame, err := s.prepare(c.gles, w, h)
+	defer p.close()
+	p.Viewport(0, 0, p.w, p.h)
+	frame, err := s.prepare(p.gles, p.w, p.h)
 	if err != nil {
 		return err
 	}
 	if o.spin {
-		return c.spin(frame, os.Stdin, os.Stdout)
+		return p.spin(frame, os.Stdin, os.Stdout)
 	}
-	for i := range warmUp {
-		frame(i)
-		if err := show(); err != nil {
-			return err
-		}
-	}
-	start, n := time.Now(), 0
-	for ; n < o.frames || time.Since(start) < o.atLeast; n++ {
-		frame(lastFrame + 1 - o.frames + n)
-		if err := show(); err != nil {
-			return err
-		}
-	}
-	took := time.Since(start)
-	if n > o.frames { // the picture is that of lastFrame all the same
-		frame(lastFrame)
-		if err := show(); err != nil {
-			return err
-		}
-	}
-	if err := c.check(); err != nil {
+	took, n, err := o.measure(p, frame)
+	if err != nil {
 		return err
 	}
-	r := result{s.name, c.renderer(), o.screen, w, h, n, took.Seconds() * 1e3 / float64(n)}
-	if o.pointer != nil && o.screen {
-		if err := sc.kms.point(*o.pointer); err != nil {
+	if o.pointer != nil && p.screen != nil {
+		if err := p.screen.kms.point(*o.pointer); err != nil {
 			return err
 		}
 	}
+	r := result{s.name, p.renderer(), o.screen, p.w, p.h, n, took.Seconds() * 1e3 / float64(n)}
 	if err := r.print(o.json); err != nil {
 		return err
 	}
 	if o.out != "" {
-		if o.screen { // what was shown is not to be read, so draw it once more
+		if p.screen != nil { // what was shown is not to be read, so draw it once more
 			frame(lastFrame)
 		}
-		m := readPicture(c.gles, w, h)
+		m := readPicture(p.gles, p.w, p.h)
 		if o.pointer != nil {
 			drawPointer(m, *o.pointer)
 		}
@@ -207,14 +216,45 @@ func (o *options) draw(s scene, w, h int32) error {
 			return err
 		}
 	}
-	if o.screen && o.hold {
-		var b [1]byte
-		for b[0] != '\n' {
-			if _, err := os.Stdin.Read(b[:]); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return err
-			}
+	if p.screen != nil && o.hold {
+		return waitForLine(os.Stdin)
+	}
+	return nil
+}
+
+// measure draws frames, lastFrame at the end, and returns how long n of them took.
+func (o *options) measure(p *canvas, frame func(int)) (took time.Duration, n int, err error) {
+	for i := range warmUp {
+		frame(i)
+		if err := p.show(); err != nil {
+			return 0, 0, err
+		}
+	}
+	start := time.Now()
+	for ; n < o.frames || time.Since(start) < o.atLeast; n++ {
+		frame(lastFrame + 1 - o.frames + n)
+		if err := p.show(); err != nil {
+			return 0, 0, err
+		}
+	}
+	took = time.Since(start)
+	if n > o.frames { // the picture shows lastFrame all the same
+		frame(lastFrame)
+		if err := p.show(); err != nil {
+			return 0, 0, err
+		}
+	}
+	return took, n, p.check()
+}
+
+// waitForLine returns at the end of a line, or of the input.
+func waitForLine(r io.Reader) error {
+	var b [1]byte
+	for b[0] != '\n' {
+		if _, err := r.Read(b[:]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
 		}
 	}
 	return nil

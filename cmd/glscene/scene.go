@@ -17,10 +17,10 @@ type scene struct {
 }
 
 var scenes = []scene{
-	{"triangle", "one triangle, colours between its corners", prepareTriangle},
-	{"textures", "256 blended squares with mipmapped textures", prepareTextures},
-	{"shader", "a long fragment shader for each pixel", prepareShader},
-	{"cubes", "125 draws of a lit cube with a depth buffer", prepareCubes},
+	{name: "triangle", text: "one triangle, colours between its corners", prepare: prepareTriangle},
+	{name: "textures", text: "256 blended squares with mipmapped textures", prepare: prepareTextures},
+	{name: "shader", text: "a long fragment shader for each pixel", prepare: prepareShader},
+	{name: "cubes", text: "125 draws of a lit cube with a depth buffer", prepare: prepareCubes},
 }
 
 func findScene(name string) (scene, error) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,9 +20,10 @@ import (
 
 	"pvdrm/drm/trace"
 	"pvdrm/frontend"
+	"pvdrm/frontend/carrier/local"
+	"pvdrm/frontend/carrier/virtio"
+	"pvdrm/frontend/cuda/rt"
 	"pvdrm/frontend/interpose"
-	"pvdrm/frontend/local"
-	"pvdrm/frontend/virtgpu"
 )
 
 // Exit codes of pvdrm-run itself; otherwise it is the program's.
@@ -76,7 +78,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "pvdrm-run: %v\n", err)
 		return exitNotFound
 	}
-	cfg := interpose.Config{Path: path, Args: flags.Args(), Env: os.Environ(), Signals: signals(), Report: func(error) {}}
+	cfg := interpose.Config{Path: path, Args: flags.Args(), Env: environment(), Signals: signals(), Report: func(error) {}}
 	if *verbose {
 		cfg.Report = func(err error) { fmt.Fprintf(stderr, "pvdrm-run: %v\n", err) }
 	}
@@ -86,6 +88,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return code
+}
+
+// environment is the program's: it finds the library for programs that have a CUDA runtime in them
+// where `make build`, an installed prefix and the guest image have it.
+func environment() []string {
+	env := os.Environ()
+	self, err := os.Executable()
+	if err != nil {
+		return env // which does without
+	}
+	for _, dir := range []string{"lib", "../lib/pvdrm", "../lib"} {
+		path := filepath.Join(filepath.Dir(self), dir, rt.StaticLibrary)
+		if with := rt.WithStatic(env, path); !slices.Equal(with, env) {
+			return with
+		}
+	}
+	return env
 }
 
 // supervise runs the program on the GPU that this process has.
@@ -101,13 +120,13 @@ func supervise(cfg interpose.Config) (code int, err error) {
 		}
 	} else {
 		var path string
-		if path, err = virtgpu.Find(); err != nil {
+		if path, err = virtio.Find(); err != nil {
 			return 0, fmt.Errorf("no PVDRM device: %w; on a host: pvdrm run -- pvdrm-run PROGRAM", err)
 		}
 		cfg.Node, err = interpose.RenderNode(path)
 		cfg.Follow = true
 		cfg.Open = func(waits func()) (*frontend.File, error) {
-			c, err := virtgpu.Open(path)
+			c, err := virtio.Open(path)
 			if err != nil {
 				return nil, err
 			}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"net"
+	"os"
 	"strings"
-	"text/tabwriter"
-	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -19,50 +17,99 @@ import (
 	"pvdrm/backend/sched"
 )
 
+// arbiterFlags say where an arbiter is, and how it arbitrates.
+type arbiterFlags struct {
+	socket, control string
+	policy          string
+	roster          string // file
+	perUser         int
+	metrics         string
+}
+
+// controlSocket is where the arbiter is asked and changed.
+func (f *arbiterFlags) controlSocket() string {
+	if f.control != "" {
+		return f.control
+	}
+	return f.socket + arbiter.ControlSuffix
+}
+
 func newArbiter(g *global) *cobra.Command {
-	var socket, metricsAddr string
-	policy := arbiter.DefaultPolicy
+	f := arbiterFlags{policy: arbiter.DefaultPolicy}
 	c := &cobra.Command{
 		Use:   "arbiter --socket SOCKET",
 		Short: "Share one GPU among the backends of several guests",
-		Long: `Hand out the right to run on a GPU to the backends that join, until interrupted. Each
-backend says its weight; while only one has work it runs as if it were alone. The
-policies are ` + strings.Join(sched.Names(), ", ") + `.
+		Long: `Hand out the right to run on a GPU to the backends that join, until interrupted. A
+backend that alone has work runs without delay. The policies are
 
-The arbiter serves backends of the same user. If it ends, they go on alone (or wait,
-with --wait-for-arbiter) and join again when it is back.
+` + sched.About() + `
+The command that starts a guest (pvdrm up, run or backend) takes the guest's seat at the
+arbiter and passes the connection to the guest's backend, which cannot connect itself.
+Without a roster, only root and the user who runs the arbiter may start guests, and the
+flags --weight, --cap, --reserve, --class, --priority and --sla of that command set the
+guest's share. With --roster FILE only the listed guests may join, with the listed
+shares, if a listed user starts them and gives their key (--arbiter-key). The file is
+TOML, and only its owner may have permission to read it:
 
-A running arbiter is looked at and changed with the commands below; it is asked at
-SOCKET` + arbiter.ControlSuffix + `. That of pvdrm up --guests is found by itself.`,
+  [[guest]]
+  name = "a"
+  key = "…"            # 32 hexadecimal digits, or key-file = "FILE": see new-key
+  weight = 3           # and cap and reserve, in percent
+  class = "latency"    # and priority = 5, sla = "50ms"
+  users = [1000]       # default: the user who runs the arbiter, and root
+
+The debt of a guest that leaves passes to the next guest of the same user, or of the same
+entry of the roster. If the arbiter ends, backends go on alone (or wait, with
+--wait-for-arbiter) and join again when it is back.
+
+The commands below show and change a running arbiter, for the user who runs it, and root.
+They connect to SOCKET` + arbiter.ControlSuffix + ` or to --control, and find the arbiter of pvdrm
+up --guests without either.
+
+As a service of systemd it takes over the sockets at these paths that systemd passes.`,
 		Example: "  pvdrm arbiter --socket /tmp/arbiter &\n" +
 			"  pvdrm up --arbiter /tmp/arbiter --guest a --weight 3 -- gdev run --repeat 10 mmul &\n" +
 			"  pvdrm up --arbiter /tmp/arbiter --guest b --weight 1 -- gdev run --repeat 10 mmul\n" +
 			"  pvdrm arbiter --socket /tmp/arbiter policy credit",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if socket == "" {
+			if f.socket == "" {
 				return usageError{errors.New("give --socket")}
 			}
 			log, err := g.logger()
 			if err != nil {
 				return err
 			}
-			a, err := startArbiter(c.Context(), log, socket, policy, nil)
-			if err != nil {
-				return err
-			}
-			if err := serveMetrics(c.Context(), metricsAddr, func(p *metrics.Page) { p.AddArbiter(a.server.Stats()) }); err != nil {
-				return errors.Join(err, a.stop())
-			}
-			log.Info("waiting for backends", zap.String("socket", socket), zap.String("policy", policy))
-			return a.wait()
+			return f.serve(c.Context(), log)
 		},
 	}
-	c.PersistentFlags().StringVar(&socket, "socket", "", "path of the socket to make, for backends; of the commands: that of the arbiter to ask")
-	c.Flags().StringVar(&policy, "policy", policy, "who runs next: "+strings.Join(sched.Names(), ", "))
-	c.Flags().StringVar(&metricsAddr, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
-	c.AddCommand(newArbiterPolicy(&socket), newArbiterSet(&socket), newArbiterStats(&socket))
+	c.PersistentFlags().StringVar(&f.socket, "socket", "", "path of the socket to make, for those who start guests; of the commands: that of the arbiter to ask")
+	c.PersistentFlags().StringVar(&f.control, "control", "", "path of the socket to make for the commands below, for the owner only (default SOCKET"+arbiter.ControlSuffix+"); of the commands: the one to ask at")
+	c.Flags().StringVar(&f.policy, "policy", f.policy, "who runs next: "+strings.Join(sched.Names(), ", ")+"; with "+wholeCommands+" after it, such as band"+wholeCommands+", kernels are not preempted")
+	c.Flags().StringVar(&f.roster, "roster", "", "file that lists the guests that may join, with their keys and shares")
+	c.Flags().IntVar(&f.perUser, "guests-per-user", arbiter.DefaultMaxPerUser, "most guests that one user may have started at a time")
+	c.Flags().StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
+	c.AddCommand(newArbiterPolicy(&f), newArbiterSet(&f), newArbiterStats(&f), newArbiterKey())
 	return c
+}
+
+// serve is an arbiter until ctx ends.
+func (f *arbiterFlags) serve(ctx context.Context, log *zap.Logger) error {
+	if f.perUser < 1 {
+		return usageError{errors.New("--guests-per-user: choose at least 1")}
+	}
+	a, err := f.start(ctx, log, nil)
+	if err != nil {
+		return err
+	}
+	if err := serveMetrics(ctx, f.metrics, func(p *metrics.Page) { p.AddArbiter(a.server.Stats()) }); err != nil {
+		return errors.Join(err, a.stop())
+	}
+	log.Info("waiting for backends", zap.String("socket", f.socket), zap.String("policy", f.policy))
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		log.Warn("systemd does not hear that the arbiter is ready", zap.Error(err))
+	}
+	return a.wait()
 }
 
 // arbiterProcess is an arbiter in this process, with its control socket.
@@ -72,18 +119,48 @@ type arbiterProcess struct {
 	ends   chan error // of its two sockets
 }
 
-// startArbiter starts an arbiter that ends with ctx. Who observes may be nil.
+// startArbiter starts an arbiter for guests of this process that ends with ctx. Who observes may be nil.
 func startArbiter(ctx context.Context, log *zap.Logger, socket, policy string, observe func(arbiter.Use)) (*arbiterProcess, error) {
-	s, err := arbiter.NewServer(arbiter.Config{GPUs: []arbiter.GPU{{Policy: policy}}, Observe: observe, Log: log})
+	f := arbiterFlags{socket: socket, policy: policy, perUser: arbiter.DefaultMaxBackends}
+	return f.start(ctx, log, observe)
+}
+
+// wholeCommands is added to the name of a policy that is not to preempt.
+const wholeCommands = ":whole"
+
+// policyOf returns what --policy names: a policy, and whether it preempts where it can.
+func policyOf(name string) (g arbiter.GPU) {
+	var whole bool
+	if g.Policy, whole = strings.CutSuffix(name, wholeCommands); whole {
+		g.Settings.Preempt = sched.NoWait
+	}
+	return g
+}
+
+// start starts an arbiter that ends with ctx.
+func (f *arbiterFlags) start(ctx context.Context, log *zap.Logger, observe func(arbiter.Use)) (*arbiterProcess, error) {
+	cfg := arbiter.Config{GPUs: []arbiter.GPU{policyOf(f.policy)}, MaxPerUser: f.perUser, Observe: observe, Log: log}
+	const ownerOnly, everybody = os.FileMode(0o600), os.FileMode(0o666)
+	mode := ownerOnly
+	if f.roster != "" {
+		roster, err := arbiter.ReadRoster(f.roster)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Admit = roster.Admit
+		if roster.Shared() {
+			mode = everybody // who may join is decided by user and key
+		}
+	}
+	s, err := arbiter.NewServer(cfg)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--policy: %w", err)}
 	}
-	const ownerOnly = 0o600
-	l, err := arbiter.Listen(socket, ownerOnly)
+	l, err := listenArbiter("unixpacket", f.socket, func() (*net.UnixListener, error) { return arbiter.Listen(f.socket, mode) })
 	if err != nil {
 		return nil, err
 	}
-	control, err := arbiter.ListenControl(socket + arbiter.ControlSuffix)
+	control, err := listenArbiter("unix", f.controlSocket(), func() (*net.UnixListener, error) { return arbiter.ListenControl(f.controlSocket()) })
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -101,146 +178,18 @@ func startArbiter(ctx context.Context, log *zap.Logger, socket, policy string, o
 	return a, nil
 }
 
+// listenArbiter returns the socket at path that systemd has passed, or else makes it.
+func listenArbiter(network, path string, listen func() (*net.UnixListener, error)) (*net.UnixListener, error) {
+	if l, err := activated(network, path); l != nil || err != nil {
+		return l, err
+	}
+	return listen()
+}
+
 // wait waits until it has ended. It may be called once.
 func (a *arbiterProcess) wait() error { return errors.Join(<-a.ends, <-a.ends) }
 
 func (a *arbiterProcess) stop() error {
 	a.cancel()
 	return a.wait()
-}
-
-// ask sends a command to the arbiter at a socket, or to the one that this user's
-// backends have joined if there is one only.
-func ask(c *cobra.Command, socket string, command arbiter.Command) (arbiter.Answer, error) {
-	if socket == "" {
-		var found []string
-		for _, st := range runningBackends(c.Context()) {
-			if st.Arbiter != "" && !slices.Contains(found, st.Arbiter) {
-				found = append(found, st.Arbiter)
-			}
-		}
-		if len(found) == 0 {
-			return arbiter.Answer{}, errors.New("no running backend has joined an arbiter: start some with pvdrm up --guests, or name one with --socket")
-		}
-		if len(found) > 1 {
-			return arbiter.Answer{}, usageError{fmt.Errorf("%d arbiters are in use: say which with --socket", len(found))}
-		}
-		socket = found[0]
-	}
-	return arbiter.Ask(c.Context(), socket+arbiter.ControlSuffix, command)
-}
-
-func newArbiterPolicy(socket *string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "policy [NAME]",
-		Short: "Show the policy of a running arbiter, or change it",
-		Long: `Show the policy of a running arbiter, or change it while the GPU is in use: to ` + strings.Join(sched.Names(), ", ") + `.
-Credit and usage stay, and no guest loses anything.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			answer, err := ask(c, *socket, arbiter.Command{Policy: strings.Join(args, "")})
-			if err != nil {
-				return err
-			}
-			for _, g := range answer.GPUs {
-				fmt.Fprintln(c.OutOrStdout(), g.Policy)
-			}
-			return nil
-		},
-	}
-}
-
-const percent = 100
-
-func newArbiterSet(socket *string) *cobra.Command {
-	var weight uint32
-	var most, least float64
-	c := &cobra.Command{
-		Use:   "set GUEST",
-		Short: "Show the share of a connected guest, or change it",
-		Long: `Show the share of a guest at a running arbiter, or change it, until the guest's
-backend connects anew. What is not given stays as it is.`,
-		Example: "  pvdrm arbiter set guest-1 --weight 30 --cap 50",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			var change arbiter.ShareChange
-			if c.Flags().Changed("weight") {
-				change.Weight = &weight
-			}
-			if c.Flags().Changed("cap") {
-				most /= percent
-				change.Cap = &most
-			}
-			if c.Flags().Changed("reserve") {
-				least /= percent
-				change.Reserve = &least
-			}
-			answer, err := ask(c, *socket, arbiter.Command{Guest: args[0], Share: &change})
-			if err != nil {
-				return err
-			}
-			for _, g := range answer.GPUs {
-				for _, guest := range g.Guests {
-					if guest.Name == args[0] {
-						fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", guest.Name, shareText(guest.Share))
-					}
-				}
-			}
-			return nil
-		},
-	}
-	c.Flags().Uint32Var(&weight, "weight", 1, fmt.Sprintf("relative to the weights of the other guests that are active, 1 to %d", sched.MaxWeight))
-	c.Flags().Float64Var(&most, "cap", 0, "most of the GPU's time it may have, percent; 0 is no limit")
-	c.Flags().Float64Var(&least, "reserve", 0, "least of the GPU's time it gets while it has work, percent")
-	return c
-}
-
-func shareText(s sched.Share) string {
-	text := fmt.Sprintf("weight %d", max(s.Weight, 1))
-	if s.Cap > 0 {
-		text += fmt.Sprintf(", cap %g %%", s.Cap*percent)
-	}
-	if s.Reserve > 0 {
-		text += fmt.Sprintf(", reserve %g %%", s.Reserve*percent)
-	}
-	return text
-}
-
-func newArbiterStats(socket *string) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "stats",
-		Short: "Print what a running arbiter has counted",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			answer, err := ask(c, *socket, arbiter.Command{})
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(answer)
-			}
-			return printArbiter(c.OutOrStdout(), answer.GPUs)
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return c
-}
-
-func printArbiter(out io.Writer, gpus []arbiter.GPUStats) error {
-	for _, g := range gpus {
-		fmt.Fprintf(out, "GPU %d, policy %s\n", g.Number, g.Policy)
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(w, "engine\tbusy\twaited\tcommands\tentitled\tused\t  guest\t")
-		for _, guest := range g.Guests {
-			for e, st := range guest.Engines {
-				fmt.Fprintf(w, "%v\t%v\t%v\t%d\t%.0f %%\t%.0f %%\t  %s\t  %s\n", arbiter.Engine(e), st.Busy.Round(time.Millisecond), st.Waited.Round(time.Millisecond),
-					st.Commands, st.Fraction*percent, st.Usage*percent, guest.Name, shareText(guest.Share))
-			}
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -4,118 +4,120 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
-	"os/exec"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
-	"pvdrm/backend/local"
-	"pvdrm/backend/sandbox"
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/carrier/local"
+	"pvdrm/backend/supervisor"
 )
 
-// backendProcess is a process that serves a guest's GPU.
+// backendProcess is a process that serves a guest's GPU, and what this one does for it.
 type backendProcess struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended, with err set
-	err  error         // nil if it ended in order
+	*supervisor.Backend
+	kind    string // of guest, for statistics
+	dev     deviceFlags
+	cancel  context.CancelFunc // of what is served here
+	sockets []string           // to remove at the end
 }
 
 // carrierKind says how a guest reaches its backend.
 type carrierKind struct {
 	flag    string // of `pvdrm backend`
 	network string // type of its socket
+	name    string // for statistics
 }
 
 var (
-	vhostUser  = carrierKind{flag: "--vhost-user", network: "unix"}
-	localGuest = carrierKind{flag: "--local", network: "unixpacket"}
+	vhostUser  = carrierKind{flag: "vhost-user", network: "unix", name: "vm"}
+	localGuest = carrierKind{flag: "local", network: "unixpacket", name: "local"}
 )
 
-// Descriptors that startBackend passes.
-const (
-	listenFD = 3
-	readyFD  = 4
-)
-
-// startBackend starts `pvdrm backend` with further args, and returns when it
-// serves at socket. It is to be called on the main goroutine; see main. What
-// keeps the backend from serving, it says itself.
+// startBackend starts the process that serves a guest at socket, with further
+// arguments, and returns when it serves. Its statistics are served at another socket,
+// unless that is "". It is to be called on the main goroutine; see main.
 func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags, kind carrierKind, socket, stats string, more ...string) (*backendProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
-	}
-	l, err := local.ListenUnix(kind.network, socket)
+	cfg, err := dev.backend(g, kind, socket, more)
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // our copy is closed below; the socket stays
-	listening, err := l.File()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("passing the socket on: %w", err), l.Close())
+	cfg.Log = log
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	b := &backendProcess{kind: kind.name, dev: *dev, cancel: cancel}
+	if cfg.Guest, err = b.listen(kind.network, socket); err != nil {
+		b.stop()
+		return nil, err
 	}
-	ready, readyEnd, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("waiting for the backend: %w", err), listening.Close(), l.Close())
-	}
-	command := func(own bool) *exec.Cmd {
-		args := []string{"backend", kind.flag, socket, "--listen-fd", fmt.Sprint(listenFD), "--ready-fd", fmt.Sprint(readyFD),
-			"--stats", stats, "--own-mounts=" + fmt.Sprint(own), "--log", g.logLevel, "--log-json=" + fmt.Sprint(g.logJSON)}
-		cmd := exec.Command(self, append(append(args, more...), dev.args()...)...)
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-		cmd.ExtraFiles = []*os.File{listening, readyEnd} // listenFD, readyFD
-		// A session of its own: ^C is for us, and we stop it when its guest is gone.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-		return cmd
-	}
-	var cmd *exec.Cmd
-	if dev.confined() {
-		pids := true
-		if dev.device == deviceCUDA {
-			// NVIDIA's driver does not start where /proc is that of other process ids.
-			_, denied := probeView()
-			pids = denied == nil
+	var counts *net.UnixListener
+	if stats != "" {
+		if counts, err = b.listen("unix", stats); err != nil {
+			b.stop()
+			return nil, errors.Join(err, cfg.Guest.Close())
 		}
-		var shared error
-		if cmd, shared, err = sandbox.Start(command, pids); shared != nil {
-			log.Warn("the backend has no namespaces of its own", zap.String("guest", dev.guest), zap.Error(shared))
+	}
+	if b.Backend, err = supervisor.Start(ctx, cfg); err == nil {
+		if counts != nil {
+			serveStats(life, log, counts, b.stats)
 		}
-	} else {
-		cmd = command(false)
-		err = cmd.Start()
+		return b, nil
 	}
-	err = errors.Join(err, listening.Close(), readyEnd.Close(), l.Close())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the backend: %w", err), ready.Close())
-	}
-	b := &backendProcess{cmd: cmd, done: make(chan struct{})}
-	go func() {
-		defer close(b.done)
-		b.err = cmd.Wait()
-	}()
-	return b, b.awaitReady(ctx, ready)
-}
-
-// awaitReady returns when the backend serves. If it ends before that, its exit code
-// is ours: it has said why.
-func (b *backendProcess) awaitReady(ctx context.Context, ready *os.File) error {
-	unhook := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
-	defer unhook()
-	_, err := ready.Read(make([]byte, 1))
-	_ = ready.Close() // nothing more is to come
-	if err == nil {
-		return nil
+	if counts != nil {
+		err = errors.Join(err, counts.Close())
 	}
 	b.stop()
-	if ctx.Err() != nil {
-		return ctx.Err()
+	return nil, told(err)
+}
+
+// backend says which backend to start for the flags.
+func (d *deviceFlags) backend(g *global, kind carrierKind, socket string, more []string) (cfg supervisor.Config, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return cfg, fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
-	if code := b.cmd.ProcessState.ExitCode(); code > 0 {
-		return exitError{code}
+	limits, err := d.limits()
+	if err != nil {
+		return cfg, err
 	}
-	return fmt.Errorf("the backend ended before it served: %w", errors.Join(b.err, err))
+	cfg = supervisor.Config{Name: d.guest, Confine: d.confined(), PIDs: true, Bounds: supervisor.BoundsOf(d.demand(limits, kind))}
+	cfg.Command = append([]string{self, serveCommand, "--" + kind.flag, socket, "--log", g.logLevel}, append(more, d.args()...)...)
+	if cfg.Devices, err = d.devices(); err != nil {
+		return cfg, fmt.Errorf("devices of the backend: %w", err)
+	}
+	if d.confined() && d.device.kind().hostPIDs {
+		_, denied := probeView()
+		cfg.PIDs = denied == nil
+	}
+	if d.arbiter == "" {
+		return cfg, nil
+	}
+	taking, err := d.taking()
+	cfg.Seat = func(ctx context.Context) (*arbiter.Seat, error) { return arbiter.Take(ctx, taking) }
+	return cfg, err
+}
+
+// told is why a backend did not start: the command line, if that is what it found wrong.
+func told(err error) error {
+	var failed *supervisor.FailedError
+	if errors.As(err, &failed) && failed.Code == exitUsage {
+		return usageError{err}
+	}
+	return err
+}
+
+// listen makes a socket, or takes over that of systemd, which stays.
+func (b *backendProcess) listen(network, path string) (*net.UnixListener, error) {
+	l, err := activated(network, path)
+	if l != nil || err != nil {
+		return l, err
+	}
+	if l, err = local.ListenUnix(network, path); err == nil {
+		l.SetUnlinkOnClose(false) // stop removes it
+		b.sockets = append(b.sockets, path)
+	}
+	return l, err
 }
 
 // explain returns what is behind an error of the machine: the end of its
@@ -125,22 +127,22 @@ func (b *backendProcess) explain(ctx context.Context, err error) error {
 		return err
 	}
 	select {
-	case <-b.done:
-		if b.err != nil {
-			return fmt.Errorf("the backend ended (%w), so the machine was stopped: %w", b.err, err)
+	case <-b.Done():
+		if b.Err() != nil {
+			return fmt.Errorf("the backend ended (%w), so the machine was stopped: %w", b.Err(), err)
 		}
 	case <-time.After(time.Second): // both ends come at about the same time
 	}
 	return err
 }
 
-// stop ends the backend and waits for its end.
+// stop ends the backend, waits for its end and removes its sockets.
 func (b *backendProcess) stop() {
-	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-b.done:
-	case <-time.After(5 * time.Second):
-		_ = b.cmd.Process.Kill()
-		<-b.done
+	b.cancel()
+	if b.Backend != nil {
+		b.Stop()
+	}
+	for _, path := range b.sockets {
+		_ = os.Remove(path) // somebody may have removed it with its directory
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/gdev/suite"
-	"pvdrm/cmd/pvdrm/bench"
-	"pvdrm/cmd/pvdrm/bench/clang"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/bench/clang"
+	"pvdrm/internal/suite"
 	"pvdrm/vmm"
 )
 
@@ -34,8 +34,10 @@ type benchFlags struct {
 	json, csv, html string
 	qemu, accel     string
 	memory, cpus    int
-	only            string // one of parts, or "" for all
-	allBenches      bool   // no --bench was given
+	against         string   // pvdrm of another tree to compare with; "" for none
+	given           []string // flags of the device as they were given
+	only            string   // one of parts, or "" for all
+	allBenches      bool     // no --bench was given
 }
 
 // The parts of a bench.
@@ -84,9 +86,15 @@ With --ablation it also measures without what makes forwarding fast: polling,
 multicalls, the pool, and without all three. --config names combinations, such
 as full,nopoll+nopool.
 
+With --against it compares two builds of pvdrm: the quick programs and the micro-
+benchmarks run by this one and by another, in turns. For each figure it prints the
+median of the ratios and the interval in which that lies with 95 %, and names the
+figures in which this build is worse: by more than 2 %, with an interval that
+excludes 1.
+
 Interrupted, it reports what it has measured. The exit code is 1 when a result
-is wrong.`,
-		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang",
+is wrong or, with --against, a figure worse.`,
+		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang\n  pvdrm bench --against ../before/bin/pvdrm --modes native,local",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(parts, args[0]) {
 				return fmt.Errorf("%q: bench takes one of %s, or nothing", strings.Join(args, " "), strings.Join(parts, ", "))
@@ -100,6 +108,9 @@ is wrong.`,
 			if err := f.complete(c); err != nil {
 				return usageError{err}
 			}
+			if f.against != "" {
+				return f.runAgainst(c.Context(), c.OutOrStdout())
+			}
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -111,6 +122,7 @@ is wrong.`,
 	fl.BoolVar(&f.ablation, "ablation", false, "the configurations "+strings.Join(bench.Ablation, ","))
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about two minutes: %d runs of some programs", quickRuns))
 	fl.BoolVar(&f.scale, "scale", false, fmt.Sprintf("larger inputs, so that each program takes %.0f ms or more natively, without phases init and close; a machine may need more --memory", 1e3*scaledLeast))
+	fl.StringVar(&f.against, "against", "", "compare this pvdrm with that of another tree, such as ../before/bin/pvdrm")
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.DurationVar(&f.microTime, "micro-time", defaultMicro, "about how long each micro-benchmark takes")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
@@ -120,7 +132,7 @@ is wrong.`,
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	fl.IntVar(&f.memory, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means one, or two where the host has four or more")
-	c.AddCommand(newBenchFairness(g), newBenchGL(g))
+	c.AddCommand(newBenchFairness(g), newBenchGL(g), newBenchTReM(g))
 	return c
 }
 
@@ -134,9 +146,14 @@ func modeNames() (names []string) {
 // complete checks the flags and fills in what follows from others.
 func (f *benchFlags) complete(c *cobra.Command) error {
 	f.allBenches = f.benches == nil
+	if f.against != "" {
+		if err := f.completeAgainst(c); err != nil {
+			return err
+		}
+	}
 	if f.only == onlyClang {
-		if f.dev.device != deviceSoftGPU {
-			return fmt.Errorf("bench clang compares the software GPU: it takes no --device %s", f.dev.device)
+		if !f.dev.device.kind().clang {
+			return fmt.Errorf("bench clang compares the software GPU: it takes no --device %s", &f.dev.device)
 		}
 		f.modes = []string{string(bench.Native)}
 	}
@@ -199,17 +216,7 @@ func (f *benchFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if err = f.measure(ctx, &r); err != nil && len(r.Rows) == 0 {
 		return errors.Join(err, files.close())
 	}
-	err = errors.Join(err, r.WriteText(out)) // what was measured until it was interrupted
-	for _, x := range files {
-		err = errors.Join(err, x.write(r, x.file))
-	}
-	if err := errors.Join(err, files.close()); err != nil {
-		return err
-	}
-	if len(r.Failures()) > 0 {
-		return exitError{1}
-	}
-	return nil
+	return files.report(r, errors.Join(err, r.WriteText(out)), len(r.Failures()) > 0)
 }
 
 // measure starts the agents, runs everything and ends them.
@@ -220,6 +227,10 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 			err = errors.Join(err, a.stop())
 		}
 	}()
+	self, err := ownProgram()
+	if err != nil {
+		return err
+	}
 	plan := bench.Plan{Benches: f.benches, Runs: f.runs}
 	scales, known := map[string]int{}, map[string]string{} // filled in below
 	for _, mode := range bench.Modes {
@@ -228,16 +239,12 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 		}
 		a := agents[bench.VM]
 		if mode != bench.Floor || a == nil { // the floor is in the same machine
-			if a, err = startAgent(ctx, f.agentArgs(mode)...); err != nil {
+			if a, err = f.startAgent(ctx, self, mode, f.dev.args()); err != nil {
 				return err
 			}
 			agents[mode] = a
 		}
-		configs := f.configs
-		if mode == bench.Native || mode == bench.Floor {
-			configs = []string{bench.Full} // there is nothing to switch off
-		}
-		for _, c := range configs {
+		for _, c := range f.configsOf(mode) {
 			plan.Places = append(plan.Places, place{agent: a, series: bench.Series{Mode: mode, Config: c}, budget: f.microTime, scales: scales, known: known})
 		}
 	}
@@ -247,8 +254,8 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 	defer status.clear()
 	if f.only == "" || f.only == onlyMicro {
 		micros := plan
-		if f.dev.device == deviceCUDA {
-			micros.Places = append(slices.Clone(plan.Places), driverPlace{f.microTime, r})
+		if more := f.dev.device.kind().micros; more != nil {
+			micros.Places = append(slices.Clone(plan.Places), more(f, r)...)
 		}
 		if r.Micros, err = micros.RunMicro(ctx, status.show); err != nil {
 			return err
@@ -280,24 +287,29 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 	return nil
 }
 
-// agentArgs is the command line of a mode's agent.
-func (f *benchFlags) agentArgs(m bench.Mode) []string {
+// configsOf are the configurations to measure in a mode.
+func (f *benchFlags) configsOf(m bench.Mode) []string {
+	if m == bench.Native || m == bench.Floor {
+		return []string{bench.Full} // there is nothing to switch off
+	}
+	return f.configs
+}
+
+// agentArgs is the command line of a mode's agent, on a device that other arguments choose.
+func (f *benchFlags) agentArgs(m bench.Mode, device []string) []string {
 	switch m {
 	case bench.Native:
-		return append([]string{benchNative}, f.dev.args()...)
+		return append([]string{benchNative}, device...)
 	case bench.Local:
-		return append(append([]string{"run"}, f.dev.args()...), "--", "gdev", "agent")
+		return append(append([]string{"run"}, device...), "--", "gdev", "agent")
 	}
 	args := append([]string{"up", "--console=false", "--qemu", f.qemu, "--accel", f.accel,
-		"--memory", fmt.Sprint(f.memory), "--cpus", fmt.Sprint(f.cpus)}, f.dev.args()...)
+		"--memory", fmt.Sprint(f.memory), "--cpus", fmt.Sprint(f.cpus)}, device...)
 	return append(args, "--", "gdev", "agent")
 }
 
 // facts describe the machine and the versions.
 func (f *benchFlags) facts(ctx context.Context, agents map[bench.Mode]*agentProcess) []bench.Fact {
-	describe := func(h agent.Hello) string {
-		return fmt.Sprintf("%s, %d processors: %s", h.System, h.Processors, h.Processor)
-	}
 	facts := []bench.Fact{
 		{Name: "host", Value: describe(agent.Here())},
 		{Name: "load before", Value: loadAverage()},
@@ -315,6 +327,11 @@ func (f *benchFlags) facts(ctx context.Context, agents map[bench.Mode]*agentProc
 		}
 	}
 	return facts
+}
+
+// describe names a machine in a line.
+func describe(h agent.Hello) string {
+	return fmt.Sprintf("%s, %d processors: %s", h.System, h.Processors, h.Processor)
 }
 
 // loadAverage is how busy the host was: what else runs disturbs the figures.
@@ -372,6 +389,21 @@ func createFiles[R any](reports []reportTo[R]) (files benchFiles[R], err error) 
 		files = append(files, benchFile[R]{file, x.write})
 	}
 	return files, nil
+}
+
+// report writes a report to the files and closes them; after an error too, to keep what was
+// measured until then.
+func (files benchFiles[R]) report(r R, err error, failed bool) error {
+	for _, x := range files {
+		err = errors.Join(err, x.write(r, x.file))
+	}
+	if err := errors.Join(err, files.close()); err != nil {
+		return err
+	}
+	if failed {
+		return exitError{1}
+	}
+	return nil
 }
 
 func (files benchFiles[R]) close() (err error) {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
-	"pvdrm/cmd/pvdrm/bench"
-	"pvdrm/cmd/pvdrm/bench/clang"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/clang"
 )
 
 // clangBenches are the chosen programs that there are in C.
@@ -25,7 +26,7 @@ func (f *benchFlags) wantsClang() bool {
 	case onlyClang:
 		return true
 	case "":
-		return f.dev.device == deviceSoftGPU && slices.Contains(f.modes, string(bench.Native)) && len(f.clangBenches()) > 0
+		return f.dev.device.kind().clang && slices.Contains(f.modes, string(bench.Native)) && len(f.clangBenches()) > 0
 	}
 	return false
 }
@@ -58,7 +59,11 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 		return nil
 	}
 	note(fmt.Sprintf("%s, %s", version, strings.Join(clang.Flags, " ")))
-	c, err := startAgent(ctx, benchNative, "--kernels", library)
+	self, err := ownProgram()
+	if err != nil {
+		return err
+	}
+	c, err := startAgent(ctx, exec.Command(self, benchNative, "--kernels", library))
 	if err != nil {
 		return err
 	}

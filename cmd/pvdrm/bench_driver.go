@@ -5,14 +5,15 @@ import (
 	"errors"
 	"time"
 
-	"pvdrm/cmd/gdev/micro"
-	"pvdrm/cmd/pvdrm/bench"
-	"pvdrm/cmd/pvdrm/bench/cmicro"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/cmicro"
+	"pvdrm/internal/bench/micro"
 )
 
 // driverPlace runs micro-benchmarks in C on the driver of an NVIDIA GPU. Where that
 // is not possible the report says why.
 type driverPlace struct {
+	number int           // of the GPU
 	budget time.Duration // of each micro-benchmark
 	report *bench.Report
 }
@@ -34,7 +35,7 @@ func (p driverPlace) Micro(ctx context.Context) (results []micro.Result, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
-	results, failed := cmicro.Run(ctx, dir.path(""), p.budget)
+	results, failed := cmicro.Run(ctx, dir.path(""), p.number, p.budget)
 	if failed != nil && ctx.Err() == nil {
 		p.report.Header.Facts = append(p.report.Header.Facts, bench.Fact{Name: "C on the driver", Value: "left out: " + failed.Error()})
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/backend/arbiter"
-	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/internal/bench"
 )
 
 // fairFlags are the flags of `pvdrm bench fairness`.
@@ -54,6 +54,9 @@ madd, a short kernel, the others long-madd, one of fifteen times the work, each
 again and again. For each policy and number of guests the table has each guest's
 part of the GPU time that all of them used, what its weight entitles it to, the
 window that was furthest from that, in points, and how many kernels it ran.
+
+A policy with ` + wholeCommands + ` after its name does not preempt, so band and band` + wholeCommands + ` show what
+preemption gains and costs, where the device can preempt (the software GPU).
 
 Without preemption a window cannot be met better than to a kernel's length: of two
 guests with kernels of 5 ms, one may be 2.5 points off in 100 ms and be right. The
@@ -100,7 +103,7 @@ an idle backend.`,
 	}
 	f.dev.add(c)
 	fl := c.Flags()
-	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band"}, "policies to compare; fifo first gives the others something to compare their throughput with, none first those without an arbiter")
+	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band" + wholeCommands, "band"}, "policies to compare, with "+wholeCommands+" after those that are not to preempt; fifo first gives the others something to compare their throughput with, none first those without an arbiter")
 	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
@@ -119,19 +122,9 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var sets [][]int
-	for _, n := range f.guests {
-		if n < 1 {
-			return usageError{fmt.Errorf("--guests: %d", n)}
-		}
-		equal := make([]int, n)
-		for i := range equal {
-			equal[i] = 1
-		}
-		sets = append(sets, equal)
-	}
-	if f.weights != nil {
-		sets = [][]int{f.weights}
+	sets, err := f.sets()
+	if err != nil {
+		return err
 	}
 	if err := f.calibrate(ctx); err != nil {
 		return err
@@ -144,30 +137,8 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 		}
 	}
 	for _, weights := range sets {
-		var fifo, without *bench.FairRun
-		for _, policy := range f.policies {
-			progress("%s, %d guests", policy, len(weights))
-			run, err := f.share(ctx, log, policy, weights)
-			if err != nil {
-				return err
-			}
-			switch policy {
-			case bench.None:
-				without = run
-			case "fifo":
-				fifo = run
-			}
-			if without != nil {
-				if row, ok := bench.NewWorkRow(run, without, alone); ok {
-					row.OneGPU = f.dev.device != deviceSoftGPU
-					report.Work = append(report.Work, row)
-				}
-			}
-			if policy == bench.None {
-				continue // and nobody measured shares
-			}
-			report.Runs = append(report.Runs, run)
-			report.Rows = append(report.Rows, run.Rows(fairWindows, fifo)...)
+		if err := f.compare(ctx, log, weights, alone, &report); err != nil {
+			return err
 		}
 	}
 	f.policies = slices.DeleteFunc(f.policies, func(p string) bool { return p == bench.None })
@@ -194,6 +165,51 @@ func (f *fairFlags) run(ctx context.Context, g *global, out io.Writer) error {
 		return errors.Join(write(file), file.Close())
 	}
 	return errors.Join(write(f.json, report.WriteJSON), write(f.html, report.WriteHTML))
+}
+
+// sets are the weights of the guests in each experiment.
+func (f *fairFlags) sets() ([][]int, error) {
+	if f.weights != nil {
+		return [][]int{f.weights}, nil
+	}
+	var sets [][]int
+	for _, n := range f.guests {
+		if n < 1 {
+			return nil, usageError{fmt.Errorf("--guests: %d", n)}
+		}
+		sets = append(sets, slices.Repeat([]int{1}, n))
+	}
+	return sets, nil
+}
+
+// compare runs the same guests under each policy.
+func (f *fairFlags) compare(ctx context.Context, log *zap.Logger, weights []int, alone map[string]float64, report *bench.FairReport) error {
+	var fifo, without *bench.FairRun
+	for _, policy := range f.policies {
+		progress("%s, %d guests", policy, len(weights))
+		run, err := f.share(ctx, log, policy, weights)
+		if err != nil {
+			return err
+		}
+		switch policy {
+		case bench.None:
+			without = run
+		case "fifo":
+			fifo = run
+		}
+		if without != nil {
+			if row, ok := bench.NewWorkRow(run, without, alone); ok {
+				row.OneGPU = !f.dev.device.kind().private
+				report.Work = append(report.Work, row)
+			}
+		}
+		if policy == bench.None {
+			continue // no run measured shares
+		}
+		report.Runs = append(report.Runs, run)
+		report.Rows = append(report.Rows, run.Rows(fairWindows, fifo)...)
+	}
+	return nil
 }
 
 // calibrate finds out, of workloads that are times, what kernels take so long while

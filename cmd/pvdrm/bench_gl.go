@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/pvdrm/bench"
 	guestimage "pvdrm/guest-image"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
 	"pvdrm/vmm"
 )
 

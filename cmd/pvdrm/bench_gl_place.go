@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +19,8 @@ import (
 	"time"
 
 	"pvdrm/backend/arbiter"
-	"pvdrm/cmd/pvdrm/bench"
 	guestimage "pvdrm/guest-image"
+	"pvdrm/internal/bench"
 	"pvdrm/vmm"
 )
 
@@ -245,18 +244,7 @@ func (f *glBenchFlags) startGuest(dev deviceFlags) (sh func(context.Context, str
 	args := append([]string{"up", "--console=false", "--image", guestimage.Mesa, "--qemu", f.qemu, "--accel", f.accel, "--cache", f.cache,
 		"--memory", fmt.Sprint(f.memory), "--resolution", glSize}, dev.args()...)
 	cmd := exec.Command(self, append(args, "--gl", glOn, "--", "sh")...)
-	cmd.Stderr = os.Stderr
-	// A session of its own: ^C is for us, and we end it by closing its input. The
-	// main goroutine, which starts it, never leaves its thread; see main.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
-	to, err := cmd.StdinPipe()
-	var from io.ReadCloser
-	if err == nil {
-		from, err = cmd.StdoutPipe()
-	}
-	if err == nil {
-		err = cmd.Start()
-	}
+	to, from, err := startPiped(cmd)
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting pvdrm up: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/internal/bench"
 )
 
 func TestBenchGLFlags(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/internal/bench"
 )
 
 // Rounds in which one busy guest is measured, and idle guests beside it.
@@ -61,8 +61,8 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 		rounds, idle  int
 		measure, base func() (float64, error)
 	}{
-		{bench.UnderArbiter, f.rounds, 0, under, without},
-		{bench.BesideIdle, (f.rounds + 1) / 2, f.idle, beside, under}, // starting so many takes long
+		{experiment: bench.UnderArbiter, rounds: f.rounds, idle: 0, measure: under, base: without},
+		{experiment: bench.BesideIdle, rounds: (f.rounds + 1) / 2, idle: f.idle, measure: beside, base: under}, // starting so many takes long
 	} {
 		if x.rounds == 0 || x.experiment == bench.BesideIdle && f.idle == 0 {
 			continue

@@ -9,14 +9,14 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/backend/native"
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/gdev/micro"
-	"pvdrm/cmd/gdev/suite"
-	"pvdrm/cmd/pvdrm/bench/clang"
-	"pvdrm/cmd/pvdrm/bench/direct"
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 	"pvdrm/gpu"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/bench/clang"
+	"pvdrm/internal/bench/direct"
+	"pvdrm/internal/bench/micro"
+	"pvdrm/internal/suite"
 )
 
 // benchNative is the subcommand that serves the native mode of bench.
@@ -36,17 +36,13 @@ func newBenchNative() *cobra.Command {
 			if library != "" {
 				return serveKernels(library)
 			}
-			device, err := dev.open(zap.NewNop())
+			device, err := dev.open(zap.NewNop(), dev.connect)
 			if err != nil {
 				return err
 			}
-			programs := onDevice(device)
-			if dev.device == deviceCUDA {
-				driver, err := direct.Load()
-				if err != nil {
-					return errors.Join(err, device.Close())
-				}
-				programs = onDriver(driver)
+			programs, err := dev.device.kind().programs(device, dev.device.number)
+			if err != nil {
+				return errors.Join(err, device.Close())
 			}
 			// Not on the main goroutine: that one is bound to its thread (see main), and
 			// each time it gives way, as waiting does, threads would have to change.
@@ -97,7 +93,7 @@ func openOn(device gpu.Device) (drm.File, error) {
 // nativeHandler serves requests in this process: micro-benchmarks on the device,
 // which stays open from run to run as that of a backend does, and programs by
 // another function.
-func nativeHandler(device gpu.Device, programs func(agent.Request) (agent.Answer, error)) func(agent.Request) (agent.Answer, error) {
+func nativeHandler(device gpu.Device, run programs) programs {
 	return func(req agent.Request) (a agent.Answer, err error) {
 		switch {
 		case req.Hello:
@@ -109,12 +105,12 @@ func nativeHandler(device gpu.Device, programs func(agent.Request) (agent.Answer
 			a.Micro, err = micro.Run(micro.Target{Open: func() (drm.File, error) { return openOn(device) }, Budget: req.Budget})
 			return a, err
 		}
-		return programs(req)
+		return run(req)
 	}
 }
 
 // onDevice runs programs on a device, with nothing between.
-func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
+func onDevice(device gpu.Device) programs {
 	return func(req agent.Request) (a agent.Answer, err error) {
 		drv, err := cuda.Init(func() (drm.File, error) { return openOn(device) })
 		if err == nil {
@@ -134,10 +130,14 @@ func onDevice(device gpu.Device) func(agent.Request) (agent.Answer, error) {
 
 // onDriver runs programs on NVIDIA's driver. The device works about as long as they
 // wait for it.
-func onDriver(driver direct.Driver) func(agent.Request) (agent.Answer, error) {
+func onDriver(number int) (programs, error) {
+	driver, err := direct.Load()
+	if err != nil {
+		return nil, err
+	}
 	return func(req agent.Request) (agent.Answer, error) {
-		res, err := suite.RunRaw(req.Bench, driver.Open, options(req))
+		res, err := suite.RunRaw(req.Bench, driver.Opener(number), options(req))
 		p := res.Seconds
 		return agent.Answer{Result: &res, DeviceSeconds: p.HtoD + p.Launch + p.DtoH}, err
-	}
+	}, nil
 }

@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"syscall"
 	"time"
 
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/gdev/micro"
-	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/bench/micro"
 )
 
 // agentProcess is an agent in a pvdrm of its own: `pvdrm bench-native`, or
@@ -24,36 +23,51 @@ type agentProcess struct {
 	hello agent.Hello
 }
 
-// startAgent starts one and waits until it answers, which in a virtual machine
-// means that the machine is up.
-func startAgent(ctx context.Context, args ...string) (*agentProcess, error) {
+// ownProgram is pvdrm's own file.
+func ownProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
+		return "", fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
-	cmd := exec.Command(self, args...)
+	return self, nil
+}
+
+// startAgent starts an agent of a pvdrm for a mode, on a device that arguments choose.
+func (f *benchFlags) startAgent(ctx context.Context, program string, mode bench.Mode, device []string) (*agentProcess, error) {
+	cmd := exec.Command(program, f.agentArgs(mode, device)...)
+	if env := f.dev.device.kind().nativeEnv; env != nil && mode == bench.Native {
+		cmd.Env = env(os.Environ())
+	}
+	return startAgent(ctx, cmd)
+}
+
+// startPiped starts a program with pipes for its input and output. It ends when its input
+// is closed.
+func startPiped(cmd *exec.Cmd) (to io.WriteCloser, from io.ReadCloser, err error) {
 	cmd.Stderr = os.Stderr
-	if args[0] == benchNative && slices.Contains(args, deviceCUDA) {
-		cmd.Env = append(os.Environ(), "GODEBUG="+withoutPreemption(os.Getenv("GODEBUG")))
-	}
 	// A session of its own: ^C is for us, and we end it by closing its input. The
 	// main goroutine, which starts it, never leaves its thread; see main.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
-	to, err := cmd.StdinPipe()
-	var from io.ReadCloser
-	if err == nil {
-		from, err = cmd.StdoutPipe()
+	if to, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, err
 	}
-	if err == nil {
-		err = cmd.Start()
+	if from, err = cmd.StdoutPipe(); err != nil {
+		return nil, nil, err
 	}
+	return to, from, cmd.Start()
+}
+
+// startAgent starts an agent by its command and waits until it answers, which in a virtual
+// machine means that the machine is up.
+func startAgent(ctx context.Context, cmd *exec.Cmd) (*agentProcess, error) {
+	to, from, err := startPiped(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("starting pvdrm %s: %w", args[0], err)
+		return nil, fmt.Errorf("starting pvdrm %s: %w", cmd.Args[1], err)
 	}
 	a := &agentProcess{Client: agent.NewClient(to, from), cmd: cmd}
 	answer, err := a.Do(ctx, agent.Request{Hello: true})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("pvdrm %s: %w", args[0], err), a.stop())
+		return nil, errors.Join(fmt.Errorf("pvdrm %s: %w", cmd.Args[1], err), a.stop())
 	}
 	if answer.Hello != nil {
 		a.hello = *answer.Hello

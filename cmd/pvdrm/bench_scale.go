@@ -8,9 +8,9 @@ import (
 	"math/bits"
 	"strings"
 
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/gdev/suite"
-	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/suite"
 )
 
 // scaledLeast is how long a program on scaled input takes natively, at least, in

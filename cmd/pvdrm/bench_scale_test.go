@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/cmd/gdev/suite"
+	"pvdrm/internal/suite"
 )
 
 func TestFindScale(t *testing.T) {
@@ -15,11 +15,11 @@ func TestFindScale(t *testing.T) {
 		want    int
 		runs    int
 	}{
-		"long":     {func(int) float64 { return 1 }, 1, 2},
-		"linear":   {func(s int) float64 { return 0.02 * float64(s) }, 4, 3},
-		"affine":   {func(s int) float64 { return 0.02 + 0.001*float64(s) }, 32, 5},
-		"short":    {func(s int) float64 { return 0.0001 * float64(s) }, 512, 4},
-		"constant": {func(int) float64 { return 0 }, suite.MaxScale, 3},
+		"long":     {seconds: func(int) float64 { return 1 }, want: 1, runs: 2},
+		"linear":   {seconds: func(s int) float64 { return 0.02 * float64(s) }, want: 4, runs: 3},
+		"affine":   {seconds: func(s int) float64 { return 0.02 + 0.001*float64(s) }, want: 32, runs: 5},
+		"short":    {seconds: func(s int) float64 { return 0.0001 * float64(s) }, want: 512, runs: 4},
+		"constant": {seconds: func(int) float64 { return 0 }, want: suite.MaxScale, runs: 3},
 	} {
 		runs := 0
 		got, err := findScale(func(scale int) (float64, error) {

@@ -91,7 +91,7 @@ func (s *spinner) backend() (pid int, err error) {
 		}
 		for _, child := range strings.Fields(string(text)) {
 			command, err := os.ReadFile("/proc/" + child + "/cmdline")
-			if words := strings.Split(string(command), "\x00"); err == nil && len(words) > 1 && words[1] == "backend" {
+			if words := strings.Split(string(command), "\x00"); err == nil && len(words) > 1 && words[1] == serveCommand {
 				return strconv.Atoi(child)
 			}
 		}

@@ -3,33 +3,42 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/cmd/gdev/agent"
-	"pvdrm/cmd/pvdrm/bench"
-	"pvdrm/cmd/pvdrm/bench/clang"
 	"pvdrm/gpu/softgpu"
+	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/bench/clang"
 )
 
 func TestBenchUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"bench micro suite":                `"micro suite": bench takes one of micro, suite, clang, or nothing`,
-		"bench fast":                       `"fast": bench takes`,
-		"bench clang --device cuda":        "it takes no --device cuda",
-		"bench clang --bench nop":          "--bench: in C there are the kernels of fmadd",
-		"bench --scale --modes local":      "--scale finds out natively",
-		"bench --runs 0":                   "--runs 0: must be at least 1",
-		"bench --bench mad":                `no program "mad"`,
-		"bench --modes native,xen":         `there is no mode "xen", only native, local, vm, vm-floor`,
-		"bench --config fast":              `"fast" is neither full nor made of nopoll, nomulticall, nopool`,
-		"bench --ablation --config full":   "not both",
-		"bench --json /nowhere/r --runs 1": "/nowhere/r",
+		"bench micro suite":                                `"micro suite": bench takes one of micro, suite, clang, or nothing`,
+		"bench fast":                                       `"fast": bench takes`,
+		"bench clang --device cuda":                        "it takes no --device cuda",
+		"bench clang --bench nop":                          "--bench: in C there are the kernels of fmadd",
+		"bench --scale --modes local":                      "--scale finds out natively",
+		"bench --runs 0":                                   "--runs 0: must be at least 1",
+		"bench --bench mad":                                `no program "mad"`,
+		"bench --modes native,xen":                         `there is no mode "xen", only native, local, vm, vm-floor`,
+		"bench --config fast":                              `"fast" is neither full nor made of nopoll, nomulticall, nopool`,
+		"bench --ablation --config full":                   "not both",
+		"bench --json /nowhere/r --runs 1":                 "/nowhere/r",
+		"bench --against /nowhere/pvdrm":                   "--against: stat /nowhere/pvdrm",
+		"bench --against /etc/passwd":                      "/etc/passwd is no program",
+		"bench --against /bin/true --runs 6":               "a comparison needs 7 rounds or more",
+		"bench --against /bin/true --scale":                "--against goes without --scale",
+		"bench --against /bin/true --modes vm-floor":       "--against goes without vm-floor",
+		"bench clang --against /bin/true":                  "goes without clang",
+		"bench --against /bin/true --modes native --quota": "flag needs an argument",
 	} {
 		root := newRoot()
 		root.SetArgs(strings.Fields(args))
@@ -125,15 +134,7 @@ func TestBench(t *testing.T) {
 	if _, err := clang.Find(); err == nil {
 		out = run("clang", "--runs", "1", "--bench", "nn,lud,nop", "--json", file("c.json"))
 		require.Contains(t, out, "-march=native")
-		var names []string
-		for _, line := range readLines(t, file("c.json")) {
-			var r bench.ClangRow
-			require.NoError(t, json.Unmarshal([]byte(line), &r))
-			require.True(t, r.Verified, "%+v", r)
-			require.Positive(t, r.Ratio)
-			names = append(names, r.Clang)
-		}
-		require.Equal(t, []string{"lud", "nn", bench.GeometricMean}, names)
+		requireClang(t, file("c.json"), "lud", "nn", bench.GeometricMean)
 	}
 	t.Setenv("PATH", dir) // without compilers the bench goes on, unless they are all it is about
 	out = run("--runs", "1", "--bench", "nn", "--modes", "native", "--micro-time", "1ms")
@@ -142,9 +143,59 @@ func TestBench(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(said), "apt install clang")
 
+	compareWithItself(t, file("pvdrm"))
+
 	out = run("micro", "--modes", "native", "--micro-time", "1ms")
 	require.Contains(t, out, "launch-sync")
 	require.NotContains(t, out, "madd")
+}
+
+// requireClang checks the rows of a comparison with clang, by program.
+func requireClang(t *testing.T, file string, want ...string) {
+	t.Helper()
+	var names []string
+	for _, line := range readLines(t, file) {
+		var r bench.ClangRow
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		require.True(t, r.Verified, "%+v", r)
+		require.Positive(t, r.Ratio)
+		names = append(names, r.Clang)
+	}
+	require.Equal(t, want, names)
+}
+
+// compareWithItself compares a build with itself; whether it is worse is chance.
+func compareWithItself(t *testing.T, pvdrm string) {
+	t.Helper()
+	said, err := exec.Command(pvdrm, "bench", "suite", "--against", pvdrm, "--modes", "native,local", "--bench", "nop", "--runs", "7").Output()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		require.NoError(t, err, "%s", said)
+	}
+	require.Regexp(t, `(?s)this build against the other.*\n +nop +native +6 .*\n +nop +local +6 `, string(said))
+	require.NotContains(t, string(said), "WRONG RESULTS")
+}
+
+// A comparison has the quick programs and, without --runs, enough rounds for its intervals.
+func TestAgainstDefaults(t *testing.T) {
+	c := newBench(&global{})
+	require.NoError(t, c.ParseFlags([]string{"--against", "/bin/true"}))
+	f := benchFlags{against: "/bin/true", runs: defaultRuns, microTime: defaultMicro, modes: modeNames()}
+	require.NoError(t, f.complete(c))
+	require.Equal(t, defaultRuns, f.runs)
+	require.GreaterOrEqual(t, f.runs, bench.LeastRounds)
+	require.Equal(t, quickBenches, f.benches)
+	require.Equal(t, quickMicro, f.microTime)
+	require.Equal(t, []string{"native", "local", "vm"}, f.modes)
+}
+
+// Only what was given travels to another build, lists too.
+func TestGivenFlags(t *testing.T) {
+	var dev deviceFlags
+	c := &cobra.Command{}
+	dev.add(c)
+	c.Flags().Int("runs", 1, "")
+	require.NoError(t, c.Flags().Parse([]string{"--quota", "vram=1G,channels=2", "--quota", "modules=3", "--runs", "4", "--sms=2"}))
+	require.ElementsMatch(t, []string{"--quota=vram=1G,channels=2,modules=3", "--sms=2"}, given(c.Flags(), new(deviceFlags).add))
 }
 
 func readLines(t *testing.T, path string) []string {

@@ -10,8 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/backend/arbiter"
-	"pvdrm/backend/sched"
-	"pvdrm/cmd/pvdrm/bench"
+	"pvdrm/internal/bench"
 )
 
 // Rounds in which policies take turns, and the length of a turn: short, so that what
@@ -66,7 +65,8 @@ func (f *fairFlags) turnsOf(ctx context.Context, log *zap.Logger, order []string
 	for range f.turns {
 		rate := map[string]float64{} // of two turns
 		for _, policy := range order {
-			if err := x.server.Switch(0, policy, sched.Settings{}); err != nil {
+			p := policyOf(policy)
+			if err := x.server.Switch(0, p.Policy, p.Settings); err != nil {
 				return nil, err
 			}
 			run, err := x.observe(ctx, policy, turnLength)

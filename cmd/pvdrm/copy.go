@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"pvdrm/frontend"
-	libcudaapi "pvdrm/frontend/libcuda"
+	libcudaapi "pvdrm/frontend/cuda/capi"
 	guestimage "pvdrm/guest-image"
 	"pvdrm/vmm"
 )

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 func TestParseBytes(t *testing.T) {
@@ -21,8 +28,125 @@ func TestParseBytes(t *testing.T) {
 // The flags that one pvdrm passes to another mean the same there.
 func TestDeviceFlagsPassOn(t *testing.T) {
 	c := newBackend(&global{})
-	require.NoError(t, c.ParseFlags((&deviceFlags{device: "softgpu", vram: "64M", sms: 3}).args()))
-	for name, value := range map[string]string{"device": "softgpu", "vram": "64M", "sms": "3"} {
+	require.NoError(t, c.ParseFlags((&deviceFlags{device: deviceName{number: 2}, vram: "64M", sms: 3, sm: 90}).args()))
+	for name, value := range map[string]string{"device": "softgpu:2", "vram": "64M", "sms": "3", "sm": "9.0"} {
 		require.Equal(t, value, c.Flags().Lookup(name).Value.String())
+	}
+}
+
+func TestCapability(t *testing.T) {
+	require.Equal(t, "7.5", new(capability).String())
+	for in, want := range map[string]string{"9.0": "9.0", "90": "9.0", "sm_90": "9.0", "12.1": "12.1", "52": "5.2"} {
+		var c capability
+		require.NoError(t, c.Set(in))
+		require.Equal(t, want, c.String())
+	}
+	for _, in := range []string{"", "9", "9.1", "sm_90a", "-75", "7..5", "99999999999999999999"} {
+		require.ErrorContains(t, new(capability).Set(in), "want one of 5.0, 5.2", in)
+	}
+}
+
+func TestDeviceAsTheFlagsSay(t *testing.T) {
+	d := deviceFlags{sm: 86, vram: "64M", sms: 2}
+	device, err := d.device.kind().open(&d, 64<<20, nil)
+	require.NoError(t, err)
+	p := device.Properties()
+	require.Equal(t, []int{8, 6, 2}, []int{p.ComputeMajor, p.ComputeMinor, p.Multiprocs})
+	require.NoError(t, device.Close())
+
+	most, err := (&deviceFlags{}).memory()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, most, uint64(1<<30))
+	device, err = d.device.kind().open(&deviceFlags{}, most, nil)
+	require.NoError(t, err, "a host's quarter is a size that a device may have")
+	require.Equal(t, most, device.Properties().VRAMBytes)
+	require.NoError(t, device.Close())
+}
+
+func TestDeviceNames(t *testing.T) {
+	for in, want := range map[string]deviceName{
+		"softgpu":   {named: deviceKinds[0]},
+		"softgpu:0": {named: deviceKinds[0]},
+		"cuda:12":   {named: deviceKinds[1], number: 12},
+	} {
+		var got deviceName
+		require.NoError(t, got.Set(in))
+		require.Equal(t, want, got)
+		var again deviceName
+		require.NoError(t, again.Set(got.String()))
+		require.Equal(t, got, again)
+	}
+	for in, want := range map[string]string{
+		"voodoo":             `unknown device "voodoo" (want softgpu or cuda, or one of these with a number, as in softgpu:1)`,
+		"":                   `unknown device ""`,
+		"cuda:":              `"" is not the number of a device, as in cuda:1`,
+		"cuda:-1":            `"-1" is not the number`,
+		"softgpu:x":          `"x" is not the number`,
+		"softgpu:1:1":        `"1:1" is not the number`,
+		"cuda:9999999999999": `is not the number`,
+	} {
+		require.ErrorContains(t, new(deviceName).Set(in), want)
+	}
+}
+
+// Each row has what the commands call without looking, and its flags travel to another pvdrm.
+func TestDeviceKinds(t *testing.T) {
+	for _, k := range deviceKinds {
+		require.NotEmpty(t, k.about, k.name)
+		require.NotNil(t, k.open, k.name)
+		require.NotNil(t, k.programs, k.name)
+		require.NotEmpty(t, k.examine(), k.name)
+		var d deviceFlags
+		c := &cobra.Command{}
+		d.add(c)
+		require.NoError(t, d.device.Set(k.name+":1"))
+		require.NoError(t, c.ParseFlags(d.args()), k.name)
+		require.Equal(t, k, d.device.kind())
+		require.Equal(t, 1, d.device.number)
+	}
+}
+
+// A device that does not exist is refused with what to do.
+func TestDeviceThatDoesNotExist(t *testing.T) {
+	root := newRoot()
+	root.SetArgs([]string{benchNative, "--device", "softgpu:64"})
+	require.ErrorContains(t, root.Execute(), "there is no software GPU 64, only 0 to 63")
+
+	d := deviceFlags{device: deviceName{number: 3}, limit: time.Second, box: sandboxOff, weight: 1}
+	device, err := d.open(zap.NewNop(), d.connect)
+	require.NoError(t, err)
+	require.Equal(t, 3, device.Properties().Number)
+	require.NoError(t, device.Close())
+}
+
+// No command names a kind of device: what differs stands in the rows.
+func TestNoDeviceIsNamedElsewhere(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if file == "devices.go" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, k := range deviceKinds {
+			require.NotContains(t, string(b), strconv.Quote(k.name), file)
+		}
+	}
+}
+
+func TestLaunchLimitIsChecked(t *testing.T) {
+	check := func(limit string) error {
+		d := &deviceFlags{}
+		c := &cobra.Command{}
+		d.add(c)
+		require.NoError(t, c.ParseFlags([]string{"--launch-limit", limit}))
+		return d.check()
+	}
+	for _, good := range []string{"0", "1ms", "14s"} {
+		require.NoError(t, check(good), good)
+	}
+	for _, bad := range []string{"-1s", "15s"} {
+		require.ErrorContains(t, check(bad), "at least 0, which is the default", bad)
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 	"pvdrm/backend/sandbox"
 	"pvdrm/frontend/interpose"
-	"pvdrm/gpu/cuda"
-	"pvdrm/gpu/softgpu/simt"
+	ptxexec "pvdrm/gpu/softgpu/exec"
+	"pvdrm/internal/cgroup"
 	"pvdrm/vmm"
 )
 
@@ -35,7 +35,7 @@ func newDoctor() *cobra.Command {
 	var qemu string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look what this machine has and what it lacks",
+		Short: "Check what this machine has and lacks",
 		Long:  `Check what PVDRM needs, and say what to install. The exit code is 1 when something that is needed is missing.`,
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,15 +72,19 @@ func newDoctor() *cobra.Command {
 const installQEMU = "apt-get install -t bookworm-backports --no-install-recommends qemu-system-x86 (or run `make deps` as root, which adds the backports)"
 
 func examine(ctx context.Context, qemu string) []check {
-	return append([]check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(),
-		checkMemfd(), checkSandbox()}, append(checkView(), checkInterpose(), checkCPUs(), checkNativeCode(), checkNVIDIA(), checkGL())...)
+	all := []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(), checkMemfd(), checkSandbox()}
+	all = append(append(all, checkView()...), checkIdentity(), checkGroup(), checkInterpose())
+	for _, k := range deviceKinds {
+		all = append(all, k.examine()...)
+	}
+	return append(all, checkGL())
 }
 
 // checkNativeCode says whether the software GPU compiles kernels.
 func checkNativeCode() check {
 	c := check{name: "native code", ok: true, detail: "the software GPU compiles kernels that run often",
 		mend: "kernels are interpreted, which takes some times as long"}
-	if err := simt.NativeCode(); err != nil {
+	if err := ptxexec.NativeCode(); err != nil {
 		c.ok, c.detail = false, err.Error()
 	}
 	return c
@@ -119,6 +123,35 @@ func checkView() []check {
 	return []check{spaces, root}
 }
 
+// checkIdentity looks whether backends get a user of their own.
+func checkIdentity() check {
+	c := check{name: "users", ok: true, detail: "backends get a user of their own",
+		mend: "backends work without, as the user who starts them: what keeps them from that user's files and processes is seccomp, with namespaces and a root where there are any"}
+	identity, err := sandbox.ReserveIdentity()
+	if err == nil {
+		err = identity.Release()
+	}
+	if err != nil {
+		c.ok, c.detail = false, err.Error()
+	}
+	return c
+}
+
+// checkGroup looks whether backends get a control group of their own.
+func checkGroup() check {
+	c := check{name: "cgroups", ok: true, detail: "backends get a control group of their own, with bounds of memory, processor and processes",
+		mend: "backends work without: limits bound the memory of each process of theirs, and nothing how much of the processor they use"}
+	const tiny = 64 << 20
+	group, err := cgroup.New("doctor", cgroup.Limits{MemoryBytes: tiny, PIDs: 1, CPUWeight: 1})
+	if err == nil {
+		err = group.Close()
+	}
+	if err != nil {
+		c.ok, c.detail = false, err.Error()
+	}
+	return c
+}
+
 // sandboxProbe is the hidden command behind probeView.
 const sandboxProbe = "sandbox-probe"
 
@@ -128,7 +161,7 @@ func newSandboxProbe() *cobra.Command {
 		Short:  "Try to have a root of its own",
 		Hidden: true,
 		Args:   cobra.NoArgs,
-		RunE:   func(*cobra.Command, []string) error { return sandbox.Root{Writable: os.TempDir()}.Enter() },
+		RunE:   func(*cobra.Command, []string) error { return sandbox.Root{}.Enter() },
 	}
 }
 
@@ -147,7 +180,7 @@ func probeView() (shared, root error) {
 		}
 		c.Stderr = &said
 		return c
-	}, true)
+	}, sandbox.Options{PIDs: true})
 	if err != nil {
 		return err, nil
 	}
@@ -225,13 +258,4 @@ func checkMemfd() check {
 
 func checkCPUs() check {
 	return check{name: "processors", ok: true, detail: fmt.Sprintf("%d: the software GPU uses all of them", runtime.NumCPU())}
-}
-
-// checkNVIDIA looks for the driver; that there is a GPU behind it, a first use tells.
-func checkNVIDIA() check {
-	version, err := cuda.Probe()
-	if err != nil {
-		return check{name: "NVIDIA GPU", detail: err.Error(), mend: "not needed: --device cuda is not offered without it, the software GPU is"}
-	}
-	return check{name: "NVIDIA GPU", ok: true, detail: "driver for CUDA " + version + ": --device cuda can be used"}
 }

@@ -1,16 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"pvdrm/backend/session"
-	"pvdrm/backend/virgl"
-	"pvdrm/backend/vm"
+	"pvdrm/backend/carrier/virtio"
+	"pvdrm/backend/sandbox"
+	"pvdrm/backend/supervisor"
+	"pvdrm/backend/virtio/virgl"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 )
 
@@ -40,9 +42,17 @@ const (
 	rendererSpare  = 2 << 30 // beside what that quota counts: compiled shaders, contexts
 )
 
+// rendererBytes is what a renderer may allocate.
+func rendererBytes(limits quota.Limits) uint64 {
+	if vram := limits[quota.VRAM]; vram != 0 {
+		return vram + rendererSpare
+	}
+	return rendererMemory
+}
+
 // openGL starts the renderer of a virtual machine. It returns nil where there is
 // none to be.
-func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.Device, guest *vm.Renderer) (*virgl.Renderer, error) {
+func (d *deviceFlags) openGL(log *zap.Logger, limits quota.Limits, device gpu.Device, guest *virtio.Guest) (*virgl.Renderer, error) {
 	f := &d.gl
 	switch f.mode {
 	case glOff:
@@ -51,17 +61,9 @@ func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.
 	default:
 		return nil, usageError{fmt.Errorf("--gl: %q is none of %s, %s and %s", f.mode, glAuto, glOn, glOff)}
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
-	}
-	memory := uint64(rendererMemory)
-	if vram := limits[session.VRAM]; vram != 0 {
-		memory = vram + rendererSpare
-	}
-	keeper := []string{self, virgl.KeeperCommand, "--confine=" + strconv.FormatBool(d.box == sandboxOn),
-		"--render-node", f.node, "--memory", strconv.FormatUint(memory, 10)}
-	c := virgl.Config{Keeper: keeper, Limit: d.limit, Group: guest.Group(), Log: log}
+	keeper := []string{sandbox.Program(), virgl.KeeperCommand, "--confine=" + strconv.FormatBool(d.box == sandboxOn),
+		"--render-node", f.node, "--memory", strconv.FormatUint(rendererBytes(limits), 10)}
+	c := virgl.Config{Keeper: keeper, Limit: cmp.Or(d.limit, defaultLaunchLimit), Quota: guest.Quotas(), Log: log}
 	if g, ok := device.(gatedDevice); ok {
 		c.Gate, c.Beside = g.render, d.gl.node == ""
 	}
@@ -73,7 +75,7 @@ func (d *deviceFlags) openGL(log *zap.Logger, limits session.Limits, device gpu.
 	return r, err
 }
 
-// newVirglProcesses makes the commands behind backend/virgl: the process that
+// newVirglProcesses makes the commands behind backend/virtio/virgl: the process that
 // renders for a guest, and the one that starts it.
 func newVirglProcesses() []*cobra.Command {
 	var c virgl.WorkerConfig
@@ -90,12 +92,11 @@ func newVirglProcesses() []*cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { // on the main thread
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("finding this program: %w", err)
+			if err := supervisor.RestoreStacks(); err != nil {
+				return err
 			}
-			return virgl.ServeKeeper([]string{self, virgl.WorkerCommand, "--confine=" + strconv.FormatBool(c.Confine),
-				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10)})
+			return virgl.ServeKeeper([]string{sandbox.Program(), virgl.WorkerCommand, "--confine=" + strconv.FormatBool(c.Confine),
+				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10)}, c.Confine)
 		},
 	}
 	for _, p := range []*cobra.Command{worker, keeper} {

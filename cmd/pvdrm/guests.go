@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -25,7 +27,7 @@ import (
 type guestsFlags struct {
 	count int
 	// One of each guest, or none.
-	weights, caps, reserves, names []string
+	weights, caps, reserves, classes, priorities, slas, names []string
 
 	policy  string
 	metrics string
@@ -39,8 +41,11 @@ func (f *guestsFlags) add(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.weights, "weights", nil, "with --guests: shares of the GPU, such as 50,30,20 (default: equal)")
 	c.Flags().StringSliceVar(&f.caps, "caps", nil, "with --guests: most of the GPU's time for each, percent, such as 50,0,0; 0 is no limit")
 	c.Flags().StringSliceVar(&f.reserves, "reserves", nil, "with --guests: least of the GPU's time for each while it has work, percent")
+	c.Flags().StringSliceVar(&f.classes, "classes", nil, "with --guests: class of each, such as latency,batch: "+strings.Join(sched.ClassNames(), " or "))
+	c.Flags().StringSliceVar(&f.priorities, "priorities", nil, fmt.Sprintf("with --guests: priority of each, 0 to %d", sched.MaxPriority))
+	c.Flags().StringSliceVar(&f.slas, "slas", nil, "with --guests: SLA of each, such as 50ms,0; 0 is the default")
 	c.Flags().StringSliceVar(&f.names, "names", nil, "with --guests: names (default: guest-1, guest-2 …)")
-	c.Flags().StringVar(&f.policy, "policy", arbiter.DefaultPolicy, "with --guests and without --arbiter: who runs next: "+strings.Join(sched.Names(), ", "))
+	c.Flags().StringVar(&f.policy, "policy", arbiter.DefaultPolicy, "with --guests and without --arbiter: who runs next: "+strings.Join(sched.Names(), ", ")+"; with "+wholeCommands+" after it, kernels are not preempted")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 }
 
@@ -49,6 +54,7 @@ type entitled struct {
 	name         string
 	weight       uint32
 	cap, reserve float64 // percent
+	service      service
 }
 
 // plan checks the flags and says who the guests are.
@@ -73,7 +79,7 @@ func (f *guestsFlags) plan() ([]entitled, error) {
 		values []string
 		set    func(e *entitled, value string) error
 	}{
-		{"--names", f.names, func(e *entitled, value string) error {
+		{name: "--names", values: f.names, set: func(e *entitled, value string) error {
 			if taken[value] {
 				return fmt.Errorf("two guests are called %q", value)
 			}
@@ -81,7 +87,7 @@ func (f *guestsFlags) plan() ([]entitled, error) {
 			e.name = value
 			return nil
 		}},
-		{"--weights", f.weights, func(e *entitled, value string) error {
+		{name: "--weights", values: f.weights, set: func(e *entitled, value string) error {
 			w, err := strconv.ParseUint(value, 10, 32)
 			if err != nil || w < 1 || w > sched.MaxWeight {
 				return fmt.Errorf("%q is not a number from 1 to %d", value, sched.MaxWeight)
@@ -89,8 +95,18 @@ func (f *guestsFlags) plan() ([]entitled, error) {
 			e.weight = uint32(w)
 			return nil
 		}},
-		{"--caps", f.caps, func(e *entitled, value string) (err error) { e.cap, err = percentage(value); return err }},
-		{"--reserves", f.reserves, func(e *entitled, value string) (err error) { e.reserve, err = percentage(value); return err }},
+		{name: "--caps", values: f.caps, set: func(e *entitled, value string) (err error) { e.cap, err = percentage(value); return err }},
+		{name: "--reserves", values: f.reserves, set: func(e *entitled, value string) (err error) { e.reserve, err = percentage(value); return err }},
+		{name: "--classes", values: f.classes, set: func(e *entitled, value string) error { return e.service.class.UnmarshalText([]byte(value)) }},
+		{name: "--priorities", values: f.priorities, set: func(e *entitled, value string) error {
+			p, err := strconv.ParseUint(value, 10, 32)
+			e.service.priority = uint32(p)
+			return err
+		}},
+		{name: "--slas", values: f.slas, set: func(e *entitled, value string) (err error) {
+			e.service.sla, err = time.ParseDuration(value)
+			return err
+		}},
 	} {
 		if n := len(list.values); n != 0 && n != f.count {
 			return nil, usageError{fmt.Errorf("%s: %d values for %d guests", list.name, n, f.count)}
@@ -111,14 +127,20 @@ func (f *guestsFlags) plan() ([]entitled, error) {
 	return plan, nil
 }
 
+// forSeveral reports whether there are flags that are for several guests.
+func (f *guestsFlags) forSeveral() bool {
+	return slices.ContainsFunc([][]string{f.weights, f.caps, f.reserves, f.classes, f.priorities, f.slas, f.names},
+		func(list []string) bool { return list != nil })
+}
+
 // plan checks the flags that are about the number of guests.
 func (f *upFlags) plan(args []string) ([]entitled, error) {
 	plan, err := f.guests.plan()
 	switch {
 	case err != nil:
 		return nil, err
-	case len(plan) == 1 && (f.guests.weights != nil || f.guests.caps != nil || f.guests.reserves != nil || f.guests.names != nil):
-		return nil, usageError{errors.New("--weights, --caps, --reserves and --names are for several --guests; for one there are --weight, --cap, --reserve and --guest")}
+	case len(plan) == 1 && f.guests.forSeveral():
+		return nil, usageError{errors.New("--weights, --caps, --reserves, --classes, --priorities, --slas and --names are for several --guests; for one there are --weight, --cap, --reserve, --class, --priority, --sla and --guest")}
 	case len(plan) > 1 && (len(args) == 0 || f.screen.single()):
 		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to show or save")}
 	}
@@ -157,7 +179,7 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 		}
 	}()
 	for _, e := range plan {
-		dev.guest, dev.weight, dev.cap, dev.reserve = e.name, e.weight, e.cap, e.reserve
+		dev.guest, dev.weight, dev.cap, dev.reserve, dev.service = e.name, e.weight, e.cap, e.reserve, e.service
 		if err := dev.check(); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
@@ -203,7 +225,7 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 func serveGuestMetrics(ctx context.Context, addr string, guests []*guest, own *arbiterProcess) error {
 	return serveMetrics(ctx, addr, func(p *metrics.Page) {
 		for _, o := range guests {
-			if st, err := readStats(o.run.path(socketStats)); err == nil { // else it has ended
+			if st, err := o.backend.stats(); err == nil { // else it has ended
 				addMetrics(p, st)
 			}
 		}

@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"pvdrm/backend/sched"
 	"pvdrm/vmm"
 )
 
 func TestGuestsPlan(t *testing.T) {
-	plan, err := (&guestsFlags{count: 2, weights: []string{"50", "30"}, caps: []string{"0", "12.5"}, reserves: []string{"40", "0"}, names: []string{"a", "b"}}).plan()
+	plan, err := (&guestsFlags{count: 2, weights: []string{"50", "30"}, caps: []string{"0", "12.5"}, reserves: []string{"40", "0"}, names: []string{"a", "b"},
+		classes: []string{"latency", "batch"}, priorities: []string{"0", "7"}, slas: []string{"50ms", "0"}}).plan()
 	require.NoError(t, err)
-	require.Equal(t, []entitled{{"a", 50, 0, 40}, {"b", 30, 12.5, 0}}, plan)
+	require.Equal(t, []entitled{
+		{name: "a", weight: 50, reserve: 40, service: service{class: sched.Latency, sla: 50 * time.Millisecond}},
+		{name: "b", weight: 30, cap: 12.5, service: service{priority: 7}},
+	}, plan)
 	plan, err = (&guestsFlags{count: 2}).plan()
 	require.NoError(t, err)
 	require.Equal(t, []entitled{{name: "guest-1", weight: 1}, {name: "guest-2", weight: 1}}, plan)
@@ -24,6 +30,9 @@ func TestGuestsPlan(t *testing.T) {
 		"cap too large": {count: 2, caps: []string{"101", "0"}},
 		"cap no number": {count: 2, caps: []string{"NaN", "0"}},
 		"too much":      {count: 2, reserves: []string{"60", "50"}},
+		"no class":      {count: 2, classes: []string{"fast", "batch"}},
+		"no priority":   {count: 2, priorities: []string{"-1", "0"}},
+		"no time":       {count: 2, slas: []string{"50", "0"}},
 		"both called x": {count: 2, names: []string{"x", "x"}},
 	} {
 		_, err := f.plan()

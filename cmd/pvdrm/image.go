@@ -16,19 +16,19 @@ func newImage(*global) *cobra.Command {
 	var cache, kind string
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Build, show or remove the guest image",
+		Short: "Build, show or remove guest images",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.PersistentFlags().StringVar(&cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
 	build := &cobra.Command{
 		Use:   "build",
-		Short: "Build the image unless it is there, and print where its files are",
-		Long: `Build the guest image: Debian's kernel of this host's suite with the modules that
+		Short: "Build the image if it is missing, and print the paths of its files",
+		Long: `Build the guest image: the kernel of this host's distribution with the modules that
 a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
-shell. It is cached by the hash of what it is made from. The image debian has
-Debian's C and C++ libraries and PVDRM's libcuda.so.1 and libcudart.so too, the
-image mesa has Debian's Mesa beside these; what is Debian's lies on a disk, read-only.`,
+shell. The cache keeps it by the hash of its inputs. The image debian also has the
+distribution's C and C++ libraries and PVDRM's libcuda.so.1 and libcudart.so; the
+image mesa also has the distribution's Mesa. These files lie on a read-only disk.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := buildImage(c.Context(), cache, kind)

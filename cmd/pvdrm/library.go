@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"pvdrm/frontend/cuda/rt"
 )
 
 // libcuda is the name under which C programs look for the CUDA driver.
 const libcuda = "libcuda.so.1"
 
 // libraries are what programs of CUDA look for: the driver, with the part of it that
-// it loads itself, and the runtime of each major version.
-var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.12", "libcudart.so.13"}
+// it loads itself, the runtime of each major version, and what leads the calls of a
+// runtime within programs to these.
+var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", rt.StaticLibrary}
 
 // errNoLibcuda says how to get one.
 var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)
@@ -24,8 +27,8 @@ func libraryDir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
+	if target, err := filepath.EvalSymlinks(self); err == nil {
+		self = target
 	}
 	for _, dir := range []string{"lib", "../lib/pvdrm"} {
 		dir = filepath.Join(filepath.Dir(self), dir)
@@ -37,7 +40,8 @@ func libraryDir() (string, error) {
 }
 
 // withLibcuda returns an environment in which programs find our libcuda.so.1 and
-// libcudart.so first, if they are there; other programs need none.
+// libcudart.so first, also those that have a static CUDA runtime in them, if the
+// libraries are there; other programs need none.
 func withLibcuda(env []string) ([]string, error) {
 	dir, err := libraryDir()
 	if errors.Is(err, errNoLibcuda) {
@@ -46,6 +50,7 @@ func withLibcuda(env []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	env = rt.WithStatic(env, filepath.Join(dir, rt.StaticLibrary))
 	const name = "LD_LIBRARY_PATH"
 	if old := os.Getenv(name); old != "" {
 		dir += string(os.PathListSeparator) + old

@@ -28,7 +28,7 @@ everything works on any machine; with --device cuda it is an NVIDIA GPU.
 
   pvdrm up -- gdev run --all     boot a virtual machine and run the Gdev suite in it
   pvdrm run -- gdev run --all    run it on the host, as a local guest
-  pvdrm doctor                   look what this machine has and lacks
+  pvdrm doctor                   check what this machine has and lacks
 
 Exit codes: that of the program which was run, 2 for a wrong command line, 125
 when pvdrm itself failed.`,
@@ -46,9 +46,13 @@ when pvdrm itself failed.`,
 	root.PersistentFlags().BoolVar(&g.logJSON, "log-json", !term.IsTerminal(int(os.Stderr.Fd())), "log as JSON, one object a line (default: when standard error is no terminal)")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newArbiter(g), newImage(g), newScreenshot(), newView(g), newStats(), newTop(), newTrace(g), newDoctor(), newSandboxProbe(), newVersion())
+	root.AddCommand(newUp(g), newRun(g), newBench(g), newBenchNative(), newBackend(g), newBackendServe(g), newArbiter(g), newImage(g), newScreenshot(), newView(g), newStats(), newTop(), newTrace(g), newCheck(), newDoctor(), newSandboxProbe(), newVersion())
 	root.AddCommand(newVirglProcesses()...)
-	root.AddCommand(newCUDAProcesses()...)
+	for _, k := range deviceKinds {
+		if k.commands != nil {
+			root.AddCommand(k.commands()...)
+		}
+	}
 	for _, c := range root.Commands() {
 		if inner := c.Args; inner != nil { // wrong arguments are usage errors too
 			c.Args = func(c *cobra.Command, args []string) error {

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"pvdrm/frontend"
+	"pvdrm/internal/missing"
 )
 
 func newRun(g *global) *cobra.Command {
@@ -25,9 +27,11 @@ func newRun(g *global) *cobra.Command {
 virtual machine, without the machine. PROGRAM is looked for beside pvdrm first,
 then in PATH. Its exit code becomes that of pvdrm.
 
-A program that was built against CUDA's driver API, or by nvcc -cudart shared,
-finds libcuda.so.1 and libcudart.so of PVDRM first (LD_LIBRARY_PATH), if they are
-in lib beside pvdrm. PVDRM_CUDA_LOG=errors makes them say what fails and why. A
+A program that was built against CUDA's driver API, or by nvcc, finds libcuda.so.1
+and libcudart.so of PVDRM first (LD_LIBRARY_PATH), if they are in lib beside pvdrm.
+A CUDA runtime that nvcc linked into it is led there (LD_AUDIT), unless the program
+was stripped of its symbol table. PVDRM_CUDA_LOG=errors makes them say what fails and why. Where
+the program fails, pvdrm says at its end what it asked for that is not supported. A
 program that makes DRM ioctls itself runs under pvdrm-run.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog",
 		Args:    needProgram,
@@ -72,19 +76,36 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	gone, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		<-backend.done
+		<-backend.Done()
 		cancel()
 	}()
 	cmd := exec.CommandContext(gone, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(env, frontend.SocketEnv+"="+socket)
+	lacking, err := missing.Listen(dir.path(socketMissing))
+	if err != nil {
+		log.Warn("the end of a program that fails will not say what it lacked", zap.Error(err))
+	} else {
+		cmd.Env = append(cmd.Env, missing.Env+"="+lacking.Address())
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it has no GPU without us
 	cmd.WaitDelay = 10 * time.Second                                   // then it is killed
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err = runCommand(cmd)
+	report := lacking.Close()
 	if gone.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("the backend ended (%v), so the program was stopped", backend.cmd.ProcessState)
+		<-backend.Done()
+		if backend.Err() == nil {
+			return errors.New("the backend ended, so the program was stopped")
+		}
+		return fmt.Errorf("the backend ended (%w), so the program was stopped", backend.Err())
+	}
+	var failed exitError
+	if ctx.Err() == nil && errors.As(err, &failed) {
+		for _, line := range closingLines(report) {
+			progress("%s", line)
+		}
 	}
 	return err
 }

@@ -6,25 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/metrics"
 	"pvdrm/backend/session"
-	"pvdrm/backend/virgl"
+	"pvdrm/backend/supervisor"
+	"pvdrm/backend/virtio/virgl"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 )
 
 // backendStats is what a backend tells of itself.
 type backendStats struct {
-	PID    int                `json:"pid"`  // filled in by who asks
+	PID    int                `json:"pid"`  // of the process that serves
 	Kind   string             `json:"kind"` // "vm" or "local"
 	Name   string             `json:"name"` // of the guest, as at the arbiter
 	Device gpu.Stats          `json:"device"`
@@ -39,14 +42,10 @@ type backendStats struct {
 	Share *arbiter.GuestStats `json:"share,omitempty"`
 }
 
-// serveStats answers each connection to the socket with the statistics, as one
+// serveStats answers each connection to a socket with the statistics, as one
 // JSON object, until ctx ends.
-func serveStats(ctx context.Context, log *zap.Logger, path string, stats func() backendStats) error {
-	l, err := listenUnix(path)
-	if err != nil {
-		return err
-	}
-	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept, and removes the socket
+func serveStats(ctx context.Context, log *zap.Logger, l *net.UnixListener, stats func() (backendStats, error)) {
+	context.AfterFunc(ctx, func() { _ = l.Close() }) // ends Accept
 	go func() {
 		for {
 			c, err := arbiter.AcceptPatiently(ctx, l, log)
@@ -56,12 +55,54 @@ func serveStats(ctx context.Context, log *zap.Logger, path string, stats func() 
 				}
 				return
 			}
-			_ = c.SetDeadline(time.Now().Add(time.Second)) // a reader that does not read must not keep others waiting
-			_ = json.NewEncoder(c).Encode(stats())         // nor does it matter if it is gone
+			if st, err := stats(); err == nil { // else the backend ends, as its reader sees
+				_ = c.SetDeadline(time.Now().Add(time.Second)) // a reader that does not read must not keep others waiting
+				_ = json.NewEncoder(c).Encode(st)              // nor does it matter if it is gone
+			}
 			_ = c.Close()
 		}
 	}()
-	return nil
+}
+
+// stats asks the process that serves for its counts. They may be anything, but texts
+// are escaped, and what identifies the guest is what this process knows.
+func (b *backendProcess) stats() (st backendStats, err error) {
+	text, err := b.Statistics()
+	if err != nil {
+		return st, err
+	}
+	if err := json.Unmarshal(text, &st); err != nil {
+		return st, fmt.Errorf("statistics of a backend: %w", err)
+	}
+	st.clean()
+	st.PID, st.Kind, st.Name, st.Arbiter, st.Share = b.PID(), b.kind, b.dev.guest, b.dev.arbiter, nil
+	return st, nil
+}
+
+// lostCauses are those for which contexts are lost.
+var lostCauses = func() map[string]bool {
+	all := map[string]bool{}
+	for c := gpu.LostNone; c <= gpu.LostDevice; c++ {
+		all[c.String()] = true
+	}
+	return all
+}()
+
+// clean makes statistics of a hostile backend fit to be shown and counted: texts are
+// escaped, and of resources and causes those stay that there are.
+func (st *backendStats) clean() {
+	for i := range st.Guest.Clients {
+		c := &st.Guest.Clients[i].Client
+		*c = supervisor.Escape(*c)
+	}
+	seen := map[string]bool{} // Prometheus refuses all guests' metrics if one comes twice
+	st.Guest.Quotas = slices.DeleteFunc(st.Guest.Quotas, func(q quota.Stats) bool {
+		_, ok := quota.ByName(q.Resource)
+		again := seen[q.Resource]
+		seen[q.Resource] = true
+		return !ok || again
+	})
+	maps.DeleteFunc(st.Guest.Lost, func(cause string, _ uint64) bool { return !lostCauses[cause] })
 }
 
 func readStats(path string) (st backendStats, err error) {
@@ -77,23 +118,7 @@ func readStats(path string) (st backendStats, err error) {
 	if err := json.NewDecoder(io.LimitReader(c, most)).Decode(&st); err != nil {
 		return st, fmt.Errorf("statistics from %s: %w", path, err)
 	}
-	st.PID, err = listenerPID(c) // as we see it: the backend may see itself by another
-	return st, err
-}
-
-// listenerPID is the process that listens at the other end of a connection.
-func listenerPID(c *net.UnixConn) (pid int, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	failed := raw.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(cred.Pid)
-		}
-	})
-	return pid, errors.Join(failed, err)
+	return st, nil
 }
 
 // runningBackends asks all backends of this user, and their arbiters.
@@ -210,10 +235,10 @@ func printStats(out io.Writer, all []backendStats, asJSON bool) error {
 	return nil
 }
 
-// ownStats is the backendStats of this process.
-func ownStats(kind string, flags *deviceFlags, device gpu.Device, guest func() session.GuestStats) func() backendStats {
+// ownStats are the backendStats of this process, but for what its parent knows.
+func ownStats(device gpu.Device, guest func() session.GuestStats) func() backendStats {
 	return func() backendStats {
-		st := backendStats{Kind: kind, Name: flags.guest, Device: device.Stats(), Guest: guest(), Arbiter: flags.arbiter}
+		st := backendStats{Device: device.Stats(), Guest: guest()}
 		if d, ok := device.(gatedDevice); ok {
 			gate := d.gate.Stats()
 			st.Gate = &gate

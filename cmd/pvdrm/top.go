@@ -32,7 +32,8 @@ func newTop() *cobra.Command {
 		Long: `Show a table of the guests of this user: the share of the compute engine that each
 used over the last interval as number and bar, the share that it is entitled to
 (a | in the bar), the part of it that is rendering, use of the copy engine, time its commands waited for the
-arbiter, launches, queued batches and device memory.
+arbiter, launches, kernels and copies that were preempted (STOPS/S), queued batches and
+device memory.
 
 Keys: q or ^C quit; s, g, w, l and v sort by share, guest, waiting, launches and
 device memory. Where standard output is no terminal, a plain table is printed

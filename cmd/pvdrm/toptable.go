@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"pvdrm/backend/arbiter"
-	"pvdrm/backend/session"
+	"pvdrm/gem/quota"
 )
 
 // topSample is what all backends had counted at a time.
@@ -30,7 +30,8 @@ type topRow struct {
 	Copy     float64 `json:"copy"`     // of the copy engine, used
 	Waiting  float64 `json:"waiting"`  // time its commands waited for the arbiter
 	Launches float64 `json:"launches_per_s"`
-	Queued   uint64  `json:"queued"` // work now, as its quota counts it
+	Preempts float64 `json:"preemptions_per_s"` // commands stopped to go on later
+	Queued   uint64  `json:"queued"`            // work now, as its quota counts it
 	VRAM     uint64  `json:"vram_bytes"`
 }
 
@@ -52,13 +53,14 @@ func topRows(before, after topSample) []topRow {
 			Share:    (b.Device.ComputeBusy - a.Device.ComputeBusy).Seconds() / elapsed,
 			Copy:     (b.Device.CopyBusy - a.Device.CopyBusy).Seconds() / elapsed,
 			Launches: float64(b.Device.Launches-a.Device.Launches) / elapsed,
+			Preempts: float64(b.Device.Preemptions-a.Device.Preemptions) / elapsed,
 		}
 		if a.GL != nil && b.GL != nil {
 			r.Render = (b.GL.Busy - a.GL.Busy).Seconds() / elapsed
 			r.Share += r.Render
 		}
 		for _, q := range b.Guest.Quotas {
-			if q.Resource == session.Queued.String() {
+			if q.Resource == quota.Queued.String() {
 				r.Queued = q.Used
 			}
 		}
@@ -82,11 +84,11 @@ var topOrders = []struct {
 	name    string
 	compare func(a, b topRow) int
 }{
-	{'s', "share", func(a, b topRow) int { return cmp.Compare(b.Share, a.Share) }},
-	{'g', "guest", func(topRow, topRow) int { return 0 }},
-	{'w', "waiting", func(a, b topRow) int { return cmp.Compare(b.Waiting, a.Waiting) }},
-	{'l', "launches", func(a, b topRow) int { return cmp.Compare(b.Launches, a.Launches) }},
-	{'v', "vram", func(a, b topRow) int { return cmp.Compare(b.VRAM, a.VRAM) }},
+	{key: 's', name: "share", compare: func(a, b topRow) int { return cmp.Compare(b.Share, a.Share) }},
+	{key: 'g', name: "guest", compare: func(topRow, topRow) int { return 0 }},
+	{key: 'w', name: "waiting", compare: func(a, b topRow) int { return cmp.Compare(b.Waiting, a.Waiting) }},
+	{key: 'l', name: "launches", compare: func(a, b topRow) int { return cmp.Compare(b.Launches, a.Launches) }},
+	{key: 'v', name: "vram", compare: func(a, b topRow) int { return cmp.Compare(b.VRAM, a.VRAM) }},
 }
 
 // topOrder finds an order by its key or name; -1.
@@ -108,7 +110,7 @@ func sortRows(rows []topRow, order int) {
 
 // Widths of the table, columns.
 const (
-	topNumbers = 76 // all but the bar
+	topNumbers = 84 // all but the bar
 	topName    = 12
 	topBarMost = 60
 )
@@ -117,14 +119,14 @@ const (
 // columns; the bar takes what is left of it, and has a mark at the expected share.
 func topTable(rows []topRow, width int) []string {
 	bar := min(width-topNumbers-1, topBarMost)
-	lines := []string{fmt.Sprintf("%-*s %6s %6s %6s %6s %6s %6s %8s %5s %6s", topName, "GUEST", "WEIGHT", "SHARE", "EXPECT", "RENDER", "COPY", "WAIT", "LAUNCH/S", "QUEUE", "MIB")}
+	lines := []string{fmt.Sprintf("%-*s %6s %6s %6s %6s %6s %6s %8s %7s %5s %6s", topName, "GUEST", "WEIGHT", "SHARE", "EXPECT", "RENDER", "COPY", "WAIT", "LAUNCH/S", "STOPS/S", "QUEUE", "MIB")}
 	for _, r := range rows {
 		weight, expected := "-", "-"
 		if r.Weight > 0 {
 			weight, expected = fmt.Sprint(r.Weight), fmt.Sprintf("%.1f%%", r.Expected*percent)
 		}
-		line := fmt.Sprintf("%-*.*s %6s %5.1f%% %6s %5.1f%% %5.1f%% %5.1f%% %8.1f %5d %6d", topName, topName, r.Guest, weight,
-			r.Share*percent, expected, r.Render*percent, r.Copy*percent, r.Waiting*percent, r.Launches, r.Queued, r.VRAM>>20)
+		line := fmt.Sprintf("%-*.*s %6s %5.1f%% %6s %5.1f%% %5.1f%% %5.1f%% %8.1f %7.1f %5d %6d", topName, topName, r.Guest, weight,
+			r.Share*percent, expected, r.Render*percent, r.Copy*percent, r.Waiting*percent, r.Launches, r.Preempts, r.Queued, r.VRAM>>20)
 		if bar > 0 {
 			line += " " + topBar(r.Share, r.Expected, bar)
 		}

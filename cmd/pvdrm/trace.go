@@ -19,7 +19,7 @@ import (
 func newTrace(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace",
-		Short: "Record the calls that a program makes on its GPU, look at them, and make them again",
+		Short: "Record the GPU calls of a program, and show, compare and replay them",
 		Long: `A trace holds every ioctl that a program made on its DRM file, with arguments,
 results, errno and times, and what it wrote into mapped memory. Made again on
 another device, or after a change, results and memory are compared.
@@ -187,7 +187,7 @@ func replayOnDevice(g *global, dev *deviceFlags, path string, c *cobra.Command) 
 	if err != nil {
 		return err
 	}
-	device, err := dev.open(log)
+	device, err := dev.open(log, dev.connect)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"pvdrm/backend/arbiter"
 	guestimage "pvdrm/guest-image"
+	"pvdrm/internal/missing"
 	"pvdrm/vmm"
 	"pvdrm/vmm/control"
 )
@@ -39,25 +40,26 @@ type upFlags struct {
 const quietConsole = "vt.global_cursor_default=0"
 
 // bootTimeout is how long a guest may take to come up, unless a flag says otherwise.
-const bootTimeout = 2 * time.Minute
+// A busy host that emulates needs minutes.
+const bootTimeout = 5 * time.Minute
 
 func newUp(g *global) *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
 		Use:   "up [flags] [-- PROGRAM [ARGUMENT ...]]",
 		Short: "Boot a virtual machine with a paravirtual GPU, and run a program in it",
-		Long: `Boot a virtual machine with Debian's kernel and a paravirtual GPU, and run
-PROGRAM in it; its output and its exit code become those of pvdrm. Without a
-program a shell is opened. With --guests several machines share one GPU, and
-PROGRAM runs in all of them at once. When it ends the machine is shut down and nothing is
-left. The image is built on first use; see pvdrm image.
+		Long: `Boot a virtual machine with the distribution's kernel and a paravirtual GPU, and run
+PROGRAM in it. Its output and exit code become those of pvdrm. Where it fails, pvdrm
+says what it asked for of CUDA that is not supported. Without PROGRAM, pvdrm opens a shell. With --guests several machines share one GPU, and PROGRAM
+runs in all of them concurrently. When it ends, pvdrm shuts the machine down and
+removes its temporary files. The first use builds the image; see pvdrm image.
 
 Programs in the image: gdev, and a shell with the usual small commands.
 
-The image debian has Debian's C and C++ libraries too, and libcuda.so.1 and
-libcudart.so of PVDRM. The image mesa has Debian's Mesa beside these, glscene,
-glmark2-es2-drm and kmscube. In either, a PROGRAM whose name has a slash is a
-file of the host: it is copied to /root and runs there.`,
+The image debian also has the distribution's C and C++ libraries, and libcuda.so.1
+and libcudart.so of PVDRM. The image mesa also has the distribution's Mesa, glscene,
+glmark2-es2-drm and kmscube. With either, a PROGRAM whose name has a slash is a
+file of the host: pvdrm copies it to /root and runs it there.`,
 		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -207,7 +209,7 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	defer func() { err = errors.Join(err, unshow()) }()
 	go func() { // a machine whose GPU is gone is of no use
 		select {
-		case <-backend.done:
+		case <-backend.Done():
 			machine.Kill()
 		case <-machine.Done():
 		}
@@ -257,10 +259,16 @@ func (o *guest) program(ctx context.Context, machine *vmm.VM, args []string, dir
 		progress("a shell in the guest; `exit` shuts the machine down")
 		return machine.Shell(ctx, nil, os.Stdin, os.Stdout)
 	}
-	code, err := machine.RunWith(ctx, control.Start{Argv: args, Dir: dir, Env: guestEnv()}, o.stdin, o.stdout, o.stderr)
+	exit, err := machine.RunWith(ctx, control.Start{Argv: args, Dir: dir, Env: guestEnv()}, o.stdin, o.stdout, o.stderr)
+	code := int(exit.Code)
 	if (code == notExecutable || code == notFound) && err != nil {
 		o.say("in the guest: %v", err)
 		return code, nil
+	}
+	if err == nil && code != 0 {
+		for _, line := range closingLines(missing.Report{Lines: exit.Missing, More: int(exit.More)}) {
+			o.say("%s", line)
+		}
 	}
 	return code, err
 }
@@ -293,6 +301,7 @@ const (
 	socketQMP     = "qmp"
 	socketStats   = "stats"
 	socketArbiter = "arbiter"
+	socketMissing = "missing"
 )
 
 // runDir is the directory with the sockets of one running machine. A lock on it

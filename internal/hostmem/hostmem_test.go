@@ -36,13 +36,13 @@ func TestMapRefuses(t *testing.T) {
 		off, size uint64
 		want      string
 	}{
-		{"plain file", plain, 0, 4096, "memfd sealed"},
-		{"no seal", memfd(t, 8192, unix.F_SEAL_GROW), 0, 4096, "memfd sealed"},
-		{"nothing", memfd(t, 8192, unix.F_SEAL_SHRINK), 0, 0, "out of range"},
-		{"too much", memfd(t, 8192, unix.F_SEAL_SHRINK), 0, 1 << 60, "out of range"},
-		{"offset too far", memfd(t, 8192, unix.F_SEAL_SHRINK), 1 << 63, 4096, "out of range"},
-		{"beyond the end", memfd(t, 8192, unix.F_SEAL_SHRINK), 4096, 8192, "has only 0x2000"},
-		{"read only", memfd(t, 8192, unix.F_SEAL_SHRINK|unix.F_SEAL_WRITE), 0, 4096, "mmap"},
+		{name: "plain file", fd: plain, off: 0, size: 4096, want: "memfd sealed"},
+		{name: "no seal", fd: memfd(t, 8192, unix.F_SEAL_GROW), off: 0, size: 4096, want: "memfd sealed"},
+		{name: "nothing", fd: memfd(t, 8192, unix.F_SEAL_SHRINK), off: 0, size: 0, want: "out of range"},
+		{name: "too much", fd: memfd(t, 8192, unix.F_SEAL_SHRINK), off: 0, size: 1 << 60, want: "out of range"},
+		{name: "offset too far", fd: memfd(t, 8192, unix.F_SEAL_SHRINK), off: 1 << 63, size: 4096, want: "out of range"},
+		{name: "beyond the end", fd: memfd(t, 8192, unix.F_SEAL_SHRINK), off: 4096, size: 8192, want: "has only 0x2000"},
+		{name: "read only", fd: memfd(t, 8192, unix.F_SEAL_SHRINK|unix.F_SEAL_WRITE), off: 0, size: 4096, want: "mmap"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Map(c.fd, c.off, c.size)
@@ -99,11 +99,11 @@ func twoRegions(t *testing.T) *Table {
 func TestLookUp(t *testing.T) {
 	table := twoRegions(t)
 	for _, c := range []struct{ addr, n, off, got uint64 }{
-		{0, 1, 0, 1},
-		{100, 8092, 100, 8092},
-		{100, 9000, 100, 8092}, // goes on in the second region
-		{8192, 9000, 0, 4096},
-		{12287, 1, 4095, 1},
+		{addr: 0, n: 1, off: 0, got: 1},
+		{addr: 100, n: 8092, off: 100, got: 8092},
+		{addr: 100, n: 9000, off: 100, got: 8092}, // goes on in the second region
+		{addr: 8192, n: 9000, off: 0, got: 4096},
+		{addr: 12287, n: 1, off: 4095, got: 1},
 	} {
 		_, off, got, err := table.Guest(c.addr, c.n)
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestLookUp(t *testing.T) {
 func TestMapContiguous(t *testing.T) {
 	table := twoRegions(t)
 	a, b := table.slots[0].Region, table.slots[1].Region
-	mem, err := MapContiguous([]Span{{b, 0, 4096}, {a, 4096, 4096}, {a, 0, 4096}})
+	mem, err := MapContiguous([]Span{{Region: b, Off: 0, Len: 4096}, {Region: a, Off: 4096, Len: 4096}, {Region: a, Off: 0, Len: 4096}})
 	require.NoError(t, err)
 	require.Len(t, mem, 3*4096)
 	b.Bytes()[0], a.Bytes()[4096], a.Bytes()[0] = 1, 2, 3
@@ -134,9 +134,9 @@ func TestMapContiguous(t *testing.T) {
 	require.Equal(t, byte(9), a.Bytes()[4095])
 	UnmapContiguous(mem)
 
-	_, err = MapContiguous([]Span{{a, 100, 4096}})
+	_, err = MapContiguous([]Span{{Region: a, Off: 100, Len: 4096}})
 	require.ErrorContains(t, err, "not whole pages")
-	_, err = MapContiguous([]Span{{a, 0, 100}})
+	_, err = MapContiguous([]Span{{Region: a, Off: 0, Len: 100}})
 	require.ErrorContains(t, err, "not whole pages")
 	_, err = MapContiguous(nil)
 	require.ErrorContains(t, err, "nothing to map")

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/backend/arbiter"
+	"pvdrm/backend/sched"
+)
+
+// startedArbiter starts an arbiter that ends with the test.
+func startedArbiter(t *testing.T, f arbiterFlags) {
+	t.Helper()
+	a, err := f.start(t.Context(), zap.NewNop(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.stop()) })
+}
+
+// arbiterDir is a directory whose name is short enough for sockets.
+func arbiterDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pvdrm-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// With a roster, guests are what it lists, by their keys; the control socket is where it was asked for.
+func TestArbiterRoster(t *testing.T) {
+	dir := arbiterDir(t)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, arbiter.WriteNewKey(path("key")))
+	write := func(users string) {
+		require.NoError(t, os.WriteFile(path("roster"), []byte("[[guest]]\nname = \"web\"\nkey-file = \"key\"\nweight = 7\n"+users), 0o600))
+	}
+	write("")
+	f := arbiterFlags{socket: path("s"), control: path("c"), roster: path("roster"), policy: arbiter.DefaultPolicy, perUser: 1}
+	require.NoError(t, os.Chmod(f.roster, 0o644))
+	_, err := f.start(t.Context(), zap.NewNop(), nil)
+	require.ErrorContains(t, err, "chmod 600 "+f.roster)
+	require.NoError(t, os.Chmod(f.roster, 0o600))
+
+	startedArbiter(t, f)
+	taking := arbiter.Taking{Socket: f.socket, Hello: arbiter.Hello{Name: "web", Share: sched.Share{Weight: 1000}}}
+	_, err = taking.Connect()
+	require.ErrorIs(t, err, unix.EACCES)
+	taking.Hello.Key, err = arbiter.ReadKey(path("key"))
+	require.NoError(t, err)
+	seat, err := taking.Connect()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, seat.Close()) }()
+	require.NoFileExists(t, f.socket+arbiter.ControlSuffix)
+	answer, err := arbiter.Ask(t.Context(), f.control, arbiter.Command{})
+	require.NoError(t, err)
+	require.Equal(t, uint32(7), answer.GPUs[0].Guests[0].Share.Weight)
+
+	mode := func(path string) os.FileMode {
+		st, err := os.Stat(path)
+		require.NoError(t, err)
+		return st.Mode().Perm()
+	}
+	require.Equal(t, os.FileMode(0o600), mode(f.socket))
+	require.Equal(t, os.FileMode(0o600), mode(f.control))
+
+	write(fmt.Sprintf("users = [%d]\n", os.Getuid()+1))
+	shared := f
+	shared.socket, shared.control = path("shared"), ""
+	startedArbiter(t, shared)
+	require.Equal(t, os.FileMode(0o666), mode(shared.socket), "others are listed")
+	require.Equal(t, os.FileMode(0o600), mode(shared.socket+arbiter.ControlSuffix))
+	taking.Socket = shared.socket
+	_, err = taking.Connect()
+	require.ErrorIs(t, err, unix.EACCES, "we are not, any more")
+}
+
+// The limit of guests is that of the flag.
+func TestArbiterGuestsPerUser(t *testing.T) {
+	f := arbiterFlags{socket: filepath.Join(arbiterDir(t), "s"), policy: arbiter.DefaultPolicy, perUser: 1}
+	startedArbiter(t, f)
+	taking := arbiter.Taking{Socket: f.socket, Hello: arbiter.Hello{Name: "a"}}
+	seat, err := taking.Connect()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, seat.Close()) }()
+	taking.Hello.Name = "b"
+	_, err = taking.Connect()
+	require.ErrorIs(t, err, unix.ENOSPC)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"pvdrm/backend/sandbox"
+	"pvdrm/backend/supervisor"
+	"pvdrm/gpu"
+	"pvdrm/gpu/nvidia"
+	"pvdrm/internal/bench"
+)
+
+func addCUDAFlags(d *deviceFlags, fl *pflag.FlagSet) {
+	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
+}
+
+func cudaArgs(d *deviceFlags) []string { return []string{"--revoke-after", d.revoke.String()} }
+
+func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
+	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined())},
+		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), RevokeAfter: d.revoke, Gate: gate})
+}
+
+// cudaNativeEnv is the environment of a process that runs programs on NVIDIA's driver.
+func cudaNativeEnv(env []string) []string {
+	return append(nvidia.InOrder(env), "GODEBUG="+withoutPreemption(os.Getenv("GODEBUG")))
+}
+
+// cudaMicros are the micro-benchmarks in C on NVIDIA's driver.
+func cudaMicros(f *benchFlags, r *bench.Report) []bench.Place {
+	return []bench.Place{driverPlace{number: f.dev.device.number, budget: f.microTime, report: r}}
+}
+
+// newCUDAProcesses makes the commands behind gpu/nvidia: the process that a guest
+// process's CUDA context lives in, and the one that starts such processes.
+func newCUDAProcesses() []*cobra.Command {
+	const confine = "confine"
+	var confined bool
+	worker := &cobra.Command{
+		Use:    "cuda-worker",
+		Short:  "Hold a CUDA context for a backend",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { // on the main thread
+			if !confined {
+				return nvidia.ServeWorker(nil)
+			}
+			return nvidia.ServeWorker(confineWorker)
+		},
+	}
+	keeper := &cobra.Command{
+		Use:    nvidia.KeeperCommand,
+		Short:  "Start processes that hold CUDA contexts",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { // on the main thread
+			if err := supervisor.RestoreStacks(); err != nil {
+				return err
+			}
+			if confined {
+				if err := sandbox.EnterCUDAKeeper(); err != nil {
+					return err
+				}
+			}
+			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined)})
+		},
+	}
+	for _, c := range []*cobra.Command{worker, keeper} {
+		c.Flags().BoolVar(&confined, confine, false, "workers give up the system calls that they do not need")
+	}
+	return []*cobra.Command{worker, keeper}
+}
+
+// confineWorker confines a worker of an NVIDIA GPU to what it asks the driver for.
+func confineWorker(requests []nvidia.Request) error {
+	ioctls := make([]sandbox.Ioctl, len(requests))
+	for i, r := range requests {
+		ioctls[i] = sandbox.Ioctl(r)
+	}
+	return sandbox.EnterRenderer(ioctls)
+}
+
+// checkNVIDIA looks for the driver; that there is a GPU behind it, a first use tells.
+func checkNVIDIA() check {
+	version, err := nvidia.Probe()
+	if err != nil {
+		return check{name: "NVIDIA GPU", detail: err.Error(), mend: "not needed: --device cuda is not offered without it, the software GPU is"}
+	}
+	return check{name: "NVIDIA GPU", ok: true, detail: "driver for CUDA " + version + ": --device cuda can be used"}
+}

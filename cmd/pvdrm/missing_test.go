@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/internal/missing"
+)
+
+func TestMissingSections(t *testing.T) {
+	page, err := os.ReadFile("../../" + missingPage)
+	require.NoError(t, err)
+	for _, s := range missingSections {
+		require.Contains(t, string(page), "\n## "+s.section+"\n")
+	}
+	for text, want := range map[string]string{
+		"cuGraphAddMemAllocNode: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no cuGraphAddMemAllocNode": "Graphs and stream capture",
+		"cuMemAllocAsync: CUDA_ERROR_NOT_SUPPORTED: graphs that allocate or free memory":        "Graphs and stream capture",
+		"cuModuleLoadData: CUDA_ERROR_INVALID_PTX: image:7:1: error: 'cuda' is no instruction":  "What to know about the driver API",
+		"cudaDeviceGetP2PAttribute: cudaErrorNotSupported: PVDRM has no such function":          "The runtime API (cudart)",
+		"cuGetExportTable: CUDA_ERROR_NOT_FOUND: private table 0100":                            "The runtime API (cudart)",
+		"cuMemExportToShareableHandle: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such thing":       "What to know about the driver API",
+		"something that a program made up":                                                      "What to know about the driver API",
+	} {
+		require.Equal(t, want, missingSection(text), text)
+	}
+}
+
+func TestClosingLines(t *testing.T) {
+	require.Empty(t, closingLines(missing.Report{}))
+	var r missing.Report
+	for i := range 9 {
+		r.Add(fmt.Sprintf("cu%d\n\x1b[31m\u202e %s", i, strings.Repeat("y", 500)))
+	}
+	lines := closingLines(r)
+	require.Len(t, lines, missing.MaxKept+3)
+	require.Equal(t, "  … and 4 more; the last:", lines[missing.MaxKept])
+	require.True(t, strings.HasPrefix(lines[missing.MaxKept+1], "  cu8??[31m? yyy"), lines)
+	for _, l := range lines {
+		require.NotContains(t, l, "\n")
+		require.LessOrEqual(t, len(l), missing.MaxText+len("  "))
+	}
+	// A machine that sends more than a Report holds.
+	require.Len(t, closingLines(missing.Report{Lines: make([]string, 4000), More: 1}), missing.MaxKept+3)
+}

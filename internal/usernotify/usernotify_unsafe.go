@@ -1,0 +1,84 @@
+package usernotify
+
+import (
+	"errors"
+	"os"
+	"structs"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Call is a system call that was trapped: struct seccomp_notif (include/uapi/linux/seccomp.h).
+type Call struct {
+	_      structs.HostLayout
+	ID     uint64
+	Thread uint32 // of the caller, in our pid namespace
+	_      uint32
+	Number int32
+	_      uint32 // architecture
+	_      uint64 // instruction
+	Args   [6]uint64
+}
+
+// response is struct seccomp_notif_resp.
+type response struct {
+	_     structs.HostLayout
+	id    uint64
+	value int64
+	error int32 // negative errno
+	flags uint32
+}
+
+// Install puts the calling thread, or with all every thread of the process, under a filter, with
+// what they start. Calls that it traps come to the listener.
+func Install(program []unix.SockFilter, all bool) (Listener, error) {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return -1, os.NewSyscallError("prctl", err)
+	}
+	flags := uintptr(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	if all {
+		flags |= unix.SECCOMP_FILTER_FLAG_TSYNC | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+	}
+	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	// p and what it points to live until the call returns; Linux copies them.
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&p)))
+	if errno != 0 {
+		return -1, os.NewSyscallError("seccomp", errno)
+	}
+	return Listener(fd), nil
+}
+
+// receive takes a call.
+func (l Listener) receive(c *Call) error {
+	*c = Call{}
+	return l.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(c))
+}
+
+// Proceed has Linux do a call as if there were no trap.
+func (l Listener) Proceed(c *Call) error {
+	return l.answer(&response{id: c.ID, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
+}
+
+// Answer ends a call with an error, or with 0.
+func (l Listener) Answer(c *Call, errno unix.Errno) error {
+	return l.answer(&response{id: c.ID, error: -int32(errno)})
+}
+
+// answer sends a response. That its caller was killed meanwhile is no error.
+func (l Listener) answer(r *response) error {
+	err := l.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func (l Listener) control(request uintptr, argument unsafe.Pointer) error {
+	// The argument is a live struct of the size in the request.
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), request, uintptr(argument))
+	if errno != 0 {
+		return os.NewSyscallError("ioctl", errno)
+	}
+	return nil
+}
