@@ -16,6 +16,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/tests/ptx/internal/fixture"
 )
 
@@ -87,6 +88,14 @@ func readEntry(path string) (e entry, err error) {
 	return e, nil
 }
 
+// unrecorded are the instructions that no fixture has yet: they need a texture or surface
+// object, and the recorder cannot make one.
+var unrecorded = map[ptx.Op]bool{
+	ptx.OpTex: true, ptx.OpTld4: true, ptx.OpTxq: true, ptx.OpSuld: true, ptx.OpSust: true, ptx.OpSuq: true, ptx.OpSured: true,
+	// Those of folder matrix wait for their recording.
+	ptx.OpCreatepolicy: true, ptx.OpGriddepcontrol: true, ptx.OpSetmaxnreg: true,
+}
+
 // TestEveryInstructionHasAFixture looks for rows of the instruction table that
 // no fixture uses.
 func TestEveryInstructionHasAFixture(t *testing.T) {
@@ -107,7 +116,12 @@ func TestEveryInstructionHasAFixture(t *testing.T) {
 		}
 	}
 	for _, f := range ptx.Forms() {
-		if f.Status == ptx.Runs && !used[f] {
+		waits := unrecorded[f.Op] || f.Op == ptx.OpCp && strings.Contains(f.Syntax(), "cache_hint")
+		switch {
+		case exec.Runs(f) != nil:
+		case waits && used[f]:
+			t.Errorf("a fixture uses %s: take it from the list of those without one", f.Syntax())
+		case !waits && !used[f]:
 			t.Errorf("no fixture uses %s", f.Syntax())
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/gpu/softgpu/ref"
-	"pvdrm/gpu/softgpu/simt"
 	"pvdrm/tests/ptx/internal/fixture"
 	"pvdrm/tests/ptx/internal/random"
 )
@@ -27,11 +27,12 @@ type engine struct {
 
 // engines are all that must agree with the GPU.
 var engines = []engine{
-	{"simt", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, simt.NativeNever, 1) }},
-	{"simt with native code", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, simt.NativeAtOnce, 1) }},
-	{"simt with modelled time", func(f *fixture.Fixture) ([][]byte, error) {
-		return runTimed(f, simt.CompileTimed, simt.NativeAtOnce, 1)
+	{"exec", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeNever, 1) }},
+	{"exec with native code", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 1) }},
+	{"exec with modelled time", func(f *fixture.Fixture) ([][]byte, error) {
+		return runTimed(f, exec.CompileTimed, exec.NativeAtOnce, 1)
 	}},
+	{"exec, preempted again and again", func(f *fixture.Fixture) ([][]byte, error) { return runPreempted(f, 1) }},
 	{"ref", runRef},
 }
 
@@ -44,7 +45,7 @@ const (
 	pageBytes  = 64 << 10
 )
 
-// memory is a simt.Space with one region for each buffer. It is not changed
+// memory is a exec.Space with one region for each buffer. It is not changed
 // while a kernel runs.
 type memory map[uint64][]byte // by region number
 
@@ -54,7 +55,7 @@ func (m memory) add(base uint64, n int) []byte {
 	return m[base>>regionBits]
 }
 
-// Lookup implements simt.Space.
+// Lookup implements exec.Space.
 func (m memory) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
 	region := m[va>>regionBits]
 	at := va & (1<<regionBits - 1) &^ (pageBytes - 1)
@@ -70,16 +71,56 @@ type program[K any] interface {
 	Kernel(name string) (K, bool)
 }
 
-// runSIMT runs a fixture on the software GPU's engine.
-func runSIMT(f *fixture.Fixture, native simt.Native, workers int) (outputs [][]byte, err error) {
-	return runTimed(f, simt.Compile, native, workers)
+// runExec runs a fixture on the software GPU's engine.
+func runExec(f *fixture.Fixture, native exec.Native, workers int) (outputs [][]byte, err error) {
+	return runTimed(f, exec.Compile, native, workers)
 }
 
 // runTimed runs a fixture on programs that compile makes.
-func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*simt.Program, error), native simt.Native, workers int) (outputs [][]byte, err error) {
-	return runProgram(f, compile, func(k *simt.Kernel, l simt.Launch, m memory) error {
+func runTimed(f *fixture.Fixture, compile func(*ptx.Module) (*exec.Program, error), native exec.Native, workers int) (outputs [][]byte, err error) {
+	return runProgram(f, compile, func(k *exec.Kernel, l exec.Launch, m memory) error {
 		l.Native = native
-		return simt.Run(k, l, m, new(simt.Control), workers)
+		return exec.Run(k, l, m, new(exec.Control), workers)
+	})
+}
+
+// pausing is a memory whose kernel is preempted when it looks for a page.
+type pausing struct {
+	memory
+	control *exec.Control
+}
+
+// Lookup implements exec.Space.
+func (p pausing) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
+	p.control.Preempt()
+	return p.memory.Lookup(va)
+}
+
+// pauses is how often a launch is preempted, before it runs to its end.
+const pauses = 200
+
+// runPreempted runs a fixture whose kernels stop at each loop head after an access, and go
+// on from a state that was encoded, interpreted and compiled in turns.
+func runPreempted(f *fixture.Fixture, workers int) (outputs [][]byte, err error) {
+	return runProgram(f, exec.Compile, func(k *exec.Kernel, l exec.Launch, m memory) error {
+		for n := range pauses {
+			l.Native = []exec.Native{exec.NativeNever, exec.NativeAtOnce}[n%2]
+			c := new(exec.Control)
+			err := exec.Run(k, l, pausing{m, c}, c, workers)
+			var stopped *exec.Preempted
+			if !errors.As(err, &stopped) {
+				return err
+			}
+			code, err := stopped.State.MarshalBinary()
+			if err != nil {
+				return err
+			}
+			l.From = new(exec.State)
+			if err := l.From.UnmarshalBinary(code); err != nil {
+				return err
+			}
+		}
+		return exec.Run(k, l, m, new(exec.Control), workers)
 	})
 }
 
@@ -88,13 +129,13 @@ const statements = 1 << 30
 
 // runRef runs a fixture on the reference interpreter.
 func runRef(f *fixture.Fixture) (outputs [][]byte, err error) {
-	return runProgram(f, ref.Compile, func(k *ref.Kernel, l simt.Launch, m memory) error {
+	return runProgram(f, ref.Compile, func(k *ref.Kernel, l exec.Launch, m memory) error {
 		return ref.Run(k, l, m, statements)
 	})
 }
 
 // runProgram runs a fixture on the program that compile makes.
-func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Module) (P, error), run func(K, simt.Launch, memory) error) (outputs [][]byte, err error) {
+func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Module) (P, error), run func(K, exec.Launch, memory) error) (outputs [][]byte, err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("engine panicked: %v", e)
@@ -124,10 +165,10 @@ func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Modul
 		if !ok {
 			return nil, fmt.Errorf("no kernel %s", r.Kernel)
 		}
-		limits := simt.DefaultLimits()
+		limits := exec.DefaultLimits()
 		limits.SharedBytes = 96 << 10
-		l := simt.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits,
-			Model: simt.NewModel(4, 0)}
+		l := exec.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits,
+			Model: exec.NewModel(4, 0)}
 		if err := run(k, l, m); err != nil {
 			return nil, err
 		}
@@ -154,7 +195,7 @@ func TestRandomKernels(t *testing.T) {
 		require.NoError(t, err)
 		want, err := engines[0].run(f)
 		require.NoError(t, err, f.Name)
-		others := append([]engine{{"simt with 4 workers", func(f *fixture.Fixture) ([][]byte, error) { return runSIMT(f, simt.NativeAtOnce, 4) }}}, engines[1:]...)
+		others := append([]engine{{"exec with 4 workers", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 4) }}}, engines[1:]...)
 		for _, e := range others {
 			got, err := e.run(f)
 			require.NoError(t, err, "%s: %s", f.Name, e.name)
@@ -170,11 +211,11 @@ func TestWorkersDoNotMatter(t *testing.T) {
 		if c.recording == nil || c.recording.Fault != "" || c.fixture.Runs[0].Grid[0] < 4 {
 			continue
 		}
-		one, err := runSIMT(c.fixture, simt.NativeAtOnce, 1)
+		one, err := runExec(c.fixture, exec.NativeAtOnce, 1)
 		if err != nil {
 			continue // TestCorpus reports it
 		}
-		many, err := runSIMT(c.fixture, simt.NativeHot, 4)
+		many, err := runExec(c.fixture, exec.NativeHot, 4)
 		if err != nil {
 			t.Errorf("%s: with 4 workers: %v", c.fixture.Name, err)
 			continue

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/gpu/softgpu/simt"
+	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/tests/ptx/internal/fixture"
 	"pvdrm/tests/ptx/internal/random"
 )
@@ -26,12 +26,12 @@ func FuzzEngines(f *testing.F) {
 		require.NoError(t, err)
 		want, err := runRef(k)
 		require.NoError(t, err, source)
-		for _, native := range []simt.Native{simt.NativeNever, simt.NativeAtOnce} {
-			got, err := runSIMT(k, native, 1)
+		for _, native := range []exec.Native{exec.NativeNever, exec.NativeAtOnce} {
+			got, err := runExec(k, native, 1)
 			require.NoError(t, err, source)
 			diffs, _ := k.Compare(got, want)
 			if len(diffs) > 0 {
-				t.Fatalf("simt (native code %d) differs from ref in %d values, the first: %v\n%s", native, len(diffs), diffs[0], source)
+				t.Fatalf("exec (native code %d) differs from ref in %d values, the first: %v\n%s", native, len(diffs), diffs[0], source)
 			}
 		}
 	})

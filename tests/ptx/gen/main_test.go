@@ -10,12 +10,18 @@ import (
 	"pvdrm/tests/ptx/internal/fixture"
 )
 
-// TestFilesAreCurrent compares tests/ptx/op with the table.
+// TestFilesAreCurrent compares tests/ptx/op and tests/ptx/matrix with the tables.
 func TestFilesAreCurrent(t *testing.T) {
-	dir := filepath.Join("..", "op")
+	for folder, files := range folders() {
+		current(t, folder, files)
+	}
+}
+
+func current(t *testing.T, folder string, want map[string]string) {
+	t.Helper()
+	dir := filepath.Join("..", folder)
 	files, err := filepath.Glob(filepath.Join(dir, "*.ptx"))
 	require.NoError(t, err)
-	want := sources()
 	require.Len(t, files, len(want), "run: go run ./tests/ptx/gen")
 	for name, text := range want {
 		got, err := os.ReadFile(filepath.Join(dir, name+".ptx"))
@@ -29,7 +35,7 @@ func TestWriteRemovesOldFiles(t *testing.T) {
 	for _, name := range []string{"gone.ptx", "gone.out", "add.s32.out"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	require.NoError(t, write(dir))
+	require.NoError(t, write(dir, sources()))
 	require.NoFileExists(t, filepath.Join(dir, "gone.ptx"))
 	require.NoFileExists(t, filepath.Join(dir, "gone.out"))
 	require.FileExists(t, filepath.Join(dir, "add.s32.out"))
@@ -41,5 +47,9 @@ func TestSourcesParse(t *testing.T) {
 		f, err := fixture.Parse(name, []byte(text))
 		require.NoError(t, err)
 		require.Len(t, f.Buffers, 2)
+	}
+	for name, text := range matrixSources() {
+		_, err := fixture.Parse(name, []byte(text))
+		require.NoError(t, err)
 	}
 }

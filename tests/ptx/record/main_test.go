@@ -43,11 +43,11 @@ func TestRecordSurvivesFaultsAndCrashes(t *testing.T) {
 		recorded string
 		failed   string
 	}{
-		{"a b c", "a b c", ""},
-		{"a bad c", "a c", "1 of 3"},
-		{"a fault1 fault2 z", "a fault1 fault2 z", ""},
-		{"a crash1 crash2 z", "a z", "2 of 4"},
-		{"a z_crash", "a", "1 of 2"},
+		{names: "a b c", recorded: "a b c"},
+		{names: "a bad c", recorded: "a c", failed: "1 of 3"},
+		{names: "a fault1 fault2 z", recorded: "a fault1 fault2 z"},
+		{names: "a crash1 crash2 z", recorded: "a z", failed: "2 of 4"},
+		{names: "a z_crash", recorded: "a", failed: "1 of 2"},
 	} {
 		t.Chdir(t.TempDir())
 		for _, name := range strings.Fields(c.names) {

@@ -29,7 +29,11 @@ type kind struct {
 
 // kinds of registers, by letter.
 var kinds = []kind{
-	{"r", "b32", "u32:edge"}, {"l", "b64", "u64:edge"}, {"f", "f32", "f32:edge"}, {"d", "f64", "f64:edge"}, {"h", "b16", "f16:edge"},
+	{letter: "r", reg: "b32", column: "u32:edge"},
+	{letter: "l", reg: "b64", column: "u64:edge"},
+	{letter: "f", reg: "f32", column: "f32:edge"},
+	{letter: "d", reg: "f64", column: "f64:edge"},
+	{letter: "h", reg: "b16", column: "f16:edge"},
 }
 
 // writer builds one kernel.
@@ -41,7 +45,11 @@ type writer struct {
 	loops  int // nesting of loops
 	// engines: only engines run it, not a GPU; see unrounded.
 	engines  bool
-	integers bool // in a function, which computes with integers only
+	integers bool   // in a function, which computes with integers only
+	pages    []Page // of a hostile kernel
+	tame     bool   // it stays inside variables in .local
+	wild     bool   // this access goes anywhere
+	wildness int    // one access in so many is wild
 }
 
 // Kernel returns the fixture for a seed.
@@ -195,6 +203,10 @@ func (w *writer) function() {
 func (w *writer) statement(depth int) {
 	if depth > 3 {
 		w.plain()
+		return
+	}
+	if w.pages != nil && w.rng.IntN(2) == 0 {
+		w.access()
 		return
 	}
 	switch w.rng.IntN(9) {

@@ -27,3 +27,19 @@ func TestKernelsAreValid(t *testing.T) {
 		require.True(t, seen, "no kernel has %s", word)
 	}
 }
+
+func TestHostileKernelsAreValid(t *testing.T) {
+	used := map[string]bool{}
+	words := []string{"ld.global.v4.b32", "ld.v2", "st.shared", "ld.volatile", "atom.global.cas", "red.", "ld.const", "st.local", "0x100000000000000", "-", "ld.global.u8"}
+	for seed := range uint64(300) {
+		text := Hostile([]byte{byte(seed), byte(seed >> 8)}, []Page{{Base: 1 << 32, Size: 4096}}, seed%2 == 0)
+		_, err := ptx.Load("random.ptx", []byte(text))
+		require.NoError(t, err, "seed %d\n%s", seed, text)
+		for _, word := range words {
+			used[word] = used[word] || strings.Contains(text, word)
+		}
+	}
+	for _, word := range words {
+		require.True(t, used[word], "no kernel has %s", word)
+	}
+}
