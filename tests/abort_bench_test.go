@@ -24,11 +24,11 @@ type clockedGate struct {
 }
 
 // Leave is part of gpu.Gate.
-func (g *clockedGate) Leave(e gpu.Engine, used time.Duration, more bool) {
+func (g *clockedGate) Leave(e gpu.Engine, used time.Duration, commands uint64, more bool) {
 	if e == gpu.EngineCompute {
 		g.began.Store(int64(time.Since(g.start) - used))
 	}
-	g.Gate.Leave(e, used, more)
+	g.Gate.Leave(e, used, commands, more)
 }
 
 // BenchmarkAbort is the time from the limit of an endless kernel until the kernel
@@ -52,7 +52,7 @@ func BenchmarkAbort(b *testing.B) {
 	})
 	start := time.Now()
 	guest := func(name string) (*host, *clockedGate) {
-		gate, err := arbiter.Join(arbiter.GateConfig{Socket: socket, Hello: arbiter.Hello{Name: name}})
+		gate, err := arbiter.Join(arbiter.GateConfig{Connect: arbiter.Taking{Socket: socket, Hello: arbiter.Hello{Name: name}}.Connect})
 		require.NoError(b, err)
 		b.Cleanup(gate.Close)
 		clocked := &clockedGate{Gate: gate, start: start}

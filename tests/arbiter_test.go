@@ -47,7 +47,7 @@ func TestGuestsShareAGPU(t *testing.T) {
 	heavy, light := guest("heavy", "4"), guest("light", "1")
 	h0, l0 := heavy.computeBusy(t), light.computeBusy(t)
 	// Long enough for a few of the policy's periods, however slow the machine is: by GPU time.
-	require.Eventually(t, func() bool { return light.computeBusy(t)-l0 > time.Second }, 2*time.Minute, 20*time.Millisecond,
+	require.Eventually(t, func() bool { return light.computeBusy(t)-l0 > time.Second }, patience, 20*time.Millisecond,
 		"the light one starves")
 	h, l := heavy.computeBusy(t)-h0, light.computeBusy(t)-l0
 	// How much each gets depends on what else runs on this machine; that the shares are
@@ -58,7 +58,7 @@ func TestGuestsShareAGPU(t *testing.T) {
 	require.NoError(t, arbiter.Process.Kill())
 	<-arbiter.ended
 	h0, l0 = heavy.computeBusy(t), light.computeBusy(t)
-	require.Eventually(t, func() bool { return heavy.computeBusy(t) > h0 && light.computeBusy(t) > l0 }, time.Minute, 20*time.Millisecond,
+	require.Eventually(t, func() bool { return heavy.computeBusy(t) > h0 && light.computeBusy(t) > l0 }, patience, 20*time.Millisecond,
 		"without an arbiter they go on alone")
 	for _, c := range []*command{heavy, light} {
 		require.NoError(t, c.Process.Signal(syscall.SIGTERM))

@@ -67,7 +67,7 @@ func TestCloseWhileOthersUseTheFile(t *testing.T) {
 				if !errors.Is(err, syscall.EBADF) && !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.ENOENT) {
 					require.NoError(t, err)
 				}
-			case <-time.After(30 * time.Second):
+			case <-time.After(patience):
 				require.Fail(t, "a call waits on a file that is closed")
 			}
 		}

@@ -107,7 +107,7 @@ func (p *program) run(stream []byte, waits ...drm.Point) error {
 	if err != nil {
 		return err
 	}
-	return p.Wait(drm.Point{Channel: p.channel, Seqno: seqno}, 30*time.Second)
+	return p.Wait(drm.Point{Channel: p.channel, Seqno: seqno}, patience)
 }
 
 func (p *program) word(i int) uint32 { return binary.LittleEndian.Uint32(p.mem[4*i:]) }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"pvdrm/backend/session"
-	"pvdrm/backend/virgl"
+	"pvdrm/backend/virtio/virgl"
+	"pvdrm/gem/quota"
 	guestimage "pvdrm/guest-image"
 )
 
@@ -31,7 +31,7 @@ func serveRenderer() {
 	case "":
 		return
 	case virgl.KeeperCommand:
-		err = virgl.ServeKeeper(rendererCommand(virgl.WorkerCommand))
+		err = virgl.ServeKeeper(rendererCommand(virgl.WorkerCommand), true)
 	case virgl.WorkerCommand:
 		err = virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30})
 	}
@@ -58,11 +58,11 @@ func glGuest(t *testing.T) *guest {
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	g, err := boot(func(group *session.Group) (*virgl.Renderer, error) {
-		var limits session.Limits
-		limits[session.Contexts] = mostContexts
+	g, err := boot(func(group *quota.Set) (*virgl.Renderer, error) {
+		var limits quota.Limits
+		limits[quota.Contexts] = mostContexts
 		group.SetLimits(limits)
-		return virgl.New(virgl.Config{Keeper: rendererCommand(virgl.KeeperCommand), Group: group})
+		return virgl.New(virgl.Config{Keeper: rendererCommand(virgl.KeeperCommand), Quota: group})
 	}, guestimage.Program{Name: "glprobe", Path: program})
 	require.NoError(t, err)
 	return g

@@ -47,6 +47,8 @@ func TestSeveralMachinesWatchedAndInterrupted(t *testing.T) {
 	require.Equal(t, "guest-1: weight 1, reserve 10 %", ask("arbiter", "set", "guest-1"))
 	require.Equal(t, "guest-2: weight 1, cap 70 %", ask("arbiter", "set", "guest-2"))
 	require.Equal(t, "guest-2: weight 3, cap 60 %", ask("arbiter", "set", "guest-2", "--weight", "3", "--cap", "60"))
+	require.Equal(t, "guest-2: weight 3, cap 60 %, class latency, priority 4, SLA 50ms",
+		ask("arbiter", "set", "guest-2", "--class", "latency", "--sla", "50ms", "--priority", "4"))
 	table := ask("top", "--once", "--sort", "guest")
 	require.Regexp(t, `(?m)^guest-1 +1 `, table)
 	require.Regexp(t, `(?m)^guest-2 +3 `, table)
@@ -102,7 +104,7 @@ func TestSharesAndWaitsOfLocalGuests(t *testing.T) {
 			waits += n
 		}
 		return waits > 0 && st.Gate.Waited[0] > 0
-	}, time.Minute, 20*time.Millisecond, "two guests, and none waits")
+	}, patience, 20*time.Millisecond, "two guests, and none waits")
 	require.True(t, st.Gate.Joined)
 	require.NotZero(t, st.Device.ComputeBusy)
 	require.NotZero(t, st.Device.CopyBusy)

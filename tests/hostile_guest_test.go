@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/carrier"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/carrier/local"
 	"pvdrm/gpu/softgpu"
 	"pvdrm/tests/hostile"
 )

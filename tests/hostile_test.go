@@ -13,10 +13,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
-	backend "pvdrm/backend/local"
+	backend "pvdrm/backend/carrier/local"
 	"pvdrm/drm"
 	"pvdrm/frontend/carrier"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/carrier/local"
 	"pvdrm/gpu/softgpu"
 	"pvdrm/hypercall"
 )
@@ -70,7 +70,7 @@ func (r *rawClient) answer(t *testing.T) (errno syscall.Errno, payload []byte) {
 		h, payload, ok, err = r.cpl.Get(r.buf)
 		require.NoError(t, err)
 		return ok
-	}, 10*time.Second, 100*time.Microsecond, "no answer")
+	}, patience, 100*time.Microsecond, "no answer")
 	require.Equal(t, r.id, h.ID)
 	return syscall.Errno(h.Errno), payload
 }
@@ -85,7 +85,7 @@ func (r *rawClient) ask(t *testing.T, op hypercall.Op, payload []byte) syscall.E
 // requireEnded waits until the backend has ended the session.
 func (r *rawClient) requireEnded(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return r.ring.State() == hypercall.StateEnded }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.ring.State() == hypercall.StateEnded }, patience, time.Millisecond)
 }
 
 func TestGarbageRequests(t *testing.T) {
@@ -189,7 +189,7 @@ func TestFreeingAChannelHoldsNothingUp(t *testing.T) {
 	launch := drm.LaunchCmd{Function: 1, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}.Append(nil)
 	require.Zero(t, r.ask(t, hypercall.OpExec, hypercall.Exec{Channel: 1, Seqno: 1, Stream: launch}.Append(nil)))
 	require.Zero(t, r.ask(t, hypercall.OpExec, hypercall.Exec{Channel: 1, Seqno: 2, Stream: launch}.Append(nil)))
-	require.Eventually(t, func() bool { return h.device.Stats().Launches > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.device.Stats().Launches > 0 }, patience, time.Millisecond)
 	pages, err := r.Alloc(4096)
 	require.NoError(t, err)
 	require.Zero(t, r.ask(t, hypercall.OpGemGrant, hypercall.GemGrant{Handle: 1, Resource: pages.ID, Size: 4096}.Append(nil)))
@@ -266,7 +266,7 @@ func TestGrantTakenBackWhileInUse(t *testing.T) {
 	require.Zero(t, r.ask(t, hypercall.OpGemGrant, hypercall.GemGrant{Handle: 1, Resource: pages.ID, Size: 4096}.Append(nil)))
 	window, err := p.GetParam(drm.ParamSystemBase)
 	require.NoError(t, err)
-	bind := hypercall.VMBind{Ops: []hypercall.BindOp{{Op: hypercall.BindMap, Handle: 1, Addr: window, Range: 4096}}}
+	bind := hypercall.VMBind{Ops: []drm.BindOp{{Op: drm.BindMap, Handle: 1, Addr: window, Range: 4096}}}
 	require.Zero(t, r.ask(t, hypercall.OpVMBind, bind.Append(nil)))
 	require.NoError(t, r.Free(pages))
 	require.Equal(t, syscall.ENOENT, r.ask(t, hypercall.OpGemClose, hypercall.ID{ID: 1}.Append(nil)), "the object went with its pages")

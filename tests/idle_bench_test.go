@@ -27,7 +27,7 @@ func BenchmarkIdle(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	without, err := vmm.Start(ctx, vmm.Config{Kernel: img.Kernel, Initrd: img.Initrd, MemoryMiB: 768,
-		Append: "vt.global_cursor_default=0", CacheDir: guestimage.DefaultCacheDir(), BootTimeout: 3 * time.Minute})
+		Append: "vt.global_cursor_default=0", CacheDir: guestimage.DefaultCacheDir(), BootTimeout: patience})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, without.Shutdown(ctx)) }()
 	require.NoError(b, without.WaitReady(ctx))

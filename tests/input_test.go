@@ -32,7 +32,7 @@ od -An -v -w24 -tu2 -N 96 <&3 && od -An -v -w24 -tu2 -N 96 <&4`
 func TestViewersOfAVirtualMachine(t *testing.T) {
 	dir := builtForMesa(t)
 	socket := filepath.Join(t.TempDir(), "vnc")
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "pvdrm"), "up", "--image", "mesa", "--resolution", "800x600",
 		"--display", "vnc=unix:"+socket+",input=on", "--", "sh", "-c", inputScript)
@@ -50,7 +50,7 @@ func TestViewersOfAVirtualMachine(t *testing.T) {
 	viewer, err := net.Dial("unix", socket)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, viewer.Close()) }()
-	require.NoError(t, viewer.SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, viewer.SetDeadline(time.Now().Add(patience)))
 	say := func(b ...byte) {
 		_, err := viewer.Write(b)
 		require.NoError(t, err)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -53,11 +52,11 @@ func (h *host) interposed(t *testing.T, program string, args ...string) *exec.Cm
 	t.Helper()
 	dir, err := ioctlClients()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "pvdrm-run"), append([]string{"-v", filepath.Join(dir, program)}, args...)...)
 	cmd.Env = append(os.Environ(), frontend.SocketEnv+"="+h.socket)
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = patience // a child that outlives it may be slow
 	return cmd
 }
 
@@ -75,7 +74,7 @@ func TestInterposedPrograms(t *testing.T) {
 func TestFloorOfTrappedCalls(t *testing.T) {
 	dir, err := ioctlClients()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, filepath.Join(dir, "floor")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -218,11 +217,11 @@ func TestCommandLineOfPvdrmRun(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", 2, "which program?"},
-		{"--nonsense true", 2, "nonsense"},
-		{"--help", 0, "pvdrm-run [-v] PROGRAM"},
-		{"no-such-program", 127, "no-such-program"},
-		{"true", 125, "no PVDRM device"},
+		{code: 2, want: "which program?"},
+		{args: "--nonsense true", code: 2, want: "nonsense"},
+		{args: "--help", want: "pvdrm-run [-v] PROGRAM"},
+		{args: "no-such-program", code: 127, want: "no-such-program"},
+		{args: "true", code: 125, want: "no PVDRM device"},
 	} {
 		cmd := exec.Command(filepath.Join(dir, "pvdrm-run"), strings.Fields(c.args)...)
 		cmd.Env = append(os.Environ(), frontend.SocketEnv+"=")

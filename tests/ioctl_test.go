@@ -74,101 +74,132 @@ func packed(v any) []byte {
 	return b.Bytes()
 }
 
-// A compute program that makes bare ioctls only, each of the table at least once.
+// bareProgram is a compute program that makes bare ioctls only, and notes which.
+type bareProgram struct {
+	caller
+	t      *testing.T
+	host   *host
+	called map[string]bool
+}
+
+func (p *bareProgram) do(req drm.Request, arg any) {
+	p.t.Helper()
+	p.called[req.String()] = true
+	require.NoError(p.t, p.call(req, arg), req.String())
+}
+
+// identify asks for the driver's name and capabilities.
+func (p *bareProgram) identify() {
+	name, desc := p.put(make([]byte, 16)), p.put(make([]byte, 64))
+	v := &drm.Version{NameLen: 16, Name: name, DescLen: 64, Desc: desc}
+	p.do(drm.IoctlVersion, v)
+	require.Equal(p.t, "pvdrm", string(p.mem[name-userBase:][:v.NameLen]))
+	require.Contains(p.t, string(p.mem[desc-userBase:][:v.DescLen]), "softgpu")
+	capability := &drm.GetCap{Capability: drm.CapSyncobj}
+	p.do(drm.IoctlGetCap, capability)
+	require.EqualValues(p.t, 1, capability.Value)
+}
+
+// object makes an object in system memory and maps it, into the program too.
+func (p *bareProgram) object(window uint64) (obj *drm.GemNew, pages []byte) {
+	obj = &drm.GemNew{Size: 5000, Domain: drm.DomainSystem}
+	p.do(drm.IoctlGemNew, obj)
+	require.EqualValues(p.t, 8192, obj.Size)
+	require.NotZero(p.t, obj.MapOffset)
+	info := &drm.GemInfo{Handle: obj.Handle}
+	p.do(drm.IoctlGemInfo, info)
+	require.Equal(p.t, obj.MapOffset, info.MapOffset)
+	require.Equal(p.t, drm.DomainSystem, info.Domain)
+	pages, err := p.file.GemMap(obj.Handle)
+	require.NoError(p.t, err)
+	ops := p.put(packed([]drm.BindOp{{Op: drm.BindMap, Handle: obj.Handle, Addr: window, Range: 8192}}))
+	p.do(drm.IoctlVMBind, &drm.VMBind{Count: 1, Ops: ops})
+	return obj, pages
+}
+
+// load loads a module and finds its kernel.
+func (p *bareProgram) load() (mod *drm.ModuleLoad, fn *drm.ModuleFunction) {
+	source := p.put([]byte(addOne))
+	mod = &drm.ModuleLoad{Source: source, SourceBytes: uint64(len(addOne)), Name: p.put([]byte("bare.ptx\x00"))}
+	p.do(drm.IoctlModuleLoad, mod)
+	params := p.put(make([]byte, 32))
+	fn = &drm.ModuleFunction{Module: mod.Module, Name: p.put([]byte("addone")), NameBytes: 6, ParamCount: 4, Params: params}
+	p.do(drm.IoctlModuleFunction, fn)
+	require.EqualValues(p.t, 2, fn.ParamCount)
+	require.EqualValues(p.t, 8, binary.LittleEndian.Uint32(p.mem[params-userBase+8:]), "offset of the second parameter")
+	global := &drm.ModuleGlobal{Module: mod.Module, Name: p.put([]byte("answer")), NameBytes: 6}
+	p.do(drm.IoctlModuleGlobal, global)
+	require.EqualValues(p.t, 4, global.Size)
+	return mod, fn
+}
+
+// compute launches the kernel, which waits for one sync object and signals another, and
+// waits in each of the ways that there are.
+func (p *bareProgram) compute(fn *drm.ModuleFunction, window uint64, obj *drm.GemNew, pages []byte) {
+	ch := &drm.Channel{}
+	p.do(drm.IoctlChannelAlloc, ch)
+	syncs := [2]*drm.SyncobjCreate{{}, {Flags: drm.SyncobjCreateSignaled}}
+	p.do(drm.IoctlSyncobjCreate, syncs[0])
+	p.do(drm.IoctlSyncobjCreate, syncs[1])
+	handles := p.put(packed([]uint32{syncs[0].Handle, syncs[1].Handle}))
+	args := binary.LittleEndian.AppendUint32(packed(window), 3)
+	stream := drm.LaunchCmd{Function: fn.Function, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: args}.Append(nil)
+	exec := &drm.Exec{Channel: ch.Channel, Commands: p.put(stream), CmdBytes: uint32(len(stream)),
+		WaitCount: 1, Waits: handles + 4, SignalCount: 1, Signals: handles}
+	p.do(drm.IoctlExec, exec)
+	require.EqualValues(p.t, 1, exec.Seqno)
+	p.do(drm.IoctlWait, &drm.Wait{Channel: ch.Channel, Seqno: exec.Seqno, TimeoutNS: -1})
+	var now unix.Timespec
+	require.NoError(p.t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+	p.do(drm.IoctlSyncobjWait, &drm.SyncobjWait{Handles: handles, Count: 2, Flags: drm.SyncobjWaitAll, TimeoutNS: now.Nano() + int64(time.Minute)})
+	p.do(drm.IoctlGemCPUPrep, &drm.GemCPUPrep{Handle: obj.Handle, TimeoutNS: -1})
+	require.Equal(p.t, []byte{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}, pages[:13])
+	p.do(drm.IoctlGemCPUFini, &drm.GemCPUFini{Handle: obj.Handle})
+
+	p.do(drm.IoctlSyncobjReset, &drm.SyncobjArray{Handles: handles, Count: 2})
+	require.ErrorIs(p.t, p.call(drm.IoctlSyncobjWait, &drm.SyncobjWait{Handles: handles, Count: 2}), syscall.EINVAL, "no fence")
+	p.do(drm.IoctlSyncobjSignal, &drm.SyncobjArray{Handles: handles, Count: 2})
+	p.do(drm.IoctlSyncobjWait, &drm.SyncobjWait{Handles: handles, Count: 2})
+	p.do(drm.IoctlSyncobjDestroy, &drm.SyncobjDestroy{Handle: syncs[0].Handle})
+	p.do(drm.IoctlChannelFree, ch)
+}
+
+// share gives an object to another file of the program.
+func (p *bareProgram) share(obj *drm.GemNew, pages []byte) {
+	prime := &drm.PrimeHandle{Handle: obj.Handle}
+	p.do(drm.IoctlPrimeHandleToFD, prime)
+	other := &caller{file: p.host.open(p.t), mem: p.mem}
+	again := &drm.PrimeHandle{FD: prime.FD}
+	p.called[drm.IoctlPrimeFDToHandle.String()] = true
+	require.NoError(p.t, other.call(drm.IoctlPrimeFDToHandle, again))
+	shared, err := other.file.GemMap(again.Handle)
+	require.NoError(p.t, err)
+	require.Equal(p.t, pages[:13], shared[:13])
+	require.NoError(p.t, unix.Close(int(prime.FD)))
+}
+
+// A program that makes each ioctl of the table at least once.
 func TestProgramOfBareIoctls(t *testing.T) {
 	h := startHost(t, softgpu.Config{})
-	c := &caller{file: h.open(t), mem: make(userMemory, 1<<20)}
-	called := map[string]bool{}
-	do := func(req drm.Request, arg any) {
-		t.Helper()
-		called[req.String()] = true
-		require.NoError(t, c.call(req, arg), req.String())
-	}
-
-	name, desc := c.put(make([]byte, 16)), c.put(make([]byte, 64))
-	v := &drm.Version{NameLen: 16, Name: name, DescLen: 64, Desc: desc}
-	do(drm.IoctlVersion, v)
-	require.Equal(t, "pvdrm", string(c.mem[name-userBase:][:v.NameLen]))
-	require.Contains(t, string(c.mem[desc-userBase:][:v.DescLen]), "softgpu")
-	capability := &drm.GetCap{Capability: drm.CapSyncobj}
-	do(drm.IoctlGetCap, capability)
-	require.EqualValues(t, 1, capability.Value)
+	p := &bareProgram{caller: caller{file: h.open(t), mem: make(userMemory, 1<<20)}, t: t, host: h, called: map[string]bool{}}
+	p.identify()
 	window := &drm.GetParam{Param: uint64(drm.ParamSystemBase)}
-	do(drm.IoctlGetParam, window)
-
-	ch := &drm.Channel{}
-	do(drm.IoctlChannelAlloc, ch)
-	obj := &drm.GemNew{Size: 5000, Domain: drm.DomainSystem}
-	do(drm.IoctlGemNew, obj)
-	require.EqualValues(t, 8192, obj.Size)
-	require.NotZero(t, obj.MapOffset)
-	info := &drm.GemInfo{Handle: obj.Handle}
-	do(drm.IoctlGemInfo, info)
-	require.Equal(t, obj.MapOffset, info.MapOffset)
-	require.Equal(t, drm.DomainSystem, info.Domain)
-	pages, err := c.file.GemMap(obj.Handle)
-	require.NoError(t, err)
-
-	ops := c.put(packed([]drm.BindOp{{Op: drm.BindMap, Handle: obj.Handle, Addr: window.Value, Range: 8192}}))
-	do(drm.IoctlVMBind, &drm.VMBind{Count: 1, Ops: ops})
-	source := c.put([]byte(addOne))
-	mod := &drm.ModuleLoad{Source: source, SourceBytes: uint64(len(addOne)), Name: c.put([]byte("bare.ptx\x00"))}
-	do(drm.IoctlModuleLoad, mod)
-	params := c.put(make([]byte, 32))
-	fn := &drm.ModuleFunction{Module: mod.Module, Name: c.put([]byte("addone")), NameBytes: 6, ParamCount: 4, Params: params}
-	do(drm.IoctlModuleFunction, fn)
-	require.EqualValues(t, 2, fn.ParamCount)
-	require.EqualValues(t, 8, binary.LittleEndian.Uint32(c.mem[params-userBase+8:]), "offset of the second parameter")
-	global := &drm.ModuleGlobal{Module: mod.Module, Name: c.put([]byte("answer")), NameBytes: 6}
-	do(drm.IoctlModuleGlobal, global)
-	require.EqualValues(t, 4, global.Size)
-
-	syncs := [2]*drm.SyncobjCreate{{}, {Flags: drm.SyncobjCreateSignaled}}
-	do(drm.IoctlSyncobjCreate, syncs[0])
-	do(drm.IoctlSyncobjCreate, syncs[1])
-	handles := c.put(packed([]uint32{syncs[0].Handle, syncs[1].Handle}))
-	args := binary.LittleEndian.AppendUint32(packed(window.Value), 3)
-	stream := drm.LaunchCmd{Function: fn.Function, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: args}.Append(nil)
-	exec := &drm.Exec{Channel: ch.Channel, Commands: c.put(stream), CmdBytes: uint32(len(stream)),
-		WaitCount: 1, Waits: handles + 4, SignalCount: 1, Signals: handles}
-	do(drm.IoctlExec, exec)
-	require.EqualValues(t, 1, exec.Seqno)
-	do(drm.IoctlWait, &drm.Wait{Channel: ch.Channel, Seqno: exec.Seqno, TimeoutNS: -1})
-	var now unix.Timespec
-	require.NoError(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
-	do(drm.IoctlSyncobjWait, &drm.SyncobjWait{Handles: handles, Count: 2, Flags: drm.SyncobjWaitAll, TimeoutNS: now.Nano() + int64(time.Minute)})
-	do(drm.IoctlGemCPUPrep, &drm.GemCPUPrep{Handle: obj.Handle, TimeoutNS: -1})
-	require.Equal(t, []byte{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}, pages[:13])
-	do(drm.IoctlGemCPUFini, &drm.GemCPUFini{Handle: obj.Handle})
-
-	do(drm.IoctlSyncobjReset, &drm.SyncobjArray{Handles: handles, Count: 2})
-	require.ErrorIs(t, c.call(drm.IoctlSyncobjWait, &drm.SyncobjWait{Handles: handles, Count: 2}), syscall.EINVAL, "no fence")
-	do(drm.IoctlSyncobjSignal, &drm.SyncobjArray{Handles: handles, Count: 2})
-	do(drm.IoctlSyncobjWait, &drm.SyncobjWait{Handles: handles, Count: 2})
-	do(drm.IoctlSyncobjDestroy, &drm.SyncobjDestroy{Handle: syncs[0].Handle})
-
-	prime := &drm.PrimeHandle{Handle: obj.Handle}
-	do(drm.IoctlPrimeHandleToFD, prime)
-	other := &caller{file: h.open(t), mem: c.mem}
-	again := &drm.PrimeHandle{FD: prime.FD}
-	called[drm.IoctlPrimeFDToHandle.String()] = true
-	require.NoError(t, other.call(drm.IoctlPrimeFDToHandle, again))
-	shared, err := other.file.GemMap(again.Handle)
-	require.NoError(t, err)
-	require.Equal(t, pages[:13], shared[:13])
-	require.NoError(t, unix.Close(int(prime.FD)))
+	p.do(drm.IoctlGetParam, window)
+	obj, pages := p.object(window.Value)
+	mod, fn := p.load()
+	p.compute(fn, window.Value, obj, pages)
+	p.share(obj, pages)
 
 	status := &drm.Status{}
-	do(drm.IoctlStatus, status)
+	p.do(drm.IoctlStatus, status)
 	require.Zero(t, status.Cause)
 	output := &drm.ReadOutput{TextBytes: 64, Text: 0}
-	do(drm.IoctlReadOutput, output)
+	p.do(drm.IoctlReadOutput, output)
 	require.Zero(t, output.TextBytes, "nothing was printed")
-	do(drm.IoctlModuleUnload, &drm.ModuleUnload{Module: mod.Module})
-	do(drm.IoctlGemClose, &drm.GemClose{Handle: obj.Handle})
-	do(drm.IoctlChannelFree, ch)
+	p.do(drm.IoctlModuleUnload, &drm.ModuleUnload{Module: mod.Module})
+	p.do(drm.IoctlGemClose, &drm.GemClose{Handle: obj.Handle})
 	for _, e := range drm.Table {
-		require.True(t, called[e.Name], "%s is not tested", e.Name)
+		require.True(t, p.called[e.Name], "%s is not tested", e.Name)
 	}
 }
 
@@ -185,29 +216,29 @@ func TestIoctlErrors(t *testing.T) {
 		arg  any
 		want syscall.Errno
 	}{
-		"flags of exec":      {drm.IoctlExec, &drm.Exec{Channel: ch.Channel, Flags: 1}, syscall.EINVAL},
-		"commands nowhere":   {drm.IoctlExec, &drm.Exec{Channel: ch.Channel, Commands: nowhere, CmdBytes: 8}, syscall.EFAULT},
-		"too many commands":  {drm.IoctlExec, &drm.Exec{Channel: ch.Channel, CmdBytes: 1 << 31}, syscall.E2BIG},
-		"waits nowhere":      {drm.IoctlExec, &drm.Exec{Channel: ch.Channel, Waits: nowhere, WaitCount: 1}, syscall.EFAULT},
-		"too many waits":     {drm.IoctlExec, &drm.Exec{Channel: ch.Channel, WaitCount: 1 << 31}, syscall.E2BIG},
-		"ops nowhere":        {drm.IoctlVMBind, &drm.VMBind{Count: 1, Ops: nowhere}, syscall.EFAULT},
-		"too many ops":       {drm.IoctlVMBind, &drm.VMBind{Count: 1 << 31, Ops: userBase}, syscall.E2BIG},
-		"source nowhere":     {drm.IoctlModuleLoad, &drm.ModuleLoad{Source: nowhere, SourceBytes: 10}, syscall.EFAULT},
-		"source too large":   {drm.IoctlModuleLoad, &drm.ModuleLoad{Source: userBase, SourceBytes: 1 << 40}, syscall.EFBIG},
-		"no such module":     {drm.IoctlModuleFunction, &drm.ModuleFunction{Module: 9, Name: userBase, NameBytes: 3}, syscall.ENOENT},
-		"name too long":      {drm.IoctlModuleFunction, &drm.ModuleFunction{Module: 9, Name: userBase, NameBytes: 1 << 20}, syscall.E2BIG},
-		"no such handle":     {drm.IoctlGemInfo, &drm.GemInfo{Handle: 77}, syscall.ENOENT},
-		"prep of nothing":    {drm.IoctlGemCPUPrep, &drm.GemCPUPrep{Handle: 77}, syscall.ENOENT},
-		"fini of nothing":    {drm.IoctlGemCPUFini, &drm.GemCPUFini{Handle: 77}, syscall.ENOENT},
-		"flags of gem":       {drm.IoctlGemNew, &drm.GemNew{Size: 1, Domain: drm.DomainSystem, Flags: 4}, syscall.EINVAL},
-		"domain of gem":      {drm.IoctlGemNew, &drm.GemNew{Size: 1, Domain: 3}, syscall.EINVAL},
-		"size of gem":        {drm.IoctlGemNew, &drm.GemNew{Size: ^uint64(0), Domain: drm.DomainVRAM}, syscall.EINVAL},
-		"capability":         {drm.IoctlGetCap, &drm.GetCap{Capability: 99}, syscall.EINVAL},
-		"prime of nothing":   {drm.IoctlPrimeHandleToFD, &drm.PrimeHandle{Handle: 77}, syscall.ENOENT},
-		"prime of no fd":     {drm.IoctlPrimeFDToHandle, &drm.PrimeHandle{FD: -1}, syscall.EBADF},
-		"sync object":        {drm.IoctlSyncobjDestroy, &drm.SyncobjDestroy{Handle: 77}, syscall.ENOENT},
-		"wait for nothing":   {drm.IoctlSyncobjWait, &drm.SyncobjWait{}, syscall.EINVAL},
-		"flags of a syncobj": {drm.IoctlSyncobjCreate, &drm.SyncobjCreate{Flags: 8}, syscall.EINVAL},
+		"flags of exec":      {req: drm.IoctlExec, arg: &drm.Exec{Channel: ch.Channel, Flags: 1}, want: syscall.EINVAL},
+		"commands nowhere":   {req: drm.IoctlExec, arg: &drm.Exec{Channel: ch.Channel, Commands: nowhere, CmdBytes: 8}, want: syscall.EFAULT},
+		"too many commands":  {req: drm.IoctlExec, arg: &drm.Exec{Channel: ch.Channel, CmdBytes: 1 << 31}, want: syscall.E2BIG},
+		"waits nowhere":      {req: drm.IoctlExec, arg: &drm.Exec{Channel: ch.Channel, Waits: nowhere, WaitCount: 1}, want: syscall.EFAULT},
+		"too many waits":     {req: drm.IoctlExec, arg: &drm.Exec{Channel: ch.Channel, WaitCount: 1 << 31}, want: syscall.E2BIG},
+		"ops nowhere":        {req: drm.IoctlVMBind, arg: &drm.VMBind{Count: 1, Ops: nowhere}, want: syscall.EFAULT},
+		"too many ops":       {req: drm.IoctlVMBind, arg: &drm.VMBind{Count: 1 << 31, Ops: userBase}, want: syscall.E2BIG},
+		"source nowhere":     {req: drm.IoctlModuleLoad, arg: &drm.ModuleLoad{Source: nowhere, SourceBytes: 10}, want: syscall.EFAULT},
+		"source too large":   {req: drm.IoctlModuleLoad, arg: &drm.ModuleLoad{Source: userBase, SourceBytes: 1 << 40}, want: syscall.EFBIG},
+		"no such module":     {req: drm.IoctlModuleFunction, arg: &drm.ModuleFunction{Module: 9, Name: userBase, NameBytes: 3}, want: syscall.ENOENT},
+		"name too long":      {req: drm.IoctlModuleFunction, arg: &drm.ModuleFunction{Module: 9, Name: userBase, NameBytes: 1 << 20}, want: syscall.E2BIG},
+		"no such handle":     {req: drm.IoctlGemInfo, arg: &drm.GemInfo{Handle: 77}, want: syscall.ENOENT},
+		"prep of nothing":    {req: drm.IoctlGemCPUPrep, arg: &drm.GemCPUPrep{Handle: 77}, want: syscall.ENOENT},
+		"fini of nothing":    {req: drm.IoctlGemCPUFini, arg: &drm.GemCPUFini{Handle: 77}, want: syscall.ENOENT},
+		"flags of gem":       {req: drm.IoctlGemNew, arg: &drm.GemNew{Size: 1, Domain: drm.DomainSystem, Flags: 4}, want: syscall.EINVAL},
+		"domain of gem":      {req: drm.IoctlGemNew, arg: &drm.GemNew{Size: 1, Domain: 3}, want: syscall.EINVAL},
+		"size of gem":        {req: drm.IoctlGemNew, arg: &drm.GemNew{Size: ^uint64(0), Domain: drm.DomainVRAM}, want: syscall.EINVAL},
+		"capability":         {req: drm.IoctlGetCap, arg: &drm.GetCap{Capability: 99}, want: syscall.EINVAL},
+		"prime of nothing":   {req: drm.IoctlPrimeHandleToFD, arg: &drm.PrimeHandle{Handle: 77}, want: syscall.ENOENT},
+		"prime of no fd":     {req: drm.IoctlPrimeFDToHandle, arg: &drm.PrimeHandle{FD: -1}, want: syscall.EBADF},
+		"sync object":        {req: drm.IoctlSyncobjDestroy, arg: &drm.SyncobjDestroy{Handle: 77}, want: syscall.ENOENT},
+		"wait for nothing":   {req: drm.IoctlSyncobjWait, arg: &drm.SyncobjWait{}, want: syscall.EINVAL},
+		"flags of a syncobj": {req: drm.IoctlSyncobjCreate, arg: &drm.SyncobjCreate{Flags: 8}, want: syscall.EINVAL},
 	} {
 		require.ErrorIs(t, c.call(e.req, e.arg), e.want, name)
 	}

@@ -11,9 +11,9 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend"
+	"pvdrm/frontend/carrier/local"
 	"pvdrm/frontend/cuda"
-	"pvdrm/frontend/libcuda"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/cuda/capi"
 	"pvdrm/gpu/softgpu"
 )
 
@@ -41,7 +41,7 @@ func (m *programMemory) Read(p []byte, addr uint64) error {
 	return err
 }
 
-func (m *programMemory) ReadParts(p []byte, parts []libcuda.Range) error {
+func (m *programMemory) ReadParts(p []byte, parts []capi.Range) error {
 	for _, r := range parts {
 		if err := m.Read(p[:r.Bytes], r.Addr); err != nil {
 			return err
@@ -79,8 +79,8 @@ const addressedPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .g
 	".visible .entry nop(.param .u32 n)\n{\n\tret;\n}\n\x00"
 
 // libcuda is the library of a program with a memory of its own.
-func (h *host) libcuda(t *testing.T, mem libcuda.Memory) *libcuda.Library {
-	return libcuda.New(libcuda.Config{
+func (h *host) libcuda(t *testing.T, mem capi.Memory) *capi.Library {
+	return capi.New(capi.Config{
 		Open: func() (drm.File, error) {
 			c, err := local.Open(h.socket)
 			if err != nil {
@@ -98,7 +98,7 @@ func (h *host) libcuda(t *testing.T, mem libcuda.Memory) *libcuda.Library {
 // symbolsByName are the indices of entry points.
 func symbolsByName() map[string]int {
 	byName := map[string]int{}
-	for i, s := range libcuda.Symbols() {
+	for i, s := range capi.Symbols() {
 		byName[s.Name] = i
 	}
 	return byName
@@ -108,7 +108,7 @@ func symbolsByName() map[string]int {
 // CUresult, and no panic, hang or memory left behind. The arguments are those
 // that come near to making sense: handles and addresses of earlier calls among them.
 func TestCallsOfNonsense(t *testing.T) {
-	symbols := libcuda.Symbols()
+	symbols := capi.Symbols()
 	byName := symbolsByName()
 	var working []int // most of what is called does something
 	for i, s := range symbols {
@@ -130,28 +130,28 @@ func TestCallsOfNonsense(t *testing.T) {
 			from := [][]uint64{known, known, known, pointers, pointers, pointers, small, small, small, large}
 			return rapid.SampledFrom(rapid.SampledFrom(from).Draw(r, "kind")).Draw(r, "word")
 		})
-		call := func(i int, thread uint64, args [libcuda.MaxArgs]uint64) cuda.Result {
+		call := func(i int, thread uint64, args [capi.MaxArgs]uint64) cuda.Result {
 			res := l.Call(i, thread, &args)
 			require.True(t, res.Known(), "%s: %d", symbols[i].Name, int(res))
 			return res
 		}
 		create := func() {
-			if call(byName["cuCtxCreate_v2"], 1, [libcuda.MaxArgs]uint64{scratch}) == cuda.Success {
+			if call(byName["cuCtxCreate_v2"], 1, [capi.MaxArgs]uint64{scratch}) == cuda.Success {
 				known = append(known, mem.word(scratch))
 			}
 		}
-		call(byName["cuMemAlloc_v2"], 1, [libcuda.MaxArgs]uint64{scratch, 64})
-		require.Equal(t, cuda.Success, call(byName["cuInit"], 1, [libcuda.MaxArgs]uint64{}))
+		call(byName["cuMemAlloc_v2"], 1, [capi.MaxArgs]uint64{scratch, 64})
+		require.Equal(t, cuda.Success, call(byName["cuInit"], 1, [capi.MaxArgs]uint64{}))
 		create()
-		if call(byName["cuModuleLoadData"], 1, [libcuda.MaxArgs]uint64{scratch, ptx}) == cuda.Success {
+		if call(byName["cuModuleLoadData"], 1, [capi.MaxArgs]uint64{scratch, ptx}) == cuda.Success {
 			known = append(known, mem.word(scratch))
-			if call(byName["cuModuleGetFunction"], 1, [libcuda.MaxArgs]uint64{scratch, mem.word(scratch), name}) == cuda.Success {
+			if call(byName["cuModuleGetFunction"], 1, [capi.MaxArgs]uint64{scratch, mem.word(scratch), name}) == cuda.Success {
 				known = append(known, mem.word(scratch))
 			}
 		}
 		for range rapid.IntRange(100, 400).Draw(r, "calls") {
 			i := rapid.SampledFrom(working).Draw(r, "symbol")
-			var args [libcuda.MaxArgs]uint64
+			var args [capi.MaxArgs]uint64
 			for a := range symbols[i].Args {
 				args[a] = word.Draw(r, symbols[i].Name)
 			}
@@ -182,7 +182,7 @@ func TestCallsOfManyThreads(t *testing.T) {
 		scratch := mem.Keep(make([]byte, 1024))
 		wg.Go(func() {
 			call := func(symbol string, args ...uint64) uint64 {
-				var all [libcuda.MaxArgs]uint64
+				var all [capi.MaxArgs]uint64
 				copy(all[:], args)
 				if r := l.Call(byName[symbol], thread+1, &all); r != cuda.Success {
 					t.Errorf("%s: %v", symbol, r)
@@ -233,7 +233,7 @@ func TestParametersOfContexts(t *testing.T) {
 	byName := symbolsByName()
 	ctx, params := mem.Keep(make([]byte, 8)), mem.Keep(make([]byte, 24))
 	call := func(symbol string, args ...uint64) cuda.Result {
-		var all [libcuda.MaxArgs]uint64
+		var all [capi.MaxArgs]uint64
 		copy(all[:], args)
 		return l.Call(byName[symbol], 1, &all)
 	}
@@ -248,4 +248,38 @@ func TestParametersOfContexts(t *testing.T) {
 	require.Equal(t, cuda.Success, call("cuCtxCreate_v3", ctx, params, 0, 0, 0))
 	require.Equal(t, cuda.ErrNotSupported, call("cuCtxCreate_v3", ctx, params, 1, 0, 0))
 	l.Close()
+}
+
+// What a kernel was compiled for is its PTX's target, whatever the device is: CUB chooses by it
+// what to launch the kernel with, and sorts wrong otherwise. What it is compiled to is the device's.
+// NVIDIA's driver 580.159 answers 50 and 90 on an H100.
+func TestAttributesTellTheTargetOfTheKernel(t *testing.T) {
+	h := startHost(t, softgpu.Config{})
+	mem, symbols := &programMemory{}, symbolsByName()
+	lib := h.libcuda(t, mem)
+	t.Cleanup(lib.Close)
+	call := func(name string, args ...uint64) {
+		t.Helper()
+		var a [capi.MaxArgs]uint64
+		copy(a[:], args)
+		require.Equal(t, cuda.Success, lib.Call(symbols[name], 1, &a), name)
+	}
+	to := mem.Keep(make([]byte, 8))
+	text, name := mem.Keep([]byte(addressedPTX)), mem.Keep([]byte("nop\x00"))
+	call("cuInit", 0)
+	call("cuCtxCreate_v2", to, 0, 0)
+	call("cuModuleLoadData", to, text)
+	call("cuModuleGetFunction", to, mem.word(to), name)
+	function := mem.word(to)
+	attribute := func(number uint64) uint32 {
+		call("cuFuncGetAttribute", to, number, function)
+		return uint32(mem.word(to))
+	}
+	call("cuDeviceGetAttribute", to, uint64(cuda.AttributeComputeCapabilityMajor), 0)
+	device := 10 * uint32(mem.word(to))
+	call("cuDeviceGetAttribute", to, uint64(cuda.AttributeComputeCapabilityMinor), 0)
+	device += uint32(mem.word(to))
+	const ptxVersion, binaryVersion = 5, 6
+	require.EqualValues(t, 50, attribute(ptxVersion))
+	require.Equal(t, device, attribute(binaryVersion))
 }

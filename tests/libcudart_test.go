@@ -16,12 +16,16 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"pvdrm/frontend"
-	"pvdrm/frontend/libcuda"
-	"pvdrm/frontend/libcudart"
+	"pvdrm/frontend/cuda/capi"
+	"pvdrm/frontend/cuda/rt"
 	"pvdrm/gpu/softgpu"
 )
 
-var runtimeVersions = []string{"12", "13"}
+// runtimeVersions are the endings of libcudart.so.
+var runtimeVersions = []string{"11.0", "12", "13"}
+
+// majorOf is the version for the C preprocessor.
+func majorOf(version string) string { return strings.TrimSuffix(version, ".0") }
 
 // ofNvcc is what nvcc 13.0 made of cudart/testdata/basic.cu with -cudart shared:
 // with PTX only, and with machine code beside it in a compressed fatbin.
@@ -37,7 +41,7 @@ verified
 `
 
 // runtimeClients has the programs of nvcc, and the C programs of tests/cudart
-// compiled for each version: works12, works13 …
+// compiled for each version: works11.0, works12 …
 var runtimeClients = sync.OnceValues(func() (dir string, err error) {
 	lib, err := libcudaDir()
 	if err != nil {
@@ -59,7 +63,7 @@ var runtimeClients = sync.OnceValues(func() (dir string, err error) {
 	for _, src := range sources {
 		for _, v := range runtimeVersions {
 			name := strings.TrimSuffix(filepath.Base(src), ".c") + v
-			out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-DMAJOR="+v, "-o", filepath.Join(dir, name), src,
+			out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-DMAJOR="+majorOf(v), "-o", filepath.Join(dir, name), src,
 				filepath.Join(lib, "libcudart.so."+v), "-Wl,-rpath-link,"+lib, "-lpthread", "-ldl").CombinedOutput()
 			if err != nil {
 				return "", fmt.Errorf("compiling %s: %w\n%s", src, err, out)
@@ -113,7 +117,7 @@ func TestProgramsOfNvccAsLocalGuests(t *testing.T) {
 
 func TestRuntimeABI(t *testing.T) {
 	for _, v := range runtimeVersions {
-		for _, name := range []string{"works", "refuses"} {
+		for _, name := range []string{"works", "refuses", "textures"} {
 			t.Run(name+v, func(t *testing.T) {
 				require.Contains(t, startHost(t, softgpu.Config{}).runtimeClient(t, name+v), name+": PASS")
 			})
@@ -124,7 +128,7 @@ func TestRuntimeABI(t *testing.T) {
 // Whatever a program calls the runtime API with, it goes on.
 func TestRuntimeIsCalledWithAnything(t *testing.T) {
 	// Not those that call what they are given, and those whose arguments nvcc makes.
-	names := slices.DeleteFunc(libcudart.Names(), func(n string) bool {
+	names := slices.DeleteFunc(rt.Names(), func(n string) bool {
 		return strings.HasPrefix(n, "__") || strings.Contains(n, "LaunchHostFunc") || strings.Contains(n, "AddCallback") || n == "cudaCreateChannelDesc"
 	})
 	require.Greater(t, len(names), 400)
@@ -140,7 +144,7 @@ func TestRuntimeInAVirtualMachine(t *testing.T) {
 	require.NoError(t, err)
 	args := []string{"up", "--image", "debian"}
 	script := "#!/bin/sh\n"
-	for _, name := range append(slices.Clone(ofNvcc), "works12", "works13", "refuses13") {
+	for _, name := range append(slices.Clone(ofNvcc), "works11.0", "works12", "works13", "refuses13") {
 		args = append(args, "--copy", filepath.Join(dir, name))
 		script += "./" + name + " || exit 9\n"
 	}
@@ -150,7 +154,7 @@ func TestRuntimeInAVirtualMachine(t *testing.T) {
 	require.Equal(t, 7, code, out)
 	out = strings.ReplaceAll(out, "\r\n", "\n")
 	require.Equal(t, len(ofNvcc), strings.Count(out, printed), out)
-	require.Equal(t, 2, strings.Count(out, "works: PASS\n"))
+	require.Equal(t, 3, strings.Count(out, "works: PASS\n"))
 	require.Contains(t, out, "refuses: PASS\n")
 }
 
@@ -172,10 +176,17 @@ func TestRunFindsTheRuntime(t *testing.T) {
 func TestPrivateTablesAreExplained(t *testing.T) {
 	h := startHost(t, softgpu.Config{})
 	cmd := h.client(t, "tables")
-	cmd.Env = append(cmd.Env, libcuda.LogEnv+"=")
+	cmd.Env = append(cmd.Env, capi.LogEnv+"=")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, 1, strings.Count(string(out), "nvcc -cudart shared"), "%s", out)
+	require.Contains(t, string(out), "the program "+cmd.Path+" has")
+	// It may be a library that asks.
+	cmd = h.staticClient(t, "loads", "./libasks.so")
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, 1, strings.Count(string(out), "nvcc -cudart shared"), "%s", out)
+	require.Contains(t, string(out), "the library "+filepath.Join(cmd.Dir, "libasks.so")+" has")
 }
 
 // The libraries export what the table lists, by the version that nvcc's programs
@@ -204,7 +215,7 @@ func TestExportsOfLibcudart(t *testing.T) {
 			got = append(got, s.Name)
 		}
 		slices.Sort(got)
-		require.Equal(t, libcudart.Names(), got)
+		require.Equal(t, rt.Names(), got)
 		require.NoError(t, f.Close())
 	}
 }

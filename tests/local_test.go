@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
-	backend "pvdrm/backend/local"
+	backend "pvdrm/backend/carrier/local"
 	"pvdrm/frontend"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/carrier/local"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )

@@ -17,7 +17,7 @@ import (
 func TestMesaInAVirtualMachine(t *testing.T) {
 	dir := builtForMesa(t)
 	pictures := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "../scripts/demo-gl.sh", pictures)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it ends the machine

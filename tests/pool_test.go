@@ -10,7 +10,7 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/carrier/local"
 	"pvdrm/gpu/softgpu"
 )
 
@@ -164,5 +164,5 @@ func TestDoorbellsOnlyWhenTheBackendSleeps(t *testing.T) {
 		c, err := p.Counters()
 		require.NoError(t, err)
 		return c.Sleeps > sleeps
-	}, 30*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/drm"
+	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )
 
@@ -69,6 +70,10 @@ const printing = `
 	ret;
 }
 `
+
+func TestMarksAreTheSame(t *testing.T) {
+	require.Equal(t, gpu.StderrMark, drm.StderrMark)
+}
 
 func TestPrintfOfKernels(t *testing.T) {
 	h := startHost(t, softgpu.Config{SMs: 1})

@@ -10,16 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	backend "pvdrm/backend/local"
-	"pvdrm/backend/session"
+	backend "pvdrm/backend/carrier/local"
 	"pvdrm/drm"
 	"pvdrm/frontend"
-	"pvdrm/frontend/local"
+	"pvdrm/frontend/carrier/local"
+	"pvdrm/gem/quota"
+	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )
 
 // startQuota starts a backend whose guest may have so much.
-func startQuota(t *testing.T, limits session.Limits) *host {
+func startQuota(t *testing.T, limits quota.Limits) *host {
 	t.Helper()
 	device, err := softgpu.New(softgpu.Config{VRAMBytes: 256 << 20})
 	require.NoError(t, err)
@@ -27,8 +28,8 @@ func startQuota(t *testing.T, limits session.Limits) *host {
 }
 
 // quotas are those of the guest, by name.
-func (h *host) quotas() map[string]session.QuotaStats {
-	all := map[string]session.QuotaStats{}
+func (h *host) quotas() map[string]quota.Stats {
+	all := map[string]quota.Stats{}
 	for _, q := range h.server.Sessions().Quotas {
 		all[q.Resource] = q
 	}
@@ -39,8 +40,8 @@ func (h *host) quotas() map[string]session.QuotaStats {
 // it gives back, it may have again; a file that is closed leaves nothing.
 func TestQuotasOfAGuest(t *testing.T) {
 	const page = 64 << 10
-	h := startQuota(t, session.Limits{session.VRAM: 4 * page, session.Granted: 8 << 20, session.Channels: 3,
-		session.Contexts: 3, session.Modules: 2, session.ModuleText: 8 << 10})
+	h := startQuota(t, quota.Limits{quota.VRAM: 4*page + 2*4096, quota.Granted: 8 << 20, quota.Channels: 3,
+		quota.Contexts: 3, quota.Modules: 2, quota.ModuleText: 8 << 10})
 	a, b := h.open(t), h.open(t)
 
 	var handles []uint32
@@ -55,7 +56,7 @@ func TestQuotasOfAGuest(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := b.GemNew(page, drm.DomainVRAM, 0)
 		return err == nil
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 
 	_, err = a.GemNew(16<<20, drm.DomainSystem, 0)
 	require.ErrorIs(t, err, syscall.ENOMEM)
@@ -71,6 +72,8 @@ func TestQuotasOfAGuest(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.ModuleLoad("long.ptx", []byte(addOne+strings.Repeat("// more\n", 1000)))
 	require.ErrorIs(t, err, syscall.ENOSPC, "text")
+	_, err = a.ModuleLoad("unfinished.ptx", make([]byte, 1<<20))
+	require.ErrorIs(t, err, syscall.EFBIG, "what it might become")
 	_, err = b.ModuleLoad("two.ptx", []byte(addOne))
 	require.NoError(t, err)
 	_, err = b.ModuleLoad("three.ptx", []byte(addOne))
@@ -79,11 +82,11 @@ func TestQuotasOfAGuest(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := b.ModuleLoad("three.ptx", []byte(addOne))
 		return err == nil
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 
 	c := h.open(t)
 	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return h.quotas()["contexts"].Used == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.quotas()["contexts"].Used == 2 }, patience, time.Millisecond)
 	for _, q := range []string{"vram", "granted", "channels", "modules", "module-text"} {
 		require.Positive(t, h.quotas()[q].Refused, q)
 	}
@@ -96,11 +99,32 @@ func TestQuotasOfAGuest(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, time.Millisecond, "something stays charged")
+	}, patience, time.Millisecond, "something stays charged")
+}
+
+// Variables of modules count as VRAM, before they are made.
+func TestVariablesAreVRAM(t *testing.T) {
+	h := startQuota(t, quota.Limits{quota.VRAM: 1 << 20})
+	f := h.open(t)
+	source := func(bytes int) []byte {
+		return fmt.Appendf([]byte(addOne), "\n.visible .global .b8 large[%d];\n", bytes)
+	}
+	_, err := f.ModuleLoad("large.ptx", source(200<<20))
+	require.ErrorIs(t, err, syscall.ENOMEM)
+	var module uint32
+	module, err = f.ModuleLoad("half.ptx", source(600<<10))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, h.quotas()["vram"].Used, uint64(600<<10))
+	_, err = f.ModuleLoad("half.ptx", source(600<<10))
+	require.ErrorIs(t, err, syscall.ENOMEM, "two are too much")
+	require.NoError(t, f.ModuleUnload(module))
+	require.Eventually(t, func() bool { return h.quotas()["vram"].Used == 0 }, patience, time.Millisecond)
+	require.NoError(t, f.Close())
+	require.Eventually(t, func() bool { return h.quotas()["module-memory"].Used == 0 }, patience, time.Millisecond)
 }
 
 func TestTooManyFiles(t *testing.T) {
-	h := startQuota(t, session.Limits{session.Contexts: 2})
+	h := startQuota(t, quota.Limits{quota.Contexts: 2})
 	a := newProgram(t, h.open(t))
 	h.open(t)
 	c, err := local.Open(h.socket)
@@ -112,7 +136,7 @@ func TestTooManyFiles(t *testing.T) {
 
 // Work that exceeds the queue is refused, in its place of the order.
 func TestTooMuchQueued(t *testing.T) {
-	h := startQuota(t, session.Limits{session.Queued: 4})
+	h := startQuota(t, quota.Limits{quota.Queued: 4})
 	p := newProgram(t, h.open(t))
 	f, _, err := p.ModuleFunction(p.module, "forever")
 	require.NoError(t, err)
@@ -125,16 +149,31 @@ func TestTooMuchQueued(t *testing.T) {
 		last, err = p.Exec(other, p.launch(p.addr, 1), nil)
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return h.quotas()["queued"].Refused > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.quotas()["queued"].Refused > 0 }, patience, time.Millisecond)
 	require.NoError(t, p.Close(), fmt.Sprint("with ", last, " batches queued"))
-	require.Eventually(t, func() bool { return h.quotas()["queued"].Used == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.quotas()["queued"].Used == 0 }, patience, time.Millisecond)
 }
 
-// One guest that takes all channels that there are for it does not keep another
-// guest from working: each backend counts for itself (the attack of section 6.3
-// of the disengaged scheduling paper).
+// sharedDevice is a device of several backends, which none of them closes.
+type sharedDevice struct{ gpu.Device }
+
+func (sharedDevice) Close() error { return nil }
+
+// A guest that opens channels until it is refused leaves some of the device's to another guest:
+// quotas bound each guest, and not only the device all of them (the attack of section 6.3 of the
+// disengaged scheduling paper).
 func TestChannelExhaustion(t *testing.T) {
-	greedy, modest := startQuota(t, session.Limits{}), startQuota(t, session.Limits{})
+	const each, all = 64, 100 // channels of a guest, and of the device
+	device, err := softgpu.New(softgpu.Config{VRAMBytes: 256 << 20, MaxChannels: all})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, device.Close()) })
+	cfg := backend.Config{Device: sharedDevice{device}, Limits: quota.Limits{quota.Channels: each}}
+	empty := device.Stats().VRAMUsed
+	greedy, modest := startServer(t, cfg), startServer(t, cfg)
+	// Each server looks at the whole device when it ends, so the other's files have to be gone by then.
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return device.Stats().VRAMUsed == empty }, patience, time.Millisecond)
+	})
 	taken := 0
 	for full := false; !full; {
 		f := greedy.open(t)
@@ -148,7 +187,8 @@ func TestChannelExhaustion(t *testing.T) {
 		}
 		full = taken == was
 	}
-	require.GreaterOrEqual(t, taken, 64)
+	require.Equal(t, each, taken)
+	require.Equal(t, each, device.Stats().Channels, "both guests share the device")
 	p := newProgram(t, modest.open(t))
 	require.NoError(t, p.run(p.launch(p.addr, 1)))
 }

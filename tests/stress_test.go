@@ -112,7 +112,7 @@ func (g *group) kill(life time.Duration, args ...string) {
 	// Whatever it was, the others notice and end.
 	select {
 	case <-c.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		require.Fail(g.t, "it does not end", "%v\n%s", args, c.output())
 	}
 }
@@ -156,7 +156,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 		}
 	}
 	before := strings.Count(survivor.output(), `"verified":true`)
-	require.Eventually(t, func() bool { return strings.Count(survivor.output(), `"verified":true`) > before+2 }, time.Minute, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return strings.Count(survivor.output(), `"verified":true`) > before+2 }, patience, 10*time.Millisecond,
 		"the survivor does not go on")
 	require.NotContains(t, survivor.output(), `"verified":false`)
 	// A run cleans up what those before it could not; it leaves nothing itself.
@@ -164,17 +164,17 @@ func TestKilledAtAnyTime(t *testing.T) {
 	code, out := last.wait(t)
 	require.Zero(t, code, out)
 	last.requireNothingLeft(t)
-	require.Eventually(t, func() bool { return len(mentions(guests.dir)) == 0 }, 20*time.Second, 50*time.Millisecond, "processes are left: %v", mentions(guests.dir))
+	require.Eventually(t, func() bool { return len(mentions(guests.dir)) == 0 }, patience, 50*time.Millisecond, "processes are left: %v", mentions(guests.dir))
 	require.Eventually(t, func() bool {
 		return descriptors(t, arbiter.Process.Pid) <= arbiterFiles && descriptors(t, survivor.Process.Pid) <= survivorFiles
-	}, 20*time.Second, 50*time.Millisecond, "the arbiter had %d descriptors, the survivor %d; they have more", arbiterFiles, survivorFiles)
+	}, patience, 50*time.Millisecond, "the arbiter had %d descriptors, the survivor %d; they have more", arbiterFiles, survivorFiles)
 	// What the dead had of the GPU's memory was that of their processes; the arbiter
 	// knows of the survivor only, and that has as much as before.
-	code, out = startIn(t, dir, "arbiter", "--socket", socket, "stats", "--json").wait(t)
-	require.Zero(t, code, out)
-	require.Equal(t, 1, strings.Count(out, `"Name":`), out)
-	require.Contains(t, out, `"Name":"survivor"`)
-	require.Eventually(t, func() bool { return usedVRAM(t, survivor) <= vram }, 20*time.Second, 50*time.Millisecond, "it had %d bytes of VRAM", vram)
+	require.Eventually(t, func() bool {
+		code, out := startIn(t, dir, "arbiter", "--socket", socket, "stats", "--json").wait(t)
+		return code == 0 && strings.Count(out, `"Name":`) == 1 && strings.Contains(out, `"Name":"survivor"`)
+	}, patience, 50*time.Millisecond, "the arbiter knows of others")
+	require.Eventually(t, func() bool { return usedVRAM(t, survivor) <= vram }, patience, 50*time.Millisecond, "it had %d bytes of VRAM", vram)
 	require.NoError(t, survivor.Process.Signal(syscall.SIGTERM))
 	<-survivor.ended
 	survivor.requireNothingLeft(t)

@@ -18,10 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"pvdrm/backend/session"
-	"pvdrm/backend/virgl"
-	"pvdrm/backend/virtgpu"
-	"pvdrm/backend/vm"
+	"pvdrm/backend/carrier/virtio"
+	"pvdrm/backend/virtio/component/pvdrm"
+	"pvdrm/backend/virtio/virgl"
+	"pvdrm/backend/virtio/virtgpu"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 	guestimage "pvdrm/guest-image"
@@ -31,13 +32,13 @@ import (
 // guest is a virtual machine with a backend in this process.
 type guest struct {
 	*vmm.VM
-	device   gpu.Device
-	gpu      *virtgpu.Device
-	renderer *vm.Renderer
-	gl       *virgl.Renderer // nil without
-	empty    uint64          // bytes of VRAM that the device itself needs
-	idle     int             // contexts of the idle guest: its console has one
-	close    func() error
+	device  gpu.Device
+	gpu     *virtgpu.Device
+	machine *virtio.Guest
+	gl      *virgl.Renderer // nil without
+	empty   uint64          // bytes of VRAM that the device itself needs
+	idle    int             // contexts of the idle guest: its console has one
+	close   func() error
 }
 
 var (
@@ -86,7 +87,13 @@ func bootGuest() (*guest, error) { return boot(nil) }
 
 // boot starts a backend, with a renderer for OpenGL if that is not nil, and a machine. Its close ends both and checks that
 // nothing of the guest is left in the backend.
-func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
+func boot(renderer func(*quota.Set) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
+	return bootOn(nil, renderer, programs...)
+}
+
+// bootOn is boot with a device that stands between the backend and the software GPU, if around is
+// not nil.
+func bootOn(around func(gpu.Device) gpu.Device, renderer func(*quota.Set) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
 	img, err := guestImage(programs...)
 	if err != nil {
 		return nil, err
@@ -96,23 +103,26 @@ func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...gu
 		return nil, err
 	}
 	g := &guest{}
-	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 5 * time.Second}); err != nil {
+	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 30 * time.Second}); err != nil {
 		return nil, err
+	}
+	if around != nil {
+		g.device = around(g.device)
 	}
 	g.empty = g.device.Stats().VRAMUsed
 	log := zap.NewNop()
-	g.renderer = &vm.Renderer{Device: g.device, Log: log}
-	cfg := virtgpu.Config{Renderer: g.renderer, Log: log}
+	g.machine = &virtio.Guest{Device: g.device, Log: log}
+	cfg := virtgpu.Config{Components: []virtgpu.Component{pvdrm.Component{Guest: g.machine}}, Log: log}
 	if renderer != nil {
-		if g.gl, err = renderer(g.renderer.Group()); err != nil {
+		if g.gl, err = renderer(g.machine.Quotas()); err != nil {
 			return nil, err
 		}
-		cfg.GL = g.gl
+		cfg.Components = append(cfg.Components, g.gl)
 	}
 	if g.gpu, err = virtgpu.New(cfg); err != nil {
 		return nil, err
 	}
-	g.renderer.Counts = func() (uint64, uint64) { s := g.gpu.Stats(); return s.Kicks, s.Interrupts }
+	g.machine.Counts = func() (uint64, uint64) { s := g.gpu.Stats(); return s.Kicks, s.Interrupts }
 	socket := filepath.Join(dir, "gpu")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
@@ -123,13 +133,13 @@ func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...gu
 	go func() { served <- g.gpu.Serve(ctx, l) }()
 	console := &bytes.Buffer{}
 	g.VM, err = vmm.Start(ctx, vmm.Config{Kernel: img.Kernel, Initrd: img.Initrd, GPUSocket: socket, Console: console,
-		MemoryMiB: 768, CPUs: 2, Append: "vt.global_cursor_default=0", CacheDir: guestimage.DefaultCacheDir(), BootTimeout: 3 * time.Minute})
+		MemoryMiB: 768, CPUs: 2, Append: "vt.global_cursor_default=0", CacheDir: guestimage.DefaultCacheDir(), BootTimeout: patience})
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	g.close = func() error {
-		end, stop := context.WithTimeout(context.Background(), 30*time.Second)
+		end, stop := context.WithTimeout(context.Background(), patience)
 		defer stop()
 		defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 		if err := g.Shutdown(end); err != nil {
@@ -147,7 +157,7 @@ func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...gu
 		if st := g.gpu.Stats(); st.Resources != 0 || st.Entries != 0 || st.MapRuns != 0 {
 			return fmt.Errorf("the guest's pages are still in use: %+v", st)
 		}
-		if n := g.renderer.Open(); n != 0 {
+		if n := g.machine.Open(); n != 0 {
 			return fmt.Errorf("%d contexts of the guest are left", n)
 		}
 		if st := g.device.Stats(); st.VRAMUsed != g.empty || st.Channels != 0 {
@@ -158,7 +168,7 @@ func boot(renderer func(*session.Group) (*virgl.Renderer, error), programs ...gu
 	if err := g.WaitReady(ctx); err != nil {
 		return nil, fmt.Errorf("%w; console:\n%s", err, console)
 	}
-	g.idle = g.renderer.Open()
+	g.idle = g.machine.Open()
 	return g, nil
 }
 
@@ -173,7 +183,7 @@ func (g *guest) sh(t *testing.T, script string) string {
 func (g *guest) try(t *testing.T, script string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	code, err := g.Run(ctx, []string{"sh", "-c", script}, nil, &out, &out)
 	require.NoError(t, err, out.String())
@@ -220,7 +230,7 @@ func checkSuite(t *testing.T, output string) {
 func TestSuiteInAVirtualMachine(t *testing.T) {
 	g := vmGuest(t)
 	checkSuite(t, g.sh(t, "gdev run --all --json"))
-	require.Eventually(t, func() bool { return g.renderer.Open() == g.idle }, 10*time.Second, 10*time.Millisecond, "contexts are left")
+	require.Eventually(t, func() bool { return g.machine.Open() == g.idle }, patience, 10*time.Millisecond, "contexts are left")
 	require.Equal(t, g.empty, g.device.Stats().VRAMUsed)
 }
 
@@ -242,9 +252,9 @@ func TestKilledGuestProgramLeavesNothing(t *testing.T) {
 	}()
 	<-done
 	require.Eventually(t, func() bool {
-		return g.renderer.Open() == g.idle && g.device.Stats().VRAMUsed == g.empty && g.device.Stats().Channels == 0
+		return g.machine.Open() == g.idle && g.device.Stats().VRAMUsed == g.empty && g.device.Stats().Channels == 0
 	},
-		20*time.Second, 10*time.Millisecond, "a killed program left something in the backend")
+		patience, 10*time.Millisecond, "a killed program left something in the backend")
 	require.Contains(t, g.sh(t, "gdev run --json madd"), `"verified":true`)
 }
 
@@ -264,7 +274,7 @@ func TestConsolePicture(t *testing.T) {
 		img, err = png.Decode(f)
 		require.NoError(t, err)
 		return litPixels(img) > 500
-	}, 20*time.Second, 200*time.Millisecond, "the guest's screen stays black")
+	}, patience, 200*time.Millisecond, "the guest's screen stays black")
 	require.GreaterOrEqual(t, img.Bounds().Dx(), 640)
 	require.GreaterOrEqual(t, img.Bounds().Dy(), 480)
 }

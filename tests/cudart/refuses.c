@@ -33,7 +33,6 @@ static void pointers(void)
 		GIVES(cudaErrorInvalidValue, cudaMemcpyToSymbol(table, w, 16, 0, HostToDevice));
 		GIVES(cudaErrorInvalidValue, cudaMemcpyFromSymbol(w, table, 16, 0, DeviceToHost));
 	}
-	GIVES(cudaErrorInvalidValue, cudaPointerGetAttributes((void *)buf, NULL));
 }
 
 static void arguments(void)
@@ -75,11 +74,15 @@ static void arguments(void)
 	GIVES(cudaErrorInvalidDevice, cudaSetDevice(-1));
 	GIVES(cudaErrorInvalidDevice, cudaGetDeviceProperties((cudaDeviceProp *)h, 1));
 	GIVES(cudaErrorInvalidDevice, cudaMemcpyPeer(d, 0, d, 1, 8));
-	GIVES(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0));
+	GIVES(217 /* cudaErrorPeerAccessUnsupported */, cudaDeviceEnablePeerAccess(0, 0));
+	GIVES(cudaErrorInvalidValue, cudaDeviceEnablePeerAccess(0, 1));
+	GIVES(cudaErrorPeerAccessNotEnabled, cudaDeviceDisablePeerAccess(0));
 	GIVES(cudaErrorInvalidValue, cudaDeviceGetAttribute(&n, 9999, 0));
-	GIVES(cudaErrorSymbolNotFound, cudaGetDriverEntryPointByVersion("cuNoSuchThing", &args[0], 12000, 0, NULL));
-	GIVES(cudaErrorNotSupported, cudaGraphCreate(&args[0], 0));
-	GIVES(cudaErrorNotSupported, cudaMallocArray(&args[0], NULL, 1, 1, 0));
+	OK(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &args[0], 12000, 0, &n)); // the status says it
+	REQUIRE(args[0] == NULL && n == 1);
+	GIVES(cudaErrorNotSupported, cudaImportExternalMemory(&args[0], h));
+	GIVES(cudaErrorInvalidValue, cudaGraphCreate(&args[0], 1));
+	GIVES(cudaErrorInvalidValue, cudaMallocArray(&args[0], NULL, 1, 1, 0));
 	OK(cudaFree(d));
 	OK(cudaFree(NULL));
 	OK(cudaFreeHost(NULL));

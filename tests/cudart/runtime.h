@@ -1,5 +1,5 @@
 // What the tests use of the CUDA runtime API, declared from its public
-// documentation for MAJOR 12 or 13, and what nvcc's code calls (crt/host_runtime.h).
+// documentation for MAJOR 11, 12 or 13, and what nvcc's code calls (crt/host_runtime.h).
 #ifndef TESTS_CUDART_RUNTIME_H
 #define TESTS_CUDART_RUNTIME_H
 
@@ -25,22 +25,34 @@ typedef struct { dim3 grid, block; size_t shared; cudaStream_t stream; void *att
 typedef struct { int type, device; void *devicePointer, *hostPointer; long reserved[8]; } cudaPointerAttributes;
 typedef struct { size_t sharedSizeBytes, constSizeBytes, localSizeBytes; int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, rest[25]; } cudaFuncAttributes;
 typedef struct { int x, y, z, w, f; } cudaChannelFormatDesc;
+typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef struct { int type, id; } cudaMemLocation;
+typedef struct { cudaMemLocation location; int flags; } cudaMemAccessDesc;
+typedef struct {
+	int allocType, handleTypes;
+	cudaMemLocation location;
+	void *win32SecurityAttributes;
+	size_t maxSize;
+	unsigned short usage;
+	unsigned char reserved[54];
+} cudaMemPoolProps;
+_Static_assert(sizeof(cudaMemPoolProps) == 88, "cudaMemPoolProps");
 
 enum { HostToHost, HostToDevice, DeviceToHost, DeviceToDevice, Default };
 enum {
 	cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInitializationError = 3, cudaErrorInvalidPitchValue = 12,
 	cudaErrorInvalidSymbol = 13, cudaErrorInvalidMemcpyDirection = 21, cudaErrorMissingConfiguration = 52,
 	cudaErrorInvalidDeviceFunction = 98, cudaErrorInvalidDevice = 101, cudaErrorNoKernelImageForDevice = 209,
-	cudaErrorPeerAccessUnsupported = 217, cudaErrorInvalidResourceHandle = 400, cudaErrorSymbolNotFound = 500, cudaErrorNotReady = 600,
+	cudaErrorPeerAccessNotEnabled = 705, cudaErrorInvalidResourceHandle = 400, cudaErrorSymbolNotFound = 500, cudaErrorNotReady = 600,
 	cudaErrorIllegalAddress = 700, cudaErrorNotPermitted = 800, cudaErrorNotSupported = 801,
 };
 
-#if MAJOR == 12
-#define ONLY12(name) int name;
+#if MAJOR <= 12
+#define UNTIL12(name) int name;
 #define ONLY13(name)
-enum { PROPERTIES = 1032 };
+enum { PROPERTIES = MAJOR == 11 ? 728 : 1032 };
 #else
-#define ONLY12(name)
+#define UNTIL12(name)
 #define ONLY13(name) int name;
 enum { PROPERTIES = 1008 };
 #endif
@@ -51,39 +63,41 @@ typedef struct {
 	int regsPerBlock, warpSize;
 	size_t memPitch;
 	int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
-	ONLY12(clockRate)
+	UNTIL12(clockRate)
 	size_t totalConstMem;
 	int major, minor;
 	size_t textureAlignment, texturePitchAlignment;
-	ONLY12(deviceOverlap)
+	UNTIL12(deviceOverlap)
 	int multiProcessorCount;
-	ONLY12(kernelExecTimeoutEnabled)
+	UNTIL12(kernelExecTimeoutEnabled)
 	int integrated, canMapHostMemory;
-	ONLY12(computeMode)
+	UNTIL12(computeMode)
 	int maxTexture1D, maxTexture1DMipmap;
-	ONLY12(maxTexture1DLinear)
+	UNTIL12(maxTexture1DLinear)
 	int maxTexture2D[2], maxTexture2DMipmap[2], maxTexture2DLinear[3], maxTexture2DGather[2], maxTexture3D[3], maxTexture3DAlt[3];
 	int maxTextureCubemap, maxTexture1DLayered[2], maxTexture2DLayered[3], maxTextureCubemapLayered[2];
 	int maxSurface1D, maxSurface2D[2], maxSurface3D[3], maxSurface1DLayered[2], maxSurface2DLayered[3], maxSurfaceCubemap, maxSurfaceCubemapLayered[2];
 	size_t surfaceAlignment;
 	int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount, unifiedAddressing;
-	ONLY12(memoryClockRate)
+	UNTIL12(memoryClockRate)
 	int memoryBusWidth, l2CacheSize, persistingL2CacheMaxSize, maxThreadsPerMultiProcessor;
 	int streamPrioritiesSupported, globalL1CacheSupported, localL1CacheSupported;
 	size_t sharedMemPerMultiprocessor;
 	int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID, hostNativeAtomicSupported;
-	ONLY12(singleToDoublePrecisionPerfRatio)
+	UNTIL12(singleToDoublePrecisionPerfRatio)
 	int pageableMemoryAccess, concurrentManagedAccess, computePreemptionSupported, canUseHostPointerForRegisteredMem, cooperativeLaunch;
-	ONLY12(cooperativeMultiDeviceLaunch)
+	UNTIL12(cooperativeMultiDeviceLaunch)
 	size_t sharedMemPerBlockOptin;
 	int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor, accessPolicyMaxWindowSize;
 	size_t reservedSharedMemPerBlock;
+#if MAJOR >= 12
 	int hostRegisterSupported, sparseCudaArraySupported, hostRegisterReadOnlySupported, timelineSemaphoreInteropSupported;
 	int memoryPoolsSupported, gpuDirectRDMASupported, gpuDirectRDMAFlushWritesOptions, gpuDirectRDMAWritesOrdering;
 	int memoryPoolSupportedHandleTypes, deferredMappingCudaArraySupported, ipcEventSupported, clusterLaunch, unifiedFunctionPointers;
 	ONLY13(deviceNumaConfig) ONLY13(deviceNumaId) ONLY13(mpsEnabled) ONLY13(hostNumaId)
 	ONLY13(gpuPciDeviceID) ONLY13(gpuPciSubsystemID) ONLY13(hostNumaMultinodeIpcSupported)
 	int reserved[MAJOR == 12 ? 63 : 56];
+#endif
 } cudaDeviceProp;
 _Static_assert(sizeof(cudaDeviceProp) == PROPERTIES, "cudaDeviceProp");
 
@@ -122,6 +136,7 @@ cudaError_t cudaDeviceGetLimit(size_t *, int);
 cudaError_t cudaDeviceGetPCIBusId(char *, int, int);
 cudaError_t cudaDeviceGetByPCIBusId(int *, const char *);
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned);
+cudaError_t cudaDeviceDisablePeerAccess(int);
 cudaError_t cudaChooseDevice(int *, const void *);
 cudaError_t cudaSetValidDevices(int *, int);
 cudaError_t cudaSetDeviceFlags(unsigned);
@@ -139,6 +154,7 @@ cudaError_t cudaMalloc(void *, size_t);
 cudaError_t cudaMallocPitch(void *, size_t *, size_t, size_t);
 cudaError_t cudaMalloc3D(cudaPitchedPtr *, cudaExtent);
 cudaError_t cudaMallocAsync(void *, size_t, cudaStream_t);
+cudaError_t cudaMallocFromPoolAsync(void *, size_t, cudaMemPool_t, cudaStream_t);
 cudaError_t cudaMallocManaged(void *, size_t, unsigned);
 cudaError_t cudaMallocHost(void *, size_t);
 cudaError_t cudaHostAlloc(void *, size_t, unsigned);
@@ -149,6 +165,16 @@ cudaError_t cudaHostGetFlags(unsigned *, void *);
 cudaError_t cudaFree(void *);
 cudaError_t cudaFreeHost(void *);
 cudaError_t cudaFreeAsync(void *, cudaStream_t);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int);
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *, int);
+cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t);
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *, const cudaMemPoolProps *);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, int, void *);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, int, void *);
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc *, size_t);
+cudaError_t cudaMemPoolGetAccess(int *, cudaMemPool_t, const cudaMemLocation *);
 cudaError_t cudaMemGetInfo(size_t *, size_t *);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *, const void *);
 cudaError_t cudaGetSymbolAddress(void **, const void *);
@@ -185,8 +211,10 @@ cudaError_t cudaEventQuery(cudaEvent_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaEventElapsedTime(float *, cudaEvent_t, cudaEvent_t);
 cudaError_t cudaEventDestroy(cudaEvent_t);
+cudaError_t cudaImportExternalMemory(void **, const void *);
 cudaError_t cudaGraphCreate(void **, unsigned);
 cudaError_t cudaMallocArray(void **, const cudaChannelFormatDesc *, size_t, size_t, unsigned);
+cudaError_t cudaFreeArray(void *);
 
 #define GIVES(want, call)                                                                                   \
 	do {                                                                                                \

@@ -20,22 +20,34 @@ static void devices(void)
 	REQUIRE(d == 0);
 	OK(cudaSetDevice(0));
 	OK(cudaRuntimeGetVersion(&v));
-	REQUIRE(v == (MAJOR == 12 ? 12080 : 13000));
+	REQUIRE(v == (MAJOR == 11 ? 11080 : MAJOR == 12 ? 12080 : 13000));
 	OK(cudaDriverGetVersion(&v));
-	REQUIRE(v >= 12000);
+	REQUIRE(v >= 12080 && v / 1000 >= MAJOR);
 	memset(&p, 0x5a, sizeof p);
-	OK(cudaGetDeviceProperties_v2(&p.is, 0));
 	OK(cudaGetDeviceProperties(&p.is, 0));
+#if MAJOR == 12 // where this is the struct of CUDA 11
+	REQUIRE(((unsigned char *)&p)[727] == 0 && ((unsigned char *)&p)[728] == 0x5a);
+#endif
+#if !defined(STATIC) || MAJOR == 12 // other static runtimes have no other version
+	OK(cudaGetDeviceProperties_v2(&p.is, 0));
+#endif
 	REQUIRE(strlen(p.is.name) > 0 && strlen(p.is.name) < 256);
-	REQUIRE(p.is.reserved[0] == 0 && p.after == 0x5a); // all of the struct, and no more
+	REQUIRE(p.after == 0x5a); // no more than the struct
+#if MAJOR == 12
+	REQUIRE(p.is.reserved[0] == 0); // and all of it
+#elif MAJOR >= 13
+	REQUIRE(p.is.reserved[0] == 0x5a5a5a5a); // NVIDIA's runtime leaves them, too
+#endif
 	REQUIRE(p.is.totalGlobalMem >= 1 << 20 && p.is.sharedMemPerBlock >= 48 << 10 && p.is.warpSize == 32);
 	// The fields whose places depend on all before them.
 	struct { int attribute; size_t value; } fields[] = {
 		{1, (size_t)p.is.maxThreadsPerBlock}, {75, (size_t)p.is.major}, {76, (size_t)p.is.minor}, {9, p.is.totalConstMem},
 		{16, (size_t)p.is.multiProcessorCount}, {30, p.is.surfaceAlignment}, {40, (size_t)p.is.asyncEngineCount}, {37, (size_t)p.is.memoryBusWidth},
 		{81, p.is.sharedMemPerMultiprocessor}, {83, (size_t)p.is.managedMemory}, {97, p.is.sharedMemPerBlockOptin},
-		{106, (size_t)p.is.maxBlocksPerMultiProcessor}, {99, (size_t)p.is.hostRegisterSupported}, {115, (size_t)p.is.memoryPoolsSupported},
-		{120, (size_t)p.is.clusterLaunch},
+		{106, (size_t)p.is.maxBlocksPerMultiProcessor}, 
+#if MAJOR >= 12
+		{99, (size_t)p.is.hostRegisterSupported}, {115, (size_t)p.is.memoryPoolsSupported}, {120, (size_t)p.is.clusterLaunch},
+#endif
 	};
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
 		OK(cudaDeviceGetAttribute(&v, fields[i].attribute, 0));
@@ -49,8 +61,12 @@ static void devices(void)
 	REQUIRE(d == 0);
 	OK(cudaDeviceGetLimit(&size, 0));
 	REQUIRE(size > 0);
-	OK(cudaGetDeviceFlags(&flags));
 	OK(cudaSetDeviceFlags(4));
+	OK(cudaGetDeviceFlags(&flags));
+	REQUIRE(flags == (4 | 8)); // and memory of the program can be mapped
+	GIVES(cudaErrorInvalidValue, cudaSetDeviceFlags(3));
+	REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
+	OK(cudaSetDeviceFlags(0));
 	cudaChannelFormatDesc c = cudaCreateChannelDesc(8, 16, 24, 32, 2);
 	REQUIRE(c.x == 8 && c.y == 16 && c.z == 24 && c.w == 32 && c.f == 2);
 }
@@ -79,11 +95,13 @@ static void launches(void)
 	OK(cudaFree(d));
 
 	cudaFuncAttributes a;
+	memset(&a, 0x5a, sizeof a);
 	int blocks = 0;
 	size_t dynamic = 0;
 	const char *name = NULL;
 	OK(cudaFuncGetAttributes(&a, (const void *)scale));
-	REQUIRE(a.maxThreadsPerBlock >= 256 && a.ptxVersion >= 50 && a.binaryVersion >= 50);
+	REQUIRE((a.rest[4] == 0x5a5a5a5a) == (MAJOR == 11)); // which has no clusters
+	REQUIRE(a.maxThreadsPerBlock >= 256 && a.ptxVersion == 70 && a.binaryVersion >= a.ptxVersion);
 	OK(cudaFuncSetAttribute((const void *)scale, 8, 1024));
 	OK(cudaFuncGetName(&name, (const void *)scale));
 	REQUIRE(strcmp(name, "scale") == 0);
@@ -162,6 +180,33 @@ static void copies(void)
 	OK(cudaFree(p.ptr));
 	OK(cudaMemGetInfo(&available, &total));
 	REQUIRE(available > 0 && available <= total);
+}
+
+// Copies from and to arrays count elements, which two arrays must have of one size.
+static void arrays(void)
+{
+	const cudaChannelFormatDesc word = {32, 0, 0, 0, 1}, byte = {8, 0, 0, 0, 1};
+	void *words, *more, *bytes;
+	uint32_t h[2][8], back[2][4];
+	for (uint32_t i = 0; i < 16; i++)
+		h[i / 8][i % 8] = i * 1000;
+	OK(cudaMallocArray(&words, &word, 8, 2, 0));
+	OK(cudaMallocArray(&more, &word, 8, 2, 0));
+	OK(cudaMallocArray(&bytes, &byte, 64, 2, 0));
+	cudaMemcpy3DParms c = {.srcPtr = {h, sizeof h[0], 8, 2}, .dstArray = words, .extent = {8, 2, 1}, .kind = HostToDevice};
+	OK(cudaMemcpy3D(&c));
+	c = (cudaMemcpy3DParms){.srcArray = words, .srcPos = {3, 0, 0}, .dstArray = more, .dstPos = {1, 0, 0}, .extent = {4, 2, 1}, .kind = DeviceToDevice};
+	OK(cudaMemcpy3D(&c));
+	c.dstArray = bytes;
+	GIVES(cudaErrorInvalidValue, cudaMemcpy3D(&c));
+	REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
+	c = (cudaMemcpy3DParms){.srcArray = more, .srcPos = {1, 0, 0}, .dstPtr = {back, sizeof back[0], 4, 2}, .extent = {4, 2, 1}, .kind = DeviceToHost};
+	OK(cudaMemcpy3D(&c));
+	for (uint32_t i = 0; i < 8; i++)
+		REQUIRE(back[i / 4][i % 4] == h[i / 4][3 + i % 4]);
+	OK(cudaFreeArray(words));
+	OK(cudaFreeArray(more));
+	OK(cudaFreeArray(bytes));
 }
 
 static void host_memory(void)
@@ -274,6 +319,70 @@ static void streams(void)
 	OK(cudaStreamDestroy(t));
 }
 
+// Each stream allocates, uses and frees without waiting, and hands what it made to the next.
+static void pools(void)
+{
+	enum { STREAMS = 3, ROUNDS = 20 };
+	cudaStream_t s[STREAMS];
+	cudaEvent_t made;
+	cudaMemPool_t standard, pool;
+	cudaMemPoolProps props = {.allocType = 1, .location = {1, 0}}; // pinned, of the device
+	cudaMemLocation here = {1, 0};
+	cudaMemAccessDesc all = {here, 3};
+	uint32_t *d, *last, h[N];
+	uint64_t keep = UINT64_MAX, held = 0, used = 1;
+	int access = 0, reuse = 0;
+	OK(cudaDeviceGetDefaultMemPool(&standard, 0));
+	OK(cudaDeviceGetMemPool(&pool, 0));
+	REQUIRE(pool == standard);
+	GIVES(cudaErrorInvalidDevice, cudaDeviceGetDefaultMemPool(&pool, 7));
+	REQUIRE(cudaGetLastError() == cudaErrorInvalidDevice);
+	OK(cudaMemPoolCreate(&pool, &props));
+	OK(cudaMemPoolSetAttribute(pool, 4, &keep));
+	OK(cudaMemPoolGetAttribute(pool, 1, &reuse));
+	OK(cudaMemPoolSetAccess(pool, &all, 1));
+	OK(cudaMemPoolGetAccess(&access, pool, &here));
+	REQUIRE(reuse == 1 && access == 3);
+	OK(cudaEventCreate(&made));
+	for (int i = 0; i < STREAMS; i++)
+		OK(cudaStreamCreateWithFlags(&s[i], 1));
+	OK(cudaMallocFromPoolAsync(&last, sizeof h, pool, s[0]));
+	OK(cudaMemsetAsync(last, 0, sizeof h, s[0]));
+	OK(cudaDeviceSetMemPool(0, pool));
+	for (int i = 1; i < STREAMS * ROUNDS; i++) {
+		cudaStream_t on = s[i % STREAMS];
+		OK(cudaEventRecord(made, s[(i - 1) % STREAMS]));
+		OK(cudaStreamWaitEvent(on, made, 0));
+		OK(cudaMallocAsync(&d, sizeof h, on));
+		OK(cudaMemcpyAsync(d, last, sizeof h, DeviceToDevice, on));
+		LAUNCH((N + 255) / 256, 256, 0, on) add(d, 1, N);
+		OK(cudaFreeAsync(last, on));
+		last = d;
+	}
+	OK(cudaMemcpyAsync(h, last, sizeof h, DeviceToHost, s[(STREAMS * ROUNDS - 1) % STREAMS]));
+	OK(cudaStreamSynchronize(s[(STREAMS * ROUNDS - 1) % STREAMS]));
+	for (int i = 0; i < N; i++)
+		REQUIRE(h[i] == STREAMS * ROUNDS - 1);
+	OK(cudaFreeAsync(last, NULL));
+	GIVES(cudaErrorInvalidValue, cudaFreeAsync(last, NULL));
+	OK(cudaDeviceSynchronize());
+	OK(cudaMemPoolGetAttribute(pool, 5, &held));
+	OK(cudaMemPoolGetAttribute(pool, 7, &used));
+	REQUIRE(held >= sizeof h && used == 0);
+	OK(cudaMemPoolTrimTo(pool, 0));
+	OK(cudaMemPoolGetAttribute(pool, 5, &held));
+	REQUIRE(held == 0);
+	GIVES(cudaErrorInvalidValue, cudaMemPoolDestroy(standard));
+	OK(cudaMemPoolDestroy(pool));
+	GIVES(cudaErrorInvalidValue, cudaMemPoolDestroy(pool));
+	REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
+	OK(cudaDeviceGetMemPool(&pool, 0));
+	REQUIRE(pool == standard);
+	OK(cudaEventDestroy(made));
+	for (int i = 0; i < STREAMS; i++)
+		OK(cudaStreamDestroy(s[i]));
+}
+
 static void *worker(void *number)
 {
 	uint32_t *d, h[N], what = (uint32_t)(uintptr_t)number;
@@ -314,24 +423,37 @@ static void reset(void)
 	launches();
 }
 
+#ifdef STATIC
+int own(void); // static/own.c
+#else
+static int own(void) { return 1; }
+#endif
+
+#ifndef FORKS
+#define FORKS 1 // 0: main is called in a process that has a GPU already
+#endif
+
 // A child that is made before the first call has a GPU of its own.
 int main(void)
 {
 	int status = -1;
-	pid_t child = fork();
+	pid_t child = FORKS ? fork() : 1;
 	REQUIRE(child >= 0);
+	REQUIRE(own());
 	devices();
 	launches();
 	symbols();
 	copies();
+	arrays();
 	host_memory();
 	managed();
 	streams();
+	pools();
 	threads();
 	reset();
 	if (child == 0)
 		exit(0);
-	REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+	REQUIRE(!FORKS || (waitpid(child, &status, 0) == child && status == 0));
 	puts("works: PASS");
 	return 0;
 }

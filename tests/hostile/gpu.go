@@ -227,7 +227,7 @@ func takeAllChannels(open Opener, _ *rand.Rand) error {
 // takeAllMemory allocates device memory until it is refused.
 func takeAllMemory(open Opener, _ *rand.Rand) error {
 	return withFile(open, func(f *frontend.File) error {
-		const size, most = 16 << 20, 1 << 12
+		const size, most = 64 << 20, 1 << 13
 		for range most {
 			if _, err := f.GemNew(size, drm.DomainVRAM, 0); err != nil {
 				if errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOSPC) {

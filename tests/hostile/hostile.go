@@ -54,6 +54,15 @@ func Attacks() []Attack {
 	}
 }
 
+// Orders lists what a test runs in an order of its own: HoldTheCompiler in one process
+// of a guest while the device holds the module HeldModule, and AllocateBeside in another.
+func Orders() []Attack {
+	return []Attack{
+		{Name: HoldTheCompiler, run: holdTheCompiler},
+		{Name: AllocateBeside, run: allocateBeside},
+	}
+}
+
 // Run runs the attack. The seed decides what is random in it.
 func (a Attack) Run(open Opener, seed uint64) error {
 	if err := a.run(open, rand.New(rand.NewPCG(seed, 0))); err != nil {
@@ -79,13 +88,15 @@ type raw struct {
 	id    uint32
 }
 
-func openRaw(open Opener) (*raw, error) {
+func openRaw(open Opener) (*raw, error) { return openRing(open, hypercall.DefaultLayout) }
+
+// openRing opens a session with a ring of a layout.
+func openRing(open Opener, layout hypercall.Layout) (*raw, error) {
 	c, err := open()
 	if err != nil {
 		return nil, err
 	}
 	r := &raw{Carrier: c, buf: make([]byte, hypercall.MaxMessage)}
-	layout := hypercall.DefaultLayout
 	r.pages, err = c.Alloc(layout.Bytes())
 	if err == nil {
 		r.ring, err = hypercall.New(r.pages.Mem, layout)
@@ -129,16 +140,27 @@ func (r *raw) kick() error {
 
 // ask sends a request and waits for the answer.
 func (r *raw) ask(op hypercall.Op, payload []byte) (syscall.Errno, error) {
+	if err := r.send(op, payload); err != nil {
+		return 0, err
+	}
+	return r.answer()
+}
+
+// send sends a request.
+func (r *raw) send(op hypercall.Op, payload []byte) error {
 	r.id++
 	ok, err := r.req.Put(hypercall.Header{Op: op, ID: r.id, Flags: hypercall.FlagAnswer}, payload)
 	if err != nil || !ok {
-		return 0, fmt.Errorf("no room for a request: %w", errors.Join(err, errGone))
+		return fmt.Errorf("no room for a request: %w", errors.Join(err, errGone))
 	}
 	if r.req.Publish() {
-		if err := r.kick(); err != nil {
-			return 0, err
-		}
+		return r.kick()
 	}
+	return nil
+}
+
+// answer waits for the answer to the last request.
+func (r *raw) answer() (syscall.Errno, error) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Microsecond) {
 		h, _, ok, err := r.cpl.Get(r.buf)
 		switch {
@@ -150,7 +172,7 @@ func (r *raw) ask(op hypercall.Op, payload []byte) (syscall.Errno, error) {
 			return 0, errGone
 		}
 	}
-	return 0, fmt.Errorf("%v is not answered within %v", op, patience)
+	return 0, fmt.Errorf("request %d is not answered within %v", r.id, patience)
 }
 
 // refused asks for what must not be granted.

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"pvdrm/backend/local"
+	"pvdrm/backend/carrier/local"
 	"pvdrm/backend/native"
 	"pvdrm/drm"
 	"pvdrm/drm/trace"
 	"pvdrm/frontend"
-	carrier "pvdrm/frontend/local"
+	carrier "pvdrm/frontend/carrier/local"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
 )

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pvdrm/backend/virgl/virgltest"
+	"pvdrm/backend/virtio/virgl/virgltest"
 	"pvdrm/drm"
-	"pvdrm/frontend/virtgpu"
+	"pvdrm/frontend/carrier/virtio"
 )
 
 // Side is the width and height of a canvas, in pixels.
@@ -30,7 +30,7 @@ type Canvas struct {
 
 // Open opens the guest's GPU and makes a canvas.
 func Open() (c *Canvas, err error) {
-	path, err := virtgpu.Find()
+	path, err := virtio.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +44,14 @@ func Open() (c *Canvas, err error) {
 			c.Close()
 		}
 	}()
-	make := &drm.VirtgpuResourceCreate{Target: virgltest.TargetTexture2D, Format: virgltest.FormatBGRA, Bind: virgltest.BindRenderTarget,
+	texture := &drm.VirtgpuResourceCreate{Target: virgltest.TargetTexture2D, Format: virgltest.FormatBGRA, Bind: virgltest.BindRenderTarget,
 		Width: Side, Height: Side, Depth: 1, ArraySize: 1, Size: Bytes, Stride: 4 * Side}
-	if err := virtgpu.Ioctl(fd, drm.IoctlVirtgpuResourceCreate, make); err != nil {
+	if err := virtio.Ioctl(fd, drm.IoctlVirtgpuResourceCreate, texture); err != nil {
 		return c, fmt.Errorf("RESOURCE_CREATE: %w", err)
 	}
-	c.Handle, c.Res = make.BOHandle, make.ResHandle
+	c.Handle, c.Res = texture.BOHandle, texture.ResHandle
 	where := &drm.VirtgpuMap{Handle: c.Handle}
-	if err := virtgpu.Ioctl(fd, drm.IoctlVirtgpuMap, where); err != nil {
+	if err := virtio.Ioctl(fd, drm.IoctlVirtgpuMap, where); err != nil {
 		return c, fmt.Errorf("MAP: %w", err)
 	}
 	if c.Pixels, err = unix.Mmap(fd, int64(where.Offset), Bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
@@ -65,8 +65,8 @@ func (c *Canvas) Caps(id, version uint32, bytes int) ([]byte, error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	b := make([]byte, bytes)
-	err := virtgpu.Ioctl(c.fd, drm.IoctlVirtgpuGetCaps, &drm.VirtgpuGetCaps{
-		CapsetID: id, CapsetVer: version, Addr: virtgpu.Address(&pin, b), Size: uint32(len(b))})
+	err := virtio.Ioctl(c.fd, drm.IoctlVirtgpuGetCaps, &drm.VirtgpuGetCaps{
+		CapsetID: id, CapsetVer: version, Addr: virtio.Address(&pin, b), Size: uint32(len(b))})
 	if err != nil {
 		return nil, fmt.Errorf("GET_CAPS of set %d: %w", id, err)
 	}
@@ -78,9 +78,9 @@ func (c *Canvas) Submit(stream []byte) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	bos := []byte{byte(c.Handle), byte(c.Handle >> 8), byte(c.Handle >> 16), byte(c.Handle >> 24)}
-	arg := &drm.VirtgpuExecbuffer{Size: uint32(len(stream)), Command: virtgpu.Address(&pin, stream),
-		BOHandles: virtgpu.Address(&pin, bos), NumBOHandles: 1, FenceFD: -1}
-	if err := virtgpu.Ioctl(c.fd, drm.IoctlVirtgpuExecbuffer, arg); err != nil {
+	arg := &drm.VirtgpuExecbuffer{Size: uint32(len(stream)), Command: virtio.Address(&pin, stream),
+		BOHandles: virtio.Address(&pin, bos), NumBOHandles: 1, FenceFD: -1}
+	if err := virtio.Ioctl(c.fd, drm.IoctlVirtgpuExecbuffer, arg); err != nil {
 		return fmt.Errorf("EXECBUFFER: %w", err)
 	}
 	return nil
@@ -88,7 +88,7 @@ func (c *Canvas) Submit(stream []byte) error {
 
 // Wait waits until the host is done with the canvas.
 func (c *Canvas) Wait() error {
-	if err := virtgpu.Ioctl(c.fd, drm.IoctlVirtgpuWait, &drm.VirtgpuWait{Handle: c.Handle}); err != nil {
+	if err := virtio.Ioctl(c.fd, drm.IoctlVirtgpuWait, &drm.VirtgpuWait{Handle: c.Handle}); err != nil {
 		return fmt.Errorf("WAIT: %w", err)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (c *Canvas) Wait() error {
 // Fetch brings what the host has rendered to Pixels.
 func (c *Canvas) Fetch() error {
 	t := &drm.VirtgpuTransfer{BOHandle: c.Handle, Width: Side, Height: Side, Depth: 1}
-	if err := virtgpu.Ioctl(c.fd, drm.IoctlVirtgpuFromHost, t); err != nil {
+	if err := virtio.Ioctl(c.fd, drm.IoctlVirtgpuFromHost, t); err != nil {
 		return fmt.Errorf("TRANSFER_FROM_HOST: %w", err)
 	}
 	return c.Wait()

@@ -1,6 +1,6 @@
 // Command hostile runs the attacks of package hostile on the GPU that this guest
 // has, all or those named, and prints a line for each. It exits with 1 if one of
-// them got what it must not have.
+// them got what it must not have. Those that exhaust the host run only if named.
 package main
 
 import (
@@ -8,19 +8,29 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"pvdrm/frontend"
 	"pvdrm/frontend/carrier"
-	"pvdrm/frontend/local"
-	"pvdrm/frontend/virtgpu"
+	"pvdrm/frontend/carrier/local"
+	"pvdrm/frontend/carrier/virtio"
 	"pvdrm/tests/hostile"
 )
 
 func main() {
+	var allowed hostile.Allowance
 	seed := flag.Uint64("seed", 1, "what is random in the attacks follows from it")
+	flag.Uint64Var(&allowed.ModuleText, "module-text", 64<<20, "bytes of module sources that this guest may have")
+	flag.Uint64Var(&allowed.VRAM, "vram", 1<<30, "bytes of device memory that it may have")
+	flag.Uint64Var(&allowed.Granted, "granted", 64<<30, "bytes of granted pages that it may have")
+	flag.DurationVar(&allowed.Burst, "burst", time.Second, "how long it makes noise")
 	flag.Parse()
 	code := 0
-	for _, a := range hostile.Attacks() {
+	attacks := hostile.Attacks()
+	if flag.NArg() > 0 {
+		attacks = slices.Concat(attacks, hostile.Exhaustions(allowed), hostile.Orders())
+	}
+	for _, a := range attacks {
 		if flag.NArg() > 0 && !slices.Contains(flag.Args(), a.Name) {
 			continue
 		}
@@ -39,9 +49,9 @@ func open() (carrier.Carrier, error) {
 	if path := os.Getenv(frontend.SocketEnv); path != "" {
 		return local.Open(path)
 	}
-	path, err := virtgpu.Find()
+	path, err := virtio.Find()
 	if err != nil {
 		return nil, err
 	}
-	return virtgpu.Open(path)
+	return virtio.Open(path)
 }

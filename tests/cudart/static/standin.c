@@ -1,0 +1,22 @@
+// Stands in for NVIDIA's static CUDA runtime: functions of its names, hidden as its
+// are, that end the program. Calls must be led to PVDRM's libcudart before.
+#include <stdio.h>
+#include <stdlib.h>
+
+__attribute__((noreturn, noinline)) static void reached(const char *name)
+{
+	fprintf(stderr, "%s of the static runtime was reached\n", name);
+	exit(3);
+}
+
+// The names by which versions are told apart.
+#if MAJOR != 12
+#define cudaGetDeviceProperties_v2 only_of_12
+#endif
+#if MAJOR != 11
+#define cudaBindTexture only_of_11
+#endif
+
+#define NAME(name) \
+	__attribute__((visibility("hidden"))) void name(void) { reached(#name); }
+#include "../../../frontend/cuda/rt/static/names.def"
