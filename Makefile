@@ -7,6 +7,7 @@ SHELL       := /bin/bash
 GO          ?= $(shell scripts/go.sh)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 FUZZTIME    ?= 5s
+HOURS       ?= 8
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS     := -s -w
 GUEST       := pvdrm-init gdev pvdrm-run glscene
@@ -14,11 +15,11 @@ GUEST       := pvdrm-init gdev pvdrm-run glscene
 # (on amd64; elsewhere it changes nothing).
 SIMD        := GOEXPERIMENT=simd
 
-include cmd/gdev/suite/kernels/kernels.mk
+include internal/suite/kernels/kernels.mk
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 .PHONY: deps
 deps: ## install what is missing (QEMU 10, Go); as root, or it names the commands
@@ -31,7 +32,16 @@ build: ## build pvdrm and the guest programs into bin/
 	@for p in $(GUEST); do CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/guest/$$p ./cmd/$$p; done
 	@for p in gdev pvdrm-run; do ln -f bin/guest/$$p bin/$$p; done
 	@GO="$(GO)" scripts/libcuda.sh bin/lib
-	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1 and libcudart.so"
+	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1, libcudart.so and libpvdrm-static.so"
+
+.PHONY: cuda-clients
+cuda-clients: build ## build the programs in tests/clients/nvcc with nvcc's defaults (NVCC names it), and run them as local guests
+	@scripts/cuda-clients.sh out/cuda-clients
+	@scripts/cuda-clients-run.sh out/cuda-clients
+
+.PHONY: programs
+programs: build ## run public CUDA programs, built in BIN, with the inputs in SRC (docs/cuda-programs.md)
+	@$(GO) run ./tests/programs -bin "$(BIN)" -src "$(SRC)" tests/programs/cuda-samples.txt tests/programs/hecbench.txt
 
 .PHONY: image
 image: deps build ## build the guest image into the cache
@@ -59,20 +69,22 @@ igt: deps build ## run tests of IGT, Linux's DRM test suite, in a virtual machin
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too
-	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 20m ./...
+	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 80m ./...
 	@echo "make test: all tests passed, those that boot a virtual machine included"
 
 .PHONY: simd
 simd: ## check and test the software GPU as make build builds it, with SIMD
 	@$(SIMD) $(GO) vet ./gpu/softgpu/...
 	@$(SIMD) $(GO) run $(STATICCHECK) ./gpu/softgpu/...
-	@$(SIMD) $(GO) test -timeout 5m ./gpu/softgpu/... ./tests/ptx/...
+	@$(SIMD) $(GO) test -timeout 20m ./gpu/softgpu/... ./tests/ptx/...
 	@echo "make simd: the software GPU passes with SIMD"
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector (needs gcc)
-	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/softgpu ./gpu/softgpu/simt/... ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/...
-	@CGO_ENABLED=1 $(GO) test -race -timeout 20m ./tests -skip "VirtualMachine|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses"
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/nvidia ./gpu/softgpu ./gpu/softgpu/exec/... ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/...
+	@# without the tests of machines and of programs, which run other binaries than the one that is watched
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 10m ./vmm -skip "Boot|Guest|QEMUIsKilled|KernelWithoutInit|ContextEnds|StarterIsKilled"
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./tests -skip "VirtualMachine|InAMachine|MemoryOfABackend|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses|NoSecrets|Ablation|FairnessBenchmark|SeveralMachines|Confined|StandIn|CompiledElsewhere|StaticRuntime|RuntimeABI|PoolShows"
 	@echo "make race: nothing found"
 
 .PHONY: stress
@@ -93,10 +105,25 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## run every fuzz target for FUZZTIME (5s)
 	@GO="$(GO)" scripts/fuzz.sh $(FUZZTIME)
 
+.PHONY: fuzz-long
+fuzz-long: ## fuzz for HOURS (8) of processor time, divided among the targets by need
+	@GO="$(GO)" scripts/fuzz-long.sh $(HOURS)
+
+.PHONY: fuzz-keep
+fuzz-keep: ## add what make fuzz-long found and is new to the testdata folders
+	@$(GO) run ./tests/fuzz/keep
+
+.PHONY: fuzz-hours
+fuzz-hours: ## add the time of make fuzz-long to docs/fuzzing.md
+	@scripts/fuzz-hours.sh "$$(date -u +%F)" .cache/fuzz/slices.txt && rm .cache/fuzz/slices.txt
 
 .PHONY: bundle
 bundle: image ## pack all that a machine needs without installing anything into out/pvdrm-bundle.tar.xz
 	@GO="$(GO)" LDFLAGS="$(LDFLAGS) -X main.version=$(VERSION)" scripts/bundle.sh out/pvdrm-bundle.tar.xz
+
+.PHONY: distributions
+distributions: ## run make demo and make test in a fresh root of each of SUITES (bookworm trixie; also resolute); as root
+	@scripts/distributions.sh $(SUITES)
 
 .PHONY: clean
 clean: ## remove what was built here

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Packs what a machine needs on which nothing can be installed into one archive:
-# pvdrm, the guest programs, the guest image with its kernel, and QEMU with the
-# libraries, loader and firmware that it takes. Unpacked anywhere, by anybody:
+# pvdrm, the guest programs, libcuda.so.1 and libcudart.so for programs of CUDA, the
+# guest image with its kernel, and QEMU with the libraries, loader and firmware that
+# it takes. Unpacked anywhere, by anybody:
 #   tar xf pvdrm-bundle.tar.xz && pvdrm-bundle/pvdrm up -- gdev run madd
 set -euo pipefail
 out=${1:?usage: bundle.sh ARCHIVE}
@@ -19,6 +20,14 @@ CGO_ENABLED=0 GOEXPERIMENT=simd "$go" build -trimpath -buildvcs=false -ldflags "
 mkdir "$top/guest"
 cp bin/guest/* "$top/guest/"
 ln "$top/guest/gdev" "$top/guest/pvdrm-run" "$top/"
+
+# The libraries that programs of CUDA find under pvdrm run. They take the glibc of this
+# machine or a later one.
+mkdir "$top/lib"
+for lib in libcuda.so.1 libpvdrm-cuda.so libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libpvdrm-static.so; do
+	cp "bin/lib/$lib" "$top/lib/" || { echo "bundle: make build makes $lib where there is a C compiler; run PVDRM_DEPS=test make deps build" >&2; exit 1; }
+done
+ln -s libcuda.so.1 "$top/lib/libcuda.so"
 
 # The image. Symbols and debugging sections of the kernel are no use to QEMU.
 field() { awk -v f="$1" '$1 == f { print $2 }' "$work/image"; }
@@ -56,6 +65,14 @@ mkdir "$top/licenses"
 for p in $(dpkg -S "$(readlink -f "$qemu")" $(ls "$top"/qemu/lib/ | sed 's|^|*/|') 2>/dev/null | cut -d: -f1 | tr -d , | sort -u); do
 	if [ -e "/usr/share/doc/$p/copyright" ]; then cp -L "/usr/share/doc/$p/copyright" "$top/licenses/$p"; fi
 done
+
+# Programs that name these libraries find a GPU when the pvdrm of the bundle runs them.
+check() { # LIBRARY CALL
+	printf 'int %s(int *);\nint main(void) { int n = 0; return %s(&n) || n != 1; }\n' "$2" "$2" >"$work/check.c"
+	"${CC:-gcc}" -o "$work/check" "$work/check.c" "$top/lib/$1" -Wl,--allow-shlib-undefined
+	"$top/pvdrm" run -- "$work/check" || { echo "bundle: a program on $1 of the bundle finds no GPU" >&2; exit 1; }
+}
+for version in 11.0 12 13; do check libcudart.so.$version cudaGetDeviceCount; done
 
 mkdir -p "$(dirname "$out")"
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -c pvdrm-bundle | xz -T2 -6 >"$out"

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Installs what PVDRM needs to be built, tested and shown, where it is missing: QEMU 10, Go, make, git
-# and CA certificates; with PVDRM_DEPS=gl virglrenderer, Mesa and a C compiler too, with
-# PVDRM_DEPS=test or dev also one for C++. Says and does nothing where all of it is there. As root it installs; as another user it asks for sudo at a terminal, and elsewhere names
-# the commands and fails.
+# Installs the programs that PVDRM needs to be built, tested and shown, on Debian 12 or later and
+# Ubuntu 26.04: QEMU 10, Go, make, git and CA certificates; with PVDRM_DEPS=gl also virglrenderer,
+# Mesa and a C compiler; with PVDRM_DEPS=test or dev also a C++ compiler, systemd, and libvirt's
+# driver for QEMU. It prints and does nothing if all of them are installed. As root it installs; as
+# another user it asks for sudo at a terminal, and elsewhere prints the commands and fails.
 set -eu
 
 here=$(dirname "$0")
@@ -41,7 +42,11 @@ dev | test | gl) # the race detector links with a C compiler, libcuda.so.1 in gu
 	;;
 esac
 case ${PVDRM_DEPS:-} in
-dev | test) command -v g++ >/dev/null || plain="$plain g++" ;; # our headers are tested as C++ too
+dev | test)
+	command -v g++ >/dev/null || plain="$plain g++" # our headers are tested as C++ too
+	command -v systemd-analyze >/dev/null || plain="$plain systemd" # it verifies the units; nothing is started
+	command -v virt-qemu-run >/dev/null || plain="$plain libvirt-daemon-driver-qemu" # it starts the domain of the docs; no daemon is
+	;;
 esac
 have_qemu || newer="$newer qemu-system-x86"
 have_go || newer="$newer go"
@@ -50,10 +55,17 @@ have_go || newer="$newer go"
 codename=$(. /etc/os-release 2>/dev/null && echo "${ID:-}-${VERSION_CODENAME:-}") || true
 case $codename in
 debian-bookworm) newer=$(echo "$newer" | sed "s/ go$/ $backport_go/") ;;
-debian-*) newer=$(echo "$newer" | sed 's/ go$/ golang-go/') ;;
+debian-* | ubuntu-*) newer=$(echo "$newer" | sed 's/ go$/ golang-go/') ;;
 *)
 	echo "deps: missing:$plain$newer" >&2
-	echo "deps: this is not Debian 12 or later, so install them in its own way: QEMU $min_qemu.0 or later, Go 1.$min_go or later" >&2
+	echo "deps: this is neither Debian nor Ubuntu, so install them in its own way: QEMU $min_qemu.0 or later, Go 1.$min_go or later" >&2
+	exit 1
+	;;
+esac
+case $codename:$newer in
+ubuntu-jammy:*qemu* | ubuntu-noble:*qemu*)
+	echo "deps: missing:$plain$newer" >&2
+	echo "deps: this release of Ubuntu has an older QEMU than $min_qemu.0: install that by hand and put qemu-system-x86_64 into PATH, or use Ubuntu 26.04" >&2
 	exit 1
 	;;
 esac

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds libcuda.so.1 with libpvdrm-cuda.so, which it loads, and, on top of it,
-# libcudart.so.12 and libcudart.so.13 into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
+# Builds libcuda.so.1 with libpvdrm-cuda.so, which it loads, on top of it
+# libcudart.so.11.0, .12 and .13, and libpvdrm-static.so, which leads programs with a static runtime
+# to these, into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
 # without one it says so and makes nothing.
 set -eu
 
@@ -29,10 +30,12 @@ library() {
 
 # It has handlers for forks and ends of threads, so it stays once it is loaded.
 mv -f "$tmp/libpvdrm-cuda.so" "$out/libpvdrm-cuda.so"
-library libcuda.so.1 -D_GNU_SOURCE cmd/libcuda/entry/*.c -ldl -Wl,-z,nodelete,--version-script=cmd/libcuda/entry/exports.map
+library libcuda.so.1 -D_GNU_SOURCE frontend/cuda/capi/entry/*.c -ldl -Wl,-z,nodelete,--version-script=frontend/cuda/capi/entry/exports.map
 ln -sf libcuda.so.1 "$out/libcuda.so"
 
 # The runtime API is compiled once for each major version.
-for major in 12 13; do
-	library libcudart.so.$major -DMAJOR=$major cmd/libcudart/*.c "$out/libcuda.so.1" -Wl,--version-script=cmd/libcudart/exports$major.map
+for version in 11.0 12 13; do
+	library libcudart.so.$version -DMAJOR=${version%.0} frontend/cuda/rt/c/*.c "$out/libcuda.so.1" -Wl,--version-script=frontend/cuda/rt/c/exports$version.map
 done
+
+library libpvdrm-static.so frontend/cuda/rt/static/*.c
