@@ -20,7 +20,10 @@ func TestStreamsWaitForWords(t *testing.T) {
 	waiter, writer := p.handle("cuStreamCreate", nonBlocking), p.handle("cuStreamCreate", nonBlocking)
 	memory := p.handle("cuMemAlloc_v2", 64)
 	p.call("cuMemsetD32_v2", memory, 0, 16)
+	p.call("cuCtxSynchronize") // the two streams do not wait for the legacy stream, which sets the memory
 
+	// When the test has failed, the end of the program would wait for the stream.
+	t.Cleanup(func() { p.result("cuStreamWriteValue64_v2", writer, memory, 1<<40+1, 0) })
 	p.call("cuStreamWaitValue64_v2", waiter, memory, 1<<40, 0)
 	p.call("cuMemsetD32Async", memory+8, 5, 1, waiter)
 	p.call("cuMemsetD32Async", memory+16, 6, 1, writer)
