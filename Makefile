@@ -69,7 +69,7 @@ igt: deps build ## run tests of IGT, Linux's DRM test suite, in a virtual machin
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too
-	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 80m ./...
+	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 40m ./...
 	@echo "make test: all tests passed, those that boot a virtual machine included"
 
 .PHONY: simd
@@ -81,10 +81,10 @@ simd: ## check and test the software GPU as make build builds it, with SIMD
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector (needs gcc)
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/nvidia ./gpu/softgpu ./gpu/softgpu/exec/... ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/...
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/nvidia ./gpu/softgpu ./gpu/softgpu/exec/... ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/...
 	@# without the tests of machines and of programs, which run other binaries than the one that is watched
 	@CGO_ENABLED=1 $(GO) test -race -short -timeout 10m ./vmm -skip "Boot|Guest|QEMUIsKilled|KernelWithoutInit|ContextEnds|StarterIsKilled"
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./tests -skip "VirtualMachine|InAMachine|MemoryOfABackend|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses|NoSecrets|Ablation|FairnessBenchmark|SeveralMachines|Confined|StandIn|CompiledElsewhere|StaticRuntime|RuntimeABI|PoolShows"
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./tests -skip "VirtualMachine|InAMachine|MemoryOfABackend|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses|NoSecrets|Ablation|FairnessBenchmark|SeveralMachines|Confined|StandIn|CompiledElsewhere|StaticRuntime|RuntimeABI|PoolShows"
 	@echo "make race: nothing found"
 
 .PHONY: stress

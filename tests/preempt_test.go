@@ -108,15 +108,14 @@ func TestEndlessKernelsShare(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	heavy, light := s.counts("heavy").Busy, s.counts("light").Busy
-	kernels := 0
-	for began := time.Now(); time.Since(began) < 4*time.Second; kernels++ {
+	// How many kernels and turns there are in a second is the host's matter, so the test goes on until
+	// there were enough.
+	for kernels := 0; kernels < 20 || s.counts("heavy").Preempted < 20 || s.counts("light").Busy-light < time.Second; kernels++ {
 		require.NoError(t, launch().Err)
 		time.Sleep(10 * time.Millisecond)
 	}
 	heavy, light = s.counts("heavy").Busy-heavy, s.counts("light").Busy-light
 	require.InDelta(t, 0.75, heavy.Seconds()/(heavy+light).Seconds(), 0.1)
-	require.Greater(t, kernels, 10)
-	require.Greater(t, s.counts("heavy").Preempted, uint64(10))
 	require.Zero(t, s.server.Stats()[0].Engines[arbiter.Compute].Expired)
 	require.Empty(t, ended)
 	for _, d := range devices {
