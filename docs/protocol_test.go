@@ -255,7 +255,11 @@ func payloadTable(t *testing.T, wire, api *source, p any) string {
 			fixed = false
 			e := f.Type.Elem()
 			add(fmt.Sprintf("%s each", e.Name()), f.Name, comments[f.Name])
-			nested = append(nested, fmt.Sprintf("Each %s:\n\n%s", e.Name(), fields(t, api, reflect.New(e).Elem().Interface())))
+			from := api
+			if e.PkgPath() == typ.PkgPath() {
+				from = wire
+			}
+			nested = append(nested, fmt.Sprintf("Each %s:\n\n%s", e.Name(), fields(t, from, reflect.New(e).Elem().Interface())))
 		default:
 			require.Failf(t, "unknown kind of field", "%s.%s", typ, f.Name)
 		}

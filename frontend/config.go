@@ -26,6 +26,10 @@ type Config struct {
 	// are bound to them and wait in their own way.
 	Bound bool
 
+	// Unlisted is no switch: the file is not that of a process that uses the device, but of one
+	// that looks at it, so Usage does not list it.
+	Unlisted bool
+
 	// Waits is no switch: it is called before a caller stops polling to pause or
 	// to sleep; nil if nobody wants to know.
 	Waits func()

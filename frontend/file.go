@@ -124,7 +124,7 @@ func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
 		err = f.objects.UseSlab(f.link.pages, slabStart(layout), slabBytes)
 	}
 	if err == nil {
-		err = f.readProperties()
+		err = f.readProperties(cfg)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", c.Name(), err)
@@ -134,8 +134,12 @@ func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
 	return f, nil
 }
 
-func (f *File) readProperties() error {
-	b, err := f.link.doWithin(hypercall.OpProperties, nil, greeting)
+func (f *File) readProperties(cfg Config) error {
+	owner := hypercall.Owner{Process: uint32(os.Getpid())}
+	if cfg.Unlisted {
+		owner.Process = 0
+	}
+	b, err := f.link.doWithin(hypercall.OpProperties, owner.Append(nil), greeting)
 	if err != nil {
 		return err
 	}
@@ -393,13 +397,27 @@ func (f *File) Waits() WaitCounters {
 // Doorbells is the number of calls on this file so far that leave the guest.
 func (f *File) Doorbells() uint64 { return f.link.carrier.Doorbells() }
 
-// Counters asks the backend what it counted for this guest and this file.
-func (f *File) Counters() (hypercall.Counters, error) {
+// ask makes a request without a payload.
+func (f *File) ask(op hypercall.Op) ([]byte, error) {
 	if err := f.enter(); err != nil {
-		return hypercall.Counters{}, err
+		return nil, err
 	}
 	defer f.leave()
-	b, err := f.link.do(hypercall.OpCounters, nil)
+	return f.link.do(op, nil)
+}
+
+// Usage asks the backend what this guest and its processes use of the device.
+func (f *File) Usage() (hypercall.Usage, error) {
+	b, err := f.ask(hypercall.OpUsage)
+	if err != nil {
+		return hypercall.Usage{}, err
+	}
+	return hypercall.DecodeUsage(b)
+}
+
+// Counters asks the backend what it counted for this guest and this file.
+func (f *File) Counters() (hypercall.Counters, error) {
+	b, err := f.ask(hypercall.OpCounters)
 	if err != nil {
 		return hypercall.Counters{}, err
 	}

@@ -187,6 +187,13 @@ type Printer interface {
 	ReadOutput(p []byte) int
 }
 
+// Meter is a Context that knows for how long the engines have worked for it.
+type Meter interface {
+	// Busy returns the parts of Stats' ComputeBusy and CopyBusy that are the context's. Any
+	// goroutine may call it, also after Close.
+	Busy() (compute, copies time.Duration)
+}
+
 // Memory is an allocation: VRAM, or granted system pages.
 type Memory interface {
 	Size() uint64

@@ -10,6 +10,7 @@ import (
 const (
 	MaxBinds    = 256 // operations of one VMBind
 	MaxProperty = 64  // values of Properties
+	MaxClients  = 256 // of Usage
 )
 
 // ID is the payload of operations that name one object, channel or module.
@@ -320,6 +321,77 @@ func DecodeCounters(b []byte) (m Counters, err error) {
 	for _, v := range [...]*uint64{&m.Doorbells, &m.Interrupts, &m.Requests, &m.Multicalls, &m.LargestMulticall, &m.Grants,
 		&m.GrantedBytes, &m.PTEs, &m.Batches, &m.Sleeps, &m.PollingNS, &m.SleepingNS} {
 		*v = r.u64()
+	}
+	return m, r.end()
+}
+
+// Owner is the request of OpProperties. An empty one is the zero Owner.
+type Owner struct {
+	// Process is the guest's number of the process that holds the file, for other processes of the
+	// same guest. 0: Usage does not list the file.
+	Process uint32
+}
+
+// Append appends the encoded payload.
+func (m Owner) Append(b []byte) []byte { return put32(b, m.Process) }
+
+// DecodeOwner decodes an Owner.
+func DecodeOwner(b []byte) (m Owner, err error) {
+	if len(b) == 0 {
+		return m, nil
+	}
+	r := reader{b: b}
+	m.Process = r.u32()
+	return m, r.end()
+}
+
+// Usage is the answer to OpUsage. Times are in nanoseconds, of the backend's monotonic clock.
+type Usage struct {
+	NowNS     uint64   // when this was read
+	ComputeNS uint64   // for how long kernels of the guest have run so far
+	CopyNS    uint64   // and copies
+	VRAM      uint64   // bytes of device memory that the guest has, of the device or of its quota
+	VRAMFree  uint64   // bytes of them that it can still allocate
+	Clients   []Client // at most MaxClients
+}
+
+// Client is an open DRM file of the guest, as Usage lists it.
+type Client struct {
+	Process   uint32 // of Owner
+	Timed     uint32 // 1: the times are known, 0: they are not, and 0
+	VRAM      uint64 // bytes of device memory that are charged to the file
+	ComputeNS uint64 // for how long kernels of the file have run
+	CopyNS    uint64 // and copies
+}
+
+const clientBytes = 32 // of an encoded Client
+
+// Append appends the encoded payload.
+func (m Usage) Append(b []byte) []byte {
+	b = put64(b, m.NowNS, m.ComputeNS, m.CopyNS, m.VRAM, m.VRAMFree)
+	clients := m.Clients[:min(len(m.Clients), MaxClients)]
+	b = put32(b, uint32(len(clients)))
+	for _, c := range clients {
+		b = put64(put32(b, c.Process, c.Timed), c.VRAM, c.ComputeNS, c.CopyNS)
+	}
+	return b
+}
+
+// DecodeUsage decodes a Usage.
+func DecodeUsage(b []byte) (m Usage, err error) {
+	r := reader{b: b}
+	for _, v := range [...]*uint64{&m.NowNS, &m.ComputeNS, &m.CopyNS, &m.VRAM, &m.VRAMFree} {
+		*v = r.u64()
+	}
+	n := r.count(clientBytes)
+	if n > MaxClients {
+		return m, ErrMessage
+	}
+	m.Clients = make([]Client, n)
+	for i := range m.Clients {
+		c := &m.Clients[i]
+		c.Process, c.Timed = r.u32(), r.u32()
+		c.VRAM, c.ComputeNS, c.CopyNS = r.u64(), r.u64(), r.u64()
 	}
 	return m, r.end()
 }

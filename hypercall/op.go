@@ -33,6 +33,7 @@ const (
 	OpCounters       Op = 16
 	OpGemUnmap       Op = 17
 	OpReadOutput     Op = 18
+	OpUsage          Op = 19
 )
 
 // Ops has one row for each operation, in the order of their numbers. Everything else follows from
@@ -40,8 +41,8 @@ const (
 // fuzzing.
 var Ops = [...]OpInfo{
 	{Op: OpNop, Name: "nop", call: plain(Server.Nop), Doc: "does nothing; measures the ring"},
-	{Op: OpProperties, Name: "properties", call: gives(Server.Properties, DecodeProperties),
-		Doc: "name and parameters of the device"},
+	{Op: OpProperties, Name: "properties", call: asks(DecodeOwner, Server.Properties, DecodeProperties),
+		Doc: "name and parameters of the device; says which process of the guest has the file"},
 	{Op: OpMemoryInfo, Name: "memory-info", call: gives(Server.MemoryInfo, DecodeMemoryInfo), Doc: "VRAM in use now"},
 	{Op: OpGemNew, Name: "gem-new", call: takes(DecodeGemNew, Server.GemNew), Doc: "makes an object in VRAM",
 		Charges: []quota.Resource{quota.VRAM, quota.Objects}},
@@ -74,6 +75,8 @@ var Ops = [...]OpInfo{
 		Doc: "drops all mappings of an object of granted memory, which stays granted"},
 	{Op: OpReadOutput, Name: "read-output", call: gives(Server.ReadOutput, DecodeText),
 		Doc: "takes the oldest part of what kernels printed; empty when there is none"},
+	{Op: OpUsage, Name: "usage", call: gives(Server.Usage, DecodeUsage),
+		Doc: "what this guest and its processes use of the device"},
 }
 
 // Rows is the length of arrays with an element for each operation, which Op.Row finds.
@@ -98,7 +101,7 @@ func RowName(row int) string {
 // Server serves the operations of one session, a method each.
 type Server interface {
 	Nop() error
-	Properties() (Properties, error)
+	Properties(Owner) (Properties, error)
 	MemoryInfo() (MemoryInfo, error)
 	GemNew(GemNew) error
 	GemGrant(GemGrant) error
@@ -115,6 +118,7 @@ type Server interface {
 	Counters() (Counters, error)
 	GemUnmap(ID) error
 	ReadOutput() (Text, error)
+	Usage() (Usage, error)
 }
 
 // OpInfo is the row of an operation.

@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"time"
 
 	"pvdrm/backend/translate"
 	"pvdrm/drm"
@@ -97,6 +98,28 @@ func (f *File) Params() []uint64 { return translate.Params(f.device.Properties()
 
 // Used returns the device's VRAM in use, in bytes: drm.ParamVRAMUsed.
 func (f *File) Used() uint64 { return f.device.VRAMUsed() }
+
+// Held returns the bytes of VRAM that are charged to the file. It may be called from any goroutine.
+func (f *File) Held() uint64 { return f.account.VRAM() }
+
+// Room returns how many bytes of VRAM the guest has, and how many of them it can still allocate:
+// the less of what its quota and its device give. It may be called from any goroutine.
+func (f *File) Room() (most, free uint64) {
+	device := f.device.Properties().VRAMBytes
+	most = min(device, f.guest.Limit(quota.VRAM))
+	free = min(device-min(device, f.device.VRAMUsed()), f.guest.Left(quota.VRAM), most)
+	return most, free
+}
+
+// Busy returns for how long the device's engines have worked for the file, if the device knows. It
+// may be called from any goroutine.
+func (f *File) Busy() (compute, copies time.Duration, known bool) {
+	m, known := f.ctx.(gpu.Meter)
+	if known {
+		compute, copies = m.Busy()
+	}
+	return compute, copies, known
+}
 
 // Status returns why the context was lost: LostNone and no text while it lives. It may be called
 // from any goroutine.

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"pvdrm/backend/translate"
@@ -51,7 +53,8 @@ func (s *Session) complete(h hypercall.Header, answer []byte, err error) error {
 
 func (s requests) Nop() error { return nil }
 
-func (s requests) Properties() (hypercall.Properties, error) {
+func (s requests) Properties(owner hypercall.Owner) (hypercall.Properties, error) {
+	s.owner.Store(owner.Process)
 	return hypercall.Properties{Name: s.device.Properties().Name, Values: s.file.Params()}, nil
 }
 
@@ -65,6 +68,16 @@ func (s requests) Status() (hypercall.Status, error) {
 }
 
 func (s requests) ReadOutput() (hypercall.Text, error) { return s.file.Output(), nil }
+
+func (s requests) Usage() (hypercall.Usage, error) {
+	st := s.device.Stats()
+	u := hypercall.Usage{NowNS: uint64(time.Since(epoch)), ComputeNS: uint64(st.ComputeBusy), CopyNS: uint64(st.CopyBusy), Clients: s.group.clients()}
+	u.VRAM, u.VRAMFree = s.file.Room()
+	return u, nil
+}
+
+// epoch is where the times of Usage begin.
+var epoch = time.Now()
 
 func (s requests) Counters() (hypercall.Counters, error) {
 	c := s.count.snapshot()

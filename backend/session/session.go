@@ -52,8 +52,9 @@ type Session struct {
 	label   string
 	group   *Group
 	start   time.Time
-	noPoll  bool // the frontend wants doorbells measured
-	onHost  bool // kernels run on the host's processors
+	owner   atomic.Uint32 // hypercall.Owner
+	noPoll  bool          // the frontend wants doorbells measured
+	onHost  bool          // kernels run on the host's processors
 
 	file    *file.File
 	pollers []gpu.Poller     // channels that the pump helps

@@ -54,6 +54,41 @@ func TestRevokeReturns(t *testing.T) {
 	r.nothing()
 }
 
+// Usage tells what each process of the guest holds that gave its number, and the less of the quota
+// and the device.
+func TestUsage(t *testing.T) {
+	limits := quota.Limits{}
+	limits[quota.VRAM] = 1 << 20
+	r := newRig(t, limits)
+	ask := func(f *client) hypercall.Usage {
+		a := f.wait(f.send(hypercall.OpUsage, nil))
+		require.Zero(t, a.errno)
+		u, err := hypercall.DecodeUsage([]byte(a.payload))
+		require.NoError(t, err)
+		require.NotZero(t, u.NowNS)
+		u.NowNS = 0
+		return u
+	}
+	watcher, a, b := r.open(), r.open(), r.open()
+	require.Zero(t, watcher.do(hypercall.OpProperties, nil))
+	require.Zero(t, b.do(hypercall.OpProperties, hypercall.Owner{Process: 77}.Append(nil)))
+	require.Zero(t, a.do(hypercall.OpProperties, hypercall.Owner{Process: 5}.Append(nil)))
+	require.Equal(t, syscall.EINVAL, a.do(hypercall.OpProperties, []byte{1}))
+	require.Zero(t, a.gemNew(1, 8192))
+	require.Zero(t, b.gemNew(1, 1<<16))
+	require.Zero(t, watcher.gemNew(1, 4096))
+	const left = 1<<20 - 8192 - 1<<16 - 4096
+	most := min(1<<20, r.dev.Properties().VRAMBytes)
+	require.Equal(t, hypercall.Usage{VRAM: most, VRAMFree: min(left, most-min(most, r.dev.VRAMUsed())),
+		Clients: []hypercall.Client{{Process: 5, VRAM: 8192}, {Process: 77, VRAM: 1 << 16}}}, ask(watcher))
+	b.Close()
+	require.Zero(t, a.ofID(hypercall.OpGemClose, 1))
+	require.Equal(t, []hypercall.Client{{Process: 5}}, ask(a).Clients)
+	a.Close()
+	watcher.Close()
+	r.nothing()
+}
+
 // A grant that is revoked while the session ends is free when it has ended.
 func TestRevokeAtTheEnd(t *testing.T) {
 	r := newRig(t, quota.Limits{})

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"maps"
 	"math/bits"
 	"slices"
@@ -178,6 +179,27 @@ func (g *Group) lose(cause gpu.LostCause) {
 		g.lost = map[string]uint64{}
 	}
 	g.lost[cause.String()]++
+}
+
+// clients lists the files whose owners gave the number of a process, in the order of these, and no
+// more than one answer holds.
+func (g *Group) clients() []hypercall.Client {
+	g.mu.Lock()
+	live := slices.Collect(maps.Keys(g.live))
+	g.mu.Unlock()
+	var list []hypercall.Client
+	for _, s := range live {
+		if owner := s.owner.Load(); owner != 0 {
+			compute, copies, known := s.file.Busy()
+			c := hypercall.Client{Process: owner, VRAM: s.file.Held(), ComputeNS: uint64(compute), CopyNS: uint64(copies)}
+			if known {
+				c.Timed = 1
+			}
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b hypercall.Client) int { return cmp.Compare(a.Process, b.Process) })
+	return list[:min(len(list), hypercall.MaxClients)]
 }
 
 // Stats reads the counters.

@@ -1,12 +1,16 @@
 package quota
 
+import "sync/atomic"
+
 // Amounts are numbers of each resource.
 type Amounts [Resources]uint64
 
-// Account is what one file holds of its guest's quotas. It is not safe for concurrent use.
+// Account is what one file holds of its guest's quotas. It is not safe for concurrent use, but for
+// VRAM.
 type Account struct {
 	set  *Set
 	held Amounts
+	vram atomic.Uint64 // held[VRAM], for readers
 }
 
 // NewAccount opens an account, which holds nothing.
@@ -20,18 +24,29 @@ func (a *Account) Charge(r Resource, n uint64) error {
 	if err := a.set.Take(r, n); err != nil {
 		return err
 	}
-	a.held[r] += n
+	a.hold(r, n)
 	return nil
 }
 
+// hold adds n, or takes -n away.
+func (a *Account) hold(r Resource, n uint64) {
+	a.held[r] += n
+	if r == VRAM {
+		a.vram.Store(a.held[r])
+	}
+}
+
+// VRAM returns the bytes of device memory that the account holds. Any goroutine may call it.
+func (a *Account) VRAM() uint64 { return a.vram.Load() }
+
 // Discharge gives back n of what was charged.
 func (a *Account) Discharge(r Resource, n uint64) {
-	a.held[r] -= n
+	a.hold(r, -n)
 	a.set.Give(r, n)
 }
 
 // Adopt holds n that somebody took of the Set already.
-func (a *Account) Adopt(r Resource, n uint64) { a.held[r] += n }
+func (a *Account) Adopt(r Resource, n uint64) { a.hold(r, n) }
 
 // ChargeEach takes a number of each resource, or none of any.
 func (a *Account) ChargeEach(n Amounts) error {

@@ -122,6 +122,15 @@ var launchTests = []test{
 			return after.LaunchTimes.Count() == before.LaunchTimes.Count()+3
 		}, 10*time.Second, time.Millisecond)
 		require.Greater(r, after.LaunchTime, before.LaunchTime)
+		m, metered := c.Context.(gpu.Meter)
+		if !metered {
+			return
+		}
+		busy, _ := m.Busy()
+		require.Positive(r, busy)
+		require.LessOrEqual(r, busy, r.dev.Stats().ComputeBusy)
+		busy, copies := r.client().Context.(gpu.Meter).Busy()
+		require.Zero(r, busy+copies, "of another context")
 	}},
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/check"
@@ -28,6 +29,8 @@ type context struct {
 	output output
 	heap   atomic.Pointer[mallocHeap] // nil before the first module that calls malloc
 
+	busy [gpu.Engines]time.Duration // before the turn that goes on; under the mu of each engine
+
 	closing sync.Once
 }
 
@@ -42,6 +45,11 @@ func newContext(d *device, label string, s *space) *context {
 	c.hold.init()
 	c.output.all = &d.output
 	return c
+}
+
+// Busy implements gpu.Meter.
+func (c *context) Busy() (compute, copies time.Duration) {
+	return c.dev.compute.busyFor(c), c.dev.copy.busyFor(c)
 }
 
 // nextID numbers the objects of the context in the order in which they are made.

@@ -142,6 +142,7 @@ func (e *engine) drop(i int) *turn {
 func (e *engine) release(u use) {
 	e.mu.Lock()
 	e.busy += u.took
+	e.user.busy[e.kind] += u.took
 	if u.whole > 0 { // else nothing ran, or it goes on
 		e.times.Add(u.whole)
 		e.ran += u.whole
@@ -216,6 +217,16 @@ func (e *engine) ended() (gpu.Histogram, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.times, e.ran
+}
+
+// busyFor is how long the engine has been held for a context.
+func (e *engine) busyFor(c *context) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.using && e.user == c && !e.modelled {
+		return c.busy[e.kind] + time.Since(e.since)
+	}
+	return c.busy[e.kind]
 }
 
 // busyTime is how long the engine has been held since the device was opened.
