@@ -140,7 +140,8 @@ type Func struct {
 	Pragmas     []string // .pragma between header and body
 	Defined     bool     // has a body
 	Body        []Stmt
-	End         Pos // of the closing brace
+	Text        string // the body as it was written, where LoadUnit read it
+	End         Pos    // of the closing brace
 
 	// Regs are the registers that the body mentions, in order of their first
 	// mention, parameters in .reg first. Operand.Reg indexes it. Set by Verify.

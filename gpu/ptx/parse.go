@@ -83,6 +83,7 @@ type parser struct {
 	names map[string]opcode // instruction names with modifiers that were met
 
 	declarations bool // pass over bodies, and over directives of functions that are unknown
+	unit         bool // keep both as text
 
 	statements, operands, variables, initialisers int
 

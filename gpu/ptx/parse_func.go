@@ -28,9 +28,12 @@ func (p *parser) function(at Pos, linkage Linkage, entry bool) bool {
 	case '{':
 		p.pos++
 		f.Defined = true
-		if p.declarations {
+		switch {
+		case p.declarations:
 			p.passBody(f)
-		} else {
+		case p.unit:
+			p.unitBody(f)
+		default:
 			p.body(f)
 		}
 	case '.': // old compilers wrote no ';' behind a prototype: the next directive ends it
@@ -119,10 +122,12 @@ func (p *parser) tuning(f *Func) bool {
 		case "explicitcluster", "blocksareclusters", "unified":
 			ok = p.otherTuning(f, at, start)
 		default:
-			if !p.declarations || word == "" {
+			if !p.declarations && !p.unit || word == "" {
 				return p.fail(at, "unknown directive .%s of a function", Clip(word))
 			}
-			p.pass(".;{")
+			if p.pass(".;{"); p.unit {
+				ok = p.otherTuning(f, at, start)
+			}
 		}
 		if !ok {
 			return false

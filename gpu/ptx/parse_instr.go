@@ -73,10 +73,7 @@ func (p *parser) newInstr() *Instr {
 // at start and ends at the present position.
 func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 	nameEnd := p.pos
-	end := nameEnd
-	for class[p.src[end]]&chOpcode != 0 || p.src[end] == ':' && (p.src[end+1] == ':' || p.src[end-1] == ':') {
-		end++
-	}
+	end := p.opcodeEnd(nameEnd)
 	text := p.src[start:end]
 	p.pos = end
 	// Modifiers may stand apart: "ld.global .v4 .f32".
@@ -93,8 +90,9 @@ func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 	o, known := p.names[text]
 	if !known {
 		var ok bool
+		diagnostics := len(p.diags)
 		if o, ok = p.lookup(at, text, nameEnd-start); !ok {
-			return false
+			return p.unit && p.unknown(i, start, diagnostics)
 		}
 		if len(p.names) < maxNames {
 			p.effort.Memory(len(text) + opcodeBytes)
@@ -118,6 +116,14 @@ func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 	ok := p.operandList()
 	i.Args = p.take(base)
 	return ok && p.expect(';')
+}
+
+// opcodeEnd is where an instruction's name with the modifiers that join it ends, from at on.
+func (p *parser) opcodeEnd(at int) int {
+	for class[p.src[at]]&chOpcode != 0 || p.src[at] == ':' && (p.src[at+1] == ':' || p.src[at-1] == ':') {
+		at++
+	}
+	return at
 }
 
 // lookup finds the row of the table for an instruction's name with modifiers.

@@ -265,7 +265,7 @@ func (p *printer) function(f *Func) {
 		p.str(";\n")
 		return
 	}
-	p.str("{\n")
+	p.str("{\n", f.Text)
 	for _, s := range f.Body {
 		p.stmt(s)
 		p.flush(1 << 16)

@@ -141,6 +141,7 @@ func hidden(s symbol) bool {
 func (in *inspector) imported(s symbol) {
 	switch v := tables()[string(s.name)]; {
 	case v == works || s.bind == elf.STB_WEAK:
+	case bytes.HasPrefix(s.name, []byte("__cudaRegisterLinkedBinary")): // which nvcc makes when it links the units
 	case v == unsupported:
 		in.call(string(s.name))
 	default:

@@ -18,12 +18,15 @@ const fatbinSection = ".nv_fatbin"
 
 const (
 	whyMachineCode  = "there is only machine code for NVIDIA's GPUs, and no PTX"
-	mendMachineCode = "compile with PTX in it: nvcc -gencode arch=compute_XX,code=compute_XX; nvcc -rdc=true leaves none"
+	mendMachineCode = "compile with PTX in it: nvcc -gencode arch=compute_XX,code=compute_XX"
 	fatbinAlign     = 8
 )
 
-// fatbins looks at the fatbins of a section or a file. Padding may stand between them.
-func (in *inspector) fatbins(b []byte) {
+// fatbins looks at the fatbins of a section or a file.
+func (in *inspector) fatbins(b []byte) { in.each(b, in.fatbin) }
+
+// each calls back with the images of each fatbin. Padding may stand between them.
+func (in *inspector) each(b []byte, do func(name string, images []capi.Image)) {
 	for len(b) >= fatbinAlign && in.ctx.Err() == nil {
 		if !bytes.HasPrefix(b, []byte{0x50, 0xed, 0x55, 0xba}) {
 			b = b[fatbinAlign:]
@@ -35,7 +38,7 @@ func (in *inspector) fatbins(b []byte) {
 		if err != nil {
 			in.damaged(name, err)
 		} else {
-			in.fatbin(name, images)
+			do(name, images)
 		}
 		b = b[min(len(b), (max(size, fatbinAlign)+fatbinAlign-1)&^(fatbinAlign-1)):]
 	}
@@ -47,13 +50,25 @@ func (in *inspector) damaged(what string, err error) {
 
 // fatbin looks at the PTX that the device would be given.
 func (in *inspector) fatbin(name string, images []capi.Image) {
+	best := in.choose(images)
+	if best == nil {
+		in.machineCode(name, images)
+		return
+	}
+	if text, ok := in.contents(name, best); ok {
+		in.source(text, best.Arch)
+	}
+}
+
+// choose returns the PTX that the device would be given, that for newer devices where there is no
+// other, and nil where there is none. It notes what that needs.
+func (in *inspector) choose(images []capi.Image) *capi.Image {
 	best, newer := capi.Choose(images, uint32(in.options.Capability))
 	if best == nil && newer != 0 {
 		best, _ = capi.Choose(images, newer)
 	}
 	if best == nil {
-		in.machineCode(name, images)
-		return
+		return nil
 	}
 	lowest := best.Arch
 	for _, m := range images {
@@ -62,9 +77,7 @@ func (in *inspector) fatbin(name string, images []capi.Image) {
 		}
 	}
 	in.needs(lowest)
-	if text, ok := in.contents(name, best); ok {
-		in.source(text, best.Arch)
-	}
+	return best
 }
 
 // contents takes an image out of its fatbin, within the budget.

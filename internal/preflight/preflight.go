@@ -176,6 +176,9 @@ func (in *inspector) object(b []byte) error {
 	if s := o.named(fatbinSection); s != nil {
 		in.fatbins(o.data(s))
 	}
+	if s := o.named(unitSection); s != nil {
+		in.units(o, s)
+	}
 	return nil
 }
 

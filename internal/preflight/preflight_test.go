@@ -231,3 +231,50 @@ func TestUnreadable(t *testing.T) {
 	_, err := Inspect(t.Context(), file, Options{})
 	require.ErrorContains(t, err, "are possible")
 }
+
+// The units of nvcc -rdc=true are linked before they are looked at.
+func TestUnits(t *testing.T) {
+	const head = ".version 7.0\n.target sm_75\n.address_size 64\n"
+	unit := func(body string) image { return image{ptx: true, arch: 75, data: []byte(head + body)} }
+	calls := unit(".extern .func f;\n.visible .entry k() {\n call f;\n ret;\n}")
+	defines, bad := unit(".visible .func f { ret; }"), unit(".visible .func f {\n .reg .b32 %r1;\n nosuch.u32 %r1;\n}")
+	coded := image{arch: 75, data: cubin(true)}
+	runtime := image{arch: 75, data: []byte("code with __CNPRT_VERSION_NUMBER__"), flags: packedZstd}
+	wrapper := func(version uint32) []byte {
+		b := binary.LittleEndian.AppendUint32(nil, 0x466243b1)
+		return append(binary.LittleEndian.AppendUint32(b, version), make([]byte, 16)...)
+	}
+	for name, c := range map[string]struct {
+		kind  elf.Type
+		units [][]image
+		sm    int
+		want  []string
+	}{
+		"fit":                     {units: [][]image{{coded, calls}, {runtime}, {defines}}, want: []string{}},
+		"refused":                 {units: [][]image{{calls}, {bad}}, want: []string{"ptx module 1, function f, line 22"}},
+		"launches by kernels":     {units: [][]image{{calls}, {runtime}}, want: []string{"ptx the units of nvcc -rdc=true"}},
+		"a symbol is missing":     {units: [][]image{{calls}}, want: []string{"ptx the units of nvcc -rdc=true"}},
+		"one of several files":    {kind: elf.ET_REL, units: [][]image{{calls}}, want: []string{}},
+		"two definitions":         {units: [][]image{{defines}, {defines}}, want: []string{"ptx fatbin 3"}},
+		"a unit without PTX":      {units: [][]image{{calls}, {coded}}, want: []string{"machine-code 1 of 3 fatbins"}},
+		"for newer devices":       {units: [][]image{{{ptx: true, arch: 90, data: calls.data}}, {defines}}, sm: 75, want: []string{"sm the PTX"}},
+		"the runtime and no more": {units: [][]image{{runtime}}, want: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all []byte
+			for _, images := range c.units {
+				all = append(all, makeFatbin(t, images...)...)
+			}
+			parts := []part{
+				{name: ".nv_fatbin", kind: elf.SHT_PROGBITS, data: makeFatbin(t, coded)},
+				{name: ".nvFatBinSegment", kind: elf.SHT_PROGBITS, data: append(wrapper(1), wrapper(2)...)},
+				{name: "__nv_relfatbin", kind: elf.SHT_PROGBITS, data: all},
+			}
+			file := imports(undefined("__cudaRegisterFatBinary"), nil, parts...)
+			if c.kind == elf.ET_REL {
+				file = makeObject(c.kind, elf.EM_X86_64, parts...)
+			}
+			require.Equal(t, c.want, missing(inspect(t, file, c.sm)))
+		})
+	}
+}

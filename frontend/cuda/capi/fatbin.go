@@ -54,7 +54,11 @@ func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 		if err := mem.Read(w, addr); err != nil {
 			return nil, err
 		}
-		return readFatbinAt(mem, binary.LittleEndian.Uint64(w[8:]), cc)
+		le := binary.LittleEndian
+		if le.Uint32(w[4:]) == wrapperLinked {
+			return readLinked(mem, le.Uint64(w[8:]), le.Uint64(w[16:]), cc)
+		}
+		return readFatbinAt(mem, le.Uint64(w[8:]), cc)
 	case fatbinMagic:
 		return readFatbinAt(mem, addr, cc)
 	case elfMagic:
@@ -66,6 +70,15 @@ func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 var errCubin = fmt.Errorf("the image has machine code of NVIDIA's only; compile with PTX in it (nvcc -gencode arch=compute_XX,code=compute_XX): %w", noBinaryForGPU)
 
 func readFatbinAt(mem Memory, addr uint64, cc uint32) ([]byte, error) {
+	b, err := readFatbin(mem, addr)
+	if err != nil {
+		return nil, err
+	}
+	return ptxOfFatbin(b, cc)
+}
+
+// readFatbin reads all of a fatbin.
+func readFatbin(mem Memory, addr uint64) ([]byte, error) {
 	h := make([]byte, fatbinHeader)
 	if err := mem.Read(h, addr); err != nil {
 		return nil, err
@@ -75,10 +88,7 @@ func readFatbinAt(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 		return nil, fmt.Errorf("a fatbin of %d bytes; %d are possible: %w", n, uint64(maxImage), invalidImage)
 	}
 	b := make([]byte, uint64(binary.LittleEndian.Uint16(h[6:]))+n)
-	if err := mem.Read(b, addr); err != nil {
-		return nil, err
-	}
-	return ptxOfFatbin(b, cc)
+	return b, mem.Read(b, addr)
 }
 
 // parseImage is readImage for a file in memory.
@@ -142,9 +152,13 @@ func ptxOfFatbin(b []byte, cc uint32) ([]byte, error) {
 	case best != nil:
 		return best.Contents()
 	case newer > 0:
-		return nil, fmt.Errorf("the PTX in the image is for compute capability %d.%d, the device has %d.%d (compile for that, or give the software GPU --sm %d.%d): %w", newer/10, newer%10, cc/10, cc%10, newer/10, newer%10, noBinaryForGPU)
+		return nil, errNewer(newer, cc)
 	}
 	return nil, errCubin
+}
+
+func errNewer(newer, cc uint32) error {
+	return fmt.Errorf("the PTX in the image is for compute capability %d.%d, the device has %d.%d (compile for that, or give the software GPU --sm %d.%d): %w", newer/10, newer%10, cc/10, cc%10, newer/10, newer%10, noBinaryForGPU)
 }
 
 // Choose returns the PTX that a device of compute capability cc (× 10) takes, nil where it has none,

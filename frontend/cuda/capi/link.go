@@ -1,21 +1,24 @@
 package capi
 
 import (
-	"bytes"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/link"
 )
 
-// linker is a CUlinkState. One input is possible, and its PTX is the result: a
-// module is compiled when it is loaded.
+// linker is a CUlinkState. Its inputs are PTX, and so is the result: a module is compiled when it
+// is loaded.
 type linker struct {
 	jit *jit
 
-	mu    sync.Mutex
-	input []byte
+	mu   sync.Mutex
+	link *link.Linker
+	n    int // inputs so far
 }
 
 // Kinds of CUjitInputType.
@@ -23,6 +26,7 @@ const (
 	inputCubin     = 0
 	inputPTX       = 1
 	inputFatbinary = 2
+	inputKinds     = 6 // CU_JIT_NUM_INPUT_TYPES
 )
 
 func linkCreate(c *call) error {
@@ -37,7 +41,7 @@ func linkCreate(c *call) error {
 	if _, err := c.current(); err != nil {
 		return err
 	}
-	return to.set(c.lib.handles.add(&linker{jit: j}))
+	return to.set(c.lib.handles.add(&linker{jit: j, link: link.New()}))
 }
 
 func (c *call) linker() (*linker, error) {
@@ -48,8 +52,8 @@ func (c *call) linker() (*linker, error) {
 	return l, nil
 }
 
-// add takes an image as input.
-func (c *call) addInput(l *linker, image []byte) error {
+// addInput takes an image as input. The log gets what is wrong with it.
+func (c *call) addInput(l *linker, name string, image []byte) error {
 	x, err := c.current()
 	if err != nil {
 		return err
@@ -58,15 +62,15 @@ func (c *call) addInput(l *linker, image []byte) error {
 	if err != nil {
 		return err
 	}
-	if ptx = bytes.TrimRight(ptx, "\x00"); len(ptx) == 0 {
-		return c.fail(invalidImage, "the input is empty")
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.input != nil {
-		return c.fail(cuda.ErrNotSupported, "PVDRM links one input only; put all PTX into one")
+	if name == "" {
+		name = fmt.Sprintf("input %d", l.n)
 	}
-	l.input = ptx
+	l.n++
+	if err := linkError(l.link.Add(name, ptx)); err != nil {
+		return errors.Join(err, l.jit.done(0, err))
+	}
 	return nil
 }
 
@@ -85,7 +89,13 @@ func linkAddData(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.addInput(l, b)
+	name := ""
+	if c.u64(4) != 0 {
+		if name, err = c.text(4); err != nil {
+			return err
+		}
+	}
+	return c.addInput(l, name, b)
 }
 
 func linkAddFile(c *call) error {
@@ -108,7 +118,7 @@ func linkAddFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.addInput(l, b)
+	return c.addInput(l, path, b)
 }
 
 func (c *call) inputKind() error {
@@ -118,10 +128,13 @@ func (c *call) inputKind() error {
 	case inputPTX, inputFatbinary:
 		return nil
 	}
-	return c.fail(cuda.ErrNotSupported, "inputs of kind %d", c.u32(1))
+	if c.u32(1) >= inputKinds {
+		return c.fail(cuda.ErrInvalidValue, "there is no input of kind %d", c.u32(1))
+	}
+	return c.fail(cuda.ErrNotSupported, "inputs of kind %d (objects, libraries, NVVM)", c.u32(1))
 }
 
-// linkComplete checks the PTX by loading it, and hands it out.
+// linkComplete links, checks the PTX by loading it, and hands it out.
 func linkComplete(c *call) error {
 	l, err := c.linker()
 	if err != nil {
@@ -141,24 +154,30 @@ func linkComplete(c *call) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.input == nil {
-		return c.fail(cuda.ErrInvalidValue, "no input was added")
-	}
 	start := time.Now()
-	m, err := x.LoadModule("link", l.input)
+	ptx, err := l.link.Complete()
+	if err = linkError(err); err == nil {
+		err = c.compiles(x, ptx)
+	}
 	if jerr := l.jit.done(time.Since(start), err); err == nil {
 		err = jerr
 	}
 	if err != nil {
 		return err
 	}
-	if err := m.Unload(); err != nil {
+	if err := size.set(uint64(len(ptx) + 1)); err != nil {
 		return err
 	}
-	if err := size.set(uint64(len(l.input) + 1)); err != nil {
+	return image.set(c.lib.text(string(ptx)))
+}
+
+// compiles checks that the device takes PTX.
+func (c *call) compiles(x *context, ptx []byte) error {
+	m, err := x.LoadModule("link", ptx)
+	if err != nil {
 		return err
 	}
-	return image.set(c.lib.text(string(l.input)))
+	return m.Unload()
 }
 
 func linkDestroy(c *call) error {

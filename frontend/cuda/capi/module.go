@@ -10,6 +10,7 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/link"
 )
 
 // module is a CUmodule.
@@ -298,11 +299,15 @@ func (j *jit) done(took time.Duration, failure error) error {
 	}
 	var info, text string
 	var refused *drm.ModuleError
-	if errors.As(failure, &refused) {
+	var unlinked *link.Error
+	switch {
+	case errors.As(failure, &refused):
 		text = refused.Log
-	} else if failure != nil {
+	case errors.As(failure, &unlinked):
+		text = unlinked.Log
+	case failure != nil:
 		text = failure.Error()
-	} else {
+	default:
 		info = fmt.Sprintf("PVDRM: loaded in %.3f ms\n", took.Seconds()*1e3)
 	}
 	errs := []error{j.log(jitInfoLog, jitInfoLogBytes, info), j.log(jitErrorLog, jitErrorLogBytes, text)}

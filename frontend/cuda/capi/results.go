@@ -17,6 +17,7 @@ const (
 
 	peerAccessUnsupported cuda.Result = 217
 	peerAccessNotEnabled  cuda.Result = 705
+	invalidSource         cuda.Result = 300
 	fileNotFound          cuda.Result = 301
 )
 
