@@ -160,7 +160,8 @@ func (o *object) symbols(table *section, each func(symbol) bool) {
 	strings := o.linked(table.link)
 	le := binary.LittleEndian
 	for b := o.data(table); len(b) >= symbolBytes; b = b[symbolBytes:] {
-		s := symbol{name: nameAt(strings, le.Uint32(b)), bind: elf.ST_BIND(b[4]), kind: elf.ST_TYPE(b[4]),
+		name, _, _ := bytes.Cut(nameAt(strings, le.Uint32(b)), []byte("@")) // linkers write name@version for imports
+		s := symbol{name: name, bind: elf.ST_BIND(b[4]), kind: elf.ST_TYPE(b[4]),
 			other: b[5], section: elf.SectionIndex(le.Uint16(b[6:])), value: le.Uint64(b[8:])}
 		if !each(s) {
 			return

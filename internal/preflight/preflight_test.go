@@ -57,6 +57,9 @@ func TestImports(t *testing.T) {
 	require.Contains(t, r.Missing[2].Why, "docs/cuda-driver-api.md")
 	require.Contains(t, r.Missing[3].Why, "docs/cuda-runtime-api.md")
 
+	r = inspect(t, imports(undefined("cudaMalloc@libcudart.so.13", "cudaMemcpy3DPeer", "cudaMemcpy3DPeer@libcudart.so.13"), []string{"libcudart.so.13"}), 0)
+	require.Equal(t, []string{"call cudaMemcpy3DPeer"}, missing(r))
+
 	r = inspect(t, imports(undefined("cuInit", "printf"), []string{"libcuda.so.1", "libcudart.so.13"}), 0)
 	require.Empty(t, r.Missing)
 }
