@@ -18,13 +18,13 @@ func TestMissingSections(t *testing.T) {
 		require.Contains(t, string(page), "\n## "+s.section+"\n")
 	}
 	for text, want := range map[string]string{
-		"cuGraphAddMemAllocNode: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no cuGraphAddMemAllocNode": "Graphs and stream capture",
-		"cuMemAllocAsync: CUDA_ERROR_NOT_SUPPORTED: graphs that allocate or free memory":        "Graphs and stream capture",
-		"cuModuleLoadData: CUDA_ERROR_INVALID_PTX: image:7:1: error: 'cuda' is no instruction":  "What to know about the driver API",
-		"cudaDeviceGetP2PAttribute: cudaErrorNotSupported: PVDRM has no such function":          "The runtime API (cudart)",
-		"cuGetExportTable: CUDA_ERROR_NOT_FOUND: private table 0100":                            "The runtime API (cudart)",
-		"cuMemExportToShareableHandle: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such thing":       "What to know about the driver API",
-		"something that a program made up":                                                      "What to know about the driver API",
+		"cuGraphRetainUserObject: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such function":        "Graphs and stream capture",
+		"cuGraphAddNode: CUDA_ERROR_NOT_SUPPORTED: nodes of type 13":                           "Graphs and stream capture",
+		"cuModuleLoadData: CUDA_ERROR_INVALID_PTX: image:7:1: error: 'cuda' is no instruction": "What to know about the driver API",
+		"cudaDeviceGetP2PAttribute: cudaErrorNotSupported: PVDRM has no such function":         "The runtime API (cudart)",
+		"cuGetExportTable: CUDA_ERROR_NOT_FOUND: private table 0100":                           "The runtime API (cudart)",
+		"cuMemExportToShareableHandle: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such thing":      "What to know about the driver API",
+		"something that a program made up":                                                     "What to know about the driver API",
 	} {
 		require.Equal(t, want, missingSection(text), text)
 	}

@@ -307,7 +307,7 @@ func (c *Context) reclaimLocked(call string) error {
 	if err := c.memory.dropSpare(); err != nil {
 		return c.fail(call, err)
 	}
-	return c.letGo(call)
+	return errors.Join(c.letGo(call), c.trimGraphs(call, true))
 }
 
 // letGo frees memory that is of no pool and was freed in the order of a stream, up to

@@ -119,6 +119,7 @@ type Device struct {
 	name   string
 	params [drm.NumParams + 1]uint64 // by drm.Param
 	pools  pools
+	graphs graphMemory
 }
 
 // Name is cuDeviceGetName.

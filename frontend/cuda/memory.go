@@ -40,7 +40,9 @@ type memory struct {
 	arenas  map[*Pool]*arena
 	spare   *object     // of the smallest segment, which no pool has reserved; may be nil
 	leaving []leaving   // the oldest first
-	pooled  atomic.Bool // there was an arena, or memory that is leaving
+	pooled  atomic.Bool // there was an arena, memory that is leaving or memory of a graph
+
+	graphs map[*GraphMem]struct{} // graphmem.go
 }
 
 // allocation is what a range of GPU addresses is. At most one of its fields but the
@@ -49,8 +51,9 @@ type allocation struct {
 	id     uint64
 	vram   *block
 	host   *HostMem
-	pooled *segment // of a pool
-	mapped bool     // one of memory.mappings
+	pooled *segment  // of a pool
+	graph  *GraphMem // of a node, also while it is not allocated
+	mapped bool      // one of memory.mappings
 }
 
 // lastAllocation is the ID of the allocation that was made last.
@@ -97,6 +100,7 @@ func (m *memory) close(report func(error)) {
 	}
 	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
 	m.leaving = nil
+	m.closeGraphs(report)
 	m.reserved, m.mappings = ranges[struct{}]{}, ranges[*mapping]{}
 	for p := range m.physical {
 		report(m.vram.file.GemClose(p.handle))
@@ -211,7 +215,7 @@ func (c *Context) MemFree(p DevicePtr) error {
 	m := &c.memory
 	find := func() (allocation, error) {
 		e, ok := m.byAddr.find(uint64(p), 1)
-		if !ok || e.start != uint64(p) || e.value.vram == nil && e.value.pooled == nil {
+		if !ok || e.start != uint64(p) || e.value.vram == nil && e.value.pooled == nil && e.value.graph == nil {
 			return allocation{}, errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(p))
 		}
 		return e.value, nil
@@ -230,6 +234,9 @@ func (c *Context) MemFree(p DevicePtr) error {
 	a, err := find() // again: another goroutine may have been faster
 	if err != nil {
 		return err
+	}
+	if a.graph != nil {
+		return a.graph.freed(call, nil)
 	}
 	m.byAddr.remove(uint64(p))
 	if a.pooled != nil {

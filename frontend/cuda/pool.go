@@ -339,12 +339,15 @@ func (c *Context) MemFreeAsync(at DevicePtr, s *Stream) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.byAddr.find(uint64(at), 1)
-	if !ok || e.start != uint64(at) || e.value.pooled == nil && e.value.vram == nil {
+	if !ok || e.start != uint64(at) || e.value.pooled == nil && e.value.vram == nil && e.value.graph == nil {
 		return errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(at))
 	}
 	after, err := c.frontier(call, s)
 	if err != nil {
 		return err
+	}
+	if e.value.graph != nil {
+		return e.value.graph.freed(call, after)
 	}
 	m.byAddr.remove(e.start)
 	if e.value.pooled != nil {
@@ -425,7 +428,7 @@ func (c *Context) releasePools(call string) error {
 	}
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
-	all := []error{c.letGo(call)}
+	all := []error{c.letGo(call), c.trimGraphs(call, false)}
 	for _, a := range c.memory.arenas {
 		if keep := a.pool.releaseThreshold(); a.pool.exceeds(keep) {
 			all = append(all, a.settle(call, false), a.shrink(call, keep))

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"errors"
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/graph"
 )
@@ -112,14 +113,25 @@ func streamEndCapture(c *call) error {
 		return err
 	}
 	return c.withGraphs(func(g *graphs) error {
+		k := g.captures.Of(s)
 		made, err := g.captures.End(s, c.thread.id)
 		g.watch()
 		if err != nil {
 			_ = to.set(0) // it could be written before
-			return err
+			return errors.Join(err, g.discard(s, k))
 		}
 		return to.set(c.graphHandle(made))
 	})
+}
+
+// discard frees the memory of the graph of a capture of a stream that has ended without a result.
+//
+// Preconditions: g.mu is held.
+func (g *graphs) discard(s *cuda.Stream, k *graph.Capture[*cuda.Stream]) error {
+	if k == nil || g.captures.Of(s) == k || g.handles[k.Graph] != 0 {
+		return nil // it goes on, or the program has the graph
+	}
+	return releaseAll(memoryOf(k.Graph))
 }
 
 // asked is the capture of the stream in argument 0, which may be none, for a call that asks.

@@ -146,7 +146,9 @@ func forgetEvent(c *call, g *graphs) (bool, error) {
 
 func dropStream(c *call, g *graphs) (bool, error) {
 	if _, s := c.ruleStream(0); s != nil {
+		k := g.captures.Of(s)
 		g.captures.Drop(s)
+		return false, g.discard(s, k)
 	}
 	return false, nil
 }
@@ -159,6 +161,10 @@ func captureGraph(c *call, g *graphs, _ *context, s *cuda.Stream) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := c.withoutMemory(e.graph, "its launch cannot be captured"); err != nil {
+		g.captures.Of(s).Invalidate()
+		return err
+	}
 	for _, off := range e.off {
 		if off {
 			g.captures.Of(s).Invalidate()
@@ -166,12 +172,6 @@ func captureGraph(c *call, g *graphs, _ *context, s *cuda.Stream) error {
 		}
 	}
 	return g.captures.Put(s, func(to *graph.Graph, before []*graph.Node) (*graph.Node, error) { return to.AddChild(e.graph, before) })
-}
-
-// notCaptured refuses what CUDA can capture and PVDRM cannot.
-func notCaptured(c *call, g *graphs, _ *context, s *cuda.Stream) error {
-	g.captures.Of(s).Invalidate()
-	return c.fail(cuda.ErrNotSupported, "graphs that allocate or free memory")
 }
 
 // waitWhileCapturing gets (stream, event, flags). With a flag a captured stream waits by a node for

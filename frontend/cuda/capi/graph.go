@@ -19,8 +19,9 @@ type graphs struct {
 	mu       sync.Mutex // all graphs and nodes, but not executable graphs
 	handles  map[any]uint64
 	captures graph.Captures[*cuda.Stream, *event]
-	rooms    map[*cuda.Stream]room // for the dependencies that cuStreamGetCaptureInfo shows
-	spare    []room                // of captures that have ended
+	rooms    map[*cuda.Stream]room       // for the dependencies that cuStreamGetCaptureInfo shows
+	spare    []room                      // of captures that have ended
+	ready    map[*graph.Graph]*graphExec // executable copies of graphs that allocate, of which there is one
 }
 
 // Values of graphs.watched.
@@ -155,7 +156,7 @@ func graphDestroy(c *call) error {
 			return c.fail(cuda.ErrInvalidValue, "the graph belongs to a node, or is being captured")
 		}
 		c.dropHandle(of)
-		return nil
+		return releaseAll(memoryOf(of))
 	})
 }
 
@@ -166,6 +167,9 @@ func graphClone(c *call) error {
 	}
 	return c.withGraphs(func(*graphs) error {
 		of, err := c.graph(1)
+		if err == nil {
+			err = c.withoutMemory(of, "it cannot be cloned")
+		}
 		if err != nil {
 			return err
 		}
@@ -199,6 +203,9 @@ func nodeFindInClone(c *call) error {
 func graphDestroyNode(c *call) error {
 	return c.withGraphs(func(*graphs) error {
 		n, err := c.node(0)
+		if err == nil {
+			err = c.withoutMemory(n.Graph(), "its nodes stay")
+		}
 		if err != nil {
 			return err
 		}
@@ -321,10 +328,17 @@ func (c *call) edges(count int, to []int) error {
 func graphAddDependencies(c *call) error   { return c.changeEdges(-1, (*graph.Graph).Connect) }
 func graphAddDependenciesV2(c *call) error { return c.changeEdges(3, (*graph.Graph).Connect) }
 func graphRemoveDependencies(c *call) error {
-	return c.changeEdges(-1, (*graph.Graph).Disconnect)
+	return c.changeEdges(-1, c.disconnect)
 }
 func graphRemoveDependenciesV2(c *call) error {
-	return c.changeEdges(3, (*graph.Graph).Disconnect)
+	return c.changeEdges(3, c.disconnect)
+}
+
+func (c *call) disconnect(g *graph.Graph, edges []graph.Edge) error {
+	if err := c.withoutMemory(g, "its edges stay"); err != nil {
+		return err
+	}
+	return g.Disconnect(edges)
 }
 
 // changeEdges gets (graph, from, to, count), with data of edges before the count if data is not
@@ -404,6 +418,12 @@ func describeWork(n *graph.Node) string {
 		return fmt.Sprintf("MEMCPY\n%d×%d×%d", w.extent().width, w.extent().height, w.extent().depth)
 	case *fillWork:
 		return fmt.Sprintf("MEMSET\n%d×%d", w.width, w.height)
+	case *memoryWork:
+		kind := "MEM_ALLOC"
+		if n.Kind() == graph.MemFree {
+			kind = "MEM_FREE"
+		}
+		return fmt.Sprintf("%s\n0x%x", kind, uint64(w.mem.Addr()))
 	case *memOpWork:
 		return fmt.Sprintf("BATCH_MEM_OP\n%d", len(w.ops))
 	case *hostWork:

@@ -5,10 +5,11 @@ import "slices"
 // Notes that several rows share.
 const (
 	notePlainEdges  = "edges without ports, and not of programmatic launches"
-	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events; no others"
+	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 	noteOneStream   = "the nodes run one after the other"
+	noteGraphMem    = "of the device; allocations of one graph never share memory"
 )
 
 // graphEntries are the entry points about graphs.
@@ -62,6 +63,10 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cuGraphAddEventWaitNode", args: 5, do: graphAddEventWaitNode},
 	{name: "cuGraphEventWaitNodeGetEvent", args: 2, do: eventWaitNodeGetEvent},
 	{name: "cuGraphEventWaitNodeSetEvent", args: 2, do: eventWaitNodeSetEvent},
+	{name: "cuGraphAddMemAllocNode", args: 5, do: graphAddMemAllocNode, note: noteGraphMem},
+	{name: "cuGraphMemAllocNodeGetParams", args: 2, do: memAllocNodeGetParams},
+	{name: "cuGraphAddMemFreeNode", args: 5, do: graphAddMemFreeNode},
+	{name: "cuGraphMemFreeNodeGetParams", args: 2, do: memFreeNodeGetParams},
 	{name: "cuGraphInstantiate_v2", args: 5, do: graphInstantiate, others: "cuGraphInstantiate", note: noteOneStream},
 	{name: "cuGraphInstantiateWithFlags", args: 3, do: graphInstantiateWithFlags, note: noteInstantiate},
 	{name: "cuGraphInstantiateWithParams", args: 3, do: graphInstantiateWithParams, perThread: "_ptsz", note: noteInstantiate},
@@ -83,7 +88,6 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cuGraphNodeSetEnabled", args: 3, do: graphNodeSetEnabled},
 	{name: "cuGraphNodeGetEnabled", args: 3, do: graphNodeGetEnabled},
 }, unsupported(`
-	cuGraphAddMemAllocNode/5 cuGraphMemAllocNodeGetParams/2 cuGraphAddMemFreeNode/5 cuGraphMemFreeNodeGetParams/2
 	cuUserObjectCreate/5 cuUserObjectRetain/2 cuUserObjectRelease/2 cuGraphRetainUserObject/4 cuGraphReleaseUserObject/3
 	cuGraphConditionalHandleCreate/5 cuGraphAddBatchMemOpNode/5 cuGraphBatchMemOpNodeGetParams/2 cuGraphBatchMemOpNodeSetParams/2
 	cuGraphExecBatchMemOpNodeSetParams/3 cuGraphAddExternalSemaphoresSignalNode/5 cuGraphAddExternalSemaphoresWaitNode/5

@@ -16,8 +16,11 @@ type graphExec struct {
 	flags uint64
 	off   map[*graph.Node]bool // disabled nodes
 	steps []graphStep          // nil: to be made at the next launch
-	ctx   *context             // of the last launch, and its stream: launches wait for each other
-	last  *cuda.Stream
+
+	of     *graph.Graph                   // that was instantiated
+	memory map[*context][]cuda.GraphMemOp // what a launch allocates and frees, by the steps
+	ctx    *context                       // of the last launch, and its stream: launches wait for each other
+	last   *cuda.Stream
 }
 
 // graphStep is one of three: work for the device, an event, or what the program itself must do
@@ -54,14 +57,26 @@ func (c *call) instantiate(flags uint64) error {
 	case flags&instantiateDevice != 0:
 		return c.fail(cuda.ErrNotSupported, "graphs that the device launches")
 	}
-	return c.withGraphs(func(*graphs) error {
+	return c.withGraphs(func(gs *graphs) error {
 		g, err := c.graph(1)
 		if err != nil {
 			return err
 		}
-		e := &graphExec{graph: g.Clone(), flags: flags, off: map[*graph.Node]bool{}}
+		e := &graphExec{graph: g.Clone(), flags: flags, off: map[*graph.Node]bool{}, of: g}
+		if gs.ready[g] != nil {
+			return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory and has an executable copy already")
+		}
 		if err := e.prepare(c); err != nil {
 			return err
+		}
+		if hasMemory(g) {
+			if gs.ready == nil {
+				gs.ready = map[*graph.Graph]*graphExec{}
+			}
+			gs.ready[g] = e
+			for _, m := range memoryOf(g) {
+				m.Hold()
+			}
 		}
 		return to.set(c.lib.handles.add(e))
 	})
@@ -113,11 +128,28 @@ func (c *call) exec(i int) (*graphExec, error) {
 }
 
 func graphExecDestroy(c *call) error {
-	if _, err := c.exec(0); err != nil {
+	e, err := c.exec(0)
+	if err != nil {
 		return err
 	}
 	c.lib.handles.remove(c.u64(0))
-	return nil
+	if !hasMemory(e.graph) {
+		return nil
+	}
+	e.mu.Lock()
+	x, last := e.ctx, e.last
+	e.mu.Unlock()
+	if last != nil { // what its host functions queue uses the memory, too
+		for _, done := range x.hostFunctions(last) {
+			<-done
+		}
+	}
+	return c.withGraphs(func(g *graphs) error {
+		delete(g.ready, e.of)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return errors.Join(e.usedMemory(), releaseAll(memoryOf(e.graph)))
+	})
 }
 
 func graphExecGetFlags(c *call) error {
@@ -140,6 +172,7 @@ func (e *graphExec) prepare(c *call) error {
 		return nil
 	}
 	steps := []graphStep{}
+	e.memory = map[*context][]cuda.GraphMemOp{}
 	batch := func(x *context) *cuda.Batch {
 		if n := len(steps); n > 0 && steps[n-1].batch != nil && steps[n-1].x == x {
 			return steps[n-1].batch
@@ -161,6 +194,9 @@ func (e *graphExec) prepare(c *call) error {
 			return w.add(c, batch(w.x))
 		case *memOpWork:
 			return w.add(batch(w.x))
+		case *memoryWork:
+			x := w.x
+			e.memory[x] = append(e.memory[x], cuda.GraphMemOp{Mem: w.mem, Free: n.Kind() == graph.MemFree})
 		case *hostWork:
 			steps = append(steps, graphStep{program: w.inProgram})
 		case *eventWork:
@@ -211,7 +247,12 @@ func graphLaunch(c *call) error {
 		}
 		s.After(last)
 	}
-	return c.settle(x, s, func() error { return c.runSteps(x, s, steps) })
+	return c.settle(x, s, func() error {
+		err := c.runSteps(x, s, steps)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return errors.Join(err, e.usedMemory())
+	})
 }
 
 // start notes a launch on a stream. It returns what is to be done, and the stream of the launch
@@ -220,6 +261,9 @@ func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (steps []graphSte
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.prepare(c); err != nil {
+		return nil, nil, err
+	}
+	if err := e.useMemory(); err != nil {
 		return nil, nil, err
 	}
 	if e.last != s && e.ctx == x {

@@ -86,6 +86,9 @@ func graphAddEventWaitNode(c *call) error {
 func graphAddChildGraphNode(c *call) error {
 	return c.addTo(c.u64(3), func(g *graph.Graph, before []*graph.Node) (*graph.Node, error) {
 		child, err := c.graph(4)
+		if err == nil {
+			err = c.withoutMemory(child, "it cannot be a child")
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -103,6 +106,16 @@ func graphAddNodeV2(c *call) error {
 }
 
 func (c *call) addAnyNode(n, params uint64) error {
+	b, err := c.read(params, nodeParamsBytes)
+	if err != nil {
+		return err
+	}
+	switch graph.Kind(le32(b)) {
+	case graph.MemAlloc:
+		return c.addAllocNode(n, params+nodeParamsUnion)
+	case graph.MemFree:
+		return c.addFreeNode(n, le64(b[nodeParamsUnion:]))
+	}
 	return c.addTo(n, func(g *graph.Graph, before []*graph.Node) (*graph.Node, error) {
 		kind, work, child, err := c.readWork(params)
 		switch {

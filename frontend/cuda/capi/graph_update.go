@@ -13,6 +13,8 @@ const (
 	updateTopology = 2
 	updateKind     = 3
 
+	updateNotSupported = 6
+
 	updateFailure cuda.Result = 910
 )
 
@@ -191,6 +193,12 @@ func (c *call) update(report func(result, at, from uint64) error) error {
 		}
 		pairs, mismatch := e.graph.Pair(g)
 		if mismatch == nil {
+			for from, to := range pairs {
+				if w, ok := to.Work.(*memoryWork); ok && !w.same(from.Work) {
+					return errors.Join(c.fail(updateFailure, "the graph allocates or frees other memory than the one that was instantiated"),
+						report(updateNotSupported, c.graphHandle(from), 0))
+				}
+			}
 			takeWork(pairs)
 			return report(updateDone, 0, 0)
 		}

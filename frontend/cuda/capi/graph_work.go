@@ -337,7 +337,9 @@ func (c *call) readWork(addr uint64) (kind graph.Kind, work any, child *graph.Gr
 	case graph.Host:
 		work, err = c.readHost(addr)
 	case graph.Child:
-		child, err = c.graphAt(le64(b))
+		if child, err = c.graphAt(le64(b)); err == nil {
+			err = c.withoutMemory(child, "it cannot be a child")
+		}
 	case graph.Wait, graph.Record:
 		work, err = c.eventWork(le64(b))
 	case graph.Empty:

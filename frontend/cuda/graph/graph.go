@@ -19,7 +19,9 @@ const (
 	Wait
 	Record
 
-	MemOps Kind = 12 // CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
+	MemAlloc Kind = 10 // CU_GRAPH_NODE_TYPE_MEM_ALLOC
+	MemFree  Kind = 11 // CU_GRAPH_NODE_TYPE_MEM_FREE
+	MemOps   Kind = 12 // CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
 )
 
 // Errors of graphs.

@@ -76,10 +76,12 @@ var families = []family{
 		{name: "cudaThreadGetLimit"},
 		{name: "cudaThreadSetCacheConfig", note: noteHint},
 		{name: "cudaThreadGetCacheConfig"},
+		{name: "cudaDeviceGetGraphMemAttribute"},
+		{name: "cudaDeviceSetGraphMemAttribute"},
+		{name: "cudaDeviceGraphMemTrim"},
 	}, missing(`
 		cudaDeviceGetP2PAttribute cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetNvSciSyncAttributes cudaDeviceGetTexture1DLinearMaxWidth
 		cudaDeviceRegisterAsyncNotification cudaDeviceUnregisterAsyncNotification cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities
-		cudaDeviceGetGraphMemAttribute cudaDeviceSetGraphMemAttribute cudaDeviceGraphMemTrim
 		cudaIpcGetEventHandle cudaIpcOpenEventHandle cudaIpcGetMemHandle cudaIpcOpenMemHandle cudaIpcCloseMemHandle`))},
 	{"Errors and versions", slices.Concat([]entry{
 		{name: "cudaGetLastError"},

@@ -6,7 +6,7 @@ import "slices"
 const (
 	notePlainEdges  = "edges without ports, and not of programmatic launches"
 	noteOneStream   = "the nodes run one after the other"
-	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events; no others"
+	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 )
@@ -64,6 +64,10 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cudaGraphAddEventWaitNode"},
 	{name: "cudaGraphEventWaitNodeGetEvent"},
 	{name: "cudaGraphEventWaitNodeSetEvent"},
+	{name: "cudaGraphAddMemAllocNode", note: "of the device; allocations of one graph never share memory"},
+	{name: "cudaGraphMemAllocNodeGetParams"},
+	{name: "cudaGraphAddMemFreeNode"},
+	{name: "cudaGraphMemFreeNodeGetParams"},
 	{name: "cudaGraphInstantiate", note: noteInstantiate},
 	{name: "cudaGraphInstantiateWithFlags", note: noteInstantiate},
 	{name: "cudaGraphInstantiateWithParams", perThread: ptsz, note: noteInstantiate},
@@ -86,7 +90,6 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cudaGraphNodeSetEnabled"},
 	{name: "cudaGraphNodeGetEnabled"},
 }, missing(`
-	cudaGraphAddMemAllocNode cudaGraphAddMemFreeNode cudaGraphMemAllocNodeGetParams cudaGraphMemFreeNodeGetParams
 	cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode cudaGraphExternalSemaphoresSignalNodeGetParams
 	cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams cudaGraphExternalSemaphoresWaitNodeSetParams
 	cudaGraphExecExternalSemaphoresSignalNodeSetParams cudaGraphExecExternalSemaphoresWaitNodeSetParams

@@ -82,3 +82,16 @@ func TestCopiesOfGraphs(t *testing.T) {
 	p.tell("fail cuFuncGetAttribute 400")
 	p.gives(98, "cudaGraphAddKernelNode @0 5 @8 3 @256", asked)
 }
+
+// Memory of graphs is handed over as it is: its structures are the driver's.
+func TestMemoryOfGraphs(t *testing.T) {
+	p := started(t, 12)
+	p.gives(0, "cudaGraphAddMemAllocNode @0 5 @8 3 @64", "cuGraphAddMemAllocNode * 5 @8 3 @64")
+	p.gives(0, "cudaGraphMemAllocNodeGetParams 6 @64", "cuGraphMemAllocNodeGetParams 6 @64")
+	p.gives(0, "cudaGraphAddMemFreeNode @0 5 @8 3 4096", "cuGraphAddMemFreeNode * 5 @8 3 4096")
+	p.gives(0, "cudaGraphMemFreeNodeGetParams 6 @64", "cuGraphMemFreeNodeGetParams 6 *")
+	p.gives(0, "cudaDeviceGetGraphMemAttribute 0 1 @64", "cuInit 0", "cuDeviceGetGraphMemAttribute 0 1 @64")
+	p.gives(0, "cudaDeviceSetGraphMemAttribute 0 1 @64", "cuInit 0", "cuDeviceSetGraphMemAttribute 0 1 @64")
+	p.gives(0, "cudaDeviceGraphMemTrim 0", "cuInit 0", "cuDeviceGraphMemTrim 0")
+	p.gives(0, "cudaDeviceGraphMemTrim 1", "cuInit 0", "cuDeviceGraphMemTrim 1")
+}

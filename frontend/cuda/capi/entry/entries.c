@@ -564,34 +564,34 @@ ENTRY2(558, cuGraphEventRecordNodeSetEvent)
 ENTRY5(559, cuGraphAddEventWaitNode)
 ENTRY2(560, cuGraphEventWaitNodeGetEvent)
 ENTRY2(561, cuGraphEventWaitNodeSetEvent)
-ENTRY5(562, cuGraphInstantiate_v2)
-ENTRY5(563, cuGraphInstantiate)
-ENTRY3(564, cuGraphInstantiateWithFlags)
-ENTRY3(565, cuGraphInstantiateWithParams)
-ENTRY3(566, cuGraphInstantiateWithParams_ptsz)
-ENTRY2(567, cuGraphExecGetFlags)
-ENTRY1(568, cuGraphExecDestroy)
-ENTRY2(569, cuGraphUpload)
-ENTRY2(570, cuGraphUpload_ptsz)
-ENTRY2(571, cuGraphLaunch)
-ENTRY2(572, cuGraphLaunch_ptsz)
-ENTRY4(573, cuGraphExecUpdate)
-ENTRY3(574, cuGraphExecUpdate_v2)
-ENTRY3(575, cuGraphExecNodeSetParams)
-ENTRY3(576, cuGraphExecKernelNodeSetParams)
-ENTRY3(577, cuGraphExecKernelNodeSetParams_v2)
-ENTRY4(578, cuGraphExecMemcpyNodeSetParams)
-ENTRY4(579, cuGraphExecMemsetNodeSetParams)
-ENTRY3(580, cuGraphExecHostNodeSetParams)
-ENTRY3(581, cuGraphExecChildGraphNodeSetParams)
-ENTRY3(582, cuGraphExecEventRecordNodeSetEvent)
-ENTRY3(583, cuGraphExecEventWaitNodeSetEvent)
-ENTRY3(584, cuGraphNodeSetEnabled)
-ENTRY3(585, cuGraphNodeGetEnabled)
-ENTRY5(586, cuGraphAddMemAllocNode)
-ENTRY2(587, cuGraphMemAllocNodeGetParams)
-ENTRY5(588, cuGraphAddMemFreeNode)
-ENTRY2(589, cuGraphMemFreeNodeGetParams)
+ENTRY5(562, cuGraphAddMemAllocNode)
+ENTRY2(563, cuGraphMemAllocNodeGetParams)
+ENTRY5(564, cuGraphAddMemFreeNode)
+ENTRY2(565, cuGraphMemFreeNodeGetParams)
+ENTRY5(566, cuGraphInstantiate_v2)
+ENTRY5(567, cuGraphInstantiate)
+ENTRY3(568, cuGraphInstantiateWithFlags)
+ENTRY3(569, cuGraphInstantiateWithParams)
+ENTRY3(570, cuGraphInstantiateWithParams_ptsz)
+ENTRY2(571, cuGraphExecGetFlags)
+ENTRY1(572, cuGraphExecDestroy)
+ENTRY2(573, cuGraphUpload)
+ENTRY2(574, cuGraphUpload_ptsz)
+ENTRY2(575, cuGraphLaunch)
+ENTRY2(576, cuGraphLaunch_ptsz)
+ENTRY4(577, cuGraphExecUpdate)
+ENTRY3(578, cuGraphExecUpdate_v2)
+ENTRY3(579, cuGraphExecNodeSetParams)
+ENTRY3(580, cuGraphExecKernelNodeSetParams)
+ENTRY3(581, cuGraphExecKernelNodeSetParams_v2)
+ENTRY4(582, cuGraphExecMemcpyNodeSetParams)
+ENTRY4(583, cuGraphExecMemsetNodeSetParams)
+ENTRY3(584, cuGraphExecHostNodeSetParams)
+ENTRY3(585, cuGraphExecChildGraphNodeSetParams)
+ENTRY3(586, cuGraphExecEventRecordNodeSetEvent)
+ENTRY3(587, cuGraphExecEventWaitNodeSetEvent)
+ENTRY3(588, cuGraphNodeSetEnabled)
+ENTRY3(589, cuGraphNodeGetEnabled)
 ENTRY5(590, cuUserObjectCreate)
 ENTRY2(591, cuUserObjectRetain)
 ENTRY2(592, cuUserObjectRelease)
@@ -663,7 +663,7 @@ ENTRY2(657, cuCheckpointProcessCheckpoint)
 ENTRY2(658, cuCheckpointProcessRestore)
 ENTRY2(659, cuCheckpointProcessUnlock)
 
-const uint64_t pvdrm_table = 0xb27dd030a597f73e;
+const uint64_t pvdrm_table = 0x1a5ab043f7131ac6;
 
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,
@@ -1228,6 +1228,10 @@ void *const pvdrm_symbols[] = {
 	(void *)cuGraphAddEventWaitNode,
 	(void *)cuGraphEventWaitNodeGetEvent,
 	(void *)cuGraphEventWaitNodeSetEvent,
+	(void *)cuGraphAddMemAllocNode,
+	(void *)cuGraphMemAllocNodeGetParams,
+	(void *)cuGraphAddMemFreeNode,
+	(void *)cuGraphMemFreeNodeGetParams,
 	(void *)cuGraphInstantiate_v2,
 	(void *)cuGraphInstantiate,
 	(void *)cuGraphInstantiateWithFlags,
@@ -1252,10 +1256,6 @@ void *const pvdrm_symbols[] = {
 	(void *)cuGraphExecEventWaitNodeSetEvent,
 	(void *)cuGraphNodeSetEnabled,
 	(void *)cuGraphNodeGetEnabled,
-	(void *)cuGraphAddMemAllocNode,
-	(void *)cuGraphMemAllocNodeGetParams,
-	(void *)cuGraphAddMemFreeNode,
-	(void *)cuGraphMemFreeNodeGetParams,
 	(void *)cuUserObjectCreate,
 	(void *)cuUserObjectRetain,
 	(void *)cuUserObjectRelease,

@@ -156,7 +156,11 @@ static int add_any(NEW_NODE, const struct node_params *params, const void *data)
 {
 	struct node_params p;
 	int r = any_node(&p, params);
-	return r ? r : cuGraphAddNode_v2(node, graph, before, data, n, &p);
+	if (!r)
+		r = cuGraphAddNode_v2(node, graph, before, data, n, &p);
+	if (!r && p.type == NODE_MEM_ALLOC) // the program reads the address there
+		r = store((char *)params + ALLOC_ADDRESS, (char *)&p + ALLOC_ADDRESS, sizeof(CUdeviceptr));
+	return r;
 }
 
 static int set_any(CUgraphNode node, const struct node_params *params)
@@ -251,6 +255,10 @@ API(cudaGraphHostNodeGetParams, (CUgraphNode node, void *params), cuGraphHostNod
 API(cudaGraphHostNodeSetParams, (CUgraphNode node, const void *params), cuGraphHostNodeSetParams(node, params))
 API(cudaGraphAddChildGraphNode, (NEW_NODE, CUgraph child), cuGraphAddChildGraphNode(THE_NODE, child))
 API(cudaGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph *child), cuGraphChildGraphNodeGetGraph(node, child))
+API(cudaGraphAddMemAllocNode, (NEW_NODE, void *params), cuGraphAddMemAllocNode(THE_NODE, params))
+API(cudaGraphMemAllocNodeGetParams, (CUgraphNode node, void *params), cuGraphMemAllocNodeGetParams(node, params))
+API(cudaGraphAddMemFreeNode, (NEW_NODE, void *address), cuGraphAddMemFreeNode(THE_NODE, (CUdeviceptr)address))
+API(cudaGraphMemFreeNodeGetParams, (CUgraphNode node, void *address), cuGraphMemFreeNodeGetParams(node, address))
 API(cudaGraphAddEmptyNode, (NEW_NODE), cuGraphAddEmptyNode(THE_NODE))
 API(cudaGraphAddEventRecordNode, (NEW_NODE, CUevent event), cuGraphAddEventRecordNode(THE_NODE, event))
 API(cudaGraphEventRecordNodeGetEvent, (CUgraphNode node, CUevent *event), cuGraphEventRecordNodeGetEvent(node, event))

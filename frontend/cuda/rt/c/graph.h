@@ -25,7 +25,8 @@ struct driver_kernel_node {
 _Static_assert(sizeof(struct kernel_node) == 56 && sizeof(struct driver_kernel_node) == 72, "as the manual has them");
 
 // CUgraphNodeParams and cudaGraphNodeParams: what it says of a kernel, a copy and a fill differs.
-enum { NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET };
+enum { NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET, NODE_MEM_ALLOC = 10 };
+enum { ALLOC_ADDRESS = 128 }; // where a node that allocates has the address
 
 struct node_params {
 	int type;
@@ -93,6 +94,10 @@ CUresult cuGraphHostNodeGetParams(CUgraphNode node, void *params);
 CUresult cuGraphHostNodeSetParams(CUgraphNode node, const void *params);
 CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, CUgraph child);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *child);
+CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, void *params);
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, void *params);
+CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, CUdeviceptr address);
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *address);
 CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n);
 CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, CUevent event);
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event);

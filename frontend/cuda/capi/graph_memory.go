@@ -1,0 +1,271 @@
+package capi
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/graph"
+)
+
+// memoryWork allocates or frees the memory of a graph.
+type memoryWork struct {
+	x   *context
+	mem *cuda.GraphMem
+	raw []byte // of a node that allocates: CUDA_MEM_ALLOC_NODE_PARAMS
+}
+
+// CUDA_MEM_ALLOC_NODE_PARAMS: CUmemPoolProps, a list of accesses with its length, the size and the
+// address.
+const (
+	allocNodeBytes    = 120
+	allocNodeAccesses = 88
+	allocNodeCount    = 96
+	allocNodeSize     = 104
+	allocNodeAddress  = 112
+)
+
+// autoFreeOnLaunch is CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.
+const autoFreeOnLaunch = 1
+
+// hasMemory says whether nodes of a graph allocate or free. Children never do.
+func hasMemory(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes(), func(n *graph.Node) bool { return n.Kind() == graph.MemAlloc || n.Kind() == graph.MemFree })
+}
+
+// withoutMemory refuses what CUDA does not do with graphs that allocate or free.
+func (c *call) withoutMemory(g *graph.Graph, what string) error {
+	if hasMemory(g) {
+		return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory, so %s", what)
+	}
+	return nil
+}
+
+// memoryOf lists the memory that nodes of a graph allocate and free.
+func memoryOf(g *graph.Graph) []*cuda.GraphMem {
+	var all []*cuda.GraphMem
+	for _, n := range g.Nodes() {
+		if w, ok := n.Work.(*memoryWork); ok {
+			all = append(all, w.mem)
+		}
+	}
+	return all
+}
+
+func releaseAll(all []*cuda.GraphMem) error {
+	var failed []error
+	for _, m := range all {
+		failed = append(failed, m.Release())
+	}
+	return errors.Join(failed...)
+}
+
+// same says whether other work is with the same memory.
+func (w *memoryWork) same(other any) bool {
+	o, ok := other.(*memoryWork)
+	return ok && o.mem == w.mem
+}
+
+// graphAddMemAllocNode gets (node, graph, dependencies, count, CUDA_MEM_ALLOC_NODE_PARAMS), where
+// the address goes, too.
+func graphAddMemAllocNode(c *call) error { return c.addAllocNode(c.u64(3), c.u64(4)) }
+
+func (c *call) addAllocNode(n, params uint64) error {
+	return c.addTo(n, func(g *graph.Graph, before []*graph.Node) (*graph.Node, error) {
+		raw, err := c.read(params, allocNodeBytes)
+		if err != nil {
+			return nil, err
+		}
+		x, err := c.allocNodeContext(raw)
+		if err != nil {
+			return nil, err
+		}
+		made, err := c.allocNode(g, before, x, raw)
+		if err != nil {
+			return nil, err
+		}
+		addr := uint64(made.Work.(*memoryWork).mem.Addr())
+		return made, out{c: c, addr: params + allocNodeAddress, n: 8}.set(addr)
+	})
+}
+
+// allocNode adds a node that allocates what raw says, and completes raw.
+func (c *call) allocNode(g *graph.Graph, before []*graph.Node, x *context, raw []byte) (*graph.Node, error) {
+	mem, err := x.NewGraphMem(le64(raw[allocNodeSize:]))
+	if err != nil {
+		return nil, err
+	}
+	binary.LittleEndian.PutUint64(raw[allocNodeAddress:], uint64(mem.Addr()))
+	clear(raw[allocNodeAccesses:allocNodeSize])
+	n, err := g.Add(graph.MemAlloc, &memoryWork{x: x, mem: mem, raw: raw}, before)
+	if err != nil {
+		return nil, errors.Join(err, mem.Release())
+	}
+	return n, nil
+}
+
+// allocNodeContext checks where a node is to allocate, and finds its context: pinned memory of
+// the current context's device, which other processes do not see. Accesses of peers are those of
+// the device itself, so their list says nothing new.
+func (c *call) allocNodeContext(raw []byte) (*context, error) {
+	const (
+		pinned, device = 1, 1 // CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
+		maxAccesses    = 64
+	)
+	switch {
+	case le32(raw) != pinned:
+		return nil, c.fail(cuda.ErrInvalidValue, "allocations of type %d", le32(raw))
+	case le32(raw[4:]) != 0:
+		return nil, c.fail(cuda.ErrInvalidValue, "memory of a graph has no handles for other processes")
+	case le32(raw[8:]) != device:
+		return nil, c.fail(cuda.ErrNotSupported, "memory at a location of type %d", le32(raw[8:]))
+	case le64(raw[allocNodeCount:]) > maxAccesses:
+		return nil, c.fail(cuda.ErrInvalidValue, "%d accesses", le64(raw[allocNodeCount:]))
+	}
+	if _, err := c.of(uint64(le32(raw[12:]))).device(0); err != nil {
+		return nil, err
+	}
+	for i := range le64(raw[allocNodeCount:]) {
+		b, err := c.read(le64(raw[allocNodeAccesses:])+12*i, 12)
+		if err != nil {
+			return nil, err
+		}
+		if le32(b) != device {
+			return nil, c.fail(cuda.ErrInvalidValue, "access of a location of type %d", le32(b))
+		}
+		if _, err := c.of(uint64(le32(b[4:]))).device(0); err != nil {
+			return nil, err
+		}
+	}
+	return c.current()
+}
+
+// graphAddMemFreeNode gets (node, graph, dependencies, count, address).
+func graphAddMemFreeNode(c *call) error { return c.addFreeNode(c.u64(3), c.u64(4)) }
+
+func (c *call) addFreeNode(n, addr uint64) error {
+	return c.addTo(n, func(g *graph.Graph, before []*graph.Node) (*graph.Node, error) {
+		x, err := c.current()
+		if err != nil {
+			return nil, err
+		}
+		return c.freeNode(g, before, x, addr)
+	})
+}
+
+// freeNode adds a node that frees the memory of a graph, this one or another.
+func (c *call) freeNode(g *graph.Graph, before []*graph.Node, x *context, addr uint64) (*graph.Node, error) {
+	mem := x.GraphMemAt(cuda.DevicePtr(addr))
+	if mem == nil {
+		return nil, c.fail(cuda.ErrInvalidValue, "no node of a graph allocates memory at 0x%x", addr)
+	}
+	for _, n := range g.Nodes() {
+		if w, ok := n.Work.(*memoryWork); ok && n.Kind() == graph.MemFree && w.mem == mem {
+			return nil, c.fail(cuda.ErrInvalidValue, "a node of the graph frees the memory at 0x%x already", addr)
+		}
+	}
+	n, err := g.Add(graph.MemFree, &memoryWork{x: x, mem: mem}, before)
+	if err == nil {
+		mem.Hold()
+	}
+	return n, err
+}
+
+func memAllocNodeGetParams(c *call) error {
+	return c.getWork(graph.MemAlloc, allocNodeBytes, func(n *graph.Node) []byte { return n.Work.(*memoryWork).raw })
+}
+
+func memFreeNodeGetParams(c *call) error {
+	return c.getWork(graph.MemFree, 8, func(n *graph.Node) []byte { return wordBytes([]uint64{uint64(n.Work.(*memoryWork).mem.Addr())}) })
+}
+
+// captureAlloc captures an allocation of argument 1 bytes, whose address goes to argument 0.
+func captureAlloc(c *call, g *graphs, x *context, s *cuda.Stream) error {
+	to, err := c.out64(0)
+	if err != nil {
+		return err
+	}
+	if c.u64(1) == 0 {
+		return to.set(0)
+	}
+	raw := make([]byte, allocNodeBytes)
+	raw[0], raw[8] = 1, 1 // pinned, of a device
+	binary.LittleEndian.PutUint64(raw[allocNodeSize:], c.u64(1))
+	var addr uint64
+	err = g.captures.Put(s, func(into *graph.Graph, before []*graph.Node) (*graph.Node, error) {
+		n, err := c.allocNode(into, before, x, raw)
+		if err == nil {
+			addr = le64(raw[allocNodeAddress:])
+		}
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	return to.set(addr)
+}
+
+// captureFree captures the freeing of argument 0, which must be memory of a graph.
+func captureFree(c *call, g *graphs, x *context, s *cuda.Stream) error {
+	if c.u64(0) == 0 {
+		return nil
+	}
+	return g.captures.Put(s, func(into *graph.Graph, before []*graph.Node) (*graph.Node, error) {
+		return c.freeNode(into, before, x, c.u64(0))
+	})
+}
+
+// useMemory allocates and frees what a launch does.
+func (e *graphExec) useMemory() error {
+	for x, ops := range e.memory {
+		if err := x.UseGraphMem(ops, e.flags&autoFreeOnLaunch != 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usedMemory notes that what was queued on the stream of the last launch may use the memory.
+func (e *graphExec) usedMemory() error {
+	var failed []error
+	for x, ops := range e.memory {
+		if e.ctx == x {
+			failed = append(failed, x.GraphMemUsed(ops, e.last))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func deviceGraphMemTrim(c *call) error {
+	dev, err := c.device(0)
+	if err != nil {
+		return err
+	}
+	return dev.GraphMemTrim()
+}
+
+// deviceGetGraphMemAttribute gets (device, attribute, value).
+func deviceGetGraphMemAttribute(c *call) error {
+	to, dev, err := c.outAndDevice(2, 8, 0)
+	if err != nil {
+		return err
+	}
+	v, err := dev.GraphMemAttribute(cuda.GraphMemAttribute(c.i32(1)))
+	if err != nil {
+		return err
+	}
+	return to.set(v)
+}
+
+func deviceSetGraphMemAttribute(c *call) error {
+	dev, err := c.device(0)
+	if err != nil {
+		return err
+	}
+	v, err := c.read64(c.u64(2))
+	if err != nil {
+		return err
+	}
+	return dev.SetGraphMemAttribute(cuda.GraphMemAttribute(c.i32(1)), v)
+}
