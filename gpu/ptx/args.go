@@ -1,6 +1,9 @@
 package ptx
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // argKind is a kind of operand.
 type argKind uint8
@@ -49,6 +52,8 @@ type argSpec struct {
 	// vector of Mods.Vec elements where that is set (ld, st, cvt).
 	relaxed bool
 	sink    bool // "_" may stand here
+	parts   selection
+	minus   bool // -r may stand here
 }
 
 // String returns the operand for people.
@@ -67,7 +72,14 @@ func (a *argSpec) String() string {
 	case argTexel:
 		return "[" + a.name + ", c]"
 	}
-	return a.name
+	name := a.name
+	if a.parts != selectNone {
+		name += "{." + selectionNames[a.parts] + "}"
+	}
+	if a.minus {
+		name = "{-}" + name
+	}
+	return name
 }
 
 var fixedTypes = map[string]Type{"b16": B16, "b32": B32, "b64": B64, "u32": U32, "s32": S32, "u64": U64,
@@ -82,7 +94,8 @@ var fixedTypes = map[string]Type{"b16": B16, "b32": B32, "b64": B64, "u32": U32,
 // beside it, "=?" predicates, "!" a predicate that may be negated, "[" an
 // address, "[=" a texture or surface, "[[" one with coordinates, "{" a gradient, "#" a constant, ">" a label, "@" the name of a list, "=&" and "&"
 // the operands of mov, "*" a pointer, "%" and "%=" the registers of a matrix, which the name tells. Behind the type: "~" relaxed, "_" a sink
-// may stand there, "?" optional.
+// may stand there, "?" optional. At the end, a full stop and the parts of a register that may be
+// selected, as selectionNames has them; "-" in front of that: the register may be negated.
 func parseArgs(pattern string) []argSpec {
 	var specs []argSpec
 	for _, w := range strings.Fields(pattern) {
@@ -93,6 +106,9 @@ func parseArgs(pattern string) []argSpec {
 				break
 			}
 		}
+		w, parts, _ := strings.Cut(w, ".")
+		parts, a.minus = strings.CutPrefix(parts, "-")
+		a.parts = selection(slices.Index(selectionNames[:], parts))
 		w, a.optional = strings.CutSuffix(w, "?")
 		w, a.sink = strings.CutSuffix(w, "_")
 		w, a.relaxed = strings.CutSuffix(w, "~")

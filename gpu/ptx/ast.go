@@ -305,8 +305,10 @@ type Operand struct {
 	ImmKind ImmKind
 	Comp    uint8 // 1 + the element chosen from a vector register (V.x …); 0: none
 	Special Special
-	Reg     int32 // index in Func.Regs, or NoReg; set by Verify
-	Target  int32 // index in Func.Body of the label; set by Verify
+	Minus   bool     // -r, of vmad
+	Sel     Selector // parts of a register, of video instructions; 0: none
+	Reg     int32    // index in Func.Regs, or NoReg; set by Verify
+	Target  int32    // index in Func.Body of the label; set by Verify
 	Pos     Pos
 	Name    string
 	Value   uint64 // number, or byte offset (two's complement)

@@ -84,7 +84,7 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 	case argDstPair:
 		return reg + "|p"
 	}
-	if a.name == "a" && a.ref == refFixed && a.fixed == U32 || a.name == "b" && a.ref == refFixed && a.fixed == U32 && a.optional {
+	if a.name == "a" && a.ref == refFixed && a.fixed == U32 && a.parts == selectNone || a.name == "b" && a.ref == refFixed && a.fixed == U32 && a.optional {
 		return "0"
 	}
 	return reg

@@ -74,6 +74,8 @@ func (t Type) ElementBits() int {
 	switch t {
 	case B1:
 		return 1
+	case S2, U2:
+		return 2
 	case S4, U4:
 		return 4
 	}

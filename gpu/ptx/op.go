@@ -111,7 +111,30 @@ const (
 	OpTld4
 	OpTrap
 	OpTxq
+	OpVabsdiff
+	OpVabsdiff2
+	OpVabsdiff4
+	OpVadd
+	OpVadd2
+	OpVadd4
+	OpVavrg2
+	OpVavrg4
+	OpVmad
+	OpVmax
+	OpVmax2
+	OpVmax4
+	OpVmin
+	OpVmin2
+	OpVmin4
 	OpVote
+	OpVset
+	OpVset2
+	OpVset4
+	OpVshl
+	OpVshr
+	OpVsub
+	OpVsub2
+	OpVsub4
 	OpWmma
 	OpXor
 	numOps
@@ -126,7 +149,10 @@ var opNames = [numOps]string{"", "raw",
 	"neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux",
 	"rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
 	"slct", "sqrt", "st", "stackrestore", "stacksave", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext",
-	"tanh", "testp", "tex", "tld4", "trap", "txq", "vote", "wmma", "xor",
+	"tanh", "testp", "tex", "tld4", "trap", "txq",
+	"vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4",
+	"vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote",
+	"vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wmma", "xor",
 }
 
 // String returns the name of the instruction, such as "add".

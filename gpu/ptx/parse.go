@@ -84,6 +84,7 @@ type parser struct {
 
 	declarations bool // pass over bodies, and over directives of functions that are unknown
 	unit         bool // keep both as text
+	parts        bool // operands may name parts of registers
 
 	statements, operands, variables, initialisers int
 

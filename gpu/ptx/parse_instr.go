@@ -113,7 +113,9 @@ func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 		return p.expect(';')
 	}
 	base := len(p.pending)
+	p.parts = i.Op.Video()
 	ok := p.operandList()
+	p.parts = false
 	i.Args = p.take(base)
 	return ok && p.expect(';')
 }
@@ -273,6 +275,11 @@ func (p *parser) operand(depth int) bool {
 			return false
 		}
 		o.Kind = OperandName
+	case c == '-' && p.parts && p.minus():
+		o.Name, o.Minus = p.name(), true
+		if !p.named(&o) {
+			return false
+		}
 	case c != 0 && (class[c]&chDigit != 0 || strings.IndexByte("-+(~!.W", c) >= 0):
 		n, ok := p.constant()
 		if !ok {
@@ -363,6 +370,10 @@ func (p *parser) component(o *Operand) bool {
 	p.pos++
 	at := p.here()
 	c := p.name()
+	if s, ok := parseSelector(c); ok && p.parts {
+		o.Sel = s
+		return true
+	}
 	i := strings.IndexByte("xyzwrgba", (c + "\x00")[0])
 	if len(c) != 1 || i < 0 {
 		return p.fail(at, "element .x, .y, .z or .w expected after %s", Clip(o.Name))

@@ -403,6 +403,9 @@ func (p *printer) operand(o *Operand) {
 	if o.Neg {
 		p.str("!")
 	}
+	if o.Minus {
+		p.str("-")
+	}
 	switch o.Kind {
 	case OperandImm:
 		p.number(o.ImmKind, o.Value)
@@ -442,6 +445,9 @@ func (p *printer) operand(o *Operand) {
 		p.str(o.Name)
 		if o.Comp != 0 {
 			p.str(".", "xyzw"[o.Comp-1:o.Comp])
+		}
+		if o.Sel != 0 {
+			p.str(".", o.Sel.String())
 		}
 		p.offset(o.Value)
 	}

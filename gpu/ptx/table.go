@@ -259,7 +259,7 @@ var theTable = sync.OnceValue(func() *table {
 		t.byName[opNames[op]] = op
 	}
 	for _, group := range [][]Form{intForms(), floatForms(), halfForms(), compareForms(), logicForms(),
-		moveForms(), convertForms(), textureForms(), flowForms(), syncForms(), matrixForms(), asyncForms(), mbarrierForms(), rawForms()} {
+		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), asyncForms(), mbarrierForms(), rawForms()} {
 		for i := range group {
 			f := &group[i]
 			f.Index = len(t.forms)

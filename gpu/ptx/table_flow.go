@@ -41,6 +41,11 @@ func syncForms() []Form {
 		form(OpMembar, s, "", pick(fieldScope, ScopeCTA, ScopeGL, ScopeSys)),
 		form(OpFence, s, "", opt(pick(fieldOrder, OrderSC, OrderAcqRel, OrderAcquire, OrderRelease)), scope),
 
+		form(OpMembar, s, "", flag(Proxy), flag(ProxyAlias)),
+		form(OpFence, s, "", flag(Proxy), flag(ProxyAlias)),
+		form(OpFence, s, "", flag(Proxy), flag(Async), opt(pick(fieldSpace, SpaceGlobal, SpaceSharedCTA, SpaceSharedCluster))).since(90),
+		form(OpFence, s, "", pick(fieldMode, ModeBarrierInit), pick(fieldOrder, OrderRelease), pick(fieldScope, ScopeCluster)).since(90),
+
 		form(OpVote, s, "=d:pred !a", votes, typ(Pred)),
 		form(OpVote, s, "=d !a", pick(fieldMode, ModeBallot), typ(B32)),
 		form(OpVote, s, "=d:pred !a mask:u32", flag(Sync), votes, typ(Pred)),
@@ -66,6 +71,7 @@ func syncForms() []Form {
 		add("=d a:u32 b:u32? !c", ModeRed, pick(fieldBool, BoolPopc), typ(U32))
 		add("=d a:u32 b:u32? !c", ModeRed, pick(fieldBool, BoolAnd, BoolOr), typ(Pred))
 	}
+	global := opt(pick(fieldSpace, SpaceGlobal))
 	add := func(dst string, op Op, what slot, types ...slot) {
 		order := order
 		if op == OpRed {
@@ -73,6 +79,8 @@ func syncForms() []Form {
 		}
 		slots := append([]slot{order, opt(scope), space, what}, types...)
 		f = append(f, form(op, s, dst+"[a b", slots...))
+		slots = append([]slot{order, opt(scope), global, what}, types...)
+		f = append(f, form(op, s, dst+"[a b policy:u64", slices.Insert(slots, len(slots)-1, flag(Hint))...))
 	}
 	for _, op := range []Op{OpAtom, OpRed} {
 		dst := ""
@@ -99,17 +107,14 @@ func rawForms() []Form {
 		names   []string
 	}{
 		{section: "9.7.1", names: []string{"clmad"}},
-		{section: "9.7.8", names: []string{"ld.mmio", "st.mmio", "st.async", "st.bulk", "multimem", "createpolicy", "cvt.pack", "mapa",
+		{section: "9.7.8", names: []string{"st.async", "st.bulk", "multimem", "createpolicy", "mapa",
 			"getctarank", "cp", "tensormap", "prefetch.tensormap"}},
 		{section: "9.7.9", names: []string{"tex", "tld4", "txq", "istypep"}},
 		{section: "9.7.10", names: []string{"suld", "sust", "sured", "suq"}},
-		{section: "9.7.12", names: []string{"barrier.cluster", "membar.proxy", "fence.proxy", "fence.mbarrier_init", "red.async",
+		{section: "9.7.12", names: []string{"barrier.cluster", "fence.proxy.tensormap::generic", "fence.proxy.async::generic", "red.async",
 			"mbarrier", "clusterlaunchcontrol"}},
 		{section: "9.7.13", names: []string{"wmma", "mma", "ldmatrix", "stmatrix", "movmatrix"}},
 		{section: "9.7.14", names: []string{"wgmma", "tcgen05"}},
-		{section: "9.7.16", names: []string{"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"}},
-		{section: "9.7.17", names: []string{"vadd2", "vsub2", "vavrg2", "vabsdiff2", "vmin2", "vmax2", "vset2",
-			"vadd4", "vsub4", "vavrg4", "vabsdiff4", "vmin4", "vmax4", "vset4"}},
 	} {
 		for _, name := range g.names {
 			f = append(f, Form{Op: OpRaw, Name: name, Section: g.section})

@@ -19,6 +19,8 @@ func moveForms() []Form {
 	shfl := pick(fieldMode, ModeUp, ModeDown, ModeBfly, ModeIdx)
 	movTypes := []Type{B16, B32, B64, U16, U32, U64, S16, S32, S64, F32, F64}
 	const load, store = "=d~ [a", "[a b~"
+	const policy = " policy:u64"
+	hint, global := flag(Hint), opt(pick(fieldSpace, SpaceGlobal))
 	return []Form{
 		form(OpMov, s, "=&d &a", typ(append(movTypes, Pred)...)),
 		form(OpMov, s, "=d~ a~", pick(fieldVec, uint8(2), uint8(4)), typ(movTypes...)),
@@ -28,14 +30,21 @@ func moveForms() []Form {
 
 		form(OpLd, s, load, opt(order(OrderWeak)), anywhere,
 			opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, size, vec, mem).with(checkMem),
+		form(OpLd, s, load+policy, opt(order(OrderWeak)), global, opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, hint, size, vec, mem).with(checkMem),
 		form(OpLd, s, load, order(OrderVolatile), anywhere, size, vec, mem).with(checkMem),
 		form(OpLd, s, load, order(OrderRelaxed, OrderAcquire), scope, anywhere, l1, size, vec, mem).with(checkMem),
+		form(OpLd, s, load+policy, order(OrderRelaxed, OrderAcquire), scope, global, l1, hint, size, vec, mem).with(checkMem),
 		form(OpLd, s, load, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, size, vec, mem).with(checkMem),
+		form(OpLd, s, load+policy, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, hint, size, vec, mem).with(checkMem),
+		form(OpLd, s, load, flag(MMIO), order(OrderRelaxed), pick(fieldScope, ScopeSys), global, mem),
 		form(OpLdu, s, load, opt(pick(fieldSpace, SpaceGlobal)), vec, mem),
 		form(OpSt, s, store, opt(order(OrderWeak)), writable,
 			opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1, vec, mem).with(checkMem),
+		form(OpSt, s, store+policy, opt(order(OrderWeak)), global, opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1, hint, vec, mem).with(checkMem),
 		form(OpSt, s, store, order(OrderVolatile), writable, vec, mem).with(checkMem),
 		form(OpSt, s, store, order(OrderRelaxed, OrderRelease), scope, writable, l1, vec, mem).with(checkMem),
+		form(OpSt, s, store+policy, order(OrderRelaxed, OrderRelease), scope, global, l1, hint, vec, mem).with(checkMem),
+		form(OpSt, s, store, flag(MMIO), order(OrderRelaxed), pick(fieldScope, ScopeSys), global, mem),
 
 		form(OpPrefetch, s, "[a", opt(pick(fieldSpace, SpaceGlobal, SpaceLocal)), pick(fieldPrefetch, PrefetchL1, PrefetchL2)),
 		form(OpPrefetch, s, "[a", pick(fieldSpace, SpaceGlobal), pick(fieldL2, EvictL2Normal, EvictL2Last)),
@@ -119,6 +128,8 @@ func convertForms() []Form {
 		form(OpCvt, s, "=d:b32 a:f32", down, relu, flag(SatFinite), typ(TF32), typ(F32)).since(100),
 		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F32)),
 		form(OpCvt, s, "=d:b16 a:f16x2", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F16x2)),
+		form(OpCvt, s, "=d:b32 a:s32 b:s32", flag(Pack), flag(Sat), typ(U16, S16), typ(S32)),
+		form(OpCvt, s, "=d:b32 a:s32 b:s32 c:b32", flag(Pack), flag(Sat), typ(U2, S2, U4, S4, U8, S8), typ(S32), typ(B32)),
 		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E4M3x2, E5M2x2)),
 	}
 }

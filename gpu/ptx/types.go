@@ -41,12 +41,14 @@ const (
 	B1
 	E4M3
 	E5M2
+	S2 // of cvt.pack only
+	U2
 	numTypes
 )
 
 var typeNames = [numTypes]string{"", "pred", "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64",
 	"s8", "s16", "s32", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3x2", "e5m2x2",
-	"u16x2", "s16x2", "texref", "samplerref", "surfref", "s4", "u4", "b1", "e4m3", "e5m2"}
+	"u16x2", "s16x2", "texref", "samplerref", "surfref", "s4", "u4", "b1", "e4m3", "e5m2", "s2", "u2"}
 
 // String returns the name without its dot, such as "f32".
 func (t Type) String() string {
@@ -58,7 +60,7 @@ func (t Type) String() string {
 
 var typeSizes = [numTypes]uint8{Pred: 1, B8: 1, B16: 2, B32: 4, B64: 8, B128: 16, U8: 1, U16: 2, U32: 4,
 	U64: 8, S8: 1, S16: 2, S32: 4, S64: 8, F16: 2, F16x2: 4, BF16: 2, BF16x2: 4, F32: 4, F64: 8, TF32: 4,
-	E4M3x2: 2, E5M2x2: 2, U16x2: 4, S16x2: 4, TexRef: 8, SamplerRef: 8, SurfRef: 8, S4: 1, U4: 1, B1: 1, E4M3: 1, E5M2: 1}
+	E4M3x2: 2, E5M2x2: 2, U16x2: 4, S16x2: 4, TexRef: 8, SamplerRef: 8, SurfRef: 8, S4: 1, U4: 1, B1: 1, E4M3: 1, E5M2: 1, S2: 1, U2: 1}
 
 // Size returns the bytes of one value; 1 for a predicate.
 func (t Type) Size() int { return int(typeSizes[t]) }
@@ -376,7 +378,8 @@ const (
 	ModeTestWait
 	ModeTryWait
 	ModePendingCount
-	ModeFractional // createpolicy
+	ModeFractional  // createpolicy
+	ModeBarrierInit // fence.mbarrier_init
 	numModes
 )
 
@@ -386,7 +389,7 @@ var modeNames = [numModes]string{"", "up", "down", "bfly", "idx", "all", "any", 
 	"trap", "zero", "g", "b", "a", "width", "height", "depth", "channel_data_type", "channel_order",
 	"normalized_coords", "array_size", "num_mipmap_levels", "load", "store", "mma", "commit_group",
 	"wait_group", "wait_all", "wait", "launch_dependents", "inc", "dec", "init", "inval",
-	"arrive_drop", "test_wait", "try_wait", "pending_count", "fractional"}
+	"arrive_drop", "test_wait", "try_wait", "pending_count", "fractional", "mbarrier_init"}
 
 func (m Mode) String() string { return modeNames[m] }
 
@@ -407,35 +410,42 @@ const (
 	Relu
 	NaN // min, max, redux: propagate NaN
 	XorSign
-	Abs      // xorsign.abs, redux.abs
-	NoFTZ    // atom.noftz
-	To       // cvta.to
-	Wrap     // shf.wrap
-	Clamp    // shf.clamp
-	ShiftAmt // bfind.shiftamt
-	OOB      // fma.oob
-	Mask     // pmevent.mask
-	NC       // ld.global.nc: through the read-only cache
-	Bytes    // suld.b, sust.b, sured.b: without a conversion
-	Samples  // sust.p: with a conversion
-	Base     // tex.base: the first level
-	Level    // tex.level, txq.level
-	Gradient // tex.grad
-	Trans    // ldmatrix, stmatrix, movmatrix
-	Popc     // mma and wmma on bits
-	Async    // cp.async
-	Global   // cp.async: where it copies from
-	Hint     // L2::cache_hint: the last operand is a policy
-	Barrier  // cp.async.mbarrier
-	NoInc    // cp.async.mbarrier.arrive.noinc
-	ExpectTx // mbarrier
-	Parity   // mbarrier
-	numFlags = iota
+	Abs        // xorsign.abs, redux.abs
+	NoFTZ      // atom.noftz
+	To         // cvta.to
+	Wrap       // shf.wrap
+	Clamp      // shf.clamp
+	ShiftAmt   // bfind.shiftamt
+	OOB        // fma.oob
+	Mask       // pmevent.mask
+	NC         // ld.global.nc: through the read-only cache
+	Bytes      // suld.b, sust.b, sured.b: without a conversion
+	Samples    // sust.p: with a conversion
+	Base       // tex.base: the first level
+	Level      // tex.level, txq.level
+	Gradient   // tex.grad
+	Trans      // ldmatrix, stmatrix, movmatrix
+	Popc       // mma and wmma on bits
+	Async      // cp.async
+	Global     // cp.async: where it copies from
+	Hint       // L2::cache_hint: the last operand is a policy
+	Barrier    // cp.async.mbarrier
+	NoInc      // cp.async.mbarrier.arrive.noinc
+	ExpectTx   // mbarrier
+	Parity     // mbarrier
+	PlusOne    // vmad.po
+	Shift7     // vmad.shr7
+	Shift15    // vmad.shr15
+	Pack       // cvt.pack
+	MMIO       // ld.mmio, st.mmio
+	Proxy      // fence.proxy, membar.proxy
+	ProxyAlias // and for which
+	numFlags   = iota
 )
 
 var flagNames = [numFlags]string{"ftz", "sat", "satfinite", "approx", "full", "cc", "sync", "uni", "aligned",
 	"relu", "NaN", "xorsign", "abs", "noftz", "to", "wrap", "clamp", "shiftamt", "oob", "mask", "nc", "b", "p", "base", "level", "grad", "trans", "popc", "async", "global", "L2::cache_hint",
-	"mbarrier", "noinc", "expect_tx", "parity"}
+	"mbarrier", "noinc", "expect_tx", "parity", "po", "shr7", "shr15", "pack", "mmio", "proxy", "alias"}
 
 // Mods are the modifiers of an instruction. The zero value of each field means
 // that it is not written. Mods is comparable.

@@ -74,6 +74,9 @@ func (v *verifier) instr(i *Instr) {
 		}
 		arg++
 	}
+	if i.Op.Video() {
+		v.video(i)
+	}
 }
 
 // mismatch complains about an operand.
@@ -135,6 +138,9 @@ func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 		return v.pack(i, o, n, t, dst)
 	}
 	if (i.Op == OpBar || i.Op == OpBarrier) && !v.barrier(i, a, o, n) {
+		return false
+	}
+	if !v.selected(i, a, o, n) {
 		return false
 	}
 	return v.scalar(i, a, o, n, t, dst)

@@ -127,12 +127,16 @@ func (t *thread) compute(i *ptx.Instr) {
 	case ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpGriddepcontrol, ptx.OpSetmaxnreg:
 	case ptx.OpCp:
 		t.copyAsync(i)
-	case ptx.OpCreatepolicy: // an opaque value, the same as exec's
-		t.set(&i.Args[0], map[ptx.Evict]uint64{ptx.EvictL2Normal: 0x10f0, ptx.EvictL2First: 0x12f0, ptx.EvictL2Last: 0x14f0}[i.Mods.L2]<<48, ptx.B64)
+	case ptx.OpCreatepolicy: // an opaque value, as an H100 has it
+		t.set(&i.Args[0], map[ptx.Evict]uint64{ptx.EvictL2Normal: 0x16f0, ptx.EvictL2First: 0x12f0, ptx.EvictL2Last: 0x14f0}[i.Mods.L2]<<48, ptx.B64)
 	case ptx.OpMov:
 		t.mov(i)
 	case ptx.OpCvt:
-		t.convert(i)
+		if i.Mods.Has(ptx.Pack) {
+			t.packIntegers(i)
+		} else {
+			t.convert(i)
+		}
 	case ptx.OpCvta:
 		t.cvta(i)
 	case ptx.OpIsspacep:
@@ -168,8 +172,12 @@ func (t *thread) compute(i *ptx.Instr) {
 	case ptx.OpAnd, ptx.OpOr, ptx.OpXor, ptx.OpNot, ptx.OpCnot, ptx.OpLop3, ptx.OpShf, ptx.OpShl, ptx.OpShr:
 		t.logic(i)
 
-	default: // 9.7.1, 9.7.3 and 9.7.4
-		t.arithmetic(i)
+	default: // 9.7.1, 9.7.3 and 9.7.4, 9.7.16 and 9.7.17
+		if i.Op.Video() {
+			t.video(i)
+		} else {
+			t.arithmetic(i)
+		}
 	}
 }
 

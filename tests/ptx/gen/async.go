@@ -17,8 +17,11 @@ func asyncSpecs() (list []spec) {
 		add(fmt.Sprintf("cp.async.ca.%d.part", size), size/4, fmt.Sprintf("rem.u32 %%t2, %%row, %d", size+1),
 			fmt.Sprintf("cp.async.ca.shared::cta.global.L2::128B [%%t1], [%%from], %d, %%t2", size), "cp.async.wait_all")
 	}
-	add("cp.async.cg.hint", 4, "createpolicy.fractional.L2::evict_first.b64 %l0, 0f3F800000", "cp.async.cg.shared.global.L2::cache_hint [%t1], [%from], 16, %l0",
-		"griddepcontrol.launch_dependents", "griddepcontrol.wait")
+	add("cp.async.cg.hint", 4, "createpolicy.fractional.L2::evict_first.b64 %l0, 0f3F800000", "cp.async.cg.shared.global.L2::cache_hint [%t1], [%from], 16, %l0")
+	list = append(list, spec{name: "griddepcontrol", in: []string{"u32:rand"}, out: []string{"u32"}, rows: 64,
+		body: []string{"griddepcontrol.launch_dependents", "griddepcontrol.wait", "ld.global.u32 %x, [%from]"}})
+	list = append(list, spec{name: "createpolicy.fractional", in: []string{"f32:range=0.0625,1"}, out: []string{"u64", "u64", "u64"}, rows: 32, body: []string{
+		"createpolicy.fractional.L2::evict_normal.b64 %x", "createpolicy.fractional.L2::evict_first.b64 %y, 1.0", "createpolicy.fractional.L2::evict_last.b64 %z, 0f3F800000"}})
 	return append(list, mbarrierSpecs()...)
 }
 

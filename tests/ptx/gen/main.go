@@ -47,12 +47,14 @@ func write(dir string, files map[string]string) error {
 
 // folders are the fixtures by folder and name: those that a GPU has run, and the others.
 func folders() map[string]map[string]string {
-	recorded, waiting := sources(), map[string]string{}
-	for name, text := range matrixSources() {
-		if unrecorded(name) {
-			waiting[name] = text
-		} else {
-			recorded[name] = text
+	recorded, waiting := map[string]string{}, map[string]string{}
+	for _, files := range []map[string]string{sources(), matrixSources()} {
+		for name, text := range files {
+			if unrecorded(name) {
+				waiting[name] = text
+			} else {
+				recorded[name] = text
+			}
 		}
 	}
 	return map[string]map[string]string{"op": recorded, "matrix": waiting}
@@ -66,7 +68,7 @@ func unrecorded(name string) bool { return name == "cp.async.cg.hint" }
 func sources() map[string]string {
 	files := map[string]string{}
 	groups := [][]spec{intSpecs(), carrySpecs(), logicSpecs(), floatSpecs(), halfSpecs(), compareSpecs(),
-		selectSpecs(), convertSpecs(), moveSpecs(), memorySpecs(), atomicSpecs(), warpSpecs(), barrierSpecs(), miscSpecs(), contractSpecs()}
+		selectSpecs(), convertSpecs(), moveSpecs(), memorySpecs(), atomicSpecs(), warpSpecs(), barrierSpecs(), miscSpecs(), contractSpecs(), videoSpecs(), hintSpecs()}
 	for _, group := range groups {
 		for _, s := range group {
 			if _, twice := files[s.name]; twice {

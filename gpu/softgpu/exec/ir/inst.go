@@ -142,6 +142,7 @@ type Extra struct {
 	Matrix   *MatrixOp
 	Copy     *CopyOp
 	MBarrier *MBarrierOp
+	Video    *VideoOp
 	Detail   string // of KTrap
 }
 

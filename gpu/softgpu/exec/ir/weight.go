@@ -64,7 +64,7 @@ func (x *Extra) Bytes() int {
 	if x.Matrix != nil {
 		n += matrixBytes
 	}
-	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.MBarrier != nil {
+	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.MBarrier != nil || x.Video != nil {
 		n += 64
 	}
 	return n

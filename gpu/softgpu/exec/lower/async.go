@@ -35,8 +35,8 @@ func (b *builder) cp(i *ptx.Instr) {
 	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.CopyAsync, A: to.base, B: from.base, D: ir.NoReg, Imm: to.offset, X: &ir.Extra{Copy: op}, Other: -1})
 }
 
-// policies are what createpolicy gives: opaque values, which no instruction here looks at.
-var policies = map[ptx.Evict]uint64{ptx.EvictL2Normal: 0x10f0 << 48, ptx.EvictL2First: 0x12f0 << 48, ptx.EvictL2Last: 0x14f0 << 48}
+// policies are what createpolicy gives, as an H100 does: opaque values, which no instruction here looks at.
+var policies = map[ptx.Evict]uint64{ptx.EvictL2Normal: 0x16f0 << 48, ptx.EvictL2First: 0x12f0 << 48, ptx.EvictL2Last: 0x14f0 << 48}
 
 func (b *builder) createpolicy(i *ptx.Instr) {
 	x := b.imm64(policies[i.Mods.L2])

@@ -88,6 +88,9 @@ func init() {
 		ptx.OpLdmatrix: (*builder).ldmatrix, ptx.OpStmatrix: (*builder).ldmatrix,
 		ptx.OpAlloca: (*builder).alloca, ptx.OpStacksave: (*builder).stacksave, ptx.OpStackrestore: (*builder).stackrestore,
 	}
+	for op := range videoKinds {
+		families[op] = (*builder).video
+	}
 }
 
 // laneKey is the name of an instruction in the lane table.
@@ -332,6 +335,10 @@ func (b *builder) unpack(i *ptx.Instr, elems []ptx.Operand, a *ptx.Operand, t pt
 // cvt decodes conversions, which may widen into a larger register.
 func (b *builder) cvt(i *ptx.Instr) {
 	m := i.Mods
+	if m.Has(ptx.Pack) {
+		b.packIntegers(i)
+		return
+	}
 	to, from := m.Types[0], m.Types[1]
 	if to.Float() && !from.Float() {
 		m.Flags &^= ptx.FTZ // an integer is never subnormal

@@ -386,7 +386,7 @@ func (b *builder) atom(i *ptx.Instr) {
 	}
 	in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset, Space: at.space, C: ir.NoReg, D: ir.NoReg, Other: -1}
 	in.B = src(&args[1])
-	if len(args) > 2 {
+	if i.Mods.Atomic == ptx.AtomicCas {
 		in.C = src(&args[2])
 	}
 	if op.Result {

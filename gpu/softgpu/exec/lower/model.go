@@ -62,6 +62,8 @@ func cycles(i *ptx.Instr) uint64 {
 		return cyclesDivide
 	case ptx.OpSin, ptx.OpCos, ptx.OpLg2, ptx.OpEx2, ptx.OpTanh:
 		return cyclesApprox
+	case ptx.OpVmad:
+		return cyclesConvert
 	case ptx.OpCvt, ptx.OpPopc, ptx.OpClz, ptx.OpBfind, ptx.OpBrev, ptx.OpBfe, ptx.OpBfi, ptx.OpFns:
 		return cyclesConvert
 	case ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect:

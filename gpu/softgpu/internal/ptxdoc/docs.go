@@ -75,7 +75,7 @@ Parsed only: .reqnctapercluster, .explicitcluster, .maxclusterrank, .blocksarecl
 
 ## Matrices
 
-The software GPU computes mma and wmma as an H100 does: 146 fixtures in tests/ptx/op were recorded on one (driver
+The software GPU computes mma and wmma as an H100 does: 134 fixtures in tests/ptx/op were recorded on one (driver
 580.159.04), and both engines return the same bits. NVIDIA does not document the arithmetic. The source of the model is
 MMA-Sim (Xie and others, Microsoft Research, arXiv:2511.10909; github.com/microsoft/MMA-Sim); Fasi, Higham, Mikaitis
 and Pranesh (PeerJ Computer Science 7:e330, 2021) and Khattak and Mikaitis (arXiv:2512.07004) measured such units as
@@ -100,6 +100,22 @@ well. What the recordings corrected is marked "measured".
 
 All lanes of a warp run these instructions together. What lanes that have exited would have is undefined.
 
+## Video instructions
+
+An H100 does not have them: NVIDIA's compiler makes others of them, for the scalar ones 64-bit arithmetic, which does not
+always give what the manual says. Both engines of the software GPU return what an H100 returned (412 fixtures in
+tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. Of the scalar ones, this differs:
+
+* vadd, vsub, vabsdiff, vmin and vmax with .sat: an unsigned 32-bit result that is too large wraps around; only what is
+  less than zero is clamped, to zero. For a byte or a half of d, what is less than zero becomes the largest value, also of
+  signed types.
+* vshl and vshr with .sat: the result counts modulo 2 to the 34, as signed, and is clamped to 32 bits, also for a byte or
+  a half of d.
+* .min and .max compare 64 bits, as unsigned ones if d is: a vadd, vsub or shift with .sat extends the sign of its lower
+  32 bits first, vadd and vsub do without .sat, too. Those of vset are signed if a is.
+* d.h1 takes the upper half of the result, not the lower one.
+* vmad: 32-bit factors and c count as signed, whatever their types.
+
 ## Where this differs from ptxas
 
 * The .version and .target of a module are not compared with its instructions, but for those on matrices, which need
@@ -119,6 +135,7 @@ All lanes of a warp run these instructions together. What lanes that have exited
 * Numbers must fit in 64 bits, the table of lop3 in 8.
 * cp.async copies at once, as PTX permits; what its groups wait for is there already. griddepcontrol and setmaxnreg
   do nothing: grids run one after another, and registers are not shared. createpolicy gives a value that is only a hint.
+* Cache hints, eviction priorities, prefetch sizes and .mmio change no result; membar.proxy and fence.proxy are fences.
 * A launch has no clusters: each block is a cluster of its own, as on a GPU without a cluster size.
 * Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
   of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the
