@@ -68,6 +68,8 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 			return "16"
 		case "registers":
 			return "32"
+		case "selector":
+			return "0"
 		}
 		if a.name == "size" {
 			return "128"

@@ -99,6 +99,29 @@ func (i *Instr) Element(f Fragment) Type {
 	return F16
 }
 
+// Sparse reports whether matrix a is stored without half of its elements: mma.sp.
+func (m *Mods) Sparse() bool { return m.Flags&(Sparse|Ordered) != 0 }
+
+// MetadataBits returns how many bits tell the places of two, or of one tf32 or four of 4 bits,
+// of the elements that an mma.sp has of a row of a, and how many elements the row has for these.
+func (i *Instr) MetadataBits() (bits, elements int) {
+	switch i.Element(FragmentA) {
+	case TF32:
+		return 4, 2
+	case S4, U4:
+		return 4, 8
+	}
+	return 4, 4
+}
+
+// Selectors returns how many values the sparsity selector of an mma.sp may have: 4 where one of
+// four threads has the metadata of a row, 2 where two have, and 1.
+func (i *Instr) Selectors() uint64 {
+	_, _, k := i.Mods.Shape.Size()
+	bits, elements := i.MetadataBits()
+	return uint64(4 * 16 / (k / elements * bits))
+}
+
 // Registers returns how many registers of a thread hold its part of a matrix, and their
 // type. Those that hold multiplicands are of any type of that size.
 func (i *Instr) Registers(f Fragment) (Type, int) {
@@ -107,6 +130,8 @@ func (i *Instr) Registers(f Fragment) (Type, int) {
 	switch {
 	case i.Op == OpLdmatrix || i.Op == OpStmatrix:
 		return B32, int(i.Mods.Count)
+	case f == FragmentA && i.Mods.Sparse():
+		values = m * k / 2
 	case f == FragmentA:
 		values = m * k
 	case f == FragmentB:

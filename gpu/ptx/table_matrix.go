@@ -13,7 +13,7 @@ func matrixForms() []Form {
 		matrixForm(90, OpStmatrix, "[p %d", sync, aligned, shape(ShapeM8N8), num, opt(flag(Trans)), shared, typ(B16)),
 		matrixForm(75, OpMovmatrix, "=d:b32 a:b32", sync, aligned, shape(ShapeM8N8), flag(Trans), typ(B16)),
 	}
-	return append(append(f, mmaForms()...), wmmaForms()...)
+	return slices.Concat(f, mmaForms(), sparseForms(), wmmaForms())
 }
 
 // matrixForm makes a row that an architecture and later ones have.
@@ -21,7 +21,7 @@ func matrixForm(arch int, op Op, args string, slots ...slot) Form {
 	return form(op, "9.7.13", args, slots...).since(arch)
 }
 
-// mmaForms are mma, but for sparse matrices.
+// mmaForms are mma, but for mma.sp.
 func mmaForms() []Form {
 	var forms []Form
 	row, col := pick(fieldLayoutA, LayoutRow), pick(fieldLayoutB, LayoutCol)
@@ -51,6 +51,25 @@ func mmaForms() []Form {
 	add(75, []Shape{ShapeM8N8K128}, append(slices.Clip(bits), pick(fieldBool, BoolXor), flag(Popc))...)
 	add(80, []Shape{ShapeM8N8K128}, append(slices.Clip(bits), pick(fieldBool, BoolAnd), flag(Popc))...)
 	add(80, []Shape{ShapeM16N8K128, ShapeM16N8K256}, append(slices.Clip(bits), pick(fieldBool, BoolXor, BoolAnd), flag(Popc))...)
+	return forms
+}
+
+// sparseForms are mma.sp, of an a of which half is stored and e tells what.
+func sparseForms() []Form {
+	var forms []Form
+	add := func(arch int, shapes []Shape, slots ...slot) {
+		slots = append([]slot{flag(Sparse | Ordered), flag(Sync), flag(Aligned), pick(fieldShape, shapes...), pick(fieldLayoutA, LayoutRow), pick(fieldLayoutB, LayoutCol)}, slots...)
+		forms = append(forms, matrixForm(arch, OpMma, "%=d %a %b %c e:b32 #selector", slots...))
+	}
+	for _, d := range []Type{F16, F32} {
+		add(80, []Shape{ShapeM16N8K16, ShapeM16N8K32}, typ(d), typ(F16), typ(F16), typ(d))
+	}
+	add(80, []Shape{ShapeM16N8K16, ShapeM16N8K32}, typ(F32), typ(BF16), typ(BF16), typ(F32))
+	add(80, []Shape{ShapeM16N8K8, ShapeM16N8K16}, typ(F32), typ(TF32), typ(TF32), typ(F32))
+	add(89, []Shape{ShapeM16N8K64}, typ(F32), typ(E4M3, E5M2), typ(E4M3, E5M2), typ(F32))
+	sat, bytes, nibbles := opt(flag(SatFinite)), typ(S8, U8), typ(S4, U4)
+	add(80, []Shape{ShapeM16N8K32, ShapeM16N8K64}, sat, typ(S32), bytes, bytes, typ(S32))
+	add(80, []Shape{ShapeM16N8K64, ShapeM16N8K128}, sat, typ(S32), nibbles, nibbles, typ(S32))
 	return forms
 }
 

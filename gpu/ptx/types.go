@@ -440,12 +440,14 @@ const (
 	MMIO       // ld.mmio, st.mmio
 	Proxy      // fence.proxy, membar.proxy
 	ProxyAlias // and for which
+	Sparse     // mma.sp
+	Ordered    // mma.sp::ordered_metadata
 	numFlags   = iota
 )
 
 var flagNames = [numFlags]string{"ftz", "sat", "satfinite", "approx", "full", "cc", "sync", "uni", "aligned",
 	"relu", "NaN", "xorsign", "abs", "noftz", "to", "wrap", "clamp", "shiftamt", "oob", "mask", "nc", "b", "p", "base", "level", "grad", "trans", "popc", "async", "global", "L2::cache_hint",
-	"mbarrier", "noinc", "expect_tx", "parity", "po", "shr7", "shr15", "pack", "mmio", "proxy", "alias"}
+	"mbarrier", "noinc", "expect_tx", "parity", "po", "shr7", "shr15", "pack", "mmio", "proxy", "alias", "sp", "sp::ordered_metadata"}
 
 // Mods are the modifiers of an instruction. The zero value of each field means
 // that it is not written. Mods is comparable.

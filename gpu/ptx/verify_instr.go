@@ -74,8 +74,11 @@ func (v *verifier) instr(i *Instr) {
 		}
 		arg++
 	}
-	if i.Op.Video() {
+	switch {
+	case i.Op.Video():
 		v.video(i)
+	case i.Mods.Sparse():
+		v.sparse(i)
 	}
 }
 

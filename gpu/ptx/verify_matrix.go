@@ -31,6 +31,15 @@ func (v *verifier) fragment(i *Instr, a *argSpec, o *Operand, n int, dst bool) b
 	return true
 }
 
+// sparse checks what mma.sp has beside its matrices.
+func (v *verifier) sparse(i *Instr) {
+	if e, n := &i.Args[4], i.Selectors(); e.Kind != OperandReg {
+		v.mismatch(i, e, 4, "must be a register")
+	} else if i.Args[5].Value >= n {
+		v.mismatch(i, &i.Args[5], 5, "must be from 0 to %d", n-1)
+	}
+}
+
 // register checks an operand that must be a register.
 func (v *verifier) register(i *Instr, a *argSpec, o *Operand, n int, t Type, dst bool) bool {
 	if o.Kind != OperandReg {

@@ -23,6 +23,9 @@ func extent(i *ptx.Instr, f ptx.Fragment) (rows, cols int) {
 	m, n, k := i.Mods.Shape.Size()
 	switch f {
 	case ptx.FragmentA:
+		if i.Mods.Sparse() {
+			k /= 2
+		}
 		return m, k
 	case ptx.FragmentB:
 		return k, n
@@ -182,7 +185,11 @@ func multiplyMatrices(group []*thread) {
 	}
 	a, b := gatherMatrix(group, ptx.FragmentA, 1), gatherMatrix(group, ptx.FragmentB, 2)
 	c := gatherMatrix(group, ptx.FragmentC, 3)
-	scatterMatrix(group, product(i, a, b, c))
+	if i.Mods.Sparse() {
+		scatterMatrix(group, sparseProduct(group, a, b, c))
+	} else {
+		scatterMatrix(group, product(i, a, b, c))
+	}
 }
 
 // multiplyQuads is mma.m8n8k4 of f16: four products, each of the quad of lanes 4q to 4q+3

@@ -13,6 +13,10 @@ type product struct {
 	sat          bool
 	a, b, c, d   int // registers
 	mask         uint32
+
+	sparse   string // "" or "sp" and "sp::ordered_metadata"
+	unsorted bool   // metadata names the later of two elements first, too
+	selector int
 }
 
 // columnOf is the column of a fixture that makes registers with elements of a type.
@@ -43,12 +47,22 @@ func outOf(element string) string {
 const warps = 4
 
 func (p *product) name() string {
-	name := "mma.sync." + p.shape + "." + p.types + p.tail
+	name := "mma.sync." + p.shape
+	if p.sparse != "" {
+		name = "mma." + strings.Replace(p.sparse, "::", ".", 1) + "." + p.shape
+	}
+	name += "." + p.types + p.tail
 	if p.layouts != "" {
 		name += "." + p.layouts
 	}
 	if p.sat {
 		name += ".satfinite"
+	}
+	if p.unsorted {
+		name += ".unsorted"
+	}
+	if p.selector > 0 {
+		name += fmt.Sprintf(".f%d", p.selector)
 	}
 	return name
 }
@@ -65,10 +79,15 @@ func (p *product) text() string {
 	}{{name: "a", count: p.a, element: types[1]}, {name: "b", count: p.b, element: types[2]}, {name: "c", count: p.c, element: types[3]}} {
 		line("//! in %s %d%s", list.name, 32*warps, strings.Repeat(" "+columnOf(list.element), list.count))
 	}
+	meta, metaParam := "", ""
+	if p.sparse != "" {
+		line("//! in e %d u32:rand", 32*warps)
+		meta, metaParam = " e", ", .param .u64 e"
+	}
 	line("//! out d %d%s", 32*warps, strings.Repeat(" "+outOf(types[0]), p.d))
-	line("//! run k grid 1 block %d args a b c d", 32*warps)
+	line("//! run k grid 1 block %d args a b c d%s", 32*warps, meta)
 	line(".version 8.7\n.target sm_90\n.address_size 64\n")
-	line(".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d)\n{")
+	line(".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d%s)\n{", metaParam)
 	line("\t.reg .b32 %%row;\n\t.reg .b64 %%at;")
 	lists := map[string]string{}
 	width := func(element string) int {
@@ -107,7 +126,12 @@ func (p *product) text() string {
 	if p.sat {
 		sat = ".satfinite"
 	}
-	line("\tmma.sync.aligned.%s.%s%s.%s%s %s, %s, %s, %s;", p.shape, layouts, sat, p.types, p.tail, lists["d"], lists["a"], lists["b"], lists["c"])
+	kind, tail := "mma", ""
+	if p.sparse != "" {
+		kind, tail = "mma."+p.sparse, fmt.Sprintf(", %%e, %d", p.selector)
+		p.metadata(line)
+	}
+	line("\t%s.sync.aligned.%s.%s%s.%s%s %s, %s, %s, %s%s;", kind, p.shape, layouts, sat, p.types, p.tail, lists["d"], lists["a"], lists["b"], lists["c"], tail)
 	line("\tld.param.u64 %%at, [d];\n\tmad.wide.u32 %%at, %%row, %d, %%at;", p.d*bits/8)
 	for k := range p.d {
 		line("\tst.global.b%d [%%at+%d], %%d%d;", bits, k*bits/8, k)
@@ -174,7 +198,7 @@ func matrixSources() map[string]string {
 		}
 		files[name] = text
 	}
-	for _, p := range products() {
+	for _, p := range append(products(), sparseProducts()...) {
 		add(p.name(), p.text())
 	}
 	for _, w := range wmmas() {

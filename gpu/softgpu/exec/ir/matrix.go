@@ -24,6 +24,8 @@ type MatrixOp struct {
 	Quads    bool    // mma.m8n8k4 of f16: four products of 8×8
 	Columns  [2]bool // Quads: a, b hold columns, rows
 
+	Sparse Sparsity
+
 	Regs  [4][8]uint32 // of a, b, c and d, as many as Count has; NoReg: none
 	Count [4]int
 
@@ -43,6 +45,17 @@ type MatrixOp struct {
 type Tiles struct {
 	Number                     int
 	StepA, StepB, StepC, StepD int
+}
+
+// Sparsity says which elements of a matrix a that has half of them these are: of each row, those
+// that the metadata picks of as many neighbours as Chunk, in runs of Run. K of the operation is
+// how many there are of a row. The zero value is a matrix that has all.
+type Sparsity struct {
+	Meta  uint32 // register of 32 bits with the metadata
+	First int    // the first of four lanes whose metadata counts
+	Rows  bool   // 32 bits of a lane are of one row, else 16 bits each of rows g and g+8
+	Chunk int
+	Run   int
 }
 
 // The matrices of a MatrixOp.
@@ -85,13 +98,17 @@ func (e Element) Bits() int { return elementBits[e] }
 // PerRegister returns how many elements a register holds.
 func (e Element) PerRegister() int { return max(32/elementBits[e], 1) }
 
-// MaxDepth is the most that k is, in words for bits.
-const MaxDepth = 64
+// MaxDepth is the most that k is, in words for bits, and MaxSparse with a matrix a that has half
+// of its elements.
+const (
+	MaxDepth  = 64
+	MaxSparse = 128
+)
 
 // Tile is the memory of a product of a tile: rows of a and of b, decoded.
 type Tile struct {
 	A, AExp [16][MaxDepth]int32 // significands and exponents, or integers
-	B, BExp [MaxDepth][8]int32
+	B, BExp [MaxSparse][8]int32
 	C       [16][8]uint32 // sums as they are in registers
 	CExp    [16][8]int32
 	CSig    [16][8]int32

@@ -77,6 +77,7 @@ type Worker struct {
 	Fence   uint32     // written by memory fences, for its effect on the order of accesses
 	Tex     TexCache
 	Tile    *Tile // of instructions on matrices; nil before the first
+	Row     *Tile // of a row of those on sparse ones
 }
 
 // Frame is one activation of a function. All lanes that made the call together

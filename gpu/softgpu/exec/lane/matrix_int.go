@@ -41,24 +41,15 @@ func MatrixInteger(w *ir.Warp, in *ir.Inst) {
 		depth /= 32
 	}
 	for n := range op.Number {
-		gatherIntegers(w, op, t, depth, op.Regs[ir.MatrixA][n*op.StepA:], op.Regs[ir.MatrixB][n*op.StepB:])
+		integersA(w, op, t, depth, op.Regs[ir.MatrixA][n*op.StepA:])
+		integersB(w, op, t, depth, op.Regs[ir.MatrixB][n*op.StepB:])
 		switch {
 		case op.A != ir.ElementB1:
 			addIntegers(t, op.Rows, depth)
 		default:
 			countBits(t, op.Rows, depth, op.And)
 		}
-		for row := range op.Rows {
-			for col := range 8 {
-				lane, r := row&7<<2|col>>1, row>>3<<1|col&1
-				c := int64(int32(w.R32[op.Regs[ir.MatrixC][n*op.StepC+r]][lane]))
-				sum := int64(t.Sum[row][col]) + c
-				if op.Saturate {
-					sum = min(max(sum, math.MinInt32), math.MaxInt32)
-				}
-				results[n*op.StepD+r][lane] = uint32(sum)
-			}
-		}
+		integerSums(w, op, t, op.Regs[ir.MatrixC][n*op.StepC:], results[n*op.StepD:])
 	}
 	for r := range op.Count[ir.MatrixD] {
 		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
@@ -66,13 +57,32 @@ func MatrixInteger(w *ir.Warp, in *ir.Inst) {
 	w.Budget -= matrixCost
 }
 
-// gatherIntegers reads a and b of a tile.
-func gatherIntegers(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, a, b []uint32) {
-	var list [8]int32
-	half, per := op.Rows/8, op.A.PerRegister()
-	if op.A == ir.ElementB1 {
-		per = 1
+// integerSums adds c to the sums of a tile.
+func integerSums(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, c []uint32, results [][32]uint32) {
+	for row := range op.Rows {
+		for col := range 8 {
+			lane, r := row&7<<2|col>>1, row>>3<<1|col&1
+			sum := int64(t.Sum[row][col]) + int64(int32(w.R32[c[r]][lane]))
+			if op.Saturate {
+				sum = min(max(sum, math.MinInt32), math.MaxInt32)
+			}
+			results[r][lane] = uint32(sum)
+		}
 	}
+}
+
+// wordsPer is how many integers of an element's type a register holds, words themselves of bits.
+func wordsPer(e ir.Element) int {
+	if e == ir.ElementB1 {
+		return 1
+	}
+	return e.PerRegister()
+}
+
+// integersA reads a of a tile.
+func integersA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, a []uint32) {
+	var list [8]int32
+	half, per := op.Rows/8, wordsPer(op.A)
 	for r := range depth / (4 * per) * half {
 		for lane, word := range &w.R32[a[r]] {
 			row, col := lane>>2+8*(r%half), r/half*4*per+lane&3*per
@@ -81,6 +91,12 @@ func gatherIntegers(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, a, b []u
 			}
 		}
 	}
+}
+
+// integersB reads b of a tile.
+func integersB(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, b []uint32) {
+	var list [8]int32
+	per := wordsPer(op.B)
 	for r := range depth / (4 * per) {
 		for lane, word := range &w.R32[b[r]] {
 			row, col := r*4*per+lane&3*per, lane>>2

@@ -23,6 +23,9 @@ func matrixOp(i *ptx.Instr) *ir.MatrixOp {
 		C: elementOf[i.Element(ptx.FragmentC)], D: elementOf[i.Element(ptx.FragmentD)],
 		Saturate: i.Mods.Has(ptx.SatFinite), And: i.Mods.Bool == ptx.BoolAnd,
 	}
+	if i.Mods.Sparse() {
+		op.K /= 2
+	}
 	op.Depth, op.After = sums(i, op)
 	if n == 32 {
 		op.Swap, op.Rows, op.Tall, op.Wide = true, 16, n, m
@@ -100,6 +103,9 @@ func (b *builder) mma(i *ptx.Instr) {
 	b.fragmentResults(op, ir.MatrixD, &i.Args[0])
 	fn := lane.MatrixFloat
 	switch {
+	case i.Mods.Sparse():
+		fn = lane.MatrixSparse
+		b.sparsity(i, op)
 	case op.Quads:
 		op.Columns = [2]bool{i.Mods.Layouts[0] == ptx.LayoutCol, i.Mods.Layouts[1] == ptx.LayoutRow}
 		fn = lane.MatrixQuads
@@ -109,6 +115,20 @@ func (b *builder) mma(i *ptx.Instr) {
 		fn = lane.MatrixInteger
 	}
 	b.emitMatrix(op, ir.Inst{Fn: fn})
+}
+
+// sparsity decodes what tells the places of the elements of a.
+func (b *builder) sparsity(i *ptx.Instr, op *ir.MatrixOp) {
+	op.Sparse = ir.Sparsity{Meta: b.src32(&i.Args[4], ptx.B32), Run: 1}
+	_, op.Sparse.Chunk = i.MetadataBits()
+	switch op.A {
+	case ir.ElementS4, ir.ElementU4:
+		op.Sparse.Run = 2
+		op.Sparse.Rows = true
+	case ir.ElementS8, ir.ElementU8, ir.ElementE4M3, ir.ElementE5M2:
+		op.Sparse.Rows = true
+	}
+	op.Sparse.First = int(i.Args[5].Value * 4 / i.Selectors())
 }
 
 // wmma decodes wmma.

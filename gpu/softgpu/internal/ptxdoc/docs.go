@@ -75,7 +75,7 @@ Parsed only: .reqnctapercluster, .explicitcluster, .maxclusterrank, .blocksarecl
 
 ## Matrices
 
-The software GPU computes mma and wmma as an H100 does: 134 fixtures in tests/ptx/op were recorded on one (driver
+The software GPU computes mma and wmma as an H100 does: 312 fixtures in tests/ptx/op were recorded on one (driver
 580.159.04), and both engines return the same bits. NVIDIA does not document the arithmetic. The source of the model is
 MMA-Sim (Xie and others, Microsoft Research, arXiv:2511.10909; github.com/microsoft/MMA-Sim); Fasi, Higham, Mikaitis
 and Pranesh (PeerJ Computer Science 7:e330, 2021) and Khattak and Mikaitis (arXiv:2512.07004) measured such units as
@@ -97,6 +97,15 @@ well. What the recordings corrected is marked "measured".
 * Integers and bits: exact; .satfinite clamps the final sum, without it sums wrap around.
 * The registers of wmma's matrices, which PTX leaves open, are in the order of the mma of 16x8 that NVIDIA's compiler
   makes of them, with the elements of f16 multiplicands repeated; m8n32k16 is the transposed m32n8k16.
+
+* mma.sp adds the products of the elements that a has, and of no others, like an mma with half of its k; so a NaN
+  or an infinity in b counts only where a has an element for it. Metadata: four bits for each four elements of a row (two
+  of tf32, eight of 4 bits), those of the lower elements first. A thread 4g+t has, of 16 bits and tf32, those of four
+  such groups of row g and, in its upper half, of row g+8: with one thread by the selector t, with two by t-2f the
+  first or the second four. Of 8 bits and less it has eight groups of row g or g+8, by t mod 2; where four threads have
+  metadata, t / 2 says which eight (measured). The first of two indices may be the larger one without
+  .ordered_metadata. Equal ones, which PTX leaves undefined, use an element of b twice here. f16 sums of e4m3 and e5m2 are
+  refused, as by ptxas, and so is a selector above 1 of m16n8k32 of f16 and bf16, which PTX leaves undefined.
 
 All lanes of a warp run these instructions together. What lanes that have exited would have is undefined.
 
