@@ -3,7 +3,6 @@ package tests
 import (
 	"encoding/binary"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,65 +14,12 @@ import (
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/capi"
 	"pvdrm/gpu/softgpu"
+	"pvdrm/internal/progmem/progmemtest"
 )
 
-// programMemory is memory of a program at made-up addresses.
-type programMemory struct {
-	mu   sync.Mutex
-	mem  [1 << 16]byte
-	used uint64
-}
+type programMemory = progmemtest.Memory
 
-const memoryBase = 0x10000
-
-func (m *programMemory) at(addr uint64, n int) ([]byte, error) {
-	if addr < memoryBase || addr-memoryBase > uint64(len(m.mem)) || n > len(m.mem)-int(addr-memoryBase) {
-		return nil, syscall.EFAULT
-	}
-	return m.mem[addr-memoryBase:][:n], nil
-}
-
-func (m *programMemory) Read(p []byte, addr uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, err := m.at(addr, len(p))
-	copy(p, b)
-	return err
-}
-
-func (m *programMemory) ReadParts(p []byte, parts []capi.Range) error {
-	for _, r := range parts {
-		if err := m.Read(p[:r.Bytes], r.Addr); err != nil {
-			return err
-		}
-		p = p[r.Bytes:]
-	}
-	return nil
-}
-
-func (m *programMemory) Write(addr uint64, p []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, err := m.at(addr, len(p))
-	copy(b, p)
-	return err
-}
-
-func (m *programMemory) Keep(b []byte) uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	addr := memoryBase + m.used
-	m.used = (m.used + uint64(copy(m.mem[m.used:], b)) + 15) &^ 15
-	return addr
-}
-
-func (m *programMemory) word(addr uint64) uint64 {
-	b := make([]byte, 8)
-	if m.Read(b, addr) != nil {
-		return 0
-	}
-	return binary.LittleEndian.Uint64(b)
-}
+const memoryBase = progmemtest.Base
 
 const addressedPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .global .u32 v;\n" +
 	".visible .entry nop(.param .u32 n)\n{\n\tret;\n}\n\x00"
@@ -137,16 +83,16 @@ func TestCallsOfNonsense(t *testing.T) {
 		}
 		create := func() {
 			if call(byName["cuCtxCreate_v2"], 1, [capi.MaxArgs]uint64{scratch}) == cuda.Success {
-				known = append(known, mem.word(scratch))
+				known = append(known, mem.Word(scratch))
 			}
 		}
 		call(byName["cuMemAlloc_v2"], 1, [capi.MaxArgs]uint64{scratch, 64})
 		require.Equal(t, cuda.Success, call(byName["cuInit"], 1, [capi.MaxArgs]uint64{}))
 		create()
 		if call(byName["cuModuleLoadData"], 1, [capi.MaxArgs]uint64{scratch, ptx}) == cuda.Success {
-			known = append(known, mem.word(scratch))
-			if call(byName["cuModuleGetFunction"], 1, [capi.MaxArgs]uint64{scratch, mem.word(scratch), name}) == cuda.Success {
-				known = append(known, mem.word(scratch))
+			known = append(known, mem.Word(scratch))
+			if call(byName["cuModuleGetFunction"], 1, [capi.MaxArgs]uint64{scratch, mem.Word(scratch), name}) == cuda.Success {
+				known = append(known, mem.Word(scratch))
 			}
 		}
 		for range rapid.IntRange(100, 400).Draw(r, "calls") {
@@ -157,7 +103,7 @@ func TestCallsOfNonsense(t *testing.T) {
 			}
 			thread := rapid.Uint64Range(1, 3).Draw(r, "thread")
 			if call(i, thread, args) == cuda.Success && symbols[i].Args > 0 {
-				if v := mem.word(args[0]); v > 1<<32 && len(known) < 60 {
+				if v := mem.Word(args[0]); v > 1<<32 && len(known) < 60 {
 					known = append(known, v)
 				}
 			}
@@ -187,7 +133,7 @@ func TestCallsOfManyThreads(t *testing.T) {
 				if r := l.Call(byName[symbol], thread+1, &all); r != cuda.Success {
 					t.Errorf("%s: %v", symbol, r)
 				}
-				return mem.word(scratch)
+				return mem.Word(scratch)
 			}
 			call("cuInit")
 			for range 10 {
@@ -269,16 +215,16 @@ func TestAttributesTellTheTargetOfTheKernel(t *testing.T) {
 	call("cuInit", 0)
 	call("cuCtxCreate_v2", to, 0, 0)
 	call("cuModuleLoadData", to, text)
-	call("cuModuleGetFunction", to, mem.word(to), name)
-	function := mem.word(to)
+	call("cuModuleGetFunction", to, mem.Word(to), name)
+	function := mem.Word(to)
 	attribute := func(number uint64) uint32 {
 		call("cuFuncGetAttribute", to, number, function)
-		return uint32(mem.word(to))
+		return uint32(mem.Word(to))
 	}
 	call("cuDeviceGetAttribute", to, uint64(cuda.AttributeComputeCapabilityMajor), 0)
-	device := 10 * uint32(mem.word(to))
+	device := 10 * uint32(mem.Word(to))
 	call("cuDeviceGetAttribute", to, uint64(cuda.AttributeComputeCapabilityMinor), 0)
-	device += uint32(mem.word(to))
+	device += uint32(mem.Word(to))
 	const ptxVersion, binaryVersion = 5, 6
 	require.EqualValues(t, 50, attribute(ptxVersion))
 	require.Equal(t, device, attribute(binaryVersion))

@@ -32,7 +32,7 @@ func (p *driverProgram) takes(kernel, n uint64) uint64 {
 	arguments := p.mem.Keep(words(p.mem.Keep(words(out)), p.mem.Keep(words(n))))
 	p.call("cuLaunchKernel", kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0)
 	p.call("cuMemcpyDtoH_v2", p.out, out, 8)
-	return p.mem.word(p.out)
+	return p.mem.Word(p.out)
 }
 
 // TestHeapLimit sets the heap of malloc from a program, and has kernels find it.

@@ -38,7 +38,7 @@ func TestStreamsWaitForWords(t *testing.T) {
 	p.call("cuStreamWriteValue64_v2", writer, memory, 1<<40+1, 0)
 	p.call("cuStreamSynchronize", waiter)
 	p.call("cuMemcpyDtoH_v2", p.out, memory+8, 8)
-	require.EqualValues(t, 5, p.mem.word(p.out))
+	require.EqualValues(t, 5, p.mem.Word(p.out))
 }
 
 // A program that ends while a stream of it waits leaves nothing behind.

@@ -71,14 +71,14 @@ func (p *driverProgram) call(name string, args ...uint64) {
 func (p *driverProgram) get(name string, args ...uint64) uint64 {
 	p.t.Helper()
 	p.call(name, append([]uint64{p.out}, args...)...)
-	return uint64(uint32(p.mem.word(p.out)))
+	return uint64(uint32(p.mem.Word(p.out)))
 }
 
 // handle returns the word that a call writes to its first argument.
 func (p *driverProgram) handle(name string, args ...uint64) uint64 {
 	p.t.Helper()
 	p.call(name, append([]uint64{p.out}, args...)...)
-	return p.mem.word(p.out)
+	return p.mem.Word(p.out)
 }
 
 func words(values ...uint64) []byte {
@@ -117,7 +117,7 @@ func TestPromisedBlocksRunTogether(t *testing.T) {
 				tooMany := p.result("cuLaunchCooperativeKernel", kernel, blocks+1, 1, 1, threads, 1, 1, 0, 0, arguments)
 				require.Equal(t, cuda.ErrCooperativeTooLarge, tooMany)
 				p.call("cuMemcpyDtoH_v2", p.out, counter, 4)
-				require.EqualValues(t, blocks, uint32(p.mem.word(p.out)))
+				require.EqualValues(t, blocks, uint32(p.mem.Word(p.out)))
 			})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"pvdrm/drm/trace"
 	"pvdrm/frontend"
 	"pvdrm/frontend/cuda/capi"
+	"pvdrm/internal/progmem"
 )
 
 // program is libcuda.so.1, which loaded this library.
@@ -22,7 +23,7 @@ var program *C.struct_pvdrm_program
 // library is made at the first call, when the program's environment is there.
 var library = sync.OnceValue(func() *capi.Library {
 	return capi.New(capi.Config{
-		Open: openFile, Memory: capi.OwnMemory{}, Output: standardOutput{},
+		Open: openFile, Memory: progmem.Own{}, Output: standardOutput{},
 		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(program, C.uint32_t(i))) },
 		Invoke: func(fn, a, b, c uint64) uint64 {
 			return uint64(C.pvdrm_invoke(program, C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))

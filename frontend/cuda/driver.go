@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -124,6 +125,19 @@ type Device struct {
 
 // Name is cuDeviceGetName.
 func (dev *Device) Name() string { return dev.name }
+
+// DriverVersion is the CUDA version whose driver API this is, as cuDriverGetVersion writes it.
+const DriverVersion = 12080
+
+// BusID is cuDeviceGetPCIBusId: where every paravirtual GPU seems to be.
+const BusID = "0000:00:00.0"
+
+// UUID is cuDeviceGetUuid. There is none to ask for: the same device gives the same.
+func (dev *Device) UUID() (id [16]byte) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "pvdrm %s %d", dev.Name(), dev.TotalMem()))
+	copy(id[:], sum[:])
+	return id
+}
 
 // TotalMem is cuDeviceTotalMem: the memory of the device in bytes.
 func (dev *Device) TotalMem() uint64 { return dev.params[drm.ParamVRAMBytes] }

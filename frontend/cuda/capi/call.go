@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/progmem"
 )
 
 // call is one call of an entry point.
@@ -157,7 +158,7 @@ func (c *call) text(i int) (string, error) {
 	if c.args[i] == 0 {
 		return "", c.fail(cuda.ErrInvalidValue, "argument %d is a null pointer", i+1)
 	}
-	b, err := readString(c.lib.cfg.Memory, c.args[i], maxText)
+	b, err := progmem.ReadString(c.lib.cfg.Memory, c.args[i], maxText)
 	return string(b), err
 }
 

@@ -1,10 +1,8 @@
 package capi
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -12,10 +10,9 @@ import (
 )
 
 // driverVersion is the CUDA version whose driver API this is, as cuDriverGetVersion writes it.
-const driverVersion = 12080
+const driverVersion = cuda.DriverVersion
 
-// busID is where every paravirtual GPU seems to be.
-const busID = "0000:00:00.0"
+const busID = cuda.BusID
 
 func initDriver(c *call) error {
 	if c.u32(0) != 0 {
@@ -120,9 +117,8 @@ func deviceGetUUID(c *call) error {
 	if err != nil {
 		return err
 	}
-	// There is none to ask for: the same device gives the same.
-	sum := sha256.Sum256(fmt.Appendf(nil, "pvdrm %s %d", dev.Name(), dev.TotalMem()))
-	return to.write(sum[:16])
+	id := dev.UUID()
+	return to.write(id[:])
 }
 
 func deviceTotalMem(c *call) error {

@@ -11,6 +11,7 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/progmem"
 )
 
 // What nvcc and fatbinary embed in programs. The layout is not in NVIDIA's
@@ -46,7 +47,7 @@ func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 	head := make([]byte, 4)
 	if err := mem.Read(head, addr); err != nil {
 		// PTX may be shorter than that.
-		return readString(mem, addr, drm.MaxSource)
+		return progmem.ReadString(mem, addr, drm.MaxSource)
 	}
 	switch binary.LittleEndian.Uint32(head) {
 	case wrapperMagic:
@@ -64,7 +65,7 @@ func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 	case elfMagic:
 		return nil, errCubin
 	}
-	return readString(mem, addr, drm.MaxSource)
+	return progmem.ReadString(mem, addr, drm.MaxSource)
 }
 
 var errCubin = fmt.Errorf("the image has machine code of NVIDIA's only; compile with PTX in it (nvcc -gencode arch=compute_XX,code=compute_XX): %w", noBinaryForGPU)

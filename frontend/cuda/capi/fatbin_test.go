@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/progmem/progmemtest"
 )
 
 // part is an entry of a fatbin to be made.
@@ -149,8 +150,8 @@ func TestReadImage(t *testing.T) {
 	wild := a.Keep(append(wrapper[:8:8], bytes.Repeat([]byte{0xee}, 16)...))
 	ptx := a.Keep([]byte("PTX as text\x00"))
 	elf := a.Keep([]byte("\x7fELF machine code"))
-	unending := memoryBase + uint64(len(a.mem)) - 8
-	copy(a.mem[len(a.mem)-8:], "no end..")
+	const unending = memoryBase + progmemtest.Bytes - 8
+	require.NoError(t, a.Write(unending, []byte("no end..")))
 	short := a.Keep([]byte("x\x00"))
 	for name, c := range map[string]struct {
 		addr uint64

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/progmem"
 )
 
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
@@ -78,10 +79,10 @@ func (c *call) gather(f *function, array uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := make([]Range, len(attr.Params))
+	parts := make([]progmem.Range, len(attr.Params))
 	sum := uint32(0)
 	for i, p := range attr.Params {
-		parts[i] = Range{le64(ptrs[8*i:]), int(p.Size)}
+		parts[i] = progmem.Range{Addr: le64(ptrs[8*i:]), Bytes: int(p.Size)}
 		if parts[i].Addr == 0 {
 			return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: the pointer to argument %d is null", f.Name(), i)
 		}

@@ -1,85 +1,9 @@
 package capi
 
-import (
-	"bytes"
-	"fmt"
+import "pvdrm/internal/progmem"
 
-	"golang.org/x/sys/unix"
-
-	"pvdrm/frontend/cuda"
-)
-
-// Memory is the memory of the program. Read and Write move all of p or fail;
-// what is not mapped is an error.
-type Memory interface {
-	Read(p []byte, addr uint64) error
-	// ReadParts reads several ranges, few and small, one after the other into p.
-	ReadParts(p []byte, parts []Range) error
-	Write(addr uint64, p []byte) error
-	// Keep returns the address of a copy of b that lives as long as the program.
-	Keep(b []byte) uint64
-}
-
-// Range is memory of the program.
-type Range struct {
-	Addr  uint64
-	Bytes int
-}
-
-const (
-	pageBytes = 4096
-	// maxTransfer bounds one system call; Linux moves less than 2 GiB at a time.
-	maxTransfer = 1 << 30
-)
-
-// OwnMemory is the memory of this process, reached by process_vm_readv and
-// process_vm_writev (Linux 3.2), which tell of a fault instead of raising a signal.
-type OwnMemory struct{}
-
-// Read copies len(p) bytes at addr.
-func (OwnMemory) Read(p []byte, addr uint64) error { return move(p, addr, unix.ProcessVMReadv) }
-
-// ReadParts reads with one system call.
-func (OwnMemory) ReadParts(p []byte, parts []Range) error {
-	if len(p) == 0 {
-		return nil
-	}
-	local := []unix.Iovec{{Base: &p[0]}}
-	local[0].SetLen(len(p))
-	remote := make([]unix.RemoteIovec, len(parts))
-	for i, r := range parts {
-		remote[i] = unix.RemoteIovec{Base: uintptr(r.Addr), Len: r.Bytes}
-	}
-	n, err := unix.ProcessVMReadv(unix.Getpid(), local, remote, 0)
-	if err == nil && n < len(p) {
-		err = unix.EFAULT
-	}
-	if err != nil {
-		return fmt.Errorf("%d bytes of the program's memory in %d parts: %w", len(p), len(parts), err)
-	}
-	return nil
-}
-
-// Write copies p to addr.
-func (OwnMemory) Write(addr uint64, p []byte) error { return move(p, addr, unix.ProcessVMWritev) }
-
-func move(p []byte, addr uint64, vm func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
-	for len(p) > 0 {
-		n := min(len(p), maxTransfer)
-		local := []unix.Iovec{{Base: &p[0]}}
-		local[0].SetLen(n)
-		remote := []unix.RemoteIovec{{Base: uintptr(addr), Len: n}}
-		done, err := vm(unix.Getpid(), local, remote, 0)
-		if err == nil && done == 0 {
-			err = unix.EFAULT
-		}
-		if err != nil {
-			return fmt.Errorf("%d bytes of the program's memory at 0x%x: %w", n, addr, err)
-		}
-		p, addr = p[done:], addr+uint64(done)
-	}
-	return nil
-}
+// Memory is the memory of the program.
+type Memory = progmem.Memory
 
 // hostRange is memory of the program from an address on, as io.ReaderAt and io.WriterAt.
 type hostRange struct {
@@ -93,21 +17,4 @@ func (h hostRange) ReadAt(p []byte, off int64) (int, error) {
 
 func (h hostRange) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), h.mem.Write(h.addr+uint64(off), p)
-}
-
-// readString reads up to the first zero byte, which must come within most bytes.
-func readString(mem Memory, addr uint64, most int) ([]byte, error) {
-	var s []byte
-	for len(s) <= most {
-		// To the end of a page at most: the next one may not be mapped.
-		page := make([]byte, pageBytes-addr%pageBytes)
-		if err := mem.Read(page, addr); err != nil {
-			return nil, err
-		}
-		if i := bytes.IndexByte(page, 0); i >= 0 {
-			return append(s, page[:i]...), nil
-		}
-		s, addr = append(s, page...), addr+uint64(len(page))
-	}
-	return nil, fmt.Errorf("no end of the string within %d bytes: %w", most, cuda.ErrInvalidValue)
 }

@@ -3,64 +3,18 @@ package capi
 import (
 	"encoding/binary"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/cudatest"
+	"pvdrm/internal/progmem/progmemtest"
 )
 
-// fakeMemory is the memory of a program, at made-up addresses from memoryBase on.
-type fakeMemory struct {
-	mu   sync.Mutex
-	mem  [1 << 16]byte
-	used uint64
-}
+type fakeMemory = progmemtest.Memory
 
-const memoryBase = 0x10000
-
-func (m *fakeMemory) at(addr uint64, n int) ([]byte, error) {
-	if addr < memoryBase || addr-memoryBase > uint64(len(m.mem)) || n > len(m.mem)-int(addr-memoryBase) {
-		return nil, syscall.EFAULT
-	}
-	return m.mem[addr-memoryBase:][:n], nil
-}
-
-func (m *fakeMemory) Read(p []byte, addr uint64) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, err := m.at(addr, len(p))
-	copy(p, b)
-	return err
-}
-
-func (m *fakeMemory) ReadParts(p []byte, parts []Range) error {
-	for _, r := range parts {
-		if err := m.Read(p[:r.Bytes], r.Addr); err != nil {
-			return err
-		}
-		p = p[r.Bytes:]
-	}
-	return nil
-}
-
-func (m *fakeMemory) Write(addr uint64, p []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	b, err := m.at(addr, len(p))
-	copy(b, p)
-	return err
-}
-
-func (m *fakeMemory) Keep(b []byte) uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	addr := memoryBase + m.used
-	m.used = (m.used + uint64(copy(m.mem[m.used:], b)) + 15) &^ 15
-	return addr
-}
+const memoryBase = progmemtest.Base
 
 // program is one that calls the library, on a fake GPU.
 type program struct {

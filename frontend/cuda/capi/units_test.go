@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/internal/progmem/progmemtest"
 )
 
 const unitHead = ".version 7.0\n.target sm_50\n.address_size 64\n"
@@ -57,10 +58,10 @@ func TestLinkedPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wrapper := binary.LittleEndian.AppendUint32(nil, wrapperMagic)
 			wrapper = binary.LittleEndian.AppendUint32(wrapper, wrapperLinked)
-			used := a.used
+			rewind := a.Rewind()
 			wrapper = append(wrapper, words(c.fatbin, a.Keep(c.units))...)
 			got, err := readImage(a, a.Keep(wrapper), 70)
-			a.used = used
+			rewind()
 			if c.err != 0 {
 				require.Equal(t, c.err, resultOf(err), "%v", err)
 				return
@@ -69,8 +70,8 @@ func TestLinkedPrograms(t *testing.T) {
 			require.Contains(t, string(got), c.want)
 		})
 	}
-	end := memoryBase + uint64(len(a.mem)) - 8
-	copy(a.mem[len(a.mem)-8:], words(runtime))
+	const end = memoryBase + progmemtest.Bytes - 8
+	require.NoError(t, a.Write(end, words(runtime)))
 	wrapper := append(append(binary.LittleEndian.AppendUint32(nil, wrapperMagic), 2, 0, 0, 0), words(code, end)...)
 	_, err := readImage(a, a.Keep(wrapper), 70)
 	require.Equal(t, cuda.ErrInvalidValue, resultOf(err), "an array without an end")

@@ -1,4 +1,4 @@
-package capi
+package progmem
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ var kept struct {
 }
 
 // Keep returns the address of a copy of b.
-func (OwnMemory) Keep(b []byte) uint64 {
+func (Own) Keep(b []byte) uint64 {
 	c := slices.Clone(append(b, 0)) // at least a byte, so that there is an address
 	kept.Lock()
 	defer kept.Unlock()
