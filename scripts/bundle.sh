@@ -24,10 +24,11 @@ ln "$top/guest/gdev" "$top/guest/pvdrm-run" "$top/"
 # The libraries that programs of CUDA find under pvdrm run. They take the glibc of this
 # machine or a later one.
 mkdir "$top/lib"
-for lib in libcuda.so.1 libpvdrm-cuda.so libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libpvdrm-static.so; do
+for lib in libcuda.so.1 libpvdrm-cuda.so libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libpvdrm-static.so libnvidia-ml.so.1 libpvdrm-nvml.so; do
 	cp "bin/lib/$lib" "$top/lib/" || { echo "bundle: make build makes $lib where there is a C compiler; run PVDRM_DEPS=test make deps build" >&2; exit 1; }
 done
 ln -s libcuda.so.1 "$top/lib/libcuda.so"
+ln -s libnvidia-ml.so.1 "$top/lib/libnvidia-ml.so"
 
 # The image. Symbols and debugging sections of the kernel are no use to QEMU.
 field() { awk -v f="$1" '$1 == f { print $2 }' "$work/image"; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds libcuda.so.1 with libpvdrm-cuda.so, which it loads, on top of it
 # libcudart.so.11.0, .12 and .13, and libpvdrm-static.so, which leads programs with a static runtime
-# to these, into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
+# to these, and libnvidia-ml.so.1 with libpvdrm-nvml.so, into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
 # without one it says so and makes nothing.
 set -eu
 
@@ -16,9 +16,13 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$here"
-CC="${CC:-gcc}" CGO_ENABLED=1 GOOS=linux GOARCH=amd64 "$go" build -buildmode=c-shared -trimpath -buildvcs=false \
-	-ldflags "-s -w -extldflags '-Wl,-soname,libpvdrm-cuda.so -Wl,--version-script=$here/cmd/libcuda/exports.map'" \
-	-o "$tmp/libpvdrm-cuda.so" ./cmd/libcuda
+
+# gopart NAME COMMAND makes one of the libraries in Go.
+gopart() {
+	CC="${CC:-gcc}" CGO_ENABLED=1 GOOS=linux GOARCH=amd64 "$go" build -buildmode=c-shared -trimpath -buildvcs=false \
+		-ldflags "-s -w -extldflags '-Wl,-soname,$1 -Wl,--version-script=$here/$2/exports.map'" -o "$tmp/$1" "./$2"
+	mv -f "$tmp/$1" "$out/$1"
+}
 
 # library NAME SOURCES OPTIONS makes one of the libraries in C.
 library() {
@@ -29,7 +33,7 @@ library() {
 }
 
 # It has handlers for forks and ends of threads, so it stays once it is loaded.
-mv -f "$tmp/libpvdrm-cuda.so" "$out/libpvdrm-cuda.so"
+gopart libpvdrm-cuda.so cmd/libcuda
 library libcuda.so.1 -D_GNU_SOURCE frontend/cuda/capi/entry/*.c -ldl -Wl,-z,nodelete,--version-script=frontend/cuda/capi/entry/exports.map
 ln -sf libcuda.so.1 "$out/libcuda.so"
 
@@ -39,3 +43,7 @@ for version in 11.0 12 13; do
 done
 
 library libpvdrm-static.so frontend/cuda/rt/static/*.c
+
+gopart libpvdrm-nvml.so cmd/libnvml
+library libnvidia-ml.so.1 -D_GNU_SOURCE frontend/nvml/entry/*.c -ldl -Wl,-z,nodelete,--version-script=frontend/nvml/entry/exports.map
+ln -sf libnvidia-ml.so.1 "$out/libnvidia-ml.so"

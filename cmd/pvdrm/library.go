@@ -14,8 +14,9 @@ const libcuda = "libcuda.so.1"
 
 // libraries are what programs of CUDA look for: the driver, with the part of it that
 // it loads itself, the runtime of each major version, and what leads the calls of a
-// runtime within programs to these.
-var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", rt.StaticLibrary}
+// runtime within programs to these; and the management library, in two parts as the driver.
+var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", rt.StaticLibrary,
+	"libnvidia-ml.so.1", "libpvdrm-nvml.so"}
 
 // errNoLibcuda says how to get one.
 var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)

@@ -67,7 +67,7 @@ func apiName(name []byte) bool {
 // closed are libraries of NVIDIA's that are programs of its runtime without a symbol table, or
 // need its driver.
 var closed = []string{"libcublas", "libcudnn", "libcufft", "libcurand", "libcusparse", "libcusolver", "libnpp", "libnccl",
-	"libcutensor", "libcutlass", "libnvjpeg", "libcupti", "libnvinfer", "libcufile", "libnvidia-ml", "libnvcuvid", "libnvidia-encode"}
+	"libcutensor", "libcutlass", "libnvjpeg", "libcupti", "libnvinfer", "libcufile", "libnvcuvid", "libnvidia-encode"}
 
 // runtimes are the libcudart.so of PVDRM.
 var runtimes = []string{"libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"}
