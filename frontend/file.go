@@ -66,6 +66,20 @@ func OpenDefault() (*File, error) {
 	return New(c)
 }
 
+// OpenBound is OpenDefault for callers that are threads of a C program; see Config.Bound and Unlisted.
+func OpenBound(unlisted bool) (*File, error) {
+	cfg, err := ConfigFromEnv()
+	if err != nil {
+		return nil, err
+	}
+	c, err := DefaultCarrier()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Bound, cfg.Unlisted = true, unlisted
+	return NewConfig(c, cfg)
+}
+
 // DefaultCarrier reaches the backend that this process has: the local one that
 // PVDRM_SOCKET names, else the first virtio-gpu render node.
 func DefaultCarrier() (carrier.Carrier, error) {

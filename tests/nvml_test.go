@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"pvdrm/drm"
 	"pvdrm/frontend"
 	"pvdrm/frontend/carrier/local"
 	"pvdrm/frontend/nvml"
@@ -100,6 +101,54 @@ func TestNVMLCallsOfNonsense(t *testing.T) {
 		}
 		require.NoError(t, h.stop())
 	})
+}
+
+// NVML lists the processes of its own guest, with their memory, and no others.
+func TestNVMLShowsItsGuest(t *testing.T) {
+	indices := map[string]int{}
+	for i, s := range nvml.Symbols() {
+		indices[s.Name] = i
+	}
+	// processes asks in a new program of the guest.
+	processes := func(h *host) (pids []uint32, used uint64) {
+		mem := new(progmemtest.Memory)
+		at := mem.Keep(make([]byte, 1024))
+		l := h.libnvml(mem)
+		call := func(name string, args ...uint64) {
+			var words [nvml.MaxArgs]uint64
+			copy(words[:], args)
+			require.Equal(t, nvml.Success, l.Call(indices[name], &words), name)
+		}
+		call("nvmlInit_v2")
+		call("nvmlDeviceGetHandleByIndex_v2", 0, at)
+		device := mem.Word(at)
+		call("nvmlDeviceGetMemoryInfo", device, at)
+		used = mem.Word(at + 16)
+		require.NoError(t, mem.Write(at, []byte{8, 0, 0, 0}))
+		call("nvmlDeviceGetComputeRunningProcesses_v3", device, at, at+8)
+		for i := range mem.Word(at) & 0xff {
+			pids = append(pids, uint32(mem.Word(at+8+24*i)))
+			require.EqualValues(t, 4<<20, mem.Word(at+16+24*i))
+		}
+		call("nvmlShutdown")
+		return pids, used
+	}
+	mine, other := startHost(t, softgpu.Config{}), startHost(t, softgpu.Config{})
+	c, err := local.Open(mine.socket)
+	require.NoError(t, err)
+	file, err := frontend.New(c)
+	require.NoError(t, err)
+	_, err = file.GemNew(4<<20, drm.DomainVRAM, 0)
+	require.NoError(t, err)
+	pids, used := processes(mine)
+	require.Equal(t, []uint32{uint32(os.Getpid())}, pids)
+	require.GreaterOrEqual(t, used, uint64(4<<20))
+	pids, used = processes(other)
+	require.Empty(t, pids)
+	require.Less(t, used, uint64(4<<20))
+	require.NoError(t, file.Close())
+	require.NoError(t, mine.stop())
+	require.NoError(t, other.stop())
 }
 
 // The library exports what its table lists and nvmlErrorString, and nothing else.

@@ -44,16 +44,7 @@ func (standardOutput) Write(b []byte) (int, error) {
 }
 
 func openFile() (drm.File, error) {
-	cfg, err := frontend.ConfigFromEnv()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Bound = true
-	carrier, err := frontend.DefaultCarrier()
-	if err != nil {
-		return nil, err
-	}
-	file, err := frontend.NewConfig(carrier, cfg)
+	file, err := frontend.OpenBound(false)
 	if err != nil {
 		return nil, err // not a nil *frontend.File inside of an interface
 	}

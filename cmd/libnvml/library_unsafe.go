@@ -20,16 +20,7 @@ var library = sync.OnceValue(func() *nvml.Library {
 })
 
 func openFile() (nvml.File, error) {
-	cfg, err := frontend.ConfigFromEnv()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Bound, cfg.Unlisted = true, true
-	carrier, err := frontend.DefaultCarrier()
-	if err != nil {
-		return nil, err
-	}
-	file, err := frontend.NewConfig(carrier, cfg)
+	file, err := frontend.OpenBound(true)
 	if err != nil {
 		return nil, err // not a nil *frontend.File inside of an interface
 	}

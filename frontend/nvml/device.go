@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,8 +32,13 @@ func initWithFlags(c *call) error {
 }
 
 func driverVersion(c *call) error { return c.setText(0, c.driver) }
-func nvmlVersion(c *call) error   { return c.setText(0, apiVersion+"."+c.driver) }
-func cudaVersion(c *call) error   { return c.set32(0, cuda.DriverVersion) }
+
+// nvmlVersion is that of the interface and that of this library.
+func nvmlVersion(c *call) error {
+	return c.setText(0, fmt.Sprintf("%s.%d.%d", apiVersion, drm.DriverMajor, drm.DriverMinor))
+}
+
+func cudaVersion(c *call) error { return c.set32(0, cuda.DriverVersion) }
 
 // number makes the handler of a property in argument i.
 func number(i int, v uint32) func(*call) error {
@@ -60,9 +66,6 @@ func handleByUUID(c *call) error {
 	id, err := c.text(0)
 	if err != nil {
 		return err
-	}
-	if id == "" {
-		return fail(ErrInvalidArgument, "an empty UUID")
 	}
 	if id != uuid(c.device) {
 		return fail(ErrNotFound, "no device has the UUID %q", id)
@@ -190,6 +193,15 @@ func pciInfo(bytes int) func(*call) error {
 	}
 }
 
+// peerStatus is nvmlDeviceGetP2PStatus, for the one device and itself.
+func peerStatus(c *call) error {
+	const kinds, notSupported = 5, 5
+	if kind := c.u32(2); kind >= kinds {
+		return fail(ErrInvalidArgument, "there is no kind %d of access", kind)
+	}
+	return c.set32(3, notSupported)
+}
+
 func memoryInfo(c *call) error {
 	u, err := c.file.Usage()
 	if err != nil {
@@ -202,6 +214,9 @@ func memoryInfo(c *call) error {
 func memoryInfoV2(c *call) error {
 	const structBytes, number = 40, 2
 	if err := c.version(1, structBytes, number); err != nil {
+		if resultOf(err) == ErrVersionMismatch {
+			return fail(ErrFunctionNotFound, "%w", err) // NVIDIA's library says so here, and only here
+		}
 		return err
 	}
 	u, err := c.file.Usage()

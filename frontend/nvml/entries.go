@@ -8,13 +8,15 @@ var families = []family{
 		{name: "nvmlInitWithFlags", args: "i", do: initWithFlags, early: true, note: "no GPU is NVML_ERROR_DRIVER_NOT_LOADED with any flags"},
 		{name: "nvmlShutdown", args: "", do: shutdown, note: "counted: the last one ends it"},
 		{name: "nvmlSystemGetDriverVersion", args: "pi", do: driverVersion, note: "the version of PVDRM's DRM driver, such as 1.0"},
-		{name: "nvmlSystemGetNVMLVersion", args: "pi", do: nvmlVersion, note: "12 and the version of the driver"},
-		{name: "nvmlSystemGetCudaDriverVersion", args: "p", do: cudaVersion, early: true, note: "that of cuDriverGetVersion"},
-		{name: "nvmlSystemGetCudaDriverVersion_v2", args: "p", do: cudaVersion, early: true, note: "that of cuDriverGetVersion"},
+		{name: "nvmlSystemGetNVMLVersion", args: "pi", do: nvmlVersion, early: true, note: "12 and the version of the driver"},
+		{name: "nvmlSystemGetCudaDriverVersion", args: "p", do: cudaVersion, note: "that of cuDriverGetVersion"},
+		{name: "nvmlSystemGetCudaDriverVersion_v2", args: "p", do: cudaVersion, note: "that of cuDriverGetVersion"},
 		{name: "nvmlSystemGetProcessName", args: "ipi", do: systemGetProcessName, note: "the first word of its command line, cut to the room"},
 		{name: "nvmlSystemGetHicVersion", args: "pa", do: none(0), note: "there are none"},
 		{name: "nvmlUnitGetCount", args: "p", do: none(0), note: "there are none"},
 		{name: "nvmlGetExcludedDeviceCount", args: "p", do: none(0), note: "there are none"},
+		{name: "nvmlUnitGetHandleByIndex", args: "ip", result: ErrInvalidArgument},
+		{name: "nvmlGetExcludedDeviceInfoByIndex", args: "ip", result: ErrInvalidArgument},
 	}},
 	{title: "The device", entries: []entry{
 		{name: "nvmlDeviceGetCount", args: "p", do: number(0, 1)},
@@ -44,7 +46,8 @@ var families = []family{
 		{name: "nvmlDeviceGetDisplayActive", args: "dp", do: number(1, 0)},
 		{name: "nvmlDeviceGetMultiGpuBoard", args: "dp", do: number(1, 0)},
 		{name: "nvmlDeviceOnSameBoard", args: "ddp", do: number(2, 1), note: "the device, with itself"},
-		{name: "nvmlDeviceGetTopologyCommonAncestor", args: "ddp", do: number(2, 0), note: "the device, with itself: internal"},
+		{name: "nvmlDeviceGetTopologyCommonAncestor", args: "ddp", result: ErrNotSupported, note: "as on an H100, for a device and itself"},
+		{name: "nvmlDeviceGetP2PStatus", args: "ddip", do: peerStatus, note: "the device is no peer of itself"},
 		{name: "nvmlDeviceGetTopologyNearestGpus", args: "dipa", do: none(2), note: "there are no others"},
 		{name: "nvmlDeviceIsMigDeviceHandle", args: "dp", do: number(1, 0)},
 		{name: "nvmlDeviceGetMaxMigDeviceCount", args: "dp", do: number(1, 0)},
@@ -68,15 +71,14 @@ var families = []family{
 	}},
 	{title: "Sensors, clocks, power, links, errors and events: the device has none", entries: rows(ErrNotSupported, `
 		nvmlSystemGetTopologyGpuSet/ipa nvmlSystemGetDriverBranch/pi nvmlSystemGetCPER_v1/p
-		nvmlUnitGetHandleByIndex/ip nvmlUnitGetUnitInfo/hp nvmlUnitGetLedState/hp
+		nvmlUnitGetUnitInfo/hp nvmlUnitGetLedState/hp
 		nvmlUnitGetPsuInfo/hp nvmlUnitGetTemperature/hip nvmlUnitGetFanSpeedInfo/hp
 		nvmlUnitGetDevices/hpa nvmlDeviceGetAttributes_v2/dp nvmlDeviceGetSerial/dpi
 		nvmlDeviceGetModuleId/dp nvmlDeviceGetC2cModeInfoV/dp nvmlDeviceGetMemoryAffinity/dipi
 		nvmlDeviceGetCpuAffinityWithinScope/dipi nvmlDeviceGetCpuAffinity/dip
 		nvmlDeviceSetCpuAffinity/d nvmlDeviceClearCpuAffinity/d nvmlDeviceGetNumaNodeId/dp
 		nvmlDeviceGetAddressingMode/dp nvmlDeviceGetRepairStatus/dp
-		nvmlDeviceGetUnrepairableMemoryFlag_v1/dp nvmlDeviceGetP2PStatus/ddip
-		nvmlDeviceGetBoardPartNumber/dpi nvmlDeviceGetInforomVersion/dipi
+		nvmlDeviceGetUnrepairableMemoryFlag_v1/dp 		nvmlDeviceGetBoardPartNumber/dpi nvmlDeviceGetInforomVersion/dipi
 		nvmlDeviceGetInforomImageVersion/dpi nvmlDeviceGetInforomConfigurationChecksum/dp
 		nvmlDeviceValidateInforom/d nvmlDeviceGetLastBBXFlushTime/dpp nvmlDeviceGetBBXTimeData_v1/dp
 		nvmlDeviceGetPciInfoExt/dp nvmlDeviceGetMaxPcieLinkGeneration/dp
@@ -103,7 +105,7 @@ var families = []family{
 		nvmlDeviceGetPowerManagementLimit/dp nvmlDeviceGetPowerManagementLimitConstraints/dpp
 		nvmlDeviceGetPowerManagementDefaultLimit/dp nvmlDeviceGetPowerUsage/dp
 		nvmlDeviceGetPowerMizerMode_v1/dp nvmlDeviceGetTotalEnergyConsumption/dp
-		nvmlDeviceGetEnforcedPowerLimit/dp nvmlDeviceGetGpuOperationMode/dpp
+		nvmlDeviceGetEnforcedPowerLimit/dp nvmlDeviceGetGpuOperationMode/daa
 		nvmlDeviceGetDramEncryptionMode/dpp nvmlDeviceGetEccMode/dpp nvmlDeviceGetDefaultEccMode/dp
 		nvmlDeviceGetBoardId/dp nvmlDeviceGetTotalEccErrors/diip nvmlDeviceGetDetailedEccErrors/diip
 		nvmlDeviceGetMemoryErrorCounter/diiip nvmlDeviceGetEncoderUtilization/dpp
@@ -130,15 +132,14 @@ var families = []family{
 		nvmlDeviceGetProcessesUtilizationInfo/dp nvmlDeviceGetPlatformInfo/dp nvmlDeviceGetPdi/dp
 		nvmlDeviceGetHostname_v1/dp nvmlDeviceGetNvLinkState/dip nvmlDeviceGetNvLinkVersion/dip
 		nvmlDeviceGetNvLinkCapability/diip nvmlDeviceGetNvLinkRemotePciInfo_v2/dip
-		nvmlDeviceGetNvLinkErrorCounter/diip nvmlDeviceGetNvLinkUtilizationControl/diip
-		nvmlDeviceGetNvLinkUtilizationCounter/diipp nvmlDeviceGetNvLinkRemoteDeviceType/dip
+		nvmlDeviceGetNvLinkErrorCounter/diip nvmlDeviceGetNvLinkUtilizationControl/diia
+		nvmlDeviceGetNvLinkUtilizationCounter/diiaa nvmlDeviceGetNvLinkRemoteDeviceType/dip
 		nvmlSystemGetNvlinkBwMode/p nvmlDeviceGetNvlinkSupportedBwModes/dp
 		nvmlDeviceGetNvlinkBwMode/dp nvmlDeviceGetNvLinkInfo/dp nvmlEventSetCreate/p
 		nvmlDeviceRegisterEvents/dwh nvmlDeviceGetSupportedEventTypes/dp nvmlEventSetWait_v2/hpi
 		nvmlEventSetFree/h nvmlSystemEventSetCreate/p nvmlSystemEventSetFree/p
 		nvmlSystemRegisterEvents/p nvmlSystemEventSetWait/p nvmlDeviceQueryDrainState/pp
-		nvmlDeviceClearFieldValues/dip nvmlGetExcludedDeviceInfoByIndex/ip
-		nvmlDeviceReadPRMCounters_v1/dp nvmlGpmMetricsGet/p nvmlGpmSampleFree/h nvmlGpmSampleAlloc/p
+		nvmlDeviceClearFieldValues/dip 		nvmlDeviceReadPRMCounters_v1/dp nvmlGpmMetricsGet/p nvmlGpmSampleFree/h nvmlGpmSampleAlloc/p
 		nvmlGpmSampleGet/dh nvmlGpmQueryDeviceSupport/dp nvmlGpmQueryIfStreamingEnabled/dp
 		nvmlDeviceGetCapabilities/dp nvmlDeviceWorkloadPowerProfileGetProfilesInfo/dp
 		nvmlDeviceWorkloadPowerProfileGetCurrentProfiles/dp
@@ -147,17 +148,17 @@ var families = []family{
 		nvmlDeviceGetDriverModel/dpp`)},
 	{title: "Instances of a GPU, and virtual GPUs of NVIDIA's", entries: rows(ErrNotSupported, `
 		nvmlDeviceGetVirtualizationMode/dp nvmlDeviceGetHostVgpuMode/dp
-		nvmlDeviceGetVgpuHeterogeneousMode/dp nvmlVgpuInstanceGetPlacementId/hp
-		nvmlDeviceGetVgpuTypeSupportedPlacements/dhp nvmlDeviceGetVgpuTypeCreatablePlacements/dhp
+		nvmlDeviceGetVgpuHeterogeneousMode/da nvmlVgpuInstanceGetPlacementId/hp
+		nvmlDeviceGetVgpuTypeSupportedPlacements/dia nvmlDeviceGetVgpuTypeCreatablePlacements/dia
 		nvmlVgpuTypeGetGspHeapSize/hp nvmlVgpuTypeGetFbReservation/hp
 		nvmlVgpuInstanceGetRuntimeStateSize/hp nvmlDeviceGetGridLicensableFeatures_v4/dp
 		nvmlGetVgpuDriverCapabilities/ip nvmlDeviceGetVgpuCapabilities/dip
-		nvmlDeviceGetSupportedVgpus/dpa nvmlDeviceGetCreatableVgpus/dpa nvmlVgpuTypeGetClass/hpp
+		nvmlDeviceGetSupportedVgpus/daa nvmlDeviceGetCreatableVgpus/daa nvmlVgpuTypeGetClass/hpp
 		nvmlVgpuTypeGetName/hpp nvmlVgpuTypeGetGpuInstanceProfileId/hp nvmlVgpuTypeGetDeviceID/hpp
 		nvmlVgpuTypeGetFramebufferSize/hp nvmlVgpuTypeGetNumDisplayHeads/hp
 		nvmlVgpuTypeGetResolution/hipp nvmlVgpuTypeGetLicense/hpi nvmlVgpuTypeGetFrameRateLimit/hp
-		nvmlVgpuTypeGetMaxInstances/dhp nvmlVgpuTypeGetMaxInstancesPerVm/hp nvmlVgpuTypeGetBAR1Info/hp
-		nvmlDeviceGetActiveVgpus/dpa nvmlVgpuInstanceGetVmID/hpip nvmlVgpuInstanceGetUUID/hpi
+		nvmlVgpuTypeGetMaxInstances/dia nvmlVgpuTypeGetMaxInstancesPerVm/hp nvmlVgpuTypeGetBAR1Info/hp
+		nvmlDeviceGetActiveVgpus/daa nvmlVgpuInstanceGetVmID/hpip nvmlVgpuInstanceGetUUID/hpi
 		nvmlVgpuInstanceGetVmDriverVersion/hpi nvmlVgpuInstanceGetFbUsage/hp
 		nvmlVgpuInstanceGetLicenseStatus/hp nvmlVgpuInstanceGetType/hp
 		nvmlVgpuInstanceGetFrameRateLimit/hp nvmlVgpuInstanceGetEccMode/hp
@@ -174,8 +175,8 @@ var families = []family{
 		nvmlVgpuInstanceGetMetadata/hpp nvmlDeviceGetVgpuMetadata/dpp nvmlGetVgpuCompatibility/ppp
 		nvmlDeviceGetPgpuMetadataString/dpp nvmlDeviceGetVgpuSchedulerLog/dp
 		nvmlDeviceGetVgpuSchedulerState/dp nvmlDeviceGetVgpuSchedulerCapabilities/dp
-		nvmlGetVgpuVersion/pp nvmlDeviceGetVgpuUtilization/dwppa
-		nvmlDeviceGetVgpuInstancesUtilizationInfo/dp nvmlDeviceGetVgpuProcessUtilization/dwpa
+		nvmlGetVgpuVersion/pp nvmlDeviceGetVgpuUtilization/dwaaa
+		nvmlDeviceGetVgpuInstancesUtilizationInfo/dp nvmlDeviceGetVgpuProcessUtilization/dwaa
 		nvmlDeviceGetVgpuProcessesUtilizationInfo/dp nvmlVgpuInstanceGetAccountingMode/hp
 		nvmlVgpuInstanceGetAccountingPids/hpa nvmlVgpuInstanceGetAccountingStats/hip
 		nvmlVgpuInstanceGetLicenseInfo_v2/hp nvmlDeviceGetMigMode/dpp

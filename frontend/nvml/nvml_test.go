@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,9 +129,9 @@ func TestInitIsCounted(t *testing.T) {
 	p.gives(ErrUninitialized, "nvmlDeviceGetCount_v2", p.room)
 	p.gives(ErrUninitialized, "nvmlDeviceGetName", 0, 0, 0)
 	p.gives(ErrUninitialized, "nvmlDeviceGetTemperature", 0, 0, 0)
+	p.ok("nvmlInit")
 	p.ok("nvmlSystemGetCudaDriverVersion", p.room)
 	require.EqualValues(t, cuda.DriverVersion, le32(p.bytes(p.room, 4)))
-	p.ok("nvmlInit")
 	p.ok("nvmlInitWithFlags", 1)
 	p.gives(ErrInvalidArgument, "nvmlInitWithFlags", 4)
 	require.Equal(t, 1, p.gpu.Open)
@@ -178,7 +179,7 @@ func TestDevice(t *testing.T) {
 	p.gives(ErrInsufficientSize, "nvmlDeviceGetUUID", dev, p.room, uint64(len(id)))
 	p.ok("nvmlDeviceGetHandleByUUID", p.room, p.room+512)
 	require.EqualValues(t, dev, p.mem.Word(p.room+512))
-	for text, want := range map[string]Result{"": ErrInvalidArgument, "GPU-1": ErrNotFound, id + "0": ErrNotFound, strings.Repeat("x", 9000): ErrInvalidArgument} {
+	for text, want := range map[string]Result{"": ErrNotFound, "GPU-1": ErrNotFound, id + "0": ErrNotFound, strings.Repeat("x", 9000): ErrInvalidArgument} {
 		p.gives(want, "nvmlDeviceGetHandleByUUID", p.mem.Keep([]byte(text+"\x00")), p.room)
 	}
 	for text, want := range map[string]Result{"0000:00:00.0": Success, "00000000:00:00.0": Success, "0:0:0": Success, "00:00.0": Success,
@@ -238,7 +239,7 @@ func TestMemoryInfo(t *testing.T) {
 		require.Equal(t, want, p.mem.Word(p.room+uint64(i)*8))
 	}
 	p.put(0, 40|1<<24)
-	p.gives(ErrVersionMismatch, "nvmlDeviceGetMemoryInfo_v2", deviceHandle, p.room)
+	p.gives(ErrFunctionNotFound, "nvmlDeviceGetMemoryInfo_v2", deviceHandle, p.room)
 	for err, want := range map[error]Result{syscall.ENODEV: ErrGPUIsLost, syscall.ENOSYS: ErrNotSupported, syscall.EPROTO: ErrUnknown} {
 		p.fails = err
 		p.gives(want, "nvmlDeviceGetMemoryInfo", deviceHandle, p.room)
@@ -346,6 +347,8 @@ func TestUtilization(t *testing.T) {
 	require.Equal(t, put32(nil, 5, 3, 0, 0), p.bytes(p.room+64+16, 16))
 	require.Equal(t, put32(nil, 20, 10, 0, 0), p.bytes(p.room+64+48, 16))
 	p.gives(ErrNotFound, "nvmlDeviceGetProcessUtilization", deviceHandle, p.room+64, p.room, at)
+	p.put(0, 1)
+	p.gives(ErrInsufficientSize, "nvmlDeviceGetProcessUtilization", deviceHandle, p.room+64, p.room, 0)
 	p.put(0, 0)
 	p.gives(ErrInsufficientSize, "nvmlDeviceGetProcessUtilization", deviceHandle, 0, p.room, 0)
 	require.Equal(t, []uint32{2}, p.words32(1))
@@ -401,6 +404,51 @@ func TestRowsRefuse(t *testing.T) {
 			p.gives(want, s.Name, args...)
 		case strings.ContainsRune(s.entry.args, 'p'):
 			require.NotEqual(t, Success, p.call(s.Name, args...), s.Name)
+		}
+	}
+	p.ok("nvmlShutdown")
+}
+
+// differs are the entry points that answer null pointers in another way than NVIDIA's library.
+var differs = map[string]string{
+	"nvmlDeviceGetLastBBXFlushTime": "NOT_READY: there is no such time here",
+	"nvmlGetVgpuVersion":            "success, though it writes nothing",
+}
+
+// Before nvmlInit, and with null pointers, the results are those of NVIDIA's library.
+func TestAnswersOfAnH100(t *testing.T) {
+	p := newProgram(t)
+	text, err := os.ReadFile("testdata/h100.txt")
+	require.NoError(t, err)
+	type recorded struct{ name, before, null string }
+	var list []recorded
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); f[0] != "#" {
+			list = append(list, recorded{name: f[0], before: f[1], null: f[2]})
+		}
+	}
+	require.Greater(t, len(list), 280)
+	result := func(name string, device uint64) string {
+		s := Symbols()[byName()[name]]
+		args := make([]uint64, s.Args)
+		for i, kind := range s.entry.args {
+			if kind == 'd' {
+				args[i] = device
+			}
+		}
+		return fmt.Sprint(int(p.call(name, args...)))
+	}
+	for _, want := range list {
+		if Symbols()[byName()[want.name]].entry.early {
+			require.Equal(t, "0", want.before, want.name)
+			continue
+		}
+		require.Equal(t, want.before, result(want.name, 0), want.name)
+	}
+	p.ok("nvmlInit_v2")
+	for _, want := range list {
+		if want.null != "crash" && differs[want.name] == "" {
+			require.Equal(t, want.null, result(want.name, deviceHandle), want.name)
 		}
 	}
 	p.ok("nvmlShutdown")

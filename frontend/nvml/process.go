@@ -112,6 +112,9 @@ func processUtilization(c *call) error {
 	if !r.timed {
 		return fail(ErrNotSupported, "the device does not measure processes")
 	}
+	if room, err := c.read32(2); err != nil || room == 0 {
+		return errors.Join(c.set32(2, max(1, uint32(len(r.processes)))), err, ErrInsufficientSize)
+	}
 	at := uint64(r.at.UnixMicro())
 	if at <= c.args[3] || len(r.processes) == 0 {
 		return errors.Join(c.set32(2, 0), fail(ErrNotFound, "no sample since %d", c.args[3]))

@@ -7,31 +7,29 @@ type Result int32
 
 // Results that the library returns.
 const (
-	Success              Result = 0
-	ErrUninitialized     Result = 1
-	ErrInvalidArgument   Result = 2
-	ErrNotSupported      Result = 3
-	ErrNoPermission      Result = 4
-	ErrNotFound          Result = 6
-	ErrInsufficientSize  Result = 7
-	ErrDriverNotLoaded   Result = 9
-	ErrFunctionNotFound  Result = 13
-	ErrGPUIsLost         Result = 15
-	ErrLibRMVersion      Result = 18
-	ErrVersionMismatch   Result = 25
-	ErrUnknown           Result = 999
-	lastNumbered                = 30
-	unknownErrorInWords         = "Unknown Error"
-	libraryErrorInWords         = "NVML Shared Library couldn't be found or loaded"
-	functionErrorInWords        = "Function Not Found"
+	Success             Result = 0
+	ErrUninitialized    Result = 1
+	ErrInvalidArgument  Result = 2
+	ErrNotSupported     Result = 3
+	ErrNoPermission     Result = 4
+	ErrNotFound         Result = 6
+	ErrInsufficientSize Result = 7
+	ErrDriverNotLoaded  Result = 9
+	ErrFunctionNotFound Result = 13
+	ErrGPUIsLost        Result = 15
+	ErrLibRMVersion     Result = 18
+	ErrVersionMismatch  Result = 25
+	ErrUnknown          Result = 999
+
+	unknownInWords = "Unknown Error"
 )
 
 // words are what nvmlErrorString says, by number.
-var words = [lastNumbered + 1]string{
+var words = [...]string{
 	0: "Success", 1: "Uninitialized", 2: "Invalid Argument", 3: "Not Supported", 4: "Insufficient Permissions",
 	5: "Already Initialized", 6: "Not Found", 7: "Insufficient Size", 8: "Insufficient External Power",
-	9: "Driver Not Loaded", 10: "Timeout", 11: "Interrupt Request Issue", 12: libraryErrorInWords,
-	13: functionErrorInWords, 14: "Corrupted infoROM", 15: "GPU is lost", 16: "GPU requires reset",
+	9: "Driver Not Loaded", 10: "Timeout", 11: "Interrupt Request Issue", 12: "NVML Shared Library Not Found",
+	13: "Function Not Found", 14: "Corrupted infoROM", 15: "GPU is lost", 16: "GPU requires reset",
 	17: "GPU access blocked by the operating system", 18: "Driver/library version mismatch", 19: "In use by another client",
 	20: "Insufficient Memory", 21: "No data", 22: "Not supported while ECC is enabled", 23: "Insufficient resources",
 	24: "Frequency not supported", 25: "Argument version mismatch", 26: "Deprecated", 27: "Not ready", 28: "GPU not found",
@@ -43,7 +41,7 @@ func (r Result) Error() string {
 	if r >= 0 && int(r) < len(words) {
 		return words[r]
 	}
-	return unknownErrorInWords
+	return unknownInWords
 }
 
 // Known reports whether nvml.h has the number.

@@ -76,6 +76,7 @@ func rows(r Result, list string) []entry {
 // resultNames are how the page calls what an entry without a handler returns.
 var resultNames = map[Result]string{
 	Success: "NVML_SUCCESS, without effect", ErrNotSupported: "NVML_ERROR_NOT_SUPPORTED", ErrNoPermission: "NVML_ERROR_NO_PERMISSION",
+	ErrInvalidArgument: "NVML_ERROR_INVALID_ARGUMENT",
 }
 
 const pageHead = `# Entry points of libnvidia-ml.so.1
@@ -140,6 +141,6 @@ func C() string {
 	for _, w := range words {
 		fmt.Fprintf(&b, "\t%q,\n", w)
 	}
-	fmt.Fprintf(&b, "};\nconst int pvdrm_words_count = %d;\nconst char *const pvdrm_other_word = %q;\n", len(words), unknownErrorInWords)
+	fmt.Fprintf(&b, "};\nconst int pvdrm_words_count = %d;\nconst char *const pvdrm_other_word = %q;\n", len(words), unknownInWords)
 	return b.String()
 }
