@@ -18,7 +18,7 @@ func TestMissingSections(t *testing.T) {
 		require.Contains(t, string(page), "\n## "+s.section+"\n")
 	}
 	for text, want := range map[string]string{
-		"cuGraphRetainUserObject: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such function":        "Graphs and stream capture",
+		"cuGraphConditionalHandleCreate: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such thing":    "Graphs and stream capture",
 		"cuGraphAddNode: CUDA_ERROR_NOT_SUPPORTED: nodes of type 13":                           "Graphs and stream capture",
 		"cuModuleLoadData: CUDA_ERROR_INVALID_PTX: image:7:1: error: 'cuda' is no instruction": "What to know about the driver API",
 		"cudaDeviceGetP2PAttribute: cudaErrorNotSupported: PVDRM has no such function":         "The runtime API (cudart)",

@@ -131,9 +131,8 @@ func (c *Context) UseGraphMem(ops []GraphMemOp, autoFree bool) error {
 		return err
 	}
 	defer c.life.RUnlock()
-	m := &c.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
 	inUse := map[*GraphMem]bool{}
 	for _, op := range ops {
 		was, known := inUse[op.Mem]

@@ -171,7 +171,9 @@ func captureGraph(c *call, g *graphs, _ *context, s *cuda.Stream) error {
 			return c.fail(cuda.ErrNotSupported, "a capture of a graph with disabled nodes, which its copy would run")
 		}
 	}
-	return g.captures.Put(s, func(to *graph.Graph, before []*graph.Node) (*graph.Node, error) { return to.AddChild(e.graph, before) })
+	return g.captures.Put(s, func(to *graph.Graph, before []*graph.Node) (*graph.Node, error) {
+		return c.addChild(to, e.graph, before)
+	})
 }
 
 // waitWhileCapturing gets (stream, event, flags). With a flag a captured stream waits by a node for

@@ -387,7 +387,7 @@ func TestGraphFailsLate(t *testing.T) {
 
 // A call for a stream that has no rule would run at once although its stream is captured.
 func TestCallsForStreamsHaveRules(t *testing.T) {
-	asks := regexp.MustCompile(`^cu(StreamGet|StreamIsCapturing|Stream.*Capture|GraphInstantiate|GetProcAddress)`)
+	asks := regexp.MustCompile(`^cu(StreamGet|StreamSetAttribute|StreamCopyAttributes|StreamIsCapturing|Stream.*Capture|GraphInstantiate|GetProcAddress)`)
 	seen := 0
 	for _, f := range families {
 		for _, e := range f.entries {

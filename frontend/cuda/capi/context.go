@@ -29,6 +29,8 @@ type context struct {
 	allocated map[uint64]uint32              // memory by cuMemHostAlloc: flags by address
 	lent      map[uint64]lending             // memory by cuMemHostRegister, by address
 	objects   map[uint64]*object             // textures and surfaces, by the address of their descriptors
+
+	attributes map[*cuda.Stream]map[uint32][]byte // that were set, of streams
 }
 
 func (c *context) owner() *context { return nil } // its handle stays known, to be refused

@@ -10,7 +10,8 @@ import (
 // library is a CUlibrary: an image that is loaded into a context when it is
 // first used there.
 type library struct {
-	ptx []byte
+	ptx    []byte
+	handle uint64
 
 	mu      sync.Mutex
 	loaded  map[*context]*module
@@ -97,7 +98,9 @@ func (c *call) loadLibrary(file bool, image func(*cuda.Device) ([]byte, error)) 
 	if err := errors.Join(err, j.done(0, err)); err != nil {
 		return err
 	}
-	return to.set(c.lib.handles.add(&library{ptx: ptx, loaded: map[*context]*module{}, kernels: map[string]*kernel{}}))
+	l := &library{ptx: ptx, loaded: map[*context]*module{}, kernels: map[string]*kernel{}}
+	l.handle = c.lib.handles.add(l)
+	return to.set(l.handle)
 }
 
 func (c *call) library(i int) (*library, error) {
@@ -158,6 +161,11 @@ func libraryGetKernel(c *call) error {
 	if err := c.libraryHas(l, name); err != nil {
 		return err
 	}
+	return to.set(c.kernelOf(l, name))
+}
+
+// kernelOf is the handle of a kernel of a library.
+func (c *call) kernelOf(l *library, name string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.kernels[name]
@@ -166,7 +174,7 @@ func libraryGetKernel(c *call) error {
 		k.handle = c.lib.handles.add(k)
 		l.kernels[name] = k
 	}
-	return to.set(k.handle)
+	return k.handle
 }
 
 // libraryHas checks that a library has a kernel. A thread without a context may ask, too: errors of

@@ -10,21 +10,22 @@ type family struct {
 
 // Notes that several rows share.
 const (
-	noteHint       = "accepted, without effect"
-	noteTextures   = "not on NVIDIA GPUs"
-	noteTogether   = noteTextures
-	noteMemOps     = noteTextures + "; no remote writes to flush"
-	noteSyncPaged  = "with memory that is not pinned the call waits for the copy"
-	noteOverlap    = "source and destination must not overlap"
-	notePeers      = "within one context"
-	noteHostFuncs  = "later calls for the stream wait in the program until the function has run"
-	noteOneDevice  = "there is one device, which is no peer"
-	notePools      = "memory of the context of the stream"
-	noteLibrary    = "loaded into a context at its first use there, with empty logs until then"
-	noteLink       = "inputs with PTX; the result is PTX; options: logs only"
-	noteStays      = "checked, without effect: managed memory does not move"
-	noteVirtual    = "of the current context, not of the process; memory of the device, not for other processes"
-	noteNewNumbers = "attributes of features that PVDRM lacks are 0"
+	noteHintAttribute = "kept, without effect"
+	noteHint          = "accepted, without effect"
+	noteTextures      = "not on NVIDIA GPUs"
+	noteTogether      = noteTextures
+	noteMemOps        = noteTextures + "; no remote writes to flush"
+	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
+	noteOverlap       = "source and destination must not overlap"
+	notePeers         = "within one context"
+	noteHostFuncs     = "later calls for the stream wait in the program until the function has run"
+	noteOneDevice     = "there is one device, which is no peer"
+	notePools         = "memory of the context of the stream"
+	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
+	noteLink          = "inputs with PTX; the result is PTX; options: logs only"
+	noteStays         = "checked, without effect: managed memory does not move"
+	noteVirtual       = "of the current context, not of the process; memory of the device, not for other processes"
+	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"
 )
 
 // families is every entry point.
@@ -138,8 +139,8 @@ var families = []family{
 		{name: "cuModuleGetLoadingMode", args: 1, do: moduleGetLoadingMode},
 		{name: "cuModuleGetFunction", args: 3, do: moduleGetFunction},
 		{name: "cuModuleGetGlobal_v2", args: 4, do: moduleGetGlobal, others: "cuModuleGetGlobal"},
-		{name: "cuModuleGetFunctionCount", args: 2},
-		{name: "cuModuleEnumerateFunctions", args: 3},
+		{name: "cuModuleGetFunctionCount", args: 2, do: moduleGetFunctionCount},
+		{name: "cuModuleEnumerateFunctions", args: 3, do: moduleEnumerateFunctions},
 		{name: "cuModuleGetTexRef", args: 3},
 		{name: "cuModuleGetSurfRef", args: 3},
 		{name: "cuLinkCreate_v2", args: 4, do: linkCreate, others: "cuLinkCreate", note: noteLink},
@@ -159,11 +160,11 @@ var families = []family{
 		{name: "cuKernelSetCacheConfig", args: 3, do: kernelSetCacheConfig, note: noteHint},
 		{name: "cuKernelGetName", args: 2, do: funcGetName},
 		{name: "cuKernelGetParamInfo", args: 4, do: funcGetParamInfo},
-		{name: "cuKernelGetLibrary", args: 2},
+		{name: "cuKernelGetLibrary", args: 2, do: kernelGetLibrary},
 		{name: "cuLibraryGetManaged", args: 4},
 		{name: "cuLibraryGetUnifiedFunction", args: 3},
-		{name: "cuLibraryGetKernelCount", args: 2},
-		{name: "cuLibraryEnumerateKernels", args: 3},
+		{name: "cuLibraryGetKernelCount", args: 2, do: libraryGetKernelCount},
+		{name: "cuLibraryEnumerateKernels", args: 3, do: libraryEnumerateKernels},
 	}},
 	{"Memory", []entry{
 		{name: "cuMemGetInfo_v2", args: 2, do: memGetInfo, others: "cuMemGetInfo"},
@@ -337,9 +338,9 @@ var families = []family{
 		{name: "cuStreamUpdateCaptureDependencies", args: 4, do: streamUpdateCaptureDependencies, perThread: "_ptsz"},
 		{name: "cuStreamUpdateCaptureDependencies_v2", args: 5, do: streamUpdateCaptureDependenciesV2, perThread: "_ptsz", note: notePlainEdges},
 		{name: "cuStreamAttachMemAsync", args: 4, do: streamAttachMemAsync, perThread: "_ptsz", note: noteStays},
-		{name: "cuStreamCopyAttributes", args: 2, perThread: "_ptsz"},
-		{name: "cuStreamGetAttribute", args: 3, perThread: "_ptsz"},
-		{name: "cuStreamSetAttribute", args: 3, perThread: "_ptsz"},
+		{name: "cuStreamCopyAttributes", args: 2, do: streamCopyAttributes, perThread: "_ptsz"},
+		{name: "cuStreamGetAttribute", args: 3, do: streamGetAttribute, perThread: "_ptsz"},
+		{name: "cuStreamSetAttribute", args: 3, do: streamSetAttribute, perThread: "_ptsz", note: noteHintAttribute},
 		{name: "cuStreamWaitValue32_v2", args: 4, do: doMemOps(oneMemOp(memOpWait32)), perThread: "_ptsz", note: noteMemOps, others: "cuStreamWaitValue32 cuStreamWaitValue32_ptsz"},
 		{name: "cuStreamWaitValue64_v2", args: 4, do: doMemOps(oneMemOp(memOpWait64)), perThread: "_ptsz", note: noteMemOps, others: "cuStreamWaitValue64 cuStreamWaitValue64_ptsz"},
 		{name: "cuStreamWriteValue32_v2", args: 4, do: doMemOps(oneMemOp(memOpWrite32)), perThread: "_ptsz", note: noteMemOps, others: "cuStreamWriteValue32 cuStreamWriteValue32_ptsz"},

@@ -19,9 +19,11 @@ type graphs struct {
 	mu       sync.Mutex // all graphs and nodes, but not executable graphs
 	handles  map[any]uint64
 	captures graph.Captures[*cuda.Stream, *event]
-	rooms    map[*cuda.Stream]room       // for the dependencies that cuStreamGetCaptureInfo shows
-	spare    []room                      // of captures that have ended
-	ready    map[*graph.Graph]*graphExec // executable copies of graphs that allocate, of which there is one
+	rooms    map[*cuda.Stream]room                   // for the dependencies that cuStreamGetCaptureInfo shows
+	spare    []room                                  // of captures that have ended
+	objects  map[*graph.Graph]map[*userObject]uint64 // references that graphs hold
+	dead     []*userObject                           // whose destructors are to run when mu is free
+	ready    map[*graph.Graph]*graphExec             // executable copies of graphs that allocate, of which there is one
 }
 
 // Values of graphs.watched.
@@ -147,7 +149,7 @@ func graphCreate(c *call) error {
 }
 
 func graphDestroy(c *call) error {
-	return c.withGraphs(func(g *graphs) error {
+	return c.withUserObjects(func(g *graphs) error {
 		of, err := c.graph(0)
 		if err != nil {
 			return err
@@ -156,6 +158,7 @@ func graphDestroy(c *call) error {
 			return c.fail(cuda.ErrInvalidValue, "the graph belongs to a node, or is being captured")
 		}
 		c.dropHandle(of)
+		g.forgo(of)
 		return releaseAll(memoryOf(of))
 	})
 }
@@ -165,7 +168,7 @@ func graphClone(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.withGraphs(func(*graphs) error {
+	return c.withGraphs(func(g *graphs) error {
 		of, err := c.graph(1)
 		if err == nil {
 			err = c.withoutMemory(of, "it cannot be cloned")
@@ -173,7 +176,9 @@ func graphClone(c *call) error {
 		if err != nil {
 			return err
 		}
-		return to.set(c.graphHandle(of.Clone()))
+		clone := of.Clone()
+		g.share(clone, of)
+		return to.set(c.graphHandle(clone))
 	})
 }
 

@@ -5,7 +5,7 @@ import "slices"
 // Notes that several rows share.
 const (
 	notePlainEdges  = "edges without ports, and not of programmatic launches"
-	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory; no others"
+	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 	noteOneStream   = "the nodes run one after the other"
@@ -67,6 +67,15 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cuGraphMemAllocNodeGetParams", args: 2, do: memAllocNodeGetParams},
 	{name: "cuGraphAddMemFreeNode", args: 5, do: graphAddMemFreeNode},
 	{name: "cuGraphMemFreeNodeGetParams", args: 2, do: memFreeNodeGetParams},
+	{name: "cuGraphAddBatchMemOpNode", args: 5, do: graphAddBatchMemOpNode, note: noteMemOps},
+	{name: "cuGraphBatchMemOpNodeGetParams", args: 2, do: batchMemOpNodeGetParams},
+	{name: "cuGraphBatchMemOpNodeSetParams", args: 2, do: batchMemOpNodeSetParams},
+	{name: "cuGraphExecBatchMemOpNodeSetParams", args: 3, do: graphExecBatchMemOpNodeSetParams},
+	{name: "cuUserObjectCreate", args: 5, do: userObjectCreate},
+	{name: "cuUserObjectRetain", args: 2, do: userObjectRetain},
+	{name: "cuUserObjectRelease", args: 2, do: userObjectRelease},
+	{name: "cuGraphRetainUserObject", args: 4, do: graphRetainUserObject},
+	{name: "cuGraphReleaseUserObject", args: 3, do: graphReleaseUserObject},
 	{name: "cuGraphInstantiate_v2", args: 5, do: graphInstantiate, others: "cuGraphInstantiate", note: noteOneStream},
 	{name: "cuGraphInstantiateWithFlags", args: 3, do: graphInstantiateWithFlags, note: noteInstantiate},
 	{name: "cuGraphInstantiateWithParams", args: 3, do: graphInstantiateWithParams, perThread: "_ptsz", note: noteInstantiate},
@@ -88,8 +97,8 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cuGraphNodeSetEnabled", args: 3, do: graphNodeSetEnabled},
 	{name: "cuGraphNodeGetEnabled", args: 3, do: graphNodeGetEnabled},
 }, unsupported(`
-	cuUserObjectCreate/5 cuUserObjectRetain/2 cuUserObjectRelease/2 cuGraphRetainUserObject/4 cuGraphReleaseUserObject/3
-	cuGraphConditionalHandleCreate/5 cuGraphAddBatchMemOpNode/5 cuGraphBatchMemOpNodeGetParams/2 cuGraphBatchMemOpNodeSetParams/2
-	cuGraphExecBatchMemOpNodeSetParams/3 cuGraphAddExternalSemaphoresSignalNode/5 cuGraphAddExternalSemaphoresWaitNode/5
+	
+	cuGraphConditionalHandleCreate/5
+	cuGraphAddExternalSemaphoresSignalNode/5 cuGraphAddExternalSemaphoresWaitNode/5
 	cuGraphExternalSemaphoresSignalNodeGetParams/2 cuGraphExternalSemaphoresSignalNodeSetParams/2 cuGraphExternalSemaphoresWaitNodeGetParams/2
 	cuGraphExternalSemaphoresWaitNodeSetParams/2 cuGraphExecExternalSemaphoresSignalNodeSetParams/3 cuGraphExecExternalSemaphoresWaitNodeSetParams/3`))

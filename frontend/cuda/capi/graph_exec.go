@@ -78,6 +78,7 @@ func (c *call) instantiate(flags uint64) error {
 				m.Hold()
 			}
 		}
+		gs.share(e.graph, g)
 		return to.set(c.lib.handles.add(e))
 	})
 }
@@ -133,12 +134,12 @@ func graphExecDestroy(c *call) error {
 		return err
 	}
 	c.lib.handles.remove(c.u64(0))
-	if !hasMemory(e.graph) {
-		return nil
-	}
 	e.mu.Lock()
 	x, last := e.ctx, e.last
 	e.mu.Unlock()
+	if err := c.dropWhenDone(e.graph, x, last); err != nil || !hasMemory(e.graph) {
+		return err
+	}
 	if last != nil { // what its host functions queue uses the memory, too
 		for _, done := range x.hostFunctions(last) {
 			<-done
@@ -150,6 +151,25 @@ func graphExecDestroy(c *call) error {
 		defer e.mu.Unlock()
 		return errors.Join(e.usedMemory(), releaseAll(memoryOf(e.graph)))
 	})
+}
+
+// dropWhenDone gives up the references of an executable graph to user objects when its last launch
+// is over.
+func (c *call) dropWhenDone(of *graph.Graph, x *context, last *cuda.Stream) error {
+	some := false
+	if err := c.withGraphs(func(g *graphs) error { some = len(g.objects[of]) > 0; return nil }); err != nil || !some {
+		return err
+	}
+	d := c.of()
+	drop := func() error { return d.withUserObjects(func(g *graphs) error { g.forgo(of); return nil }) }
+	if last == nil {
+		return drop()
+	}
+	x.afterHostFunctions(last, func() {
+		_ = last.Synchronize() // its error is that of the work, which the program hears of elsewhere
+		_ = drop()             // nothing in it fails
+	})
+	return nil
 }
 
 func graphExecGetFlags(c *call) error {

@@ -92,8 +92,17 @@ func graphAddChildGraphNode(c *call) error {
 		if err != nil {
 			return nil, err
 		}
-		return g.AddChild(child, before)
+		return c.addChild(g, child, before)
 	})
+}
+
+// addChild adds a node with a copy of a graph, for whose user objects g holds references.
+func (c *call) addChild(g, child *graph.Graph, before []*graph.Node) (*graph.Node, error) {
+	n, err := g.AddChild(child, before)
+	if err == nil {
+		c.lib.graphs.share(g, child)
+	}
+	return n, err
 }
 
 func graphAddNode(c *call) error { return c.addAnyNode(c.u64(3), c.u64(4)) }
@@ -122,7 +131,7 @@ func (c *call) addAnyNode(n, params uint64) error {
 		case err != nil:
 			return nil, err
 		case child != nil:
-			return g.AddChild(child, before)
+			return c.addChild(g, child, before)
 		}
 		return g.Add(kind, work, before)
 	})

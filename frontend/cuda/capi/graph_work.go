@@ -336,6 +336,8 @@ func (c *call) readWork(addr uint64) (kind graph.Kind, work any, child *graph.Gr
 		}
 	case graph.Host:
 		work, err = c.readHost(addr)
+	case graph.MemOps:
+		work, err = c.readMemOps(addr)
 	case graph.Child:
 		if child, err = c.graphAt(le64(b)); err == nil {
 			err = c.withoutMemory(child, "it cannot be a child")

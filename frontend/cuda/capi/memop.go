@@ -125,8 +125,9 @@ func doMemOps(ops func(*call, *context) ([]cuda.MemOp, error)) func(*call) error
 
 // memOpWork is a node of stream memory operations.
 type memOpWork struct {
-	x   *context
-	ops []cuda.MemOp
+	x     *context
+	ops   []cuda.MemOp
+	shown *shown
 }
 
 func (w *memOpWork) add(b *cuda.Batch) error {
@@ -139,8 +140,8 @@ func captureMemOps(ops func(*call, *context) ([]cuda.MemOp, error)) func(*call, 
 		if err != nil {
 			return err
 		}
-		w := &memOpWork{x: x, ops: list}
-		if err := w.add(x.NewBatch()); err != nil {
+		w, err := newMemOpWork(x, list)
+		if err != nil {
 			return err
 		}
 		return put(g, s, graph.MemOps, w)

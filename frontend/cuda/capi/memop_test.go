@@ -134,3 +134,36 @@ func TestNoStreamMemOps(t *testing.T) {
 	p.gives(cuda.ErrNotSupported, "cuStreamWriteValue32_v2", 0, memory, 0, 0)
 	require.Zero(t, p.word32("cuDeviceGetAttribute", 92, 0))
 }
+
+// Operations that are added to a graph are what they were when they are asked for, and run.
+func TestNodesOfMemOps(t *testing.T) {
+	p := newGrapher(t)
+	memory := p.word64("cuMemAlloc_v2", 64)
+	p.ok("cuMemsetD32_v2", memory, 0, 16)
+	params := func(n uint64, ops ...byte) uint64 { return p.words(0, n, p.program.mem.Keep(ops), 0) }
+	first := append(memOpParams(memOpWrite64, memory, 1<<40, 0), memOpParams(memOpWait32, memory+4, 256, 1)...)
+	g := p.word64("cuGraphCreate", 0)
+	node := p.addNode("cuGraphAddBatchMemOpNode", g, []uint64{params(2, first...)})
+	room := p.words(0, 0, 0, 0)
+	p.ok("cuGraphBatchMemOpNodeGetParams", node, room)
+	require.EqualValues(t, 2, p.word(room+8))
+	require.Equal(t, first, p.bytes(p.word(room+16), len(first)))
+	exec := p.instantiate(g)
+	p.ok("cuGraphLaunch", exec, p.stream)
+	p.ok("cuStreamSynchronize", p.stream)
+	require.EqualValues(t, 1<<40, p.device64(memory))
+
+	other := memOpParams(memOpWrite32, memory+8, 5, 0)
+	p.ok("cuGraphExecBatchMemOpNodeSetParams", exec, node, params(1, other...))
+	p.ok("cuGraphBatchMemOpNodeSetParams", node, params(1, other...))
+	p.ok("cuGraphLaunch", exec, p.stream)
+	p.ok("cuStreamSynchronize", p.stream)
+	require.EqualValues(t, 5, p.device64(memory+8))
+	p.gives(cuda.ErrInvalidValue, "cuGraphAddBatchMemOpNode", p.out, g, 0, 0, params(0))
+	p.gives(cuda.ErrInvalidValue, "cuGraphAddBatchMemOpNode", p.out, g, 0, 0, params(1, memOpParams(memOpWrite32, memory+1, 0, 0)...))
+
+	raw := make([]byte, nodeParamsBytes)
+	raw[0] = 12
+	require.NoError(t, p.program.mem.Read(raw[nodeParamsUnion:][:memOpNodeBytes], params(1, other...)))
+	p.addNode("cuGraphAddNode", g, []uint64{p.program.mem.Keep(raw)}, node)
+}

@@ -16,9 +16,10 @@ import (
 // module is a CUmodule.
 type module struct {
 	*cuda.Module
-	ctx    *context
-	target uint32               // of its PTX, compute capability × 10
-	blocks map[string][3]uint32 // that kernels require, by name
+	ctx     *context
+	target  uint32               // of its PTX, compute capability × 10
+	blocks  map[string][3]uint32 // that kernels require, by name
+	entries []string             // names of its kernels
 
 	mu        sync.Mutex
 	functions map[string]uint64 // handles by name
@@ -75,7 +76,7 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	if err != nil {
 		return nil, 0, err
 	}
-	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), functions: map[string]uint64{}}
+	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), entries: entries(ptx), functions: map[string]uint64{}}
 	return mod, c.lib.handles.add(mod), nil
 }
 

@@ -117,6 +117,9 @@ func streamDestroy(c *call) error {
 	err := c.settle(s.ctx, s.Stream, s.Stream.Destroy)
 	if err == nil {
 		c.lib.handles.remove(c.u64(0))
+		s.ctx.mu.Lock()
+		defer s.ctx.mu.Unlock()
+		delete(s.ctx.attributes, s.Stream)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package capi
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -35,19 +36,8 @@ func ptxTarget(ptx []byte) uint32 {
 	}
 }
 
-// hasEntry reports whether PTX has a kernel of a name. It reads no more than the names.
-func hasEntry(ptx []byte, name string) bool {
-	for last := ""; ; {
-		var word string
-		if word, ptx = nextWord(ptx); word == "" {
-			return false
-		}
-		if entry, _, _ := strings.Cut(word, "("); last == ".entry" && entry == name {
-			return true
-		}
-		last = word
-	}
-}
+// hasEntry reports whether PTX has a kernel of a name.
+func hasEntry(ptx []byte, name string) bool { return slices.Contains(entries(ptx), name) }
 
 // requiredBlocks maps the kernels that have a .reqntid (PTX ISA, 11.4.3) to that block.
 func requiredBlocks(ptx []byte) map[string][3]uint32 {

@@ -110,6 +110,8 @@ var families = []family{
 		{name: "cudaLibraryLoadData", note: "loaded into a context at its first use there; options are not looked at"},
 		{name: "cudaLibraryLoadFromFile", note: "as cudaLibraryLoadData"},
 		{name: "cudaLibraryUnload"},
+		{name: "cudaLibraryGetKernelCount"},
+		{name: "cudaLibraryEnumerateKernels"},
 		{name: "cudaLibraryGetKernel"},
 		{name: "cudaLibraryGetGlobal"},
 		{name: "cudaOccupancyMaxActiveBlocksPerMultiprocessor"},
@@ -117,7 +119,7 @@ var families = []family{
 		{name: "cudaOccupancyAvailableDynamicSMemPerBlock"},
 	}, missing(`
 		cudaLaunchCooperativeKernelMultiDevice cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize
-		cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaLibraryGetKernelCount cudaLibraryEnumerateKernels cudaSetDoubleForDevice cudaSetDoubleForHost`))},
+		cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaSetDoubleForDevice cudaSetDoubleForHost`))},
 	{"Memory", slices.Concat([]entry{
 		{name: "cudaMalloc"},
 		{name: "cudaMallocPitch"},
@@ -222,8 +224,10 @@ var families = []family{
 		{name: "cudaEventElapsedTime"},
 		{name: "cudaEventElapsedTime_v2"},
 		{name: "cudaEventDestroy"},
-	}, missing(`
-		cudaStreamCopyAttributes/_ptsz cudaStreamGetAttribute/_ptsz cudaStreamSetAttribute/_ptsz`))},
+		{name: "cudaStreamGetAttribute", perThread: ptsz},
+		{name: "cudaStreamSetAttribute", perThread: ptsz, note: "kept, without effect"},
+		{name: "cudaStreamCopyAttributes", perThread: ptsz},
+	})},
 	{"Arrays, textures, surfaces", slices.Concat([]entry{
 		{name: "cudaCreateChannelDesc"},
 		{name: "cudaMallocArray", note: noteTextures},

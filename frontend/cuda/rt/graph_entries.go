@@ -6,7 +6,7 @@ import "slices"
 const (
 	notePlainEdges  = "edges without ports, and not of programmatic launches"
 	noteOneStream   = "the nodes run one after the other"
-	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory; no others"
+	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 )
@@ -68,6 +68,11 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cudaGraphMemAllocNodeGetParams"},
 	{name: "cudaGraphAddMemFreeNode"},
 	{name: "cudaGraphMemFreeNodeGetParams"},
+	{name: "cudaUserObjectCreate"},
+	{name: "cudaUserObjectRetain"},
+	{name: "cudaUserObjectRelease"},
+	{name: "cudaGraphRetainUserObject"},
+	{name: "cudaGraphReleaseUserObject"},
 	{name: "cudaGraphInstantiate", note: noteInstantiate},
 	{name: "cudaGraphInstantiateWithFlags", note: noteInstantiate},
 	{name: "cudaGraphInstantiateWithParams", perThread: ptsz, note: noteInstantiate},
@@ -94,4 +99,4 @@ var graphEntries = slices.Concat([]entry{
 	cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams cudaGraphExternalSemaphoresWaitNodeSetParams
 	cudaGraphExecExternalSemaphoresSignalNodeSetParams cudaGraphExecExternalSemaphoresWaitNodeSetParams
 	cudaGraphGetId cudaGraphExecGetId cudaGraphNodeGetContainingGraph cudaGraphNodeGetLocalId cudaGraphNodeGetToolsId
-	cudaGraphKernelNodeCopyAttributes cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2 cudaUserObjectCreate cudaUserObjectRetain cudaUserObjectRelease cudaGraphRetainUserObject cudaGraphReleaseUserObject`))
+	cudaGraphKernelNodeCopyAttributes cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2`))

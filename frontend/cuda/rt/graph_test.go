@@ -18,6 +18,8 @@ func TestCapture(t *testing.T) {
 		{name: "cudaStreamEndCapture", after: " @8", driver: "cuStreamEndCapture", driverAfter: " *"},
 		{name: "cudaStreamIsCapturing", after: " @8", driver: "cuStreamIsCapturing", driverAfter: " *"},
 		{name: "cudaStreamUpdateCaptureDependencies", after: " 0 5 1", driver: "cuStreamUpdateCaptureDependencies", driverAfter: " * 5 1"},
+		{name: "cudaStreamGetAttribute", after: " 3 @8", driver: "cuStreamGetAttribute", driverAfter: " 3 @8"},
+		{name: "cudaStreamSetAttribute", after: " 3 @8", driver: "cuStreamSetAttribute", driverAfter: " 3 @8"},
 		{name: "cudaGraphLaunch", before: " 9", driver: "cuGraphLaunch 9"},
 		{name: "cudaGraphUpload", before: " 9", driver: "cuGraphUpload 9"},
 	} {
@@ -26,6 +28,7 @@ func TestCapture(t *testing.T) {
 			p.gives(0, c.name+parts[1]+c.before+" "+parts[2]+c.after, fmt.Sprintf("%s %d%s", c.driver, stream, c.driverAfter))
 		}
 	}
+	p.gives(0, "cudaStreamCopyAttributes 7 8", "cuStreamCopyAttributes 7 8")
 	p.tell("fail cuStreamEndCapture 904")
 	p.gives(904, "cudaStreamEndCapture 7 @8", "cuStreamEndCapture 7 *")
 	p.gives(904, "cudaGetLastError")
@@ -90,6 +93,11 @@ func TestMemoryOfGraphs(t *testing.T) {
 	p.gives(0, "cudaGraphMemAllocNodeGetParams 6 @64", "cuGraphMemAllocNodeGetParams 6 @64")
 	p.gives(0, "cudaGraphAddMemFreeNode @0 5 @8 3 4096", "cuGraphAddMemFreeNode * 5 @8 3 4096")
 	p.gives(0, "cudaGraphMemFreeNodeGetParams 6 @64", "cuGraphMemFreeNodeGetParams 6 *")
+	p.gives(0, "cudaUserObjectCreate @0 8 9 1 1", "cuUserObjectCreate @0 8 9 1 1")
+	p.gives(0, "cudaUserObjectRetain 8 2", "cuUserObjectRetain 8 2")
+	p.gives(0, "cudaUserObjectRelease 8 2", "cuUserObjectRelease 8 2")
+	p.gives(0, "cudaGraphRetainUserObject 5 8 1 1", "cuGraphRetainUserObject 5 8 1 1")
+	p.gives(0, "cudaGraphReleaseUserObject 5 8 1", "cuGraphReleaseUserObject 5 8 1")
 	p.gives(0, "cudaDeviceGetGraphMemAttribute 0 1 @64", "cuInit 0", "cuDeviceGetGraphMemAttribute 0 1 @64")
 	p.gives(0, "cudaDeviceSetGraphMemAttribute 0 1 @64", "cuInit 0", "cuDeviceSetGraphMemAttribute 0 1 @64")
 	p.gives(0, "cudaDeviceGraphMemTrim 0", "cuInit 0", "cuDeviceGraphMemTrim 0")

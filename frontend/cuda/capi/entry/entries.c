@@ -568,40 +568,40 @@ ENTRY5(562, cuGraphAddMemAllocNode)
 ENTRY2(563, cuGraphMemAllocNodeGetParams)
 ENTRY5(564, cuGraphAddMemFreeNode)
 ENTRY2(565, cuGraphMemFreeNodeGetParams)
-ENTRY5(566, cuGraphInstantiate_v2)
-ENTRY5(567, cuGraphInstantiate)
-ENTRY3(568, cuGraphInstantiateWithFlags)
-ENTRY3(569, cuGraphInstantiateWithParams)
-ENTRY3(570, cuGraphInstantiateWithParams_ptsz)
-ENTRY2(571, cuGraphExecGetFlags)
-ENTRY1(572, cuGraphExecDestroy)
-ENTRY2(573, cuGraphUpload)
-ENTRY2(574, cuGraphUpload_ptsz)
-ENTRY2(575, cuGraphLaunch)
-ENTRY2(576, cuGraphLaunch_ptsz)
-ENTRY4(577, cuGraphExecUpdate)
-ENTRY3(578, cuGraphExecUpdate_v2)
-ENTRY3(579, cuGraphExecNodeSetParams)
-ENTRY3(580, cuGraphExecKernelNodeSetParams)
-ENTRY3(581, cuGraphExecKernelNodeSetParams_v2)
-ENTRY4(582, cuGraphExecMemcpyNodeSetParams)
-ENTRY4(583, cuGraphExecMemsetNodeSetParams)
-ENTRY3(584, cuGraphExecHostNodeSetParams)
-ENTRY3(585, cuGraphExecChildGraphNodeSetParams)
-ENTRY3(586, cuGraphExecEventRecordNodeSetEvent)
-ENTRY3(587, cuGraphExecEventWaitNodeSetEvent)
-ENTRY3(588, cuGraphNodeSetEnabled)
-ENTRY3(589, cuGraphNodeGetEnabled)
-ENTRY5(590, cuUserObjectCreate)
-ENTRY2(591, cuUserObjectRetain)
-ENTRY2(592, cuUserObjectRelease)
-ENTRY4(593, cuGraphRetainUserObject)
-ENTRY3(594, cuGraphReleaseUserObject)
-ENTRY5(595, cuGraphConditionalHandleCreate)
-ENTRY5(596, cuGraphAddBatchMemOpNode)
-ENTRY2(597, cuGraphBatchMemOpNodeGetParams)
-ENTRY2(598, cuGraphBatchMemOpNodeSetParams)
-ENTRY3(599, cuGraphExecBatchMemOpNodeSetParams)
+ENTRY5(566, cuGraphAddBatchMemOpNode)
+ENTRY2(567, cuGraphBatchMemOpNodeGetParams)
+ENTRY2(568, cuGraphBatchMemOpNodeSetParams)
+ENTRY3(569, cuGraphExecBatchMemOpNodeSetParams)
+ENTRY5(570, cuUserObjectCreate)
+ENTRY2(571, cuUserObjectRetain)
+ENTRY2(572, cuUserObjectRelease)
+ENTRY4(573, cuGraphRetainUserObject)
+ENTRY3(574, cuGraphReleaseUserObject)
+ENTRY5(575, cuGraphInstantiate_v2)
+ENTRY5(576, cuGraphInstantiate)
+ENTRY3(577, cuGraphInstantiateWithFlags)
+ENTRY3(578, cuGraphInstantiateWithParams)
+ENTRY3(579, cuGraphInstantiateWithParams_ptsz)
+ENTRY2(580, cuGraphExecGetFlags)
+ENTRY1(581, cuGraphExecDestroy)
+ENTRY2(582, cuGraphUpload)
+ENTRY2(583, cuGraphUpload_ptsz)
+ENTRY2(584, cuGraphLaunch)
+ENTRY2(585, cuGraphLaunch_ptsz)
+ENTRY4(586, cuGraphExecUpdate)
+ENTRY3(587, cuGraphExecUpdate_v2)
+ENTRY3(588, cuGraphExecNodeSetParams)
+ENTRY3(589, cuGraphExecKernelNodeSetParams)
+ENTRY3(590, cuGraphExecKernelNodeSetParams_v2)
+ENTRY4(591, cuGraphExecMemcpyNodeSetParams)
+ENTRY4(592, cuGraphExecMemsetNodeSetParams)
+ENTRY3(593, cuGraphExecHostNodeSetParams)
+ENTRY3(594, cuGraphExecChildGraphNodeSetParams)
+ENTRY3(595, cuGraphExecEventRecordNodeSetEvent)
+ENTRY3(596, cuGraphExecEventWaitNodeSetEvent)
+ENTRY3(597, cuGraphNodeSetEnabled)
+ENTRY3(598, cuGraphNodeGetEnabled)
+ENTRY5(599, cuGraphConditionalHandleCreate)
 ENTRY5(600, cuGraphAddExternalSemaphoresSignalNode)
 ENTRY5(601, cuGraphAddExternalSemaphoresWaitNode)
 ENTRY2(602, cuGraphExternalSemaphoresSignalNodeGetParams)
@@ -663,7 +663,7 @@ ENTRY2(657, cuCheckpointProcessCheckpoint)
 ENTRY2(658, cuCheckpointProcessRestore)
 ENTRY2(659, cuCheckpointProcessUnlock)
 
-const uint64_t pvdrm_table = 0x1a5ab043f7131ac6;
+const uint64_t pvdrm_table = 0x5dfc76d648fb6452;
 
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,
@@ -1232,6 +1232,15 @@ void *const pvdrm_symbols[] = {
 	(void *)cuGraphMemAllocNodeGetParams,
 	(void *)cuGraphAddMemFreeNode,
 	(void *)cuGraphMemFreeNodeGetParams,
+	(void *)cuGraphAddBatchMemOpNode,
+	(void *)cuGraphBatchMemOpNodeGetParams,
+	(void *)cuGraphBatchMemOpNodeSetParams,
+	(void *)cuGraphExecBatchMemOpNodeSetParams,
+	(void *)cuUserObjectCreate,
+	(void *)cuUserObjectRetain,
+	(void *)cuUserObjectRelease,
+	(void *)cuGraphRetainUserObject,
+	(void *)cuGraphReleaseUserObject,
 	(void *)cuGraphInstantiate_v2,
 	(void *)cuGraphInstantiate,
 	(void *)cuGraphInstantiateWithFlags,
@@ -1256,16 +1265,7 @@ void *const pvdrm_symbols[] = {
 	(void *)cuGraphExecEventWaitNodeSetEvent,
 	(void *)cuGraphNodeSetEnabled,
 	(void *)cuGraphNodeGetEnabled,
-	(void *)cuUserObjectCreate,
-	(void *)cuUserObjectRetain,
-	(void *)cuUserObjectRelease,
-	(void *)cuGraphRetainUserObject,
-	(void *)cuGraphReleaseUserObject,
 	(void *)cuGraphConditionalHandleCreate,
-	(void *)cuGraphAddBatchMemOpNode,
-	(void *)cuGraphBatchMemOpNodeGetParams,
-	(void *)cuGraphBatchMemOpNodeSetParams,
-	(void *)cuGraphExecBatchMemOpNodeSetParams,
 	(void *)cuGraphAddExternalSemaphoresSignalNode,
 	(void *)cuGraphAddExternalSemaphoresWaitNode,
 	(void *)cuGraphExternalSemaphoresSignalNodeGetParams,

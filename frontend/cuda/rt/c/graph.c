@@ -259,6 +259,12 @@ API(cudaGraphAddMemAllocNode, (NEW_NODE, void *params), cuGraphAddMemAllocNode(T
 API(cudaGraphMemAllocNodeGetParams, (CUgraphNode node, void *params), cuGraphMemAllocNodeGetParams(node, params))
 API(cudaGraphAddMemFreeNode, (NEW_NODE, void *address), cuGraphAddMemFreeNode(THE_NODE, (CUdeviceptr)address))
 API(cudaGraphMemFreeNodeGetParams, (CUgraphNode node, void *address), cuGraphMemFreeNodeGetParams(node, address))
+API(cudaUserObjectCreate, (void **object, void *value, void *destroy, unsigned refs, unsigned flags),
+    cuUserObjectCreate(object, value, destroy, refs, flags))
+API(cudaUserObjectRetain, (void *object, unsigned count), cuUserObjectRetain(object, count))
+API(cudaUserObjectRelease, (void *object, unsigned count), cuUserObjectRelease(object, count))
+API(cudaGraphRetainUserObject, (CUgraph graph, void *object, unsigned count, unsigned flags), cuGraphRetainUserObject(graph, object, count, flags))
+API(cudaGraphReleaseUserObject, (CUgraph graph, void *object, unsigned count), cuGraphReleaseUserObject(graph, object, count))
 API(cudaGraphAddEmptyNode, (NEW_NODE), cuGraphAddEmptyNode(THE_NODE))
 API(cudaGraphAddEventRecordNode, (NEW_NODE, CUevent event), cuGraphAddEventRecordNode(THE_NODE, event))
 API(cudaGraphEventRecordNodeGetEvent, (CUgraphNode node, CUevent *event), cuGraphEventRecordNodeGetEvent(node, event))

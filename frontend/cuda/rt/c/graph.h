@@ -98,6 +98,11 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphN
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, void *params);
 CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, CUdeviceptr address);
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *address);
+CUresult cuUserObjectCreate(void **object, void *value, void *destroy, unsigned refs, unsigned flags);
+CUresult cuUserObjectRetain(void *object, unsigned count);
+CUresult cuUserObjectRelease(void *object, unsigned count);
+CUresult cuGraphRetainUserObject(CUgraph graph, void *object, unsigned count, unsigned flags);
+CUresult cuGraphReleaseUserObject(CUgraph graph, void *object, unsigned count);
 CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n);
 CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, CUevent event);
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event);

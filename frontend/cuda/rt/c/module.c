@@ -326,6 +326,8 @@ API(cudaLibraryLoadFromFile, (void **library, const char *path, int *jit, void *
     cuLibraryLoadFromFile((CUlibrary *)library, path, jit, jit_values, n, options, values, m))
 API(cudaLibraryUnload, (void *library), cuLibraryUnload(library))
 API(cudaLibraryGetKernel, (void **kernel, void *library, const char *name), cuLibraryGetKernel((CUkernel *)kernel, library, name))
+API(cudaLibraryGetKernelCount, (unsigned *count, void *library), cuLibraryGetKernelCount(count, library))
+API(cudaLibraryEnumerateKernels, (void **kernels, unsigned room, void *library), cuLibraryEnumerateKernels((CUkernel *)kernels, room, library))
 API(cudaLibraryGetGlobal, (void **address, size_t *bytes, void *library, const char *name),
     cuLibraryGetGlobal((CUdeviceptr *)address, bytes, library, name))
 

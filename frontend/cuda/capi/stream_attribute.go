@@ -1,0 +1,142 @@
+package capi
+
+import (
+	"encoding/binary"
+	"math"
+
+	"pvdrm/frontend/cuda"
+)
+
+// Attributes of streams are some of those of launches: a number, and a union of 64 bytes. The
+// device has one order of priority, no cache lines that persist and one domain of memory
+// synchronization, so they change nothing, and are kept for who asks.
+const (
+	streamWindow     = 1 // CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+	streamSyncPolicy = 3
+	streamPriority   = 8
+	streamDomainMap  = 9
+	streamDomain     = 10
+)
+
+// streamDefaults are the values of attributes that were never set.
+var streamDefaults = map[uint32][]byte{
+	streamWindow: {}, streamSyncPolicy: {1}, streamPriority: {}, streamDomainMap: {1: 1}, streamDomain: {},
+}
+
+// streamAttribute finds the stream in argument 0, and checks that argument 1 is an attribute of
+// streams.
+func (c *call) streamAttribute() (x *context, s *cuda.Stream, id uint32, err error) {
+	if x, s, err = c.stream(0); err != nil {
+		return nil, nil, 0, err
+	}
+	id = c.u32(1)
+	if _, ok := streamDefaults[id]; !ok {
+		err = c.fail(cuda.ErrInvalidValue, "the attribute %d of a stream", id)
+	}
+	return x, s, id, err
+}
+
+// streamGetAttribute gets (stream, attribute, value).
+func streamGetAttribute(c *call) error {
+	to, err := c.out(2, attributeValueBytes)
+	if err != nil {
+		return err
+	}
+	x, s, id, err := c.streamAttribute()
+	if err != nil {
+		return err
+	}
+	v := make([]byte, attributeValueBytes)
+	copy(v, streamDefaults[id])
+	x.mu.Lock()
+	copy(v, x.attributes[s][id])
+	x.mu.Unlock()
+	return to.write(v)
+}
+
+// streamSetAttribute gets (stream, attribute, value).
+func streamSetAttribute(c *call) error {
+	value, err := c.read(c.u64(2), attributeValueBytes)
+	if err != nil {
+		return err
+	}
+	x, s, id, err := c.streamAttribute()
+	if err != nil {
+		return err
+	}
+	if err := c.checkStreamAttribute(x, id, value); err != nil {
+		return err
+	}
+	if id == streamPriority {
+		return nil // the only one there is
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.setAttribute(s, id, value)
+	return nil
+}
+
+// setAttribute keeps the value of an attribute. X.mu is held.
+func (x *context) setAttribute(s *cuda.Stream, id uint32, value []byte) {
+	if x.attributes == nil {
+		x.attributes = map[*cuda.Stream]map[uint32][]byte{}
+	}
+	if x.attributes[s] == nil {
+		x.attributes[s] = map[uint32][]byte{}
+	}
+	x.attributes[s][id] = value
+}
+
+// checkStreamAttribute checks a value. A window is an address, bytes, the part of them that the
+// first property is for, and two properties; the domain map has two bytes.
+func (c *call) checkStreamAttribute(x *context, id uint32, v []byte) error {
+	const (
+		maxPolicy, maxProperty = 4, 2
+		domains                = 4 // that a program may number
+	)
+	bad := false
+	switch id {
+	case streamWindow:
+		ratio := math.Float32frombits(binary.LittleEndian.Uint32(v[16:]))
+		bad = !(ratio >= 0 && ratio <= 1) || le32(v[20:]) > maxProperty || le32(v[24:]) > maxProperty ||
+			le64(v[8:]) > largestWindow(x.Device())
+	case streamSyncPolicy:
+		bad = le32(v) == 0 || le32(v) > maxPolicy
+	case streamDomainMap:
+		bad = v[0] >= domains || v[1] >= domains
+	case streamDomain:
+		bad = le32(v) > 1
+	}
+	if bad {
+		return c.fail(cuda.ErrInvalidValue, "the value % x of the attribute %d of a stream", v[:28], id)
+	}
+	return nil
+}
+
+// largestWindow is CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE.
+func largestWindow(dev *cuda.Device) uint64 {
+	const maxAccessPolicyWindow = 109
+	n, _ := attribute(dev, maxAccessPolicyWindow)
+	return uint64(max(n, 0))
+}
+
+// streamCopyAttributes gets (to, from).
+func streamCopyAttributes(c *call) error {
+	x, to, err := c.stream(0)
+	if err != nil {
+		return err
+	}
+	y, from, err := c.stream(1)
+	if err != nil {
+		return err
+	}
+	if x != y {
+		return c.fail(cuda.ErrInvalidValue, "streams of two contexts")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, v := range x.attributes[from] {
+		x.setAttribute(to, id, v)
+	}
+	return nil
+}
