@@ -157,7 +157,12 @@ func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Modul
 	copy(m.add(dataBase, len(image)), image)
 	address := func(buffer int) uint64 { return bufferBase + uint64(buffer)<<regionBits }
 	for i := range f.Buffers {
-		copy(m.add(address(i), f.Buffers[i].Bytes()), f.Buffers[i].Initial())
+		b := &f.Buffers[i]
+		if b.Object == nil {
+			copy(m.add(address(i), b.Bytes()), b.Initial())
+		} else if err := m.addObject(b, address(i)); err != nil {
+			return nil, err
+		}
 	}
 	for i := range f.Runs {
 		r := &f.Runs[i]
@@ -174,7 +179,16 @@ func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Modul
 		}
 	}
 	for i := range f.Buffers {
-		if b := &f.Buffers[i]; b.Output {
+		b := &f.Buffers[i]
+		switch {
+		case !b.Output:
+		case b.Object != nil:
+			data, err := m.contents(b, address(i))
+			if err != nil {
+				return nil, err
+			}
+			outputs = append(outputs, data)
+		default:
 			outputs = append(outputs, m[address(i)>>regionBits][:b.Bytes()])
 		}
 	}

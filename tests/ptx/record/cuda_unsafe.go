@@ -35,6 +35,8 @@ type cuda struct {
 	copyFromDevice func(to *byte, address uint64, n uint64) int32
 	launch         func(function uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, params, extra *unsafe.Pointer) int32
 	errorName      func(code int32, name **byte) int32
+
+	objects
 }
 
 // Values of enumerations in cuda.h.
@@ -66,6 +68,7 @@ func openCUDA(ordinal, level int) (*cuda, error) {
 	} {
 		purego.RegisterLibFunc(fn, lib, name)
 	}
+	c.objects.load(lib)
 	if err := c.check("cuInit", c.init(0)); err != nil {
 		return nil, err
 	}
@@ -129,35 +132,51 @@ func text0(b []byte) string {
 // run executes a fixture. A *fault means that the kernel ended with an error,
 // after which every call of the process fails.
 func (c *cuda) run(f *fixture.Fixture) (outputs [][]byte, err error) {
-	module, err := c.load(f.Source)
+	module, err := c.loadModule(f.Source)
 	if err != nil {
 		return nil, err
 	}
 	defer c.moduleUnload(module)
-	addresses := make([]uint64, len(f.Buffers))
+	values, made := make([]uint64, len(f.Buffers)), make([]*object, len(f.Buffers))
 	for i := range f.Buffers {
-		data := f.Buffers[i].Initial()
-		if err := c.check("cuMemAlloc", c.memAlloc(&addresses[i], uint64(len(data)))); err != nil {
+		b := &f.Buffers[i]
+		if b.Object != nil {
+			if made[i], err = c.makeObject(b); err != nil {
+				return nil, fmt.Errorf("%s: %w", b.Name, err)
+			}
+			defer made[i].close()
+			values[i] = made[i].handle
+			continue
+		}
+		data := b.Initial()
+		if err := c.check("cuMemAlloc", c.memAlloc(&values[i], uint64(len(data)))); err != nil {
 			return nil, err
 		}
-		defer c.memFree(addresses[i])
-		if err := c.check("cuMemcpyHtoD", c.copyToDevice(addresses[i], &data[0], uint64(len(data)))); err != nil {
+		defer c.memFree(values[i])
+		if err := c.check("cuMemcpyHtoD", c.copyToDevice(values[i], &data[0], uint64(len(data)))); err != nil {
 			return nil, err
 		}
 	}
 	for i := range f.Runs {
-		if err := c.start(module, &f.Runs[i], addresses); err != nil {
+		if err := c.start(module, &f.Runs[i], values); err != nil {
 			return nil, err
 		}
 	}
 	for i := range f.Buffers {
-		if b := &f.Buffers[i]; b.Output {
-			data := make([]byte, b.Bytes())
-			if err := c.check("cuMemcpyDtoH", c.copyFromDevice(&data[0], addresses[i], uint64(len(data)))); err != nil {
-				return nil, err
-			}
-			outputs = append(outputs, data)
+		b := &f.Buffers[i]
+		if !b.Output {
+			continue
 		}
+		data := make([]byte, b.Bytes())
+		if b.Object != nil {
+			data, err = c.contents(b, made[i])
+		} else {
+			err = c.check("cuMemcpyDtoH", c.copyFromDevice(&data[0], values[i], uint64(len(data))))
+		}
+		if err != nil {
+			return nil, err
+		}
+		outputs = append(outputs, data)
 	}
 	return outputs, nil
 }
@@ -167,7 +186,7 @@ type fault struct{ name string }
 
 func (e *fault) Error() string { return "the kernel ended with " + e.name }
 
-func (c *cuda) load(source []byte) (module uintptr, err error) {
+func (c *cuda) loadModule(source []byte) (module uintptr, err error) {
 	image := append(append([]byte(nil), source...), 0)
 	log := make([]byte, maxLog)
 	options := []int32{jitErrorLog, jitErrorLogBytes, jitOptimisation}
