@@ -18,6 +18,12 @@ func (c *channel) launch(l *gpu.Launch) error {
 	}
 	k := &c.task
 	k.set(c, f, l)
+	if c.from != nil {
+		if err := k.resume(c.from); err != nil {
+			c.from = nil
+			return err
+		}
+	}
 	defer func() { *k = task{} }() // what it refers to is not to be kept
 	e := &c.ctx.dev.compute
 	for {
@@ -32,7 +38,7 @@ func (c *channel) launch(l *gpu.Launch) error {
 			c.ctx.dev.launches.Add(1)
 		}
 		k.launch.From, c.from = c.from, nil
-		used, err := k.run()
+		used, err := k.runTree()
 		k.used += used
 		if stopped, ok := errors.AsType[*exec.Preempted](err); ok {
 			c.from = stopped.State
@@ -52,6 +58,7 @@ func (c *channel) launch(l *gpu.Launch) error {
 // task is a launch that runs in one piece or, when the context is preempted, in several.
 type task struct {
 	channel *channel
+	module  *module
 	kernel  *exec.Kernel
 	launch  exec.Launch
 	limit   time.Duration // what may still be used, if the device has a limit for it
@@ -60,13 +67,16 @@ type task struct {
 
 func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 	d := c.ctx.dev
-	k.channel, k.kernel = c, f.kernel
+	k.channel, k.module, k.kernel = c, f.mod, f.kernel
 	k.patient()
 	if !d.config.LimitWaiting {
 		k.limit = max(d.config.LaunchLimit, 0)
 	}
 	k.launch = exec.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
 		Workers: &d.workers, Print: c.ctx.output.print, Heap: c.ctx.allocator(), Cooperative: l.Cooperative}
+	if f.kernel.Launches() {
+		k.launch.Tree = new(exec.Tree)
+	}
 	if d.config.ModelTime {
 		k.launch.Model = exec.NewModel(d.config.SMs, uint64(k.limit)) // a cycle is a nanosecond
 	}
@@ -76,6 +86,48 @@ func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 func (k *task) patient() {
 	if config := &k.channel.ctx.dev.config; config.LimitWaiting {
 		k.channel.patience.Store(int64(config.LaunchLimit))
+	}
+}
+
+// resume takes up the launches by kernels where a state has them.
+func (k *task) resume(s *exec.State) error {
+	if t := s.Tree(); t != nil {
+		k.launch.Tree = t
+	}
+	if p := s.Child(); p != nil {
+		return k.follow(p)
+	}
+	return nil
+}
+
+// follow makes a launch by a kernel the one that runs next.
+func (k *task) follow(p *exec.Pending) error {
+	kernel, ok := k.module.prog.Kernel(p.Kernel)
+	if !ok {
+		return fmt.Errorf("%w: launch of the kernel %q, which its module does not have", gpu.ErrInvalid, p.Kernel)
+	}
+	k.kernel = kernel
+	k.launch.Grid, k.launch.Block, k.launch.SharedBytes, k.launch.Params = p.Grid, p.Block, p.Shared, p.Params
+	k.launch.From, k.launch.Cooperative = nil, false
+	return nil
+}
+
+// runTree is run, followed by what the kernel has launched.
+func (k *task) runTree() (used time.Duration, err error) {
+	for {
+		took, err := k.run()
+		used += took
+		if err != nil || k.launch.Tree == nil {
+			return used, err
+		}
+		p := k.launch.Tree.Next()
+		if p == nil {
+			return used, nil
+		}
+		if err := k.follow(p); err != nil {
+			return used, err
+		}
+		k.channel.ctx.dev.launches.Add(1)
 	}
 }
 

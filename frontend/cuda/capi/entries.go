@@ -22,7 +22,7 @@ const (
 	noteOneDevice     = "there is one device, which is no peer"
 	notePools         = "memory of the context of the stream"
 	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
-	noteLink          = "inputs with PTX; the result is PTX; options: logs only"
+	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
 	noteStays         = "checked, without effect: managed memory does not move"
 	noteVirtual       = "of the current context, not of the process; memory of the device, not for other processes"
 	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"

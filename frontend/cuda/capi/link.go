@@ -1,6 +1,8 @@
 package capi
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,10 +25,12 @@ type linker struct {
 
 // Kinds of CUjitInputType.
 const (
-	inputCubin     = 0
-	inputPTX       = 1
-	inputFatbinary = 2
-	inputKinds     = 6 // CU_JIT_NUM_INPUT_TYPES
+	inputCubin   = 0 // 1 is PTX, 2 a fatbin
+	inputPTX     = 1
+	inputObject  = 3
+	inputLibrary = 4
+	inputNVVM    = 5
+	inputKinds   = 6 // CU_JIT_NUM_INPUT_TYPES
 )
 
 func linkCreate(c *call) error {
@@ -52,13 +56,9 @@ func (c *call) linker() (*linker, error) {
 	return l, nil
 }
 
-// addInput takes an image as input. The log gets what is wrong with it.
-func (c *call) addInput(l *linker, name string, image []byte) error {
+// addInput takes an input. The log gets what is wrong with it.
+func (c *call) addInput(l *linker, name string, b []byte) error {
 	x, err := c.current()
-	if err != nil {
-		return err
-	}
-	ptx, err := parseImage(image, capability(x.Device()))
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,65 @@ func (c *call) addInput(l *linker, name string, image []byte) error {
 		name = fmt.Sprintf("input %d", l.n)
 	}
 	l.n++
-	if err := linkError(l.link.Add(name, ptx)); err != nil {
-		return errors.Join(err, l.jit.done(0, err))
+	var u *link.Error
+	if err = l.take(c.u32(1), name, b, capability(x.Device())); errors.As(err, &u) {
+		err = errors.Join(err, l.jit.done(0, err))
 	}
-	return nil
+	return err
+}
+
+// take takes an input for a device of compute capability cc (× 10).
+func (l *linker) take(kind uint32, name string, b []byte, cc uint32) error {
+	if kind == inputObject || kind == inputLibrary {
+		return l.takeObject(name, b, cc)
+	}
+	if len(b) >= fatbinHeader && le32(b) == fatbinMagic {
+		images, _, err := Images(b)
+		if err != nil {
+			return err
+		}
+		if isRuntime(images) {
+			l.link.UseRuntime()
+			return nil
+		}
+	}
+	ptx, err := parseImage(b, cc)
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(ptx, []byte(runtimeMark)) {
+		l.link.UseRuntime()
+		return nil
+	}
+	return linkError(l.link.Add(name, ptx))
+}
+
+// takeObject takes the fatbins of an object file, or of a library of such files.
+func (l *linker) takeObject(name string, b []byte, cc uint32) error {
+	units := Units{l: l.link}
+	magic := binary.LittleEndian.AppendUint32(nil, fatbinMagic)
+	magic = binary.LittleEndian.AppendUint16(magic, 1) // its version
+	for n := 0; ; n++ {
+		at := bytes.Index(b, magic)
+		switch {
+		case at < 0 && n == 0:
+			return fmt.Errorf("%s has no device code: %w", name, invalidImage)
+		case at < 0:
+			return nil
+		case n == link.MaxUnits:
+			return fmt.Errorf("%s has more than %d units: %w", name, n, invalidImage)
+		}
+		images, size, err := Images(b[at:])
+		if err != nil {
+			return err
+		}
+		if isRuntime(images) {
+			l.link.UseRuntime()
+		} else if err := units.Add(images, cc); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		b = b[at+max(size, len(magic)):]
+	}
 }
 
 func linkAddData(c *call) error {
@@ -110,11 +165,7 @@ func linkAddFile(c *call) error {
 	if err != nil {
 		return err
 	}
-	x, err := c.current()
-	if err != nil {
-		return err
-	}
-	b, err := c.readFile(path, x.Device())
+	b, err := c.readWhole(path)
 	if err != nil {
 		return err
 	}
@@ -122,16 +173,15 @@ func linkAddFile(c *call) error {
 }
 
 func (c *call) inputKind() error {
-	switch c.u32(1) {
-	case inputCubin:
+	switch kind := c.u32(1); {
+	case kind == inputCubin:
 		return errCubin
-	case inputPTX, inputFatbinary:
-		return nil
+	case kind == inputNVVM:
+		return c.fail(cuda.ErrNotSupported, "inputs of NVVM; compile to PTX")
+	case kind >= inputKinds:
+		return c.fail(cuda.ErrInvalidValue, "there is no input of kind %d", kind)
 	}
-	if c.u32(1) >= inputKinds {
-		return c.fail(cuda.ErrInvalidValue, "there is no input of kind %d", c.u32(1))
-	}
-	return c.fail(cuda.ErrNotSupported, "inputs of kind %d (objects, libraries, NVVM)", c.u32(1))
+	return nil
 }
 
 // linkComplete links, checks the PTX by loading it, and hands it out.

@@ -106,6 +106,15 @@ func moduleLoad(c *call) error {
 
 // readFile reads an image from a file.
 func (c *call) readFile(path string, dev *cuda.Device) ([]byte, error) {
+	b, err := c.readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseImage(b, capability(dev))
+}
+
+// readWhole reads a file.
+func (c *call) readWhole(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	if err != nil {
 		return nil, c.fail(fileNotFound, "%w", err)
@@ -117,7 +126,7 @@ func (c *call) readFile(path string, dev *cuda.Device) ([]byte, error) {
 	if err != nil {
 		return nil, c.fail(fileNotFound, "%w", err)
 	}
-	return parseImage(b, capability(dev))
+	return b, nil
 }
 
 func moduleLoadData(c *call) error { return c.loadImage(nil) }

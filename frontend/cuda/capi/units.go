@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pvdrm/frontend/cuda"
@@ -74,15 +75,19 @@ type Units struct {
 	runtime bool // libcudadevrt is one of them
 }
 
-// Runtime reports whether the images are those of libcudadevrt, which is left out.
+// Runtime reports whether the images are those of libcudadevrt, which is left out: PVDRM's device
+// runtime takes its place.
 func (u *Units) Runtime(images []Image) bool {
-	for i := range images {
-		if b, err := images[i].Contents(); err == nil && bytes.Contains(b, []byte(runtimeMark)) {
-			u.runtime = true
-			return true
-		}
-	}
-	return false
+	is := isRuntime(images)
+	u.runtime = u.runtime || is
+	return is
+}
+
+func isRuntime(images []Image) bool {
+	return slices.ContainsFunc(images, func(m Image) bool {
+		b, err := m.Contents()
+		return err == nil && bytes.Contains(b, []byte(runtimeMark))
+	})
 }
 
 // Add takes the images of a unit's fatbin, for a device of compute capability cc (× 10).
@@ -110,10 +115,13 @@ func (u *Units) Link() (ptx []byte, missing []string, err error) {
 	if u.l == nil {
 		return nil, nil, errCubin
 	}
+	if u.runtime {
+		u.l.UseRuntime()
+	}
 	ptx, err = u.l.Complete()
 	missing = link.Missing(err)
 	if u.runtime && len(missing) > 0 {
-		return nil, missing, fmt.Errorf("kernels that launch kernels or call the runtime API are not supported (%s): %w", strings.Join(missing, ", "), cuda.ErrNotSupported)
+		return nil, missing, fmt.Errorf("kernels call functions of CUDA's device runtime that PVDRM does not have (%s): %w", strings.Join(missing, ", "), cuda.ErrNotSupported)
 	}
 	return ptx, missing, linkError(err)
 }

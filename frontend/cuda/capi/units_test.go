@@ -102,7 +102,8 @@ func TestLinkErrors(t *testing.T) {
 	add(invalidImage, l, "nonsense\x00")
 	add(cuda.Success, l, uses)
 	p.gives(cuda.ErrInvalidValue, "cuLinkAddData_v2", l, 99, p.text(uses), uint64(len(uses)), 0, 0, 0, 0)
-	p.gives(cuda.ErrNotSupported, "cuLinkAddData_v2", l, 4, p.text(uses), uint64(len(uses)), 0, 0, 0, 0)
+	p.gives(cuda.ErrNotSupported, "cuLinkAddData_v2", l, inputNVVM, p.text(uses), uint64(len(uses)), 0, 0, 0, 0)
+	p.gives(invalidImage, "cuLinkAddData_v2", l, inputLibrary, p.text(uses), uint64(len(uses)), 0, 0, 0, 0)
 	p.gives(invalidSource, "cuLinkComplete", l, p.out, 0)
 	require.Equal(t, "error   : Undefined reference to 'f' in 'in1'\n", logged())
 	add(cuda.Success, l, defines)
@@ -115,4 +116,35 @@ func TestLinkErrors(t *testing.T) {
 	add(cuda.ErrInvalidPTX, l, unitHead+".entry k() { add.u32 %r1 %r2; }")
 	require.Contains(t, logged(), "in4:4:26: error: syntax error")
 	p.gives(cuda.ErrUnknown, "cuLinkComplete", l, p.out, 0)
+}
+
+// Object files and libraries of them give the PTX of their fatbins, and libcudadevrt the right to
+// call the device runtime.
+func TestLinkObjects(t *testing.T) {
+	p := newProgramInContext(t)
+	const uses = unitHead + ".extern .func f;\n.extern .func (.param .b32 r) cudaGetLastError;\n" +
+		".entry k() { .param .b32 r; call f; call (r), cudaGetLastError; ret; }\x00"
+	object := func(parts ...part) []byte {
+		b := []byte("\x7fELF and so on ")
+		for _, x := range parts {
+			b = append(append(b, makeFatbin(t, x)...), "more"...)
+		}
+		return b
+	}
+	runtime := object(part{kind: kindELF, arch: 70, data: "code with " + runtimeMark, how: entryLZ4})
+	p.ok("cuLinkCreate_v2", 0, 0, 0, p.out)
+	l := p.word(p.out)
+	add := func(want cuda.Result, kind uint64, b []byte) {
+		t.Helper()
+		p.gives(want, "cuLinkAddData_v2", l, kind, p.mem.Keep(b), uint64(len(b)), 0, 0, 0, 0)
+	}
+	add(cuda.Success, inputObject, object(part{kind: entryPTX, arch: 50, data: uses}))
+	add(cuda.Success, inputLibrary, object(part{kind: entryPTX, arch: 50, data: unitHead}, part{kind: entryPTX, arch: 50, data: unitHead + ".visible .func f { ret; }"}))
+	p.gives(invalidSource, "cuLinkComplete", l, p.out, 0)
+	add(cuda.Success, inputLibrary, runtime)
+	p.gives(cuda.ErrInvalidPTX, "cuLinkComplete", l, p.out, 0) // by the fake GPU, which gets all of it
+	add(noBinaryForGPU, inputObject, object(part{kind: kindELF, arch: 70, data: "code"}))
+	bad := object(part{kind: entryPTX, arch: 50, data: uses})
+	binary.LittleEndian.PutUint32(bad[bytes.Index(bad, []byte("P\xed"))+fatbinHeader+4:], 1)
+	add(invalidImage, inputObject, bad)
 }

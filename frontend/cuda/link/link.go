@@ -52,7 +52,8 @@ func fail(k Kind, format string, args ...any) error {
 }
 
 // Runtime are the functions that devices have and that no source needs to define.
-var Runtime = []string{"vprintf", "malloc", "free", "__assertfail", "__assert_fail"}
+var Runtime = []string{"vprintf", "malloc", "free", "__assertfail", "__assert_fail",
+	"__pvdrm_parameter_bytes", "__pvdrm_launch", "__pvdrm_last_error"}
 
 // unit is one source.
 type unit struct {
@@ -68,6 +69,7 @@ type Linker struct {
 	units   []*unit
 	bytes   int
 	broken  bool
+	runtime bool               // of the device, may be added
 	symbols map[string]*symbol // that units share
 	done    []byte             // the result, once it was asked for
 }

@@ -18,6 +18,21 @@ func (l *Linker) Complete() ([]byte, error) {
 	if l.done != nil {
 		return l.done, nil
 	}
+	text, err := l.merge()
+	if missing := Missing(err); l.runtime && len(missing) > 0 {
+		if unit, ok := runtimeUnit(missing); ok {
+			if err := l.add("the device runtime", []byte(unit)); err != nil {
+				return nil, err
+			}
+			text, err = l.merge()
+		}
+	}
+	l.done = text
+	return text, err
+}
+
+// merge makes the module of the sources that are there.
+func (l *Linker) merge() ([]byte, error) {
 	g := &merger{Linker: l, result: l.header()}
 	for _, s := range l.symbols {
 		s.mentioned = false
@@ -35,8 +50,7 @@ func (l *Linker) Complete() ([]byte, error) {
 		return nil, &Error{Kind: Symbols, Log: g.missing.String()}
 	}
 	if len(l.units) == 1 {
-		l.done = l.units[0].source
-		return l.done, nil
+		return l.units[0].source, nil
 	}
 	var b bytes.Buffer
 	if err := ptx.Print(&b, g.result); err != nil {
@@ -45,8 +59,7 @@ func (l *Linker) Complete() ([]byte, error) {
 	if b.Len() > drm.MaxSource {
 		return nil, fail(Unsupported, "the linked module has more than %d bytes", drm.MaxSource)
 	}
-	l.done = b.Bytes()
-	return l.done, nil
+	return b.Bytes(), nil
 }
 
 // merger makes the module.

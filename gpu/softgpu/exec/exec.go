@@ -28,6 +28,8 @@ type (
 	Launch    = run.Launch    // one run of a kernel
 	Control   = run.Control   // reaches a kernel while it runs
 	State     = run.State     // what a preempted launch has still to do
+	Tree      = run.Tree      // the launches that kernels make
+	Pending   = run.Pending   // one of them
 	Preempted = run.Preempted // the error of a launch that was preempted
 	Model     = ir.Model      // the time of a launch, modelled
 	Native    = jit.Native    // when a kernel is compiled to native code

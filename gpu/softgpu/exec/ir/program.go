@@ -18,9 +18,11 @@ type Program struct {
 	Funcs   []*Function
 	Entries map[string]Entry
 	Data    segment
-	Mallocs bool              // some function calls malloc: contexts that run it need a heap
-	Heap    uint64            // bytes of it that the module asks for; 0: as many as the device has by default
-	globals map[string]global // after Link
+	Mallocs bool // some function calls malloc: contexts that run it need a heap
+	// Launches says that some function launches kernels.
+	Launches bool
+	Heap     uint64            // bytes of it that the module asks for; 0: as many as the device has by default
+	globals  map[string]global // after Link
 
 	print struct { // see Fingerprint
 		sync.Once

@@ -74,10 +74,12 @@ type Worker struct {
 	Model   *Model
 	Print   func(text string)
 	Heap    *heap.Heap // of malloc and free
-	Fence   uint32     // written by memory fences, for its effect on the order of accesses
-	Tex     TexCache
-	Tile    *Tile // of instructions on matrices; nil before the first
-	Row     *Tile // of a row of those on sparse ones
+	// Launcher takes launches by kernels; nil: there are none.
+	Launcher Launcher
+	Fence    uint32 // written by memory fences, for its effect on the order of accesses
+	Tex      TexCache
+	Tile     *Tile // of instructions on matrices; nil before the first
+	Row      *Tile // of a row of those on sparse ones
 }
 
 // Frame is one activation of a function. All lanes that made the call together

@@ -275,6 +275,10 @@ func (b *builder) external(i *ptx.Instr, f *ptx.Func) {
 	case "__assertfail", "__assert_fail":
 		b.assertion(i, f)
 	default:
+		if _, ok := deviceRuntime[f.Name]; ok {
+			b.runtimeCall(i, f)
+			return
+		}
 		b.c.fail(i.Call.Callee.Pos, "undefined function '%s'", f.Name)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // stateMagic begins an encoded state; its last byte is the version.
-const stateMagic = "pvstate\x02"
+const stateMagic = "pvstate\x03"
 
 // MarshalBinary encodes a state: little-endian numbers, and lists after their lengths.
 func (s *State) MarshalBinary() ([]byte, error) {
@@ -26,6 +26,7 @@ func (s *State) MarshalBinary() ([]byte, error) {
 	w.u64(s.next)
 	w.flags(s.cooperative)
 	w.u64(s.workspace)
+	w.tree(s.tree)
 	w.u32(uint32(len(s.cycles)))
 	for _, n := range s.cycles {
 		w.u64(n)
@@ -52,6 +53,7 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	t.dynamic, t.params, t.launch, t.next = r.u32(), r.bytes(), r.u64(), r.u64()
 	t.cooperative, _ = r.flags()
 	t.workspace = r.u64()
+	t.tree = r.tree()
 	for range r.count(8) {
 		t.cycles = append(t.cycles, r.u64())
 	}

@@ -41,6 +41,7 @@ type Launch struct {
 	Model       *ir.Model         // counts cycles, where CompileTimed made the program; may be nil
 	Print       func(text string) // takes what printf of a thread makes; called by all workers at once; may be nil
 	Heap        *heap.Heap        // of malloc and free; nil: malloc returns 0
+	Tree        *Tree             // takes the launches of the kernel; nil: it can make none
 	Workers     *parallel.Pool    // of the device; nil if launches do not follow one another
 	Native      jit.Native
 	From        *State // the launch goes on from here; nil: it begins

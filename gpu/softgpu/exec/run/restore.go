@@ -23,6 +23,8 @@ func (r *run) accept(s *State) error {
 		return invalid("it is of a launch with another grid, block, shared memory or parameters")
 	case s.cooperative != l.Cooperative:
 		return invalid("it is cooperative, or the launch is")
+	case s.tree != nil && s.tree.depth > MaxNesting:
+		return invalid("its kernel is %d launches deep", s.tree.depth)
 	case s.next > r.blocks:
 		return invalid("block %d of %d is next", s.next, r.blocks)
 	case l.Model != nil && s.cycles != nil && !l.Model.SetCounts(s.cycles):

@@ -100,34 +100,41 @@ func Run(k *Kernel, l Launch, s tlb.Space, c *Control, workers int) error {
 // check validates the launch.
 func (r *run) check() error {
 	l, lim, fn := &r.launch, &r.launch.Limits, r.kernel.fn
+	switch {
+	case !r.kernel.prog.Data.Linked && r.kernel.prog.Data.Size > 0:
+		return fmt.Errorf("%w: module %s is not linked", gpu.ErrInvalid, r.kernel.prog.File)
+	case len(l.Params) < r.kernel.attrs.ParamBytes:
+		return fmt.Errorf("%w: %d bytes of parameters, the kernel takes %d", gpu.ErrInvalid, len(l.Params), r.kernel.attrs.ParamBytes)
+	}
+	return lim.check(fn, l.Grid, l.Block, l.SharedBytes)
+}
+
+// check validates the shape of a launch.
+func (lim *Limits) check(fn *ir.Function, grid, block [3]uint32, dynamic uint32) error {
 	threads := uint64(1)
 	for i := range 3 {
 		switch {
-		case l.Grid[i] == 0 || l.Block[i] == 0:
-			return fmt.Errorf("%w: grid %v, block %v: no dimension may be 0", gpu.ErrInvalid, l.Grid, l.Block)
-		case l.Grid[i] > lim.MaxGrid[i]:
-			return fmt.Errorf("%w: grid %v exceeds %v", gpu.ErrInvalid, l.Grid, lim.MaxGrid)
-		case l.Block[i] > lim.MaxBlock[i]:
-			return fmt.Errorf("%w: block %v exceeds %v", gpu.ErrInvalid, l.Block, lim.MaxBlock)
+		case grid[i] == 0 || block[i] == 0:
+			return fmt.Errorf("%w: grid %v, block %v: no dimension may be 0", gpu.ErrInvalid, grid, block)
+		case grid[i] > lim.MaxGrid[i]:
+			return fmt.Errorf("%w: grid %v exceeds %v", gpu.ErrInvalid, grid, lim.MaxGrid)
+		case block[i] > lim.MaxBlock[i]:
+			return fmt.Errorf("%w: block %v exceeds %v", gpu.ErrInvalid, block, lim.MaxBlock)
 		}
-		threads *= uint64(l.Block[i])
+		threads *= uint64(block[i])
 	}
 	most := uint64(lim.MaxThreads)
 	if fn.MaxThreads != 0 {
 		most = min(most, uint64(fn.MaxThreads))
 	}
-	shared := uint64(fn.DynShared) + uint64(l.SharedBytes)
+	shared := uint64(fn.DynShared) + uint64(dynamic)
 	switch {
-	case !r.kernel.prog.Data.Linked && r.kernel.prog.Data.Size > 0:
-		return fmt.Errorf("%w: module %s is not linked", gpu.ErrInvalid, r.kernel.prog.File)
 	case threads > most:
-		return fmt.Errorf("%w: block %v has %d threads, at most %d are possible", gpu.ErrInvalid, l.Block, threads, most)
-	case fn.ReqBlock != [3]uint32{} && l.Block != fn.ReqBlock:
-		return fmt.Errorf("%w: block %v, but the kernel requires %v", gpu.ErrInvalid, l.Block, fn.ReqBlock)
+		return fmt.Errorf("%w: block %v has %d threads, at most %d are possible", gpu.ErrInvalid, block, threads, most)
+	case fn.ReqBlock != [3]uint32{} && block != fn.ReqBlock:
+		return fmt.Errorf("%w: block %v, but the kernel requires %v", gpu.ErrInvalid, block, fn.ReqBlock)
 	case shared > uint64(lim.SharedBytes):
 		return fmt.Errorf("%w: %d bytes of shared memory, at most %d are possible", gpu.ErrInvalid, shared, lim.SharedBytes)
-	case len(l.Params) < r.kernel.attrs.ParamBytes:
-		return fmt.Errorf("%w: %d bytes of parameters, the kernel takes %d", gpu.ErrInvalid, len(l.Params), r.kernel.attrs.ParamBytes)
 	case fn.FrameBytes > lim.StackBytes:
 		return fmt.Errorf("%w: %d bytes of local memory and registers for each thread, at most %d are possible", gpu.ErrInvalid, fn.FrameBytes, lim.StackBytes)
 	}
@@ -143,6 +150,9 @@ func (r *run) worker(c *Control, id int) *worker {
 	w.run, w.control, w.ID, w.Cycles, w.rested = r, c, id, 0, false
 	w.preempting, w.naps = false, 0
 	w.Workers, w.Launch, w.Model, w.Print, w.Heap = r.workers, r.id, r.launch.Model, r.launch.Print, r.launch.Heap
+	if w.Launcher = nil; r.launch.Tree != nil {
+		w.Launcher = launcher{r.launch.Tree, &r.launch.Limits}
+	}
 	w.TLB.Open(r.space, r.kernel.attrs.Name)
 	clear(w.sites)
 	if w.block != nil {
@@ -161,7 +171,7 @@ func (w *worker) rest() {
 		return
 	}
 	kernel := w.run.kernel
-	w.run, w.control, w.Model, w.Print, w.Heap = nil, nil, nil, nil, nil // what they refer to is not to be kept
+	w.run, w.control, w.Model, w.Print, w.Heap, w.Launcher = nil, nil, nil, nil, nil, nil // what they refer to is not to be kept
 	w.TLB.Close()
 	if w.block != nil {
 		w.block.rest()
@@ -235,6 +245,9 @@ func (w *worker) runBlock(n uint64, s *blockState) {
 		w.keep(w.block.save(n, w.Cycles))
 		w.Cycles = 0
 		return
+	}
+	if t := w.run.launch.Tree; t != nil {
+		t.forget(n)
 	}
 	w.account(n)
 }

@@ -25,6 +25,8 @@ type State struct {
 	blocks  []blockState
 	cycles  []uint64 // of the multiprocessors, with a Model
 
+	tree *Tree // what the kernel and those before it have launched; nil if they cannot
+
 	cooperative bool
 	workspace   uint64 // its first word, of a cooperative launch
 }
@@ -103,6 +105,9 @@ func (r *run) rest() *State {
 	s := &State{
 		kernel: r.kernel.attrs.Name, program: r.kernel.prog.Fingerprint(), grid: r.launch.Grid, block: r.launch.Block,
 		dynamic: r.launch.SharedBytes, params: slices.Clone(r.launch.Params), launch: r.id, next: next, blocks: r.kept,
+	}
+	if r.launch.Tree != nil {
+		s.tree = r.launch.Tree.clone()
 	}
 	if r.grid != nil {
 		s.cooperative, s.workspace = true, r.grid.words[0]

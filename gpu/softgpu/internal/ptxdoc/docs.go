@@ -138,6 +138,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * Functions that a module declares .extern and no module defines: vprintf, __assertfail, __assert_fail, malloc and free. malloc takes
   memory of the context's heap, and returns 0 when it is used up. free of an address that
   malloc did not return, or that is free already, ends the kernel with an address fault (CUDA leaves that undefined).
+* PVDRM's linker adds a device runtime to programs in which kernels launch kernels. It stands on three more functions of
+  the software GPU: __pvdrm_parameter_bytes, __pvdrm_launch and __pvdrm_last_error.
 * .pragma "pvdrm_malloc_heap BYTES"; at module scope says how many bytes kernels can allocate with malloc, 8 MiB if it is missing; the first
   module of a context that calls malloc counts. libcuda adds it where a program has set CU_LIMIT_MALLOC_HEAP_SIZE.
 * An element of an array is written as an address, [a+4]; a[1] is refused.

@@ -1,0 +1,103 @@
+package link
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The device runtime: what kernels call to launch kernels and to use streams and memory. NVIDIA
+// has it in libcudadevrt, which drives NVIDIA's hardware; this one stands on three functions of
+// PVDRM's software GPU. All launches of a kernel run in order, so streams and events have nothing
+// to do.
+
+//go:embed runtime.ptx
+var runtimeSource string
+
+// runtimePart begins a part of the source: the function of that name, without prefix. The first
+// part is common to all.
+const runtimePart = "// part "
+
+// runtimeParts are the functions by name.
+var runtimeCommon, runtimeParts = func() (string, map[string]string) {
+	common, rest, _ := strings.Cut(runtimeSource, runtimePart)
+	parts := map[string]string{}
+	for part := range strings.SplitSeq(rest, "\n"+runtimePart) {
+		name, text, _ := strings.Cut(part, "\n")
+		parts[name] = text
+	}
+	return common, parts
+}()
+
+// The names of the functions in code for CUDA 12 and later, and before; and those in code that
+// has a default stream for each thread.
+var runtimePrefixes = []string{"__cudaCDP2", "cuda"}
+
+const perThread = "_ptsz"
+
+// runtimeErrors are the errors that the functions return.
+var runtimeErrors = []struct {
+	code       int
+	name, text string
+}{
+	{code: 0, name: "cudaSuccess", text: "no error"},
+	{code: 1, name: "cudaErrorInvalidValue", text: "invalid argument"},
+	{code: 2, name: "cudaErrorMemoryAllocation", text: "out of memory"},
+	{code: 9, name: "cudaErrorInvalidConfiguration", text: "invalid configuration argument"},
+	{code: 21, name: "cudaErrorInvalidMemcpyDirection", text: "invalid copy direction for memcpy"},
+	{code: 69, name: "cudaErrorLaunchPendingCountExceeded", text: "too many launches are pending"},
+	{code: 98, name: "cudaErrorInvalidDeviceFunction", text: "invalid device function"},
+	{code: 400, name: "cudaErrorInvalidResourceHandle", text: "invalid resource handle"},
+	{code: 801, name: "cudaErrorNotSupported", text: "operation not supported"},
+}
+
+// UseRuntime says that the sources may call the device runtime: what they leave open of it is
+// added.
+func (l *Linker) UseRuntime() { l.runtime = true }
+
+// runtimeUnit returns the part of the device runtime that has the names, and false if it has none
+// of them.
+func runtimeUnit(names []string) (string, bool) {
+	var b strings.Builder
+	b.WriteString(runtimeCommon)
+	found := false
+	for _, name := range names {
+		for _, prefix := range runtimePrefixes {
+			base, ok := strings.CutPrefix(name, prefix)
+			part, has := runtimeParts[strings.TrimSuffix(base, perThread)]
+			if !ok || !has {
+				continue
+			}
+			if part == "" { // of the functions that give the text of an error
+				part = errorTable(strings.HasPrefix(base, "GetErrorName"))
+			}
+			b.WriteString(strings.ReplaceAll(part, "NAME", name))
+			found = true
+			break
+		}
+	}
+	return b.String(), found
+}
+
+// errorTable is the body of a function that returns the text of an error: it tries each.
+func errorTable(byName bool) string {
+	var body, texts strings.Builder
+	write := func(n int, text string) {
+		bytes := strings.Trim(fmt.Sprint([]byte(text)), "[]")
+		fmt.Fprintf(&texts, ".global .align 1 .b8 NAME$%d[%d] = {%s, 0};\n", n, len(text)+1, strings.ReplaceAll(bytes, " ", ", "))
+	}
+	write(len(runtimeErrors), "unrecognized error code")
+	fmt.Fprintf(&body, "mov.u64 %%d0, NAME$%d;\n", len(runtimeErrors))
+	for n, e := range slices.All(runtimeErrors) {
+		text := e.text
+		if byName {
+			text = e.name
+		}
+		write(n, text)
+		fmt.Fprintf(&body, "setp.eq.u32 %%p0, %%r0, %d;\nmov.u64 %%d1, NAME$%d;\nselp.b64 %%d0, %%d1, %%d0, %%p0;\n", e.code, n)
+	}
+	return texts.String() + ".weak .func (.param .b64 r) NAME(.param .b32 code)\n{\n" +
+		".reg .pred %p<1>; .reg .b32 %r<1>; .reg .b64 %d<2>;\nld.param.u32 %r0, [code];\n" + body.String() +
+		"cvta.global.u64 %d0, %d0;\nst.param.b64 [r], %d0;\nret;\n}\n"
+}

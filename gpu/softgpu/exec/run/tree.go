@@ -1,0 +1,256 @@
+package run
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+)
+
+// Bounds of what kernels launch. NVIDIA's GPUs have the first two; memory bounds the third there.
+const (
+	MaxNesting   = 2048     // a kernel at this depth cannot launch
+	maxTails     = 2048     // tail launches of a kernel
+	maxTreeBytes = 64 << 20 // memory of all launches that wait
+	pendingBytes = 192      // of one, without its parameters
+)
+
+// Tree is the launches that kernels make, of one launch of the host: those that the kernel which
+// runs has made, and those of kernels before it that wait. They run one after the other, a launch
+// with all that it launches itself before the next one; tail launches run after all others of their
+// parent.
+type Tree struct {
+	mu     sync.Mutex
+	made   level   // by the kernel that runs
+	levels []level // of kernels that have ended, the outermost first
+	depth  uint32  // of the kernel that runs; 0: the host launched it
+	child  bool    // a kernel has launched the one that runs
+	bytes  int
+	errors map[thread]uint32 // of the blocks that run
+}
+
+// level is what one kernel has launched, in order.
+type level struct{ next, tails []Pending }
+
+// Pending is a launch that waits.
+type Pending struct {
+	Kernel      string
+	Grid, Block [3]uint32
+	Shared      uint32
+	Params      []byte
+
+	depth uint32
+	by    uint64
+}
+
+// thread is a thread of a grid.
+type thread struct {
+	block  uint64
+	number uint32
+}
+
+func (p *Pending) size() int { return pendingBytes + len(p.Kernel) + len(p.Params) }
+
+// launcher takes the launches of the kernel that runs.
+type launcher struct {
+	*Tree
+	limits *Limits
+}
+
+// Launch implements ir.Launcher.
+func (t launcher) Launch(c *ir.Child) uint32 {
+	if t.limits.check(c.Kernel, c.Grid, c.Block, c.Shared) != nil {
+		return ir.ErrConfiguration
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := Pending{Kernel: c.Kernel.Name, Grid: c.Grid, Block: c.Block, Shared: c.Shared, Params: c.Params, depth: t.depth + 1, by: c.By}
+	list := &t.made.next
+	if c.Tail {
+		p.depth = t.depth // a kernel that tail launches itself is a loop
+		list = &t.made.tails
+	}
+	if p.depth > MaxNesting || c.Tail && len(*list) >= maxTails || t.bytes+p.size() > maxTreeBytes {
+		return ir.ErrPendingCount
+	}
+	t.bytes += p.size()
+	*list = append(*list, p)
+	return 0
+}
+
+// LastError implements ir.Launcher.
+func (t launcher) LastError(block uint64, number uint32, code uint32, set bool) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := thread{block, number}
+	old := t.errors[at]
+	switch {
+	case !set:
+	case code == 0:
+		delete(t.errors, at)
+	default:
+		if t.errors == nil {
+			t.errors = map[thread]uint32{}
+		}
+		t.errors[at] = code
+	}
+	return old
+}
+
+// forget drops the errors of a block that has ended.
+func (t *Tree) forget(block uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.errors) > 0 {
+		maps.DeleteFunc(t.errors, func(at thread, _ uint32) bool { return at.block == block })
+	}
+}
+
+// Next returns what is to run when a kernel has ended, nil where all is done.
+func (t *Tree) Next() *Pending {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	byBlock := func(a, b Pending) int { return cmp.Compare(a.by, b.by) }
+	slices.SortStableFunc(t.made.next, byBlock) // so that the order is not one of chance
+	slices.SortStableFunc(t.made.tails, byBlock)
+	t.errors = nil
+	t.levels = append(t.levels, t.made)
+	t.made = level{}
+	for len(t.levels) > 0 {
+		top := &t.levels[len(t.levels)-1]
+		list := &top.next
+		if len(*list) == 0 {
+			list = &top.tails
+		}
+		if len(*list) == 0 {
+			t.levels = t.levels[:len(t.levels)-1]
+			continue
+		}
+		p := (*list)[0]
+		(*list)[0] = Pending{} // its parameters are not to be kept
+		*list = (*list)[1:]
+		if len(top.next)+len(top.tails) == 0 {
+			t.levels = t.levels[:len(t.levels)-1]
+		}
+		t.bytes -= p.size()
+		t.depth, t.child = p.depth, true
+		return &p
+	}
+	return nil
+}
+
+// clone copies a tree for a State, or of one.
+func (t *Tree) clone() *Tree {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := &Tree{made: t.made.clone(), depth: t.depth, child: t.child, bytes: t.bytes, errors: maps.Clone(t.errors)}
+	for _, l := range t.levels {
+		c.levels = append(c.levels, l.clone())
+	}
+	return c
+}
+
+func (l level) clone() level { return level{slices.Clone(l.next), slices.Clone(l.tails)} }
+
+// Tree is a copy of the launches that wait for that of the state; nil if its kernels make none.
+func (s *State) Tree() *Tree {
+	if s.tree == nil {
+		return nil
+	}
+	return s.tree.clone()
+}
+
+// Child is the launch that goes on, where a kernel made it; nil for that of the host.
+func (s *State) Child() *Pending {
+	if s.tree == nil || !s.tree.child {
+		return nil
+	}
+	return &Pending{Kernel: s.kernel, Grid: s.grid, Block: s.block, Shared: s.dynamic, Params: s.params}
+}
+
+// Launches reports whether the kernel's program launches kernels.
+func (k *Kernel) Launches() bool { return k.prog.Launches }
+
+// The fewest bytes that the parts of a tree are encoded in.
+const (
+	minLevel   = 4 + 4
+	minPending = 4 + 7*4 + 4 + 4 + 8
+	errorBytes = 8 + 4 + 4
+)
+
+// tree appends a tree, or that there is none.
+func (w *stateWriter) tree(t *Tree) {
+	if t == nil {
+		w.flags(false)
+		return
+	}
+	w.flags(true, t.child)
+	w.u32(t.depth)
+	w.u32(uint32(len(t.levels)))
+	for _, l := range append(t.levels[:len(t.levels):len(t.levels)], t.made) {
+		w.pending(l.next)
+		w.pending(l.tails)
+	}
+	w.u32(uint32(len(t.errors)))
+	order := slices.SortedFunc(maps.Keys(t.errors), func(a, b thread) int {
+		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.number, b.number))
+	})
+	for _, at := range order {
+		w.u64(at.block)
+		w.u32(at.number)
+		w.u32(t.errors[at])
+	}
+}
+
+func (w *stateWriter) pending(list []Pending) {
+	w.u32(uint32(len(list)))
+	for i := range list {
+		p := &list[i]
+		w.bytes([]byte(p.Kernel))
+		for i := range 3 {
+			w.u32(p.Grid[i])
+			w.u32(p.Block[i])
+		}
+		w.u32(p.Shared)
+		w.bytes(p.Params)
+		w.u32(p.depth)
+		w.u64(p.by)
+	}
+}
+
+// tree decodes a tree. What its launches say is checked when they run.
+func (r *stateReader) tree() *Tree {
+	present, child := r.flags()
+	if !present {
+		return nil
+	}
+	t := &Tree{child: child, depth: r.u32()}
+	for range r.count(minLevel) {
+		t.levels = append(t.levels, level{r.pending(t), r.pending(t)})
+	}
+	t.made = level{r.pending(t), r.pending(t)}
+	for range r.count(errorBytes) {
+		if t.errors == nil {
+			t.errors = map[thread]uint32{}
+		}
+		at := thread{r.u64(), r.u32()}
+		t.errors[at] = r.u32()
+	}
+	return t
+}
+
+func (r *stateReader) pending(t *Tree) (list []Pending) {
+	for range r.count(minPending) {
+		p := Pending{Kernel: string(r.bytes())}
+		for i := range 3 {
+			p.Grid[i], p.Block[i] = r.u32(), r.u32()
+		}
+		p.Shared, p.Params = r.u32(), r.bytes()
+		p.depth, p.by = r.u32(), r.u64()
+		list = append(list, p)
+		t.bytes += p.size()
+	}
+	return list
+}
