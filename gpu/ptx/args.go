@@ -82,7 +82,7 @@ func (a *argSpec) String() string {
 	return name
 }
 
-var fixedTypes = map[string]Type{"b16": B16, "b32": B32, "b64": B64, "u32": U32, "s32": S32, "u64": U64,
+var fixedTypes = map[string]Type{"b8": B8, "b16": B16, "b32": B32, "b64": B64, "u32": U32, "s32": S32, "u64": U64,
 	"f32": F32, "f16x2": F16x2, "pred": Pred}
 
 // parseArgs reads an operand pattern: operands separated by spaces, each a name

@@ -15,6 +15,7 @@ type Form struct {
 	Name    string // the part before the first dot, or the first words of a family of OpRaw
 	Section string // of the PTX ISA manual
 	Arch    int    // first architecture that has it, such as 100 for sm_100; 0 up to sm_90
+	Derived bool   // what it does follows from PTX's text: no GPU at hand has it
 
 	slots []slot    // modifiers in the order in which they are written
 	args  []argSpec // operands
@@ -340,6 +341,12 @@ func (f Form) with(check func(*Mods) string) Form {
 // since names the first architecture that has the row.
 func (f Form) since(arch int) Form {
 	f.Arch = arch
+	return f
+}
+
+// derived makes a row of an architecture that no recordings exist of, but whose text says all.
+func (f Form) derived(arch int) Form {
+	f.Arch, f.Derived = arch, true
 	return f
 }
 

@@ -13,6 +13,7 @@ func floatForms() []Form {
 		form(OpFma, s, dabc, rnd, typ(F64)),
 		form(OpMad, s, dabc, rnd, ftz, sat, typ(F32)),
 		form(OpMad, s, dabc, rnd, typ(F64)),
+		form(OpFma, s, dabc, rnd, ftz, typ(F32x2)).derived(100),
 		form(OpDiv, s, dab, flag(Approx|Full), ftz, typ(F32)),
 		form(OpDiv, s, dab, rnd, ftz, typ(F32)),
 		form(OpDiv, s, dab, rnd, typ(F64)),
@@ -22,7 +23,8 @@ func floatForms() []Form {
 	for _, op := range []Op{OpAdd, OpSub, OpMul} {
 		f = append(f,
 			form(op, s, dab, opt(rnd), ftz, sat, typ(F32)),
-			form(op, s, dab, opt(rnd), typ(F64)))
+			form(op, s, dab, opt(rnd), typ(F64)),
+			form(op, s, dab, opt(rnd), ftz, typ(F32x2)).derived(100))
 	}
 	for _, op := range []Op{OpAbs, OpNeg} {
 		f = append(f,

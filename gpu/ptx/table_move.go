@@ -21,7 +21,7 @@ func moveForms() []Form {
 	const load, store = "=d~ [a", "[a b~"
 	const policy = " policy:u64"
 	hint, global := flag(Hint), opt(pick(fieldSpace, SpaceGlobal))
-	return []Form{
+	return append(wideMoves(), []Form{
 		form(OpMov, s, "=&d &a", typ(append(movTypes, Pred)...)),
 		form(OpMov, s, "=d~ a~", pick(fieldVec, uint8(2), uint8(4)), typ(movTypes...)),
 		form(OpShfl, s, "=|d a b:u32 c:u32", shfl, typ(B32)),
@@ -56,7 +56,29 @@ func moveForms() []Form {
 			SpaceSharedCTA, SpaceParam, SpaceParamEntry)),
 		form(OpCvta, s, "=d *a", opt(flag(To)), pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
 			SpaceSharedCTA, SpaceParam, SpaceParamEntry), typ(U32, U64)),
+	}...)
+}
+
+// wideMoves are ld and st of 32 bytes, in global memory only.
+func wideMoves() []Form {
+	const s, load, store, policy = "9.7.8", "=d~ [a", "[a b~", " policy:u64"
+	scope, global := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys), pick(fieldSpace, SpaceGlobal)
+	l1, l2 := opt(pick(fieldL1, span(EvictL1Normal, EvictL1NoAllocate)...)), opt(pick(fieldL2, EvictL2Normal, EvictL2First, EvictL2Last))
+	size, weak := opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256)), opt(pick(fieldOrder, OrderWeak))
+	var f []Form
+	for _, wide := range [][]slot{{pick(fieldVec, uint8(8)), typ(B32, U32, S32, F32)}, {pick(fieldVec, uint8(4)), typ(B64, U64, S64, F64)}} {
+		add := func(op Op, args string, slots ...slot) {
+			f = append(f, form(op, s, args, append(slots, wide...)...).derived(100))
+		}
+		add(OpLd, load, weak, global, l1, l2, size)
+		add(OpLd, load+policy, weak, global, l1, l2, flag(Hint), size)
+		add(OpLd, load, pick(fieldOrder, OrderRelaxed, OrderAcquire), scope, global, l1, l2, size)
+		add(OpLd, load, global, flag(NC), l1, l2, size)
+		add(OpSt, store, weak, global, l1, l2)
+		add(OpSt, store+policy, weak, global, l1, l2, flag(Hint))
+		add(OpSt, store, pick(fieldOrder, OrderRelaxed, OrderRelease), scope, global, l1, l2)
 	}
+	return f
 }
 
 // asyncForms copy to shared memory while a thread goes on: 9.7.8.
@@ -101,6 +123,8 @@ func checkMem(m *Mods) string {
 	global := m.Space == SpaceGeneric || m.Space == SpaceGlobal
 	shared := m.Space == SpaceShared || m.Space == SpaceSharedCTA
 	switch {
+	case int(m.Vec)*m.Types[0].Size() > 16:
+		return "a vector is wider than 16 bytes"
 	case m.L1 != EvictNone && m.Cache != CacheNone:
 		return fmt.Sprintf(".%s and .%s exclude each other", m.Cache, m.L1)
 	case (m.L1 != EvictNone || m.Prefetch != PrefetchNone) && !global:
@@ -128,6 +152,10 @@ func convertForms() []Form {
 		form(OpCvt, s, "=d:b32 a:f32", down, relu, flag(SatFinite), typ(TF32), typ(F32)).since(100),
 		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F32)),
 		form(OpCvt, s, "=d:b16 a:f16x2", pick(fieldRound, RN), flag(SatFinite), relu, typ(E4M3x2, E5M2x2), typ(F16x2)),
+		form(OpCvt, s, "=d:b16 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E2M3x2, E3M2x2), typ(F32)).derived(100),
+		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E2M3x2, E3M2x2)).derived(100),
+		form(OpCvt, s, "=d:b8 a:f32 b:f32", pick(fieldRound, RN), flag(SatFinite), relu, typ(E2M1x2), typ(F32)).derived(100),
+		form(OpCvt, s, "=d:f16x2 a:b8", pick(fieldRound, RN), relu, typ(F16x2), typ(E2M1x2)).derived(100),
 		form(OpCvt, s, "=d:b32 a:s32 b:s32", flag(Pack), flag(Sat), typ(U16, S16), typ(S32)),
 		form(OpCvt, s, "=d:b32 a:s32 b:s32 c:b32", flag(Pack), flag(Sat), typ(U2, S2, U4, S4, U8, S8), typ(S32), typ(B32)),
 		form(OpCvt, s, "=d:f16x2 a:b16", pick(fieldRound, RN), relu, typ(F16x2), typ(E4M3x2, E5M2x2)),

@@ -43,12 +43,17 @@ const (
 	E5M2
 	S2 // of cvt.pack only
 	U2
+	F32x2
+	E2M3x2
+	E3M2x2
+	E2M1x2
 	numTypes
 )
 
 var typeNames = [numTypes]string{"", "pred", "b8", "b16", "b32", "b64", "b128", "u8", "u16", "u32", "u64",
 	"s8", "s16", "s32", "s64", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3x2", "e5m2x2",
-	"u16x2", "s16x2", "texref", "samplerref", "surfref", "s4", "u4", "b1", "e4m3", "e5m2", "s2", "u2"}
+	"u16x2", "s16x2", "texref", "samplerref", "surfref", "s4", "u4", "b1", "e4m3", "e5m2", "s2", "u2", "f32x2",
+	"e2m3x2", "e3m2x2", "e2m1x2"}
 
 // String returns the name without its dot, such as "f32".
 func (t Type) String() string {
@@ -60,7 +65,7 @@ func (t Type) String() string {
 
 var typeSizes = [numTypes]uint8{Pred: 1, B8: 1, B16: 2, B32: 4, B64: 8, B128: 16, U8: 1, U16: 2, U32: 4,
 	U64: 8, S8: 1, S16: 2, S32: 4, S64: 8, F16: 2, F16x2: 4, BF16: 2, BF16x2: 4, F32: 4, F64: 8, TF32: 4,
-	E4M3x2: 2, E5M2x2: 2, U16x2: 4, S16x2: 4, TexRef: 8, SamplerRef: 8, SurfRef: 8, S4: 1, U4: 1, B1: 1, E4M3: 1, E5M2: 1, S2: 1, U2: 1}
+	E4M3x2: 2, E5M2x2: 2, U16x2: 4, S16x2: 4, TexRef: 8, SamplerRef: 8, SurfRef: 8, S4: 1, U4: 1, B1: 1, E4M3: 1, E5M2: 1, S2: 1, U2: 1, F32x2: 8, E2M3x2: 2, E3M2x2: 2, E2M1x2: 1}
 
 // Size returns the bytes of one value; 1 for a predicate.
 func (t Type) Size() int { return int(typeSizes[t]) }
@@ -79,7 +84,7 @@ func (t Type) Opaque() bool { return t == TexRef || t == SamplerRef || t == Surf
 // Float reports whether t is a floating-point type, packed ones included.
 func (t Type) Float() bool {
 	switch t {
-	case F16, F16x2, BF16, BF16x2, F32, F64, TF32, E4M3x2, E5M2x2:
+	case F16, F16x2, BF16, BF16x2, F32, F32x2, F64, TF32, E4M3x2, E5M2x2, E2M3x2, E3M2x2, E2M1x2:
 		return true
 	}
 	return false

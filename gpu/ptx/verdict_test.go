@@ -17,7 +17,7 @@ const snippetBody = `.version 8.5
 .visible .entry kernel(.param .u64 prm, .param .u32 prm32)
 {
 .reg .pred p, q; .reg .b16 h, h2; .reg .u16 u, u2; .reg .b32 r, r2, r3, r4; .reg .u32 w; .reg .f32 f, f2, f3;
-.reg .b64 d, d2, d3; .reg .u64 e; .reg .f64 g, g2, g3; .reg .f16 hf, hf2, hf3;
+.reg .b64 d, d2, d3; .reg .u64 e; .reg .f64 g, g2, g3; .reg .f16 hf, hf2, hf3; .reg .b8 tiny;
 .shared .b32 sh[64]; .local .b32 lo[8]; .param .b32 pp[8];
 L0:
 %s
@@ -33,6 +33,7 @@ var verdictExceptions = map[string]string{
 	"type76": "the table of lop3 must fit in 8 bits; ptxas cuts it",
 	"mem6":   "a 16-bit register is no address",
 	"mem17":  "[d-16] means [d+-16]",
+	"mem20":  ".target is compared with instructions when a module is loaded",
 	"mem58":  "an array element without brackets around it is refused",
 	"sync20": ".version and .target are not compared with instructions",
 	"sync34": ".version and .target are not compared with instructions",

@@ -55,7 +55,7 @@ func (v *verifier) instr(i *Instr) {
 		v.fail(i.Pos, "arguments mismatch for instruction '%s': %d operands, expected %s", i.Name(), n, f.Syntax())
 		return
 	}
-	if i.Mods.Vec > 0 && int(i.Mods.Vec)*i.Mods.Types[0].Size() > 16 {
+	if i.Mods.Vec > 0 && int(i.Mods.Vec)*i.Mods.Types[0].Size() > 16 && !f.Derived {
 		v.fail(i.Pos, "vector of '%s' is wider than 16 bytes", i.Name())
 		return
 	}

@@ -119,7 +119,7 @@ func compile(e *ptx.Effort, file string, source []byte, props gpu.Properties, ti
 	if err != nil {
 		return nil, err
 	}
-	var bad []gpu.Diagnostic
+	bad := newer(mod, 10*props.ComputeMajor+props.ComputeMinor)
 	for _, d := range mod.Directives {
 		f, ok := d.(*ptx.Func)
 		if !ok || !f.Entry {
@@ -148,6 +148,24 @@ func compile(e *ptx.Effort, file string, source []byte, props gpu.Properties, ti
 		return nil, &gpu.BuildError{Diagnostics: bad}
 	}
 	return prog, nil
+}
+
+// newer reports the instructions of a module that GPUs of a compute capability do not have, of
+// those that no GPU at hand has: programs ask for the capability before they use them.
+func newer(mod *ptx.Module, capability int) (bad []gpu.Diagnostic) {
+	for _, d := range mod.Directives {
+		f, ok := d.(*ptx.Func)
+		if !ok {
+			continue
+		}
+		for _, s := range f.Body {
+			if i, ok := s.(*ptx.Instr); ok && i.Form.Derived && i.Form.Arch > capability && len(bad) < ptx.MaxDiagnostics {
+				bad = append(bad, gpu.Diagnostic{File: mod.File, Line: int(i.Pos.Line), Col: int(i.Pos.Col), Message: fmt.Sprintf(
+					"error: instruction '%s' needs compute capability %d.%d; the device has %d.%d", ptx.Clip(i.Name()), i.Form.Arch/10, i.Form.Arch%10, capability/10, capability%10)})
+			}
+		}
+	}
+	return bad
 }
 
 // Check reports why a software GPU would refuse a module, without making one: the error that

@@ -1,6 +1,7 @@
 package softgpu
 
 import (
+	"bytes"
 	gocontext "context"
 	"testing"
 
@@ -8,6 +9,17 @@ import (
 
 	"pvdrm/gpu"
 )
+
+// Instructions that only later GPUs have run on a device of their capability.
+func TestDerivedInstructions(t *testing.T) {
+	for _, text := range []string{"fma.rn.f32x2 %rd1, %rd1, %rd1, %rd1;", "ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];"} {
+		source := []byte(".version 8.8\n.target sm_100\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<9>; .reg .b64 %rd<3>;\n" + text + "\nret;\n}")
+		require.NoError(t, Check(t.Context(), Config{Capability: 100}, "f", source))
+		require.ErrorContains(t, Check(t.Context(), Config{Capability: 90}, "f", source), "needs compute capability 10.0; the device has 9.0")
+		var build *gpu.BuildError
+		require.ErrorAs(t, Check(t.Context(), Config{Capability: 100}, "f", bytes.Replace(source, []byte("sm_100"), []byte("sm_90"), 1)), &build)
+	}
+}
 
 // The functions of a list of call targets must have the same parameters: the call was
 // checked against the first and decoded by the last.

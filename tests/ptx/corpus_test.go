@@ -116,7 +116,7 @@ func TestEveryInstructionHasAFixture(t *testing.T) {
 		}
 	}
 	for _, f := range ptx.Forms() {
-		waits := unrecorded[f.Op] || f.Op == ptx.OpCp && strings.Contains(f.Syntax(), "cache_hint")
+		waits := unrecorded[f.Op] || f.Derived || f.Op == ptx.OpCp && strings.Contains(f.Syntax(), "cache_hint")
 		switch {
 		case exec.Runs(f) != nil:
 		case waits && used[f]:

@@ -176,7 +176,7 @@ func hasResult(i *ptx.Instr) bool {
 // modifier, with a register as its result.
 func unrounded(s ptx.Stmt, op ptx.Op) bool {
 	i, ok := s.(*ptx.Instr)
-	return ok && i.Op == op && i.Mods.Round == ptx.RoundNone && i.Mods.Type().Float() && i.Args[0].Kind == ptx.OperandReg
+	return ok && i.Op == op && i.Mods.Round == ptx.RoundNone && i.Mods.Type().Float() && i.Mods.Type() != ptx.F32x2 && i.Args[0].Kind == ptx.OperandReg
 }
 
 // follow follows the product that statement n makes to the last that sees it. It

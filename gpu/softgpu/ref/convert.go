@@ -8,6 +8,18 @@ func (t *thread) convert(i *ptx.Instr) {
 	to, from := m.Types[0], m.Types[1]
 	var x uint64
 	switch {
+	case formatOf(to).closed:
+		width := to.Bits() / 2
+		x = toClosed(m, formatOf(to), t.get(&i.Args[1], from))<<width | toClosed(m, formatOf(to), t.get(&i.Args[2], from))
+	case formatOf(from).closed:
+		both, f := t.get(&i.Args[1], from), formatOf(from)
+		for part := range 2 {
+			h := half.encode(f.decode(both>>(part*from.Bits()/2)&(2*f.sign()-1)), ptx.RN)
+			if m.Has(ptx.Relu) {
+				h = half.relu(h)
+			}
+			x |= h << (16 * part)
+		}
 	case from == ptx.E4M3x2 || from == ptx.E5M2x2:
 		both := t.get(&i.Args[1], from)
 		x = convertFloat(m, packed[to], from, both>>8)<<16 | convertFloat(m, packed[to], from, both&0xff)
@@ -132,6 +144,32 @@ func convertFloat(m *ptx.Mods, to, from ptx.Type, x uint64) uint64 {
 	}
 	if m.Has(ptx.Relu) {
 		r = d.relu(r)
+	}
+	return r
+}
+
+// toClosed converts an f32 to a format that has neither NaN nor infinities: they become its
+// largest number, NaN without a sign.
+func toClosed(m *ptx.Mods, f format, x uint64) uint64 {
+	n, largest := single.decode(x), f.sign()-1
+	var r uint64
+	switch n.kind {
+	case notANumber:
+		return largest
+	case finite:
+		top := n.exp + n.m.len() - 1
+		r = largest
+		if lowest := max(top, f.least()) - f.fraction; top <= 1<<f.exponent {
+			r = min(n.roundAt(lowest, ptx.RN).lo+uint64(lowest+f.fraction-f.least())<<f.fraction, largest)
+		}
+	case infinite:
+		r = largest
+	}
+	switch {
+	case n.neg && m.Has(ptx.Relu):
+		return 0
+	case n.neg:
+		return r | f.sign()
 	}
 	return r
 }

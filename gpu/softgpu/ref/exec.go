@@ -184,6 +184,11 @@ func (t *thread) compute(i *ptx.Instr) {
 func (t *thread) arithmetic(i *ptx.Instr) {
 	ty := i.Mods.Type()
 	switch part := packed[ty]; {
+	case ty == ptx.F32x2:
+		v := t.values(i, ty)
+		low := [4]uint64{v[0] & mask(ptx.F32), v[1] & mask(ptx.F32), v[2] & mask(ptx.F32)}
+		high := [4]uint64{v[0] >> 32, v[1] >> 32, v[2] >> 32}
+		t.set(&i.Args[0], t.float(i, ptx.F32, low)&mask(ptx.F32)|t.float(i, ptx.F32, high)<<32, ty)
 	case i.Mods.Has(ptx.CC):
 		t.extended(i)
 	case part == ptx.TypeNone && ty.Float():

@@ -235,6 +235,9 @@ type format struct {
 	// finite: the highest exponent has numbers as the others do. All bits but the
 	// sign set are NaN, and nothing is infinite.
 	finite bool
+
+	// closed: neither NaN nor infinities.
+	closed bool
 }
 
 var (
@@ -245,6 +248,9 @@ var (
 	tensor32 = format{fraction: 10, exponent: 8}
 	e4m3     = format{fraction: 3, exponent: 4, finite: true}
 	e5m2     = format{fraction: 2, exponent: 5}
+	e2m3     = format{fraction: 3, exponent: 2, closed: true}
+	e3m2     = format{fraction: 2, exponent: 3, closed: true}
+	e2m1     = format{fraction: 1, exponent: 2, closed: true}
 )
 
 // formatOf is the format of a type, or of the elements of a packed one.
@@ -260,6 +266,12 @@ func formatOf(t ptx.Type) format {
 		return e4m3
 	case ptx.E5M2x2:
 		return e5m2
+	case ptx.E2M3x2:
+		return e2m3
+	case ptx.E3M2x2:
+		return e3m2
+	case ptx.E2M1x2:
+		return e2m1
 	}
 	return single
 }
@@ -272,6 +284,9 @@ func (f format) one() uint64  { return (1<<(f.exponent-1) - 1) << f.fraction }
 func (f format) infinity() uint64 {
 	if f.finite {
 		return f.sign() - 1
+	}
+	if f.closed {
+		return f.sign()
 	}
 	return (1<<f.exponent - 1) << f.fraction
 }

@@ -29,6 +29,21 @@ func singles() *rapid.Generator[uint64] {
 	})
 }
 
+// Formats of 4 and 6 bits: their numbers, and what is half way between them.
+func TestSmallFormats(t *testing.T) {
+	for n, want := range []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} {
+		x := e2m1.decode(uint64(n))
+		require.Equal(t, math.Float64bits(want), double.encode(x, ptx.RN), n)
+	}
+	require.Equal(t, math.Float64bits(7.5), double.encode(e2m3.decode(0x1f), ptx.RN))
+	require.Equal(t, math.Float64bits(-28), double.encode(e3m2.decode(0x3f), ptx.RN))
+	require.Equal(t, math.Float64bits(0.0625), double.encode(e3m2.decode(1), ptx.RN))
+	for x, want := range map[float32]uint64{0.25: 0, 0.75: 2, 1.25: 2, 1.75: 4, 2.5: 4, 3.5: 6, 5: 6, 5.01: 7, 6: 7, 1e30: 7, -0.3: 9, float32(math.Inf(-1)): 15, float32(math.NaN()): 7} {
+		require.Equal(t, want, toClosed(&ptx.Mods{}, e2m1, uint64(math.Float32bits(x))), x)
+	}
+	require.Zero(t, toClosed(&ptx.Mods{Flags: ptx.Relu}, e2m1, uint64(math.Float32bits(-4))))
+}
+
 // To nearest, results are those of this machine's floating point.
 func TestArithmeticIsThatOfTheHost(t *testing.T) {
 	check := func(t *rapid.T, f format, got number, nan bool, bits uint64) {

@@ -295,9 +295,10 @@ func endsFusing(i *ptx.Instr) bool {
 	return false
 }
 
-// contractible reports whether i is op on floating point without a rounding modifier.
+// contractible reports whether i is op on floating point without a rounding modifier. Pairs of
+// f32 stay as they are: PTX does not demand it, and no GPU has shown what becomes of them.
 func contractible(i *ptx.Instr, op ptx.Op) bool {
-	return i.Op == op && i.Mods.Round == ptx.RoundNone && i.Mods.Type().Float() && i.Args[0].Kind == ptx.OperandReg
+	return i.Op == op && i.Mods.Round == ptx.RoundNone && i.Mods.Type().Float() && i.Mods.Type() != ptx.F32x2 && i.Args[0].Kind == ptx.OperandReg
 }
 
 // fits reports whether two instructions compute with the same numbers.

@@ -141,8 +141,12 @@ func (b *builder) table(i *ptx.Instr) {
 		b.carries(i)
 		return
 	}
-	if i.Mods.Type() == ptx.Pred {
+	switch i.Mods.Type() {
+	case ptx.Pred:
 		b.predLogic(i)
+		return
+	case ptx.F32x2:
+		b.singles(i)
 		return
 	}
 	row, ok := table.Lanes[laneKey(i)]
@@ -151,6 +155,32 @@ func (b *builder) table(i *ptx.Instr) {
 		return
 	}
 	b.row(i, row, &i.Args[0], i.Args[1:])
+}
+
+// singles decodes an instruction on two f32 at once.
+func (b *builder) singles(i *ptx.Instr) {
+	one := *i
+	one.Mods.Types[0] = ptx.F32
+	row, ok := table.Lanes[laneKey(&one)]
+	if !ok {
+		b.fail(i, "")
+		return
+	}
+	var args [3]uint32
+	for n := range i.Args[1:] {
+		args[n] = b.src64(&i.Args[1+n], ptx.F32x2)
+	}
+	var halves [2]uint32
+	for half := range halves {
+		var regs [3]uint32
+		for n := range i.Args[1:] {
+			regs[n] = b.temp32()
+			b.lane("field.b64", regs[n], args[n]).Imm = uint64(32*half) | 0xffffffff<<32
+		}
+		halves[half] = b.temp32()
+		b.emitRow(row, halves[half], regs[:len(i.Args)-1])
+	}
+	b.lane("pack.b64", b.dst(&i.Args[0], ir.In64), halves[0], halves[1])
 }
 
 // lop3 is any logic function of three operands; the long form also combines

@@ -214,7 +214,7 @@ func (b *builder) vectorAccess(i *ptx.Instr, at where, elems []ptx.Operand, t pt
 		return true
 	}
 	fn := lane.ElementFuncs[ir.AccessKey{Size: t.Size(), Wide: at.wide, Writes: write}]
-	if n := len(elems); fn == nil || n != 2 && n != 4 || at.frame || at.param {
+	if n := len(elems); fn == nil || n != 2 && n != 4 || n*t.Size() > 16 || at.frame || at.param {
 		return false
 	}
 	for n := range elems {

@@ -16,7 +16,7 @@ func Runs(f *ptx.Form) error {
 	switch {
 	case f.Op == ptx.OpRaw:
 		return fmt.Errorf("PTX ISA %s", f.Section)
-	case f.Arch > architecture:
+	case f.Arch > architecture && !f.Derived:
 		return fmt.Errorf("PTX ISA %s, needs sm_%d", f.Section, f.Arch)
 	}
 	return nil

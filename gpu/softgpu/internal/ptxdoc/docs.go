@@ -34,6 +34,8 @@ func write(w io.Writer) error {
 // status says whether the engine runs a row, and why not.
 func status(f *ptx.Form) string {
 	switch {
+	case exec.Runs(f) == nil && f.Derived:
+		return fmt.Sprintf("runs for sm_%d, derived", f.Arch)
 	case exec.Runs(f) == nil:
 		return "runs"
 	case f.Op == ptx.OpRaw:
@@ -51,6 +53,8 @@ wrong with it is reported then, with file, line and column, up to twenty complai
 that was not accepted as a whole.
 
 * **runs**: the software GPU executes it.
+* **derived**: it runs in modules for that .target and later ones, on a device of that capability (--sm). What it does
+  follows from the manual and from the instructions that it consists of; it has not been compared with a GPU.
 * **parsed only**: it is parsed, checked and printed, so that modules for a real GPU can be read and rewritten; the
   software GPU refuses to load a module that contains it, and names the instruction.
 * **refused**: only its text is kept. The software GPU refuses to load a module that contains it. A name stands for
@@ -147,6 +151,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * cp.async copies at once, as PTX permits; what its groups wait for is there already. griddepcontrol and setmaxnreg
   do nothing: grids run one after another, and registers are not shared. createpolicy gives a value that is only a hint.
 * Cache hints, eviction priorities, prefetch sizes and .mmio change no result; membar.proxy and fence.proxy are fences.
+* Derived instructions (f32x2, 32-byte loads and stores, numbers of 4 and 6 bits): a pair of f32 is computed as two f32,
+  and mul and add of pairs are not joined to fma. NaN becomes the largest number of the small formats.
 * A launch has no clusters: each block is a cluster of its own, as on a GPU without a cluster size.
 * Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
   of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the

@@ -47,3 +47,36 @@ func F16Relu(h uint32) uint32 {
 	}
 	return h
 }
+
+// Floating point of 4 and 6 bits has neither infinities nor NaN: NaN becomes the largest number.
+
+// SmallRound rounds to a format with so many bits of fraction and of exponent; what is too
+// large becomes the largest number.
+func SmallRound(x float32, fraction, exponent int) uint32 {
+	most := uint32(1)<<(fraction+exponent) - 1
+	if x != x {
+		return most
+	}
+	sign, size := math.Float32bits(x)>>31<<(fraction+exponent), math.Abs(float64(x))
+	least := 2 - 1<<(exponent-1)
+	switch {
+	case size == 0:
+		return sign
+	case size > float64(uint64(1)<<(1<<exponent)):
+		return sign | most
+	}
+	_, e := math.Frexp(size)
+	e = max(e-1, least)
+	steps := math.RoundToEven(math.Ldexp(size, fraction-e))
+	return sign | min(uint32(e-least)<<fraction+uint32(steps), most)
+}
+
+// SmallTo16 is the f16 of the same value.
+func SmallTo16(b uint32, fraction, exponent int) uint32 {
+	sign, size := b>>(fraction+exponent)&1<<15, b&(1<<(fraction+exponent)-1)
+	field, steps := int(size>>fraction), size&(1<<fraction-1)
+	if field > 0 {
+		field, steps = field-1, steps|1<<fraction
+	}
+	return sign | F16Round(math.Ldexp(float64(steps), field+2-1<<(exponent-1)-fraction), Rn)
+}

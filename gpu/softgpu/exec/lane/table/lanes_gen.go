@@ -12781,6 +12781,108 @@ func laneCvtRnReluF16x2E5m2x2(w *ir.Warp, in *ir.Inst) {
 	}
 }
 
+func laneCvtRnSatfiniteE2m3x2F32(w *ir.Warp, in *ir.Inst) {
+	a := scalar.AsF32(&w.R32[in.A])
+	b := scalar.AsF32(&w.R32[in.B])
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallRound(b[i], 3, 2) | scalar.SmallRound(a[i], 3, 2)<<8
+	}
+}
+
+func laneCvtRnF16x2E2m3x2(w *ir.Warp, in *ir.Inst) {
+	a := &w.R32[in.A]
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallTo16(a[i]&0x3f, 3, 2) | scalar.SmallTo16(a[i]>>8&0x3f, 3, 2)<<16
+	}
+}
+
+func laneCvtRnSatfiniteE3m2x2F32(w *ir.Warp, in *ir.Inst) {
+	a := scalar.AsF32(&w.R32[in.A])
+	b := scalar.AsF32(&w.R32[in.B])
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallRound(b[i], 2, 3) | scalar.SmallRound(a[i], 2, 3)<<8
+	}
+}
+
+func laneCvtRnF16x2E3m2x2(w *ir.Warp, in *ir.Inst) {
+	a := &w.R32[in.A]
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallTo16(a[i]&0x3f, 2, 3) | scalar.SmallTo16(a[i]>>8&0x3f, 2, 3)<<16
+	}
+}
+
+func laneCvtRnSatfiniteE2m1x2F32(w *ir.Warp, in *ir.Inst) {
+	a := scalar.AsF32(&w.R32[in.A])
+	b := scalar.AsF32(&w.R32[in.B])
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallRound(b[i], 1, 2) | scalar.SmallRound(a[i], 1, 2)<<4
+	}
+}
+
+func laneCvtRnF16x2E2m1x2(w *ir.Warp, in *ir.Inst) {
+	a := &w.R32[in.A]
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallTo16(a[i]&0xf, 1, 2) | scalar.SmallTo16(a[i]>>4&0xf, 1, 2)<<16
+	}
+}
+
+func laneCvtRnReluSatfiniteE2m3x2F32(w *ir.Warp, in *ir.Inst) {
+	a := scalar.AsF32(&w.R32[in.A])
+	b := scalar.AsF32(&w.R32[in.B])
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallRound(scalar.Relu(b[i]), 3, 2) | scalar.SmallRound(scalar.Relu(a[i]), 3, 2)<<8
+	}
+}
+
+func laneCvtRnReluF16x2E2m3x2(w *ir.Warp, in *ir.Inst) {
+	a := &w.R32[in.A]
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.F16Relu(scalar.SmallTo16(a[i]&0x3f, 3, 2)) | scalar.F16Relu(scalar.SmallTo16(a[i]>>8&0x3f, 3, 2))<<16
+	}
+}
+
+func laneCvtRnReluSatfiniteE3m2x2F32(w *ir.Warp, in *ir.Inst) {
+	a := scalar.AsF32(&w.R32[in.A])
+	b := scalar.AsF32(&w.R32[in.B])
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallRound(scalar.Relu(b[i]), 2, 3) | scalar.SmallRound(scalar.Relu(a[i]), 2, 3)<<8
+	}
+}
+
+func laneCvtRnReluF16x2E3m2x2(w *ir.Warp, in *ir.Inst) {
+	a := &w.R32[in.A]
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.F16Relu(scalar.SmallTo16(a[i]&0x3f, 2, 3)) | scalar.F16Relu(scalar.SmallTo16(a[i]>>8&0x3f, 2, 3))<<16
+	}
+}
+
+func laneCvtRnReluSatfiniteE2m1x2F32(w *ir.Warp, in *ir.Inst) {
+	a := scalar.AsF32(&w.R32[in.A])
+	b := scalar.AsF32(&w.R32[in.B])
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.SmallRound(scalar.Relu(b[i]), 1, 2) | scalar.SmallRound(scalar.Relu(a[i]), 1, 2)<<4
+	}
+}
+
+func laneCvtRnReluF16x2E2m1x2(w *ir.Warp, in *ir.Inst) {
+	a := &w.R32[in.A]
+	d := &w.R32[in.D]
+	for i := range d {
+		d[i] = scalar.F16Relu(scalar.SmallTo16(a[i]&0xf, 1, 2)) | scalar.F16Relu(scalar.SmallTo16(a[i]>>4&0xf, 1, 2))<<16
+	}
+}
+
 func laneCvtRnBf16F16(w *ir.Warp, in *ir.Inst) {
 	a := &w.R32[in.A]
 	d := &w.R32[in.D]
@@ -14190,17 +14292,29 @@ var Lanes = map[string]Lane{
 	"cvt.rn.relu.satfinite.e5m2x2.f32":   {Fn: laneCvtRnReluSatfiniteE5m2x2F32, Form: "w=ff", Op: ir.OpRow + 1381},
 	"cvt.rn.relu.satfinite.e5m2x2.f16x2": {Fn: laneCvtRnReluSatfiniteE5m2x2F16x2, Form: "w=w", Op: ir.OpRow + 1382},
 	"cvt.rn.relu.f16x2.e5m2x2":           {Fn: laneCvtRnReluF16x2E5m2x2, Form: "w=w", Op: ir.OpRow + 1383},
-	"cvt.rn.bf16.f16":                    {Fn: laneCvtRnBf16F16, Form: "w=w", Op: ir.OpRow + 1384},
-	"cvt.rn.f16.bf16":                    {Fn: laneCvtRnF16Bf16, Form: "w=w", Op: ir.OpRow + 1385},
-	"cvt.rz.bf16.f16":                    {Fn: laneCvtRzBf16F16, Form: "w=w", Op: ir.OpRow + 1386},
-	"cvt.rz.f16.bf16":                    {Fn: laneCvtRzF16Bf16, Form: "w=w", Op: ir.OpRow + 1387},
-	"cvt.rm.bf16.f16":                    {Fn: laneCvtRmBf16F16, Form: "w=w", Op: ir.OpRow + 1388},
-	"cvt.rm.f16.bf16":                    {Fn: laneCvtRmF16Bf16, Form: "w=w", Op: ir.OpRow + 1389},
-	"cvt.rp.bf16.f16":                    {Fn: laneCvtRpBf16F16, Form: "w=w", Op: ir.OpRow + 1390},
-	"cvt.rp.f16.bf16":                    {Fn: laneCvtRpF16Bf16, Form: "w=w", Op: ir.OpRow + 1391},
-	"cvt.f32.bf16":                       {Fn: laneCvtF32Bf16, Form: "w=w", Op: ir.OpRow + 1392},
-	"cvt.rna.tf32.f32":                   {Fn: laneCvtRnaTf32F32, Form: "w=w", Op: ir.OpRow + 1393},
-	"cvt.rna.satfinite.tf32.f32":         {Fn: laneCvtRnaSatfiniteTf32F32, Form: "w=w", Op: ir.OpRow + 1394},
+	"cvt.rn.satfinite.e2m3x2.f32":        {Fn: laneCvtRnSatfiniteE2m3x2F32, Form: "w=ff", Op: ir.OpRow + 1384},
+	"cvt.rn.f16x2.e2m3x2":                {Fn: laneCvtRnF16x2E2m3x2, Form: "w=w", Op: ir.OpRow + 1385},
+	"cvt.rn.satfinite.e3m2x2.f32":        {Fn: laneCvtRnSatfiniteE3m2x2F32, Form: "w=ff", Op: ir.OpRow + 1386},
+	"cvt.rn.f16x2.e3m2x2":                {Fn: laneCvtRnF16x2E3m2x2, Form: "w=w", Op: ir.OpRow + 1387},
+	"cvt.rn.satfinite.e2m1x2.f32":        {Fn: laneCvtRnSatfiniteE2m1x2F32, Form: "w=ff", Op: ir.OpRow + 1388},
+	"cvt.rn.f16x2.e2m1x2":                {Fn: laneCvtRnF16x2E2m1x2, Form: "w=w", Op: ir.OpRow + 1389},
+	"cvt.rn.relu.satfinite.e2m3x2.f32":   {Fn: laneCvtRnReluSatfiniteE2m3x2F32, Form: "w=ff", Op: ir.OpRow + 1390},
+	"cvt.rn.relu.f16x2.e2m3x2":           {Fn: laneCvtRnReluF16x2E2m3x2, Form: "w=w", Op: ir.OpRow + 1391},
+	"cvt.rn.relu.satfinite.e3m2x2.f32":   {Fn: laneCvtRnReluSatfiniteE3m2x2F32, Form: "w=ff", Op: ir.OpRow + 1392},
+	"cvt.rn.relu.f16x2.e3m2x2":           {Fn: laneCvtRnReluF16x2E3m2x2, Form: "w=w", Op: ir.OpRow + 1393},
+	"cvt.rn.relu.satfinite.e2m1x2.f32":   {Fn: laneCvtRnReluSatfiniteE2m1x2F32, Form: "w=ff", Op: ir.OpRow + 1394},
+	"cvt.rn.relu.f16x2.e2m1x2":           {Fn: laneCvtRnReluF16x2E2m1x2, Form: "w=w", Op: ir.OpRow + 1395},
+	"cvt.rn.bf16.f16":                    {Fn: laneCvtRnBf16F16, Form: "w=w", Op: ir.OpRow + 1396},
+	"cvt.rn.f16.bf16":                    {Fn: laneCvtRnF16Bf16, Form: "w=w", Op: ir.OpRow + 1397},
+	"cvt.rz.bf16.f16":                    {Fn: laneCvtRzBf16F16, Form: "w=w", Op: ir.OpRow + 1398},
+	"cvt.rz.f16.bf16":                    {Fn: laneCvtRzF16Bf16, Form: "w=w", Op: ir.OpRow + 1399},
+	"cvt.rm.bf16.f16":                    {Fn: laneCvtRmBf16F16, Form: "w=w", Op: ir.OpRow + 1400},
+	"cvt.rm.f16.bf16":                    {Fn: laneCvtRmF16Bf16, Form: "w=w", Op: ir.OpRow + 1401},
+	"cvt.rp.bf16.f16":                    {Fn: laneCvtRpBf16F16, Form: "w=w", Op: ir.OpRow + 1402},
+	"cvt.rp.f16.bf16":                    {Fn: laneCvtRpF16Bf16, Form: "w=w", Op: ir.OpRow + 1403},
+	"cvt.f32.bf16":                       {Fn: laneCvtF32Bf16, Form: "w=w", Op: ir.OpRow + 1404},
+	"cvt.rna.tf32.f32":                   {Fn: laneCvtRnaTf32F32, Form: "w=w", Op: ir.OpRow + 1405},
+	"cvt.rna.satfinite.tf32.f32":         {Fn: laneCvtRnaSatfiniteTf32F32, Form: "w=w", Op: ir.OpRow + 1406},
 }
 
 // Compares are the comparisons.

@@ -148,6 +148,7 @@ func floatConversions() []row {
 	}
 	c.packed()
 	c.eighths()
+	c.smalls()
 	for _, m := range []string{"rn", "rz", "rm", "rp"} {
 		c.slow("cvt."+m+".bf16.f16", "w=w", "bf16Round(float64(f16to32(a&0xffff)), "+m+")")
 		c.slow("cvt."+m+".f16.bf16", "w=w", "f16Round(float64(bf16to32(a&0xffff)), "+m+")")
@@ -251,6 +252,31 @@ func (c *conversions) eighths() {
 				return t + "to16(" + x + ")"
 			}
 			c.slow("cvt.rn"+r.key+".f16x2."+t+"x2", "w=w", half("a&0xff")+"|"+half("a>>8&0xff")+"<<16")
+		}
+	}
+}
+
+// smalls adds the conversions from and to pairs of 6 and of 4 bits.
+func (c *conversions) smalls() {
+	for _, r := range relus {
+		for _, t := range []struct {
+			name               string
+			fraction, exponent int
+		}{{name: "e2m3", fraction: 3, exponent: 2}, {name: "e3m2", fraction: 2, exponent: 3}, {name: "e2m1", fraction: 1, exponent: 2}} {
+			bits, mask := 8, "0x3f" // those of 6 bits lie in bytes
+			if t.name == "e2m1" {
+				bits, mask = 4, "0xf"
+			}
+			narrow := func(x string) string { return fmt.Sprintf("smallRound(%s, %d, %d)", r.of(x), t.fraction, t.exponent) }
+			c.slow("cvt.rn"+r.key+".satfinite."+t.name+"x2.f32", "w=ff", narrow("b")+fmt.Sprintf("|%s<<%d", narrow("a"), bits))
+			half := func(x string) string {
+				x = fmt.Sprintf("smallTo16(%s&%s, %d, %d)", x, mask, t.fraction, t.exponent)
+				if r.key != "" {
+					return "f16Relu(" + x + ")"
+				}
+				return x
+			}
+			c.slow("cvt.rn"+r.key+".f16x2."+t.name+"x2", "w=w", half("a")+"|"+half(fmt.Sprintf("a>>%d", bits))+"<<16")
 		}
 	}
 }
