@@ -1,11 +1,15 @@
 package texture
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Coordinates are counted in 1/one of a texel.
 const (
 	fractionBits = 8
 	one          = 1 << fractionBits
+	smallest     = 0x1p-126 // smaller numbers count as 0
 )
 
 // span is what one axis of a fetch touches: the nearest texel alone, or two neighbours
@@ -54,11 +58,15 @@ type axis struct {
 	normalized bool
 }
 
-// place scales a coordinate to texels, in [-2, size+2]. The mode is what remains to be
+// fixedBits is how many bits of fraction a normalized coordinate keeps: 21, and more where
+// the texels of the axis need them.
+func (a axis) fixedBits() int { return max(21, bits.Len32(a.size-1)+fractionBits) }
+
+// place scales a coordinate to texels, in [-2, 2*size+2]. The mode is what remains to be
 // done with its index.
 func (a axis) place(x float32) (u float64, m Mode) {
 	u, size, m := float64(x), float64(a.size), a.mode
-	if u != u {
+	if u != u || math.Abs(u) < smallest {
 		u = 0
 	}
 	switch {
@@ -66,24 +74,19 @@ func (a axis) place(x float32) (u float64, m Mode) {
 		if m != Border {
 			m = Clamp // CUDA has wrap and mirror for normalized coordinates only
 		}
-	case m == Wrap || m == Mirror:
-		if math.IsInf(u, 0) {
+	case math.IsInf(u, 0):
+		if m == Wrap || m == Mirror {
 			u = 0
-		} else if u < 0 || u >= 1 { // the period is 1 for wrap and 2 for mirror, whose second half runs backwards
-			if u -= 2 * math.Floor(u/2); m == Mirror && u > 1 {
-				u = 2 - u
-			}
 		}
-		return u * size, m
 	default:
+		unit := float64(uint64(1) << a.fixedBits())
+		u = math.Floor(u*unit) / unit
+		if m == Wrap || m == Mirror { // the period is 1 for wrap and 2 for mirror
+			return (u - 2*math.Floor(u/2)) * size, m
+		}
 		u *= size
 	}
-	if u < -2 {
-		u = -2
-	} else if u > size+2 {
-		u = size + 2
-	}
-	return u, m
+	return min(max(u, -2), size+2), m
 }
 
 // nearest is the texel at a coordinate.
@@ -95,9 +98,19 @@ func (a axis) nearest(x float32) int32 {
 // linear is the two texels around a coordinate.
 func (a axis) linear(x float32) span {
 	u, m := a.place(x)
-	fixed := floor(u*one+0.5) - one/2
-	i, n := fixed>>fractionBits, int64(a.size)
+	fixed, n := floor(u*one+0.5)-one/2, int64(a.size)
+	if m == Clamp {
+		fixed = min(max(fixed, 0), (n-1)*one)
+	}
+	i := fixed >> fractionBits
 	return span{at: [2]int32{m.index(i, n), m.index(i+1, n)}, weight: uint32(fixed & (one - 1))}
+}
+
+// neighbours is linear for tld4: both texels are meant, also at the ends.
+func (a axis) neighbours(x float32) span {
+	u, m := a.place(x)
+	i, n := (floor(u*one+0.5)-one/2)>>fractionBits, int64(a.size)
+	return span{at: [2]int32{m.index(i, n), m.index(i+1, n)}}
 }
 
 // around is linear or nearest.

@@ -31,10 +31,10 @@ func (d *Descriptor) layer(n uint32) uint32 {
 // which the texture adds its bias. Precondition: Check accepts d.
 func (u *Unit) Fetch(d *Descriptor, p Point) [4]uint32 {
 	if d.Levels != 0 {
-		return u.FetchLevel(d, p, 0)
+		return u.fetchDetail(d, p, 0)
 	}
 	if d.Shape == ShapeBuffer {
-		return u.Load(d, Texel{X: clampInt(p.X)})
+		return [4]uint32{}
 	}
 	l := d.level(0)
 	return u.picture(d, &l, &p)
@@ -45,46 +45,41 @@ func (u *Unit) FetchLevel(d *Descriptor, p Point, lod float32) [4]uint32 {
 	if d.Levels == 0 {
 		return u.Fetch(d, p)
 	}
+	return u.fetchDetail(d, p, fixedLevel(lod)+fixedLevel(d.Bias))
+}
+
+// fetchDetail fetches from a level of detail in 1/one, which is bounded first.
+func (u *Unit) fetchDetail(d *Descriptor, p Point, lod int64) [4]uint32 {
 	n, weight := d.detail(lod)
 	l := d.level(n)
 	if weight == 0 {
 		return u.picture(d, &l, &p)
 	}
-	var sum [4]float64
-	u.weigh(d, &l, &p, one-weight, &sum)
+	u.sum.start(d)
+	u.weigh(d, &l, &p, one-weight)
 	l = d.level(n + 1)
-	u.weigh(d, &l, &p, weight, &sum)
-	return bitsOf(&sum, one*one*one*one)
+	u.weigh(d, &l, &p, weight)
+	return u.sum.result(d)
 }
 
-// detail is which level a level of detail means, and the weight of the next level. The
-// bias is added first, and the result bounded by the texture's ends and by its levels.
-func (d *Descriptor) detail(lod float32) (n, weight uint32) {
-	at := number(lod) + number(d.Bias)
-	if at != at { // opposite infinities
-		at = 0
-	}
-	if at > float64(d.MaxLevel) {
-		at = float64(d.MaxLevel)
-	}
-	if at < float64(d.MinLevel) {
-		at = float64(d.MinLevel)
-	}
-	at = min(max(at, 0), float64(d.Levels-1))
+// detail is which level a level of detail in 1/one means, and the weight of the next level.
+// It is bounded by the texture's ends and by its levels.
+func (d *Descriptor) detail(at int64) (n, weight uint32) {
+	at = max(min(at, fixedLevel(d.MaxLevel)), fixedLevel(d.MinLevel))
+	at = min(max(at, 0), int64(d.Levels-1)<<fractionBits)
 	if !d.LinearMip {
-		return uint32(at + 0.5), 0
+		return uint32(at+one/2) >> fractionBits, 0
 	}
-	fixed := uint32(at*one + 0.5)
-	return fixed >> fractionBits, fixed & (one - 1)
+	return uint32(at) >> fractionBits, uint32(at) & (one - 1)
 }
 
-// clampInt is the floor of x as an integer. NaN is 0.
-func clampInt(x float32) int32 {
-	u := math.Floor(float64(x))
-	if u != u {
+// fixedLevel cuts a level of detail off behind the bits of a weight.
+func fixedLevel(x float32) int64 {
+	if x != x {
 		return 0
 	}
-	return int32(min(max(u, math.MinInt32), math.MaxInt32))
+	const far = 1 << 10 // no texture has so many levels
+	return int64(min(max(x, -far), far) * one)
 }
 
 // footprint is which texels take part in a fetch.
@@ -105,19 +100,35 @@ func (d *Descriptor) footprint(l *level, p *Point, linear bool, f *footprint) {
 		fallthrough
 	case Shape1D:
 		f.x = axis{l.width, d.Address[0], d.Normalized}.around(p.X, linear)
-	case ShapeCube: // faces have normalized coordinates and end at their edges
+		if d.Shape == Shape1D && !d.Layered && linear && d.Address[1] == Border { // the row lies half outside
+			f.y = span{at: [2]int32{outside, 0}, weight: one / 2}
+		}
+	case ShapeCube: // faces have normalized coordinates
 		n, s, t := face(p.X, p.Y, p.Z)
 		f.slice = f.slice*faces + n
-		f.x, f.y = axis{l.width, Clamp, true}.around(s, linear), axis{l.height, Clamp, true}.around(t, linear)
+		f.x, f.y = axis{l.width, d.Address[0], true}.around(s, linear), axis{l.height, d.Address[1], true}.around(t, linear)
 	}
+}
+
+// corners is footprint for tld4, whose texels are those around the point also at the ends.
+func (d *Descriptor) corners(l *level, p *Point, f *footprint) {
+	s, t, normalized := p.X, p.Y, d.Normalized
+	f.slice = d.layer(p.Layer)
+	if d.Shape == ShapeCube {
+		n := uint32(0)
+		n, s, t = face(p.X, p.Y, p.Z)
+		f.slice, normalized = f.slice*faces+n, true
+	}
+	f.x = axis{l.width, d.Address[0], normalized}.neighbours(s)
+	f.y = axis{l.height, d.Address[1], normalized}.neighbours(t)
 }
 
 // picture fetches from one level.
 func (u *Unit) picture(d *Descriptor, l *level, p *Point) [4]uint32 {
 	if d.Linear {
-		var sum [4]float64
-		u.weigh(d, l, p, 1, &sum)
-		return bitsOf(&sum, one*one*one)
+		u.sum.start(d)
+		u.weigh(d, l, p, one)
+		return u.sum.result(d)
 	}
 	var f footprint
 	d.footprint(l, p, false, &f)
@@ -130,85 +141,85 @@ func (u *Unit) picture(d *Descriptor, l *level, p *Point) [4]uint32 {
 	return d.channels(&b.Data[0])
 }
 
-// weigh adds the texels around a point to sums, in 1/(one*one*one) of a whole times the
-// weight of the level.
-func (u *Unit) weigh(d *Descriptor, l *level, p *Point, weight uint32, sum *[4]float64) {
+// weigh adds the texels around a point to the sum, by the weight of the level.
+func (u *Unit) weigh(d *Descriptor, l *level, p *Point, weight uint32) {
 	var f footprint
 	d.footprint(l, p, d.Linear, &f)
 	b := &u.batch
 	b.N, b.Size = 0, d.texelBytes()
-	var weights [8]float64
-	far := [3]int{1, 1, 1} // the texels of weight 0 are left out
-	for n, s := range [...]*span{&f.x, &f.y, &f.z} {
-		if s.weight != 0 {
-			far[n] = 2
-		}
+	var groups [2]group
+	depth := 1
+	whole := [2]uint32{weight}
+	if f.z.weight != 0 {
+		depth = 2
+		whole[0] = (weight*(one-f.z.weight) + one/2) >> fractionBits
+		whole[1] = weight - whole[0]
 	}
-	for k := range far[2] {
-		z := f.z.at[k]
-		for j := range far[1] {
-			y := f.y.at[j]
-			part := float64(f.z.share(k) * f.y.share(j) * weight)
-			for i := range far[0] {
-				x, share := f.x.at[i], part*float64(f.x.share(i))
-				if x|y|z < 0 {
-					for c, v := range d.Border {
-						sum[c] += share * float64(v)
-					}
-					continue
-				}
-				b.Addr[b.N], weights[b.N] = d.address(l, x, y, f.slice+uint32(z)), share
-				b.N++
+	for k := range depth {
+		g, z := &groups[k], f.z.at[k]
+		w := split(whole[k], f.x.weight, f.y.weight)
+		for i := range w {
+			if i&1 != 0 && f.x.weight == 0 || i&2 != 0 && f.y.weight == 0 {
+				continue // it takes no part
 			}
+			x, y := f.x.at[i&1], f.y.at[i>>1]
+			g.weight[g.n], g.texel[g.n] = w[i], &u.edge
+			if x|y|z >= 0 {
+				b.Addr[b.N], g.texel[g.n] = d.address(l, x, y, f.slice+uint32(z)), &b.Data[b.N]
+				b.N++
+			} else {
+				u.edge = d.borderTexel()
+			}
+			g.n++
 		}
 	}
-	if b.N == 0 {
-		return
+	if b.N != 0 {
+		u.Memory.Texels(b)
 	}
-	u.Memory.Texels(b)
-	for n := range b.N {
-		d.add(&b.Data[n], weights[n], sum)
+	for k := range depth {
+		u.sum.add(d, &groups[k])
 	}
 }
 
-// share is the weight of one of the two texels of a span, in 1/one.
-func (s *span) share(n int) uint32 {
-	if n == 0 {
-		return one - s.weight
-	}
-	return s.weight
-}
-
-// bitsOf divides sums by a power of two.
-func bitsOf(sum *[4]float64, whole float64) (c [4]uint32) {
-	for n := range c {
-		c[n] = math.Float32bits(float32(sum[n] * (1 / whole)))
-	}
-	return c
-}
-
-// Load returns the four channels of a texel, without a filter. Outside of the texture they
-// are all 0. Precondition: Check accepts d, which is no cube.
+// Load returns the four channels of a texel, without a filter. Outside of a texture without
+// mipmaps they are all 0, and everywhere on an array of one dimension without layers, whose
+// whole coordinates NVIDIA's GPUs take for those of plain memory. With mipmaps coordinates
+// are brought inside, and a level that there is not is 0. Precondition: Check accepts d,
+// which is no cube.
 func (u *Unit) Load(d *Descriptor, p Texel) [4]uint32 {
-	y, z := int32(0), int32(0)
+	if d.Shape == Shape1D && !d.Layered {
+		return [4]uint32{}
+	}
+	x, y, z, n := p.X, int32(0), int32(0), uint32(0)
 	switch d.Shape {
 	case Shape2D:
 		y = p.Y
 	case Shape3D:
 		y, z = p.Y, p.Z
 	}
-	n := uint32(0)
 	if d.Levels != 0 {
 		if n = uint32(p.Level); n >= d.Levels {
 			return [4]uint32{}
 		}
 	}
 	l := d.level(n)
-	if uint32(p.X) >= l.width || uint32(y) >= l.height || uint32(z) >= l.depth {
+	if d.Levels != 0 {
+		for k, at := range [...]*int32{&x, &y, &z} {
+			m := Clamp
+			if d.Address[k] == Border {
+				m = Border
+			}
+			*at = m.index(int64(*at), int64([...]uint32{l.width, l.height, l.depth}[k]))
+		}
+		if x|y|z < 0 {
+			return d.border()
+		}
+	}
+	if uint32(x) >= l.width || uint32(y) >= l.height || uint32(z) >= l.depth || d.Levels == 0 && d.Layered && p.Layer >= d.Layers {
 		return [4]uint32{}
 	}
 	b := &u.batch
-	b.N, b.Size, b.Addr[0] = 1, d.texelBytes(), d.address(&l, p.X, y, d.layer(p.Layer)+uint32(z))
+	b.N, b.Size, b.Addr[0] = 1, d.texelBytes(), d.address(&l, x, y, d.layer(p.Layer)+uint32(z))
 	u.Memory.Texels(b)
 	return d.channels(&b.Data[0])
 }
@@ -226,25 +237,40 @@ func (d *Descriptor) address(l *level, x, y int32, slice uint32) uint64 {
 func (u *Unit) Gather(d *Descriptor, p Point, channel int) (c [4]uint32) {
 	l := d.level(0)
 	var f footprint
-	d.footprint(&l, &p, true, &f)
+	d.corners(&l, &p, &f)
 	b := &u.batch
 	b.N, b.Size = 0, d.texelBytes()
-	var to [4]int
+	var from [4]*Raw
 	for n, at := range [...][2]int{{0, 1}, {1, 1}, {1, 0}, {0, 0}} {
 		x, y := f.x.at[at[0]], f.y.at[at[1]]
 		if x|y < 0 {
-			c[n] = d.border()[channel]
+			u.edge, from[n] = d.borderTexel(), &u.edge
 			continue
 		}
-		b.Addr[b.N], to[b.N] = d.address(&l, x, y, f.slice), n
+		b.Addr[b.N], from[n] = d.address(&l, x, y, f.slice), &b.Data[b.N]
 		b.N++
 	}
-	if b.N == 0 {
-		return c
+	if b.N != 0 {
+		u.Memory.Texels(b)
 	}
-	u.Memory.Texels(b)
-	for n := range b.N {
-		c[to[n]] = d.channels(&b.Data[n])[channel]
+	for n, t := range from {
+		c[n] = d.gathered(t, channel)
 	}
 	return c
+}
+
+// gathered is a channel of a texel as tld4 has it: that of a filter which takes one texel.
+func (d *Descriptor) gathered(t *Raw, channel int) uint32 {
+	x := d.channels(t)[channel]
+	switch {
+	case channel >= int(d.Channels):
+	case d.Floats && d.wholes(channel):
+		return math.Float32bits(d.Format.sumNumber(d.Format.whole(d.Format.channel(t, channel)) * one))
+	case !d.Format.Float():
+	case x>>23&255 == 0: // a subnormal number
+		return x & (1 << 31)
+	case oddness(x) == metNaN && x>>23&255 == 255:
+		return d.nan()
+	}
+	return x
 }

@@ -99,18 +99,12 @@ func half(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }
 
-// Numbers of bytes: as they are, and as sRGB stores them.
-var unormBytes, srgbBytes = func() (plain, srgb [256]float32) {
-	for n := range plain {
-		x := float64(n) / math.MaxUint8
-		plain[n] = float32(x)
-		if x <= 0.04045 {
-			srgb[n] = float32(x / 12.92)
-		} else {
-			srgb[n] = float32(math.Pow((x+0.055)/1.055, 2.4))
-		}
+// unormBytes are bytes as numbers.
+var unormBytes = func() (list [256]float32) {
+	for n := range list {
+		list[n] = float32(float64(n) / math.MaxUint8)
 	}
-	return plain, srgb
+	return list
 }()
 
 // numbers reports whether a fetch gives floating-point numbers.
@@ -119,8 +113,8 @@ func (d *Descriptor) numbers() bool { return d.Format.Float() || d.Floats }
 // number is the value of channel n of a texel. Precondition: it is a number.
 func (d *Descriptor) number(t *Raw, n int) float32 {
 	switch x := d.Format.channel(t, n); {
-	case d.SRGB && n < 3:
-		return srgbBytes[x]
+	case d.curved(n):
+		return srgbNumbers[x]
 	case d.Format == U8:
 		return unormBytes[x]
 	default:
@@ -128,52 +122,64 @@ func (d *Descriptor) number(t *Raw, n int) float32 {
 	}
 }
 
-// channels are the four channels of a texel.
+// channels are the four channels of a texel. Those that the texture does not have are 0.
 func (d *Descriptor) channels(t *Raw) (c [4]uint32) {
-	if d.numbers() {
-		c[3] = math.Float32bits(1)
-		for n := range int(d.Channels) {
-			c[n] = math.Float32bits(d.number(t, n))
-		}
-		return c
-	}
-	c[3] = 1
+	numbers := d.numbers()
 	for n := range int(d.Channels) {
-		c[n] = d.Format.integer(d.Format.channel(t, n))
+		if numbers {
+			c[n] = math.Float32bits(d.number(t, n))
+		} else {
+			c[n] = d.Format.integer(d.Format.channel(t, n))
+		}
 	}
 	return c
 }
 
-// add adds the channels of a texel, which are numbers, to sums.
-func (d *Descriptor) add(t *Raw, weight float64, sum *[4]float64) {
-	if d.Format == F32 && d.Channels == 1 {
-		sum[0] += weight * float64(math.Float32frombits(uint32(t.Lo)))
-		sum[3] += weight
-		return
-	}
-	if d.Format == U8 && !d.SRGB {
-		x := t.Lo
-		for n := range int(d.Channels) {
-			sum[n] += weight * float64(unormBytes[uint8(x)])
-			x >>= 8
-		}
-	} else {
-		for n := range int(d.Channels) {
-			sum[n] += weight * float64(d.number(t, n))
-		}
-	}
-	if d.Channels < 4 {
-		sum[3] += weight
-	}
-}
-
-// border is what lies outside with address mode Border: the bits of the numbers, also where
-// the texture holds integers.
+// border is what lies outside with address mode Border, as a texel would have it.
 func (d *Descriptor) border() (c [4]uint32) {
-	for n, x := range d.Border {
-		c[n] = math.Float32bits(x)
+	t := d.borderTexel()
+	return d.channels(&t)
+}
+
+// borderTexel is a texel with the colour of the border, cut off to what its format has.
+func (d *Descriptor) borderTexel() (t Raw) {
+	bits := 8 * d.Format.Size()
+	for n := range int(d.Channels) {
+		x := uint64(d.cut(d.Border[n])) & (1<<bits - 1)
+		if at := n * bits; at < 64 {
+			t.Lo |= x << at
+		} else {
+			t.Hi |= x << (at - 64)
+		}
 	}
-	return c
+	return t
+}
+
+// cut converts a colour to a channel of a texel, towards zero. That of integers which are
+// read as such is in the lowest of its bits.
+func (d *Descriptor) cut(x float32) uint32 {
+	scale, least := formats[d.Format].scale, 0.0
+	switch {
+	case d.Format == F16:
+		return uint32(cutHalf(x))
+	case !d.Floats:
+		return math.Float32bits(x)
+	case d.Format.Signed():
+		least = -1
+	}
+	if x != x {
+		return 0
+	}
+	return uint32(int32(min(max(float64(x), least), 1) * scale))
+}
+
+// cutHalf rounds a number towards zero to a half.
+func cutHalf(x float32) uint16 {
+	h := toHalf(x)
+	if y := half(h); y == y && math.Abs(float64(y)) > math.Abs(float64(x)) {
+		h--
+	}
+	return h
 }
 
 // Pack converts a channel that a kernel writes to the bits that memory holds: the nearest

@@ -17,7 +17,7 @@ const Whole = one
 func (d *Descriptor) Flat() bool {
 	switch d.Shape {
 	case Shape1D:
-		return d.Levels == 0 && d.Address[0] != Border
+		return d.Levels == 0 && d.Address[0] != Border && d.Address[1] != Border
 	case Shape2D:
 		return d.Levels == 0 && d.Address[0] != Border && d.Address[1] != Border
 	}
@@ -49,62 +49,49 @@ func (a axis) each(x *[32]uint32, linear bool, s *Spans) {
 	}
 }
 
-// scale is what place multiplies by.
-func (a axis) scale() float64 {
-	if a.normalized {
-		return float64(a.size)
+// inside is a coordinate between 0 and 1, or 0 and the size, and 0 for NaN.
+func inside(x uint32, end float64) float64 {
+	u := float64(math.Float32frombits(x))
+	switch {
+	case u >= end:
+		return end
+	case u > 0:
+		return u
 	}
-	return 1
+	return 0
 }
 
 // clampLinear is each with mode Clamp: place and linear in one loop without calls.
 func (a axis) clampLinear(x *[32]uint32, s *Spans) {
-	scale, end, last := a.scale(), float64(a.size)+2, int64(a.size)-1
+	end, unit, size, drop := float64(a.size), float64(one), int64(1), 0
+	if a.normalized {
+		drop = a.fixedBits()
+		end, unit, size = 1, float64(uint64(1)<<drop), int64(a.size)<<fractionBits
+	}
+	last := int64(a.size) - 1
 	for i := range x {
-		u := float64(math.Float32frombits(x[i])) * scale
-		switch {
-		case u < -2:
-			u = -2
-		case u > end:
-			u = end
-		case u != u:
-			u = 0
+		u := inside(x[i], end) * unit
+		fixed := int64(u + 0.5)
+		if drop != 0 {
+			fixed = (int64(u)*size + 1<<(drop-1)) >> drop
 		}
-		v := u*one + 0.5
-		fixed := int64(v)
-		if float64(fixed) > v {
-			fixed--
-		}
-		fixed -= one / 2
+		fixed = min(max(fixed-one/2, 0), last*one)
 		at := fixed >> fractionBits
-		s.A[i] = int32(min(max(at, 0), last))
-		s.B[i] = int32(min(max(at+1, 0), last))
-		s.Weight[i] = uint32(fixed) & (one - 1)
+		s.A[i], s.B[i], s.Weight[i] = int32(at), int32(min(at+1, last)), uint32(fixed)&(one-1)
 	}
 }
 
 // clampNearest is clampLinear without a filter.
 func (a axis) clampNearest(x *[32]uint32, s *Spans) {
-	scale, last := a.scale(), float64(a.size)-1
+	end, unit, size, drop := float64(a.size), 1.0, int64(1), 0
+	if a.normalized {
+		drop = a.fixedBits()
+		end, unit, size = 1, float64(uint64(1)<<drop), int64(a.size)
+	}
 	for i := range x {
-		u := float64(math.Float32frombits(x[i])) * scale
-		switch {
-		case u >= last:
-			u = last
-		case u > 0:
-		default: // NaN too
-			u = 0
-		}
-		s.A[i] = int32(u)
+		s.A[i] = int32(min(int64(inside(x[i], end)*unit)*size>>drop, int64(a.size)-1))
 	}
 }
-
-// Add adds the channels of a texel, which are numbers, to sums.
-func (d *Descriptor) Add(t *Raw, weight float64, sum *[4]float64) { d.add(t, weight, sum) }
-
-// Numbers divides sums of two dimensions by what the weights of all texels amount to, and
-// returns the bits of the results.
-func Numbers(sum *[4]float64) [4]uint32 { return bitsOf(sum, one*one) }
 
 // Texel returns the four channels of a texel, as Fetch does.
 func (d *Descriptor) Texel(t *Raw) [4]uint32 { return d.channels(t) }

@@ -45,7 +45,8 @@ func TestLevelOfDetail(t *testing.T) {
 		{name: "nearest below", max: 9, lod: 1.49, want: 100},
 		{name: "nearest above", max: 9, lod: 1.5, want: 200},
 		{name: "between", linear: true, max: 9, lod: 1.25, want: 125},
-		{name: "8 bits of fraction", linear: true, max: 9, lod: 1 + 1.6/256, want: 100 + 200.0/256},
+		{name: "8 bits of fraction, cut off", linear: true, max: 9, lod: 1 + 1.6/256, want: 100 + 100.0/256},
+		{name: "8 bits of the bias, cut off", linear: true, max: 9, lod: 1 + 1.6/256, bias: 1.6 / 256, want: 100 + 200.0/256},
 		{name: "bias", max: 9, bias: 1, lod: 1, want: 200},
 		{name: "beyond the last", linear: true, max: 9, lod: 50, want: 300},
 		{name: "the end of the levels", linear: true, max: 1.5, lod: 3, want: 150},
@@ -54,7 +55,7 @@ func TestLevelOfDetail(t *testing.T) {
 		{name: "infinity", max: 9, lod: inf, want: 300},
 		{name: "minus infinity", max: 9, lod: -inf, want: 0},
 		{name: "opposite infinities", max: 9, lod: -inf, bias: inf, want: 0},
-		{name: "NaN for ends", min: nan, max: nan, lod: 2, want: 200},
+		{name: "NaN for ends", min: nan, max: nan, lod: 2, want: 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, m := levelsOf(t, Descriptor{Shape: Shape2D, Width: 8, Height: 5, Levels: 4, LinearMip: c.linear, Bias: c.bias, MinLevel: c.min, MaxLevel: c.max})
@@ -62,7 +63,7 @@ func TestLevelOfDetail(t *testing.T) {
 		})
 	}
 	d, m := levelsOf(t, Descriptor{Shape: Shape2D, Width: 8, Height: 5, Levels: 4, Bias: 1, MaxLevel: 9})
-	assert.InDelta(t, 100, math.Float32frombits(on(m).Fetch(d, Point{})[0]), 0, "the bias counts without a level too")
+	assert.Zero(t, on(m).Fetch(d, Point{})[0], "the bias does not count without a level")
 }
 
 func TestGradients(t *testing.T) {
@@ -79,11 +80,16 @@ func TestGradients(t *testing.T) {
 		{name: "normalized", d: Descriptor{Shape: Shape1D, Normalized: true}, dx: Vector{X: 0.25}, want: 100},
 		{name: "other axes", d: Descriptor{Shape: Shape1D, Normalized: true}, dx: Vector{X: 0.25, Y: 1, Z: 1}, want: 100},
 		{name: "no step", d: Descriptor{Shape: Shape3D}, want: 0},
-		{name: "NaN", d: Descriptor{Shape: Shape3D}, dx: Vector{X: float32(math.NaN())}, dy: Vector{Z: 4}, want: 200},
+		{name: "NaN", d: Descriptor{Shape: Shape3D}, dx: Vector{X: float32(math.NaN())}, dy: Vector{Z: 4}, want: 300},
+		{name: "about the length", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 3, Y: 2.9}, want: 200},
+		{name: "the sum of both", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 2.5}, dy: Vector{X: 2.5}, want: 200},
+		{name: "a step too small for the point", d: Descriptor{Shape: Shape3D}, p: Point{X: 1e9}, dx: Vector{X: 4}, want: 0},
+		{name: "at infinity", d: Descriptor{Shape: Shape3D}, p: Point{X: float32(math.Inf(1))}, want: 300},
+		{name: "onto the next face", d: Descriptor{Shape: ShapeCube}, p: Point{X: 2, Y: 1.5}, dx: Vector{Y: 3}, want: 200},
 		{name: "infinity", d: Descriptor{Shape: Shape3D}, dx: Vector{X: float32(math.Inf(-1))}, want: 300},
 		{name: "a cube", d: Descriptor{Shape: ShapeCube}, p: Point{X: 2}, dx: Vector{Y: 1}, want: 101 - 1},
 		{name: "out of a cube", d: Descriptor{Shape: ShapeCube}, p: Point{X: 2}, dx: Vector{X: 1}, want: 0},
-		{name: "a cube without direction", d: Descriptor{Shape: ShapeCube}, dx: Vector{X: 1}, want: 4},
+		{name: "a cube without direction", d: Descriptor{Shape: ShapeCube}, dx: Vector{X: 1}, want: 304},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.d.Width, c.d.Levels, c.d.MaxLevel = 8, 4, 9
@@ -121,7 +127,7 @@ func TestSRGB(t *testing.T) {
 	d.Base = pictureBase
 	m := &picture{t: t, bytes: append([]byte{255, 0, 188, 188}, make([]byte, size)...)}
 	got := on(m).Fetch(&d, Point{})
-	for n, want := range []float64{1, 0, 0.5029, 188.0 / 255} {
+	for n, want := range []float64{1, 0, 0x81p-8, 188.0 / 255} {
 		assert.InDelta(t, want, math.Float32frombits(got[n]), 0.0001)
 	}
 	d.Floats = false

@@ -35,12 +35,17 @@ func (d *Descriptor) Answer(q Query, level uint32) uint32 {
 	case QueryWidth:
 		return width
 	case QueryHeight:
-		if d.Shape == Shape2D || d.Shape == Shape3D || d.Shape == ShapeCube {
+		if d.Shape != ShapeBuffer {
 			return height
 		}
 	case QueryDepth:
-		if d.Shape == Shape3D {
+		switch {
+		case d.Shape == Shape3D:
 			return depth
+		case d.Surface && d.Shape == ShapeCube:
+			return d.Layers * faces
+		case d.Layered:
+			return d.Layers
 		}
 	case QueryChannelType:
 		if d.Floats {

@@ -6,7 +6,7 @@ type Bounds uint8
 // What .trap, .clamp and .zero do.
 const (
 	Trap Bounds = iota // is a fault
-	Edge               // takes the nearest element
+	Edge               // takes the nearest element; in a row that is shorter, none
 	Zero               // reads zeros, and writes nothing
 )
 
@@ -55,10 +55,10 @@ func (d *Descriptor) Resolve(p Place, size uint64, b Bounds) (addr uint64, v Ver
 		return 0, Misaligned
 	}
 	if row < int64(size) { // no access of this size fits
-		if b == Zero {
-			return 0, Skip
+		if b == Trap {
+			return 0, OutOfRange
 		}
-		return 0, OutOfRange
+		return 0, Skip
 	}
 	if x < 0 || x+int64(size) > row || y < 0 || y >= height || slice >= slices {
 		switch b {

@@ -73,12 +73,14 @@ func TestPoint(t *testing.T) {
 		{name: "mirror of texels is clamp", mode: Mirror, x: -1, want: 1},
 		{name: "wrap", mode: Wrap, normalized: true, x: 1.25, want: 2},
 		{name: "wrap below", mode: Wrap, normalized: true, x: -0.25, want: 4},
-		{name: "wrap just below", mode: Wrap, normalized: true, x: -1e-30, want: 1},
+		{name: "wrap just below", mode: Wrap, normalized: true, x: -1e-30, want: 4},
+		{name: "wrap by a subnormal number", mode: Wrap, normalized: true, x: -1e-40, want: 1},
+		{name: "cut off behind 21 bits", mode: Clamp, normalized: true, x: 0.5 - 0x1p-24, want: 2},
 		{name: "wrap far", mode: Wrap, normalized: true, x: 1 << 22, want: 1},
 		{name: "wrap infinity", mode: Wrap, normalized: true, x: inf, want: 1},
 		{name: "wrap NaN", mode: Wrap, normalized: true, x: nan, want: 1},
-		{name: "mirror", mode: Mirror, normalized: true, x: 1.25, want: 4},
-		{name: "mirror below", mode: Mirror, normalized: true, x: -0.25, want: 2},
+		{name: "mirror", mode: Mirror, normalized: true, x: 1.25, want: 3},
+		{name: "mirror below", mode: Mirror, normalized: true, x: -0.25, want: 1},
 		{name: "mirror twice", mode: Mirror, normalized: true, x: 2.25, want: 2},
 		{name: "mirror minus infinity", mode: Mirror, normalized: true, x: -inf, want: 1},
 		{name: "clamp normalized", mode: Clamp, normalized: true, x: 1, want: 4},
@@ -143,8 +145,7 @@ func TestShapes(t *testing.T) {
 		{name: "cube -z", d: Descriptor{Shape: ShapeCube, Width: 2, Height: 2}, at: Point{X: 1, Y: 1, Z: -2}, want: 501},
 		{name: "cube without direction", d: Descriptor{Shape: ShapeCube, Width: 2, Height: 2}, want: 412},
 		{name: "layered cube", d: Descriptor{Shape: ShapeCube, Width: 2, Height: 2, Layers: 2, Layered: true}, at: Point{X: 1, Y: 1, Z: 2, Layer: 1}, want: 1002},
-		{name: "buffer", d: Descriptor{Shape: ShapeBuffer, Width: 4}, at: Point{X: 3.9}, want: 4},
-		{name: "buffer outside", d: Descriptor{Shape: ShapeBuffer, Width: 4}, at: Point{X: 4}, want: 0},
+		{name: "buffer", d: Descriptor{Shape: ShapeBuffer, Width: 4}, at: Point{X: 3.9}, want: 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.d.Shape != ShapeBuffer {
@@ -154,7 +155,7 @@ func TestShapes(t *testing.T) {
 			got := on(m).Fetch(d, c.at)
 			assert.InDelta(t, c.want, math.Float32frombits(got[0]), 0)
 			if c.want != 0 {
-				assert.Equal(t, [3]uint32{0, 0, 0x3f800000}, [3]uint32(got[1:]), "channels that are not there")
+				assert.Equal(t, [3]uint32{}, [3]uint32(got[1:]), "channels that are not there")
 			}
 		})
 	}
@@ -165,6 +166,59 @@ func TestGather(t *testing.T) {
 	got := on(m).Gather(d, Point{X: 2, Y: 1}, 0)
 	for n, want := range []float32{12, 13, 3, 2} {
 		assert.InDelta(t, want, math.Float32frombits(got[n]), 0)
+	}
+}
+
+// TestWhole fetches by whole numbers, where kinds of textures differ.
+func TestWhole(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		d    Descriptor
+		at   Texel
+		want float32
+	}{
+		{name: "memory", d: Descriptor{Shape: ShapeBuffer, Width: 4}, at: Texel{X: 3}, want: 4},
+		{name: "beyond memory", d: Descriptor{Shape: ShapeBuffer, Width: 4}, at: Texel{X: 4}},
+		{name: "1D array", d: Descriptor{Shape: Shape1D, Width: 4}, at: Texel{X: 1}},
+		{name: "layered 1D", d: Descriptor{Shape: Shape1D, Width: 4, Layers: 2, Layered: true}, at: Texel{X: 1, Layer: 1}, want: 102},
+		{name: "beyond the layers", d: Descriptor{Shape: Shape1D, Width: 4, Layers: 2, Layered: true}, at: Texel{X: 1, Layer: 2}},
+		{name: "2D", d: Descriptor{Shape: Shape2D, Width: 4, Height: 3}, at: Texel{X: 1, Y: 2}, want: 22},
+		{name: "outside", d: Descriptor{Shape: Shape2D, Width: 4, Height: 3, Address: [3]Mode{Clamp, Clamp}}, at: Texel{X: 1, Y: 3}},
+		{name: "outside with levels", d: Descriptor{Shape: Shape2D, Width: 4, Height: 3, Levels: 1, Address: [3]Mode{Clamp, Clamp}}, at: Texel{X: 1, Y: 3}, want: 22},
+		{name: "no such level", d: Descriptor{Shape: Shape2D, Width: 4, Height: 3, Levels: 1}, at: Texel{Level: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, m := floats(t, c.d)
+			assert.InDelta(t, c.want, math.Float32frombits(on(m).Load(d, c.at)[0]), 0)
+		})
+	}
+}
+
+// TestBorderIsATexel fetches colours of the border, as the format has them.
+func TestBorderIsATexel(t *testing.T) {
+	border := [4]float32{-0.5, 1.5, 0.3, 1e9}
+	for _, c := range []struct {
+		name     string
+		format   Format
+		channels uint8
+		floats   bool
+		want     [4]float32
+	}{
+		{name: "floats", format: F32, channels: 4, want: border},
+		{name: "channels that are not there", format: F32, channels: 2, want: [4]float32{-0.5, 1.5}},
+		{name: "halves are cut off", format: F16, channels: 4, want: [4]float32{-0.5, 1.5, 0x1.33p-2, 65504}},
+		{name: "bytes", format: U8, channels: 4, floats: true, want: [4]float32{0, 1, 76.0 / 255, 1}},
+		{name: "signed bytes", format: S8, channels: 4, floats: true, want: [4]float32{-63.0 / 127, 1, 38.0 / 127, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := Descriptor{Shape: Shape1D, Format: c.format, Channels: c.channels, Floats: c.floats, Width: 1, Height: 1, Depth: 1, Layers: 1,
+				Address: [3]Mode{Border}, Border: border}
+			_, err := d.Place()
+			require.NoError(t, err)
+			for n, x := range on(nil).Fetch(&d, Point{X: -1}) {
+				assert.InDelta(t, c.want[n], math.Float32frombits(x), 0, "channel %d", n)
+			}
+		})
 	}
 }
 
@@ -234,6 +288,7 @@ func TestSurface(t *testing.T) {
 		{name: "edge", at: Place{X: 1000, Y: 1000, Layer: 1000}, size: 4, bounds: Edge, offset: 192 + 128 + 16},
 		{name: "edge below", at: Place{X: -1000, Y: math.MinInt32}, size: 4, bounds: Edge},
 		{name: "edge of a wide access", at: Place{X: 16}, size: 8, bounds: Edge, offset: 8},
+		{name: "no room for an access", at: Place{X: 0}, size: 32, bounds: Edge, verdict: Skip},
 		{name: "misaligned", at: Place{X: 2}, size: 4, bounds: Zero, verdict: Misaligned},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,4 +22,6 @@ type Memory interface {
 type Unit struct {
 	Memory Memory
 	batch  Batch
+	sum    blend
+	edge   Raw // a texel of the border
 }

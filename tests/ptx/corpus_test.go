@@ -21,7 +21,7 @@ import (
 )
 
 // corpusFolders hold the fixtures.
-var corpusFolders = []string{"op", "kernels", "cuda"}
+var corpusFolders = []string{"op", "texture", "kernels", "cuda"}
 
 // fixtures is another folder to take them from.
 var fixtures = flag.String("fixtures", "", "run the fixtures of this folder in place of the usual ones, with no known failures")
@@ -88,11 +88,9 @@ func readEntry(path string) (e entry, err error) {
 	return e, nil
 }
 
-// unrecorded are the instructions that no fixture has yet: they need a texture or surface
-// object, and the recorder cannot make one.
+// unrecorded are the instructions that no fixture has yet: those of folder matrix wait for
+// their recording.
 var unrecorded = map[ptx.Op]bool{
-	ptx.OpTex: true, ptx.OpTld4: true, ptx.OpTxq: true, ptx.OpSuld: true, ptx.OpSust: true, ptx.OpSuq: true, ptx.OpSured: true,
-	// Those of folder matrix wait for their recording.
 	ptx.OpSetmaxnreg: true,
 }
 

@@ -151,6 +151,9 @@ func (t *thread) surface(i *ptx.Instr) {
 	case texture.Access:
 		m = t.bytes(ptx.SpaceGlobal, addr, whole, writes)
 	}
+	if i.Mods.Has(ptx.Samples) {
+		clear(m) // channels without a value become 0
+	}
 	for n := range elems {
 		part := m[uint64(n)*size:][:size]
 		switch {

@@ -1,8 +1,6 @@
 package lane
 
 import (
-	"math"
-
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/ir"
 	"pvdrm/gpu/softgpu/exec/tlb"
@@ -37,14 +35,11 @@ func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
 			below := base + d.Pitch*uint64(y.B[i])
 			wx, wy := x.Weight[i], y.Weight[i]
 			beside := f.size * uint64(x.B[i])
-			corners := [4]corner{
-				{at: at, weight: (texture.Whole - wx) * (texture.Whole - wy)}, {at: row + beside, weight: wx * (texture.Whole - wy)},
-				{at: below + f.size*uint64(x.A[i]), weight: (texture.Whole - wx) * wy}, {at: below + beside, weight: wx * wy},
-			}
+			corners := [4]uint64{at, row + beside, below + f.size*uint64(x.A[i]), below + beside}
 			if d.Format == texture.F32 && d.Channels == 1 {
-				c = [4]uint32{f.blend(&corners), 0, 0, math.Float32bits(1)}
+				c = [4]uint32{f.blend(&corners, wx, wy)}
 			} else {
-				c = f.filter(d, &corners)
+				c = f.filter(d, &corners, wx, wy)
 			}
 		}
 		for n, r := range op.Regs {
@@ -53,12 +48,6 @@ func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
 			}
 		}
 	}
-}
-
-// corner is one of four texels that a filter weighs.
-type corner struct {
-	at     uint64
-	weight uint32 // 0: it takes no part
 }
 
 // flat reads the texels of fetchFlat.
@@ -105,29 +94,29 @@ func (f *flat) read(addr uint64) {
 // blend is filter for one channel of float32.
 //
 //go:norace
-func (f *flat) blend(corners *[4]corner) uint32 {
-	sum := 0.0
-	for n := range corners {
-		c := &corners[n]
-		if c.weight == 0 {
+func (f *flat) blend(corners *[4]uint64, wx, wy uint32) uint32 {
+	var v [4]uint32
+	for n, at := range corners {
+		if n&1 != 0 && wx == 0 || n&2 != 0 && wy == 0 {
 			continue
 		}
-		if !f.holds(c.at) {
-			f.turn(c.at)
+		if !f.holds(at) {
+			f.turn(at)
 		}
-		sum += float64(c.weight) * float64(math.Float32frombits(*tlb.At[uint32](&f.page, c.at)))
+		v[n] = *tlb.At[uint32](&f.page, at)
 	}
-	return math.Float32bits(float32(sum * (1.0 / (texture.Whole * texture.Whole))))
+	return texture.FilterFloats(&v, wx, wy)
 }
 
 // filter is the weighted sum of four texels.
-func (f *flat) filter(d *texture.Descriptor, corners *[4]corner) [4]uint32 {
-	var sum [4]float64
-	for n := range corners {
-		if c := &corners[n]; c.weight != 0 {
-			f.read(c.at)
-			d.Add(&f.raw, float64(c.weight), &sum)
+func (f *flat) filter(d *texture.Descriptor, corners *[4]uint64, wx, wy uint32) [4]uint32 {
+	var t [4]texture.Raw
+	for n, at := range corners {
+		if n&1 != 0 && wx == 0 || n&2 != 0 && wy == 0 {
+			continue
 		}
+		f.read(at)
+		t[n] = f.raw
 	}
-	return texture.Numbers(&sum)
+	return d.Filter(&t, wx, wy)
 }

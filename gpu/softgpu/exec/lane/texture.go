@@ -183,7 +183,7 @@ func surfaceStore(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor) {
 			c[n] = w.R32[r][w.Lane]
 		}
 		size := uint64(d.Format.Size())
-		for n := range min(int(d.Channels), op.Count) {
+		for n := range int(d.Channels) { // those without a value become 0
 			storeLane(w, ir.SpaceGlobal, w.Lane, addr+uint64(n)*size, size, size, uint64(d.Format.Pack(c[n])))
 		}
 		return

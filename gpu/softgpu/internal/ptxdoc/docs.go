@@ -157,8 +157,10 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
   of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the
   kernel ends with an address fault. As parameters, in arrays and with initialisers they are refused, and so are samplers.
-* What fetches give beyond what the CUDA programming guide says has not been compared with an NVIDIA GPU: the rounding of
-  filters, which level a level of detail half way between two means, the level that gradients mean, sRGB.
+* Fetches return what an H100 returned, bit for bit, see gpu/texture, but for the level of detail of some gradients on cubes and on
+  textures whose extents are no powers of two, which differs by up to 2/256, or at corners of a cube by more. The H100's driver
+  loads no txq and suq but of width, height and depth, and sust.p of .b32 alone; here the others follow PTX's text. A bad handle,
+  and an object of another kind than the instruction, end the kernel; an H100 goes on with handle 0 and with other kinds.
 * tex.grad on a texture with an anisotropic filter ends the kernel with an instruction fault.
 * No shared memory is reserved: %%reserved_smem_offset_begin and the others are 0 (an H200 reserves 1 KiB).
 
