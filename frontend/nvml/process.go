@@ -11,10 +11,8 @@ import (
 	"syscall"
 )
 
-// Values of fields that say nothing.
-const (
-	noInstance = 1<<32 - 1 // of the GPU and of compute, without MIG
-)
+// noInstance stands for the instance of the GPU and of compute that a process uses, without MIG.
+const noInstance = 1<<32 - 1
 
 // running makes the handler that lists processes with their memory, in structs of a version of
 // nvmlProcessInfo_t.
@@ -54,8 +52,8 @@ func (c *call) list(structs []byte, size int) error {
 	return c.set32(1, n)
 }
 
-// The layouts of nvmlProcessInfo_t: with the process and its memory, and with instances.
-
+// Sizes of nvmlProcessInfo_t in its two layouts, without and with instances, and of the structs of
+// the other calls about processes.
 const (
 	processInfoBytes   = 16
 	processInfoV2Bytes = 24
