@@ -63,6 +63,7 @@ type task struct {
 	launch  exec.Launch
 	limit   time.Duration // what may still be used, if the device has a limit for it
 	used    time.Duration
+	spent   time.Duration // modelled, of the kernels that have ended
 }
 
 func (k *task) set(c *channel, f *function, l *gpu.Launch) {
@@ -109,6 +110,13 @@ func (k *task) follow(p *exec.Pending) error {
 	k.kernel = kernel
 	k.launch.Grid, k.launch.Block, k.launch.SharedBytes, k.launch.Params = p.Grid, p.Block, p.Shared, p.Params
 	k.launch.From, k.launch.Cooperative = nil, false
+	if k.launch.Model != nil { // which counts one kernel
+		limit := k.limit
+		if limit > 0 {
+			limit = max(limit-k.spent, 1)
+		}
+		k.launch.Model = exec.NewModel(k.channel.ctx.dev.config.SMs, uint64(limit))
+	}
 	return nil
 }
 
@@ -149,7 +157,9 @@ func (k *task) run() (used time.Duration, err error) {
 	if m := k.launch.Model; m != nil {
 		before := m.Cycles()
 		err = exec.Run(k.kernel, k.launch, c.view(), control, d.config.SMs)
-		return time.Duration(m.Cycles() - before), err
+		used = time.Duration(m.Cycles() - before)
+		k.spent += used
+		return used, err
 	}
 	start := time.Now() // before the limit begins, so that a kernel that reaches it has run for that long
 	if d.config.LaunchLimit > 0 && !d.config.LimitWaiting {

@@ -220,6 +220,25 @@ func TestTreeErrors(t *testing.T) {
 	require.Greater(t, r.word(16), uint32(100_000))
 }
 
+// Modelled time is that of all kernels, one after the other, and so is its limit.
+func TestTreeModel(t *testing.T) {
+	busy := func(sms int) time.Duration {
+		r := newTreeRig(t, Config{SMs: sms, ModelTime: true})
+		r.open()
+		require.NoError(t, (<-submit(t, r.ch, r.launch("root", 1))).Err)
+		return r.ctx.dev.Stats().ComputeBusy
+	}
+	one, three := busy(1), busy(3)
+	require.Less(t, three, one, "the kernel of three blocks is faster")
+	require.Greater(t, three, one/2)
+
+	r := newTreeRig(t, Config{SMs: 2, ModelTime: true, LaunchLimit: time.Millisecond})
+	var lost *gpu.LostError
+	require.ErrorAs(t, (<-submit(t, r.ch, r.launch("loop", 1))).Err, &lost)
+	require.Equal(t, gpu.LostTimeout, lost.Cause)
+	require.Greater(t, r.word(16), uint32(10))
+}
+
 // Kernels that are preempted at every n-th point launch the same, once.
 func TestTreePreempted(t *testing.T) {
 	pieces := int64(0)

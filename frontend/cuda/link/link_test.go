@@ -287,9 +287,11 @@ func FuzzLink(f *testing.F) {
 	f.Add(head + callsFoo + cut + head + ".visible .func foo { ret; }")
 	f.Add(head + ".global .u32 x = 1;\n.entry k() { @!p bra x; x: .loc 1 2 3\n ld.u32 {%r1, x}, [x+4]; }" + cut + head + ".global .u32 x[] = {1, x};\n.weak .func f(.reg .u32 x) { .reg .u32 r<3>; }")
 	f.Add(head + ".common .global .u32 x[2];" + cut + head + ".common .global .u32 x[3] = {1};" + cut + head + ".extern .global .u32 x;")
+	f.Add(head + ".extern .func (.param .b32 r) cudaGetLastError;\n.entry k() { .param .b32 r; call (r), cudaGetLastError; }")
 	f.Add(head + ".weak .func f;\n.weak .func g { ret; }\n.alias f, g;" + cut + head + ".extern .shared .b8 m[];\n.pragma \"x\";")
 	f.Fuzz(func(t *testing.T, all string) {
 		l := New()
+		l.UseRuntime()
 		for i, u := range strings.SplitN(all, cut, 4) {
 			if err := l.Add(fmt.Sprintf("in%d", i), []byte(u)); err != nil {
 				var e *Error

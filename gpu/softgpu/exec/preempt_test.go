@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -232,6 +233,9 @@ func FuzzState(f *testing.F) {
 	// What tells programs and launches apart stays as it is.
 	head := code[:8+4+len("k")+8+6*4+4+4+len(l.Params)]
 	f.Add(code[len(head):])
+	tree := withTree(code[len(head):])
+	require.NoError(f, new(State).UnmarshalBinary(append(head[:len(head):len(head)], tree...)))
+	f.Add(tree)
 	for range 3 {
 		_, _, _, state := preempted(f, fuzzKernel)
 		code, err := state.MarshalBinary()
@@ -244,9 +248,17 @@ func FuzzState(f *testing.F) {
 			require.ErrorIs(t, err, gpu.ErrInvalid)
 			return
 		}
+		if tree := s.Tree(); tree != nil {
+			for range len(rest) + 1 { // each launch takes some bytes
+				if tree.Next() == nil {
+					break
+				}
+			}
+			require.Nil(t, tree.Next())
+		}
 		for _, native := range []Native{NativeNever, NativeAtOnce} {
 			l := l
-			l.From, l.Native = s, native
+			l.From, l.Native, l.Tree = s, native, s.Tree()
 			c := &Control{Deadline: time.Now().Add(2 * time.Millisecond)}
 			stop := time.AfterFunc(2*time.Millisecond, func() { c.Stop(gpu.LostTimeout) })
 			err := Run(k, l, m, c, 2)
@@ -261,6 +273,29 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	})
+}
+
+// withTree puts two launches by kernels that wait, and an error of a thread, into an encoded state, of
+// which rest begins with the number of the launch.
+func withTree(rest []byte) []byte {
+	const at = 8 + 8 + 4 + 8
+	out := append([]byte(nil), rest[:at]...)
+	u32 := func(list ...uint32) {
+		for _, x := range list {
+			out = binary.LittleEndian.AppendUint32(out, x)
+		}
+	}
+	pending := func() {
+		u32(1, 1)
+		out = append(out, 'k')
+		u32(1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0)
+	}
+	u32(3, 1, 1) // there is one, of a child; its depth; levels
+	pending()
+	u32(0, 0)
+	pending()
+	u32(1, 0, 0, 5, 9)
+	return append(out, rest[at+4:]...)
 }
 
 // TestSleep checks that threads which sleep give the processor away, wake, and lose no
