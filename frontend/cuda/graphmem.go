@@ -22,6 +22,7 @@ type GraphMem struct {
 	// Guarded by memory.mu.
 	handle  uint32 // of the memory behind the address, if it is backed
 	backed  bool
+	known   bool // it was in use once
 	inUse   bool
 	holders int
 	after   []point // work that may use the memory
@@ -44,7 +45,8 @@ const (
 	GraphMemReservedHigh    GraphMemAttribute = 3
 )
 
-// graphMemory counts what the graphs of a device use and have reserved.
+// graphMemory counts the device memory behind addresses of graphs. It is all in use as NVIDIA's
+// driver counts, that of graphs which do not run too.
 type graphMemory struct {
 	mu             sync.Mutex // innermost
 	used, reserved level
@@ -101,6 +103,13 @@ func (c *Context) GraphMemAt(p DevicePtr) *GraphMem {
 	return nil
 }
 
+// Launched says whether the memory was ever allocated.
+func (g *GraphMem) Launched() bool {
+	g.c.memory.mu.Lock()
+	defer g.c.memory.mu.Unlock()
+	return g.known
+}
+
 // Hold keeps the address until one more Release.
 func (g *GraphMem) Hold() {
 	g.c.memory.mu.Lock()
@@ -155,7 +164,7 @@ func (c *Context) UseGraphMem(ops []GraphMemOp, autoFree bool) error {
 		if op.Free {
 			continue
 		}
-		op.Mem.setUse(true) // so that nothing takes back what is behind it
+		op.Mem.known, op.Mem.inUse = true, true // so that nothing takes back what is behind it
 		if err := op.Mem.back(call); err != nil {
 			setUses(before)
 			return c.fail(call, err)
@@ -167,7 +176,7 @@ func (c *Context) UseGraphMem(ops []GraphMemOp, autoFree bool) error {
 
 func setUses(inUse map[*GraphMem]bool) {
 	for g, now := range inUse {
-		g.setUse(now)
+		g.inUse = now
 	}
 }
 
@@ -197,22 +206,9 @@ func (g *GraphMem) freed(call string, after []point) error {
 	if !g.inUse {
 		return errorf(call, ErrInvalidValue, "the memory of a graph at 0x%x is not allocated, or it is freed already", g.addr)
 	}
-	g.setUse(false)
+	g.inUse = false
 	g.after = append(g.unfinished(call), after...)
 	return g.leave(call)
-}
-
-func (g *GraphMem) setUse(now bool) {
-	d := &g.c.dev.graphs
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case now && !g.inUse:
-		d.used.add(g.size)
-	case !now && g.inUse:
-		d.used.now -= g.size
-	}
-	g.inUse = now
 }
 
 // unfinished forgets what of after is done, and returns the rest. A context that is lost has no
@@ -300,7 +296,6 @@ func (c *Context) trimGraphs(call string, all bool) error {
 // closeGraphs frees the memory of graphs in a context that ends. M.mu is held.
 func (m *memory) closeGraphs(report func(error)) {
 	for g := range m.graphs {
-		g.setUse(false)
 		if g.backed {
 			report(g.c.file.GemClose(g.handle))
 			g.c.dev.graphs.unreserve(g.size)
@@ -390,11 +385,13 @@ func (d *graphMemory) members() []*Context {
 func (d *graphMemory) reserve(n uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.used.add(n)
 	d.reserved.add(n)
 }
 
 func (d *graphMemory) unreserve(n uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.used.now -= n
 	d.reserved.now -= n
 }

@@ -275,7 +275,7 @@ func (c *Context) MemGetAddressRange(p DevicePtr) (base DevicePtr, n uint64, err
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
 	e, ok := c.memory.byAddr.find(uint64(p), 1)
-	if !ok {
+	if !ok || e.value.graph != nil && !e.value.graph.inUse {
 		return 0, 0, errorf(call, ErrNotFound, "0x%x lies in no allocation of the context", uint64(p))
 	}
 	return DevicePtr(e.start), e.n, nil

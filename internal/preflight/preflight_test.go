@@ -113,15 +113,15 @@ func TestStaticRuntime(t *testing.T) {
 		binary.LittleEndian.PutUint32(code[next-4-0x1000:], uint32(to-next))
 	}
 	put(0x1100, []byte{0xe8}, "cudaMemcpy3DPeer")                       // call
-	put(0x1203, []byte{0xe9}, "cudaUserObjectCreate")                   // jmp
-	put(0x1305, []byte{0x48, 0x8d, 0x3d}, "cudaUserObjectRetain")       // lea, %rdi
+	put(0x1203, []byte{0xe9}, "cudaGraphicsMapResources")               // jmp
+	put(0x1305, []byte{0x48, 0x8d, 0x3d}, "cudaGraphicsUnmapResources") // lea, %rdi
 	put(0x1400, []byte{0xe8}, "cudaMalloc")                             // is supported
-	put(0x1501, []byte{0x90}, "cudaUserObjectRelease")                  // no reference
+	put(0x1501, []byte{0x90}, "cudaImportExternalMemory")               // no reference
 	put(0x2100, []byte{0xe8}, "cudaMemcpy3DPeerAsync")                  // within the runtime
 	put(at["cudaOfTheFuture"]+0x40, []byte{0xe8}, "cudaGraphExecGetId") // behind it
 	program, _ := withStatic(code)
 	r := inspect(t, program, 0)
-	require.Equal(t, []string{"call cudaGraphExecGetId", "call cudaMemcpy3DPeer", "call cudaUserObjectCreate", "call cudaUserObjectRetain"}, missing(r))
+	require.Equal(t, []string{"call cudaGraphExecGetId", "call cudaGraphicsMapResources", "call cudaGraphicsUnmapResources", "call cudaMemcpy3DPeer"}, missing(r))
 	require.Empty(t, r.Hints, "the runtime has all names of the driver as texts")
 }
 

@@ -10,6 +10,7 @@
 #include "driver.h"
 #include "first.h"
 #include "kernels.h"
+#include "nodes.h"
 #include "runtime.h"
 
 // first asks in one context what the groups below do not.
@@ -27,7 +28,7 @@ static void first(const char *cudart)
 
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"loading", loading},
-	{"launches", launches}, {"graphs", graphs}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
+	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
 };
 
 int main(int argc, char **argv)

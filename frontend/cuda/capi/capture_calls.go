@@ -161,9 +161,9 @@ func captureGraph(c *call, g *graphs, _ *context, s *cuda.Stream) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := c.withoutMemory(e.graph, "its launch cannot be captured"); err != nil {
+	if hasMemory(e.graph) {
 		g.captures.Of(s).Invalidate()
-		return err
+		return graph.ErrUnsupported
 	}
 	for _, off := range e.off {
 		if off {

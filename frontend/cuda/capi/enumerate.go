@@ -106,7 +106,7 @@ func libraryEnumerateKernels(c *call) error {
 // enumerate writes as many handles as argument 1 has room for to argument 0.
 func (c *call) enumerate(names []string, handle func(name string) (uint64, error)) error {
 	room := c.u32(1)
-	if c.u64(0) == 0 || room == 0 || room > maxEnumerated {
+	if c.u64(0) == 0 || room > maxEnumerated {
 		return c.fail(cuda.ErrInvalidValue, "room for %d at 0x%x", room, c.u64(0))
 	}
 	var all []uint64
@@ -116,6 +116,9 @@ func (c *call) enumerate(names []string, handle func(name string) (uint64, error
 			return err
 		}
 		all = append(all, h)
+	}
+	if len(all) == 0 {
+		return nil
 	}
 	return c.lib.cfg.Memory.Write(c.u64(0), wordBytes(all))
 }

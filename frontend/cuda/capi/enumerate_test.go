@@ -42,9 +42,8 @@ func TestKernelsAreEnumerated(t *testing.T) {
 	p.gives(cuda.ErrInvalidHandle, "cuKernelGetLibrary", p.out, lib)
 	p.gives(cuda.ErrInvalidHandle, "cuLibraryGetKernelCount", p.out, m)
 	p.gives(cuda.ErrInvalidHandle, "cuModuleGetFunctionCount", p.out, lib)
-	for _, room := range []uint64{0, math.MaxUint32} {
-		p.gives(cuda.ErrInvalidValue, "cuModuleEnumerateFunctions", p.out, room, m)
-	}
+	p.ok("cuModuleEnumerateFunctions", p.out, 0, m)
+	p.gives(cuda.ErrInvalidValue, "cuModuleEnumerateFunctions", p.out, math.MaxUint32, m)
 	p.gives(cuda.ErrInvalidValue, "cuLibraryEnumerateKernels", 0, 1, lib)
 }
 
@@ -57,12 +56,12 @@ func TestStreamAttributes(t *testing.T) {
 		p.ok("cuStreamGetAttribute", s, id, room)
 		return p.word(room)
 	}
-	require.EqualValues(t, 1, get(a, streamSyncPolicy))
+	require.EqualValues(t, math.MaxUint32, get(a, streamSyncPolicy))
 	require.EqualValues(t, 1<<8, get(0, streamDomainMap))
 	policy := p.words(4, 0, 0, 0, 0, 0, 0, 0)
 	p.ok("cuStreamSetAttribute", a, streamSyncPolicy, policy)
 	require.EqualValues(t, 4, get(a, streamSyncPolicy))
-	require.EqualValues(t, 1, get(b, streamSyncPolicy))
+	require.EqualValues(t, math.MaxUint32, get(b, streamSyncPolicy))
 	p.ok("cuStreamCopyAttributes", b, a)
 	require.EqualValues(t, 4, get(b, streamSyncPolicy))
 	p.ok("cuStreamSetAttribute", a, streamPriority, policy)
@@ -74,7 +73,7 @@ func TestStreamAttributes(t *testing.T) {
 	p.ok("cuStreamSetAttribute", a, streamWindow, window(0, 0.5, 1))
 	require.EqualValues(t, 4096, get(a, streamWindow))
 	for id, bad := range map[uint64][]uint64{
-		streamWindow:     {window(0, 1.5, 1), window(0, float32(math.NaN()), 0), window(0, 1, 3), window(1<<40, 1, 1)},
+		streamWindow:     {window(0, 1.5, 1), window(0, float32(math.NaN()), 0), window(1<<40, 1, 1)},
 		streamSyncPolicy: {window(0, 0, 0), p.words(0, 0, 0, 0, 0, 0, 0, 0)},
 		streamDomainMap:  {p.words(4, 0, 0, 0, 0, 0, 0, 0)},
 		streamDomain:     {policy},

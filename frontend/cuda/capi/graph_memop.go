@@ -18,12 +18,12 @@ func (c *call) readMemOps(addr uint64) (*memOpWork, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := c.contextOr(le64(b))
+	x, err := c.of(le64(b)).context(0)
 	if err != nil {
-		return nil, err
+		return nil, c.fail(cuda.ErrInvalidValue, "a node of memory operations without a context: %w", err)
 	}
 	n := le32(b[8:])
-	if n == 0 || le32(b[24:]) != 0 {
+	if le32(b[24:]) != 0 {
 		return nil, c.fail(cuda.ErrInvalidValue, "%d operations with flags 0x%x", n, le32(b[24:]))
 	}
 	ops, err := c.memOps(x, le64(b[16:]), n)

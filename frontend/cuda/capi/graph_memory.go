@@ -117,22 +117,24 @@ func (c *call) allocNodeContext(raw []byte) (*context, error) {
 	case le32(raw) != pinned:
 		return nil, c.fail(cuda.ErrInvalidValue, "allocations of type %d", le32(raw))
 	case le32(raw[4:]) != 0:
-		return nil, c.fail(cuda.ErrInvalidValue, "memory of a graph has no handles for other processes")
+		return nil, c.fail(cuda.ErrNotSupported, "memory of a graph has no handles for other processes")
+	case le32(raw[8:]) == 0:
+		return nil, c.fail(cuda.ErrInvalidValue, "memory without a location")
 	case le32(raw[8:]) != device:
 		return nil, c.fail(cuda.ErrNotSupported, "memory at a location of type %d", le32(raw[8:]))
 	case le64(raw[allocNodeCount:]) > maxAccesses:
 		return nil, c.fail(cuda.ErrInvalidValue, "%d accesses", le64(raw[allocNodeCount:]))
 	}
 	if _, err := c.of(uint64(le32(raw[12:]))).device(0); err != nil {
-		return nil, err
+		return nil, c.fail(cuda.ErrInvalidValue, "memory of the device %d", le32(raw[12:]))
 	}
 	for i := range le64(raw[allocNodeCount:]) {
 		b, err := c.read(le64(raw[allocNodeAccesses:])+12*i, 12)
 		if err != nil {
 			return nil, err
 		}
-		if le32(b) != device {
-			return nil, c.fail(cuda.ErrInvalidValue, "access of a location of type %d", le32(b))
+		if le32(b) != device || le32(b[8:]) != uint32(cuda.AccessReadWrite) {
+			return nil, c.fail(cuda.ErrNotSupported, "access %d of a location of type %d", le32(b[8:]), le32(b))
 		}
 		if _, err := c.of(uint64(le32(b[4:]))).device(0); err != nil {
 			return nil, err
@@ -160,10 +162,16 @@ func (c *call) freeNode(g *graph.Graph, before []*graph.Node, x *context, addr u
 	if mem == nil {
 		return nil, c.fail(cuda.ErrInvalidValue, "no node of a graph allocates memory at 0x%x", addr)
 	}
+	own := false
 	for _, n := range g.Nodes() {
-		if w, ok := n.Work.(*memoryWork); ok && n.Kind() == graph.MemFree && w.mem == mem {
+		w, ok := n.Work.(*memoryWork)
+		if ok = ok && w.mem == mem; ok && n.Kind() == graph.MemFree {
 			return nil, c.fail(cuda.ErrInvalidValue, "a node of the graph frees the memory at 0x%x already", addr)
 		}
+		own = own || ok
+	}
+	if !own && !mem.Launched() {
+		return nil, c.fail(cuda.ErrInvalidValue, "the memory at 0x%x of another graph was never allocated", addr)
 	}
 	n, err := g.Add(graph.MemFree, &memoryWork{x: x, mem: mem}, before)
 	if err == nil {

@@ -140,7 +140,8 @@ func TestNodesOfMemOps(t *testing.T) {
 	p := newGrapher(t)
 	memory := p.word64("cuMemAlloc_v2", 64)
 	p.ok("cuMemsetD32_v2", memory, 0, 16)
-	params := func(n uint64, ops ...byte) uint64 { return p.words(0, n, p.program.mem.Keep(ops), 0) }
+	ctx := p.word64("cuCtxGetCurrent")
+	params := func(n uint64, ops ...byte) uint64 { return p.words(ctx, n, p.program.mem.Keep(ops), 0) }
 	first := append(memOpParams(memOpWrite64, memory, 1<<40, 0), memOpParams(memOpWait32, memory+4, 256, 1)...)
 	g := p.word64("cuGraphCreate", 0)
 	node := p.addNode("cuGraphAddBatchMemOpNode", g, []uint64{params(2, first...)})
@@ -159,7 +160,7 @@ func TestNodesOfMemOps(t *testing.T) {
 	p.ok("cuGraphLaunch", exec, p.stream)
 	p.ok("cuStreamSynchronize", p.stream)
 	require.EqualValues(t, 5, p.device64(memory+8))
-	p.gives(cuda.ErrInvalidValue, "cuGraphAddBatchMemOpNode", p.out, g, 0, 0, params(0))
+	p.gives(cuda.ErrInvalidValue, "cuGraphAddBatchMemOpNode", p.out, g, 0, 0, p.words(0, 0, 0, 0))
 	p.gives(cuda.ErrInvalidValue, "cuGraphAddBatchMemOpNode", p.out, g, 0, 0, params(1, memOpParams(memOpWrite32, memory+1, 0, 0)...))
 
 	raw := make([]byte, nodeParamsBytes)

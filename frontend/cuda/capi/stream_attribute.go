@@ -18,9 +18,9 @@ const (
 	streamDomain     = 10
 )
 
-// streamDefaults are the values of attributes that were never set.
+// streamDefaults are the values of attributes that were never set, as an H100's driver has them.
 var streamDefaults = map[uint32][]byte{
-	streamWindow: {}, streamSyncPolicy: {1}, streamPriority: {}, streamDomainMap: {1: 1}, streamDomain: {},
+	streamWindow: {}, streamSyncPolicy: {0xff, 0xff, 0xff, 0xff}, streamPriority: {}, streamDomainMap: {1: 1}, streamDomain: {},
 }
 
 // streamAttribute finds the stream in argument 0, and checks that argument 1 is an attribute of
@@ -91,15 +91,14 @@ func (x *context) setAttribute(s *cuda.Stream, id uint32, value []byte) {
 // first property is for, and two properties; the domain map has two bytes.
 func (c *call) checkStreamAttribute(x *context, id uint32, v []byte) error {
 	const (
-		maxPolicy, maxProperty = 4, 2
-		domains                = 4 // that a program may number
+		maxPolicy = 4
+		domains   = 4 // that a program may number
 	)
 	bad := false
 	switch id {
 	case streamWindow:
 		ratio := math.Float32frombits(binary.LittleEndian.Uint32(v[16:]))
-		bad = !(ratio >= 0 && ratio <= 1) || le32(v[20:]) > maxProperty || le32(v[24:]) > maxProperty ||
-			le64(v[8:]) > largestWindow(x.Device())
+		bad = !(ratio >= 0 && ratio <= 1) || le64(v[8:]) > largestWindow(x.Device())
 	case streamSyncPolicy:
 		bad = le32(v) == 0 || le32(v) > maxPolicy
 	case streamDomainMap:

@@ -21,16 +21,13 @@ const (
 	graphUserObjectMove        = 1 // the reference is the caller's
 )
 
-// maxUserRefs bounds references, whose number is an unsigned int in CUDA.
-const maxUserRefs = 1<<31 - 1
-
 // userObjectCreate gets (object, value, destructor, references, flags).
 func userObjectCreate(c *call) error {
 	to, err := c.out64(0)
 	if err != nil {
 		return err
 	}
-	if c.u64(2) == 0 || c.u32(3) == 0 || c.u32(3) > maxUserRefs || c.u32(4) != userObjectNoDestructorSync {
+	if c.u64(2) == 0 || c.u32(3) == 0 || c.u32(4) != userObjectNoDestructorSync {
 		return c.fail(cuda.ErrInvalidValue, "a user object with destructor 0x%x, %d references and flags 0x%x", c.u64(2), c.u32(3), c.u32(4))
 	}
 	o := &userObject{destroy: c.u64(2), value: c.u64(1), refs: uint64(c.u32(3))}
@@ -45,7 +42,7 @@ func (c *call) userObjectAndRefs(i int) (*userObject, uint64, error) {
 		return nil, 0, c.fail(cuda.ErrInvalidValue, "0x%x is no user object", c.u64(i))
 	}
 	n := c.u32(i + 1)
-	if n == 0 || n > maxUserRefs {
+	if n == 0 {
 		return nil, 0, c.fail(cuda.ErrInvalidValue, "%d references", n)
 	}
 	return o, uint64(n), nil

@@ -44,7 +44,7 @@ func TestUserObjects(t *testing.T) {
 	p.ok("cuStreamSynchronize", p.stream)
 	require.Equal(t, []uint64{70, 2, 0, 0}, p.invoked)
 
-	for _, bad := range [][]uint64{{p.out, 1, 0, 1, 1}, {p.out, 1, 70, 0, 1}, {p.out, 1, 70, 1 << 31, 1}, {p.out, 1, 70, 1, 0}, {0, 1, 70, 1, 1}} {
+	for _, bad := range [][]uint64{{p.out, 1, 0, 1, 1}, {p.out, 1, 70, 0, 1}, {p.out, 1, 70, 1, 0}, {0, 1, 70, 1, 1}} {
 		p.gives(cuda.ErrInvalidValue, "cuUserObjectCreate", bad...)
 	}
 	p.gives(cuda.ErrInvalidValue, "cuUserObjectRetain", 5, 1)
