@@ -107,7 +107,9 @@ func FuzzDecode(f *testing.F) {
 			require.True(t, errors.Is(err, ErrMessage), "%s: %v", name, err)
 			return
 		}
-		require.Equal(t, b, m.(encoder).Append([]byte{}), name)
+		if _, owner := m.(Owner); !owner || len(b) > 0 { // an empty one is the zero Owner
+			require.Equal(t, b, m.(encoder).Append([]byte{}), name)
+		}
 		require.LessOrEqual(t, memory(reflect.ValueOf(m)), 2*len(b)+128, name)
 	})
 }
