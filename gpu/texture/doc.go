@@ -55,9 +55,10 @@
 //
 // Gradients mean the logarithm, from a table by 8 bits, of the longest of both steps and of 11/16
 // of their sum and difference. The length of a step is its longest component, 11/32 of the next
-// and 1/4 of the last, in 10 bits (gradient.go). What is left: on cubes, of 5 gradients in 100 the
-// level of detail differs by 1/256, and at some corners by more; tests/ptx/known-failures.txt
-// names the fixtures. In three dimensions it differs by 1/256 for 1 in 100; no fixture shows it.
+// and 1/4 of the last, in 10 bits (gradient.go). On a cube the face
+// beside the point's is laid flat. What is left: in three dimensions the level of detail differs by
+// 1/256 for 1 gradient in 100, which no fixture shows; of infinite gradients on cubes it can differ
+// by more, and tests/ptx/known-failures.txt names those fixtures.
 //
 // Not measured: extents above 16384, seamless cubes, anisotropic filters, the address modes of
 // whole coordinates in textures with mipmaps other than Clamp.

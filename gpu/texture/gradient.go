@@ -44,6 +44,9 @@ func shorten(x float64) short {
 // scaled is the size of a number times an extent. What is added to the product was found
 // with extents of 10 and 13; powers of two do not show it.
 func scaled(x float64, extent uint32) float64 {
+	if x != x {
+		return x
+	}
 	s := shorten(x)
 	if s.n == 0 {
 		return 0
@@ -220,7 +223,7 @@ func (d *Descriptor) step(p *Point, v Vector) (w steps, inside bool) {
 	case Shape3D:
 		w = steps{float64(to.X - p.X), float64(to.Y - p.Y), float64(to.Z - p.Z)}
 	case ShapeCube:
-		w, inside = unfold(p, &to)
+		w, inside = unfold(p, &to, d.Width)
 	default:
 		w = steps{number(v.X), number(v.Y), number(v.Z)}
 	}
@@ -230,37 +233,47 @@ func (d *Descriptor) step(p *Point, v Vector) (w steps, inside bool) {
 			w[k] = 0
 		case w[k] != w[k]:
 			w[k] = math.MaxFloat32
-		case d.Shape == ShapeCube:
-			w[k] *= float64(size[k])
-		case d.Normalized:
+		case d.Normalized && d.Shape != ShapeCube:
 			w[k] = math.Copysign(scaled(w[k], size[k]), w[k])
 		}
 	}
 	return w, inside
 }
 
-// unfold is the step from a point to another on the face of the first, from 0 to 1, and
-// whether it stays there. The face beside it is laid flat over the edge; that behind is
-// infinitely far.
-func unfold(p, to *Point) (w steps, inside bool) {
+// unfold is the step from a point to another on the face of the first, in texels, and whether
+// it stays there. The face beside it is laid flat over the edge, to which both points have a
+// distance; that behind is infinitely far. A point at infinity is no step.
+func unfold(p, to *Point, size uint32) (w steps, inside bool) {
 	n := major(number(p.X), number(p.Y), number(p.Z))
 	s, t, out := onFace(n, number(p.X), number(p.Y), number(p.Z))
 	if out == 0 { // no direction: the middle of a face, as Fetch has it
 		out = 1
 	}
 	x, y, z := onFace(n, number(to.X), number(to.Y), number(to.Z))
+	s, t = s/out, t/out
 	ax, ay := math.Abs(x), math.Abs(y)
-	u, v := x/z, y/z
-	switch inside = z >= ax && z >= ay; {
-	case inside:
-	case ax >= ay && ax >= math.Abs(z):
-		u, v = math.Copysign(2-z/ax, x), y/ax
-	case ay >= math.Abs(z):
-		u, v = x/ay, math.Copysign(2-z/ay, y)
-	default:
-		return steps{math.MaxFloat32}, false
+	switch {
+	case math.IsInf(max(ax, ay, math.Abs(z)), 0):
+		return steps{}, false
+	case x == 0 && y == 0 && z == 0:
+		z = 1
 	}
-	return steps{(u - s/out) / 2, (v - t/out) / 2}, inside
+	across := func(from, to, far float64) float64 {
+		sign := math.Copysign(1, to)
+		return sign * (scaled((1-sign*from)/2, size) + scaled((1-z/far)/2, size))
+	}
+	along := func(from, to float64) float64 {
+		return math.Copysign(scaled((to-from)/2, size), to-from)
+	}
+	switch {
+	case major(number(to.X), number(to.Y), number(to.Z)) == n:
+		return steps{along(s, x/z), along(t, y/z)}, true
+	case ax >= ay && ax >= math.Abs(z):
+		return steps{across(s, x, ax), along(t, y/ax)}, false
+	case ay >= math.Abs(z):
+		return steps{along(s, x/ay), across(t, y, ay)}, false
+	}
+	return steps{math.MaxFloat32}, false
 }
 
 // axesOf are the axes of a picture by shape.

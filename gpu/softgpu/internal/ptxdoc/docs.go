@@ -157,8 +157,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
   of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the
   kernel ends with an address fault. As parameters, in arrays and with initialisers they are refused, and so are samplers.
-* Fetches return what an H100 returned, bit for bit, see gpu/texture, but for the level of detail of some gradients on cubes and
-  in three dimensions, which differs by 1/256, or at corners of a cube by more. The H100's driver
+* Fetches return what an H100 returned, bit for bit, see gpu/texture, but for the level of detail of some gradients in
+  three dimensions, which differs by 1/256, and of infinite ones on cubes. The H100's driver
   loads no txq and suq but of width, height and depth, and sust.p of .b32 alone; here the others follow PTX's text. A bad handle,
   and an object of another kind than the instruction, end the kernel; an H100 goes on with handle 0 and with other kinds.
 * tex.grad on a texture with an anisotropic filter ends the kernel with an instruction fault.
