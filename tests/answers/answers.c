@@ -11,6 +11,7 @@
 #include "first.h"
 #include "kernels.h"
 #include "nodes.h"
+#include "popped.h"
 #include "runtime.h"
 
 // first asks in one context what the groups below do not.
@@ -28,7 +29,7 @@ static void first(const char *cudart)
 
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"loading", loading},
-	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
+	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
 };
 
 int main(int argc, char **argv)

@@ -169,8 +169,24 @@ func (c *call) device(i int) (*cuda.Device, error) {
 
 // current is the current context of the thread.
 func (c *call) current() (*context, error) {
-	if n := len(c.thread.stack); n > 0 {
-		return c.thread.stack[n-1], nil
+	n := len(c.thread.stack)
+	if n == 0 {
+		return nil, c.fail(invalidContext, "the thread has no current context")
 	}
-	return nil, c.fail(invalidContext, "the thread has no current context")
+	x := &c.thread.stack[n-1]
+	for next := (*x).next.Load(); next != nil; next = (*x).next.Load() {
+		*x = next // the primary context was retained again
+	}
+	return *x, nil
+}
+
+// unknown is the error for a handle or an address that nothing is known of: r, or that the
+// current context is destroyed, and with it what it had.
+func (c *call) unknown(r cuda.Result, what string, v uint64) error {
+	if len(c.thread.stack) > 0 {
+		if x, err := c.current(); err == nil && x.isEnded() {
+			r = cuda.ErrContextIsDestroyed
+		}
+	}
+	return c.fail(r, "0x%x is no %s", v, what)
 }

@@ -14,6 +14,9 @@ type context struct {
 	handle  uint64
 	primary bool
 
+	// next is the context that took the place, and the handle, of a primary one that was reset.
+	next atomic.Pointer[context]
+
 	// late is the error of a graph that failed after its launch had returned: all later work of
 	// the context fails with it.
 	late atomic.Pointer[error]

@@ -198,6 +198,14 @@ func (h *handles) add(v any) uint64 {
 	return h.last
 }
 
+// replace lets a handle stand for what another stands for, which is none any more.
+func (h *handles) replace(handle, other uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[handle] = h.all[other]
+	delete(h.all, other)
+}
+
 func (h *handles) remove(handle uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

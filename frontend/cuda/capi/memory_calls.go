@@ -43,11 +43,38 @@ func memAllocPitch(c *call) error {
 	})
 }
 
+// ofMemory is the context in whose memory an address lies: the current one, or else the only one
+// that has it. Without any it is the current one. Contexts have addresses of their own here, so
+// that several may have the same.
+func (c *call) ofMemory(p uint64) (*context, error) {
+	has := func(x *context) bool {
+		if h, _ := x.HostMemAt(p, 1); h != nil {
+			return true
+		}
+		_, _, err := x.MemGetAddressRange(cuda.DevicePtr(p))
+		return err == nil
+	}
+	now, err := c.current()
+	if err == nil && (now.isEnded() || has(now)) {
+		return now, nil
+	}
+	var all []*context
+	for _, x := range c.lib.allContexts() {
+		if has(x) {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	return now, err
+}
+
 func memFree(c *call) error {
 	if c.devicePtr(0) == 0 {
 		return nil
 	}
-	x, err := c.current()
+	x, err := c.ofMemory(c.u64(0))
 	if err != nil {
 		return err
 	}
@@ -87,7 +114,10 @@ func memGetAddressRange(c *call) error {
 	if err != nil {
 		return err
 	}
-	x, err := c.current()
+	if _, err := c.current(); err != nil {
+		return err
+	}
+	x, err := c.ofMemory(c.u64(2))
 	if err != nil {
 		return err
 	}
@@ -176,7 +206,7 @@ func memFreeHost(c *call) error {
 	}
 	x, h, off := c.hostMem(c.u64(0), 1)
 	if h == nil || off != 0 || h.Managed() {
-		return c.fail(cuda.ErrInvalidValue, "no pinned memory begins at 0x%x", c.u64(0))
+		return c.unknown(cuda.ErrInvalidValue, "beginning of pinned memory", c.u64(0))
 	}
 	return c.settle(x, x.DefaultStream(), func() error {
 		if err := h.Free(); err != nil {
@@ -340,7 +370,7 @@ type pointed struct {
 
 // pointed finds memory of the current context.
 func (c *call) pointed(p uint64) (pointed, bool) {
-	x, err := c.current()
+	x, err := c.ofMemory(p)
 	if err != nil {
 		return pointed{}, false
 	}

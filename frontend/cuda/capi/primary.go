@@ -24,8 +24,10 @@ func primaryRetain(c *call) error {
 			return err
 		}
 		x.primary = true
-		if p.ctx != nil {
-			l.handles.remove(p.ctx.handle)
+		if p.ctx != nil { // NVIDIA's primary context has the same handle all the time
+			l.handles.replace(p.ctx.handle, x.handle)
+			x.handle = p.ctx.handle
+			p.ctx.next.Store(x)
 		}
 		p.ctx = x
 		l.remember(x)

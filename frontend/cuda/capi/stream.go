@@ -34,7 +34,7 @@ func (c *call) streamOf(x *context, v uint64) (*cuda.Stream, error) {
 	}
 	s, ok := find[*stream](c.lib, v)
 	if !ok {
-		return nil, c.fail(cuda.ErrInvalidHandle, "0x%x is no stream", v)
+		return nil, c.unknown(cuda.ErrInvalidHandle, "stream", v)
 	}
 	return s.Stream, nil
 }
@@ -112,7 +112,7 @@ func streamCreate(c *call) error {
 func streamDestroy(c *call) error {
 	s, ok := find[*stream](c.lib, c.u64(0))
 	if !ok {
-		return c.fail(cuda.ErrInvalidHandle, "0x%x is no stream", c.u64(0))
+		return c.unknown(cuda.ErrInvalidHandle, "stream", c.u64(0))
 	}
 	err := c.settle(s.ctx, s.Stream, s.Stream.Destroy)
 	if err == nil {
@@ -344,7 +344,7 @@ const (
 func (c *call) event(i int) (*event, error) {
 	e, ok := find[*event](c.lib, c.u64(i))
 	if !ok {
-		return nil, c.fail(cuda.ErrInvalidHandle, "0x%x is no event", c.u64(i))
+		return nil, c.unknown(cuda.ErrInvalidHandle, "event", c.u64(i))
 	}
 	return e, nil
 }
