@@ -198,6 +198,37 @@ static void captured_memory(void *stream)
 	ASK("capture-free-of-pool-end", CALL(cuStreamEndCapture, stream, &graph));
 }
 
+// A stream that has joined a capture and is destroyed.
+static void dropped_streams(void)
+{
+	void *origin, *fork, *event, *graph;
+	u64 memory;
+	static const char *const questions[] = {"capture-drop-joined", "capture-drop-unjoined", "capture-drop-idle", "capture-drop-origin"};
+	MUST(cuMemAlloc_v2, &memory, (u64)64);
+	MUST(cuEventCreate, &event, 0);
+	for (int i = 0; i < 4; i++) {
+		char question[64];
+		graph = NULL;
+		MUST(cuStreamCreate, &origin, 1);
+		MUST(cuStreamCreate, &fork, 1);
+		MUST(cuStreamBeginCapture_v2, origin, 0);
+		MUST(cuMemsetD32Async, memory, 1, (u64)1, origin);
+		MUST(cuEventRecord, event, origin);
+		MUST(cuStreamWaitEvent, fork, event, 0);
+		if (i != 2)
+			MUST(cuMemsetD32Async, memory + 4, 1, (u64)1, fork);
+		if (i == 0) {
+			MUST(cuEventRecord, event, fork);
+			MUST(cuStreamWaitEvent, origin, event, 0);
+		}
+		ASK(questions[i], CALL(cuStreamDestroy_v2, i == 3 ? origin : fork));
+		snprintf(question, sizeof question, "%s-end", questions[i]);
+		ASK(question, CALL(cuStreamEndCapture, i == 3 ? fork : origin, &graph));
+		snprintf(question, sizeof question, "%s-other", questions[i]);
+		ASK(question, CALL(cuStreamSynchronize, i == 3 ? fork : origin));
+	}
+}
+
 static void nothing_of(void *value) { (void)value; }
 
 static void user_objects(void)
@@ -312,6 +343,7 @@ static void nodes(const char *unused)
 	lives_of_memory(stream);
 	amounts_of_memory(stream);
 	captured_memory(stream);
+	dropped_streams();
 	user_objects();
 	operation_nodes();
 	stream_attributes(stream);

@@ -118,17 +118,17 @@ func streamEndCapture(c *call) error {
 		g.watch()
 		if err != nil {
 			_ = to.set(0) // it could be written before
-			return errors.Join(err, g.discard(s, k))
+			return errors.Join(err, g.discard(k))
 		}
 		return to.set(c.graphHandle(made))
 	})
 }
 
-// discard frees the memory of the graph of a capture of a stream that has ended without a result.
+// discard frees the memory of the graph of a capture that has ended without a result.
 //
 // Preconditions: g.mu is held.
-func (g *graphs) discard(s *cuda.Stream, k *graph.Capture[*cuda.Stream]) error {
-	if k == nil || g.captures.Of(s) == k || g.handles[k.Graph] != 0 {
+func (g *graphs) discard(k *graph.Capture[*cuda.Stream]) error {
+	if k == nil || !k.Ended() || g.handles[k.Graph] != 0 {
 		return nil // it goes on, or the program has the graph
 	}
 	return releaseAll(memoryOf(k.Graph))

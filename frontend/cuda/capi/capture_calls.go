@@ -148,7 +148,7 @@ func dropStream(c *call, g *graphs) (bool, error) {
 	if _, s := c.ruleStream(0); s != nil {
 		k := g.captures.Of(s)
 		g.captures.Drop(s)
-		return false, g.discard(s, k)
+		return false, g.discard(k)
 	}
 	return false, nil
 }

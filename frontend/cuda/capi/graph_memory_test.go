@@ -197,6 +197,23 @@ func TestCaptureOfMemory(t *testing.T) {
 	p.ok("cuStreamSynchronize", p.stream)
 	require.Equal(t, free, p.freeMemory())
 
+	// A stream that joined the capture may go before the capture ends.
+	p.begin(p.stream, 0)
+	fork := p.word64("cuStreamCreate", streamNonBlocking)
+	addr = p.word64("cuMemAllocAsync", 64, p.stream)
+	p.ok("cuEventRecord", p.event, p.stream)
+	p.ok("cuStreamWaitEvent", fork, p.event, 0)
+	p.ok("cuMemsetD32Async", addr, 8, 16, fork)
+	p.ok("cuMemcpyDtoHAsync_v2", p.host, addr, 64, fork)
+	p.ok("cuMemFreeAsync", addr, fork)
+	p.ok("cuEventRecord", p.event, fork)
+	p.ok("cuStreamWaitEvent", p.stream, p.event, 0)
+	p.ok("cuStreamDestroy_v2", fork)
+	exec = p.instantiate(p.end(p.stream))
+	p.ok("cuGraphLaunch", exec, p.stream)
+	p.ok("cuStreamSynchronize", p.stream)
+	require.EqualValues(t, 8|8<<32, p.word(p.host))
+
 	p.begin(p.stream, 0)
 	lost := p.word64("cuMemAllocAsync", 64, p.stream)
 	p.gives(900, "cuStreamSynchronize", p.stream)

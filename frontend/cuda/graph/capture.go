@@ -40,6 +40,7 @@ type Capture[S comparable] struct {
 	thread  uint64
 	mode    Mode
 	streams map[S][]*Node // the tips
+	dropped []*Node       // tips of streams that are destroyed
 	invalid bool
 	ended   bool
 }
@@ -58,6 +59,9 @@ type mark[S comparable] struct {
 	capture *Capture[S]
 	nodes   []*Node
 }
+
+// Ended reports whether the capture is over.
+func (c *Capture[S]) Ended() bool { return c.ended }
 
 // Captures is the table of captures in progress. S names streams, E events. Its zero value is
 // empty.
@@ -143,18 +147,19 @@ func (t *Captures[S, E]) end(c *Capture[S]) {
 	}
 }
 
-// Drop forgets a stream that is destroyed. A capture that it takes part in is invalidated, and
-// ends if it began there.
+// Drop forgets a stream that is destroyed. A capture that began there ends without a graph. One
+// that the stream has joined goes on; its origin still has to come after what the stream captured.
 func (t *Captures[S, E]) Drop(s S) {
 	c := t.streams[s]
 	if c == nil {
 		return
 	}
-	c.invalid = true
 	if c.origin == s {
+		c.invalid = true
 		t.end(c)
 		return
 	}
+	c.dropped = append(c.dropped, c.streams[s]...)
 	delete(c.streams, s)
 	delete(t.streams, s)
 }
@@ -171,14 +176,13 @@ func (c *Capture[S]) joined() bool {
 			todo = append(todo, n.before...)
 		}
 	}
+	others := slices.Clone(c.dropped)
 	for s, tips := range c.streams {
-		for _, n := range tips {
-			if s != c.origin && !reached[n] {
-				return false
-			}
+		if s != c.origin {
+			others = append(others, tips...)
 		}
 	}
-	return true
+	return !slices.ContainsFunc(others, func(n *Node) bool { return !reached[n] })
 }
 
 // Put adds a node that add makes to the capture of a stream. It depends on the tips of the

@@ -39,6 +39,8 @@ func await(s int, e string) func(*table) error {
 
 func ask(e string) func(*table) error { return func(t *table) error { return t.Ask(e) } }
 
+func drop(s int) func(*table) error { return func(t *table) error { t.Drop(s); return nil } }
+
 func unsafeCall(thread uint64, mode Mode) func(*table) error {
 	return func(t *table) error { return t.Unsafe(thread, mode) }
 }
@@ -70,10 +72,14 @@ func TestCaptures(t *testing.T) {
 		"merge":                       {{do: begin(1, 1, Global)}, {do: begin(2, 1, Global)}, {do: record("e", 1)}, {do: await(2, "e"), want: ErrMerge}, {do: end(1, 1), want: ErrInvalidated}, {do: end(2, 1), want: ErrInvalidated}},
 		"neither":                     {{do: await(1, "e")}, {do: ask("e")}, {do: unsafeCall(1, Global)}},
 		"forgotten":                   {{do: begin(1, 1, Global)}, {do: record("e", 1)}, {do: func(t *table) error { t.Forget("e"); return nil }}, {do: ask("e")}, {do: end(1, 1)}},
-		"dropped origin":              {{do: begin(1, 1, Global)}, {do: func(t *table) error { t.Drop(1); return nil }}, {do: end(1, 1), want: ErrState}},
-		"dropped fork":                {{do: begin(1, 1, Global)}, {do: record("e", 1)}, {do: await(2, "e")}, {do: func(t *table) error { t.Drop(2); t.Drop(3); return nil }}, {do: end(1, 1), want: ErrInvalidated}},
-		"tips of another graph":       {{do: func(t *table) error { return t.Begin(1, 1, Global, New(), []*Node{{}}) }, want: ErrForeign}},
-		"update of none":              {{do: func(t *table) error { return t.Update(1, nil, true) }, want: ErrState}},
+		"dropped origin":              {{do: begin(1, 1, Global)}, {do: drop(1)}, {do: end(1, 1), want: ErrState}},
+		"dropped fork":                {{do: begin(1, 1, Global)}, {do: record("e", 1)}, {do: await(2, "e")}, {do: drop(2)}, {do: drop(3)}, {do: end(1, 1)}},
+		"dropped fork with work":      {{do: begin(1, 1, Global)}, {do: record("e", 1)}, {do: await(2, "e")}, {do: work(2)}, {do: drop(2)}, {do: end(1, 1), want: ErrUnjoined}},
+		"dropped fork that joined": {
+			{do: begin(1, 1, Global)}, {do: record("e", 1)}, {do: await(2, "e")}, {do: work(2)}, {do: record("f", 2)}, {do: await(1, "f")}, {do: drop(2)}, {do: end(1, 1)},
+		},
+		"tips of another graph": {{do: func(t *table) error { return t.Begin(1, 1, Global, New(), []*Node{{}}) }, want: ErrForeign}},
+		"update of none":        {{do: func(t *table) error { return t.Update(1, nil, true) }, want: ErrState}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c table
