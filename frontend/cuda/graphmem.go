@@ -93,6 +93,9 @@ func (g *GraphMem) Context() *Context { return g.c }
 // Addr is the address of the memory.
 func (g *GraphMem) Addr() DevicePtr { return DevicePtr(g.addr) }
 
+// Bytes is how much was asked for.
+func (g *GraphMem) Bytes() uint64 { return g.n }
+
 // GraphMemAt returns the memory of a graph that begins at p, or nil.
 func (c *Context) GraphMemAt(p DevicePtr) *GraphMem {
 	c.memory.mu.Lock()

@@ -9,7 +9,7 @@ const (
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 	noteOneStream   = "the nodes run one after the other"
-	noteGraphMem    = "of the device; allocations of one graph never share memory"
+	noteGraphMem    = "of the device; NVIDIA's shares more memory"
 )
 
 // graphEntries are the entry points about graphs.

@@ -92,9 +92,15 @@ func (c *call) addAllocNode(n, params uint64) error {
 
 // allocNode adds a node that allocates what raw says, and completes raw.
 func (c *call) allocNode(g *graph.Graph, before []*graph.Node, x *context, raw []byte) (*graph.Node, error) {
-	mem, err := x.NewGraphMem(le64(raw[allocNodeSize:]))
-	if err != nil {
-		return nil, err
+	size := le64(raw[allocNodeSize:])
+	mem := freedBefore(before, x, size)
+	if mem != nil {
+		mem.Hold()
+	} else {
+		var err error
+		if mem, err = x.NewGraphMem(size); err != nil {
+			return nil, err
+		}
 	}
 	binary.LittleEndian.PutUint64(raw[allocNodeAddress:], uint64(mem.Addr()))
 	clear(raw[allocNodeAccesses:allocNodeSize])
@@ -103,6 +109,51 @@ func (c *call) allocNode(g *graph.Graph, before []*graph.Node, x *context, raw [
 		return nil, errors.Join(err, mem.Release())
 	}
 	return n, nil
+}
+
+// freedBefore is memory of a size that nodes free before a new one behind some others begins, or
+// nil. The new one can have it, as NVIDIA's driver does: neither is in use while the other is.
+func freedBefore(before []*graph.Node, x *context, size uint64) *cuda.GraphMem {
+	if len(before) == 0 {
+		return nil
+	}
+	seen, todo := map[*graph.Node]bool{}, slices.Clone(before)
+	freed := map[*cuda.GraphMem]int{} // how often before the new one
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		todo = append(todo, n.Before()...)
+		if w, ok := n.Work.(*memoryWork); ok && n.Kind() == graph.MemFree && w.x == x && w.mem.Bytes() == size {
+			freed[w.mem]++
+		}
+	}
+	for _, n := range before[0].Graph().Nodes() { // in their order, so that each time the same is found
+		w, ok := n.Work.(*memoryWork)
+		if ok && n.Kind() == graph.MemFree && freed[w.mem] > 0 {
+			if allocs, frees := uses(n.Graph(), w.mem); allocs == frees && frees == freed[w.mem] {
+				return w.mem
+			}
+		}
+	}
+	return nil
+}
+
+// uses counts the nodes of a graph that allocate and free some memory.
+func uses(g *graph.Graph, mem *cuda.GraphMem) (allocs, frees int) {
+	for _, n := range g.Nodes() {
+		if w, ok := n.Work.(*memoryWork); ok && w.mem == mem {
+			if n.Kind() == graph.MemFree {
+				frees++
+			} else {
+				allocs++
+			}
+		}
+	}
+	return allocs, frees
 }
 
 // allocNodeContext checks where a node is to allocate, and finds its context: pinned memory of
@@ -162,15 +213,11 @@ func (c *call) freeNode(g *graph.Graph, before []*graph.Node, x *context, addr u
 	if mem == nil {
 		return nil, c.fail(cuda.ErrInvalidValue, "no node of a graph allocates memory at 0x%x", addr)
 	}
-	own := false
-	for _, n := range g.Nodes() {
-		w, ok := n.Work.(*memoryWork)
-		if ok = ok && w.mem == mem; ok && n.Kind() == graph.MemFree {
-			return nil, c.fail(cuda.ErrInvalidValue, "a node of the graph frees the memory at 0x%x already", addr)
-		}
-		own = own || ok
+	allocs, frees := uses(g, mem)
+	if frees >= max(allocs, 1) {
+		return nil, c.fail(cuda.ErrInvalidValue, "a node of the graph frees the memory at 0x%x already", addr)
 	}
-	if !own && !mem.Launched() {
+	if allocs == 0 && !mem.Launched() {
 		return nil, c.fail(cuda.ErrInvalidValue, "the memory at 0x%x of another graph was never allocated", addr)
 	}
 	n, err := g.Add(graph.MemFree, &memoryWork{x: x, mem: mem}, before)

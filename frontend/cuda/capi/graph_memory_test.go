@@ -128,6 +128,41 @@ func TestGraphLeavesMemory(t *testing.T) {
 	require.Zero(t, p.graphMem(cuda.GraphMemReservedCurrent))
 }
 
+// Memory that is freed before another allocation of the size begins serves that, too.
+func TestGraphMemoryIsReused(t *testing.T) {
+	p := newGrapher(t)
+	g := p.word64("cuGraphCreate", 0)
+	a, first := p.addAlloc(g, 64)
+	fill := p.addNode("cuGraphAddMemsetNode", g, []uint64{p.fillAt(first, 7), 0}, a)
+	_, beside := p.addAlloc(g, 64, a)
+	free := p.addNode("cuGraphAddMemFreeNode", g, []uint64{first}, fill)
+	other, larger := p.addAlloc(g, 1<<20, free)
+	b, second := p.addAlloc(g, 64, other)
+	_, third := p.addAlloc(g, 64, free)
+	require.Equal(t, first, second)
+	for _, x := range []uint64{beside, larger, third} {
+		require.NotEqual(t, first, x)
+	}
+	again := p.addNode("cuGraphAddMemsetNode", g, []uint64{p.fillAt(second, 9), 0}, b)
+	down := p.addNode("cuGraphAddMemcpyNode", g, []uint64{p.copyNode(memoryHost, p.host, memoryDevice, second), 0}, again)
+	for _, x := range []uint64{second, beside, larger, third} {
+		down = p.addNode("cuGraphAddMemFreeNode", g, []uint64{x}, down)
+	}
+	p.gives(cuda.ErrInvalidValue, "cuGraphAddMemFreeNode", p.out, g, p.words(down), 1, second)
+	_, fourth := p.addAlloc(g, 64, free) // it is not behind the second use
+	require.NotEqual(t, first, fourth)
+	p.addNode("cuGraphAddMemFreeNode", g, []uint64{fourth}, free)
+	exec := p.instantiate(g)
+	for range 2 {
+		p.ok("cuGraphLaunch", exec, p.stream)
+		p.ok("cuStreamSynchronize", p.stream)
+		require.EqualValues(t, 9|9<<32, p.word(p.host))
+	}
+	p.ok("cuGraphDestroy", g)
+	p.ok("cuGraphExecDestroy", exec)
+	require.Zero(t, p.graphMem(cuda.GraphMemReservedCurrent))
+}
+
 // What CUDA does not do with graphs that allocate. The results are an H100's.
 func TestGraphsWithMemoryAreRefused(t *testing.T) {
 	p := newGrapher(t)

@@ -64,7 +64,7 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cudaGraphAddEventWaitNode"},
 	{name: "cudaGraphEventWaitNodeGetEvent"},
 	{name: "cudaGraphEventWaitNodeSetEvent"},
-	{name: "cudaGraphAddMemAllocNode", note: "of the device; allocations of one graph never share memory"},
+	{name: "cudaGraphAddMemAllocNode", note: "of the device; NVIDIA's shares more memory"},
 	{name: "cudaGraphMemAllocNodeGetParams"},
 	{name: "cudaGraphAddMemFreeNode"},
 	{name: "cudaGraphMemFreeNodeGetParams"},
