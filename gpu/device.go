@@ -161,7 +161,7 @@ type Context interface {
 	Close() error
 }
 
-// Reserve asks whoever owns a context whether the device may allocate so many bytes of
+// Reserve asks the owner of a context whether the device may allocate so many bytes of
 // VRAM that the owner did not ask for by size: the variables of a module, and the heap of the
 // context with the first module that needs one.
 type Reserve func(bytes uint64) error

@@ -35,7 +35,7 @@ type Snapshotter interface {
 	// that, the context goes on, and the error is ctx's. A batch that has ended before Snapshot
 	// returned has called its done function, and is not in the state; one that is in the
 	// state calls it after Resume or Close. What system memory contains is its owner's to
-	// save. A context that does not live has no state: the error is that of Err.
+	// save. A context that does not live has no state: the error is what Err returns.
 	Snapshot(ctx context.Context, w io.Writer) (*Objects, error)
 }
 
@@ -49,7 +49,7 @@ type Restorer interface {
 	Restore(ctx context.Context, label string, r io.Reader, owner Owner) (*Objects, error)
 }
 
-// Owner supplies what a state does not contain, because it belongs to whoever owns the
+// Owner supplies what a state does not contain, because it belongs to the owner of the
 // context.
 type Owner struct {
 	// System returns the pages of the system memory with index i in Objects.Memories, as

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the programs in tests/clients/nvcc with nvcc's defaults, so with NVIDIA's static runtime in them, into a
-# directory: cuda-clients.sh DIRECTORY. NVCC names the compiler, with its options. Without one it says so and makes nothing.
+# directory: cuda-clients.sh DIRECTORY. NVCC names the compiler, with its options. Without one it prints that and makes nothing.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)/tests

@@ -187,7 +187,7 @@ func root(t *testing.T) string {
 	return filepath.Dir(dir)
 }
 
-// Unsafe code is where its name says so, and cgo in two folders only.
+// Unsafe code is in files that are named for it, and cgo in two folders only.
 func TestUnsafeOnlyInItsFiles(t *testing.T) {
 	out, err := exec.Command("git", "-C", root(t), "ls-files", "-c", "-o", "--exclude-standard", "*.go").Output()
 	require.NoError(t, err)

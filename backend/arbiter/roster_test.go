@@ -148,7 +148,7 @@ func TestPrivateFiles(t *testing.T) {
 	require.ErrorContains(t, err, "4096 bytes")
 }
 
-// Over sockets, a guest is what its key says: nobody is another guest, or what it wishes to be.
+// Over sockets, a guest is what its key says: none is another guest, or what it wishes to be.
 func TestRosterOverSockets(t *testing.T) {
 	noLeaks(t)
 	s, socket := serve(t, Config{Admit: Roster{"a": {Share: sched.Share{Weight: 3}, Key: Key{1}}, "b": {Key: Key{2}}}.Admit})

@@ -270,7 +270,7 @@ func TestStrangeArbiters(t *testing.T) {
 	}
 	t.Run("silence", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
-		l, err := Listen(socket, 0o600) // nobody accepts
+		l, err := Listen(socket, 0o600) // nothing accepts
 		require.NoError(t, err)
 		defer func() { require.NoError(t, l.Close()) }()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -284,7 +284,7 @@ func TestStrangeArbiters(t *testing.T) {
 	require.False(t, errors.As(err, new(*RefusedError)), "there is none: one may come")
 }
 
-// Whoever has a seat, and nothing else, is that guest and no more: it neither becomes another one,
+// A process that has a seat, and nothing else, is that guest and no more: it neither becomes another one,
 // nor changes what it is entitled to, nor administers. Trying ends its connection.
 func TestSeatIsAllThereIs(t *testing.T) {
 	noLeaks(t)

@@ -4,7 +4,7 @@
 //
 // # Who calls
 //
-// A File has one owner: the pump of a session, or whoever holds the lock of a native file. All
+// A File has one owner: the pump of a session, or the goroutine that holds the lock of a native file. All
 // methods are the owner's but those whose comments name other goroutines. Nothing here waits
 // for a kernel or a compiler: what may take long is cut in three, and the owner runs the middle
 // part on a goroutine of its own.

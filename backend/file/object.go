@@ -62,7 +62,7 @@ func (o *object) cost(bytes uint64) quota.Amounts {
 	return c
 }
 
-// charge charges an object, its bytes to whoever pays for them.
+// charge charges an object, its bytes to the account that pays for them.
 func (f *File) charge(o *object, bytes uint64) error {
 	c := o.cost(bytes)
 	if err := f.account.ChargeEach(c); err != nil {

@@ -55,7 +55,7 @@ func Assigned() (uid, gid uint32, err error) {
 	return g.id, g.id, err
 }
 
-// errOrphan reports that nobody is left who would end this process.
+// errOrphan reports that no process is left that would end this one.
 var errOrphan = errors.New("the process that started this one has ended")
 
 // check returns errOrphan if the process that called Start has ended.

@@ -192,7 +192,7 @@ func privateDir(path string) error {
 	return nil
 }
 
-// lockOne locks one of count numbers that nobody else has locked in the file at path.
+// lockOne locks one of count numbers that no other process has locked in the file at path.
 // A number is locked by a lock on the byte at that offset, which belongs to the open
 // file: it ends when that is closed, however its process ends, so no lock gets stale.
 // The search begins anywhere: containers that have a file each rarely choose the same.

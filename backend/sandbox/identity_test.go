@@ -307,7 +307,7 @@ func TestReserveIdentity(t *testing.T) {
 	}
 }
 
-// A number that is locked is had by nobody else until its file is closed.
+// No other process has a number that is locked until its file is closed.
 func TestLockOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ids")
 	const count = 8

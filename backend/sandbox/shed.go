@@ -16,7 +16,7 @@ const maxFiles = 1 << 16
 
 // Shedding is what a process gives up.
 type Shedding struct {
-	Args []string // of the program, which runs anew
+	Args []string // of the program, which is started again
 
 	// UID and GID are the user and group that it becomes, as Assigned returns them; 0
 	// to stay who it is.
@@ -36,12 +36,12 @@ type Limits struct {
 	Processes uint64 // processes and threads of its user (RLIMIT_NPROC); only with a user of its own
 }
 
-// Shed gives up what this process will not need, and runs its program anew with
+// Shed gives up what this process will not need, and starts its program again with
 // s.Args in its place: privileges belong to threads, and of a process with many
 // only those of the one that calls exec stay. It returns only if it fails. The
 // caller must be locked to its thread.
 //
-// The process becomes another user and group, if s says so. All capabilities go, the
+// The process becomes another user and group, if s names them. All capabilities go, the
 // right to gain any, core dumps, and what exceeds s.Limits.
 func Shed(s Shedding) error {
 	g, err := begin()
@@ -76,9 +76,9 @@ func Shed(s Shedding) error {
 	}
 	err = syscall.Exec(path, s.Args, os.Environ())
 	if errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("running %s anew as user %d: %w; let everybody read and execute it (chmod a+rx)", s.Args[0], s.UID, err)
+		return fmt.Errorf("starting %s again as user %d: %w; let everybody read and execute it (chmod a+rx)", s.Args[0], s.UID, err)
 	}
-	return fmt.Errorf("running %s anew: %w", s.Args[0], err)
+	return fmt.Errorf("starting %s again: %w", s.Args[0], err)
 }
 
 // change makes the calling thread that of another user and group.

@@ -73,13 +73,13 @@ func (o Options) attempts(root bool) []attempt {
 const mappedID = 1
 
 // Start starts a command in namespaces of its own: mounts, network, IPC and host
-// name, and process ids where o says so; where this process may not make those
+// name, and process ids where o asks for them; where this process may not make those
 // otherwise, a user namespace too, in which the command is root and has no right
 // outside. The command is to call Root.Enter, if it has namespaces, and Shed, which
 // gives it the identity of o. What the host refuses of this, the command goes without,
 // and refused says why: it is ErrNamespaces, ErrIdentity, or both, or nil.
 //
-// Each attempt makes the command anew, told whether it gets namespaces. Start adds to
+// Each attempt makes a new command, told whether it gets namespaces. Start adds to
 // its environment and its ExtraFiles what Root.Enter and Shed need. The caller
 // keeps to one thread if the command is to end with it (Pdeathsig).
 func Start(command func(own bool) *exec.Cmd, o Options) (cmd *exec.Cmd, refused, err error) {

@@ -103,7 +103,7 @@ func TestSettled(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Add(1, Share{Cap: 0.1}, 0))
 	use(s, 1, 0, 100*ms)
-	require.Zero(t, s.Debt(1), "there is nobody to owe it to")
+	require.Zero(t, s.Debt(1), "there is no guest to owe it to")
 	require.False(t, s.Settled(1, 900*ms))
 	require.True(t, s.Settled(1, 1000*ms))
 }

@@ -86,7 +86,7 @@ func TestWFQPauseShedsNoDebt(t *testing.T) {
 }
 
 // The engine is kept for a guest that is behind and about to come back, no longer
-// than Settings.Wait; and use while nobody else was there is owed to nobody.
+// than Settings.Wait; and use while no other was there is owed to none.
 func TestWFQWaitsAndForgives(t *testing.T) {
 	s := newScheduler(t, "wfq", sched.Settings{}, sched.Share{}, sched.Share{})
 	require.NoError(t, s.Arrive(1, 0))

@@ -13,7 +13,7 @@
 // # Where the pump waits
 //
 // What the pump does holds up the requests of its own file, and the end of Revoke, for
-// other files nothing: each has a pump of its own, and whoever serves the guest's machine
+// other files nothing: each has a pump of its own, and what serves the guest's machine
 // calls nothing here that waits but Close. The pump waits
 //
 //   - for room in the completion queue, as long as the frontend likes; it gives up revoked

@@ -45,7 +45,7 @@ func (s *Session) complete(h hypercall.Header, answer []byte, err error) error {
 	}
 	if err != nil && info.Async && s.out.Publish() {
 		// Not with the others: it must be there before any point of what comes later is
-		// reached, since whoever waits for that reports the failure.
+		// reached, since the caller that waits for that reports the failure.
 		s.carrier.Notify()
 	}
 	return nil

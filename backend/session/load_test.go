@@ -229,7 +229,7 @@ func TestEndCancels(t *testing.T) {
 	f.Close()
 }
 
-// A module that takes too long is refused with an error that says so.
+// A module that takes too long is refused, and the error names the reason.
 func TestCompileTime(t *testing.T) {
 	r := newRig(t, quota.Limits{})
 	r.group.SetCompileTime(time.Millisecond)

@@ -40,7 +40,7 @@ type reply struct {
 }
 
 // Adopt makes this process a child, if a parent started it with the given flag and command line. It
-// gives up what it will not need and runs its program anew for that, so what comes before it happens
+// gives up what it will not need and starts its program again for that, so what comes before it happens
 // twice. It must be called on the main thread, before anything is opened.
 func Adopt(flag string, args []string) (*Child, error) {
 	for fd := guestFD; fd < childFDs; fd++ {

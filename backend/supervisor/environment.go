@@ -3,7 +3,7 @@ package supervisor
 import "strings"
 
 // kept are the names of environment variables that a child gets, and beginnings of names, with a
-// star. The environment of whoever starts a guest holds secrets of other programs: what is not here
+// star. The environment of the user who starts a guest holds secrets of other programs: what is not here
 // stays with the parent. The list has what Go's runtime, the loader, and the drivers of GPUs
 // (Mesa, NVIDIA's) read.
 var kept = []string{

@@ -163,7 +163,7 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// config is that of a child which does what is named.
+// config configures a child that does what is named.
 func config(t *testing.T, what string) (Config, *said) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pvdrm-test-") // whose path is short, as sockets need it

@@ -79,7 +79,7 @@ func TestArbiterRoster(t *testing.T) {
 	require.ErrorIs(t, err, unix.EACCES, "we are not, any more")
 }
 
-// The limit of guests is that of the flag.
+// The flag sets the limit of guests.
 func TestArbiterGuestsPerUser(t *testing.T) {
 	f := arbiterFlags{socket: filepath.Join(arbiterDir(t), "s"), policy: arbiter.DefaultPolicy, perUser: 1}
 	startedArbiter(t, f)

@@ -71,7 +71,7 @@ func newArbiterSet(f *arbiterFlags) *cobra.Command {
 		Use:   "set GUEST",
 		Short: "Show the share of a connected guest, or change it",
 		Long: `Show the share of a guest at a running arbiter, or change it, until the guest's
-backend connects anew. What is not given stays as it is.`,
+backend connects again. What is not given stays as it is.`,
 		Example: "  pvdrm arbiter set guest-1 --weight 30 --cap 50",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -173,7 +173,7 @@ func newArbiterKey() *cobra.Command {
 		Use:   "new-key FILE",
 		Short: "Make a key for a guest of a roster",
 		Long: `Make a file with a new random key, which only its owner can read. The roster names it
-with key-file, or has its text as key; whoever starts the guest names it with
+with key-file, or has its text as key; who starts the guest names it with
 --arbiter-key.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return arbiter.WriteNewKey(args[0]) },

@@ -33,7 +33,7 @@ func initWithFlags(c *call) error {
 
 func driverVersion(c *call) error { return c.setText(0, c.driver) }
 
-// nvmlVersion is that of the interface and that of this library.
+// nvmlVersion has the version of the interface, and behind it the version of this library.
 func nvmlVersion(c *call) error {
 	return c.setText(0, fmt.Sprintf("%s.%d.%d", apiVersion, drm.DriverMajor, drm.DriverMinor))
 }
@@ -55,7 +55,7 @@ func handleByIndex(c *call) error {
 	return c.set64(1, deviceHandle)
 }
 
-// uuid is that of cuDeviceGetUuid, as NVML writes it.
+// uuid is the answer of cuDeviceGetUuid, as NVML writes it.
 func uuid(dev *cuda.Device) string {
 	id := dev.UUID()
 	h := hex.EncodeToString(id[:])
@@ -215,7 +215,7 @@ func memoryInfoV2(c *call) error {
 	const structBytes, number = 40, 2
 	if err := c.version(1, structBytes, number); err != nil {
 		if resultOf(err) == ErrVersionMismatch {
-			return fail(ErrFunctionNotFound, "%w", err) // NVIDIA's library says so here, and only here
+			return fail(ErrFunctionNotFound, "%w", err) // NVIDIA's library answers this here, and only here
 		}
 		return err
 	}

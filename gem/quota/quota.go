@@ -1,5 +1,5 @@
 // Package quota bounds what a guest may have of the backend and its device: memory,
-// channels, modules and the like, all its DRM files and renderings together. Whoever makes
+// channels, modules and the like, all its DRM files and renderings together. A component that makes
 // something for the guest charges it first, so a quota is never exceeded.
 //
 // A Set belongs to a guest and may be used from any goroutine. An Account is the part of a

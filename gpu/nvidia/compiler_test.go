@@ -76,7 +76,7 @@ func TestOthersGoOnWhileACompilationIsHeld(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Whoever gives up waits neither for the compiler nor for its turn at it, and the next one is
+// A caller that gives up waits neither for the compiler nor for its turn at it, and the next one is
 // served.
 func TestCompilationIsCanceled(t *testing.T) {
 	c := newFakeClient(t, nvidia.Config{})

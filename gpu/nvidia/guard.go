@@ -104,7 +104,7 @@ func guardWorker(worker *link) error {
 	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"),
 		devices: map[int32]int{}, controls: servingControls, control: makeControl}
 	defer func() {
-		_ = errors.Join(g.listener.Close(), g.memory.Close()) // nobody is left who could be answered
+		_ = errors.Join(g.listener.Close(), g.memory.Close()) // no worker is left that could be answered
 		for _, fd := range g.devices {
 			_ = unix.Close(fd) // the last reference, perhaps
 		}

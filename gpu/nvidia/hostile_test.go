@@ -76,7 +76,7 @@ func TestErrorsOfWorkersAreBounded(t *testing.T) {
 	require.Less(t, len(e.Error()), 2*long)
 }
 
-// Codecs start anew together, after some requests and after large ones.
+// Codecs begin again together, after some requests and after large ones.
 func TestCodecsAreRenewed(t *testing.T) {
 	p, theirs := hostileWorker(t)
 	done := make(chan error, 1)

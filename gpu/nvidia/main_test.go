@@ -12,7 +12,7 @@ import (
 	"pvdrm/gpu/nvidia"
 )
 
-// The test binary is its own worker and keeper. The environment says so, and is the
+// The test binary is its own worker and keeper. The environment tells it which, and is the
 // guard: neither runs tests.
 const (
 	workerEnv  = "PVDRM_TEST_CUDA_WORKER"

@@ -182,8 +182,8 @@ func (r *treeRig) log() (list []int) {
 	return list
 }
 
-// A kernel's launches run after it, each with all that it launches, tail launches last; the order
-// is that of the blocks.
+// A kernel's launches run after it, each with all that it launches, tail launches last; their order
+// follows the blocks.
 var rootOrder = []int{1, 10, 10, 10, 2, 3, 101, 1010, 1010, 1010, 102, 103, 9, 109}
 
 func TestTreeOrder(t *testing.T) {
@@ -220,7 +220,7 @@ func TestTreeErrors(t *testing.T) {
 	require.Greater(t, r.word(16), uint32(100_000))
 }
 
-// Modelled time is that of all kernels, one after the other, and so is its limit.
+// Modelled time counts all kernels, one after the other, and so does its limit.
 func TestTreeModel(t *testing.T) {
 	busy := func(sms int) time.Duration {
 		r := newTreeRig(t, Config{SMs: sms, ModelTime: true})

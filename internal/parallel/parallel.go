@@ -1,6 +1,6 @@
 // Package parallel shares work that takes microseconds among processors.
 //
-// A Pool owns its goroutines. Whoever shares work gives it to some of them and waits
+// A Pool owns its goroutines. A caller that shares work gives it to some of them and waits
 // for those that have begun; its lock is held for moments only.
 package parallel
 

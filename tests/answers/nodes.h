@@ -24,7 +24,7 @@ static int add_allocation(void *graph, struct allocation params)
 	return CALL(cuGraphAddMemAllocNode, &node, graph, NULL, (u64)0, &params);
 }
 
-// A graph that allocates 64 bytes, and frees them if it says so.
+// A graph that allocates 64 bytes, and frees them if it is asked to.
 struct allocating { void *graph, *alloc, *release; u64 address; };
 
 static struct allocating allocating(int frees)

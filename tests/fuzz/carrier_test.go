@@ -63,12 +63,12 @@ func (c *carrier) remove(id uint32) *grant {
 	return g
 }
 
-// grant is granted memory. Each run lies between pages that nobody may touch.
+// grant is granted memory. Each run lies between pages that must not be touched.
 type grant struct {
 	mapped []byte
 	runs   [][]byte
 	users  atomic.Int64 // that have acquired it
-	gone   atomic.Bool  // it was taken back: nobody may use it
+	gone   atomic.Bool  // it was taken back: it must not be used
 }
 
 func newGrant(runs, pages int) *grant {

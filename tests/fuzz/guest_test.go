@@ -224,7 +224,7 @@ func (m *machine) attach(res uint32, pages []int) {
 	m.settle()
 }
 
-// take checks that nobody has touched a free page, and clears it.
+// take checks that nothing has touched a free page, and clears it.
 func (m *machine) take(p int) {
 	if m.used[p]++; m.used[p] == 1 {
 		m.check(p)

@@ -10,7 +10,7 @@ import (
 	"pvdrm/backend/virtio/virgl"
 )
 
-// The test binary is its own keeper and renderer. The environment says so.
+// The test binary is its own keeper and renderer. The environment tells it which.
 const roleEnv = "PVDRM_TEST_FUZZ"
 
 const (

@@ -37,7 +37,7 @@ var hostilePages = []random.Page{
 // globalsPage is where variables of modules lie.
 var globalsPage = random.Page{Base: 0x20_0000_0000, Size: 4 << 10}
 
-// guardedMemory is a exec.Space whose pages lie between pages that nobody may touch,
+// guardedMemory is a exec.Space whose pages lie between pages that must not be touched,
 // and are as little writable for the host as they are for the kernel.
 type guardedMemory []guardedPage
 

@@ -8,7 +8,7 @@ import (
 // lounge has the viewers that are served, at most maxViewers. When it is full a newcomer takes
 // the place of the viewer that least deserves it: of those that have not greeted the one that came
 // first, otherwise the one that has sent nothing for the longest time. So connections that are
-// left open, by mistake or to keep others out, keep nobody out; a viewer that is used asks for
+// left open, by mistake or to keep others out, keep no other out; a viewer that is used asks for
 // pictures all the time.
 type lounge struct {
 	mu      sync.Mutex

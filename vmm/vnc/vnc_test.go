@@ -206,7 +206,7 @@ func TestWrongViewers(t *testing.T) {
 	}
 }
 
-// Viewers that are left open keep nobody out: the one that said nothing for the longest time makes
+// Viewers that are left open keep no other out: the one that said nothing for the longest time makes
 // room, and those that have not greeted do so before all others.
 func TestIdleViewersMakeRoom(t *testing.T) {
 	path := serve(t, &wall{p: plain(4, 3, 0, 0, 0)})

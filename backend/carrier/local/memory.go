@@ -42,7 +42,7 @@ type memory struct {
 	objects uint64 // bytes of all objects in it
 }
 
-// inode names a memfd, whoever holds a descriptor of it.
+// inode names a memfd, which several may hold a descriptor of.
 type inode struct{ dev, ino uint64 }
 
 // examine checks that fd may be granted. A descriptor may be of anything: the seals come first,
@@ -160,7 +160,7 @@ func (m *memory) release() {
 		panic("local: memory released too often")
 	case left == 0:
 		size := m.Size()
-		m.region.Release() // may free gigabytes, for which nobody else must wait
+		m.region.Release() // may free gigabytes, and no other must wait for that
 		s.mu.Lock()
 		s.granted -= size
 		s.mu.Unlock()
@@ -190,7 +190,7 @@ func (m *memory) MapContiguous() ([]byte, func(), error) {
 	return m.region.Bytes(), m.release, nil
 }
 
-// Pay is part of file.Payer. Whoever makes objects of all pages once, in whatever pieces, has
+// Pay is part of file.Payer. A guest that makes objects of all pages once, in whatever pieces, has
 // paid for them already: what the guest may have is not halved. Objects beyond that, in which
 // pages appear a second time, cost what they do elsewhere, because the device needs tables for
 // them too.

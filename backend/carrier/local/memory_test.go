@@ -114,7 +114,7 @@ func TestGrantedIsCharged(t *testing.T) {
 	require.NoError(t, err)
 	b, err := s.grant(fd)
 	require.NoError(t, err)
-	require.Same(t, a, b, "one memfd, whoever grants it")
+	require.Same(t, a, b, "one memfd, by whom it is granted does not matter")
 	require.EqualValues(t, 768<<10, s.used(quota.Granted))
 
 	before := mappings(t)

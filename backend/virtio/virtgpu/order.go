@@ -2,7 +2,7 @@ package virtgpu
 
 import "sync"
 
-// order keeps commands apart that must not pass each other, so that nobody else has to wait.
+// order keeps commands apart that must not pass each other, so that no other command has to wait.
 //
 // Most commands end when they have run. Those that take pages away end later, when the context
 // is done with them; so does the end of a context. Such an operation holds what it is about until

@@ -166,7 +166,7 @@ func (c *call) dropWhenDone(of *graph.Graph, x *context, last *cuda.Stream) erro
 		return drop()
 	}
 	x.afterHostFunctions(last, func() {
-		_ = last.Synchronize() // its error is that of the work, which the program hears of elsewhere
+		_ = last.Synchronize() // it fails with the work, and the program hears of that elsewhere
 		_ = drop()             // nothing in it fails
 	})
 	return nil

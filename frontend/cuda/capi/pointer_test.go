@@ -8,7 +8,7 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// The ID of a buffer is that of the allocation and not of its address: libraries keep what they
+// The ID of a buffer belongs to the allocation and not to its address: libraries keep what they
 // know of a buffer by it, and memory that is freed and allocated again is another buffer.
 func TestBufferIDs(t *testing.T) {
 	p := newProgramInContext(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The filter that is compiled in is that of the table that is committed.
+// The filter that is compiled in was made from the table that is committed.
 func TestTheFilterIsThatOfTheTable(t *testing.T) {
 	table, err := os.ReadFile("../testdata/ioctls.txt")
 	require.NoError(t, err)

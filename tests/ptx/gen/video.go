@@ -49,7 +49,7 @@ func several(name string, instrs ...string) spec {
 }
 
 // scalarVideo is a video instruction on one value: alone, into a part of the result, and with a
-// second operation. Mode is that of shifts.
+// second operation. Mode is for shifts.
 func scalarVideo(op, sat, mode string) []spec {
 	shift := mode != ""
 	plain, clamped := op+mode, op+sat+mode

@@ -33,7 +33,7 @@ const (
 	respOK        = 0x1100
 )
 
-// heldDevice is a device whose contexts do not allocate until the test says so, or they are closed.
+// heldDevice is a device whose contexts do not allocate until the test lets them, or they are closed.
 type heldDevice struct {
 	gpu.Device
 	allocating chan chan struct{} // gets a channel for each allocation, which the test closes

@@ -169,7 +169,7 @@ static const uintptr_t SPAN = (uintptr_t)1 << 25, REACH = ((uintptr_t)1 << 31) -
 static uint64_t distance(uintptr_t a, uintptr_t b) { return a < b ? b - a : a - b; }
 
 // gap_near returns where in the address space bytes are free near an address, or 0.
-// It prefers places below: above a program's own is that of its heap.
+// It prefers places below: above a program's own memory lies its heap.
 static uintptr_t gap_near(uintptr_t address, size_t bytes)
 {
 	char text[4096];

@@ -34,7 +34,7 @@ type contraction struct {
 	exposed  map[int32]bool // registers that this block reads before it writes them
 	products map[int32]*product
 	factors  map[int32][]*product // the products of which a register is an operand
-	dead     []*product           // products that nobody can use any more
+	dead     []*product           // products that nothing can use any more
 	adds     map[int]fused
 	gone     map[int]bool // statements that are not needed any more
 }

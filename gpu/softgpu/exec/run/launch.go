@@ -80,7 +80,7 @@ func (p *Program) Kernel(name string) (*Kernel, bool) {
 	return k, ok
 }
 
-// Fixed is what Attributes copies. Nobody may change it.
+// Fixed is what Attributes copies. It must not change.
 func (k *Kernel) Fixed() *gpu.FunctionAttributes { return &k.attrs }
 
 // Attributes describes the kernel. SharedBytes is its static .shared,

@@ -47,7 +47,7 @@ type Translation struct {
 	prot gpu.Prot
 }
 
-// holds reports whether the translation is that of va.
+// holds reports whether the translation is for va.
 func (e *Translation) holds(va uint64) bool { return va&^e.Mask == e.Base && e.Page != nil }
 
 // Open empties the cache for a kernel that runs in an address space.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/encodings.txt anew, with llvm-mc")
+var update = flag.Bool("update", false, "write testdata/encodings.txt again, with llvm-mc")
 
 // sample is an instruction as text and as calls of an Asm.
 type sample struct {
