@@ -32,7 +32,7 @@ build: ## build pvdrm and the guest programs into bin/
 	@for p in $(GUEST); do CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/guest/$$p ./cmd/$$p; done
 	@for p in gdev pvdrm-run; do ln -f bin/guest/$$p bin/$$p; done
 	@GO="$(GO)" scripts/libcuda.sh bin/lib
-	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1, libcudart.so and libpvdrm-static.so"
+	@echo "built bin/pvdrm, bin/gdev, bin/pvdrm-run, the guest programs in bin/guest and, where there is a C compiler, bin/lib/libcuda.so.1, libcudart.so, libpvdrm-static.so and libnvidia-ml.so.1"
 
 .PHONY: cuda-clients
 cuda-clients: build ## build the programs in tests/clients/nvcc with nvcc's defaults (NVCC names it), and run them as local guests

@@ -50,14 +50,15 @@ func newUp(g *global) *cobra.Command {
 		Short: "Boot a virtual machine with a paravirtual GPU, and run a program in it",
 		Long: `Boot a virtual machine with the distribution's kernel and a paravirtual GPU, and run
 PROGRAM in it. Its output and exit code become those of pvdrm. Where it fails, pvdrm
-says what it asked for of CUDA that is not supported. Without PROGRAM, pvdrm opens a shell. With --guests several machines share one GPU, and PROGRAM
-runs in all of them concurrently. When it ends, pvdrm shuts the machine down and
-removes its temporary files. The first use builds the image; see pvdrm image.
+says what it asked for of CUDA that is not supported. Without PROGRAM, pvdrm opens
+a shell. With --guests several machines share one GPU, and PROGRAM runs in all of
+them concurrently. When it ends, pvdrm shuts the machine down and removes its
+temporary files. The first use builds the image; see pvdrm image.
 
 Programs in the image: gdev, and a shell with the usual small commands.
 
-The image debian also has the distribution's C and C++ libraries, and libcuda.so.1
-and libcudart.so of PVDRM. The image mesa also has the distribution's Mesa, glscene,
+The image debian also has the distribution's C and C++ libraries, and
+libcuda.so.1, libcudart.so and libnvidia-ml.so.1 of PVDRM. The image mesa also has the distribution's Mesa, glscene,
 glmark2-es2-drm and kmscube. With either, a PROGRAM whose name has a slash is a
 file of the host: pvdrm copies it to /root and runs it there.`,
 		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
