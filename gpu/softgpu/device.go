@@ -24,6 +24,7 @@ type device struct {
 	compute engine
 	copy    engine
 	workers parallel.Pool // of kernels
+	waiting exec.Waiting  // launches by kernels
 
 	launches, copyBytes, faults atomic.Uint64
 	preemptions                 atomic.Uint64 // of commands

@@ -24,7 +24,7 @@ func (c *channel) launch(l *gpu.Launch) error {
 			return err
 		}
 	}
-	defer func() { *k = task{} }() // what it refers to is not to be kept
+	defer k.end()
 	e := &c.ctx.dev.compute
 	for {
 		at := between
@@ -76,11 +76,19 @@ func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 	k.launch = exec.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
 		Workers: &d.workers, Print: c.ctx.output.print, Heap: c.ctx.allocator(), Cooperative: l.Cooperative}
 	if f.kernel.Launches() {
-		k.launch.Tree = new(exec.Tree)
+		k.launch.Tree = exec.NewTree(&d.waiting)
 	}
 	if d.config.ModelTime {
 		k.launch.Model = exec.NewModel(d.config.SMs, uint64(k.limit)) // a cycle is a nanosecond
 	}
+}
+
+// end forgets the launch: what it refers to is not to be kept.
+func (k *task) end() {
+	if k.launch.Tree != nil {
+		k.launch.Tree.Release()
+	}
+	*k = task{}
 }
 
 // patient begins the time for which others may wait for the launch.
@@ -93,6 +101,9 @@ func (k *task) patient() {
 // resume takes up the launches by kernels where a state has them.
 func (k *task) resume(s *exec.State) error {
 	if t := s.Tree(); t != nil {
+		if !t.Charge(&k.channel.ctx.dev.waiting) {
+			return fmt.Errorf("%w: more launches of kernels wait than the device has memory for", gpu.ErrInvalid)
+		}
 		k.launch.Tree = t
 	}
 	if p := s.Child(); p != nil {
@@ -120,10 +131,12 @@ func (k *task) follow(p *exec.Pending) error {
 	return nil
 }
 
-// runTree is run, followed by what the kernel has launched.
+// runTree is run, followed by what the kernel has launched. Launches may be shorter than the time
+// after which a kernel looks whether it is to give way, so each but the first of a turn looks before
+// it begins.
 func (k *task) runTree() (used time.Duration, err error) {
-	for {
-		took, err := k.run()
+	for later := false; ; later = true {
+		took, err := k.run(later && k.channel.ctx.dev.compute.yields())
 		used += took
 		if err != nil || k.launch.Tree == nil {
 			return used, err
@@ -139,15 +152,16 @@ func (k *task) runTree() (used time.Duration, err error) {
 	}
 }
 
-// run runs the launch until it ends or is preempted, and returns the time that it took.
-func (k *task) run() (used time.Duration, err error) {
+// run runs the launch until it ends or is preempted, and returns the time that it took. With yield
+// it is preempted at its beginning.
+func (k *task) run(yield bool) (used time.Duration, err error) {
 	c, d := k.channel, k.channel.ctx.dev
 	control := &exec.Control{Yield: d.compute.yield}
 	if err := c.ctx.enter(control); err != nil {
 		return 0, err
 	}
 	defer c.ctx.leave(control)
-	if c.ctx.hold.mode.Load() != running { // since before the context knew of this control
+	if yield || c.ctx.hold.mode.Load() != running { // since before the context knew of this control
 		control.Preempt()
 	}
 	if d.config.LimitWaiting && d.config.LaunchLimit > 0 {

@@ -122,6 +122,13 @@ T:	call (%r1), start, (%d3, 1, 1, %d0, %r0, 3); add.u32 %r5, %r5, 1; setp.eq.u32
 	st.u32 [%d0+12], %r1;
 	ret;
 }
+.visible .entry again(.param .u64 log, .param .u32 id)
+{
+	.reg .b64 %d<2>; .reg .b32 %r<2>;
+	ld.param.u64 %d0, [log]; mov.u64 %d1, again; mov.u32 %r0, 0;
+	call (%r1), start, (%d1, 1, 1, %d0, %r0, 3);
+	ret;
+}
 .visible .entry flood(.param .u64 log, .param .u32 id)
 {
 	.reg .b64 %d<2>; .reg .b32 %r<3>; .reg .pred %p;
@@ -197,6 +204,24 @@ func TestTreeOrder(t *testing.T) {
 		require.Equal(t, append(rootOrder[:len(rootOrder):len(rootOrder)], rootOrder...), r.log())
 		require.Equal(t, uint64(2*11), r.ctx.dev.Stats().Launches)
 	}
+}
+
+// Kernels that are shorter than the time after which a kernel looks whether it is to give way, and
+// launch each other without end, give way all the same.
+func TestShortLaunchesGiveWay(t *testing.T) {
+	r := newTreeRig(t, Config{SMs: 1, LaunchLimit: time.Minute, LimitWaiting: true})
+	endless := submit(t, r.ch, r.launch("again", 1))
+	for r.ctx.dev.Stats().Launches < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	other, ch := testContext(t, r.ctx.dev)
+	for range 3 {
+		require.NoError(t, (<-submit(t, ch, launchOf(t, other, empty, "empty"))).Err)
+	}
+	require.Empty(t, endless)
+	require.Positive(t, r.ctx.dev.Stats().Preemptions)
+	require.NoError(t, r.ctx.Close())
+	require.Error(t, (<-endless).Err)
 }
 
 func TestTreeErrors(t *testing.T) {

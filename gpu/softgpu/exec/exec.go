@@ -29,6 +29,7 @@ type (
 	Control   = run.Control   // reaches a kernel while it runs
 	State     = run.State     // what a preempted launch has still to do
 	Tree      = run.Tree      // the launches that kernels make
+	Waiting   = run.Waiting   // counts what they take, for a device
 	Pending   = run.Pending   // one of them
 	Preempted = run.Preempted // the error of a launch that was preempted
 	Model     = ir.Model      // the time of a launch, modelled
@@ -45,6 +46,9 @@ const (
 // DefaultLimits are those of a device of compute capability 7.0 with a stack
 // of 32 KiB.
 func DefaultLimits() Limits { return run.DefaultLimits() }
+
+// NewTree makes a tree whose launches count for w, until its Release.
+func NewTree(w *Waiting) *Tree { return run.NewTree(w) }
 
 // NewModel makes a model of a device with so many multiprocessors, for one launch.
 func NewModel(sms int, limit uint64) *Model { return ir.NewModel(sms, limit) }

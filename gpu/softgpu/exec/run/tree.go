@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"pvdrm/gpu/softgpu/exec/ir"
 )
@@ -13,7 +14,7 @@ import (
 const (
 	MaxNesting   = 2048     // a kernel at this depth cannot launch
 	maxTails     = 2048     // tail launches of a kernel
-	maxTreeBytes = 64 << 20 // memory of all launches that wait
+	maxTreeBytes = 64 << 20 // memory of all launches that wait on a device
 	pendingBytes = 192      // of one, without its parameters
 )
 
@@ -22,6 +23,8 @@ const (
 // with all that it launches itself before the next one; tail launches run after all others of their
 // parent.
 type Tree struct {
+	waiting *Waiting // counts bytes; nil: the tree is bounded by itself
+
 	mu     sync.Mutex
 	made   level   // by the kernel that runs
 	levels []level // of kernels that have ended, the outermost first
@@ -31,8 +34,71 @@ type Tree struct {
 	errors map[thread]uint32 // of the blocks that run
 }
 
+// Waiting counts the memory of the launches that wait, in all trees of a device, so that a guest
+// cannot have more of it by more channels.
+type Waiting struct{ bytes atomic.Int64 }
+
+func (w *Waiting) take(n int) bool {
+	if w == nil || w.bytes.Add(int64(n)) <= maxTreeBytes {
+		return true
+	}
+	w.bytes.Add(int64(-n))
+	return false
+}
+
+func (w *Waiting) give(n int) {
+	if w != nil {
+		w.bytes.Add(int64(-n))
+	}
+}
+
+// NewTree makes a tree whose launches count for w, until Release.
+func NewTree(w *Waiting) *Tree { return &Tree{waiting: w} }
+
+// Charge lets the launches of a tree of a State count for w, until Release. It reports whether w has
+// room for them.
+func (t *Tree) Charge(w *Waiting) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !w.take(t.bytes) {
+		return false
+	}
+	t.waiting = w
+	return true
+}
+
+// Release gives back what the launches of a tree count for. The tree is not used any more.
+func (t *Tree) Release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting.give(t.bytes)
+	t.bytes, t.waiting = 0, nil
+}
+
 // level is what one kernel has launched, in order.
-type level struct{ next, tails []Pending }
+type level struct {
+	next, tails []Pending
+	ran         int // of the list that is running: launches in front of it that are still in memory
+}
+
+// pop takes the first launch of a level. The memory of those that ran is kept for as long as they
+// are no more than those that wait.
+func (l *level) pop() Pending {
+	list := &l.next
+	if len(*list) == 0 {
+		list = &l.tails
+	}
+	p := (*list)[0]
+	(*list)[0] = Pending{} // its parameters are not to be kept
+	*list = (*list)[1:]
+	switch l.ran++; {
+	case len(*list) == 0:
+		*list, l.ran = nil, 0
+	case l.ran > len(*list):
+		*list, l.ran = slices.Clone(*list), 0
+	}
+	return p
+}
 
 // Pending is a launch that waits.
 type Pending struct {
@@ -72,7 +138,7 @@ func (t launcher) Launch(c *ir.Child) uint32 {
 		p.depth = t.depth // a kernel that tail launches itself is a loop
 		list = &t.made.tails
 	}
-	if p.depth > MaxNesting || c.Tail && len(*list) >= maxTails || t.bytes+p.size() > maxTreeBytes {
+	if p.depth > MaxNesting || c.Tail && len(*list) >= maxTails || t.bytes+p.size() > maxTreeBytes || !t.waiting.take(p.size()) {
 		return ir.ErrPendingCount
 	}
 	t.bytes += p.size()
@@ -120,21 +186,16 @@ func (t *Tree) Next() *Pending {
 	t.made = level{}
 	for len(t.levels) > 0 {
 		top := &t.levels[len(t.levels)-1]
-		list := &top.next
-		if len(*list) == 0 {
-			list = &top.tails
-		}
-		if len(*list) == 0 {
+		if len(top.next)+len(top.tails) == 0 {
 			t.levels = t.levels[:len(t.levels)-1]
 			continue
 		}
-		p := (*list)[0]
-		(*list)[0] = Pending{} // its parameters are not to be kept
-		*list = (*list)[1:]
+		p := top.pop()
 		if len(top.next)+len(top.tails) == 0 {
 			t.levels = t.levels[:len(t.levels)-1]
 		}
 		t.bytes -= p.size()
+		t.waiting.give(p.size())
 		t.depth, t.child = p.depth, true
 		return &p
 	}
@@ -152,7 +213,7 @@ func (t *Tree) clone() *Tree {
 	return c
 }
 
-func (l level) clone() level { return level{slices.Clone(l.next), slices.Clone(l.tails)} }
+func (l level) clone() level { return level{next: slices.Clone(l.next), tails: slices.Clone(l.tails)} }
 
 // Tree is a copy of the launches that wait for that of the state; nil if its kernels make none.
 func (s *State) Tree() *Tree {
@@ -228,9 +289,11 @@ func (r *stateReader) tree() *Tree {
 	}
 	t := &Tree{child: child, depth: r.u32()}
 	for range r.count(minLevel) {
-		t.levels = append(t.levels, level{r.pending(t), r.pending(t)})
+		l := level{next: r.pending(t), tails: r.pending(t)}
+		r.short = r.short || len(l.next)+len(l.tails) == 0 // Next leaves none such
+		t.levels = append(t.levels, l)
 	}
-	t.made = level{r.pending(t), r.pending(t)}
+	t.made = level{next: r.pending(t), tails: r.pending(t)}
 	for range r.count(errorBytes) {
 		if t.errors == nil {
 			t.errors = map[thread]uint32{}
@@ -251,6 +314,7 @@ func (r *stateReader) pending(t *Tree) (list []Pending) {
 		p.depth, p.by = r.u32(), r.u64()
 		list = append(list, p)
 		t.bytes += p.size()
+		r.short = r.short || p.depth > MaxNesting || t.bytes > maxTreeBytes
 	}
 	return list
 }

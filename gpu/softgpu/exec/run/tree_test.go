@@ -59,3 +59,28 @@ func TestTreeEncoding(t *testing.T) {
 	require.Nil(t, back.Tree())
 	require.Nil(t, back.Child())
 }
+
+// What waits on a device is bounded over all trees, and what ran takes no memory.
+func TestWaitingLaunchesAreBounded(t *testing.T) {
+	limits := DefaultLimits()
+	child := &ir.Child{Kernel: &ir.Function{Name: "kernel"}, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: make([]byte, 1<<10)}
+	var w Waiting
+	a, b := launcher{NewTree(&w), &limits}, launcher{NewTree(&w), &limits}
+	n := 0
+	for ; a.Launch(child) == 0; n++ {
+		require.Less(t, n, maxTreeBytes>>10)
+	}
+	require.EqualValues(t, ir.ErrPendingCount, b.Launch(child))
+	for range n - 1 {
+		require.NotNil(t, a.Next())
+	}
+	require.LessOrEqual(t, cap(a.levels[0].next), 2)
+	require.Zero(t, b.Launch(child))
+	c := b.clone()
+	require.True(t, c.Charge(&w))
+	b.Release()
+	a.Release()
+	require.EqualValues(t, c.bytes, w.bytes.Load())
+	c.Release()
+	require.Zero(t, w.bytes.Load())
+}
