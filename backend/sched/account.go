@@ -128,6 +128,7 @@ func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now t
 	all, used := t.bounded(says, s.now)
 	t.accounted += all
 	t.part -= used
+	t.before = t.part
 	g.stats.Busy += used
 	g.stats.Commands += commands
 	g.use.add(used, t.looked, s.now)
@@ -146,14 +147,23 @@ func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now t
 }
 
 // bounded limits the use that a guest claims to the time that has passed since its last charge.
-// part is the guest's part of that, if others had the engine at the same time.
+// part is the guest's part of that, if others had the engine at the same time. A claim is for the
+// time since the last charge first, and for time before it, which the guest let pass, after that:
+// the number of those that had the engine may have been another.
 func (t *tenure) bounded(says, now time.Duration) (used, part time.Duration) {
 	open := now - t.since - t.accounted
 	used = min(max(says, 0), open)
-	if used > 0 && t.part < open {
-		return used, time.Duration(float64(used) * float64(t.part) / float64(open))
+	recent := now - t.looked
+	of := min(used, recent)
+	return used, portion(of, t.part-t.before, recent) + portion(used-of, t.before, open-recent)
+}
+
+// portion returns the part of a use of a time that belongs to a guest whose part of that time is given.
+func portion(used, part, of time.Duration) time.Duration {
+	if used > 0 && part < of {
+		return time.Duration(float64(used) * float64(part) / float64(of))
 	}
-	return used, used
+	return used
 }
 
 // owed returns what a tenure would be charged of its guest's credit, if it had used the engine since

@@ -107,3 +107,41 @@ func TestSettled(t *testing.T) {
 	require.False(t, s.Settled(1, 900*ms))
 	require.True(t, s.Settled(1, 1000*ms))
 }
+
+// A guest that had the engine alone and let that time pass is charged its part of the time that it
+// shares afterwards, and no more: the others get theirs of the same time.
+func TestChargesThePartOfTheTimeSince(t *testing.T) {
+	s, err := New("fifo", Settings{}, 0)
+	require.NoError(t, err)
+	now := time.Duration(0)
+	start := func(id ID) {
+		require.NoError(t, s.Add(id, Share{Weight: 1}, now))
+		s.Beside(id, true)
+		require.NoError(t, s.Arrive(id, now))
+		d := s.Next(now)
+		if d.Revoke != 0 {
+			d = s.Next(now)
+		}
+		require.Equal(t, id, d.Run)
+	}
+	start(1)
+	now = 2 * s.settings.Window
+	require.NoError(t, s.Charge(1, 0, 1, now))
+	start(2)
+	start(3)
+	shared := s.settings.Window
+	now += shared
+	for id := ID(1); id <= 3; id++ {
+		require.InDelta(t, shared/3, s.Part(id, shared, now), 1)
+		require.NoError(t, s.Charge(id, shared, 1, now))
+	}
+	usage := 0.0
+	for _, st := range s.Stats(now) {
+		require.InDelta(t, shared/3, st.Busy, 1)
+		usage += st.Usage
+	}
+	require.LessOrEqual(t, usage, 1.0001)
+
+	require.NoError(t, s.Charge(1, shared, 1, now), "what it let pass can be claimed later")
+	require.InDelta(t, shared/3+shared, s.Stats(now)[0].Busy, 1)
+}

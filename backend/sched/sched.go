@@ -77,6 +77,7 @@ type tenure struct {
 	preempted bool
 	accounted time.Duration // engine time used since
 	part      time.Duration // its part of the time since, not charged yet; equal for all that run
+	before    time.Duration // what of part lies before looked
 	looked    time.Duration // when it was charged last, or began
 	contended time.Duration // since when others waited; Never if none did
 	owes      time.Duration // since when its use is taken off its credit
