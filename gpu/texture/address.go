@@ -58,6 +58,16 @@ type axis struct {
 	normalized bool
 }
 
+// axis is how a dimension of a level is resolved. With mipmaps coordinates go from 0 to 1 whatever
+// the descriptor asks for, but wrap and mirror are for those that do.
+func (d *Descriptor) axis(n int, size uint32) axis {
+	a := axis{size, d.Address[n], d.Normalized || d.Levels != 0}
+	if a.normalized && !d.Normalized && a.mode != Border {
+		a.mode = Clamp
+	}
+	return a
+}
+
 // fixedBits is how many bits of fraction a normalized coordinate keeps: 21, and more where
 // the texels of the axis need them.
 func (a axis) fixedBits() int { return max(21, bits.Len32(a.size-1)+fractionBits) }

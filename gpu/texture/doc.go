@@ -51,7 +51,9 @@
 // The levels of a texture with mipmaps lie one behind the other, each with the layout of an
 // array, so that a level is an array too. The level of detail and the bias are cut off to 8 bits
 // of fraction each, and added; a fetch that names no level leaves out the bias. The nearest
-// level comes from the sum, rounded half up.
+// level comes from the sum, rounded half up. Coordinates are normalized, also where the descriptor
+// does not ask for it; wrap and mirror are Clamp then. Whole coordinates are brought inside as by
+// Clamp, in every mode.
 //
 // Gradients mean the logarithm, from a table by 8 bits, of the longest of both steps and of 11/16
 // of their sum and difference. The length of a step is its longest component, 11/32 of the next
@@ -60,8 +62,7 @@
 // 1/256 for 1 gradient in 100, which no fixture shows; of infinite gradients on cubes it can differ
 // by more, and tests/ptx/known-failures.txt names those fixtures.
 //
-// Not measured: extents above 16384, seamless cubes, anisotropic filters, the address modes of
-// whole coordinates in textures with mipmaps other than Clamp.
+// Not measured: extents above 16384, seamless cubes, anisotropic filters.
 //
 // The package has no state, starts no goroutines and allocates nothing.
 package texture

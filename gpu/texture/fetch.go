@@ -93,13 +93,13 @@ func (d *Descriptor) footprint(l *level, p *Point, linear bool, f *footprint) {
 	f.slice = d.layer(p.Layer)
 	switch d.Shape {
 	case Shape3D:
-		f.z = axis{l.depth, d.Address[2], d.Normalized}.around(p.Z, linear)
+		f.z = d.axis(2, l.depth).around(p.Z, linear)
 		fallthrough
 	case Shape2D:
-		f.y = axis{l.height, d.Address[1], d.Normalized}.around(p.Y, linear)
+		f.y = d.axis(1, l.height).around(p.Y, linear)
 		fallthrough
 	case Shape1D:
-		f.x = axis{l.width, d.Address[0], d.Normalized}.around(p.X, linear)
+		f.x = d.axis(0, l.width).around(p.X, linear)
 		if d.Shape == Shape1D && !d.Layered && linear && d.Address[1] == Border { // the row lies half outside
 			f.y = span{at: [2]int32{outside, 0}, weight: one / 2}
 		}
@@ -112,15 +112,15 @@ func (d *Descriptor) footprint(l *level, p *Point, linear bool, f *footprint) {
 
 // corners is footprint for tld4, whose texels are those around the point also at the ends.
 func (d *Descriptor) corners(l *level, p *Point, f *footprint) {
-	s, t, normalized := p.X, p.Y, d.Normalized
+	s, t, x, y := p.X, p.Y, d.axis(0, l.width), d.axis(1, l.height)
 	f.slice = d.layer(p.Layer)
 	if d.Shape == ShapeCube {
 		n := uint32(0)
 		n, s, t = face(p.X, p.Y, p.Z)
-		f.slice, normalized = f.slice*faces+n, true
+		f.slice = f.slice*faces + n
+		x, y = axis{l.width, d.Address[0], true}, axis{l.height, d.Address[1], true}
 	}
-	f.x = axis{l.width, d.Address[0], normalized}.neighbours(s)
-	f.y = axis{l.height, d.Address[1], normalized}.neighbours(t)
+	f.x, f.y = x.neighbours(s), y.neighbours(t)
 }
 
 // picture fetches from one level.
@@ -205,14 +205,7 @@ func (u *Unit) Load(d *Descriptor, p Texel) [4]uint32 {
 	l := d.level(n)
 	if d.Levels != 0 {
 		for k, at := range [...]*int32{&x, &y, &z} {
-			m := Clamp
-			if d.Address[k] == Border {
-				m = Border
-			}
-			*at = m.index(int64(*at), int64([...]uint32{l.width, l.height, l.depth}[k]))
-		}
-		if x|y|z < 0 {
-			return d.border()
+			*at = Clamp.index(int64(*at), int64([...]uint32{l.width, l.height, l.depth}[k]))
 		}
 	}
 	if uint32(x) >= l.width || uint32(y) >= l.height || uint32(z) >= l.depth || d.Levels == 0 && d.Layered && p.Layer >= d.Layers {

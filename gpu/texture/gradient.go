@@ -233,7 +233,7 @@ func (d *Descriptor) step(p *Point, v Vector) (w steps, inside bool) {
 			w[k] = 0
 		case w[k] != w[k]:
 			w[k] = math.MaxFloat32
-		case d.Normalized && d.Shape != ShapeCube:
+		case d.Shape != ShapeCube: // the coordinates are normalized: there are levels
 			w[k] = math.Copysign(scaled(w[k], size[k]), w[k])
 		}
 	}

@@ -74,16 +74,16 @@ func TestGradients(t *testing.T) {
 		dx, dy Vector
 		want   float32
 	}{
-		{name: "a texel", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 1}, dy: Vector{Y: 1}, want: 0},
-		{name: "two texels", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 2}, dy: Vector{Y: 1}, want: 100},
-		{name: "the longer one", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 1}, dy: Vector{X: 2.4, Y: 3.2}, want: 200},
+		{name: "a texel", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 1.0 / 8}, dy: Vector{Y: 1.0 / 8}, want: 0},
+		{name: "two texels", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 2.0 / 8}, dy: Vector{Y: 1.0 / 8}, want: 100},
+		{name: "the longer one", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 1.0 / 8}, dy: Vector{X: 2.4 / 8, Y: 3.2 / 8}, want: 200},
 		{name: "normalized", d: Descriptor{Shape: Shape1D, Normalized: true}, dx: Vector{X: 0.25}, want: 100},
 		{name: "other axes", d: Descriptor{Shape: Shape1D, Normalized: true}, dx: Vector{X: 0.25, Y: 1, Z: 1}, want: 100},
 		{name: "no step", d: Descriptor{Shape: Shape3D}, want: 0},
 		{name: "NaN", d: Descriptor{Shape: Shape3D}, dx: Vector{X: float32(math.NaN())}, dy: Vector{Z: 4}, want: 300},
-		{name: "about the length", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 3, Y: 2.9}, want: 200},
-		{name: "the sum of both", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 2.5}, dy: Vector{X: 2.5}, want: 200},
-		{name: "a step too small for the point", d: Descriptor{Shape: Shape3D}, p: Point{X: 1e9}, dx: Vector{X: 4}, want: 0},
+		{name: "about the length", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 3.0 / 8, Y: 2.9 / 8}, want: 200},
+		{name: "the sum of both", d: Descriptor{Shape: Shape2D}, dx: Vector{X: 2.5 / 8}, dy: Vector{X: 2.5 / 8}, want: 200},
+		{name: "a step too small for the point", d: Descriptor{Shape: Shape3D}, p: Point{X: 1e9}, dx: Vector{X: 0.5}, want: 0},
 		{name: "at infinity", d: Descriptor{Shape: Shape3D}, p: Point{X: float32(math.Inf(1))}, want: 300},
 		{name: "onto the next face", d: Descriptor{Shape: ShapeCube}, p: Point{X: 2, Y: 1.5}, dx: Vector{Y: 3}, want: 200},
 		{name: "infinity", d: Descriptor{Shape: Shape3D}, dx: Vector{X: float32(math.Inf(-1))}, want: 300},

@@ -7,7 +7,7 @@ __global__ void look(cudaTextureObject_t flat, cudaTextureObject_t levels, cudaS
 {
 	int x = threadIdx.x;
 	out[x] = tex2D<float>(flat, x + 1.0f, 0.5f);
-	out[N + x] = tex2DLod<float>(levels, 0.5f, 0.5f, x);
+	out[N + x] = tex2DLod<float>(levels, 0, 0, x); // normalized: there are levels
 	surf2Dwrite(10.0f * x, to, x * (int)sizeof(float), 0);
 }
 

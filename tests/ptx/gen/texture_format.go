@@ -187,6 +187,7 @@ func gatherAccesses() (list []access) {
 			}
 		}
 	}
+	add(two, "levels.texel", "2d 8,8 "+texel("f32:range=-1,1", 4)+" levels=4 lod=1,3 gather address=wrap,border", "g", "f32", coordinates(two, extents{axes: []int{8, 8}}, true), 64)
 	for n, component := range []string{"r", "g", "b", "a"} {
 		add(flatGeometries[4], "a2d."+component, "a2d 7,5,3 "+texel("f32:range=-1,1", 4)+" address=clamp", component, "f32", coordinates(flatGeometries[4], sizes["a2d"][0], false), 64)
 		add(cubeGeometries[0], "cube."+component, "cube 4 "+texel("f32:range=-1,1", 4)+" normalized address=clamp", component, "f32", repeat("f32:way", 3), 64)

@@ -75,6 +75,11 @@ func (p *pyramid) object(column, options string) string {
 	return fmt.Sprintf("%s %s %s normalized levels=%d%s", p.name, p.size, column, p.levels, options)
 }
 
+// plain is object, but that its descriptor does not ask for normalized coordinates.
+func (p *pyramid) plain(column, options string) string {
+	return fmt.Sprintf("%s %s %s levels=%d lod=0,%d%s", p.name, p.size, column, p.levels, p.levels, options)
+}
+
 // levelAccesses are tex.level and tex.base on textures with levels.
 func levelAccesses() (list []access) {
 	for _, p := range pyramids {
@@ -107,6 +112,13 @@ func levelAccesses() (list []access) {
 		if p.axes == nil {
 			continue
 		}
+		// Coordinates that the descriptor does not call normalized.
+		for _, mode := range []string{"clamp", "wrap", "mirror", "border"} {
+			for kind, normalized := range map[string]bool{"unit": true, "texel": false} {
+				list = append(list, access{name: "tex.level." + p.name + "." + kind + "." + mode, object: p.plain("f32:range=-1,1", " linear address="+mode), in: append(coordinates(p.geometry, extents{axes: p.axes}, normalized), "f32:lod"), out: repeat("u32", 1),
+					instr: fmt.Sprintf("tex.level.%s.v4.f32.f32 {%%o0, %%o1, %%o2, %%o3}, [%%t, %s], %%c%d", p.name, p.operand(), p.geometry.columns())})
+			}
+		}
 		var in []string
 		if p.layered {
 			in = append(in, "u32:inside=3")
@@ -116,6 +128,19 @@ func levelAccesses() (list []access) {
 		}
 		list = append(list, access{name: "tex.level." + p.name + ".whole", object: p.object("f32:range=-1,1 f32:range=-1,1", all), in: append(in, "u32:inside=3"), out: repeat("u32", 2),
 			instr: fmt.Sprintf("tex.level.%s.v4.f32.s32 {%%o0, %%o1, %%o2, %%o3}, [%%t, %s], %%c%d", p.name, p.operand(), p.geometry.columns())})
+		list = append(list, p.wholeModes(append(in, "u32:inside=3"))...)
+	}
+	return list
+}
+
+// wholeModes are fetches by whole coordinates, beyond the ends too, in the other address modes and
+// where the descriptor does not call coordinates normalized.
+func (p *pyramid) wholeModes(in []string) (list []access) {
+	instr := fmt.Sprintf("tex.level.%s.v4.f32.s32 {%%o0, %%o1, %%o2, %%o3}, [%%t, %s], %%c%d", p.name, p.operand(), p.geometry.columns())
+	for _, mode := range []string{"wrap", "mirror", "border"} {
+		list = append(list,
+			access{name: "tex.level." + p.name + ".whole." + mode, object: p.object("f32:range=-1,1", fmt.Sprintf(" lod=0,%d address=%s", p.levels, mode)), in: in, out: repeat("u32", 1), instr: instr},
+			access{name: "tex.level." + p.name + ".whole.texel." + mode, object: p.plain("f32:range=-1,1", " address="+mode), in: in, out: repeat("u32", 1), instr: instr})
 	}
 	return list
 }
@@ -137,14 +162,20 @@ func gradientAccesses() (list []access) {
 			return "{" + strings.Join(names, ", ") + "}"
 		}
 		first := p.geometry.columns()
+		add := func(name, object string, in []string) {
+			list = append(list, access{name: "tex.grad." + p.name + "." + name, object: object, in: in, out: repeat("u32", 1),
+				instr: "tex.grad." + p.name + ".v4.f32.f32 {%o0, %o1, %o2, %o3}, [%t, " + p.operand() + "], " + vector(first) + ", " + vector(first+p.geometry.axes)})
+		}
+		if p.axes != nil {
+			add("texel.large", p.plain("f32:range=-1,1", " miplinear linear address=wrap"), append(p.columns(), repeat("f32:range=-0.5,0.5", 2*p.geometry.axes)...))
+			add("texel.far", p.plain("f32:range=-1,1", " miplinear linear address=wrap"), append(p.columns(), repeat("f32:range=-8,8", 2*p.geometry.axes)...))
+		}
 		for _, filter := range []string{"", " linear"} {
 			for _, mip := range []string{"", " miplinear"} {
 				for _, step := range []string{"f32:range=-0.02,0.02", "f32:range=-0.5,0.5", "f32:way"} {
 					kind := map[string]string{"f32:range=-0.02,0.02": "small", "f32:range=-0.5,0.5": "large", "f32:way": "any"}[step]
 					in := append(p.columns(), repeat(step, 2*p.geometry.axes)...)
-					name := strings.ReplaceAll("tex.grad."+p.name+"."+kind+filter+mip, " ", ".")
-					list = append(list, access{name: name, object: p.object("f32:range=-1,1", fmt.Sprintf(" address=clamp lod=0,%d", p.levels)+filter+mip), in: in, out: repeat("u32", 1),
-						instr: "tex.grad." + p.name + ".v4.f32.f32 {%o0, %o1, %o2, %o3}, [%t, " + p.operand() + "], " + vector(first) + ", " + vector(first+p.geometry.axes)})
+					add(strings.ReplaceAll(kind+filter+mip, " ", "."), p.object("f32:range=-1,1", fmt.Sprintf(" address=clamp lod=0,%d", p.levels)+filter+mip), in)
 				}
 			}
 		}
