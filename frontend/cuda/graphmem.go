@@ -25,7 +25,8 @@ type GraphMem struct {
 	known   bool // it was in use once
 	inUse   bool
 	holders int
-	after   []point // work that may use the memory
+	queuing int     // launches that use the memory and have not queued all of their work
+	after   []point // work that may use the memory, at most one point of each stream
 }
 
 // GraphMemOp is what a launch does with the memory of a node: it allocates or frees it.
@@ -136,15 +137,14 @@ func (g *GraphMem) Release() error {
 
 // UseGraphMem allocates and frees what a launch does, in the order of its nodes, all or nothing.
 // Memory that is in use cannot be allocated, unless the launch frees what the one before left, and
-// memory that is not in use cannot be freed: ErrInvalidValue.
+// memory that is not in use cannot be freed: ErrInvalidValue. Where it succeeds the caller calls
+// GraphMemQueued when the launch has queued its work, until when the memory stays.
 func (c *Context) UseGraphMem(ops []GraphMemOp, autoFree bool) error {
 	const call = "cuGraphLaunch"
-	if err := c.enter(call); err != nil {
+	if err := c.enterMemory(call); err != nil {
 		return err
 	}
-	defer c.life.RUnlock()
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
+	defer c.leaveMemory()
 	inUse := map[*GraphMem]bool{}
 	for _, op := range ops {
 		was, known := inUse[op.Mem]
@@ -174,7 +174,24 @@ func (c *Context) UseGraphMem(ops []GraphMemOp, autoFree bool) error {
 		}
 	}
 	setUses(inUse)
+	for g := range inUse {
+		g.queuing++
+	}
 	return nil
+}
+
+// enterMemory is enter for a call that holds memory.mu until leaveMemory.
+func (c *Context) enterMemory(call string) error {
+	err := c.enter(call)
+	if err == nil {
+		c.memory.mu.Lock()
+	}
+	return err
+}
+
+func (c *Context) leaveMemory() {
+	c.memory.mu.Unlock()
+	c.life.RUnlock()
 }
 
 func setUses(inUse map[*GraphMem]bool) {
@@ -183,24 +200,43 @@ func setUses(inUse map[*GraphMem]bool) {
 	}
 }
 
-// GraphMemUsed notes that all work of a stream up to now may use the memory.
-func (c *Context) GraphMemUsed(ops []GraphMemOp, s *Stream) error {
+// GraphMemQueued ends what UseGraphMem began: the launch has queued all its work, on a stream. That
+// may be destroyed since, or be one of another context, whose work does not use the memory.
+func (c *Context) GraphMemQueued(ops []GraphMemOp, s *Stream) error {
 	const call = "cuGraphLaunch"
-	s, err := c.enterFor(call, s)
-	if err != nil {
+	if err := c.enterMemory(call); err != nil {
 		return err
 	}
-	defer c.life.RUnlock()
-	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	after, err := c.frontier(call, s)
-	if err != nil {
-		return err
+	defer c.leaveMemory()
+	var after []point
+	if s.c == c {
+		c.mu.Lock()
+		after = c.unreached(s)
+		c.mu.Unlock()
 	}
+	var failed []error
+	seen := map[*GraphMem]bool{}
 	for _, op := range ops {
-		op.Mem.after = append(op.Mem.unfinished(call), after...)
+		if g := op.Mem; !seen[g] {
+			seen[g] = true
+			g.queuing--
+			g.until(call, after)
+			failed = append(failed, g.leave(call))
+		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// until notes work that may use the memory. Memory.mu is held.
+func (g *GraphMem) until(call string, after []point) {
+	g.unfinished(call)
+	for _, p := range after {
+		if i := slices.IndexFunc(g.after, func(o point) bool { return o.s == p.s }); i >= 0 {
+			g.after[i].seq = max(g.after[i].seq, p.seq)
+		} else {
+			g.after = append(g.after, p)
+		}
+	}
 }
 
 // freed notes that the program freed memory of a graph, and that it may be used until after.
@@ -210,7 +246,7 @@ func (g *GraphMem) freed(call string, after []point) error {
 		return errorf(call, ErrInvalidValue, "the memory of a graph at 0x%x is not allocated, or it is freed already", g.addr)
 	}
 	g.inUse = false
-	g.after = append(g.unfinished(call), after...)
+	g.until(call, after)
 	return g.leave(call)
 }
 
@@ -262,10 +298,7 @@ func (g *GraphMem) unback() error {
 // leave frees the memory for good if nothing holds it and no work uses it. Otherwise letGo tries
 // again. Memory.mu is held.
 func (g *GraphMem) leave(call string) error {
-	if g.holders > 0 || g.inUse {
-		return nil
-	}
-	if len(g.unfinished(call)) > 0 {
+	if g.holders > 0 || g.inUse || g.queuing > 0 || len(g.unfinished(call)) > 0 {
 		return nil
 	}
 	m := &g.c.memory
@@ -287,7 +320,7 @@ func (c *Context) trimGraphs(call string, all bool) error {
 		if err := g.leave(call); err != nil {
 			return err
 		}
-		if all && g.backed && !g.inUse && len(g.unfinished(call)) == 0 {
+		if all && g.backed && !g.inUse && g.queuing == 0 && len(g.unfinished(call)) == 0 {
 			if err := g.unback(); err != nil {
 				return c.fail(call, err)
 			}

@@ -369,12 +369,17 @@ func (c *Context) frontier(call string, s *Stream) ([]point, error) {
 	case s.task != nil:
 		return nil, errorf(call, ErrNotPermitted, "the stream collects a task, whose memory cannot be freed in the order of the stream")
 	}
+	return c.unreached(s), nil
+}
+
+// unreached is frontier for any stream, one that is destroyed, too. C.mu is held.
+func (c *Context) unreached(s *Stream) []point {
 	var after []point
 	if s.last > s.done {
 		after = append(after, point{s, s.last})
 	}
 	c.collectWaits(s)
-	return append(after, c.waited...), nil
+	return append(after, c.waited...)
 }
 
 // PoolOf is CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: the pool in whose memory p lies, or

@@ -17,9 +17,9 @@ type graphExec struct {
 	off   map[*graph.Node]bool // disabled nodes
 	steps []graphStep          // nil: to be made at the next launch
 
-	of     *graph.Graph                   // that was instantiated
-	memory map[*context][]cuda.GraphMemOp // what a launch allocates and frees, by the steps
-	ctx    *context                       // of the last launch, and its stream: launches wait for each other
+	of     *graph.Graph // that was instantiated
+	memory launchMemory // of a launch by the steps
+	ctx    *context     // of the last launch, and its stream: launches wait for each other
 	last   *cuda.Stream
 }
 
@@ -140,16 +140,9 @@ func graphExecDestroy(c *call) error {
 	if err := c.dropWhenDone(e.graph, x, last); err != nil || !hasMemory(e.graph) {
 		return err
 	}
-	if last != nil { // what its host functions queue uses the memory, too
-		for _, done := range x.hostFunctions(last) {
-			<-done
-		}
-	}
 	return c.withGraphs(func(g *graphs) error {
 		delete(g.ready, e.of)
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return errors.Join(e.usedMemory(), releaseAll(memoryOf(e.graph)))
+		return releaseAll(memoryOf(e.graph))
 	})
 }
 
@@ -191,8 +184,7 @@ func (e *graphExec) prepare(c *call) error {
 	if e.steps != nil {
 		return nil
 	}
-	steps := []graphStep{}
-	e.memory = map[*context][]cuda.GraphMemOp{}
+	steps, memory := []graphStep{}, launchMemory{}
 	batch := func(x *context) *cuda.Batch {
 		if n := len(steps); n > 0 && steps[n-1].batch != nil && steps[n-1].x == x {
 			return steps[n-1].batch
@@ -216,7 +208,7 @@ func (e *graphExec) prepare(c *call) error {
 			return w.add(batch(w.x))
 		case *memoryWork:
 			x := w.x
-			e.memory[x] = append(e.memory[x], cuda.GraphMemOp{Mem: w.mem, Free: n.Kind() == graph.MemFree})
+			memory[x] = append(memory[x], cuda.GraphMemOp{Mem: w.mem, Free: n.Kind() == graph.MemFree})
 		case *hostWork:
 			steps = append(steps, graphStep{program: w.inProgram})
 		case *eventWork:
@@ -225,7 +217,7 @@ func (e *graphExec) prepare(c *call) error {
 		return nil
 	})
 	if err == nil {
-		e.steps = steps
+		e.steps, e.memory = steps, memory
 	}
 	return err
 }
@@ -256,7 +248,7 @@ func graphLaunch(c *call) error {
 	if err != nil {
 		return err
 	}
-	steps, last, err := e.start(c, x, s)
+	l, last, err := e.start(c, x, s)
 	if err != nil {
 		return c.graphError(err)
 	}
@@ -267,51 +259,60 @@ func graphLaunch(c *call) error {
 		}
 		s.After(last)
 	}
-	return c.settle(x, s, func() error {
-		err := c.runSteps(x, s, steps)
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return errors.Join(err, e.usedMemory())
+	begun := false
+	err = c.settle(x, s, func() error {
+		begun = true
+		return c.runLaunch(x, s, l)
 	})
+	if !begun {
+		err = errors.Join(err, l.memory.queued(s))
+	}
+	return err
+}
+
+// graphLaunching is a launch that is to be queued.
+type graphLaunching struct {
+	steps  []graphStep
+	memory launchMemory // in use for it
 }
 
 // start notes a launch on a stream. It returns what is to be done, and the stream of the launch
 // before if that was another.
-func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (steps []graphStep, last *cuda.Stream, err error) {
+func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (l graphLaunching, last *cuda.Stream, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.prepare(c); err != nil {
-		return nil, nil, err
+		return l, nil, err
 	}
-	if err := e.useMemory(); err != nil {
-		return nil, nil, err
+	if err := e.memory.use(s, e.flags&autoFreeOnLaunch != 0); err != nil {
+		return l, nil, err
 	}
 	if e.last != s && e.ctx == x {
 		last = e.last
 	}
 	e.ctx, e.last = x, s
-	return e.steps, last, nil
+	return graphLaunching{steps: e.steps, memory: e.memory}, last, nil
 }
 
-// runSteps queues steps up to the first that the program must do. That and those behind it run
+// runLaunch queues steps up to the first that the program must do. That and those behind it run
 // when the stream gets there, as host functions do.
-func (c *call) runSteps(x *context, s *cuda.Stream, steps []graphStep) error {
-	for i := range steps {
-		if steps[i].program == nil {
-			if err := steps[i].queue(s); err != nil {
-				return err
+func (c *call) runLaunch(x *context, s *cuda.Stream, l graphLaunching) error {
+	for i := range l.steps {
+		if l.steps[i].program == nil {
+			if err := l.steps[i].queue(s); err != nil {
+				return errors.Join(err, l.memory.queued(s))
 			}
 			continue
 		}
 		d := c.of()
 		x.afterHostFunctions(s, func() {
-			if err := d.finishSteps(x, s, steps[i:]); err != nil {
+			if err := errors.Join(d.finishSteps(x, s, l.steps[i:]), l.memory.queued(s)); err != nil {
 				x.late.CompareAndSwap(nil, &err)
 			}
 		})
-		break
+		return nil
 	}
-	return nil
+	return l.memory.queued(s)
 }
 
 func (c *call) finishSteps(x *context, s *cuda.Stream, steps []graphStep) error {

@@ -271,23 +271,26 @@ func captureFree(c *call, g *graphs, x *context, s *cuda.Stream) error {
 	})
 }
 
-// useMemory allocates and frees what a launch does.
-func (e *graphExec) useMemory() error {
-	for x, ops := range e.memory {
-		if err := x.UseGraphMem(ops, e.flags&autoFreeOnLaunch != 0); err != nil {
-			return err
+// launchMemory is what a launch allocates and frees.
+type launchMemory map[*context][]cuda.GraphMemOp
+
+// use begins a launch on a stream, all or nothing.
+func (m launchMemory) use(s *cuda.Stream, autoFree bool) error {
+	used := launchMemory{}
+	for x, ops := range m {
+		if err := x.UseGraphMem(ops, autoFree); err != nil {
+			return errors.Join(err, used.queued(s))
 		}
+		used[x] = ops
 	}
 	return nil
 }
 
-// usedMemory notes that what was queued on the stream of the last launch may use the memory.
-func (e *graphExec) usedMemory() error {
+// queued ends what use began: all work of the launch is queued on the stream, or it has failed.
+func (m launchMemory) queued(s *cuda.Stream) error {
 	var failed []error
-	for x, ops := range e.memory {
-		if e.ctx == x {
-			failed = append(failed, x.GraphMemUsed(ops, e.last))
-		}
+	for x, ops := range m {
+		failed = append(failed, x.GraphMemQueued(ops, s))
 	}
 	return errors.Join(failed...)
 }

@@ -277,3 +277,50 @@ func TestGraphMemoryIsTakenBack(t *testing.T) {
 	p.ok("cuMemFree_v2", large)
 	p.ok("cuGraphLaunch", execs[0], p.stream)
 }
+
+// A launch keeps its memory until the program has done its part, and may outlive its stream and the
+// executable graph.
+func TestGraphMemoryStaysForHostFunctions(t *testing.T) {
+	p := newGrapher(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	p.lib.cfg.Invoke = func(_, _, _, _ uint64) uint64 {
+		begun <- struct{}{}
+		<-end
+		return 0
+	}
+	g := p.word64("cuGraphCreate", 0)
+	alloc, addr := p.addAlloc(g, 64)
+	call := p.addNode("cuGraphAddHostNode", g, []uint64{p.words(8, 99)}, alloc)
+	fill := p.addNode("cuGraphAddMemsetNode", g, []uint64{p.fillAt(addr, 7), 0}, call)
+	down := p.addNode("cuGraphAddMemcpyNode", g, []uint64{p.copyNode(memoryHost, p.host, memoryDevice, addr), 0}, fill)
+	p.addNode("cuGraphAddMemFreeNode", g, []uint64{addr}, down)
+	exec := p.instantiate(g)
+	p.ok("cuGraphLaunch", exec, p.stream)
+	<-begun
+	p.ok("cuDeviceGraphMemTrim", 0)
+	end <- struct{}{}
+	p.ok("cuStreamSynchronize", p.stream)
+	require.EqualValues(t, 7|7<<32, p.word(p.host))
+
+	p.ok("cuGraphLaunch", exec, p.stream)
+	<-begun
+	p.ok("cuGraphDestroy", g)
+	p.ok("cuGraphExecDestroy", exec)
+	require.NotZero(t, p.graphMem(cuda.GraphMemReservedCurrent))
+	end <- struct{}{}
+	p.ok("cuStreamSynchronize", p.stream)
+	require.Zero(t, p.graphMem(cuda.GraphMemReservedCurrent))
+}
+
+func TestGraphMemoryOutlivesStream(t *testing.T) {
+	p := newGrapher(t)
+	g := p.word64("cuGraphCreate", 0)
+	alloc, addr := p.addAlloc(g, 64)
+	p.addNode("cuGraphAddMemFreeNode", g, []uint64{addr}, alloc)
+	exec := p.instantiate(g)
+	p.ok("cuGraphLaunch", exec, p.stream)
+	p.ok("cuStreamDestroy_v2", p.stream)
+	p.ok("cuGraphExecDestroy", exec)
+	p.ok("cuGraphDestroy", g)
+	require.Zero(t, p.graphMem(cuda.GraphMemReservedCurrent))
+}
