@@ -107,6 +107,14 @@ func (c *Context) GraphMemAt(p DevicePtr) *GraphMem {
 	return nil
 }
 
+// InGraphMem reports whether p lies in memory of a graph, allocated or not.
+func (c *Context) InGraphMem(p DevicePtr) bool {
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	e, ok := c.memory.byAddr.find(uint64(p), 1)
+	return ok && e.value.graph != nil
+}
+
 // Launched says whether the memory was ever allocated.
 func (g *GraphMem) Launched() bool {
 	g.c.memory.mu.Lock()

@@ -161,7 +161,8 @@ func (w *copyWork) extent() extent {
 	return extent{width: le64(w.raw[176:]), height: le64(w.raw[184:]), depth: le64(w.raw[192:])}
 }
 
-// ends finds both ends of the copy. Pinned memory counts as the device's.
+// ends finds both ends of the copy. Pinned memory counts as the device's, and so does memory of
+// graphs, which no launch has allocated yet when the copy becomes a node.
 func (w *copyWork) ends(c *call) (dst, src place, err error) {
 	e := w.extent()
 	ends := [2]place{}
@@ -169,6 +170,9 @@ func (w *copyWork) ends(c *call) (dst, src place, err error) {
 		p, err := c.endOf(w.x, w.raw, l, e)
 		if err != nil {
 			return dst, src, err
+		}
+		if le32(w.raw[l.kind:]) == memoryUnified && w.x.InGraphMem(cuda.DevicePtr(p.addr)) {
+			p.host = false
 		}
 		n, ok := p.span(e)
 		if !ok {
