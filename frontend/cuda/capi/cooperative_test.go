@@ -69,7 +69,7 @@ func TestCaptureOfCooperativeLaunch(t *testing.T) {
 	p.ok("cuGraphGetNodes", g, nodes, count)
 	first, second := p.word(nodes), p.word(nodes+8)
 
-	value := p.words(make([]uint64, 8)...)
+	value := p.words(make([]uint64, 4)...)
 	cooperative := func(node uint64) uint32 {
 		p.ok("cuGraphKernelNodeGetAttribute", node, launchCooperative, value)
 		return uint32(p.word(value))
@@ -82,7 +82,7 @@ func TestCaptureOfCooperativeLaunch(t *testing.T) {
 	require.EqualValues(t, 1, cooperative(first), "parameters do not name attributes")
 	p.ok("cuGraphKernelNodeCopyAttributes", second, first)
 	require.EqualValues(t, 1, cooperative(second))
-	p.ok("cuGraphKernelNodeSetAttribute", second, launchCooperative, p.words(make([]uint64, 8)...))
+	p.ok("cuGraphKernelNodeSetAttribute", second, launchCooperative, p.words(make([]uint64, 4)...))
 	require.Zero(t, cooperative(second))
 
 	p.ok("cuGraphKernelNodeGetAttribute", first, launchPriority, value)

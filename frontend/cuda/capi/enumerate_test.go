@@ -51,14 +51,14 @@ func TestKernelsAreEnumerated(t *testing.T) {
 func TestStreamAttributes(t *testing.T) {
 	p := newProgramInContext(t)
 	a, b := p.word64("cuStreamCreate", 0), p.word64("cuStreamCreate", 0)
-	room := p.words(make([]uint64, 8)...)
+	room := p.words(make([]uint64, 4)...) // as much as before CUDA 11.8
 	get := func(s, id uint64) uint64 {
 		p.ok("cuStreamGetAttribute", s, id, room)
 		return p.word(room)
 	}
 	require.EqualValues(t, math.MaxUint32, get(a, streamSyncPolicy))
 	require.EqualValues(t, 1<<8, get(0, streamDomainMap))
-	policy := p.words(4, 0, 0, 0, 0, 0, 0, 0)
+	policy := p.words(4, 0, 0, 0)
 	p.ok("cuStreamSetAttribute", a, streamSyncPolicy, policy)
 	require.EqualValues(t, 4, get(a, streamSyncPolicy))
 	require.EqualValues(t, math.MaxUint32, get(b, streamSyncPolicy))
@@ -68,14 +68,14 @@ func TestStreamAttributes(t *testing.T) {
 	require.Zero(t, get(a, streamPriority), "there is one priority")
 
 	window := func(bytes uint64, ratio float32, hit uint32) uint64 {
-		return p.words(4096, bytes, uint64(math.Float32bits(ratio))|uint64(hit)<<32, 0, 0, 0, 0, 0)
+		return p.words(4096, bytes, uint64(math.Float32bits(ratio))|uint64(hit)<<32, 0)
 	}
 	p.ok("cuStreamSetAttribute", a, streamWindow, window(0, 0.5, 1))
 	require.EqualValues(t, 4096, get(a, streamWindow))
 	for id, bad := range map[uint64][]uint64{
 		streamWindow:     {window(0, 1.5, 1), window(0, float32(math.NaN()), 0), window(1<<40, 1, 1)},
-		streamSyncPolicy: {window(0, 0, 0), p.words(0, 0, 0, 0, 0, 0, 0, 0)},
-		streamDomainMap:  {p.words(4, 0, 0, 0, 0, 0, 0, 0)},
+		streamSyncPolicy: {window(0, 0, 0), p.words(0, 0, 0, 0)},
+		streamDomainMap:  {p.words(4, 0, 0, 0)},
 		streamDomain:     {policy},
 		2:                {policy},
 		99:               {policy},

@@ -8,9 +8,10 @@ import (
 	"pvdrm/frontend/cuda/graph"
 )
 
-// Attributes of kernel nodes are those of launches: a number, and a union of 64 bytes.
+// Attributes of kernel nodes are those of launches: a number, and a union of which no attribute has
+// more than the first 32 bytes. Before CUDA 11.8 the program's variable has no others.
 const (
-	attributeValueBytes = 64
+	attributeValueBytes = 32
 	launchPriority      = 8 // CU_LAUNCH_ATTRIBUTE_PRIORITY
 )
 

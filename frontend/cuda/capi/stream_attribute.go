@@ -7,9 +7,9 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// Attributes of streams are some of those of launches: a number, and a union of 64 bytes. The
-// device has one order of priority, no cache lines that persist and one domain of memory
-// synchronization, so they change nothing, and are kept for who asks.
+// Attributes of streams are some of those of launches. The device has one order of priority, no
+// cache lines that persist and one domain of memory synchronization, so they change nothing, and
+// are kept for who asks.
 const (
 	streamWindow     = 1 // CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
 	streamSyncPolicy = 3
