@@ -64,6 +64,10 @@ func TestStreamAttributes(t *testing.T) {
 	require.EqualValues(t, math.MaxUint32, get(b, streamSyncPolicy))
 	p.ok("cuStreamCopyAttributes", b, a)
 	require.EqualValues(t, 4, get(b, streamSyncPolicy))
+	p.ok("cuStreamCopyAttributes", b, b)
+	require.EqualValues(t, 4, get(b, streamSyncPolicy))
+	p.ok("cuStreamCopyAttributes", b, 0)
+	require.EqualValues(t, math.MaxUint32, get(b, streamSyncPolicy))
 	p.ok("cuStreamSetAttribute", a, streamPriority, policy)
 	require.Zero(t, get(a, streamPriority), "there is one priority")
 

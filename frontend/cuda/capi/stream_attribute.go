@@ -134,7 +134,9 @@ func streamCopyAttributes(c *call) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for id, v := range x.attributes[from] {
+	values := x.attributes[from]
+	delete(x.attributes, to) // what from never set is not set of to, either
+	for id, v := range values {
 		x.setAttribute(to, id, v)
 	}
 	return nil
