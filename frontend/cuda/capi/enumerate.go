@@ -2,6 +2,7 @@ package capi
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"pvdrm/frontend/cuda"
@@ -10,12 +11,23 @@ import (
 // maxEnumerated bounds lists of functions and kernels that a program hands over.
 const maxEnumerated = 1 << 20
 
-// entries lists the kernels of PTX in the order of its text.
+// entries lists the kernels of PTX in the order of its text, each once: some are declared before
+// they are defined.
 func entries(ptx []byte) []string {
+	list := entriesByLine
 	if bytes.Contains(ptx, []byte("/*")) {
-		return entriesByWord(ptx)
+		list = entriesByWord
 	}
-	var names []string
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list(ptx), func(name string) bool {
+		before := seen[name]
+		seen[name] = true
+		return before
+	})
+}
+
+// entriesByLine is entries for PTX without comments that may be longer than a line.
+func entriesByLine(ptx []byte) (names []string) {
 	for rest := ptx; ; {
 		at := bytes.Index(rest, []byte(".entry"))
 		if at < 0 {

@@ -17,6 +17,8 @@ func TestEntriesOfPTX(t *testing.T) {
 		"/* .entry a() */ .entry b{":                                    {"b"},
 		".entryway a() .entry":                                          nil,
 		".visible .entry\n\tlong_name(":                                 {"long_name"},
+		".entry a();\n.entry b() {ret;}\n.entry a() {ret;}":             {"a", "b"},
+		"/**/.entry a();\n.entry a() {ret;}":                            {"a"},
 	} {
 		require.Equal(t, want, entries([]byte(text)), text)
 	}
