@@ -146,8 +146,8 @@ func graphExecDestroy(c *call) error {
 	})
 }
 
-// dropWhenDone gives up the references of an executable graph to user objects when its last launch
-// is over.
+// dropWhenDone gives up the references of a graph to user objects when a launch on a stream, if
+// there was one, is over.
 func (c *call) dropWhenDone(of *graph.Graph, x *context, last *cuda.Stream) error {
 	some := false
 	if err := c.withGraphs(func(g *graphs) error { some = len(g.objects[of]) > 0; return nil }); err != nil || !some {

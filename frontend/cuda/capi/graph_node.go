@@ -263,6 +263,7 @@ func (c *call) replaceWork(n *graph.Node, params uint64) error {
 	case child != nil:
 		c.dropHandle(n.Child())
 		n.SetChild(child)
+		c.lib.graphs.share(n.Graph(), child)
 		return nil
 	}
 	if work, err = c.inherit(work, n.Work); err != nil {

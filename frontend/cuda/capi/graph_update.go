@@ -125,13 +125,13 @@ func graphExecChildGraphNodeSetParams(c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.replaceChild(n, child)
+		return c.replaceChild(e, n, child)
 	})
 }
 
 // replaceChild gives the nodes of a child the work of the graph's, which must have the same
-// edges.
-func (c *call) replaceChild(n *graph.Node, by *graph.Graph) error {
+// edges. References to user objects of the child before stay with the executable graph.
+func (c *call) replaceChild(e *graphExec, n *graph.Node, by *graph.Graph) error {
 	if n.Kind() != graph.Child {
 		return c.fail(cuda.ErrInvalidValue, "the node is of type %d and has no graph", n.Kind())
 	}
@@ -140,6 +140,7 @@ func (c *call) replaceChild(n *graph.Node, by *graph.Graph) error {
 		return c.fail(cuda.ErrInvalidValue, "the graph has other nodes or edges than the one that was instantiated")
 	}
 	takeWork(pairs)
+	c.lib.graphs.share(e.graph, by)
 	return nil
 }
 
@@ -156,7 +157,7 @@ func graphExecNodeSetParams(c *call) error {
 			return err
 		}
 		if kind, _, child, err := c.readWork(c.u64(2)); err == nil && kind == graph.Child && child != nil {
-			return c.replaceChild(n, child)
+			return c.replaceChild(e, n, child)
 		}
 		return c.replaceWork(n, c.u64(2))
 	})
@@ -186,7 +187,10 @@ func graphExecUpdateV2(c *call) error {
 }
 
 func (c *call) update(report func(result, at, from uint64) error) error {
-	return c.change(func(e *graphExec) error {
+	before := graph.New() // has the references that the executable graph gives up
+	var x *context
+	var last *cuda.Stream
+	err := c.change(func(e *graphExec) error {
 		g, err := c.graph(1)
 		if err != nil {
 			return err
@@ -200,6 +204,8 @@ func (c *call) update(report func(result, at, from uint64) error) error {
 				}
 			}
 			takeWork(pairs)
+			c.lib.graphs.exchange(e.graph, g, before)
+			x, last = e.ctx, e.last
 			return report(updateDone, 0, 0)
 		}
 		result, at := uint64(updateTopology), uint64(0)
@@ -211,6 +217,7 @@ func (c *call) update(report func(result, at, from uint64) error) error {
 		}
 		return errors.Join(c.fail(updateFailure, "the graph has other nodes or edges than the one that was instantiated"), report(result, at, 0))
 	})
+	return errors.Join(err, c.dropWhenDone(before, x, last))
 }
 
 // execNode is twin for a node that can be disabled.

@@ -153,6 +153,17 @@ func (g *graphs) share(to, from *graph.Graph) {
 	g.keep(to, all)
 }
 
+// exchange lets a graph that is updated with another hold references to that one's user objects, and
+// moves those that it held before to a third graph.
+//
+// Preconditions: g.mu is held.
+func (g *graphs) exchange(of, with, before *graph.Graph) {
+	held := g.objects[of]
+	delete(g.objects, of)
+	g.share(of, with)
+	g.keep(before, held)
+}
+
 // forgo gives up the references of a graph that ends.
 //
 // Preconditions: g.mu is held.

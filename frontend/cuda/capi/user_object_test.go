@@ -1,11 +1,14 @@
 package capi
 
 import (
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/graph"
 )
 
 // A user object lives as long as references to it, of which copies of a graph have their own.
@@ -49,4 +52,58 @@ func TestUserObjects(t *testing.T) {
 	}
 	p.gives(cuda.ErrInvalidValue, "cuUserObjectRetain", 5, 1)
 	p.gives(cuda.ErrInvalidValue, "cuGraphRetainUserObject", 5, o, 1, 0)
+}
+
+// What an update puts into an executable graph keeps the user objects that it came with; those from
+// before go.
+func TestUserObjectsOfUpdates(t *testing.T) {
+	p := newGrapher(t)
+	with := func(value uint64) uint64 {
+		g := p.word64("cuGraphCreate", 0)
+		p.addNode("cuGraphAddMemsetNode", g, []uint64{p.fillNode(7, 16), 0})
+		o := p.word64("cuUserObjectCreate", value, 70, 1, userObjectNoDestructorSync)
+		p.ok("cuGraphRetainUserObject", g, o, 1, graphUserObjectMove)
+		return g
+	}
+	update := func(exec, with uint64) { p.ok("cuGraphExecUpdate_v2", exec, with, p.words(0, 0, 0)) }
+	destroyed := func(do func()) (values []uint64) {
+		t.Helper()
+		p.invoked = nil
+		do()
+		p.ok("cuStreamSynchronize", p.stream)
+		for i := 1; i < len(p.invoked); i += 4 {
+			values = append(values, p.invoked[i])
+		}
+		return slices.Sorted(slices.Values(values))
+	}
+	first, second, third := with(1), with(2), with(3)
+	exec := p.instantiate(first)
+	require.Equal(t, []uint64{1}, destroyed(func() {
+		update(exec, second)
+		p.ok("cuGraphDestroy", first)
+		p.ok("cuGraphDestroy", second)
+	}))
+	require.Equal(t, []uint64{2}, destroyed(func() {
+		p.ok("cuGraphLaunch", exec, p.stream)
+		update(exec, third)
+		p.ok("cuGraphDestroy", third)
+	}))
+	require.Equal(t, []uint64{3}, destroyed(func() { p.ok("cuGraphExecDestroy", exec) }))
+
+	parent, child := p.word64("cuGraphCreate", 0), with(4)
+	node := p.addNode("cuGraphAddChildGraphNode", parent, []uint64{child})
+	exec = p.instantiate(parent)
+	other, next := with(5), with(6)
+	p.ok("cuGraphExecChildGraphNodeSetParams", exec, node, other)
+	raw := make([]byte, nodeParamsBytes)
+	raw[0] = byte(graph.Child)
+	binary.LittleEndian.PutUint64(raw[nodeParamsUnion:], next)
+	p.ok("cuGraphNodeSetParams", node, p.program.mem.Keep(raw))
+	require.Empty(t, destroyed(func() {
+		for _, g := range []uint64{child, other, next} {
+			p.ok("cuGraphDestroy", g)
+		}
+	}))
+	require.Equal(t, []uint64{6}, destroyed(func() { p.ok("cuGraphDestroy", parent) }))
+	require.Equal(t, []uint64{4, 5}, destroyed(func() { p.ok("cuGraphExecDestroy", exec) }))
 }
