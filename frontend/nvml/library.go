@@ -183,6 +183,9 @@ func initResult(err error) Result {
 func (l *Library) shutdown() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.count == 0 {
+		return fail(ErrUninitialized, "another thread has called nvmlShutdown")
+	}
 	if l.count--; l.count > 0 {
 		return nil
 	}

@@ -145,6 +145,16 @@ func TestInitIsCounted(t *testing.T) {
 	p.ok("nvmlShutdown")
 }
 
+// Of two threads that call nvmlShutdown at once for one nvmlInit, the second finds the library open
+// when it looks and closed when its turn comes.
+func TestShutdownsOfThreads(t *testing.T) {
+	p := newProgram(t)
+	require.Equal(t, ErrUninitialized, resultOf(p.lib.shutdown()))
+	p.ok("nvmlInit_v2")
+	p.ok("nvmlDeviceGetCount_v2", p.room)
+	p.ok("nvmlShutdown")
+}
+
 func TestInitWithoutADevice(t *testing.T) {
 	for _, c := range []struct {
 		err  error
