@@ -25,8 +25,9 @@ func primaryRetain(c *call) error {
 		}
 		x.primary = true
 		if p.ctx != nil { // NVIDIA's primary context has the same handle all the time
-			l.handles.replace(p.ctx.handle, x.handle)
-			x.handle = p.ctx.handle
+			made := x.handle
+			x.handle = p.ctx.handle // before another thread finds it
+			l.handles.replace(x.handle, made)
 			p.ctx.next.Store(x)
 		}
 		p.ctx = x
