@@ -19,6 +19,7 @@ func TestEntriesOfPTX(t *testing.T) {
 		".visible .entry\n\tlong_name(":                                 {"long_name"},
 		".entry a();\n.entry b() {ret;}\n.entry a() {ret;}":             {"a", "b"},
 		"/**/.entry a();\n.entry a() {ret;}":                            {"a"},
+		"/**/.file 1 \"/a/b.cu\"\n.entry a() {ret;}":                    {"a"},
 	} {
 		require.Equal(t, want, entries([]byte(text)), text)
 	}

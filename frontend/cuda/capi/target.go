@@ -84,8 +84,11 @@ func nextWord(text []byte) (word string, rest []byte) {
 			continue
 		}
 		end := bytes.IndexAny(text, " \t\r\n\f\v,/")
-		if end <= 0 {
+		switch {
+		case end < 0:
 			end = len(text)
+		case end == 0: // a slash, of the name of a file or of a division
+			end = 1
 		}
 		return string(text[:end]), text[end:]
 	}

@@ -16,7 +16,7 @@ func TestHasEntry(t *testing.T) {
 
 func TestRequiredBlocks(t *testing.T) {
 	require.Nil(t, requiredBlocks([]byte(".entry add() { ret; }")))
-	const text = ".entry any() { ret; }\n.visible .entry one(\n.param .u64 p)\n.reqntid 32\n{ ret; }\n.entry two() .reqntid 8,4{ ret; }\n" +
+	const text = ".file 1 \"/a/b.cu\"\n.entry any() { ret; }\n.visible .entry one(\n.param .u64 p)\n.reqntid 32\n{ ret; }\n.entry two() .reqntid 8,4{ ret; }\n" +
 		".entry all() .maxntid 9, 9, 9 .reqntid 0x8, 4, 2 .minnctapersm 5 { ret; }\n.entry odd() .reqntid"
 	require.Equal(t, map[string][3]uint32{"one": {32, 1, 1}, "two": {8, 4, 1}, "all": {8, 4, 2}, "odd": {1, 1, 1}}, requiredBlocks([]byte(text)))
 }
