@@ -140,7 +140,8 @@ func (l *Library) thread(id uint64) *thread {
 	return t
 }
 
-// ThreadEnd forgets a thread that has ended, and gives its streams back.
+// ThreadEnd forgets a thread that has ended, and gives its streams back when their host functions
+// have run.
 func (l *Library) ThreadEnd(id uint64) {
 	l.mu.Lock()
 	delete(l.threads, id)
@@ -148,7 +149,12 @@ func (l *Library) ThreadEnd(id uint64) {
 	for _, c := range l.allContexts() {
 		if s := c.takeThreadStream(id); s != nil {
 			l.graphs.drop(func(captured *cuda.Stream) bool { return captured == s })
-			_ = s.Destroy() // of a lost or destroyed context; there is nobody to tell
+			destroy := func() { _ = s.Destroy() } // of a lost or destroyed context; there is nobody to tell
+			if len(c.hostFunctions(s)) > 0 {
+				c.afterHostFunctions(s, destroy)
+			} else {
+				destroy()
+			}
 		}
 	}
 }

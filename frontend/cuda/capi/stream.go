@@ -83,6 +83,7 @@ func (c *context) takeThreadStream(thread uint64) *cuda.Stream {
 	if s == c.DefaultStream() {
 		return nil
 	}
+	delete(c.attributes, s)
 	return s
 }
 

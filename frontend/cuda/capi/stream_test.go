@@ -139,3 +139,32 @@ func TestStreamsOfManyThreads(t *testing.T) {
 	all.Wait()
 	require.Len(t, p.invoked, 4*20*4)
 }
+
+// What a thread has queued on its stream is done though the thread has ended, and then the stream
+// goes.
+func TestThreadEndsBeforeItsWork(t *testing.T) {
+	p := newProgramInContext(t)
+	x, _ := find[*context](p.lib, p.word64("cuCtxGetCurrent"))
+	begun, end := make(chan struct{}), make(chan struct{})
+	p.lib.cfg.Invoke = func(_, _, _, _ uint64) uint64 {
+		begun <- struct{}{}
+		<-end
+		return 0
+	}
+	p.ok("cuStreamSetAttribute", streamPerThread, streamSyncPolicy, p.words(4, 0, 0, 0))
+	for i := range uint64(2) {
+		p.ok("cuLaunchHostFunc", streamPerThread, 8, i)
+	}
+	p.lib.ThreadEnd(1)
+	for range 2 {
+		<-begun
+		end <- struct{}{}
+	}
+	q := p.on(2)
+	q.ok("cuCtxSetCurrent", x.handle)
+	q.ok("cuCtxSynchronize")
+	require.Empty(t, x.attributes)
+	for range 5 { // of six channels; the default stream has one
+		q.ok("cuStreamCreate", q.out, 0)
+	}
+}
