@@ -39,19 +39,30 @@ func (g *graphs) watch() {
 	clear(g.rooms)
 }
 
-// drop ends the captures of streams that are gone.
-func (g *graphs) drop(gone func(*cuda.Stream) bool) {
+// dropCaptures ends the captures of streams that go.
+func (l *Library) dropCaptures(goes func(*cuda.Stream) bool) {
+	g := &l.graphs
 	if g.watched.Load() == watchNothing {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	for _, s := range g.captures.Streams() {
-		if gone(s) {
-			g.captures.Drop(s)
+		if goes(s) {
+			_ = l.dropCapture(s) // of a context or thread that ends; there is nobody to tell
 		}
 	}
 	g.watch()
+	g.mu.Unlock()
+	l.endUserObjects()
+}
+
+// dropCapture forgets a stream that goes, and the graph of a capture that ends by that.
+//
+// Preconditions: l.graphs.mu is held; endUserObjects follows.
+func (l *Library) dropCapture(s *cuda.Stream) error {
+	k := l.graphs.captures.Of(s)
+	l.graphs.captures.Drop(s)
+	return l.discard(k)
 }
 
 // begin begins a capture on the stream in argument 0.
@@ -74,6 +85,7 @@ func (c *call) begin(mode uint32, into func() (*graph.Graph, []*graph.Node, erro
 		if err := g.captures.Begin(s, c.thread.id, graph.Mode(mode), to, tips); err != nil {
 			return err
 		}
+		g.captures.Of(s).Given = g.handles[to] != 0
 		g.watch()
 		return nil
 	})
@@ -112,26 +124,27 @@ func streamEndCapture(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.withGraphs(func(g *graphs) error {
+	return c.withUserObjects(func(g *graphs) error {
 		k := g.captures.Of(s)
 		made, err := g.captures.End(s, c.thread.id)
 		g.watch()
 		if err != nil {
 			_ = to.set(0) // it could be written before
-			return errors.Join(err, g.discard(k))
+			return errors.Join(err, c.lib.discard(k))
 		}
 		return to.set(c.graphHandle(made))
 	})
 }
 
-// discard frees the memory of the graph of a capture that has ended without a result.
+// discard destroys the graph of a capture that has ended without a result. The program may have a
+// handle of it, by cuStreamGetCaptureInfo, and does not own it.
 //
-// Preconditions: g.mu is held.
-func (g *graphs) discard(k *graph.Capture[*cuda.Stream]) error {
-	if k == nil || !k.Ended() || g.handles[k.Graph] != 0 {
-		return nil // it goes on, or the program has the graph
+// Preconditions: l.graphs.mu is held; endUserObjects follows.
+func (l *Library) discard(k *graph.Capture[*cuda.Stream]) error {
+	if k == nil || !k.Ended() || k.Given {
+		return nil
 	}
-	return releaseAll(memoryOf(k.Graph))
+	return l.dropGraph(k.Graph)
 }
 
 // asked is the capture of the stream in argument 0, which may be none, for a call that asks.

@@ -146,11 +146,11 @@ func forgetEvent(c *call, g *graphs) (bool, error) {
 
 func dropStream(c *call, g *graphs) (bool, error) {
 	if _, s := c.ruleStream(0); s != nil {
-		k := g.captures.Of(s)
-		g.captures.Drop(s)
-		return false, g.discard(k)
+		if err := c.lib.dropCapture(s); err != nil {
+			return true, err
+		}
 	}
-	return false, nil
+	return false, nil // streamDestroy runs the destructors of what goes with a capture
 }
 
 // captureGraph captures a launch as a node with a copy of the graph.

@@ -55,7 +55,7 @@ func (l *Library) destroy(x *context) error {
 	x.mu.Lock()
 	x.ended = true
 	x.mu.Unlock()
-	l.graphs.drop(func(s *cuda.Stream) bool { return s.Context() == x.Context })
+	l.dropCaptures(func(s *cuda.Stream) bool { return s.Context() == x.Context })
 	err := x.Context.Destroy()
 	l.handles.removeOwned(x)
 	if !x.primary {

@@ -75,22 +75,31 @@ func (c *call) graphHandle(v any) uint64 {
 }
 
 // dropHandle forgets the handle of a graph with all its nodes, or of a node with its child.
-func (c *call) dropHandle(v any) {
-	g := &c.lib.graphs
+func (l *Library) dropHandle(v any) {
+	g := &l.graphs
 	if h, ok := g.handles[v]; ok {
-		c.lib.handles.remove(h)
+		l.handles.remove(h)
 		delete(g.handles, v)
 	}
 	switch v := v.(type) {
 	case *graph.Graph:
 		for _, n := range v.Nodes() {
-			c.dropHandle(n)
+			l.dropHandle(n)
 		}
 	case *graph.Node:
 		if v.Child() != nil {
-			c.dropHandle(v.Child())
+			l.dropHandle(v.Child())
 		}
 	}
+}
+
+// dropGraph gives up what a graph has: handles, user objects and memory.
+//
+// Preconditions: l.graphs.mu is held; endUserObjects follows.
+func (l *Library) dropGraph(of *graph.Graph) error {
+	l.dropHandle(of)
+	l.graphs.forgo(of)
+	return releaseAll(memoryOf(of))
 }
 
 func (c *call) graph(i int) (*graph.Graph, error) { return c.graphAt(c.u64(i)) }
@@ -157,9 +166,7 @@ func graphDestroy(c *call) error {
 		if of.Owner() != nil || g.captures.Into(of) {
 			return c.fail(cuda.ErrInvalidValue, "the graph belongs to a node, or is being captured")
 		}
-		c.dropHandle(of)
-		g.forgo(of)
-		return releaseAll(memoryOf(of))
+		return c.lib.dropGraph(of)
 	})
 }
 
@@ -214,7 +221,7 @@ func graphDestroyNode(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.dropHandle(n)
+		c.lib.dropHandle(n)
 		n.Remove()
 		return nil
 	})

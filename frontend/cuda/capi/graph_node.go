@@ -261,7 +261,7 @@ func (c *call) replaceWork(n *graph.Node, params uint64) error {
 	case kind != n.Kind():
 		return c.fail(cuda.ErrInvalidValue, "the node is of type %d and not %d", n.Kind(), kind)
 	case child != nil:
-		c.dropHandle(n.Child())
+		c.lib.dropHandle(n.Child())
 		n.SetChild(child)
 		c.lib.graphs.share(n.Graph(), child)
 		return nil

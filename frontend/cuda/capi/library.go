@@ -148,7 +148,7 @@ func (l *Library) ThreadEnd(id uint64) {
 	l.mu.Unlock()
 	for _, c := range l.allContexts() {
 		if s := c.takeThreadStream(id); s != nil {
-			l.graphs.drop(func(captured *cuda.Stream) bool { return captured == s })
+			l.dropCaptures(func(captured *cuda.Stream) bool { return captured == s })
 			destroy := func() { _ = s.Destroy() } // of a lost or destroyed context; there is nobody to tell
 			if len(c.hostFunctions(s)) > 0 {
 				c.afterHostFunctions(s, destroy)

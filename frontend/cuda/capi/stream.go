@@ -115,6 +115,7 @@ func streamDestroy(c *call) error {
 	if !ok {
 		return c.unknown(cuda.ErrInvalidHandle, "stream", c.u64(0))
 	}
+	c.lib.endUserObjects() // of a capture that began there
 	err := c.settle(s.ctx, s.Stream, s.Stream.Destroy)
 	if err == nil {
 		c.lib.handles.remove(c.u64(0))

@@ -183,15 +183,19 @@ func (g *graphs) unrefer(o *userObject, n uint64) {
 // withUserObjects is withGraphs for what may drop references. The destructors of objects that have
 // none any more run when do is over, as functions of the program may take long.
 func (c *call) withUserObjects(do func(g *graphs) error) error {
-	var dead []*userObject
-	err := c.withGraphs(func(g *graphs) error {
-		err := do(g)
-		dead, g.dead = g.dead, nil
-		return err
-	})
-	for _, o := range dead {
-		c.lib.handles.remove(o.handle)
-		c.lib.cfg.Invoke(o.destroy, o.value, 0, 0)
-	}
+	err := c.withGraphs(do)
+	c.lib.endUserObjects()
 	return err
+}
+
+// endUserObjects runs the destructors of user objects that have no references any more.
+func (l *Library) endUserObjects() {
+	l.graphs.mu.Lock()
+	dead := l.graphs.dead
+	l.graphs.dead = nil
+	l.graphs.mu.Unlock()
+	for _, o := range dead {
+		l.handles.remove(o.handle)
+		l.cfg.Invoke(o.destroy, o.value, 0, 0)
+	}
 }

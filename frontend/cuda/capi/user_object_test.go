@@ -54,6 +54,41 @@ func TestUserObjects(t *testing.T) {
 	p.gives(cuda.ErrInvalidValue, "cuGraphRetainUserObject", 5, o, 1, 0)
 }
 
+// A capture that fails, or whose stream goes, takes its graph along, with user objects and memory. A
+// graph that the program had made stays.
+func TestUserObjectsOfCaptures(t *testing.T) {
+	p := newGrapher(t)
+	info := p.words(0, 0, 0, 0, 0)
+	end := func(s uint64) { p.gives(901, "cuStreamEndCapture", s, p.out) }
+	for value, fail := range []func(s uint64){
+		end,
+		func(s uint64) { p.ok("cuStreamDestroy_v2", s) },
+		func(s uint64) { p.ok("cuCtxDestroy_v2", p.word64("cuCtxGetCurrent")) },
+	} {
+		s := p.word64("cuStreamCreate", streamNonBlocking)
+		p.begin(s, 0)
+		addr := p.word64("cuMemAllocAsync", 64, s)
+		p.ok("cuStreamGetCaptureInfo_v2", s, info, info+8, info+16, info+24, info+32)
+		g, node := p.word(info+16), p.word(p.word(info+24))
+		o := p.word64("cuUserObjectCreate", uint64(value), 70, 1, userObjectNoDestructorSync)
+		p.ok("cuGraphRetainUserObject", g, o, 1, graphUserObjectMove)
+		p.gives(900, "cuStreamSynchronize", s)
+		p.invoked = nil
+		fail(s)
+		require.Equal(t, []uint64{70, uint64(value), 0, 0}, p.invoked)
+		p.gives(cuda.ErrInvalidValue, "cuGraphDestroy", g)
+		p.gives(cuda.ErrInvalidValue, "cuGraphNodeGetType", node, p.out)
+		require.NotEqual(t, cuda.Success, p.call("cuMemsetD32_v2", addr, 0, 1))
+	}
+
+	p = newGrapher(t)
+	g := p.word64("cuGraphCreate", 0)
+	p.ok("cuStreamBeginCaptureToGraph", p.stream, g, 0, 0, 0, 0)
+	p.gives(900, "cuStreamSynchronize", p.stream)
+	end(p.stream)
+	p.ok("cuGraphDestroy", g)
+}
+
 // What an update puts into an executable graph keeps the user objects that it came with; those from
 // before go.
 func TestUserObjectsOfUpdates(t *testing.T) {

@@ -35,6 +35,7 @@ var (
 type Capture[S comparable] struct {
 	Graph *Graph
 	ID    uint64 // no other capture of the table has or had it
+	Given bool   // the graph was there before; for the caller of Begin to set
 
 	origin  S
 	thread  uint64
