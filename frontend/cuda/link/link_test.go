@@ -147,6 +147,8 @@ func TestWeakAndCommon(t *testing.T) {
 		require.Contains(t, text, "c[8] = {5}")
 		require.NotContains(t, text, ".common")
 	}
+	text = linked(t, ".common .func f { ret; }", ".common .func f { trap; }") // which PTX does not say what it means
+	require.NotContains(t, text, "trap")
 	_, at, err := try(large, ".visible .global .u32 c[2];")
 	require.ErrorContains(t, err, "Size doesn't match for 'c' in 'in1'")
 	require.Equal(t, 1, at)
@@ -287,6 +289,7 @@ func FuzzLink(f *testing.F) {
 	f.Add(head + callsFoo + cut + head + ".visible .func foo { ret; }")
 	f.Add(head + ".global .u32 x = 1;\n.entry k() { @!p bra x; x: .loc 1 2 3\n ld.u32 {%r1, x}, [x+4]; }" + cut + head + ".global .u32 x[] = {1, x};\n.weak .func f(.reg .u32 x) { .reg .u32 r<3>; }")
 	f.Add(head + ".common .global .u32 x[2];" + cut + head + ".common .global .u32 x[3] = {1};" + cut + head + ".extern .global .u32 x;")
+	f.Add(head + ".common .func f { ret; }" + cut + head + ".common .func f { ret; }")
 	f.Add(head + ".extern .func (.param .b32 r) cudaGetLastError;\n.entry k() { .param .b32 r; call (r), cudaGetLastError; }")
 	f.Add(head + ".weak .func f;\n.weak .func g { ret; }\n.alias f, g;" + cut + head + ".extern .shared .b8 m[];\n.pragma \"x\";")
 	f.Fuzz(func(t *testing.T, all string) {

@@ -175,7 +175,11 @@ func (s *symbol) define(u *unit, d ptx.Directive, with strength) error {
 
 // better reports whether a .common definition is to be taken in place of another one.
 func better(d, old ptx.Directive) bool {
-	a, b := d.(*ptx.Var), old.(*ptx.Var)
+	a, isVar := d.(*ptx.Var)
+	b, wasVar := old.(*ptx.Var)
+	if !isVar || !wasVar {
+		return false // a function: the parser takes .common for these, too
+	}
 	return a.Init != nil && b.Init == nil || a.Size() > b.Size() && b.Init == nil
 }
 
