@@ -145,7 +145,7 @@ var captureRules = map[string]captureRule{
 	"cuMemsetD2D16Async":        {stream: 5, take: captureFillRows(2)},
 	"cuMemsetD2D32Async":        {stream: 5, take: captureFillRows(4)},
 	"cuMemAllocAsync":           {stream: 2, take: captureAlloc},
-	"cuMemAllocFromPoolAsync":   {stream: 3, take: captureAlloc},
+	"cuMemAllocFromPoolAsync":   {stream: 3, take: captureAllocFromPool},
 	"cuMemFreeAsync":            {stream: 1, take: captureFree},
 	"cuMemPrefetchAsync":        {stream: 3},
 	"cuMemPrefetchAsync_v2":     {stream: 4},

@@ -261,6 +261,15 @@ func captureAlloc(c *call, g *graphs, x *context, s *cuda.Stream) error {
 	return to.set(addr)
 }
 
+// captureAllocFromPool is captureAlloc with a pool in argument 2, whose properties are those of all
+// pools.
+func captureAllocFromPool(c *call, g *graphs, x *context, s *cuda.Stream) error {
+	if _, err := c.pool(2); err != nil {
+		return err
+	}
+	return captureAlloc(c, g, x, s)
+}
+
 // captureFree captures the freeing of argument 0, which must be memory of a graph.
 func captureFree(c *call, g *graphs, x *context, s *cuda.Stream) error {
 	if c.u64(0) == 0 {

@@ -251,6 +251,13 @@ func TestCaptureOfMemory(t *testing.T) {
 	require.EqualValues(t, 8|8<<32, p.word(p.host))
 
 	p.begin(p.stream, 0)
+	pool := p.word64("cuDeviceGetDefaultMemPool", 0)
+	addr = p.word64("cuMemAllocFromPoolAsync", 64, pool, p.stream)
+	p.gives(cuda.ErrInvalidValue, "cuMemAllocFromPoolAsync", p.out, 64, pool+1, p.stream)
+	p.ok("cuMemFreeAsync", addr, p.stream)
+	p.ok("cuGraphDestroy", p.end(p.stream))
+
+	p.begin(p.stream, 0)
 	lost := p.word64("cuMemAllocAsync", 64, p.stream)
 	p.gives(900, "cuStreamSynchronize", p.stream)
 	p.gives(901, "cuStreamEndCapture", p.stream, p.out)
