@@ -150,10 +150,10 @@ func (dev *Device) ComputeCapability() (major, minor int) {
 // MemOps is 1 if streams of the device have operations on words of memory, else 0.
 func (dev *Device) MemOps() int { return dev.param(drm.ParamWords) }
 
-// param bounds a property to what a CUDA attribute, an int32 in C, can hold.
 // Textures reports whether kernels may use the textures and surfaces of package gpu/texture.
 func (dev *Device) Textures() bool { return dev.params[drm.ParamTextures] != 0 }
 
+// param bounds a property to what a CUDA attribute, an int32 in C, can hold.
 func (dev *Device) param(p drm.Param) int {
 	return int(min(dev.params[p], 1<<31-1))
 }

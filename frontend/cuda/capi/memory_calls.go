@@ -368,7 +368,7 @@ type pointed struct {
 	mapped      bool // for the device
 }
 
-// pointed finds memory of the current context.
+// pointed finds memory of the context that ofMemory finds.
 func (c *call) pointed(p uint64) (pointed, bool) {
 	x, err := c.ofMemory(p)
 	if err != nil {
