@@ -96,6 +96,29 @@ func TestExplicitGraph(t *testing.T) {
 	p.gives(cuda.ErrNotSupported, "cuGraphAddNode", p.out, both, 0, 0, p.program.mem.Keep(append([]byte{13}, make([]byte, nodeParamsBytes)...)))
 }
 
+// A CUkernel of a node runs in the context that the node names, or in the current one.
+func TestContextOfKernelNode(t *testing.T) {
+	p := newGrapher(t)
+	first := p.word64("cuCtxGetCurrent")
+	second := p.word64("cuCtxCreate_v2", 0, 0)
+	lib := p.word64("cuLibraryLoadData", p.text(".entry add"), 0, 0, 0, 0, 0, 0)
+	kernel := p.word64("cuLibraryGetKernel", lib, p.text("add"))
+	g, shown := p.word64("cuGraphCreate", 0), p.words(make([]uint64, 9)...)
+	node := func(ctx uint64) uint64 {
+		b := make([]byte, kernelNodeBytesV2)
+		require.NoError(t, p.program.mem.Read(b, p.kernelNode(1)))
+		clear(b[:8])
+		copy(b[56:], wordBytes([]uint64{kernel, ctx}))
+		return p.program.mem.Keep(b)
+	}
+	for ctx, want := range map[uint64]uint64{0: second, first: first, second: second} {
+		made := p.addNode("cuGraphAddKernelNode_v2", g, []uint64{node(ctx)})
+		p.ok("cuGraphKernelNodeGetParams_v2", made, shown)
+		require.Equal(t, want, p.word(shown+64))
+	}
+	p.gives(invalidContext, "cuGraphAddKernelNode_v2", p.out, g, 0, 0, node(5))
+}
+
 // nodesOf returns how many nodes a call has and the nodes.
 func (p *grapher) nodesOf(name string, of uint64) (uint64, []uint64) {
 	p.t.Helper()

@@ -63,6 +63,17 @@ func (c *call) of(args ...uint64) *call {
 	return &d
 }
 
+// in is a call with other arguments of a thread whose current context has a handle.
+func (c *call) in(handle uint64) (*call, error) {
+	d := c.of(handle)
+	x, err := d.context(0)
+	if err != nil {
+		return nil, err
+	}
+	d.thread = &thread{id: c.thread.id, stack: []*context{x}}
+	return d, nil
+}
+
 // kernelWork makes the work of a launch and checks it as the launch would be.
 func (c *call) kernelWork(handle uint64, cfg cuda.LaunchConfig, kernelParams, extra uint64) (*kernelWork, error) {
 	f, err := c.of(handle).function(0)
@@ -106,6 +117,11 @@ func (c *call) readKernel(addr uint64, n int) (*kernelWork, error) {
 	handle := le64(b)
 	if n == kernelNodeBytesV2 && handle == 0 {
 		handle = le64(b[56:])
+		if ctx := le64(b[64:]); ctx != 0 {
+			if c, err = c.in(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	var cfg cuda.LaunchConfig
 	for i := range 3 {
