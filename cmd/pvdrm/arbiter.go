@@ -68,8 +68,8 @@ up --guests without either.
 
 As a service of systemd it takes over the sockets at these paths that systemd passes.`,
 		Example: "  pvdrm arbiter --socket /tmp/arbiter &\n" +
-			"  pvdrm up --arbiter /tmp/arbiter --guest a --weight 3 -- gdev run --repeat 10 mmul &\n" +
-			"  pvdrm up --arbiter /tmp/arbiter --guest b --weight 1 -- gdev run --repeat 10 mmul\n" +
+			"  pvdrm up --arbiter /tmp/arbiter --guest a --weight 3 -- gdev run --repeat 20 --scale 64 loop &\n" +
+			"  pvdrm up --arbiter /tmp/arbiter --guest b --weight 1 -- gdev run --repeat 20 --scale 64 loop\n" +
 			"  pvdrm arbiter --socket /tmp/arbiter policy credit",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

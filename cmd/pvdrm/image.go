@@ -28,7 +28,8 @@ func newImage(*global) *cobra.Command {
 a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
 shell. The cache keeps it by the hash of its inputs. The image debian also has the
 distribution's C and C++ libraries and PVDRM's libcuda.so.1, libcudart.so and
-libnvidia-ml.so.1; the image mesa also has the distribution's Mesa. These files lie on a read-only disk.`,
+libnvidia-ml.so.1; the image mesa also has the distribution's Mesa. These files lie
+on a read-only disk.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := buildImage(c.Context(), cache, kind)

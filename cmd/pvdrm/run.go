@@ -29,11 +29,11 @@ then in PATH. Its exit code becomes that of pvdrm.
 
 A program that was built against CUDA's driver API, or by nvcc, finds libcuda.so.1,
 libcudart.so and libnvidia-ml.so.1 of PVDRM first (LD_LIBRARY_PATH), if they are in
-lib beside pvdrm.
-A CUDA runtime that nvcc linked into it is led there (LD_AUDIT), unless the program
-was stripped of its symbol table. PVDRM_CUDA_LOG=errors makes them say what fails and why. Where
-the program fails, pvdrm says at its end what it asked for that is not supported. A
-program that makes DRM ioctls itself runs under pvdrm-run.`,
+lib beside pvdrm. A CUDA runtime that nvcc linked into it is led there (LD_AUDIT),
+unless the program was stripped of its symbol table. PVDRM_CUDA_LOG=errors makes
+them say what fails and why. Where the program fails, pvdrm says at its end what it
+asked for that is not supported. A program that makes DRM ioctls itself runs under
+pvdrm-run.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -57,10 +57,11 @@ temporary files. The first use builds the image; see pvdrm image.
 
 Programs in the image: gdev, and a shell with the usual small commands.
 
-The image debian also has the distribution's C and C++ libraries, and
-libcuda.so.1, libcudart.so and libnvidia-ml.so.1 of PVDRM. The image mesa also has the distribution's Mesa, glscene,
-glmark2-es2-drm and kmscube. With either, a PROGRAM whose name has a slash is a
-file of the host: pvdrm copies it to /root and runs it there.`,
+The image debian also has the distribution's C and C++ libraries, and libcuda.so.1,
+libcudart.so and libnvidia-ml.so.1 of PVDRM. The image mesa also has the
+distribution's Mesa, glscene, glmark2-es2-drm and kmscube. With either, a PROGRAM
+whose name has a slash is a file of the host: pvdrm copies it to /root and runs it
+there.`,
 		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
