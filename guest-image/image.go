@@ -39,7 +39,7 @@ import (
 )
 
 // format changes whenever this package makes another image of the same inputs.
-const format = 3
+const format = 4
 
 // keepImages is how many images survive, the most recently used ones.
 const keepImages = 4

@@ -76,7 +76,7 @@ func isLibrary(file string) bool {
 // reads, or a program that draws.
 func isGraphics(file string) bool {
 	for _, prefix := range []string{
-		libDir + "/dri/",
+		libDir + "/dri/", libDir + "/gbm/", // the backend of libgbm is a file of its own in Debian 13
 		"usr/share/glvnd/", "usr/share/drirc.d/", "usr/share/libdrm/", "usr/share/glmark2/",
 		"bin/glmark2", "bin/kmscube",
 	} {

@@ -84,6 +84,7 @@ func TestWhatMesaNeeds(t *testing.T) {
 	require.NoError(t, os.WriteFile(deb, makeDeb(t, ".gz",
 		file{"./usr/bin/kmscube", "draws"}, file{"./usr/bin/other", "does not"},
 		file{"./usr/lib/x86_64-linux-gnu/dri/a_dri.so", "drivers"}, file{"./usr/lib/x86_64-linux-gnu/dri/b_dri.so", "=./usr/lib/x86_64-linux-gnu/dri/a_dri.so"},
+		file{"./usr/lib/x86_64-linux-gnu/gbm/dri_gbm.so", "a backend"},
 		file{"./usr/lib/x86_64-linux-gnu/gstreamer-1.0/x.so", "a plugin"}, file{"./usr/share/glvnd/egl_vendor.d/50_mesa.json", "{}"}), 0o644))
 	dir := t.TempDir()
 	require.NoError(t, extractTree(deb, dir, isGraphics))
@@ -96,6 +97,7 @@ func TestWhatMesaNeeds(t *testing.T) {
 		"bin/kmscube":                               "draws",
 		"lib/x86_64-linux-gnu/dri/a_dri.so":         "drivers",
 		"lib/x86_64-linux-gnu/dri/b_dri.so":         "→ a_dri.so",
+		"lib/x86_64-linux-gnu/gbm/dri_gbm.so":       "a backend",
 		"usr/share/glvnd/egl_vendor.d/50_mesa.json": "{}",
 	}, readDisk(t, img))
 	links, err := linksTo(dir)
