@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -118,7 +119,8 @@ func (f *fairFlags) one(ctx context.Context, socket, workload string, length tim
 // footprint is the memory of a process in bytes.
 type footprint struct{ pss, rss uint64 }
 
-// footprint is the mean of the backends' processes.
+// footprint is the mean of the backends' processes. It is zero where this user may not read it: without
+// root, of backends that have no namespace of their own.
 func (all spinners) footprint() (mean footprint, err error) {
 	for _, s := range all {
 		pid, err := s.backend()
@@ -126,6 +128,9 @@ func (all spinners) footprint() (mean footprint, err error) {
 			return mean, fmt.Errorf("the memory of %s: %w", s.name, err)
 		}
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if errors.Is(err, fs.ErrPermission) {
+			return footprint{}, nil
+		}
 		if err != nil {
 			return mean, fmt.Errorf("the memory of %s: %w", s.name, err)
 		}
