@@ -86,7 +86,9 @@ func TestBench(t *testing.T) {
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s%s", out, errs.Bytes())
-		require.Empty(t, errs.String())
+		for line := range strings.Lines(errs.String()) { // what confinement this host or user lacks
+			require.Contains(t, line, "the backend goes without", "nothing else is said")
+		}
 		return string(out)
 	}
 
