@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,18 @@ func (wantedGate) Wanted(gpu.Engine) bool                        { return true }
 func (wantedGate) Alone(gpu.Engine) bool                         { return false }
 func (wantedGate) Preempted(gpu.Engine) bool                     { return false }
 func (wantedGate) Leave(gpu.Engine, time.Duration, uint64, bool) {}
+
+// hangGate says that others wait while a task hangs.
+type hangGate struct {
+	wantedGate
+	hangs atomic.Pointer[func() bool] // nil: none does
+}
+
+// Wanted is part of gpu.Gate.
+func (g *hangGate) Wanted(gpu.Engine) bool {
+	hangs := g.hangs.Load()
+	return hangs != nil && (*hangs)()
+}
 
 // granted maps pages of the host and returns them with their address.
 func (c *fakeClient) granted(size int) ([]byte, uint64) {
@@ -63,16 +76,13 @@ func (c *fakeClient) once(system, vram uint64, hang bool) []gpu.Command {
 }
 
 func TestTaskIsRunAgain(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		config nvidia.Config
-		hang   bool
-	}{
-		{name: "worker died", config: nvidia.Config{}, hang: false},
-		{name: "others waited", config: nvidia.Config{Gate: wantedGate{}, RevokeAfter: time.Second}, hang: true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := newFakeClient(t, test.config)
+	for name, hang := range map[string]bool{"worker died": false, "others waited": true} {
+		t.Run(name, func(t *testing.T) {
+			gate, config := &hangGate{}, nvidia.Config{}
+			if hang {
+				config = nvidia.Config{Gate: gate, RevokeAfter: time.Millisecond}
+			}
+			c := newFakeClient(t, config)
 			mem, system := c.granted(3 * 4096)
 			vram := c.vram()
 			other, err := c.ctx.NewChannel()
@@ -80,10 +90,13 @@ func TestTaskIsRunAgain(t *testing.T) {
 			for round := range 3 {
 				clear(mem[:4])
 				copy(mem[4096:], "round "+strconv.Itoa(round))
+				// The kernel writes down that it hangs; what replaces it is left alone.
+				hangs := func() bool { return hang && mem[0] != 0 && c.dev.Stats().Replays == uint64(round) }
+				gate.hangs.Store(&hangs)
 				results := make(chan gpu.Result, 3)
 				done := func(r gpu.Result) { results <- r }
-				require.NoError(t, c.ch.Submit(c.once(system, vram, test.hang), done))
-				require.NoError(t, c.ch.Submit(c.once(system, vram, test.hang), done))
+				require.NoError(t, c.ch.Submit(c.once(system, vram, hang), done))
+				require.NoError(t, c.ch.Submit(c.once(system, vram, hang), done))
 				require.NoError(t, c.ch.Submit(nil, done))
 				for range 3 {
 					require.NoError(t, (<-results).Err)
@@ -159,10 +172,11 @@ func children(t *testing.T, of int, name string) (pids []int) {
 func TestHopelessTask(t *testing.T) {
 	for _, test := range []struct {
 		kernel  string
+		limit   time.Duration // zero: one that a busy machine does not reach
 		want    gpu.LostCause
 		replays uint64
-	}{{kernel: "spin", want: gpu.LostTimeout, replays: 3}, {kernel: "dies", want: gpu.LostDevice, replays: 4}} {
-		c := newFakeClient(t, nvidia.Config{Gate: wantedGate{}, RevokeAfter: 20 * time.Millisecond, LaunchLimit: 200 * time.Millisecond})
+	}{{kernel: "spin", limit: 200 * time.Millisecond, want: gpu.LostTimeout, replays: 3}, {kernel: "dies", want: gpu.LostDevice, replays: 4}} {
+		c := newFakeClient(t, nvidia.Config{Gate: wantedGate{}, RevokeAfter: 20 * time.Millisecond, LaunchLimit: test.limit})
 		r := c.do(&gpu.Task{}, c.launch(test.kernel))
 		var lost *gpu.LostError
 		require.ErrorAs(t, r.Err, &lost)

@@ -59,12 +59,12 @@ func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 			return c.refused(code)
 		}
 		waited := time.Since(since)
-		if limit > 0 && waited > limit {
-			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.ctx.suspect(), Detail: fmt.Sprintf("after %v", limit)})
-		}
-		if c.overstays(f, waited) {
+		if c.overstays(f, waited) { // before the limit: it may run again, however late this process looks
 			c.ctx.revoke()
 			return errRevoked
+		}
+		if limit > 0 && waited > limit {
+			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.ctx.suspect(), Detail: fmt.Sprintf("after %v", limit)})
 		}
 		if helped {
 			n = looks - 1 // look at everything each time
