@@ -3,6 +3,7 @@ package virgl
 import (
 	"encoding/binary"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,6 +86,9 @@ func fakeLibrary() *library {
 
 // ServeFake is the program of a worker on the fake library.
 func ServeFake() error { return serveWorker(WorkerConfig{}, fakeLibrary(), nil) }
+
+// SetLimit changes Config.Limit. Precondition: a done function calls it, for the pump reads the limit.
+func (r *Renderer) SetLimit(d time.Duration) { r.cfg.Limit = d }
 
 // KeeperPID is the process that starts the workers of r.
 func (r *Renderer) KeeperPID() int { return r.keeper.PID() }
