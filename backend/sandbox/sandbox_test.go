@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,9 @@ import (
 
 // inside makes this test binary confine itself and try what the variable names.
 const inside = "PVDRM_SANDBOX_TEST"
+
+// The first thread is the one that Shed gave a signal to end by.
+func init() { runtime.LockOSThread() }
 
 func TestMain(m *testing.M) {
 	switch what := os.Getenv(inside); what {
