@@ -309,7 +309,7 @@ func TestLaunchLimit(t *testing.T) {
 // A kernel may run as long as only its own context waits for the engine. Another context gets
 // the engine by preemption, but where time is modelled: there the limit ends the kernel.
 func TestLimitWaiting(t *testing.T) {
-	const limit = 40 * time.Millisecond
+	const limit = 500 * time.Millisecond // a kernel may get no processor for a part of it
 	for _, modelled := range []bool{false, true} {
 		d := testDevice(t, Config{VRAMBytes: 8 << 20, LaunchLimit: limit, LimitWaiting: true, ModelTime: modelled})
 		c, ch := testContext(t, d)
