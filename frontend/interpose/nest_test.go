@@ -59,7 +59,9 @@ func TestCallersAreWokenHere(t *testing.T) {
 		woken := 0
 		err := b.wake(uint32(caller), func() error {
 			woken++
-			assertBound(t, &b, may(t, caller))
+			if !b.lone { // as in machines with a package for each processor
+				assertBound(t, &b, may(t, caller))
+			}
 			return os.ErrClosed
 		})
 		if err != os.ErrClosed || woken != 1 || may(t, caller) != before {
