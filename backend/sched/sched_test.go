@@ -52,6 +52,34 @@ func TestShares(t *testing.T) {
 	require.NoError(t, s.SetShare(2, sched.Share{Reserve: 0.9}, 0))
 }
 
+// Work that may go on beside other work waits for work that may not, also when what waited before
+// it is withdrawn.
+func TestBesideWaitsForTheOthers(t *testing.T) {
+	for _, policy := range sched.Names() {
+		s, err := sched.New(policy, sched.Settings{}, 0)
+		require.NoError(t, err)
+		for id := sched.ID(1); id <= 3; id++ {
+			require.NoError(t, s.Add(id, sched.Share{Weight: 1}, 0))
+		}
+		require.NoError(t, s.Arrive(1, 0))
+		require.Equal(t, sched.ID(1), s.Next(0).Run, policy)
+		require.NoError(t, s.Arrive(2, 0))
+		require.Zero(t, s.Next(0).Run, policy)
+		s.Beside(3, true)
+		require.NoError(t, s.Arrive(3, 0))
+		require.Zero(t, s.Next(0).Run, policy)
+		require.NoError(t, s.Withdraw(2, 0))
+		require.Zero(t, s.Next(0).Run, policy)
+		require.NoError(t, s.Complete(1, ms, 1, false, ms))
+		now, d := ms, s.Next(ms)
+		for d.Run == 0 && now < time.Second { // policies may wait for the first a little
+			now = d.Again
+			d = s.Next(now)
+		}
+		require.Equal(t, sched.ID(3), d.Run, policy)
+	}
+}
+
 // Events that do not fit are refused and change nothing.
 func TestEventsOutOfOrder(t *testing.T) {
 	s, err := sched.New("band", sched.Settings{}, 0)
