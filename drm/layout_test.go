@@ -13,8 +13,7 @@ import (
 // virtgpuArguments maps the carrier's ioctls to their arguments.
 var virtgpuArguments = map[Request]any{
 	IoctlVirtgpuMap: VirtgpuMap{}, IoctlVirtgpuExecbuffer: VirtgpuExecbuffer{},
-	IoctlVirtgpuGetParam: VirtgpuGetParam{}, IoctlVirtgpuResourceCreate: VirtgpuResourceCreate{},
-	IoctlVirtgpuFromHost: VirtgpuTransfer{}, IoctlVirtgpuToHost: VirtgpuTransfer{},
+	IoctlVirtgpuResourceCreate: VirtgpuResourceCreate{}, IoctlVirtgpuFromHost: VirtgpuTransfer{},
 	IoctlVirtgpuResourceInfo: VirtgpuResourceInfo{}, IoctlVirtgpuWait: VirtgpuWait{}, IoctlVirtgpuGetCaps: VirtgpuGetCaps{},
 }
 
@@ -68,7 +67,6 @@ func TestOffsetsOfLinuxStructs(t *testing.T) {
 		{SyncobjArray{}, []field{{"Handles", 0}, {"Count", 8}}},
 		{VirtgpuMap{}, []field{{"Offset", 0}, {"Handle", 8}}},
 		{VirtgpuExecbuffer{}, []field{{"Flags", 0}, {"Size", 4}, {"Command", 8}, {"BOHandles", 16}, {"NumBOHandles", 24}, {"FenceFD", 28}, {"RingIdx", 32}}},
-		{VirtgpuGetParam{}, []field{{"Param", 0}, {"Value", 8}}},
 		{VirtgpuResourceCreate{}, []field{{"Target", 0}, {"Format", 4}, {"Bind", 8}, {"Width", 12}, {"Height", 16}, {"Depth", 20},
 			{"ArraySize", 24}, {"LastLevel", 28}, {"NrSamples", 32}, {"Flags", 36}, {"BOHandle", 40}, {"ResHandle", 44}, {"Size", 48}, {"Stride", 52}}},
 		{VirtgpuResourceInfo{}, []field{{"BOHandle", 0}, {"ResHandle", 4}, {"Size", 8}}},

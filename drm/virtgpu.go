@@ -6,11 +6,9 @@ import "structs"
 var (
 	IoctlVirtgpuMap            = iowr(commandBase+0x01, 16)
 	IoctlVirtgpuExecbuffer     = iowr(commandBase+0x02, 40)
-	IoctlVirtgpuGetParam       = iowr(commandBase+0x03, 16)
 	IoctlVirtgpuResourceCreate = iowr(commandBase+0x04, 56)
 	IoctlVirtgpuResourceInfo   = iowr(commandBase+0x05, 16)
 	IoctlVirtgpuFromHost       = iowr(commandBase+0x06, 44)
-	IoctlVirtgpuToHost         = iowr(commandBase+0x07, 44)
 	IoctlVirtgpuWait           = iowr(commandBase+0x08, 8)
 	IoctlVirtgpuGetCaps        = iowr(commandBase+0x09, 24)
 )
@@ -39,20 +37,6 @@ type VirtgpuExecbuffer struct {
 
 // Flags of VirtgpuExecbuffer.
 const VirtgpuExecFenceFDOut = 0x02
-
-// VirtgpuGetParam is struct drm_virtgpu_getparam.
-type VirtgpuGetParam struct {
-	_     structs.HostLayout
-	Param uint64
-	Value uint64 // user address of an int
-}
-
-// Parameters of the virtio-gpu driver (VIRTGPU_PARAM_*).
-const (
-	VirtgpuParam3DFeatures       = 1
-	VirtgpuParamCapsetQueryFix   = 2
-	VirtgpuParamSupportedCapsets = 7
-)
 
 // VirtgpuResourceCreate is struct drm_virtgpu_resource_create.
 type VirtgpuResourceCreate struct {
@@ -90,7 +74,7 @@ type VirtgpuResourceInfo struct {
 	BlobMem   uint32
 }
 
-// VirtgpuTransfer is struct drm_virtgpu_3d_transfer_to_host, and from_host.
+// VirtgpuTransfer is struct drm_virtgpu_3d_transfer_from_host.
 type VirtgpuTransfer struct {
 	_           structs.HostLayout
 	BOHandle    uint32

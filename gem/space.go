@@ -24,9 +24,8 @@ var (
 //
 // A Space is not safe for concurrent use.
 type Space struct {
-	base, size uint64
-	free       []span            // by address; none empty, no two touch
-	used       map[uint64]uint64 // start of each range handed out → its length
+	free []span            // by address; none empty, no two touch
+	used map[uint64]uint64 // start of each range handed out → its length
 }
 
 type span struct{ start, n uint64 }
@@ -39,7 +38,7 @@ func NewSpace(base, size uint64) (*Space, error) {
 	if base+size < base {
 		return nil, fmt.Errorf("addresses from 0x%x, 0x%x of them, wrap around: %w", base, size, syscall.EINVAL)
 	}
-	s := &Space{base: base, size: size, used: map[uint64]uint64{}}
+	s := &Space{used: map[uint64]uint64{}}
 	if size > 0 {
 		s.free = []span{{base, size}}
 	}

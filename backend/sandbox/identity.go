@@ -28,7 +28,6 @@ const (
 // the process that reserved it, until Release or the end of that process.
 type Identity struct {
 	UID, GID uint32 // as the host sees them
-	sub      bool   // from /etc/subuid and /etc/subgid
 	lock     *os.File
 }
 
@@ -140,7 +139,7 @@ func reserveSubordinate() (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{UID: uids.first + uids.count - 1 - n, GID: gids.first + gids.count - 1 - n, sub: true, lock: lock}, nil
+	return &Identity{UID: uids.first + uids.count - 1 - n, GID: gids.first + gids.count - 1 - n, lock: lock}, nil
 }
 
 // span is a range of ids.

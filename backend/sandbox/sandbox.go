@@ -72,14 +72,9 @@ func EnterCUDAKeeper() error { return enter(CUDAKeeper, nil) }
 // Ioctl is a set of requests to devices: those of which the bits in Mask are Value.
 type Ioctl struct{ Mask, Value uint32 }
 
-// Sets of requests.
-var (
-	// AnyIoctl is all requests.
-	AnyIoctl = []Ioctl{{Mask: 0, Value: 0}}
-	// DRMIoctls is those to render nodes: their type, which has eight bits, is 'd'
-	// (Linux, include/uapi/drm/drm.h).
-	DRMIoctls = []Ioctl{{Mask: 0xff00, Value: 'd' << 8}}
-)
+// DRMIoctls is the requests to render nodes: their type, which has eight bits, is 'd'
+// (Linux, include/uapi/drm/drm.h).
+var DRMIoctls = []Ioctl{{Mask: 0xff00, Value: 'd' << 8}}
 
 // enter confines this process to what its role may do.
 func enter(role Role, ioctls []Ioctl) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -134,6 +135,19 @@ func TestBudgetComesBack(t *testing.T) {
 	require.True(t, b.take(now.Add(100*time.Hour), usualBytes, false))
 	require.False(t, b.take(now.Add(100*time.Hour), usualBytes, false), "it holds so much at most")
 	require.False(t, b.take(now, 1, false), "and a clock that goes back gives nothing")
+}
+
+// A notice is as short as the budget counts on, whatever the guest's name.
+func TestNoticesAreShort(t *testing.T) {
+	for _, encoder := range encoders {
+		for _, guest := range []string{"", strings.Repeat("x", 1000), strings.Repeat(`\`, 1000), strings.Repeat("\x1b", 1000)} {
+			var s sink
+			m := newMeter(zapcore.NewCore(encoder, zapcore.AddSync(&s), zapcore.DebugLevel), guest)
+			require.NoError(t, m.tell(time.Now(), math.MaxUint64))
+			require.NotZero(t, s.bytes)
+			require.LessOrEqual(t, s.bytes, noticeBytes, s.last.String())
+		}
+	}
 }
 
 func TestRecords(t *testing.T) {

@@ -283,9 +283,6 @@ func (b *Backend) Done() <-chan struct{} { return b.done }
 // Err returns how the child ended; nil if in order. It is to be called once Done is closed.
 func (b *Backend) Err() error { return b.err }
 
-// Log returns a logger for messages about the guest, within its budget.
-func (b *Backend) Log() *zap.Logger { return b.log }
-
 // Statistics asks the child for its statistics. The answer may be anything.
 func (b *Backend) Statistics() ([]byte, error) { return b.stats.ask() }
 

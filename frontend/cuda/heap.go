@@ -37,8 +37,7 @@ type object struct {
 // block is memory inside an object.
 type block struct {
 	addr uint64 // GPU virtual address
-	n    uint64 // bytes, as asked for
-	mem  []byte // DomainSystem only; n bytes
+	mem  []byte // DomainSystem only
 	obj  *object
 }
 
@@ -86,7 +85,7 @@ func (h *heap) allocShared(n uint64) (block, error) {
 }
 
 func (o *object) block(addr, n uint64) block {
-	b := block{addr: addr, n: n, obj: o}
+	b := block{addr: addr, obj: o}
 	if o.mem != nil {
 		at := addr - o.addr
 		b.mem = o.mem[at : at+n : at+n]

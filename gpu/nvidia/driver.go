@@ -84,7 +84,7 @@ type launchArgs struct {
 // Values of enumerations in cuda.h.
 const (
 	attrMaxThreads, attrMaxBlockX, attrMaxGridX         = 1, 2, 5 // CU_DEVICE_ATTRIBUTE_*
-	attrSharedPerBlock, attrConst, attrWarp             = 8, 9, 10
+	attrConst, attrWarp                                 = 9, 10
 	attrRegsPerBlock, attrClock, attrMultiprocs         = 12, 13, 16
 	attrMemClock, attrBusWidth, attrL2                  = 36, 37, 38
 	attrThreadsPerSM, attrMajor, attrMinor              = 39, 75, 76
@@ -111,7 +111,6 @@ const (
 	resultOK              result = 0
 	resultInvalidValue    result = 1
 	resultOutOfMemory     result = 2
-	resultNoDevice        result = 100
 	resultInvalidDevice   result = 101
 	resultInvalidImage    result = 200
 	resultInvalidPTX      result = 218
@@ -128,7 +127,6 @@ const (
 	resultPC              result = 718
 	resultLaunchFailed    result = 719
 	resultContained       result = 721
-	resultSystemNotReady  result = 802
 	resultUnknown         result = 999
 	resultECC             result = 214
 	resultNVLink          result = 220

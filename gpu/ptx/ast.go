@@ -135,8 +135,6 @@ type Func struct {
 	MaxNReg     uint32    // .maxnreg
 	NoReturn    bool
 	OtherTuning []string // performance directives that are kept as text, such as ".reqnctapercluster 2"
-	AbiPreserve uint32   // .abi_preserve
-	HasPreserve bool
 	Pragmas     []string // .pragma between header and body
 	Defined     bool     // has a body
 	Body        []Stmt

@@ -253,7 +253,7 @@ func (s *blend) result(d *Descriptor) (c [4]uint32) {
 }
 
 // Filter returns the sum of the four texels of a picture by the weights of an axis each, in
-// 1/Whole. They are in the order that split gives; texels of weight 0 on an axis are not looked at.
+// 1/256. They are in the order that split gives; texels of weight 0 on an axis are not looked at.
 // Precondition: Check accepts d, which is filtered.
 func (d *Descriptor) Filter(t *[4]Raw, x, y uint32) [4]uint32 {
 	var s blend

@@ -3,14 +3,11 @@ package texture
 import "math"
 
 // Spans is what one axis of 32 fetches touches: two neighbours and the weight of the second
-// in 1/Whole, or the nearest texel in A alone.
+// in 1/256, or the nearest texel in A alone.
 type Spans struct {
 	A, B   [32]int32
 	Weight [32]uint32
 }
-
-// Whole is the weight of a texel that is alone on an axis.
-const Whole = one
 
 // Flat reports whether Spans resolves the coordinates of d: it has one or two dimensions,
 // perhaps with layers, no mipmaps and no border. Precondition: Check accepts d.

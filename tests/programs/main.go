@@ -19,13 +19,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"syscall"
 	"time"
 )
 
 func main() {
-	r := runner{cores: runtime.NumCPU()}
+	var r runner
 	flag.StringVar(&r.bin, "bin", "", "folder of the binaries")
 	flag.StringVar(&r.src, "src", "", "folder of the suites' sources")
 	flag.StringVar(&r.out, "out", filepath.Join("out", "programs"), "folder of the results")

@@ -25,7 +25,6 @@ type runner struct {
 	bin, src, out string
 	pvdrm, sm     string
 	limit         time.Duration
-	cores         int
 }
 
 // suite runs the programs of a list whose names match, and adds to its results.

@@ -43,7 +43,6 @@ func (d *Device) addResource(r *Resource) error {
 	if len(d.resources) >= MaxResources {
 		return refuse(respErrNoMemory, "%d resources exist, no more are allowed", MaxResources)
 	}
-	r.quotas = d.quotas
 	d.resources[r.id] = r
 	return nil
 }

@@ -31,10 +31,9 @@ type Args struct {
 // Resource is an object of the guest: backing pages and, for a 2D resource, an
 // image of the host. It is safe for concurrent use.
 type Resource struct {
-	id     uint32
-	args   Args
-	quotas *quotas
-	image  *image // of a 2D resource; guarded by Device.mu
+	id    uint32
+	args  Args
+	image *image // of a 2D resource; guarded by Device.mu
 
 	owner    *component // of a 3D resource
 	renderer Renderer   // that keeps it; nil for a resource that is its pages, or a 2D one

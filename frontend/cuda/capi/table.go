@@ -38,7 +38,6 @@ type Symbol struct {
 	Float int // which argument is a float, from 0 on; -1: none
 
 	entry     *entry
-	suffix    string // of per-thread names
 	perThread bool
 }
 
@@ -98,9 +97,9 @@ func makeSymbols() []Symbol {
 			s.Name = e.name
 			add(s)
 			if e.perThread != "" {
-				s.Name, s.suffix, s.perThread = e.name+e.perThread, e.perThread, true
+				s.Name, s.perThread = e.name+e.perThread, true
 				add(s)
-				s.suffix, s.perThread = "", false
+				s.perThread = false
 			}
 			for _, n := range strings.Fields(e.others) {
 				s.Name = n

@@ -10,9 +10,6 @@ import (
 // pages (u32 each), the class (u8), and the places that are taken (u64; 1 of a large run).
 const runBytes = 4 + 4 + 1 + 8
 
-// MaxState bounds the state of a heap, in bytes.
-const MaxState = MaxBytes / PageBytes * runBytes
-
 // State describes which memory is taken.
 func (h *Heap) State() []byte {
 	h.mu.Lock()
