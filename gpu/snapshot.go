@@ -18,7 +18,7 @@ type Preempter interface {
 	// Preempt stops the context: kernels at their next preemption point (a loop head, or
 	// between blocks), copies between two slices; no command begins. It returns when no
 	// engine works for the context. When ctx ends first the context goes on, and the error
-	// is that of ctx.
+	// is ctx's.
 	Preempt(ctx context.Context) error
 	// Resume makes a stopped context go on where it stopped. A context that is not
 	// stopped stays as it is.

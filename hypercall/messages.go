@@ -251,7 +251,7 @@ func DecodeStatus(b []byte) (m Status, err error) {
 	return m, r.end()
 }
 
-// Properties is the answer to OpProperties. Value i is that of parameter i+1 of
+// Properties is the answer to OpProperties. Value i belongs to parameter i+1 of
 // the user API's GETPARAM; a later minor version may append values.
 type Properties struct {
 	Name   string   // of the device

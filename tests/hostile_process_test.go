@@ -50,7 +50,7 @@ func (c *command) backend() (pid int, ok bool) {
 var rssAnon = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB$`)
 
 // privateMemory is what a process has of its own: anonymous memory, and memfds that
-// nobody gave it. 0 when it has ended.
+// it made itself. 0 when it has ended.
 func privateMemory(pid int) (bytes uint64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -284,7 +284,7 @@ func TestStrangeArbiters(t *testing.T) {
 	require.False(t, errors.As(err, new(*RefusedError)), "there is none: one may come")
 }
 
-// A process that has a seat, and nothing else, is that guest and no more: it neither becomes another one,
+// A process that has only a seat acts for that guest alone: it neither becomes another one,
 // nor changes what it is entitled to, nor administers. Trying ends its connection.
 func TestSeatIsAllThereIs(t *testing.T) {
 	noLeaks(t)

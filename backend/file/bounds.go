@@ -43,8 +43,8 @@ const (
 
 // PrivateBytes bounds the private memory of a backend whose guest has these limits,
 // whatever the guest does; VRAM and the guest's pages are not in it. It is what is alive:
-// the garbage collector needs as much again as it likes between two collections, so whoever
-// sets GOMEMLIMIT or RLIMIT_DATA by it leaves some room.
+// the garbage collector needs as much again as it likes between two collections, so leave
+// some room when you set GOMEMLIMIT or RLIMIT_DATA by it.
 func PrivateBytes(l quota.Limits) uint64 {
 	most := withDefaults(l).Of
 	return most(quota.ModuleText) + most(quota.ModuleMemory) + most(quota.QueuedBytes) +
@@ -57,7 +57,7 @@ func PrivateBytes(l quota.Limits) uint64 {
 // source, may have beside the memory that follows from the source.
 const smallModules = 4 << 20
 
-// withDefaults sets the limits that follow from others: whoever lowers the bytes of module
+// withDefaults sets the limits that follow from others: a user who lowers the bytes of module
 // sources wants less memory to be used for modules.
 func withDefaults(l quota.Limits) quota.Limits {
 	if l[quota.ModuleMemory] == 0 && l[quota.ModuleText] != 0 {

@@ -35,8 +35,8 @@ func (g *Guest) Compiling() (running, waiting int) {
 	return g.compiler.running, len(g.compiler.waiting)
 }
 
-// admit waits until a compilation may begin, and takes its memory. An error is that of the
-// quota, or why ctx ended. A caller that was admitted calls leave.
+// admit waits until a compilation may begin, and takes its memory. The error is the
+// quota's, or tells why ctx ended. A caller that was admitted calls leave.
 func (c *compiler) admit(ctx context.Context, g *Guest, need uint64) error {
 	me := &compilation{need: need, admitted: make(chan error, 1)}
 	c.mu.Lock()

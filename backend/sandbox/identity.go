@@ -170,7 +170,7 @@ func subordinate(path, uid, name string) (best span, err error) {
 		return span{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if best.count == 0 {
-		return span{}, fmt.Errorf("%s gives user %s no ids; `usermod --add-subuids FIRST-LAST --add-subgids FIRST-LAST %s` does, with ids that nobody has", path, name, name)
+		return span{}, fmt.Errorf("%s gives user %s no ids; `usermod --add-subuids FIRST-LAST --add-subgids FIRST-LAST %s` does, with ids that no user has", path, name, name)
 	}
 	return best, nil
 }

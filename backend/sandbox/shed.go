@@ -142,8 +142,8 @@ func DeviceGroups(devices ...string) (groups []uint32, err error) {
 	return groups, nil
 }
 
-// Program returns a path by which this process can start its own program. It is that
-// of its file where this user can execute it and it has not been replaced meanwhile,
+// Program returns a path by which this process can start its own program. It is the
+// file's own where this user can execute it and it has not been replaced meanwhile,
 // and one in /proc otherwise. In a root of its own (Root) the two differ: /proc names
 // the file in another mount.
 func Program() string {

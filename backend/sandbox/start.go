@@ -121,7 +121,7 @@ func (a attempt) start(cmd *exec.Cmd, identity *Identity) (err error) {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}, {ContainerID: mappedID, HostID: int(identity.GID), Size: 1}}
 		attr.GidMappingsEnableSetgroups = true
 	case mapTools:
-		// Until newuidmap has run the command is nobody, and only ambient capabilities
+		// Until newuidmap has run no id of the command is mapped, and only ambient capabilities
 		// outlast its exec.
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 			if unix.Prctl(unix.PR_CAPBSET_READ, c, 0, 0, 0) == nil { // EINVAL: a kernel without it

@@ -34,7 +34,7 @@ type deviceKind struct {
 
 	files       []string // of the host that its driver opens, as patterns
 	threadNames bool     // its driver names threads, by writing to /proc
-	hostPIDs    bool     // its driver does not start where /proc is that of other process ids
+	hostPIDs    bool     // its driver does not start where /proc shows other process ids
 
 	open     func(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error)
 	commands func() []*cobra.Command // hidden commands: the processes that it starts; nil for none

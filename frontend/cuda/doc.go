@@ -27,7 +27,7 @@
 //
 // A Pool belongs to the device, its memory to contexts: each context that allocates
 // from it has an arena of segments, which are objects. A span of a segment that was
-// freed keeps the points that the next work of its stream would follow. Whoever gets
+// freed keeps the points that the next work of its stream would follow. A stream that gets
 // the span is made to wait for those points; the attributes of the pool only choose
 // when that is better than new memory.
 //

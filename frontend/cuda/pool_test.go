@@ -52,7 +52,7 @@ func newPooledOn(t *testing.T) (g *cudatest.GPU, c *Context, f *Function, a, b *
 	return g, c, f, a, b
 }
 
-// Memory that is freed on a stream is that stream's at once, and no other's before the work is done.
+// Memory that is freed on a stream can be used by that stream at once, and no other's before the work is done.
 func TestPoolReusesInStreamOrder(t *testing.T) {
 	c, f, a, b := newPooled(t)
 	only(t, c.dev.DefaultPool(), 0)

@@ -64,7 +64,7 @@ func newBenchOf(b *testing.B, config nvidia.Config) *bench {
 	return x
 }
 
-// client makes the context anew.
+// client makes the context again.
 func (b *bench) client() {
 	var err error
 	b.ctx, err = b.dev.NewContext("bench")

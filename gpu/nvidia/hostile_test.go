@@ -47,7 +47,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			answer: answers(t, &part{Image: big, More: true}, &part{Image: big, More: true}, &part{Image: big})},
 		{name: "image of more than was asked for", request: request{Op: opCompile, Most: 3*partBytes - 1},
 			answer: answers(t, &part{Image: big, More: true}, &part{Image: big, More: true}, &part{Image: big}), want: errTooMuch},
-		{name: "image that nobody asked for", request: request{Op: opAllocate},
+		{name: "image without a question", request: request{Op: opAllocate},
 			answer: answers(t, &part{Image: []byte{1}}), want: errTooMuch},
 		{name: "long message", request: request{Op: opAllocate},
 			answer: answers(t, &reply{Functions: make([]functionInfo, 5*maxMessage)}), want: errTooMuch},

@@ -192,7 +192,7 @@ func (l *link) send(m any, fds []int) error {
 // shutdown is the end of the stream for both ends.
 func (l *link) shutdown() { _ = unix.Shutdown(l.fd, unix.SHUT_RDWR) } // fails only where the other end is gone
 
-// close closes the descriptor. Nobody may wait at the link.
+// close closes the descriptor. No call may wait at the link.
 func (l *link) close() {
 	l.dropFDs()
 	_ = unix.Close(l.fd) // ours; nothing is left to be written

@@ -184,7 +184,7 @@ func workerIn(t *testing.T, dir string) (pid int) {
 
 // harmless are attempts that the driver says yes to and that give nothing.
 var harmless = map[string]bool{
-	// It says so of handles that nobody has, too; the victim's memory is looked at afterwards.
+	// The driver answers the same for handles that no client has; the victim's memory is looked at afterwards.
 	"free memory, by our client": true,
 	// The default address space of the other's device. libcuda makes another one for its
 	// contexts, and what maps something in an address space is refused by the filter.

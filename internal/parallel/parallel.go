@@ -37,7 +37,7 @@ type helper struct{ work atomic.Pointer[func()] }
 
 // Between two looks a helper yields the processor to other threads, and each time after
 // so many looks to other goroutines. Were that all the time, a dozen helpers would keep
-// the runtime's queue of goroutines so busy that nobody looked at its poller.
+// the runtime's queue of goroutines so busy that none looked at its poller.
 const gosched = 16
 
 func (c *Pool) looks() int {

@@ -10,7 +10,7 @@ import (
 )
 
 // All parts are done when Share returns, by members with numbers of their own, and
-// nobody works on after that.
+// none works on after that.
 func TestShare(t *testing.T) {
 	for _, c := range []*Pool{nil, {}} {
 		for _, n := range []int{0, 1, 2, 7} {
@@ -102,7 +102,7 @@ func TestHelperThatLingersIsUsed(t *testing.T) {
 	require.Empty(t, c.idle)
 }
 
-// Work is either done or taken back, and whoever was to do it lingers on.
+// Work is either done or taken back, and the member that was to do it lingers on.
 func TestWorkIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Pool

@@ -31,7 +31,7 @@ const (
 // Sampler lets through a Burst of entries of each message in each Interval and counts the
 // rest: the next entry of the message that gets through has their number in the field
 // "suppressed". It makes the text of fields printable and bounds it. Debug entries, which
-// nobody writes unless asked to, are not sampled. The zero value is ready; it must not be
+// are written only when asked for, are not sampled. The zero value is ready; it must not be
 // copied, and may be used by several goroutines.
 type Sampler struct {
 	mu     sync.Mutex

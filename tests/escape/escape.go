@@ -34,7 +34,7 @@ type Hands interface {
 type Host struct {
 	Sockets     []string // addresses of Unix sockets; abstract ones begin with @
 	Processes   []int    // process ids of others
-	Files       []string // that hold what is nobody's business
+	Files       []string // that hold secrets
 	Memory      uint64   // most bytes that the process may map, beyond what it has mapped
 	Descriptors uint64   // most descriptors that the process may have
 }

@@ -83,7 +83,7 @@ func (c *client) send(op hypercall.Op, flags uint16, payload []byte) uint32 {
 	for deadline := time.Now().Add(patience); ; {
 		ok, err := c.requests.Put(hypercall.Header{Op: op, Flags: flags, ID: c.id}, payload)
 		if err != nil && !c.lied {
-			panic(fmt.Sprintf("a ring that nobody lied in: %v", err))
+			panic(fmt.Sprintf("a ring without a lie: %v", err))
 		}
 		if err != nil || ok {
 			break
@@ -123,7 +123,7 @@ func (c *client) drain() {
 			continue // what is read may be anything
 		}
 		if _, waits := c.must[h.ID]; !waits {
-			panic(fmt.Sprintf("answer of %s to request %d, which nobody made or which had one (%d bytes)", h.Op, h.ID, len(payload)))
+			panic(fmt.Sprintf("answer of %s to request %d, which was not made or had one (%d bytes)", h.Op, h.ID, len(payload)))
 		}
 		delete(c.must, h.ID)
 		if h.Errno != 0 {
@@ -150,7 +150,7 @@ func (c *client) settle() {
 			return
 		}
 		if c.ended() {
-			panic("the session ended, and nobody broke the protocol")
+			panic("the session ended, and the protocol was kept")
 		}
 		if time.Now().After(deadline) {
 			panic("requests have no answer")

@@ -95,7 +95,7 @@ func (p *program) step() bool {
 		return true // the guest may not have one more
 	}
 	if p.ended() && !p.lied {
-		panic("the session ended, and nobody broke the protocol")
+		panic("the session ended, and the protocol was kept")
 	}
 	operations[int(what&127)%len(operations)](p)
 	if p.client != nil {

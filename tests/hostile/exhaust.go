@@ -202,7 +202,7 @@ func compileBombs(open Opener, a Allowance) error {
 	return errors.Join(errs...)
 }
 
-// mustBeRefusal is that a module was refused, or its session ended, and no more.
+// mustBeRefusal requires that a module was refused, or its session ended, and no more.
 func mustBeRefusal(what string, err error) error {
 	var refused *drm.ModuleError
 	if errors.As(err, &refused) {

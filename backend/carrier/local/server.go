@@ -41,7 +41,7 @@ const (
 const (
 	// maxMemories bounds the granted memories, of one client and of all together, where
 	// descriptors are plenty: each takes one, and a mapping of this process (vm.max_map_count is
-	// 65530 where nobody changed it).
+	// 65530 by default).
 	maxMemories = 1 << 14
 	// filesOfClient is the most descriptors that a client takes, granted memory apart: socket,
 	// pipes and what its session and its device wait with.

@@ -41,7 +41,7 @@ var hostilities = []struct {
 }{
 	{name: "unknown message", send: func(w hostile) error { return w.f.Try(6, nil) }, want: "not offered"},
 	{name: "wrong version", send: func(w hostile) error { return w.f.Post(vhosttest.GetFeatures, 2, nil) }, want: "version"},
-	{name: "reply", send: func(w hostile) error { return w.f.Post(vhosttest.GetFeatures, 1|4, nil) }, want: "nobody asked"},
+	{name: "reply", send: func(w hostile) error { return w.f.Post(vhosttest.GetFeatures, 1|4, nil) }, want: "a reply to no request"},
 	{name: "huge payload", send: func(w hostile) error {
 		return w.f.Post(vhosttest.SetFeatures, 1, make([]byte, 4097))
 	}, want: "payload of 4097 bytes"},

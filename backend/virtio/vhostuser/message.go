@@ -105,7 +105,7 @@ func parseHeader(b *[headerSize]byte) (m message, size int, err error) {
 		return m, 0, violation("message %v: version %d, want %d", m.req, flags&versionMask, flagVersion)
 	}
 	if flags&flagReply != 0 {
-		return m, 0, violation("message %v: a reply that nobody asked for", m.req)
+		return m, 0, violation("message %v: a reply to no request", m.req)
 	}
 	if n > maxPayload {
 		return m, 0, violation("message %v: payload of %d bytes, at most %d", m.req, n, maxPayload)

@@ -15,7 +15,7 @@
 // the worker: one for each guest, without capabilities, confined (package sandbox), with a
 // limit on its memory. If it crashes, hangs or is killed, the guest loses its GL
 // contexts and resources, and what it waits for ends with an error; it may make new
-// ones, for which there is a new worker. Nobody else notices.
+// ones, for which there is a new worker. No other guest notices.
 //
 // A confined backend can start no processes, so it starts a keeper before, which
 // does only that, for one worker at a time (package workers).
@@ -39,7 +39,7 @@
 //
 // Behind a gate (gpu.Gate), submissions and transfers wait for the token of the
 // compute engine, so kernels and rendering of all guests together are shared by weight. A row of
-// submissions shares a turn for as long as nobody else wants it, and the time from
+// submissions shares a turn for as long as no other guest wants it, and the time from
 // its start to its last fence is charged. Where processors render (Config.Beside), renderers of
 // several guests have turns at the same time, and each is charged its part of it.
 //
@@ -48,7 +48,7 @@
 // Renderer.mu guards the queue of commands. The pump, one goroutine of each Renderer,
 // takes them from there and owns all else: what the guest has, what is out, the
 // turn, the worker. Another one reads replies for it. Functions called when a command has
-// ended are called by the pump with no lock held, or by whoever queued a command
+// ended are called by the pump with no lock held, or by the function that queued a command
 // that cannot be taken any more.
 //
 // A worker runs all but the library's own threads on the main thread, as the library

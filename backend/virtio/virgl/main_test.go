@@ -10,7 +10,7 @@ import (
 	"pvdrm/backend/virtio/virgl"
 )
 
-// The test binary is its own keeper and worker. The environment says so, and is
+// The test binary is its own keeper and worker. The environment tells which, and is
 // the guard: those run no tests.
 const roleEnv = "PVDRM_TEST_VIRGL"
 

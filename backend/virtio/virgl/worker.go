@@ -151,7 +151,7 @@ func (w *worker) do(q *request, payload []byte) error {
 func (w *worker) createFence(number uint64) error {
 	w.fence++
 	if code := w.lib.createFence(int32(w.fence), 0); code != 0 {
-		// Whoever waits must not be told that all is rendered.
+		// A caller that waits must not be told that all is rendered.
 		r := reply{number: number, errno: unix.Errno(max(code, -code))}
 		w.out = r.append(w.out)
 		return nil
@@ -179,7 +179,7 @@ func (w *worker) send() error {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
-			w.out = nil // the backend is gone; receive says so next
+			w.out = nil // the backend is gone; receive returns that next
 		case err != nil:
 			return os.NewSyscallError("write", err)
 		default:

@@ -23,7 +23,7 @@ const (
 	MaxResourceEntries = 1 << 18
 	// MaxMapRuns is the number of runs that Pages.Contiguous maps, for all
 	// resources together. Each is a mapping of this process (vm.max_map_count is
-	// 65530 where nobody changed it).
+	// 65530 by default).
 	MaxMapRuns    = 32768
 	MaxImageBytes = 256 << 20 // of all 2D images together
 	MaxScanouts   = 16

@@ -47,7 +47,7 @@ type Component interface {
 type Context interface {
 	// Submit takes the bytes of one SUBMIT_3D, at most MaxSubmit of them, which become the
 	// context's. With fenced the end is the fence that the guest asked for: all of it, and of
-	// earlier submissions, has run, or, of a hint, the guest is to be woken. Otherwise it is that
+	// earlier submissions, has run, or, of a hint, the guest is to be woken. Otherwise it means that
 	// the command was looked at.
 	Submit(cmd []byte, fenced bool, done func(error))
 	// Attach lets the context use a resource. The guest may give it its pages later.

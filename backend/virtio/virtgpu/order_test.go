@@ -25,7 +25,7 @@ type keepers struct {
 	inUse map[int][]usage // by the number that is written in the page
 }
 
-// usage is that a context has used a page since a command of the guest.
+// usage is a context's use of a page since a command of the guest.
 type usage struct {
 	ctx     string
 	command int

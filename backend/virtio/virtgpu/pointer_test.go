@@ -62,7 +62,7 @@ func TestDrawnPointer(t *testing.T) {
 		d.pixel(0, 639, 479, 10, 20, 30, 255)
 	}
 
-	again := g.plug(640, 480) // QEMU's display comes anew
+	again := g.plug(640, 480) // QEMU's display comes back
 	again.pixel(0, 639, 479, 10, 20, 30, 255)
 	cursor(updateCursor, 0, 0, 0)
 	again.pixel(0, 639, 479, 0, 0, 0, 255)

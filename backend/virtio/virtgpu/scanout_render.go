@@ -67,7 +67,7 @@ func (d *Device) flushRendered(r *request, res *Resource) error {
 func (d *Device) show(f *frame, pixels []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if old := d.frames[f.output]; old != nil { // nobody has seen it
+	if old := d.frames[f.output]; old != nil { // not shown yet
 		d.frames[f.output] = nil
 		d.dropFrame(old)
 	}

@@ -29,7 +29,7 @@ func TestGLOnTheScreen(t *testing.T) {
 	g.createFor(20, 640, 480, 0) // B8G8R8A8
 	g.ok(setScanout, 0, words(0, 0, 640, 480, 0, 20))
 	g.ok(flush, 0, words(0, 0, 640, 480, 20, 0))
-	require.Empty(t, gl.reads, "nobody looks, so nothing is read")
+	require.Empty(t, gl.reads, "no viewer looks, so nothing is read")
 
 	d := g.plug(640, 480)
 	answer := g.post(g.control, flush, words(5, 5, 1, 1, 20, 0))

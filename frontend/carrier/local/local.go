@@ -172,7 +172,7 @@ func (c *Carrier) Kick() error {
 	switch {
 	case err == nil, errors.Is(err, unix.EAGAIN): // full: it is ringing
 		return nil
-	case errors.Is(err, unix.EPIPE): // nobody has the other end
+	case errors.Is(err, unix.EPIPE): // the other end is closed
 		return c.gone(err)
 	}
 	return fmt.Errorf("ringing the backend: %w", err)

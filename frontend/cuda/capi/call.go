@@ -15,7 +15,7 @@ type call struct {
 	entry     *entry
 	thread    *thread
 	args      *[MaxArgs]uint64
-	perThread bool // stream 0 is that of the thread
+	perThread bool // stream 0 is the thread's
 }
 
 // The ABI leaves the upper half of a 32-bit argument undefined, so it is cut off.

@@ -149,7 +149,7 @@ func (l *Library) ThreadEnd(id uint64) {
 	for _, c := range l.allContexts() {
 		if s := c.takeThreadStream(id); s != nil {
 			l.dropCaptures(func(captured *cuda.Stream) bool { return captured == s })
-			destroy := func() { _ = s.Destroy() } // of a lost or destroyed context; there is nobody to tell
+			destroy := func() { _ = s.Destroy() } // of a lost or destroyed context; no caller waits for the error
 			if len(c.hostFunctions(s)) > 0 {
 				c.afterHostFunctions(s, destroy)
 			} else {

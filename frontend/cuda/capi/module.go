@@ -53,7 +53,7 @@ func (c *call) module(i int) (*module, error) {
 	return m, nil
 }
 
-// function finds a CUfunction; a CUkernel is that of the current context.
+// function finds a CUfunction; a CUkernel stands for the current context's.
 func (c *call) function(i int) (*function, error) {
 	if f, ok := find[*function](c.lib, c.u64(i)); ok {
 		return f, nil

@@ -12,7 +12,7 @@ import (
 
 // entry is an entry point of the driver API.
 type entry struct {
-	// name is that of the newest version with this signature, as programs link it.
+	// name is the newest version's with this signature, as programs link it.
 	name string
 	// args is how many arguments it has.
 	args int

@@ -77,7 +77,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Each error message of a call says something.
+// No error message of a call is empty.
 func TestDescribe(t *testing.T) {
 	for r := range resultOf(nil) + 1000 {
 		if r.Known() {

@@ -337,7 +337,7 @@ func (f *File) dropObject(h uint32, o *object) {
 	if o.domain == drm.DomainVRAM {
 		f.g.VRAMFree += uint64(len(o.data))
 	}
-	// Whoever still looks finds no data of the past.
+	// A test that still looks finds no data of the past.
 	for i := range o.data {
 		o.data[i] = 0xdd
 	}
@@ -354,7 +354,7 @@ func (f *File) ChannelAlloc() (uint32, error) {
 		return 0, fmt.Errorf("no channel left: %w", syscall.EBUSY)
 	}
 	f.g.Channels--
-	// Ids are used again at once, and sequence numbers begin anew.
+	// Ids are used again at once, and sequence numbers start over.
 	var id uint32
 	for f.channels[id] != nil {
 		id++

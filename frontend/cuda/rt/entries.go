@@ -4,7 +4,7 @@ import "slices"
 
 //go:generate go run ./generate
 
-// Endings of names whose default stream is that of the thread.
+// Endings of names whose default stream is the thread's.
 const (
 	ptsz = "_ptsz"
 	ptds = "_ptds"

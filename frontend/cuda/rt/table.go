@@ -9,8 +9,8 @@ import (
 // entry is an entry point of the runtime API.
 type entry struct {
 	name string
-	// perThread is the ending of the name whose default stream is that of the
-	// thread: _ptsz, _ptds, or empty.
+	// perThread is the ending of the name whose default stream is the
+	// thread's: _ptsz, _ptds, or empty.
 	perThread string
 	// missing: cudaErrorNotSupported.
 	missing bool

@@ -115,7 +115,7 @@ static uint32_t disable(const char *whose, const char *what, int fd, const handl
 	return control(whose, what, fd, by->client, by->object, 0x2080110b, &p, sizeof p);
 }
 
-enum { NEW = 0x5f00a000 }; // handles that nobody has
+enum { NEW = 0x5f00a000 }; // handles that no client has
 
 // group preempts a channel group, and gives it the time slice that it has by default.
 static void group(const char *whose, const char *preempt, const char *slice, int fd, uint32_t client, uint32_t object) {

@@ -72,8 +72,8 @@ func Compile(m *ptx.Module) (*Program, error) { return CompileWithin(nil, m, fal
 // CompileTimed is Compile for launches with a Model. The program is slower.
 func CompileTimed(m *ptx.Module) (*Program, error) { return CompileWithin(nil, m, true) }
 
-// CompileWithin is Compile, or CompileTimed, within an effort, which is that of reading the
-// module: the error may also be the effort's. The program refers to nothing of the module
+// CompileWithin is Compile, or CompileTimed, within an effort, the one that reading the module
+// began: the error may also be the effort's. The program refers to nothing of the module
 // once it is linked.
 func CompileWithin(e *ptx.Effort, m *ptx.Module, timed bool) (*Program, error) {
 	p, err := lower.Module(e, m, timed)

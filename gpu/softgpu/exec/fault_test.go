@@ -87,7 +87,7 @@ func TestFaults(t *testing.T) {
 		{name: "barrier 16", extra: "", body: "mov.u32 %r4, 16; bar.sync %r4;", cause: gpu.LostInstruction, addr: 0, write: false, thread: 0, detail: "barrier 16"},
 		{name: "barrier count", extra: "", body: "bar.sync 0, %r2;", cause: gpu.LostInstruction, addr: 0, write: false, thread: 0, detail: "threads"},
 		{name: "barriers apart", extra: "", body: "setp.lt.u32 %p1, %r2, 32; @%p1 bra A; bar.sync 1; bra B; A: bar.sync 2; B:", cause: gpu.LostInstruction, addr: 0, write: false, thread: 0, detail: "never complete: 32 threads at barrier 1, 32 threads at barrier 2"},
-		{name: "barrier nobody joins", extra: "", body: "setp.lt.u32 %p1, %r2, 32; @%p1 bar.sync 1, 64;", cause: gpu.LostInstruction, addr: 0, write: false, thread: 0, detail: "never complete"},
+		{name: "barrier without a second warp", extra: "", body: "setp.lt.u32 %p1, %r2, 32; @%p1 bar.sync 1, 64;", cause: gpu.LostInstruction, addr: 0, write: false, thread: 0, detail: "never complete"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := c.body

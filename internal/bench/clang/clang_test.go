@@ -36,7 +36,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// Whoever has no compiler, or one that does not work, is told what to do.
+// A user without a compiler, or with one that does not work, is told what to do.
 func TestNoCompiler(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "clang")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo clang 0 || { echo no stdio.h; exit 1; }\n"), 0o700))

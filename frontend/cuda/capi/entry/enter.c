@@ -102,7 +102,7 @@ int pvdrm_enter(uint32_t symbol, uint64_t *args)
 	if (in_function)
 		return NOT_PERMITTED;
 	if (!atomic_load_explicit(&loaded, memory_order_acquire)) {
-		// A child of a fork in the midst of this is `forked`, or glibc runs load there anew.
+		// A child of a fork in the midst of this is `forked`, or glibc runs load there again.
 		pthread_once(&once, load);
 		if (!atomic_load(&loaded))
 			return SHARED_OBJECT_INIT_FAILED;

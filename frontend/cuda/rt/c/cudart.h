@@ -69,7 +69,7 @@ struct copy {
 
 // Entry points. FREE is one that needs no context, API one that does, WITH_DEVICES
 // one that needs the driver. BOTH has a
-// second name, for programs whose default stream is that of the thread: ON gives
+// second name, for programs whose default stream is the thread's: ON gives
 // the stream that is meant.
 #define PUBLIC __attribute__((visibility("default")))
 #define FREE(name, params, call) \

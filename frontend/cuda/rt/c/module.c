@@ -275,7 +275,7 @@ PUBLIC void __cudaUnregisterFatBinary(void **handle)
 		}
 	unlock();
 	if (m && m->library)
-		(void)cuLibraryUnload(m->library); // nobody is there to be told of an error
+		(void)cuLibraryUnload(m->library); // no caller waits for the error
 	free(m);
 }
 

@@ -193,7 +193,7 @@ func (e *emitter) body(i int) bool {
 			for pc+1 < b.last && !known(&e.code[pc+1]) {
 				pc++
 			}
-			// Whoever is here next comes from the interpreter.
+			// What comes here next comes from the interpreter.
 			if pc+1 == b.last || !e.enterable(pc+1) {
 				return false
 			}
