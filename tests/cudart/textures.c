@@ -8,10 +8,10 @@ static const char kernels[] =
 	".visible .entry look(.param .u64 to, .param .u64 levels)\n{\n"
 	"	.reg .b32 %r<16>;\n	.reg .f32 %f<16>;\n	.reg .b64 %rd<4>;\n"
 	"	ld.param.u64 %rd1, [to];\n	ld.param.u64 %rd2, [levels];\n	mov.u32 %r1, %tid.x;\n"
-	"	cvt.rn.f32.u32 %f1, %r1;\n	mov.f32 %f2, 0f3F000000;\n	shl.b32 %r2, %r1, 2;\n	mov.u32 %r3, 0;\n"
+	"	cvt.rn.f32.u32 %f1, %r1;\n	mov.f32 %f2, 0f3F000000;\n	mov.f32 %f3, 0f3E800000;\n	shl.b32 %r2, %r1, 2;\n	mov.u32 %r3, 0;\n"
 	"	tex.1d.v4.u32.s32 {%r4, %r5, %r6, %r7}, [words, {%r1}];\n"
 	"	tex.2d.v4.f32.f32 {%f4, %f5, %f6, %f7}, [smooth, {%f1, %f2}];\n"
-	"	tex.level.2d.v4.f32.f32 {%f8, %f9, %f10, %f11}, [%rd2, {%f2, %f2}], %f1;\n"
+	"	tex.level.2d.v4.f32.f32 {%f8, %f9, %f10, %f11}, [%rd2, {%f3, %f3}], %f1;\n"
 	"	suld.b.2d.b32.trap {%r8}, [picture, {%r2, %r3}];\n"
 	"	mad.wide.u32 %rd1, %r1, 16, %rd1;\n	mov.b32 %r5, %f4;\n	mov.b32 %r6, %f8;\n"
 	"	st.global.v4.u32 [%rd1], {%r4, %r5, %r6, %r8};\n	ret;\n}\n";
@@ -155,7 +155,7 @@ int main(void)
 	OK(cudaBindSurfaceToArray(&picture, array, &format));
 	by_graphs(array, row);
 
-	// Levels of 4, 2 and 1 texels; the view leaves out the first.
+	// Levels of 4, 2 and 1 texels; the view leaves out the first. Coordinates are normalized.
 	OK(cudaMallocMipmappedArray(&mipmapped, &format, (cudaExtent){4, 4, 0}, 3, 0));
 	for (unsigned n = 0; n < 3; n++) {
 		OK(cudaGetMipmappedArrayLevel(&level, mipmapped, n));
