@@ -216,7 +216,7 @@ func TestRunPassesTheExitCodeOn(t *testing.T) {
 }
 
 func TestSuiteAsALocalGuest(t *testing.T) {
-	code, out := start(t, "run", "--", "gdev", "run", "--all", "--json").wait(t)
+	code, out := start(t, "run", "--log", "error", "--", "gdev", "run", "--all", "--json").wait(t)
 	require.Zero(t, code, out)
 	checkSuite(t, out)
 }
@@ -350,7 +350,7 @@ func TestStats(t *testing.T) {
 	// gdev holds a file open while stats looks: its counters are those of a client.
 	script := `"$0/gdev" run --json --repeat 100000 madd >"$1" & while [ ! -s "$1" ]; do sleep 0.05; done;
 		"$0/pvdrm" stats --json; "$0/pvdrm" stats; kill $!; wait; true`
-	c := start(t, "run", "--", "sh", "-c", script, dir, filepath.Join(t.TempDir(), "out"))
+	c := start(t, "run", "--log", "error", "--", "sh", "-c", script, dir, filepath.Join(t.TempDir(), "out"))
 	code, out := c.wait(t)
 	require.Zero(t, code, out)
 	line, table, _ := strings.Cut(out, "\n")
@@ -379,7 +379,7 @@ func TestStats(t *testing.T) {
 }
 
 func TestGdevCounters(t *testing.T) {
-	code, out := start(t, "run", "--", "gdev", "run", "--counters", "--json", "madd").wait(t)
+	code, out := start(t, "run", "--log", "error", "--", "gdev", "run", "--counters", "--json", "madd").wait(t)
 	require.Zero(t, code, out)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Len(t, lines, 2, out)
@@ -414,7 +414,7 @@ func TestAblation(t *testing.T) {
 		}
 		config := strings.Join(words, ",")
 		t.Run(config, func(t *testing.T) {
-			code, out := start(t, "run", "--", "env", "PVDRM_CONFIG="+config, filepath.Join(dir, "gdev"), "run", "--all", "--json").wait(t)
+			code, out := start(t, "run", "--log", "error", "--", "env", "PVDRM_CONFIG="+config, filepath.Join(dir, "gdev"), "run", "--all", "--json").wait(t)
 			require.Zero(t, code, out)
 			checkSuite(t, out)
 		})

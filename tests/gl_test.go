@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,19 +69,11 @@ func glGuest(t *testing.T) *guest {
 // mostContexts is less than the contexts that glprobe many makes.
 const mostContexts = 20
 
-// renderers are the processes that render for guests of this process.
-func renderers(t *testing.T) (pids []int) {
-	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	require.NoError(t, err)
-	for _, dir := range dirs {
-		env, err := os.ReadFile(filepath.Join(dir, "environ"))
-		if err != nil || !strings.Contains("\x00"+string(env), "\x00"+rendererEnv+"="+virgl.WorkerCommand+"\x00") {
-			continue // of somebody else, or gone
-		}
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		require.NoError(t, err)
-		pids = append(pids, pid)
+// renderers are the processes that render for guests of this process: what the keepers among its
+// children have started. Other users than root cannot read their environment.
+func renderers() (pids []int) {
+	for _, child := range children(os.Getpid()) {
+		pids = append(pids, children(child)...)
 	}
 	return pids
 }
@@ -112,7 +102,7 @@ func TestVirtualMachineRenders(t *testing.T) {
 	for g.gl.Stats().Submits < before+3 {
 		runtime.Gosched()
 	}
-	pids := renderers(t)
+	pids := renderers()
 	require.Len(t, pids, 1)
 	require.NoError(t, unix.Kill(pids[0], unix.SIGKILL))
 	out = <-held
@@ -123,5 +113,5 @@ func TestVirtualMachineRenders(t *testing.T) {
 	g.sh(t, "glprobe clear")
 
 	require.NoError(t, g.close(), "something of the guest is left")
-	require.Empty(t, renderers(t))
+	require.Empty(t, renderers())
 }

@@ -19,7 +19,7 @@ func TestRunSaysWhatAFailedProgramLacked(t *testing.T) {
 	dir, err := clients()
 	require.NoError(t, err)
 	for arg, want := range map[string]int{"0": 0, "3": 3, "abort": 128 + 6} {
-		code, out := start(t, "run", "--", filepath.Join(dir.path, "lacks"), arg).wait(t)
+		code, out := start(t, "run", "--log", "error", "--", filepath.Join(dir.path, "lacks"), arg).wait(t)
 		require.Equal(t, want, code, out)
 		if want == 0 {
 			require.Equal(t, "lacks: PASS\n", out)

@@ -31,6 +31,14 @@ type group struct {
 
 // descendants lists the processes that a process started, with those that they did.
 func descendants(pid int) (all []int) {
+	for _, child := range children(pid) {
+		all = append(append(all, child), descendants(child)...)
+	}
+	return all
+}
+
+// children lists the processes that a process started itself.
+func children(pid int) (all []int) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		return nil
@@ -42,7 +50,7 @@ func descendants(pid int) (all []int) {
 		}
 		for _, f := range strings.Fields(string(list)) {
 			if child, err := strconv.Atoi(f); err == nil {
-				all = append(append(all, child), descendants(child)...)
+				all = append(all, child)
 			}
 		}
 	}
