@@ -87,6 +87,8 @@ const (
 	// KWarpSync runs fn once all lanes named by the mask in r32[e] have arrived.
 	KWarpSync
 	KSleep // for about r32[a] nanoseconds
+	// KPass passes a head of a loop, after an operation that took long.
+	KPass
 	KTrap
 )
 

@@ -18,9 +18,6 @@ const (
 // streamTail is the value of a stream that stands for tail launches (cudaStreamTailLaunch).
 const streamTail = 3
 
-// spinLaunch is what a launch takes of a warp's budget.
-const spinLaunch = spinCost
-
 // ParameterBytesLanes gives each active lane the bytes of parameters of the kernel at address a:
 // all ones where there is none.
 func ParameterBytesLanes(w *ir.Warp, in *ir.Inst) {
@@ -36,11 +33,11 @@ func ParameterBytesLanes(w *ir.Warp, in *ir.Inst) {
 // LaunchLanes launches a kernel for each active lane: a is the address of the header, b the stream,
 // d the error.
 func LaunchLanes(w *ir.Warp, in *ir.Inst) {
+	w.Budget -= spinCost
 	for m := w.Mask; m != 0; m &= m - 1 {
 		lane := ir.FirstOf(m)
 		w.R32[in.D][lane] = launchLane(w, lane, w.R64[in.A][lane], w.R64[in.B][lane])
 	}
-	w.Budget -= spinLaunch
 }
 
 func launchLane(w *ir.Warp, lane int, at, stream uint64) uint32 {
@@ -61,6 +58,7 @@ func launchLane(w *ir.Warp, lane int, at, stream uint64) uint32 {
 		x := loadLane(w, ir.SpaceGeneric, lane, at+headerBytes+uint64(len(c.Params)), 8, 8)
 		c.Params = binary.LittleEndian.AppendUint64(c.Params, x)
 	}
+	w.Budget -= len(c.Params) / 8 / readsPerHead
 	c.Params = c.Params[:fn.ParamBytes]
 	return w.Worker.Launcher.Launch(c)
 }

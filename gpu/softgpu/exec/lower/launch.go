@@ -38,6 +38,7 @@ func (b *builder) runtimeCall(i *ptx.Instr, f *ptx.Func) {
 		}
 	}
 	b.emit(in)
+	b.emit(ir.Inst{Kind: ir.KPass, Other: -1})
 	o := &c.Results[0]
 	if v, ok := o.Ref.(*ptx.Var); ok && o.Kind == ptx.OperandSymbol {
 		b.access(where{space: ir.SpaceLocal, frame: true, offset: uint64(b.offsets[v])}, in.D, 4, 4, true)

@@ -16,6 +16,7 @@ func (b *builder) vprintf(i *ptx.Instr) {
 	}
 	in := ir.Inst{Kind: ir.KMasked, Fn: lane.PrintLanes, A: b.pointerArgument(&c.Args[0]), B: b.pointerArgument(&c.Args[1]), D: b.temp32(), Other: -1}
 	b.emit(in)
+	b.emit(ir.Inst{Kind: ir.KPass, Other: -1})
 	if len(c.Results) == 0 {
 		return
 	}

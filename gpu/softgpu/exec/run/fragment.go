@@ -226,6 +226,9 @@ func (w *warp) control(in *ir.Inst) bool {
 		return running
 	case ir.KSleep:
 		return w.sleep(in)
+	case ir.KPass:
+		w.passHead()
+		return true
 	}
 	w.Fail(gpu.LostTrap, in.X.Detail)
 	return false
