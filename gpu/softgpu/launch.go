@@ -18,13 +18,13 @@ func (c *channel) launch(l *gpu.Launch) error {
 	}
 	k := &c.task
 	k.set(c, f, l)
+	defer k.end()
 	if c.from != nil {
 		if err := k.resume(c.from); err != nil {
 			c.from = nil
 			return err
 		}
 	}
-	defer k.end()
 	e := &c.ctx.dev.compute
 	for {
 		at := between

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 // treePTX has kernels that launch kernels. All take a log, where 8 bytes count the words behind
@@ -296,13 +297,25 @@ func TestTreeSnapshot(t *testing.T) {
 	require.Error(t, (<-done).Err)
 
 	ended := make(chan gpu.Result, 1)
-	objects, err := testDevice(t, Config{VRAMBytes: 64 << 20, SMs: 3}).Restore(gocontext.Background(), "heir", &state, gpu.Owner{
-		Done: func(int, uint64) func(gpu.Result) { return func(r gpu.Result) { ended <- r } },
-	})
-	require.NoError(t, err)
-	heir := &treeRig{T: t, ctx: objects.Context.(*context), ch: objects.Channels[0].(*channel), buf: objects.Memories[0].(*memory)}
-	heir.open()
-	require.NoError(t, heir.ctx.Resume())
+	restore := func(state []byte) *treeRig {
+		objects, err := testDevice(t, Config{VRAMBytes: 64 << 20, SMs: 3}).Restore(gocontext.Background(), "heir", bytes.NewReader(state), gpu.Owner{
+			Done: func(int, uint64) func(gpu.Result) { return func(r gpu.Result) { ended <- r } },
+		})
+		require.NoError(t, err)
+		heir := &treeRig{T: t, ctx: objects.Context.(*context), ch: objects.Channels[0].(*channel), buf: objects.Memories[0].(*memory)}
+		heir.open()
+		require.NoError(t, heir.ctx.Resume())
+		return heir
+	}
+	heir := restore(state.Bytes())
 	require.NoError(t, (<-ended).Err)
 	require.Equal(t, rootOrder, heir.log())
+	require.Equal(t, &exec.Waiting{}, &heir.ctx.dev.waiting)
+
+	// A state that names a kernel which there is not takes none of the device's memory for launches.
+	forged := bytes.Replace(state.Bytes(), []byte("\x04\x00\x00\x00wait"), []byte("\x04\x00\x00\x00Wait"), 1)
+	require.NotEqual(t, state.Bytes(), forged)
+	heir = restore(forged)
+	require.ErrorIs(t, (<-ended).Err, gpu.ErrInvalid)
+	require.Equal(t, &exec.Waiting{}, &heir.ctx.dev.waiting)
 }
