@@ -26,6 +26,8 @@ import (
 //	channels: goroutine, queue         channels × channelBytes, as many as a device has
 //	blocks that run: registers,        workers (package exec bounds them for the process)
 //	.local, .shared
+//	those of preempted launches        preempted (package softgpu bounds them for the device)
+//	launches by kernels that wait      launches (package exec bounds them for the device)
 //	the program itself                 processBytes
 const (
 	machineCode   = 16 << 20
@@ -38,6 +40,8 @@ const (
 	channelBytes  = 16 << 10
 	maxChannels   = 64 // of a device, unless it is configured to have more
 	workers       = 48 << 20
+	preempted     = 92 << 20
+	launches      = 64 << 20
 	processBytes  = 28 << 20
 )
 
@@ -50,7 +54,7 @@ func PrivateBytes(l quota.Limits) uint64 {
 	return most(quota.ModuleText) + most(quota.ModuleMemory) + most(quota.QueuedBytes) +
 		most(quota.Functions)*functionBytes + most(quota.Objects)*objectBytes + most(quota.Runs)*runBytes +
 		most(quota.Contexts)*contextBytes + min(most(quota.Channels), maxChannels)*channelBytes +
-		machineCode + mappings + output + workers + processBytes
+		machineCode + mappings + output + workers + preempted + launches + processBytes
 }
 
 // smallModules is what small modules, each of which takes more of its device than of its

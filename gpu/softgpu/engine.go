@@ -19,6 +19,7 @@ type engine struct {
 	modelled bool // times are not those of the host
 
 	yield func() bool // yields
+	saved saved       // of launches
 
 	waiters atomic.Int32 // len(waiting)
 
@@ -39,6 +40,7 @@ type use struct {
 	whole    time.Duration // what the command took in all, once it has ended
 	commands uint64        // as in gpu.Gate
 	again    bool          // the command goes on later
+	keep     bool          // and before any other of the device
 }
 
 // turn is a channel that waits for an engine.
@@ -55,9 +57,11 @@ func choose([]*turn) int { return 0 } // first come, first served
 // acquire waits for the engine. It returns false if the channel or its context ended first, or
 // the context was stopped so that the channel must not go on from such a place.
 func (e *engine) acquire(c *channel, at rest) bool {
-	if !e.turn(c, at) {
-		return false
-	}
+	return e.turn(c, at) && e.pass(c, at)
+}
+
+// pass is acquire for a channel whose turn it is.
+func (e *engine) pass(c *channel, at rest) bool {
 	if e.gate == nil {
 		return true
 	}
@@ -153,7 +157,9 @@ func (e *engine) release(u use) {
 	if e.gate != nil {
 		e.gate.Leave(e.kind, u.took, u.commands, more)
 	}
-	e.next()
+	if !u.keep {
+		e.next()
+	}
 }
 
 // next ends a turn and begins that of the next channel.
@@ -187,7 +193,7 @@ func (e *engine) yields() bool {
 	if e.gate != nil && e.gate.Preempted(e.kind) {
 		return true
 	}
-	if e.waiters.Load() == 0 || e.modelled { // modelled times must not depend on the host
+	if e.waiters.Load() == 0 || e.modelled || e.saved.full() { // modelled times must not depend on the host
 		return false
 	}
 	e.mu.Lock()

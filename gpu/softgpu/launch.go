@@ -24,15 +24,18 @@ func (c *channel) launch(l *gpu.Launch) error {
 			c.from = nil
 			return err
 		}
+		k.save(c.from)
 	}
 	e := &c.ctx.dev.compute
-	for {
+	for keep := false; ; {
 		at := between
 		if c.from != nil {
 			at = launching
 		}
-		if err := c.enter(e, at); err != nil {
-			return err
+		if !keep || !e.pass(c, at) {
+			if err := c.enter(e, at); err != nil {
+				return err
+			}
 		}
 		if at == between {
 			c.ctx.dev.launches.Add(1)
@@ -42,9 +45,13 @@ func (c *channel) launch(l *gpu.Launch) error {
 		k.used += used
 		if stopped, ok := errors.AsType[*exec.Preempted](err); ok {
 			c.from = stopped.State
+			k.save(c.from)
 			c.ctx.dev.preemptions.Add(1)
-			e.release(use{took: used, again: true})
-			k.patient() // those who waited get the engine now
+			keep = e.gate != nil && e.saved.full() && c.ctx.hold.mode.Load() == running
+			e.release(use{took: used, again: true, keep: keep})
+			if !keep {
+				k.patient() // those who waited get the engine now
+			}
 			continue
 		}
 		e.release(use{took: used, whole: k.used, commands: 1})
@@ -64,6 +71,7 @@ type task struct {
 	limit   time.Duration // what may still be used, if the device has a limit for it
 	used    time.Duration
 	spent   time.Duration // modelled, of the kernels that have ended
+	saved   int           // bytes of the state that it went on from, or is to go on from
 }
 
 func (k *task) set(c *channel, f *function, l *gpu.Launch) {
@@ -88,6 +96,7 @@ func (k *task) end() {
 	if k.launch.Tree != nil {
 		k.launch.Tree.Release()
 	}
+	k.save(nil)
 	*k = task{}
 }
 
@@ -156,6 +165,8 @@ func (k *task) runTree() (used time.Duration, err error) {
 // it is preempted at its beginning.
 func (k *task) run(yield bool) (used time.Duration, err error) {
 	c, d := k.channel, k.channel.ctx.dev
+	k.begins()
+	defer k.stops()
 	control := &exec.Control{Yield: d.compute.yield}
 	if err := c.ctx.enter(control); err != nil {
 		return 0, err

@@ -33,6 +33,8 @@ func Exhaustions(a Allowance) []Attack {
 		{Name: "compile-bombs", run: with(compileBombs)},
 		{Name: "module-variables", run: with(moduleVariables)},
 		{Name: "raw-allocations", run: with(rawAllocations)},
+		{Name: "preempted-launches", run: with(preemptedLaunches)},
+		{Name: "waiting-launches", run: with(waitingLaunches)},
 		{Name: "forge-names", run: with(forgeNames)},
 		{Name: "make-noise", run: with(makeNoise)},
 	}

@@ -243,7 +243,7 @@ func (w *worker) runBlock(n uint64, s *blockState) {
 	}
 	if !w.block.run() {
 		w.keep(w.block.save(n, w.Cycles))
-		w.Cycles = 0
+		w.Cycles, w.block = 0, nil
 		return
 	}
 	if t := w.run.launch.Tree; t != nil {

@@ -5,6 +5,18 @@ package run
 // 1024 threads that use their whole stack takes nearly all of it.
 const maxRunBytes = 44 << 20
 
+// StateBytes is what the blocks of a launch take at most, if so many workers run it, and so its
+// State. It is 0 for a launch that is not possible.
+func (k *Kernel) StateBytes(l *Launch, workers int) int {
+	r := run{kernel: k, launch: *l}
+	if r.check() != nil {
+		return 0
+	}
+	n := max(r.blockBytes(), 1)
+	blocks := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
+	return int(min(uint64(max(min(workers, maxRunBytes/n), 1)), blocks)) * n
+}
+
 // blockBytes is what a block of a launch takes of the host's memory, at most.
 func (r *run) blockBytes() int {
 	d := r.launch.Block

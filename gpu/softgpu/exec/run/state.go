@@ -118,13 +118,14 @@ func (r *run) rest() *State {
 	return s
 }
 
-// save is the state of a block of which every warp has stopped.
+// save is the state of a block of which every warp has stopped. It takes the memory of the block,
+// which does not run any more: a copy would need as much again.
 func (b *block) save(number, cycles uint64) blockState {
-	s := blockState{number: number, cycles: cycles, shared: slices.Clone(b.Shared)}
+	s := blockState{number: number, cycles: cycles, shared: b.Shared}
 	for i := range b.bars {
 		if bar := &b.bars[i]; bar.used {
 			s.bars = append(s.bars, barrierState{id: uint32(i), need: uint32(bar.need), count: uint32(bar.reduce.count),
-				and: bar.reduce.and, or: bar.reduce.or, arrived: slices.Clone(bar.arrived)})
+				and: bar.reduce.and, or: bar.reduce.or, arrived: bar.arrived})
 		}
 	}
 	for i := range b.warps {
@@ -150,15 +151,38 @@ func (w *warp) save() warpState {
 		}
 		s.fragments = append(s.fragments, out)
 	}
+	if len(at) == 0 {
+		return s // all of its lanes have exited
+	}
 	n32, n64, preds, rows := 0, 0, 0, 0
 	for f := range at {
 		n32, n64, preds = max(n32, f.Base32+f.Fn.Regs32), max(n64, f.Base64+f.Fn.Regs64), max(preds, f.BasePr+f.Fn.Preds)
 		rows = max(rows, f.Top)
 	}
-	s.r32, s.r64 = slices.Clone(w.Store32[:n32]), slices.Clone(w.Store64[:n64])
-	s.pr, s.local = slices.Clone(w.StorePr[:preds]), slices.Clone(w.Local[:rows])
+	s.r32, s.r64, s.pr, s.local = w.Store32[:n32], w.Store64[:n64], w.StorePr[:preds], w.Local[:rows]
 	return s
 }
+
+// Bytes is what a state takes of memory, but for the launches in its tree.
+func (s *State) Bytes() int {
+	n := len(s.params) + 8*cap(s.cycles)
+	for i := range s.blocks {
+		b := &s.blocks[i]
+		n += blockOverhead + cap(b.shared) + len(b.bars)*(barOverhead+4*len(b.warps))
+		for k := range b.warps {
+			w := &b.warps[k]
+			n += warpOverhead + 32*4*(cap(w.r32)+cap(w.local)) + 32*8*cap(w.r64) + 4*cap(w.pr) + minFrame*cap(w.frames) + minFragment*cap(w.fragments)
+		}
+	}
+	return n
+}
+
+// What the parts of a State take beside their lists, in bytes.
+const (
+	blockOverhead = 128
+	barOverhead   = 64
+	warpOverhead  = 192
+)
 
 // frame is the position of a frame in s, which it adds after its callers.
 func (s *warpState) frame(w *warp, f *ir.Frame, at map[*ir.Frame]uint32) uint32 {

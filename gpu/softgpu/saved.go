@@ -1,0 +1,42 @@
+package softgpu
+
+import (
+	"sync/atomic"
+
+	"pvdrm/gpu/softgpu/exec"
+)
+
+// maxSaved bounds the host's memory for launches of a device that were preempted and wait for the
+// engine: a launch may need nearly all of it. Where there is no room for the one that runs, it does
+// not give way to other contexts of the device, and goes on before them when other processes had the
+// engine; so one more at most is in memory.
+const maxSaved = 48 << 20
+
+// saved counts that memory.
+type saved struct {
+	bytes atomic.Int64 // of states
+	more  atomic.Int64 // what would come to it if the launch that runs were preempted
+}
+
+// full reports whether the launch that runs, or has just been preempted, is to go on before others of
+// the device.
+func (s *saved) full() bool { return s.bytes.Load()+s.more.Load() > maxSaved }
+
+// begins notes the launch that runs next. Precondition: the engine is the channel's, up to stops.
+func (k *task) begins() {
+	d := k.channel.ctx.dev
+	d.compute.saved.more.Store(int64(k.kernel.StateBytes(&k.launch, d.config.SMs) - k.saved))
+}
+
+// stops notes that none runs any more.
+func (k *task) stops() { k.channel.ctx.dev.compute.saved.more.Store(0) }
+
+// save counts a state in place of the one that the launch went on from; nil if there is none.
+func (k *task) save(s *exec.State) {
+	n := 0
+	if s != nil {
+		n = s.Bytes()
+	}
+	k.channel.ctx.dev.compute.saved.bytes.Add(int64(n - k.saved))
+	k.saved = n
+}
