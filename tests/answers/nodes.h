@@ -256,6 +256,74 @@ static void user_objects(void)
 	ASK("object-exec-destroy", CALL(cuGraphExecDestroy, exec));
 }
 
+static volatile int destroyed[3];
+static void destroys(void *which) { destroyed[(uintptr_t)which]++; }
+
+// counted prints how many destructors of the two objects have run, soon after what could run them.
+static void counted(const char *question)
+{
+	MUST(cuCtxSynchronize);
+	usleep(200000); // NVIDIA's run in a thread of their own
+	printf("%s %d%d\n", question, destroyed[1], destroyed[2]);
+}
+
+// A graph of one node that owns a user object.
+static void *owning(u64 memory, uintptr_t which)
+{
+	struct { u64 to, pitch; unsigned value, size; u64 width, height; } set = {memory, 0, 1, 4, 1, 1};
+	void *graph, *node, *object, *ctx;
+	MUST(cuCtxGetCurrent, &ctx);
+	MUST(cuGraphCreate, &graph, 0);
+	MUST(cuGraphAddMemsetNode, &node, graph, NULL, (u64)0, &set, ctx);
+	MUST(cuUserObjectCreate, &object, (void *)which, destroys, 1, 1);
+	MUST(cuGraphRetainUserObject, graph, object, 1, 1);
+	return graph;
+}
+
+static void updated_objects(void)
+{
+	void *first, *second, *exec, *result[3];
+	u64 memory;
+	MUST(cuMemAlloc_v2, &memory, (u64)64);
+	first = owning(memory, 1), second = owning(memory, 2);
+	exec = instantiated(first, 0);
+	MUST(cuGraphLaunch, exec, NULL);
+	MUST(cuGraphDestroy, first);
+	counted("objects-graph-destroyed");
+	ASK("objects-update", CALL(cuGraphExecUpdate_v2, exec, second, result));
+	counted("objects-updated");
+	MUST(cuGraphDestroy, second);
+	counted("objects-second-destroyed");
+	MUST(cuGraphLaunch, exec, NULL);
+	counted("objects-launched");
+	MUST(cuGraphExecDestroy, exec);
+	counted("objects-exec-destroyed");
+}
+
+// The graph of a capture that fails, of which the program has a handle.
+static void failed_captures(void)
+{
+	void *stream, *fork, *event, *graph, *result = NULL;
+	int status;
+	u64 id, n, memory;
+	const void *tips;
+	MUST(cuMemAlloc_v2, &memory, (u64)64);
+	MUST(cuStreamCreate, &stream, 1);
+	MUST(cuStreamCreate, &fork, 1);
+	MUST(cuEventCreate, &event, 0);
+	MUST(cuStreamBeginCapture_v2, stream, 0);
+	MUST(cuEventRecord, event, stream);
+	MUST(cuStreamWaitEvent, fork, event, 0);
+	MUST(cuMemsetD32Async, memory, 1, (u64)1, fork);
+	if (CALL(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, &tips, &n))
+		return;
+	ASK("failed-capture-nodes-before", CALL(cuGraphGetNodes, graph, NULL, &n));
+	ASK("failed-capture-end", CALL(cuStreamEndCapture, stream, &result));
+	printf("failed-capture-result-is-null %d\n", result == NULL);
+	ASK("failed-capture-nodes", CALL(cuGraphGetNodes, graph, NULL, &n));
+	ASK("failed-capture-destroy", CALL(cuGraphDestroy, graph));
+}
+
 static void operation_nodes(void)
 {
 	struct { void *ctx; unsigned count; void *operations; unsigned flags; } p = {0}, got;
@@ -316,6 +384,15 @@ static void stream_attributes(void *stream)
 	ASK("stream-set-window-of-1-TiB", CALL(cuStreamSetAttribute, stream, 1, &v));
 	ASK("stream-copy-attributes", CALL(cuStreamCopyAttributes, NULL, stream));
 	ANSWER("stream-copied-policy", CALL(cuStreamGetAttribute, NULL, 3, &v), v.words[0]);
+	void *fresh;
+	MUST(cuStreamCreate, &fresh, 1);
+	ASK("stream-copy-unset", CALL(cuStreamCopyAttributes, stream, fresh));
+	ANSWER("stream-copied-unset-policy", CALL(cuStreamGetAttribute, stream, 3, &v), v.words[0]);
+	for (int i = 0; i < 5; i++) {
+		memset(&v, 0x5a, sizeof v);
+		snprintf(question, sizeof question, "stream-attribute-%d-written", known[i]);
+		written(question, CALL(cuStreamGetAttribute, fresh, known[i], &v), v.bytes, sizeof v);
+	}
 }
 
 static void lists(void)
@@ -345,7 +422,9 @@ static void nodes(const char *unused)
 	captured_memory(stream);
 	dropped_streams();
 	user_objects();
+	updated_objects();
 	operation_nodes();
 	stream_attributes(stream);
 	lists();
+	failed_captures();
 }

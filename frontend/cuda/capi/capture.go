@@ -48,7 +48,7 @@ func (l *Library) dropCaptures(goes func(*cuda.Stream) bool) {
 	g.mu.Lock()
 	for _, s := range g.captures.Streams() {
 		if goes(s) {
-			_ = l.dropCapture(s) // of a context or thread that ends; there is nobody to tell
+			_ = l.dropCapture(s) // of a context or thread that ends; no caller waits for the error
 		}
 	}
 	g.watch()

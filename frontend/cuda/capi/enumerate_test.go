@@ -54,8 +54,8 @@ func TestKernelsAreEnumerated(t *testing.T) {
 func TestStreamAttributes(t *testing.T) {
 	p := newProgramInContext(t)
 	a, b := p.word64("cuStreamCreate", 0), p.word64("cuStreamCreate", 0)
-	room := p.words(make([]uint64, 4)...) // as much as before CUDA 11.8
 	get := func(s, id uint64) uint64 {
+		room := p.words(make([]uint64, 4)...) // as much as before CUDA 11.8
 		p.ok("cuStreamGetAttribute", s, id, room)
 		return p.word(room)
 	}
@@ -91,7 +91,7 @@ func TestStreamAttributes(t *testing.T) {
 			p.gives(cuda.ErrInvalidValue, "cuStreamSetAttribute", a, id, v)
 		}
 	}
-	p.gives(cuda.ErrInvalidValue, "cuStreamGetAttribute", a, 2, room)
+	p.gives(cuda.ErrInvalidValue, "cuStreamGetAttribute", a, 2, p.words(0, 0, 0, 0))
 	p.ok("cuStreamDestroy_v2", a)
-	p.gives(cuda.ErrInvalidHandle, "cuStreamGetAttribute", a, streamSyncPolicy, room)
+	p.gives(cuda.ErrInvalidHandle, "cuStreamGetAttribute", a, streamSyncPolicy, p.words(0, 0, 0, 0))
 }

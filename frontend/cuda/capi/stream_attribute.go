@@ -3,6 +3,7 @@ package capi
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"pvdrm/frontend/cuda"
 )
@@ -18,9 +19,11 @@ const (
 	streamDomain     = 10
 )
 
-// streamDefaults are the values of attributes that were never set, as an H100's driver has them.
+// streamDefaults are the values of attributes that were never set, as an H100's driver has them. It
+// writes as many bytes of the union as the attribute has.
 var streamDefaults = map[uint32][]byte{
-	streamWindow: {}, streamSyncPolicy: {0xff, 0xff, 0xff, 0xff}, streamPriority: {}, streamDomainMap: {1: 1}, streamDomain: {},
+	streamWindow: make([]byte, 32), streamSyncPolicy: {0xff, 0xff, 0xff, 0xff}, streamPriority: make([]byte, 4),
+	streamDomainMap: {0, 1}, streamDomain: make([]byte, 4),
 }
 
 // streamAttribute finds the stream in argument 0, and checks that argument 1 is an attribute of
@@ -38,16 +41,15 @@ func (c *call) streamAttribute() (x *context, s *cuda.Stream, id uint32, err err
 
 // streamGetAttribute gets (stream, attribute, value).
 func streamGetAttribute(c *call) error {
-	to, err := c.out(2, attributeValueBytes)
-	if err != nil {
-		return err
-	}
 	x, s, id, err := c.streamAttribute()
 	if err != nil {
 		return err
 	}
-	v := make([]byte, attributeValueBytes)
-	copy(v, streamDefaults[id])
+	v := slices.Clone(streamDefaults[id])
+	to, err := c.out(2, len(v))
+	if err != nil {
+		return err
+	}
 	x.mu.Lock()
 	copy(v, x.attributes[s][id])
 	x.mu.Unlock()
