@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/binary"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,7 +59,9 @@ func TestCallsOfNonsense(t *testing.T) {
 	byName := symbolsByName()
 	var working []int // most of what is called does something
 	for i, s := range symbols {
-		if s.Works() || i%10 == 0 {
+		// A stream may wait for a word that nothing writes, and then all that waits for the stream does.
+		waits := strings.Contains(s.Name, "WaitValue") || strings.Contains(s.Name, "BatchMemOp")
+		if !waits && (s.Works() || i%10 == 0) {
 			working = append(working, i)
 		}
 	}
