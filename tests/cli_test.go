@@ -121,10 +121,19 @@ func (c *command) waitFor(t *testing.T, text string) {
 	}
 }
 
-// child finds a child process by a word in its command line.
-func (c *command) child(t *testing.T, word string) int {
+// child waits for a child process with a word in its command line. Linux may leave a child out of
+// the list while another one ends.
+func (c *command) child(t *testing.T, word string) (pid int) {
 	t.Helper()
-	found := 0
+	require.Eventually(t, func() bool {
+		pid = c.findChild(t, word)
+		return pid != 0
+	}, patience, 10*time.Millisecond, "no child with %q", word)
+	return pid
+}
+
+func (c *command) findChild(t *testing.T, word string) (found int) {
+	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Process.Pid))
 	require.NoError(t, err)
 	for _, task := range tasks {
@@ -140,7 +149,6 @@ func (c *command) child(t *testing.T, word string) int {
 			}
 		}
 	}
-	require.NotZero(t, found, "no child with %q", word)
 	return found
 }
 

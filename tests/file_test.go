@@ -374,7 +374,8 @@ func TestNoSecretsInNewMemory(t *testing.T) {
 	}
 }
 
-func TestSteadyStateNeedsNoDoorbell(t *testing.T) {
+// A file counts what it sends and grants (TestDoorbellsOnlyWhenTheBackendSleeps: and rings seldom).
+func TestCounters(t *testing.T) {
 	p := newProgram(t, startHost(t, softgpu.Config{}).open(t))
 	require.NoError(t, p.run(p.launch(p.addr, 1)))
 	c, err := p.Counters()

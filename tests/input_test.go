@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +18,8 @@ import (
 )
 
 // inputScript finds keyboard and tablet, says so, and prints what they did: the type, the code and both
-// halves of the value of each event (Linux, struct input_event).
+// halves of the value of each event (Linux, struct input_event). A key that a busy machine holds down
+// for long repeats, so the script reads up to where it is let go.
 const inputScript = `
 for e in /sys/class/input/event*; do
 	case $(cat $e/device/name) in
@@ -26,7 +28,9 @@ for e in /sys/class/input/event*; do
 	esac
 done
 exec 3<$keyboard 4<$tablet && echo ready || exit
-od -An -v -w24 -tu2 -N 96 <&3 && od -An -v -w24 -tu2 -N 96 <&4`
+event() { dd bs=24 count=1 2>/dev/null | od -An -v -w24 -tu2; }
+until case $e in *" 1 30 0 0") ;; *) false ;; esac; do e=$(echo $(event <&3)) && echo $e; done
+event <&3 && od -An -v -w24 -tu2 -N 96 <&4`
 
 // TestViewersOfAVirtualMachine is a VNC viewer that presses a key and a button in a guest.
 func TestViewersOfAVirtualMachine(t *testing.T) {
@@ -73,6 +77,7 @@ func TestViewersOfAVirtualMachine(t *testing.T) {
 		events = append(events, regexp.MustCompile(` +`).ReplaceAllString(strings.TrimSpace(lines.Text()), " "))
 	}
 	require.NoError(t, cmd.Wait(), &said)
+	events = slices.DeleteFunc(events, func(e string) bool { return strings.HasSuffix(e, " 1 30 2 0") || strings.HasSuffix(e, " 0 0 1 0") }) // repeats
 	for i, want := range []string{
 		"1 30 1 0", "0 0 0 0", "1 30 0 0", "0 0 0 0", // KEY_A down, up
 		"3 0 32767 0", "3 1 32767 0", "1 272 1 0", "0 0 0 0", // both axes, BTN_LEFT

@@ -49,5 +49,5 @@ func TestProgramEndsWhileAStreamWaits(t *testing.T) {
 	require.NoError(t, err)
 	time.Sleep(5 * time.Millisecond)
 	require.NoError(t, p.Close())
-	require.Eventually(t, func() bool { return h.device.Stats().Channels == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.device.Stats().Channels == 0 }, patience, time.Millisecond)
 }
