@@ -115,8 +115,8 @@ func TestMemoryOfABackend(t *testing.T) {
 		text  uint64
 		most  uint64
 	}{
-		{name: "module-text=1M", flags: []string{"--quota", "module-text=1M"}, text: 1 << 20, most: 416 << 20},
-		{name: "default quotas", text: quota.Limits{}.Of(quota.ModuleText), most: 5 << 28},
+		{name: "module-text=1M", flags: []string{"--quota", "module-text=1M"}, text: 1 << 20, most: 256 << 20},
+		{name: "default quotas", text: quota.Limits{}.Of(quota.ModuleText), most: 1 << 30},
 	} {
 		for _, attack := range exhaustions {
 			t.Run(tc.name+"/"+attack, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestExhaustionsOfAVirtualMachine(t *testing.T) {
 	for _, attack := range attacks {
 		require.Contains(t, out, "withstood "+attack)
 	}
-	require.Less(t, most, uint64(416<<20+64<<20), "bytes")
+	require.Less(t, most, uint64(256<<20+64<<20), "bytes")
 	require.Less(t, len(out), 300_000)
 	requirePlain(t, strings.ReplaceAll(out, "\r\n", "\n"))
 }

@@ -40,8 +40,8 @@ const (
 	channelBytes  = 16 << 10
 	maxChannels   = 64 // of a device, unless it is configured to have more
 	workers       = 48 << 20
-	preempted     = 92 << 20
-	launches      = 64 << 20
+	preempted     = 24 << 20
+	launches      = 8 << 20
 	processBytes  = 28 << 20
 )
 

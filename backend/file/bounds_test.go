@@ -13,7 +13,7 @@ import (
 // Whatever a guest does, its backend's private memory stays under these figures: docs/security.md.
 func TestPrivateBytes(t *testing.T) {
 	require.Less(t, PrivateBytes(quota.Limits{}), uint64(1<<30))
-	require.Less(t, PrivateBytes(quota.Limits{quota.ModuleText: 1 << 20}), uint64(416<<20))
+	require.Less(t, PrivateBytes(quota.Limits{quota.ModuleText: 1 << 20}), uint64(288<<20))
 	for r := range quota.Resources {
 		switch r {
 		case quota.VRAM, quota.Granted, quota.Channels, quota.Modules, quota.Queued: // bounded by others, or not private

@@ -11,7 +11,7 @@ import (
 
 const (
 	// mostHeap bounds Go's heap in a backend whose memory has no limit.
-	mostHeap = 5 << 28
+	mostHeap = 1 << 30
 	// besideHeap is left of a limit for what is not Go's heap: stacks of threads, tables
 	// of the runtime, the C library's heap.
 	besideHeap = 64 << 20

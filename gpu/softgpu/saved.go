@@ -7,10 +7,10 @@ import (
 )
 
 // maxSaved bounds the host's memory for launches of a device that were preempted and wait for the
-// engine: a launch may need nearly all of it. Where there is no room for the one that runs, it does
-// not give way to other contexts of the device, and goes on before them when other processes had the
-// engine; so one more at most is in memory.
-const maxSaved = 48 << 20
+// engine. Where there is no room for the one that runs, it does not give way to other contexts of the
+// device, and goes on before them when other processes had the engine: in the memory of blocks that
+// run (package exec), as none of them does meanwhile.
+const maxSaved = 24 << 20
 
 // saved counts that memory.
 type saved struct {
@@ -22,10 +22,12 @@ type saved struct {
 // the device.
 func (s *saved) full() bool { return s.bytes.Load()+s.more.Load() > maxSaved }
 
-// begins notes the launch that runs next. Precondition: the engine is the channel's, up to stops.
+// begins notes the launch that runs next, into which its state goes. Precondition: the engine is the
+// channel's, up to stops.
 func (k *task) begins() {
 	d := k.channel.ctx.dev
-	d.compute.saved.more.Store(int64(k.kernel.StateBytes(&k.launch, d.config.SMs) - k.saved))
+	k.save(nil)
+	d.compute.saved.more.Store(int64(k.kernel.StateBytes(&k.launch, d.config.SMs)))
 }
 
 // stops notes that none runs any more.

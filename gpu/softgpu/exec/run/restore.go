@@ -167,7 +167,8 @@ func (r *run) acceptFragments(w *warpState, frames []ir.Frame, exist uint32, arr
 	return ""
 }
 
-// load makes a block that has just begun go on from a state, which was accepted.
+// load makes a block that has just begun go on from a state, which was accepted. It empties the state,
+// so that a block is not in memory twice.
 func (b *block) load(r *run, s *blockState) {
 	copy(b.Shared, s.shared)
 	for _, bar := range s.bars {
@@ -176,8 +177,10 @@ func (b *block) load(r *run, s *blockState) {
 		to.reduce = reduction{count: int(bar.count), and: bar.and, or: bar.or}
 		copy(to.arrived, bar.arrived)
 	}
+	s.shared = nil
 	for i := range s.warps {
 		b.warps[i].load(r, &s.warps[i])
+		s.warps[i] = warpState{}
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 
 // Bounds of what kernels launch. NVIDIA's GPUs have the first two; memory bounds the third there.
 const (
-	MaxNesting   = 2048     // a kernel at this depth cannot launch
-	maxTails     = 2048     // tail launches of a kernel
-	maxTreeBytes = 64 << 20 // memory of all launches that wait on a device
-	pendingBytes = 288      // of one, without its parameters: in its list, and in those of two states
+	MaxNesting   = 2048    // a kernel at this depth cannot launch
+	maxTails     = 2048    // tail launches of a kernel
+	maxTreeBytes = 8 << 20 // memory of all launches that wait on a device
+	pendingBytes = 288     // of one, without its parameters: in its list, and in those of two states
 )
 
 // Tree is the launches that kernels make, of one launch of the host: those that the kernel which
