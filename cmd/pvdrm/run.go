@@ -30,7 +30,8 @@ then in PATH. Its exit code becomes that of pvdrm.
 A program that was built against CUDA's driver API, or by nvcc, finds libcuda.so.1,
 libcudart.so and libnvidia-ml.so.1 of PVDRM first (LD_LIBRARY_PATH), if they are in
 lib beside pvdrm. A CUDA runtime that nvcc linked into it is led there (LD_AUDIT),
-unless the program was stripped of its symbol table. PVDRM_CUDA_LOG=errors makes
+unless the program was stripped of its symbol table. Where it runs nvcc, the machine
+code gets PTX (NVCC_APPEND_FLAGS gets -lineinfo, unless it is set and empty). PVDRM_CUDA_LOG=errors makes
 them say what fails and why. Where the program fails, pvdrm says at its end what it
 asked for that is not supported. A program that makes DRM ioctls itself runs under
 pvdrm-run.`,

@@ -68,6 +68,9 @@ func (in *inspector) choose(images []capi.Image) *capi.Image {
 		best, _ = capi.Choose(images, newer)
 	}
 	if best == nil {
+		best = in.debug(images)
+	}
+	if best == nil {
 		return nil
 	}
 	lowest := best.Arch
@@ -78,6 +81,18 @@ func (in *inspector) choose(images []capi.Image) *capi.Image {
 	}
 	in.needs(lowest)
 	return best
+}
+
+// debug returns the PTX that the machine code of a fatbin was made from, or nil.
+func (in *inspector) debug(images []capi.Image) *capi.Image {
+	for i := range images {
+		size := images[i].Size()
+		if size > in.budget {
+			return nil
+		}
+		in.budget -= size
+	}
+	return capi.Debug(images, uint32(in.options.Capability))
 }
 
 // contents takes an image out of its fatbin, within the budget.

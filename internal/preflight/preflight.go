@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 
+	"pvdrm/frontend/cuda/capi"
 	"pvdrm/gpu/softgpu"
 	"pvdrm/internal/sample"
 )
@@ -158,6 +159,10 @@ func (in *inspector) object(b []byte) error {
 	switch {
 	case o.machine == machineCUDA:
 		in.report.Kind = "cubin"
+		if text := capi.CubinPTX(b); text != nil {
+			in.source(text, 0)
+			return nil
+		}
 		in.add(Finding{Kind: KindMachineCode, What: "the file", Why: whyMachineCode, Mend: mendMachineCode})
 		return nil
 	case o.machine != elf.EM_X86_64:

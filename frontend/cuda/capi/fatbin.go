@@ -38,8 +38,8 @@ const (
 )
 
 // readImage finds the PTX that suits a device in what cuModuleLoadData gets: PTX
-// text, a fatbin or the wrapper of one. Where there is only machine code, it is
-// CUDA_ERROR_NO_BINARY_FOR_GPU.
+// text, a fatbin or the wrapper of one, or machine code with the PTX that it was made from. Where
+// there is only machine code, it is CUDA_ERROR_NO_BINARY_FOR_GPU.
 func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 	if addr == 0 {
 		return nil, fmt.Errorf("the image is a null pointer: %w", cuda.ErrInvalidValue)
@@ -63,12 +63,12 @@ func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 	case fatbinMagic:
 		return readFatbinAt(mem, addr, cc)
 	case elfMagic:
-		return nil, errCubin
+		return debugPTX(inProgram(mem, addr), cc)
 	}
 	return progmem.ReadString(mem, addr, drm.MaxSource)
 }
 
-var errCubin = fmt.Errorf("the image has machine code of NVIDIA's only; compile with PTX in it (nvcc -gencode arch=compute_XX,code=compute_XX): %w", noBinaryForGPU)
+var errCubin = fmt.Errorf("the image has machine code of NVIDIA's only; compile with PTX in it (nvcc -gencode arch=compute_XX,code=compute_XX, or -lineinfo): %w", noBinaryForGPU)
 
 func readFatbinAt(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 	b, err := readFatbin(mem, addr)
@@ -99,7 +99,7 @@ func parseImage(b []byte, cc uint32) ([]byte, error) {
 		case fatbinMagic:
 			return ptxOfFatbin(b, cc)
 		case elfMagic:
-			return nil, errCubin
+			return debugPTX(inFile(b), cc)
 		}
 	}
 	return b, nil
@@ -111,6 +111,7 @@ type Image struct {
 	Arch uint32 // the virtual architecture of PTX or the GPU of machine code, compute capability × 10
 
 	entry []byte // with its header
+	text  []byte // of an image that Debug returned, which has no entry
 }
 
 // Images lists the images of the fatbin that b begins with, and returns how many bytes it takes.
@@ -148,7 +149,16 @@ func ptxOfFatbin(b []byte, cc uint32) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return suitable(images, cc)
+}
+
+// suitable returns the PTX of a fatbin's images that a device of compute capability cc (× 10) takes:
+// one of those that are PTX, else what machine code was made from.
+func suitable(images []Image, cc uint32) ([]byte, error) {
 	best, newer := Choose(images, cc)
+	if best == nil {
+		best = Debug(images, cc)
+	}
 	switch {
 	case best != nil:
 		return best.Contents()
@@ -181,6 +191,9 @@ func Choose(images []Image, cc uint32) (best *Image, newer uint32) {
 
 // Size is how many bytes Contents returns at most.
 func (m *Image) Size() uint64 {
+	if m.text != nil {
+		return uint64(len(m.text))
+	}
 	if m.flags()&(entryLZ4|entryZstd) == 0 {
 		return uint64(len(m.entry))
 	}
@@ -191,6 +204,9 @@ func (m *Image) flags() uint64 { return binary.LittleEndian.Uint64(m.entry[40:])
 
 // Contents is the text of PTX, or the ELF file of machine code.
 func (m *Image) Contents() ([]byte, error) {
+	if m.text != nil {
+		return m.text, nil
+	}
 	data, err := m.data()
 	if m.PTX {
 		data = bytes.TrimRight(data, "\x00")

@@ -185,6 +185,8 @@ func TestReadImage(t *testing.T) {
 func FuzzFatbin(f *testing.F) {
 	f.Add(makeFatbin(f, part{entryPTX, 50, "PTX", 0}, part{kindELF, 70, "code", 0}))
 	f.Add(makeFatbin(f, part{entryPTX, 50, strings.Repeat("PTX\n", 40), entryLZ4}))
+	f.Add(cubin(debugName, ".target sm_70\x00"))
+	f.Add(makeFatbin(f, part{kindELF, 70, string(cubin(debugName, ".target sm_70\x00")), 0}))
 	f.Add(makeFatbin(f, part{entryPTX, 50, strings.Repeat("PTX\n", 40), entryZstd}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ptx, err := parseImage(b, 70)

@@ -25,8 +25,7 @@ type linker struct {
 
 // Kinds of CUjitInputType.
 const (
-	inputCubin   = 0 // 1 is PTX, 2 a fatbin
-	inputPTX     = 1
+	inputPTX     = 1 // 0 is machine code, 2 a fatbin
 	inputObject  = 3
 	inputLibrary = 4
 	inputNVVM    = 5
@@ -174,8 +173,6 @@ func linkAddFile(c *call) error {
 
 func (c *call) inputKind() error {
 	switch kind := c.u32(1); {
-	case kind == inputCubin:
-		return errCubin
 	case kind == inputNVVM:
 		return c.fail(cuda.ErrNotSupported, "inputs of NVVM; compile to PTX")
 	case kind >= inputKinds:

@@ -96,18 +96,12 @@ func (u *Units) Add(images []Image, cc uint32) error {
 		u.l = link.New()
 	}
 	u.n++
-	best, newer := Choose(images, cc)
-	switch {
-	case best != nil:
-		ptx, err := best.Contents()
-		if err != nil {
-			return err
-		}
-		return linkError(u.l.Add(fmt.Sprintf("unit %d", u.n), ptx))
-	case newer > 0:
-		return errNewer(newer, cc)
+	name := fmt.Sprintf("unit %d", u.n)
+	ptx, err := suitable(images, cc)
+	if err != nil {
+		return fmt.Errorf("%s of the image: %w", name, err)
 	}
-	return fmt.Errorf("unit %d of the image: %w", u.n, errCubin)
+	return linkError(u.l.Add(name, ptx))
 }
 
 // Link returns the units as one module. Where symbols are missing it lists them with the error.

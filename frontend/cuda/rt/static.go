@@ -35,3 +35,35 @@ func WithStatic(env []string, path string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name) })
 	return append(env, name+all)
 }
+
+// nvccFlags is the variable whose flags nvcc adds to those of its command line. With lineInfo,
+// machine code has the PTX beside it that it was made from, so programs that run nvcc and load its
+// cubin (PyCUDA) run on a device that takes PTX. See docs/cuda-programs.md, "Python".
+const (
+	nvccFlags = "NVCC_APPEND_FLAGS"
+	lineInfo  = "-lineinfo"
+)
+
+// WithLineInfo returns an environment in which nvcc adds PTX to machine code. An empty variable
+// stays as it is: so a user switches that off.
+func WithLineInfo(env []string) []string {
+	with := nvccFlags + "=" + lineInfo
+	for _, v := range slices.Backward(env) { // the last one counts
+		flags, ok := strings.CutPrefix(v, nvccFlags+"=")
+		if !ok {
+			continue
+		}
+		if flags == "" || slices.ContainsFunc(strings.Fields(flags), isLineInfo) {
+			return env
+		}
+		with = v + " " + lineInfo
+		break
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, nvccFlags+"=") })
+	return append(env, with)
+}
+
+// isLineInfo reports whether a flag of nvcc makes it add PTX to machine code, or stands against one that does.
+func isLineInfo(flag string) bool {
+	return slices.Contains([]string{lineInfo, "--generate-line-info", "-G", "--device-debug"}, flag)
+}

@@ -22,3 +22,15 @@ func TestWithStatic(t *testing.T) {
 	require.Len(t, env, 3)
 	require.Equal(t, "LD_AUDIT=/first.so", env[0], "the caller's stays as it was")
 }
+
+func TestWithLineInfo(t *testing.T) {
+	require.Equal(t, []string{"A=b", "NVCC_APPEND_FLAGS=-lineinfo"}, WithLineInfo([]string{"A=b"}))
+	env := []string{"NVCC_APPEND_FLAGS=-O0", "A=b", "NVCC_APPEND_FLAGS=-O1"}
+	once := WithLineInfo(env)
+	require.Equal(t, []string{"A=b", "NVCC_APPEND_FLAGS=-O1 -lineinfo"}, once, "the last one counts")
+	require.Equal(t, once, WithLineInfo(once))
+	for _, stays := range []string{"", "-G", "-O3 --generate-line-info"} {
+		env := []string{"NVCC_APPEND_FLAGS=" + stays}
+		require.Equal(t, env, WithLineInfo(env))
+	}
+}

@@ -14,6 +14,8 @@
 //	pvdrm_static_enter     finds cudaMalloc in libcudart.so, sets target, goes there
 //
 // So libcudart.so is loaded at the first call, by the program and not by the loader's callback.
+//
+// Of libnvrtc.so, which compiles CUDA C++ at run time, it leads one function: see nvrtc.c.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -279,10 +281,9 @@ static int fill_island(struct island *m, const struct runtime *r)
 	return mprotect(m->at, m->code, PROT_READ | PROT_EXEC) == 0;
 }
 
-// same tells whether what is loaded at an address is what the file has.
-static int same(uintptr_t address, const uint8_t *file, size_t bytes)
+int same(uintptr_t address, const void *file, size_t bytes)
 {
-	uint8_t loaded[16];
+	uint8_t loaded[32];
 	struct iovec local = {loaded, bytes}, remote = {(void *)address, bytes};
 	return bytes <= sizeof loaded && process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes &&
 	       memcmp(loaded, file, bytes) == 0;
@@ -344,6 +345,9 @@ static struct island *look(uintptr_t base, const char *path)
 			     "; link it with nvcc -cudart shared", NULL);
 		free(r.functions);
 	}
+	const char *wrong = lead_nvrtc(base, path, file, bytes);
+	if (wrong)
+		tell("pvdrm: what ", path, " compiles may have no PTX: ", wrong, NULL);
 	munmap(file, bytes);
 	return used;
 }

@@ -23,6 +23,7 @@ struct image {
 	size_t bytes;
 	const uint8_t *segments, *symbols;
 	size_t nsegments, nsymbols;
+	uint64_t symbols_address; // of the table where the file is loaded; 0 where it is not loaded
 	const char *strings;
 	size_t nstrings; // the last of them is 0
 };
@@ -47,8 +48,9 @@ static Elf64_Sym symbol_at(const struct image *m, size_t i)
 	return s;
 }
 
-// open_image finds the program headers and the symbol table.
-static int open_image(struct image *m)
+// open_image finds the program headers and the symbol table of a kind: SHT_SYMTAB, or SHT_DYNSYM of
+// what the file exports.
+static int open_image(struct image *m, uint32_t kind)
 {
 	Elf64_Ehdr h;
 	if (m->bytes < sizeof h)
@@ -67,7 +69,7 @@ static int open_image(struct image *m)
 		return 0;
 	for (uint64_t i = 0; i < sections; i++) {
 		Elf64_Shdr table = section_at(m, &h, i);
-		if (table.sh_type != SHT_SYMTAB)
+		if (table.sh_type != kind)
 			continue;
 		if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= sections || !within(m, table.sh_offset, table.sh_size))
 			return 0;
@@ -75,6 +77,7 @@ static int open_image(struct image *m)
 		if (strings.sh_type != SHT_STRTAB || !strings.sh_size || !within(m, strings.sh_offset, strings.sh_size))
 			return 0;
 		m->symbols = m->file + table.sh_offset;
+		m->symbols_address = table.sh_addr;
 		m->nsymbols = table.sh_size / sizeof(Elf64_Sym);
 		m->strings = (const char *)m->file + strings.sh_offset;
 		m->nstrings = strings.sh_size;
@@ -212,7 +215,7 @@ int find_runtime(const uint8_t *file, size_t bytes, struct runtime *found)
 {
 	struct image m = {.file = file, .bytes = bytes};
 	struct span s;
-	if (!open_image(&m) || !find_span(&m, &s))
+	if (!open_image(&m, SHT_SYMTAB) || !find_span(&m, &s))
 		return 0;
 	struct function *all = NULL;
 	size_t n = 0, capacity = 0;
@@ -246,4 +249,33 @@ int find_runtime(const uint8_t *file, size_t bytes, struct runtime *found)
 	}
 	*found = (struct runtime){.major = major_of(&s), .n = kept, .functions = all};
 	return 1;
+}
+
+// segment_flags returns the flags of the loaded segment that has an address and bytes behind it, or 0.
+static uint32_t segment_flags(const struct image *m, uint64_t address, uint64_t bytes)
+{
+	for (size_t i = 0; i < m->nsegments; i++) {
+		Elf64_Phdr p;
+		memcpy(&p, m->segments + i * sizeof p, sizeof p);
+		if (p.p_type == PT_LOAD && address >= p.p_vaddr && address - p.p_vaddr <= p.p_memsz && bytes <= p.p_memsz - (address - p.p_vaddr))
+			return p.p_flags;
+	}
+	return 0;
+}
+
+int find_exported(const uint8_t *file, size_t bytes, const char *name, struct exported *found)
+{
+	struct image m = {.file = file, .bytes = bytes};
+	if (!open_image(&m, SHT_DYNSYM) || !m.symbols_address)
+		return 0;
+	for (size_t i = 0; i < m.nsymbols; i++) {
+		Elf64_Sym s = symbol_at(&m, i);
+		if (ELF64_ST_TYPE(s.st_info) != STT_FUNC || s.st_shndx == SHN_UNDEF || s.st_name >= m.nstrings || strcmp(m.strings + s.st_name, name))
+			continue;
+		found->entry = m.symbols_address + i * sizeof s;
+		found->flags = segment_flags(&m, found->entry, sizeof s);
+		found->symbol = s;
+		return found->flags != 0;
+	}
+	return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef PVDRM_STATIC_RUNTIME_H
 #define PVDRM_STATIC_RUNTIME_H
 
+#include <elf.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,5 +27,22 @@ struct runtime {
 // be of any kind and damaged. It returns 1 where it found one, 0 where there is none
 // or memory ran out.
 int find_runtime(const uint8_t *file, size_t bytes, struct runtime *found);
+
+// exported is a function that an ELF file exports.
+struct exported {
+	uint64_t entry; // address of its entry in the dynamic symbol table, in the file's own addresses
+	uint32_t flags; // PF_R … of the segment that has the entry
+	Elf64_Sym symbol;
+};
+
+// find_exported looks for an exported function. It returns 1 where it found it.
+int find_exported(const uint8_t *file, size_t bytes, const char *name, struct exported *found);
+
+// lead_nvrtc makes a libnvrtc.so that is loaded at base, whose file has bytes, add PTX to the machine code
+// that it compiles. It returns what is wrong, or NULL; other files stay as they are.
+const char *lead_nvrtc(uintptr_t base, const char *path, const uint8_t *file, size_t bytes);
+
+// same tells whether what is loaded at an address is what the file has: up to 32 bytes.
+int same(uintptr_t address, const void *file, size_t bytes);
 
 #endif
