@@ -124,7 +124,7 @@ func TestLimits(t *testing.T) {
 		{name: "name", src: kernel(strings.Repeat("x", 5000) + ":"), want: "longer than"},
 		{name: "dimensions", src: head + ".global .b8 x" + strings.Repeat("[1]", 9) + ";", want: "dimensions"},
 		{name: "parameters", src: head + ".entry k(.param .b8 x[40000]) { ret; }", want: "parameters"},
-		{name: "vector", src: kernel("mov.b64 %rd1, {" + strings.Repeat("%r1,", 9) + "%r1};"), want: "more than 8 elements"},
+		{name: "vector", src: kernel("mov.b64 %rd1, {" + strings.Repeat("%r1,", 128) + "%r1};"), want: "more than 128 elements"},
 		{name: "alignment", src: head + ".global .align 3 .b8 x;", want: "power of two"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,6 +33,9 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 		return "[d]"
 	case argFragment, argFragmentDst:
 		part := fragmentByName[a.name]
+		if f.Op == OpWgmma && part == FragmentA { // transposed as a descriptor
+			return registers(B64)
+		}
 		if f.Op == OpWmma && m.Mode != ModeMMA {
 			part = m.Fragment
 		}
@@ -66,18 +69,7 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 		}
 		return "[d+16]"
 	case argImm:
-		switch a.name {
-		case "bytes":
-			return "16"
-		case "registers":
-			return "32"
-		case "selector":
-			return "0"
-		}
-		if a.name == "size" {
-			return "128"
-		}
-		return "8"
+		return constantText(a.name)
 	case argLabel:
 		return "L0"
 	case argTargets:
@@ -93,6 +85,23 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 		return "0"
 	}
 	return reg
+}
+
+// constantText is a constant that an operand may be.
+func constantText(name string) string {
+	switch name {
+	case "bytes":
+		return "16"
+	case "registers":
+		return "32"
+	case "selector", "transA", "transB":
+		return "0"
+	case "factorA", "factorB":
+		return "-1"
+	case "size":
+		return "128"
+	}
+	return "8"
 }
 
 // samples returns instructions that together have every value of every slot of

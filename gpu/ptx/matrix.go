@@ -23,18 +23,25 @@ const (
 	ShapeM16N16K16
 	ShapeM32N8K16
 	ShapeM8N32K16
+	ShapeM64K8 // wgmma: Mods.Count says how many columns
+	ShapeM64K16
+	ShapeM64K32
+	ShapeM64K64
+	ShapeM64K256
 	numShapes
 )
 
 var shapeNames = [numShapes]string{"", "m8n8", "m8n8k4", "m8n8k16", "m8n8k32", "m8n8k128", "m16n8k4", "m16n8k8", "m16n8k16",
-	"m16n8k32", "m16n8k64", "m16n8k128", "m16n8k256", "m16n16k8", "m16n16k16", "m32n8k16", "m8n32k16"}
+	"m16n8k32", "m16n8k64", "m16n8k128", "m16n8k256", "m16n16k8", "m16n16k16", "m32n8k16", "m8n32k16",
+	"m64nNk8", "m64nNk16", "m64nNk32", "m64nNk64", "m64nNk256"}
 
 var shapeSizes = [numShapes][3]int{{}, {8, 8, 0}, {8, 8, 4}, {8, 8, 16}, {8, 8, 32}, {8, 8, 128}, {16, 8, 4}, {16, 8, 8}, {16, 8, 16},
-	{16, 8, 32}, {16, 8, 64}, {16, 8, 128}, {16, 8, 256}, {16, 16, 8}, {16, 16, 16}, {32, 8, 16}, {8, 32, 16}}
+	{16, 8, 32}, {16, 8, 64}, {16, 8, 128}, {16, 8, 256}, {16, 16, 8}, {16, 16, 16}, {32, 8, 16}, {8, 32, 16},
+	{64, 0, 8}, {64, 0, 16}, {64, 0, 32}, {64, 0, 64}, {64, 0, 256}}
 
 func (s Shape) String() string { return shapeNames[s] }
 
-// Size returns m, n and k.
+// Size returns m, n and k. Of wgmma n is 0; Instr.Columns has it.
 func (s Shape) Size() (m, n, k int) { return shapeSizes[s][0], shapeSizes[s][1], shapeSizes[s][2] }
 
 // Layout is the order of a matrix in memory, or of the elements in a fragment.
@@ -82,11 +89,13 @@ func (t Type) ElementBits() int {
 	return t.Bits()
 }
 
-// Element returns the type of a matrix of an instruction, which mma, wmma or a matrix
+// Element returns the type of a matrix of an instruction, which mma, wgmma, wmma or a matrix
 // transfer is.
 func (i *Instr) Element(f Fragment) Type {
 	t := &i.Mods.Types
 	switch {
+	case i.Op == OpWgmma: // c is d
+		return t[[numFragments]int{FragmentA: 1, FragmentB: 2}[f]]
 	case i.Op == OpMma || i.Op == OpWmma && t[2] != TypeNone:
 		return t[[numFragments]int{FragmentD: 0, FragmentA: 1, FragmentB: 2, FragmentC: 3}[f]]
 	case i.Op != OpWmma || i.Mods.Mode != ModeMMA:
@@ -128,6 +137,8 @@ func (i *Instr) Registers(f Fragment) (Type, int) {
 	m, n, k := i.Mods.Shape.Size()
 	t, values := i.Element(f), m*n
 	switch {
+	case i.Op == OpWgmma:
+		return i.groupRegisters(f)
 	case i.Op == OpLdmatrix || i.Op == OpStmatrix:
 		return B32, int(i.Mods.Count)
 	case f == FragmentA && i.Mods.Sparse():

@@ -135,6 +135,7 @@ const (
 	OpVsub
 	OpVsub2
 	OpVsub4
+	OpWgmma
 	OpWmma
 	OpXor
 	numOps
@@ -152,7 +153,7 @@ var opNames = [numOps]string{"", "raw",
 	"tanh", "testp", "tex", "tld4", "trap", "txq",
 	"vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4",
 	"vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote",
-	"vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wmma", "xor",
+	"vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma", "xor",
 }
 
 // String returns the name of the instruction, such as "add".

@@ -314,11 +314,14 @@ func (p *parser) pair(first Operand, depth int) bool {
 	return true
 }
 
+// maxVector is how many registers d of a wgmma has at most. No other vector is as long.
+const maxVector = maxGroupColumns / 2
+
 // vector reads the elements behind a brace.
 func (p *parser) vector() bool {
 	for n := 0; ; n++ {
-		if n == 8 {
-			return p.fail(p.here(), "vector of more than 8 elements")
+		if n == maxVector {
+			return p.fail(p.here(), "vector of more than %d elements", maxVector)
 		}
 		p.operands++
 		if !p.operand(1) {

@@ -15,6 +15,7 @@ type Form struct {
 	Name    string // the part before the first dot, or the first words of a family of OpRaw
 	Section string // of the PTX ISA manual
 	Arch    int    // first architecture that has it, such as 100 for sm_100; 0 up to sm_90
+	Only    bool   // and the only one: a .target with the suffix a
 	Derived bool   // what it does follows from PTX's text: no GPU at hand has it
 
 	slots []slot    // modifiers in the order in which they are written
@@ -47,6 +48,12 @@ const (
 	fieldLayoutA
 	fieldLayoutB
 	fieldCount
+	fieldStep
+	fieldGroup8 // the shapes of wgmma by k
+	fieldGroup16
+	fieldGroup32
+	fieldGroup64
+	fieldGroup256
 	fieldFlag
 )
 
@@ -58,6 +65,7 @@ var fieldNames = [...][]string{
 	fieldPrefetch: prefetchNames[:], fieldAtomic: atomicNames[:], fieldMode: modeNames[:],
 	fieldGeometry: geometryNames[:], fieldShape: shapeNames[:], fieldFragment: fragmentNames[:],
 	fieldLayoutA: layoutNames[:], fieldLayoutB: layoutNames[:], fieldCount: {1: "x1", 2: "x2", 4: "x4"}, fieldFlag: flagNames[:],
+	fieldStep: stepNames[:], fieldGroup8: groupShapes(8), fieldGroup16: groupShapes(16), fieldGroup32: groupShapes(32), fieldGroup64: groupShapes(64), fieldGroup256: groupShapes(256),
 }
 
 // slot is one place for a modifier in a Form.
@@ -119,6 +127,12 @@ func (m *Mods) get(f field, allowed uint64, nth int) (uint8, bool) {
 		v = uint8(m.Layouts[f-fieldLayoutA])
 	case fieldCount:
 		v = m.Count
+	case fieldStep:
+		v = uint8(m.Step)
+	case fieldGroup8, fieldGroup16, fieldGroup32, fieldGroup64, fieldGroup256:
+		if m.Shape == f.groupShape() {
+			v = m.Count
+		}
 	case fieldFlag:
 		for i := range numFlags {
 			if allowed>>i&1 != 0 && m.Flags>>i&1 != 0 {
@@ -171,6 +185,10 @@ func (m *Mods) set(f field, v uint8, nth int) {
 		m.Layouts[f-fieldLayoutA] = Layout(v)
 	case fieldCount:
 		m.Count = v
+	case fieldStep:
+		m.Step = GroupStep(v)
+	case fieldGroup8, fieldGroup16, fieldGroup32, fieldGroup64, fieldGroup256:
+		m.Shape, m.Count = f.groupShape(), v
 	case fieldFlag:
 		m.Flags |= 1 << v
 	}
@@ -260,7 +278,7 @@ var theTable = sync.OnceValue(func() *table {
 		t.byName[opNames[op]] = op
 	}
 	for _, group := range [][]Form{intForms(), floatForms(), halfForms(), compareForms(), logicForms(),
-		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), asyncForms(), mbarrierForms(), rawForms()} {
+		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), groupForms(), asyncForms(), mbarrierForms(), rawForms()} {
 		for i := range group {
 			f := &group[i]
 			f.Index = len(t.forms)
@@ -341,6 +359,12 @@ func (f Form) with(check func(*Mods) string) Form {
 // since names the first architecture that has the row.
 func (f Form) since(arch int) Form {
 	f.Arch = arch
+	return f
+}
+
+// only names the one architecture that has the row, such as 90 for sm_90a.
+func (f Form) only(arch int) Form {
+	f.Arch, f.Only = arch, true
 	return f
 }
 

@@ -445,7 +445,7 @@ const (
 	MMIO       // ld.mmio, st.mmio
 	Proxy      // fence.proxy, membar.proxy
 	ProxyAlias // and for which
-	Sparse     // mma.sp
+	Sparse     // mma.sp, wgmma.mma_async.sp
 	Ordered    // mma.sp::ordered_metadata
 	numFlags   = iota
 )
@@ -474,7 +474,8 @@ type Mods struct {
 	Shape    Shape
 	Fragment Fragment
 	Layouts  [2]Layout // of a matrix, or of a and b
-	Count    uint8     // 1, 2 or 4 matrices: ldmatrix, stmatrix
+	Count    uint8     // 1, 2 or 4 matrices: ldmatrix, stmatrix; eighths of the columns of a wgmma
+	Step     GroupStep
 	Flags    Flags
 }
 

@@ -77,6 +77,8 @@ func (v *verifier) instr(i *Instr) {
 	switch {
 	case i.Op.Video():
 		v.video(i)
+	case i.Op == OpWgmma:
+		v.group(i)
 	case i.Mods.Sparse():
 		v.sparse(i)
 	}
@@ -320,6 +322,10 @@ func constantRange(i *Instr, name string) (lo, hi uint64) {
 		return 0, 15
 	case name == "align":
 		return 1, 1 << 15
+	case name == "groups":
+		return 0, 1<<31 - 1
+	case name == "transA" || name == "transB":
+		return 0, 1
 	case name == "registers":
 		return 24, 256
 	case name == "bytes" && i.Mods.Cache == CacheCG:
@@ -346,6 +352,12 @@ func (v *verifier) constant(i *Instr, a *argSpec, o *Operand, n int) bool {
 	lo, hi := constantRange(i, a.name)
 	if o.Kind != OperandImm || o.ImmKind != ImmInt {
 		return v.mismatch(i, o, n, "must be an integer constant")
+	}
+	if a.name == "factorA" || a.name == "factorB" {
+		if x := int64(o.Value); x != 1 && x != -1 {
+			return v.mismatch(i, o, n, "must be 1 or -1")
+		}
+		return true
 	}
 	if o.Value < lo || o.Value > hi {
 		return v.mismatch(i, o, n, "must be from %d to %d", lo, hi)

@@ -14,6 +14,9 @@ func (v *verifier) fragment(i *Instr, a *argSpec, o *Operand, n int, dst bool) b
 	if !v.resolve(i, o, n) {
 		return false
 	}
+	if i.Op == OpWgmma && f == FragmentA && o.Kind == OperandReg {
+		return v.register(i, &spec, o, n, B64, dst) // a descriptor
+	}
 	if o.Kind != OperandVector {
 		if count != 1 {
 			return v.mismatch(i, o, n, "must be a vector of %d registers", count)

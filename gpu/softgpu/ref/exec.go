@@ -104,7 +104,7 @@ func (t *thread) exec(i *ptx.Instr) {
 			t.barrier(i)
 		}
 	case ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect,
-		ptx.OpMma, ptx.OpWmma, ptx.OpLdmatrix, ptx.OpStmatrix, ptx.OpMovmatrix:
+		ptx.OpMma, ptx.OpWgmma, ptx.OpWmma, ptx.OpLdmatrix, ptx.OpStmatrix, ptx.OpMovmatrix:
 		t.waitWarp(i)
 	case ptx.OpAtom, ptx.OpRed:
 		t.atom(i)

@@ -43,14 +43,18 @@ func places(group []*thread, count, row int) (list []int) {
 // metadata is the four bits that tell the places of the elements of a chunk.
 func metadata(group []*thread, row, chunk int) uint64 {
 	i := group[0].wait
-	selector := int(i.Args[5].Value)
+	entry := 4 // of the operands
+	if i.Op == ptx.OpWgmma {
+		entry = 3
+	}
+	selector := int(i.Args[entry+1].Value)
 	if i.Selectors() == 2 {
 		selector *= 2 // it names a pair of threads
 	}
 	word := func(n int) uint64 {
 		for _, t := range group {
 			if t.n%warpSize == row%8*4+selector+n {
-				return t.get(&t.wait.Args[4], ptx.B32)
+				return t.get(&t.wait.Args[entry], ptx.B32)
 			}
 		}
 		return 0 // it has exited

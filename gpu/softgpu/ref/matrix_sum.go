@@ -96,9 +96,29 @@ func termOf(f format, x uint64) term {
 	return term{number: n, exponent: n.exp + f.fraction}
 }
 
+// tensorSum is how a tensor core adds products of two types.
+type tensorSum struct {
+	a, b     ptx.Type
+	sums     format // of what they are added to
+	result   format // the sum has that format's bits, and the exponent of sums
+	kept     int    // bits below the unit of the largest exponent
+	negative bool   // products are subtracted
+	native   bool   // elements of 8 bits keep their exponents
+}
+
+// fewBits is kept of wgmma of 8-bit floating point.
+const fewBits = 13
+
 // atOnce is the sum of z and some products, each truncated to the bits that are kept.
 func atOnce(a, b ptx.Type, sums format, x, y []uint64, z uint64) uint64 {
+	t := tensorSum{a: a, b: b, sums: sums, result: sums, kept: keptBits}
+	return t.add(x, y, z)
+}
+
+// add is the sum of z and some products.
+func (t tensorSum) add(x, y []uint64, z uint64) uint64 {
 	var terms []term
+	sums := t.sums
 	start := termOf(sums, z)
 	special := number{kind: zero}
 	if start.kind != finite && start.kind != zero {
@@ -108,8 +128,9 @@ func atOnce(a, b ptx.Type, sums format, x, y []uint64, z uint64) uint64 {
 		terms = append(terms, start)
 	}
 	for k := range x {
-		p, q := tensorTerm(a, x[k]), tensorTerm(b, y[k])
+		p, q := t.term(t.a, x[k]), t.term(t.b, y[k])
 		r := p.mul(q.number)
+		r.neg = r.neg != t.negative
 		switch r.kind {
 		case finite:
 			terms = append(terms, term{number: r, exponent: p.exponent + q.exponent})
@@ -127,11 +148,11 @@ func atOnce(a, b ptx.Type, sums format, x, y []uint64, z uint64) uint64 {
 	for _, t := range terms {
 		top = max(top, t.exponent)
 	}
-	total := new(big.Int)
+	total, kept := new(big.Int), t.kept
 	for _, t := range terms {
 		value := new(big.Int).Lsh(new(big.Int).SetUint64(t.m.hi), 64)
 		value.Or(value, new(big.Int).SetUint64(t.m.lo))
-		if n := t.exp - (top - keptBits); n >= 0 {
+		if n := t.exp - (top - kept); n >= 0 {
 			value.Lsh(value, uint(n))
 		} else {
 			value.Rsh(value, uint(-n))
@@ -144,7 +165,7 @@ func atOnce(a, b ptx.Type, sums format, x, y []uint64, z uint64) uint64 {
 	if total.Sign() == 0 {
 		return 0
 	}
-	sum := number{kind: finite, neg: total.Sign() < 0, exp: top - keptBits}
+	sum := number{kind: finite, neg: total.Sign() < 0, exp: top - kept}
 	sum.m.lo = new(big.Int).Abs(total).Uint64() // 32 terms of 27 bits
 	if sums == half {
 		return half.encode(sum, ptx.RN)
@@ -152,7 +173,18 @@ func atOnce(a, b ptx.Type, sums format, x, y []uint64, z uint64) uint64 {
 	if sum.exp+bits.Len64(sum.m.lo)-1 > 127 {
 		sum.kind = infinite
 	}
-	return sums.encode(sum, ptx.RZ)
+	return t.result.encode(sum, ptx.RZ) << (sums.fraction - t.result.fraction)
+}
+
+// term decodes an element of a matrix.
+func (t tensorSum) term(ty ptx.Type, x uint64) term {
+	switch {
+	case t.native && ty == ptx.E4M3:
+		return termOf(e4m3, x)
+	case t.native && ty == ptx.E5M2:
+		return termOf(e5m2, x)
+	}
+	return tensorTerm(ty, x)
 }
 
 // tensorTerm decodes an element of a matrix: the upper 19 bits of tf32; formats of 8 bits

@@ -71,6 +71,7 @@ type block struct {
 	shared   []byte
 	threads  []*thread
 	bars     [barriers]barrier
+	groups   []uint64 // wgmma.commit_group, by warp
 	turn     uint64
 	live     int // threads that have not exited
 	regCount int // registers of all frames
@@ -164,6 +165,7 @@ func (b *block) begin() {
 		t.enter(b.k.fn, nil)
 	}
 	b.live = len(b.threads)
+	b.groups = make([]uint64, (b.live+warpSize-1)/warpSize)
 	for i := range b.bars {
 		b.bars[i].reset(len(b.threads))
 	}

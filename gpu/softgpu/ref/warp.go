@@ -79,6 +79,9 @@ func (t *thread) group() (group []*thread, complete bool) {
 			complete = false
 		}
 	}
+	if t.wait.Op == ptx.OpWgmma && t.wait.Mods.Step == ptx.StepWait {
+		complete = t.groupsDone() && complete
+	}
 	return group, complete
 }
 
@@ -121,6 +124,8 @@ func together(group []*thread) {
 		for _, t := range group {
 			t.transferMatrix(t.wait)
 		}
+	case ptx.OpWgmma:
+		wgmma(group)
 	case ptx.OpLdmatrix:
 		loadMatrices(group)
 	case ptx.OpStmatrix:

@@ -49,7 +49,7 @@ func write(dir string, files map[string]string) error {
 // folders are the fixtures by folder and name: those that a GPU has run, and the others.
 func folders() map[string]map[string]string {
 	recorded, waiting := map[string]string{}, map[string]string{}
-	for _, files := range []map[string]string{sources(), matrixSources()} {
+	for _, files := range []map[string]string{sources(), matrixSources(), groupSources(), placeSources()} {
 		for name, text := range files {
 			if unrecorded(name) {
 				waiting[name] = text

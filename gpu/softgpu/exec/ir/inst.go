@@ -142,6 +142,7 @@ type Extra struct {
 	Shfl     *ShflOp
 	Tex      *TexOp
 	Matrix   *MatrixOp
+	Group    *GroupOp
 	Copy     *CopyOp
 	MBarrier *MBarrierOp
 	Video    *VideoOp

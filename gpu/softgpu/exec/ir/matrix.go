@@ -17,6 +17,7 @@ type MatrixOp struct {
 	// whether c is added to their sum with a rounding of its own.
 	Depth int
 	After bool
+	Bytes bool // elements of 8 bits keep their exponents, else they become f16 first
 
 	Swap     bool    // wmma's m8n32: the transposed matrices, b·a
 	Saturate bool    // integers
@@ -120,5 +121,6 @@ type Tile struct {
 	B64 [16][8]float64
 	C64 [16][8]float64
 
-	Special bool // something is infinite or NaN
+	Cut     int32 // bits of sums that are dropped beyond the 25 of a fraction that mma keeps
+	Special bool  // something is infinite or NaN
 }

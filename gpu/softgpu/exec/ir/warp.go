@@ -44,6 +44,8 @@ type Warp struct {
 	Old32 [32]uint32
 	Old64 [32]uint64
 	Lane  int // for which Texel reads
+
+	Groups uint32 // wgmma.commit_group that the warp has run
 }
 
 // Block is what operations see of the block that runs.
@@ -55,6 +57,7 @@ type Block struct {
 	Grid       [3]uint32
 	Words      [9]uint32 // for native code: dims, id and grid
 	WarpCount  int
+	Warps      []*Warp
 	Dynamic    uint32 // bytes of dynamic .shared
 	Workspace  uint64 // address of the grid's, in a cooperative launch; else 0
 	StackBytes int    // call stack that a thread may use
@@ -80,6 +83,7 @@ type Worker struct {
 	Tex      TexCache
 	Tile     *Tile // of instructions on matrices; nil before the first
 	Row      *Tile // of a row of those on sparse ones
+	Group    *GroupTile
 }
 
 // Frame is one activation of a function. All lanes that made the call together

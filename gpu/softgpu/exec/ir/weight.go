@@ -12,6 +12,7 @@ var (
 	extraBytes    = WeightOf[Extra]()
 	texBytes      = WeightOf[TexOp]()
 	matrixBytes   = WeightOf[MatrixOp]()
+	groupBytes    = WeightOf[GroupOp]()
 )
 
 const (
@@ -63,6 +64,9 @@ func (x *Extra) Bytes() int {
 	}
 	if x.Matrix != nil {
 		n += matrixBytes
+	}
+	if g := x.Group; g != nil {
+		n += groupBytes + 4*cap(g.Sums)
 	}
 	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.MBarrier != nil || x.Video != nil {
 		n += 64

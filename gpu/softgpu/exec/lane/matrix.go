@@ -26,12 +26,12 @@ func MatrixFloat(w *ir.Warp, in *ir.Inst) {
 	t.Special = false
 	for n := range op.Number {
 		if op.StepA != 0 || n == 0 {
-			gatherA(w, op, t, op.Regs[ir.MatrixA][n*op.StepA:])
+			gatherA(w.R32, op, t, op.Regs[ir.MatrixA][n*op.StepA:])
 		}
 		if op.StepB != 0 || n == 0 {
-			gatherB(w, op, t, op.Regs[ir.MatrixB][n*op.StepB:])
+			gatherB(w.R32, op, t, op.Regs[ir.MatrixB][n*op.StepB:])
 		}
-		gatherC(w, op, t, op.Regs[ir.MatrixC][n*op.StepC:])
+		gatherC(w.R32, op, t, op.Regs[ir.MatrixC][n*op.StepC:])
 		if op.After {
 			multiplyFirst(t, op)
 		} else {
@@ -121,6 +121,7 @@ func addPortable(t *ir.Tile, rows, first, last int) {
 			for k, e := range exps {
 				top = max(top, e+t.BExp[first+k][j])
 			}
+			top += t.Cut
 			sum := int32(0)
 			for k, x := range a {
 				sum += truncate(x*t.B[first+k][j], uint32(top-exps[k]-t.BExp[first+k][j]))
@@ -135,7 +136,7 @@ func addPortable(t *ir.Tile, rows, first, last int) {
 var addProducts = addPortable
 
 // gatherHalvesA and gatherHalvesB are faster ways to gather elements of 16 bits, or nil.
-var gatherHalvesA, gatherHalvesB func(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32)
+var gatherHalvesA, gatherHalvesB func(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32)
 
 // Exponents of what has none.
 const (
@@ -172,7 +173,7 @@ func halfValue(x uint32, fraction, bits int) (sig, exp int32) {
 
 // decode reads the elements of a word of a register, with the product's bits of fraction in
 // a's. It returns how many there are.
-func decode(e ir.Element, word uint32, left bool, sig, exp *[8]int32) int {
+func decode(op *ir.MatrixOp, e ir.Element, word uint32, left bool, sig, exp *[8]int32) int {
 	shift := func(fraction int) int {
 		if left { // a·b has 2·fraction bits, and gets sumFraction
 			return sumFraction - fraction
@@ -192,6 +193,12 @@ func decode(e ir.Element, word uint32, left bool, sig, exp *[8]int32) int {
 		sig[0], exp[0] = tf32Value(word, shift(10))
 		return 1
 	}
+	if op.Bytes {
+		for n := range 4 {
+			sig[n], exp[n] = byteValue(e, word>>(8*n)&0xff, shift(10))
+		}
+		return 4
+	}
 	to16 := scalar.E4m3to16
 	if e == ir.ElementE5M2 {
 		to16 = scalar.E5m2to16
@@ -200,6 +207,30 @@ func decode(e ir.Element, word uint32, left bool, sig, exp *[8]int32) int {
 		sig[n], exp[n] = halfValue(to16(word>>(8*n)&0xff), 10, shift(10))
 	}
 	return 4
+}
+
+// byteValue is halfValue of an e4m3 or e5m2.
+func byteValue(e ir.Element, x uint32, bits int) (sig, exp int32) {
+	if e == ir.ElementE5M2 {
+		return halfValue(x<<8, 10, bits)
+	}
+	const bias = 7
+	field, mantissa := int32(x>>3)&15, int32(x&7)
+	switch {
+	case x&0x7f == 0x7f:
+		sig, exp = 1, nanExp
+	case field != 0:
+		sig, exp = mantissa|1<<3, field-bias
+	case mantissa != 0:
+		sig, exp = mantissa, 1-bias
+	default:
+		return 0, zeroExp
+	}
+	sig <<= bits - 3
+	if x>>7 != 0 {
+		sig = -sig
+	}
+	return sig, exp
 }
 
 // tf32Value decodes the upper 19 bits of a word.
@@ -240,19 +271,19 @@ func order(op *ir.MatrixOp, k int) int {
 	return k>>1&1*op.K/2 + k>>2<<1 + k&1
 }
 
-// gatherA decodes a of a tile.
-func gatherA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
+// gatherA decodes a of a tile from a file of registers.
+func gatherA(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 	if gatherHalvesA != nil && op.A <= ir.ElementBF16 {
-		gatherHalvesA(w, op, t, regs)
+		gatherHalvesA(file, op, t, regs)
 		return
 	}
 	per := op.A.PerRegister()
 	var sig, exp [8]int32
 	half := op.Rows / 8
 	for r := range op.K / (4 * per) * half {
-		reg := &w.R32[regs[r]]
+		reg := &file[regs[r]]
 		for lane, word := range reg {
-			n := decode(op.A, word, true, &sig, &exp)
+			n := decode(op, op.A, word, true, &sig, &exp)
 			row, col := lane>>2+8*(r%half), r/half*4*per+lane&3*per
 			for e := range n {
 				k := order(op, col+e)
@@ -264,17 +295,17 @@ func gatherA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 }
 
 // gatherB decodes b of a tile.
-func gatherB(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
+func gatherB(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 	if gatherHalvesB != nil && op.B <= ir.ElementBF16 {
-		gatherHalvesB(w, op, t, regs)
+		gatherHalvesB(file, op, t, regs)
 		return
 	}
 	per := op.B.PerRegister()
 	var sig, exp [8]int32
 	for r := range op.K / (4 * per) {
-		reg := &w.R32[regs[r]]
+		reg := &file[regs[r]]
 		for lane, word := range reg {
-			n := decode(op.B, word, false, &sig, &exp)
+			n := decode(op, op.B, word, false, &sig, &exp)
 			row, col := r*4*per+lane&3*per, lane>>2
 			for e := range n {
 				k := order(op, row+e)
@@ -286,19 +317,19 @@ func gatherB(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 }
 
 // gatherC reads c of a tile: f16 where all sums are to be, else f32.
-func gatherC(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
+func gatherC(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 	narrow := narrowSums(op)
 	for row := range op.Rows {
 		for col := range 8 {
 			lane := row&7<<2 | col>>1
 			var x uint32
 			if op.C == ir.ElementF16 {
-				x = w.R32[regs[row>>3]][lane] >> (16 * (col & 1)) & 0xffff
+				x = file[regs[row>>3]][lane] >> (16 * (col & 1)) & 0xffff
 				if !narrow {
 					x = widenF16(x)
 				}
 			} else {
-				x = w.R32[regs[row>>3<<1|col&1]][lane]
+				x = file[regs[row>>3<<1|col&1]][lane]
 			}
 			t.C[row][col] = x
 		}

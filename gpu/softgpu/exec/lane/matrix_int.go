@@ -36,20 +36,17 @@ func integers(e ir.Element, word uint32, to *[8]int32) int {
 func MatrixInteger(w *ir.Warp, in *ir.Inst) {
 	op, t := in.X.Matrix, tile(w)
 	var results [8][32]uint32
-	depth := op.K
-	if op.A == ir.ElementB1 {
-		depth /= 32
-	}
+	depth := integerDepth(op.A, op.K)
 	for n := range op.Number {
-		integersA(w, op, t, depth, op.Regs[ir.MatrixA][n*op.StepA:])
-		integersB(w, op, t, depth, op.Regs[ir.MatrixB][n*op.StepB:])
+		integersA(w.R32, op, t, depth, op.Regs[ir.MatrixA][n*op.StepA:])
+		integersB(w.R32, op, t, depth, op.Regs[ir.MatrixB][n*op.StepB:])
 		switch {
 		case op.A != ir.ElementB1:
 			addIntegers(t, op.Rows, depth)
 		default:
 			countBits(t, op.Rows, depth, op.And)
 		}
-		integerSums(w, op, t, op.Regs[ir.MatrixC][n*op.StepC:], results[n*op.StepD:])
+		addSums(w.R32, op, t, op.Regs[ir.MatrixC][n*op.StepC:], results[n*op.StepD:])
 	}
 	for r := range op.Count[ir.MatrixD] {
 		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
@@ -57,12 +54,12 @@ func MatrixInteger(w *ir.Warp, in *ir.Inst) {
 	w.Budget -= matrixCost
 }
 
-// integerSums adds c to the sums of a tile.
-func integerSums(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, c []uint32, results [][32]uint32) {
+// addSums adds c to the sums of a tile of integers.
+func addSums(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, c []uint32, results [][32]uint32) {
 	for row := range op.Rows {
 		for col := range 8 {
 			lane, r := row&7<<2|col>>1, row>>3<<1|col&1
-			sum := int64(t.Sum[row][col]) + int64(int32(w.R32[c[r]][lane]))
+			sum := int64(t.Sum[row][col]) + int64(int32(file[c[r]][lane]))
 			if op.Saturate {
 				sum = min(max(sum, math.MinInt32), math.MaxInt32)
 			}
@@ -80,11 +77,11 @@ func wordsPer(e ir.Element) int {
 }
 
 // integersA reads a of a tile.
-func integersA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, a []uint32) {
+func integersA(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, depth int, a []uint32) {
 	var list [8]int32
 	half, per := op.Rows/8, wordsPer(op.A)
 	for r := range depth / (4 * per) * half {
-		for lane, word := range &w.R32[a[r]] {
+		for lane, word := range &file[a[r]] {
 			row, col := lane>>2+8*(r%half), r/half*4*per+lane&3*per
 			for e := range integers(op.A, word, &list) {
 				t.A[row][col+e] = list[e]
@@ -94,11 +91,11 @@ func integersA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, a []uint32) {
 }
 
 // integersB reads b of a tile.
-func integersB(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, depth int, b []uint32) {
+func integersB(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, depth int, b []uint32) {
 	var list [8]int32
 	per := wordsPer(op.B)
 	for r := range depth / (4 * per) {
-		for lane, word := range &w.R32[b[r]] {
+		for lane, word := range &file[b[r]] {
 			row, col := r*4*per+lane&3*per, lane>>2
 			for e := range integers(op.B, word, &list) {
 				t.B[row+e][col] = list[e]

@@ -19,6 +19,7 @@ func addVector(t *ir.Tile, rows, first, last int) {
 		for k := range a {
 			top = top.Max(archsimd.BroadcastInt32x8(exps[k]).Add(archsimd.LoadInt32x8(&others[k])))
 		}
+		top = top.Add(archsimd.BroadcastInt32x8(t.Cut))
 		c := archsimd.LoadInt32x8(&t.CSig[i])
 		c.Abs().AsUint32x8().ShiftRight(top.Sub(start).AsUint32x8()).AsInt32x8().CopySign(c).Store(&t.Start[i])
 		var sum archsimd.Int32x8
@@ -72,14 +73,14 @@ func halvesVector(from *[4]uint32, fraction, shift int, sig, exp *[8]int32) bool
 }
 
 // halvesA is gatherA for elements of 16 bits.
-func halvesA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
+func halvesA(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 	fraction := 10
 	if op.A == ir.ElementBF16 {
 		fraction = 7
 	}
 	half := op.Rows / 8
 	for r := range op.K / 8 * half {
-		reg, col := &w.R32[regs[r]], r/half*8
+		reg, col := &file[regs[r]], r/half*8
 		for g := range 8 {
 			row := g + 8*(r%half)
 			if halvesVector((*[4]uint32)(reg[4*g:]), fraction, sumFraction-2*fraction, (*[8]int32)(t.A[row][col:]), (*[8]int32)(t.AExp[row][col:])) {
@@ -91,14 +92,14 @@ func halvesA(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 }
 
 // halvesB is gatherB for elements of 16 bits.
-func halvesB(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
+func halvesB(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 	fraction := 10
 	if op.B == ir.ElementBF16 {
 		fraction = 7
 	}
 	var sig, exp [8]int32
 	for r := range op.K / 8 {
-		reg, first := &w.R32[regs[r]], r*8
+		reg, first := &file[regs[r]], r*8
 		rows, exps := (*[8][8]int32)(t.B[first:]), (*[8][8]int32)(t.BExp[first:])
 		for g := range 8 {
 			if halvesVector((*[4]uint32)(reg[4*g:]), fraction, 0, &sig, &exp) {

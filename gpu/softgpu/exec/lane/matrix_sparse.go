@@ -13,20 +13,38 @@ func rowTile(w *ir.Warp) *ir.Tile {
 // MatrixSparse is mma.sp: a has half of the elements of its rows, and metadata tells which. A
 // row is multiplied as a product of its own, with those rows of b that it has elements for.
 func MatrixSparse(w *ir.Warp, in *ir.Inst) {
-	op, t, row := in.X.Matrix, tile(w), rowTile(w)
-	whole, one := *op, *op
-	whole.K, one.Rows = 2*op.K, 1
+	op, t := in.X.Matrix, tile(w)
+	whole := *op
+	whole.K *= 2
 	integer := op.D == ir.ElementS32
 	t.Special = false
 	if integer {
-		integersA(w, op, t, op.K, op.Regs[ir.MatrixA][:])
-		integersB(w, op, t, whole.K, op.Regs[ir.MatrixB][:])
+		integersA(w.R32, op, t, op.K, op.Regs[ir.MatrixA][:])
+		integersB(w.R32, op, t, whole.K, op.Regs[ir.MatrixB][:])
 	} else {
-		gatherA(w, op, t, op.Regs[ir.MatrixA][:])
-		gatherB(w, &whole, t, op.Regs[ir.MatrixB][:])
-		gatherC(w, op, t, op.Regs[ir.MatrixC][:])
+		gatherA(w.R32, op, t, op.Regs[ir.MatrixA][:])
+		gatherB(w.R32, &whole, t, op.Regs[ir.MatrixB][:])
+		gatherC(w.R32, op, t, op.Regs[ir.MatrixC][:])
 	}
-	row.Special = t.Special
+	sparseRows(w, op, t, 0)
+	var results [8][32]uint32
+	if integer {
+		addSums(w.R32, op, t, op.Regs[ir.MatrixC][:], results[:])
+	} else {
+		scatterD(op, t, results[:])
+	}
+	for r := range op.Count[ir.MatrixD] {
+		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
+	}
+	w.Budget -= matrixCost
+}
+
+// sparseRows multiplies a tile of which a is sparse: into t.Sum of integers, else t.C. Cut is that
+// of a Tile.
+func sparseRows(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, cut int32) {
+	row, whole, one := rowTile(w), *op, *op
+	whole.K, one.Rows = 2*op.K, 1
+	row.Special, row.Cut = t.Special, cut
 	meta := &w.R32[op.Sparse.Meta]
 	for i := range op.Rows {
 		row.A[0], row.AExp[0], row.C[0] = t.A[i], t.AExp[i], t.C[i]
@@ -35,7 +53,7 @@ func MatrixSparse(w *ir.Warp, in *ir.Inst) {
 			row.B[to], row.BExp[to] = t.B[from], t.BExp[from]
 		}
 		switch {
-		case integer:
+		case op.D == ir.ElementS32:
 			addIntegers(row, 1, op.K)
 			t.Sum[i] = row.Sum[0]
 			continue
@@ -47,16 +65,7 @@ func MatrixSparse(w *ir.Warp, in *ir.Inst) {
 		}
 		t.C[i] = row.C[0]
 	}
-	var results [8][32]uint32
-	if integer {
-		integerSums(w, op, t, op.Regs[ir.MatrixC][:], results[:])
-	} else {
-		scatterD(op, t, results[:])
-	}
-	for r := range op.Count[ir.MatrixD] {
-		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
-	}
-	w.Budget -= matrixCost
+	row.Cut = 0
 }
 
 // sparsePlace is the column of element k of those that a has of a row. Metadata has four bits

@@ -105,7 +105,7 @@ func (b *builder) mma(i *ptx.Instr) {
 	switch {
 	case i.Mods.Sparse():
 		fn = lane.MatrixSparse
-		b.sparsity(i, op)
+		b.sparsity(i, op, &i.Args[4], i.Args[5].Value)
 	case op.Quads:
 		op.Columns = [2]bool{i.Mods.Layouts[0] == ptx.LayoutCol, i.Mods.Layouts[1] == ptx.LayoutRow}
 		fn = lane.MatrixQuads
@@ -118,8 +118,8 @@ func (b *builder) mma(i *ptx.Instr) {
 }
 
 // sparsity decodes what tells the places of the elements of a.
-func (b *builder) sparsity(i *ptx.Instr, op *ir.MatrixOp) {
-	op.Sparse = ir.Sparsity{Meta: b.src32(&i.Args[4], ptx.B32), Run: 1}
+func (b *builder) sparsity(i *ptx.Instr, op *ir.MatrixOp, meta *ptx.Operand, selector uint64) {
+	op.Sparse = ir.Sparsity{Meta: b.src32(meta, ptx.B32), Run: 1}
 	_, op.Sparse.Chunk = i.MetadataBits()
 	switch op.A {
 	case ir.ElementS4, ir.ElementU4:
@@ -128,7 +128,7 @@ func (b *builder) sparsity(i *ptx.Instr, op *ir.MatrixOp) {
 	case ir.ElementS8, ir.ElementU8, ir.ElementE4M3, ir.ElementE5M2:
 		op.Sparse.Rows = true
 	}
-	op.Sparse.First = int(i.Args[5].Value * 4 / i.Selectors())
+	op.Sparse.First = int(selector * 4 / i.Selectors())
 }
 
 // wmma decodes wmma.

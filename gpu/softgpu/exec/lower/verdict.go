@@ -53,6 +53,8 @@ func (c *compiler) runnable(f *ptx.Func) {
 		}
 		if why := Runs(i.Form); why != nil {
 			c.fail(i.Pos, "instruction '%s' is not supported (%v)", ptx.Clip(i.Name()), why)
+		} else if own := fmt.Sprintf("sm_%da", i.Form.Arch); i.Form.Only && c.m.Target != own {
+			c.fail(i.Pos, "instruction '%s' needs .target %s", ptx.Clip(i.Name()), own)
 		} else if i.Form.Arch > target {
 			c.fail(i.Pos, "instruction '%s' needs .target sm_%d or higher", ptx.Clip(i.Name()), i.Form.Arch)
 		}

@@ -60,6 +60,7 @@ func newBlock(wk *worker, r *run) *block {
 		w := &b.warps[i]
 		w.block, w.worker, w.code, w.Index = b, wk, b.Prog.Code, i
 		w.Warp.Block, w.Warp.Worker = &b.Block, &wk.Worker
+		b.Warps = append(b.Warps, &w.Warp)
 		n := min(32, b.count-32*i)
 		w.exist = uint32(1<<n - 1)
 		for l := range 32 {

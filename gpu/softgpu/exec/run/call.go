@@ -31,7 +31,7 @@ func (w *warp) start(fn *ir.Function) {
 	w.Mask, w.Live, w.PC = w.exist, w.exist, fn.Entry
 	w.limit = noLimit
 	w.Rest = w.Rest[:0]
-	w.boost, w.forced, w.sleepers = false, false, 0
+	w.boost, w.forced, w.sleepers, w.Groups = false, false, 0, 0
 	w.clear(f)
 }
 

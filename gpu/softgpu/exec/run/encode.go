@@ -9,7 +9,7 @@ import (
 )
 
 // stateMagic begins an encoded state; its last byte is the version.
-const stateMagic = "pvstate\x03"
+const stateMagic = "pvstate\x04"
 
 // MarshalBinary encodes a state: little-endian numbers, and lists after their lengths.
 func (s *State) MarshalBinary() ([]byte, error) {
@@ -109,7 +109,7 @@ func (w *stateWriter) flags(list ...bool) {
 const (
 	minBlock    = 8 + 8 + 4 + 4 + 4
 	minBarrier  = 4 + 4 + 4 + 4 + 4
-	minWarp     = 4 + 4 + 6*4
+	minWarp     = 4 + 4 + 4 + 6*4
 	minFrame    = 6 * 4
 	minFragment = 5 * 4
 )
@@ -134,6 +134,7 @@ func (w *stateWriter) block(b *blockState) {
 
 func (w *stateWriter) warp(s *warpState) {
 	w.u32(s.live)
+	w.u32(s.groups)
 	w.flags(s.boost, s.forced)
 	w.rows(s.r32)
 	w.u32(uint32(len(s.r64)))
@@ -238,7 +239,7 @@ func (r *stateReader) block() blockState {
 }
 
 func (r *stateReader) warp() warpState {
-	s := warpState{live: r.u32()}
+	s := warpState{live: r.u32(), groups: r.u32()}
 	s.boost, s.forced = r.flags()
 	s.r32 = r.rows()
 	s.r64 = make([][32]uint64, r.count(32*8))

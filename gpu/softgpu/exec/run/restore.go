@@ -187,6 +187,7 @@ func (b *block) load(r *run, s *blockState) {
 // load makes a warp that has just begun go on from a state.
 func (w *warp) load(r *run, s *warpState) {
 	w.Mask, w.Live, w.boost, w.forced = 0, s.live, s.boost, s.forced
+	w.Groups = s.groups
 	if len(s.fragments) == 0 {
 		return
 	}

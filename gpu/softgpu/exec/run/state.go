@@ -60,6 +60,7 @@ type barrierState struct {
 // warpState is a warp between two instructions of each of its fragments.
 type warpState struct {
 	live          uint32
+	groups        uint32 // that it has committed
 	boost, forced bool
 	r32           [][32]uint32
 	r64           [][32]uint64
@@ -139,7 +140,7 @@ func (w *warp) save() warpState {
 	if w.Mask != 0 {
 		w.suspend() // it has not begun
 	}
-	s := warpState{live: w.Live, boost: w.boost, forced: w.forced}
+	s := warpState{live: w.Live, groups: w.Groups, boost: w.boost, forced: w.forced}
 	at := map[*ir.Frame]uint32{}
 	for _, f := range w.Rest {
 		out := fragmentState{mask: f.Mask, pc: f.PC, frame: s.frame(w, f.Frame, at), state: f.State}
