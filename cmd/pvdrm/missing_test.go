@@ -19,7 +19,7 @@ func TestMissingSections(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"cuGraphConditionalHandleCreate: CUDA_ERROR_NOT_SUPPORTED: PVDRM has no such thing":    "Graphs and stream capture",
-		"cuGraphAddNode: CUDA_ERROR_NOT_SUPPORTED: nodes of type 13":                           "Graphs and stream capture",
+		"cuGraphAddNode: CUDA_ERROR_NOT_SUPPORTED: nodes of type 8":                            "Graphs and stream capture",
 		"cuModuleLoadData: CUDA_ERROR_INVALID_PTX: image:7:1: error: 'cuda' is no instruction": "What to know about the driver API",
 		"cudaDeviceGetP2PAttribute: cudaErrorNotSupported: PVDRM has no such function":         "The runtime API (cudart)",
 		"cuGetExportTable: CUDA_ERROR_NOT_FOUND: private table 0100":                           "The runtime API (cudart)",

@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // HostMem is memory of the program that the GPU reaches itself: pages granted
 // to the backend. Copies from and to it need no staging, and kernels can use it
@@ -94,6 +97,32 @@ func (c *Context) PinnedDevicePtr(p DevicePtr) bool {
 	defer c.memory.mu.Unlock()
 	e, ok := c.memory.byAddr.find(uint64(p), 1)
 	return ok && e.value.host != nil
+}
+
+// Word returns the word of 4 bytes at an offset. Unlike Bytes it is safe while another goroutine
+// destroys the context. Work that writes the word must be done.
+func (h *HostMem) Word(off uint64) (v uint32, err error) {
+	err = h.withWord(off, func(b []byte) { v = binary.LittleEndian.Uint32(b) })
+	return v, err
+}
+
+// SetWord sets the word of 4 bytes at an offset. Work that uses it must be done.
+func (h *HostMem) SetWord(off uint64, v uint32) error {
+	return h.withWord(off, func(b []byte) { binary.LittleEndian.PutUint32(b, v) })
+}
+
+func (h *HostMem) withWord(off uint64, do func([]byte)) error {
+	const call = "cuMemHostGetDevicePointer"
+	if err := h.c.enter(call); err != nil {
+		return err
+	}
+	defer h.c.life.RUnlock()
+	mem := h.Bytes()
+	if off > uint64(len(mem)) || uint64(len(mem))-off < 4 {
+		return errorf(call, ErrInvalidValue, "a word at %d of pinned memory of %d bytes", off, len(mem))
+	}
+	do(mem[off : off+4])
+	return nil
 }
 
 // Managed says whether MemAllocManaged made the memory.

@@ -7,11 +7,13 @@
 // Each group of questions runs in a process of its own, so that a crash or an error that a context
 // keeps ends that group only.
 #define _GNU_SOURCE
+#include "conditional.h"
 #include "driver.h"
 #include "first.h"
 #include "kernels.h"
 #include "nodes.h"
 #include "popped.h"
+#include "priorities.h"
 #include "runtime.h"
 
 // first asks in one context what the groups below do not.
@@ -30,6 +32,7 @@ static void first(const char *cudart)
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"loading", loading},
 	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
+	{"conditional", conditional}, {"priorities", priorities},
 };
 
 int main(int argc, char **argv)

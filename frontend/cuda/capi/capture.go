@@ -120,12 +120,15 @@ func streamEndCapture(c *call) error {
 	if err != nil {
 		return err
 	}
-	to, err := c.out64(1)
+	to, err := c.optional(1, 8)
 	if err != nil {
 		return err
 	}
 	return c.withUserObjects(func(g *graphs) error {
 		k := g.captures.Of(s)
+		if c.u64(1) == 0 && k != nil && !k.Given {
+			return c.fail(cuda.ErrInvalidValue, "a null pointer for the graph, which the program does not have")
+		}
 		made, err := g.captures.End(s, c.thread.id)
 		g.watch()
 		if err != nil {

@@ -12,28 +12,34 @@ func put(g *graphs, s *cuda.Stream, kind graph.Kind, work any) error {
 	return g.captures.Put(s, func(to *graph.Graph, before []*graph.Node) (*graph.Node, error) { return to.Add(kind, work, before) })
 }
 
-func captureLaunch(c *call, g *graphs, _ *context, s *cuda.Stream) error {
-	return c.captureKernel(g, s, c.u64(0), c.launchShape(), c.u64(9), c.u64(10))
+func captureLaunch(c *call, g *graphs, x *context, s *cuda.Stream) error {
+	return c.captureKernel(g, s, c.u64(0), c.launchShape(), priorityValue(x.priority(s)), c.u64(9), c.u64(10))
 }
 
-func captureCooperative(c *call, g *graphs, _ *context, s *cuda.Stream) error {
-	return c.captureKernel(g, s, c.u64(0), c.cooperativeShape(), c.u64(9), 0)
+func captureCooperative(c *call, g *graphs, x *context, s *cuda.Stream) error {
+	return c.captureKernel(g, s, c.u64(0), c.cooperativeShape(), priorityValue(x.priority(s)), c.u64(9), 0)
 }
 
-func (c *call) captureKernel(g *graphs, s *cuda.Stream, f uint64, cfg cuda.LaunchConfig, params, extra uint64) error {
+func (c *call) captureKernel(g *graphs, s *cuda.Stream, f uint64, cfg cuda.LaunchConfig, priority []byte, params, extra uint64) error {
 	w, err := c.kernelWork(f, cfg, params, extra)
 	if err != nil {
 		return err
 	}
+	if le32(priority) != 0 {
+		w.attributes = map[uint32][]byte{launchPriority: priority}
+	}
 	return put(g, s, graph.Kernel, w)
 }
 
-func captureLaunchEx(c *call, g *graphs, _ *context, s *cuda.Stream) error {
-	cfg, _, err := c.launchConfig()
+func captureLaunchEx(c *call, g *graphs, x *context, s *cuda.Stream) error {
+	cfg, _, priority, err := c.launchConfig()
 	if err != nil {
 		return err
 	}
-	return c.captureKernel(g, s, c.u64(1), cfg, c.u64(2), c.u64(3))
+	if priority == nil {
+		priority = priorityValue(x.priority(s))
+	}
+	return c.captureKernel(g, s, c.u64(1), cfg, priority, c.u64(2), c.u64(3))
 }
 
 // captureLine captures a copy of argument 2 bytes from argument 1 to argument 0.
@@ -161,7 +167,7 @@ func captureGraph(c *call, g *graphs, _ *context, s *cuda.Stream) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if hasMemory(e.graph) {
+	if e.single() {
 		g.captures.Of(s).Invalidate()
 		return graph.ErrUnsupported
 	}

@@ -34,6 +34,8 @@ type context struct {
 	objects   map[uint64]*object             // textures and surfaces, by the address of their descriptors
 
 	attributes map[*cuda.Stream]map[uint32][]byte // that were set, of streams
+
+	conditions conditions // of conditional nodes
 }
 
 func (c *context) owner() *context { return nil } // its handle stays known, to be refused
@@ -408,20 +410,6 @@ func ctxGetSharedMemConfig(c *call) error {
 		return err
 	}
 	return to.set(bankOf4Bytes)
-}
-
-func priorityRange(c *call) error {
-	for i := range 2 {
-		to, err := c.optional(i, 4)
-		if err != nil {
-			return err
-		}
-		if err := to.set(0); err != nil {
-			return err
-		}
-	}
-	_, err := c.current()
-	return err
 }
 
 func (c *context) isEnded() bool {

@@ -182,7 +182,7 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 	case 51: // TEXTURE_PITCH_ALIGNMENT
 		return 32, true
 	case 78: // STREAM_PRIORITIES_SUPPORTED
-		return 0, true
+		return 1, true
 	case 79, 80: // GLOBAL_, LOCAL_L1_CACHE_SUPPORTED
 		return 0, true
 	case int(cuda.AttributeMaxSharedMemoryPerBlock):

@@ -23,7 +23,9 @@ type graphs struct {
 	spare    []room                                  // of captures that have ended
 	objects  map[*graph.Graph]map[*userObject]uint64 // references that graphs hold
 	dead     []*userObject                           // whose destructors are to run when mu is free
-	ready    map[*graph.Graph]*graphExec             // executable copies of graphs that allocate, of which there is one
+	ready    map[*graph.Graph]*graphExec             // executable copies of graphs that allocate or have conditional nodes, of which there is one
+
+	conditions map[*graph.Graph][]*condition // by the graph that they were made for
 }
 
 // Values of graphs.watched.
@@ -74,7 +76,7 @@ func (c *call) graphHandle(v any) uint64 {
 	return g.handles[v]
 }
 
-// dropHandle forgets the handle of a graph with all its nodes, or of a node with its child.
+// dropHandle forgets the handle of a graph with all its nodes, or of a node with its graphs.
 func (l *Library) dropHandle(v any) {
 	g := &l.graphs
 	if h, ok := g.handles[v]; ok {
@@ -87,18 +89,19 @@ func (l *Library) dropHandle(v any) {
 			l.dropHandle(n)
 		}
 	case *graph.Node:
-		if v.Child() != nil {
-			l.dropHandle(v.Child())
+		for _, inner := range v.Inner() {
+			l.dropHandle(inner)
 		}
 	}
 }
 
-// dropGraph gives up what a graph has: handles, user objects and memory.
+// dropGraph gives up what a graph has: handles, user objects, conditions and memory.
 //
 // Preconditions: l.graphs.mu is held; endUserObjects follows.
 func (l *Library) dropGraph(of *graph.Graph) error {
 	l.dropHandle(of)
 	l.graphs.forgo(of)
+	l.graphs.forgetConditions(of)
 	return releaseAll(memoryOf(of))
 }
 
@@ -178,7 +181,7 @@ func graphClone(c *call) error {
 	return c.withGraphs(func(g *graphs) error {
 		of, err := c.graph(1)
 		if err == nil {
-			err = c.withoutMemory(of, "it cannot be cloned")
+			err = c.plain(of, "it cannot be cloned")
 		}
 		if err != nil {
 			return err
@@ -222,8 +225,10 @@ func graphDestroyNode(c *call) error {
 			return err
 		}
 		c.lib.dropHandle(n)
+		dropNode(n)
+		memory := innerMemory(n)
 		n.Remove()
-		return nil
+		return releaseAll(memory)
 	})
 }
 
@@ -299,109 +304,6 @@ func (c *call) listOfGraph(nodes func(*graph.Graph) []*graph.Node) error {
 func graphGetNodes(c *call) error     { return c.listOfGraph((*graph.Graph).Nodes) }
 func graphGetRootNodes(c *call) error { return c.listOfGraph((*graph.Graph).Roots) }
 
-// listOfNode writes nodes and, with data, as many edges of the only kind there is, whose data are 0.
-func (c *call) listOfNode(data bool, nodes func(*graph.Node) []*graph.Node) error {
-	return c.withGraphs(func(*graphs) error {
-		n, err := c.node(0)
-		if err != nil {
-			return err
-		}
-		all := c.nodeHandles(nodes(n))
-		if data {
-			return c.list(3, []int{1, 2}, all, nil)
-		}
-		return c.list(2, []int{1}, all)
-	})
-}
-
-func nodeGetDependencies(c *call) error   { return c.listOfNode(false, (*graph.Node).Before) }
-func nodeGetDependenciesV2(c *call) error { return c.listOfNode(true, (*graph.Node).Before) }
-func nodeGetDependents(c *call) error     { return c.listOfNode(false, (*graph.Node).After) }
-func nodeGetDependentsV2(c *call) error   { return c.listOfNode(true, (*graph.Node).After) }
-
-func graphGetEdges(c *call) error   { return c.edges(3, []int{1, 2}) }
-func graphGetEdgesV2(c *call) error { return c.edges(4, []int{1, 2, 3}) }
-
-func (c *call) edges(count int, to []int) error {
-	return c.withGraphs(func(*graphs) error {
-		g, err := c.graph(0)
-		if err != nil {
-			return err
-		}
-		var columns [3][]uint64
-		for _, e := range g.Edges() {
-			columns[0] = append(columns[0], c.graphHandle(e.From))
-			columns[1] = append(columns[1], c.graphHandle(e.To))
-		}
-		return c.list(count, to, columns[:]...)
-	})
-}
-
-func graphAddDependencies(c *call) error   { return c.changeEdges(-1, (*graph.Graph).Connect) }
-func graphAddDependenciesV2(c *call) error { return c.changeEdges(3, (*graph.Graph).Connect) }
-func graphRemoveDependencies(c *call) error {
-	return c.changeEdges(-1, c.disconnect)
-}
-func graphRemoveDependenciesV2(c *call) error {
-	return c.changeEdges(3, c.disconnect)
-}
-
-func (c *call) disconnect(g *graph.Graph, edges []graph.Edge) error {
-	if err := c.withoutMemory(g, "its edges stay"); err != nil {
-		return err
-	}
-	return g.Disconnect(edges)
-}
-
-// changeEdges gets (graph, from, to, count), with data of edges before the count if data is not
-// negative.
-func (c *call) changeEdges(data int, change func(*graph.Graph, []graph.Edge) error) error {
-	n := c.u64(max(data, 2) + 1)
-	if err := c.plainEdges(data, n); err != nil {
-		return err
-	}
-	return c.withGraphs(func(*graphs) error {
-		g, err := c.graph(0)
-		if err != nil {
-			return err
-		}
-		from, err := c.nodes(c.u64(1), n)
-		if err != nil {
-			return err
-		}
-		to, err := c.nodes(c.u64(2), n)
-		if err != nil {
-			return err
-		}
-		edges := make([]graph.Edge, n)
-		for i := range edges {
-			edges[i] = graph.Edge{From: from[i], To: to[i]}
-		}
-		return change(g, edges)
-	})
-}
-
-// plainEdges checks the data of n edges in an argument, if there is one (not negative): 8 bytes
-// each, all 0 for a full dependency. Others are for programmatic launches.
-func (c *call) plainEdges(arg int, n uint64) error {
-	if arg < 0 || c.u64(arg) == 0 || n == 0 {
-		return nil
-	}
-	if n > maxNodes {
-		return c.fail(cuda.ErrInvalidValue, "%d edges", n)
-	}
-	b, err := c.read(c.u64(arg), 8*int(n))
-	if err != nil {
-		return err
-	}
-	for _, v := range b {
-		if v != 0 {
-			return c.fail(cuda.ErrNotSupported, "edges with ports, or of programmatic launches")
-		}
-	}
-	return nil
-}
-
 // graphDebugDotPrint gets (graph, path, flags). The flags ask for more than it prints.
 func graphDebugDotPrint(c *call) error {
 	path, err := c.text(1)
@@ -440,6 +342,8 @@ func describeWork(n *graph.Node) string {
 		return fmt.Sprintf("BATCH_MEM_OP\n%d", len(w.ops))
 	case *hostWork:
 		return fmt.Sprintf("HOST\n0x%x", w.fn)
+	case *conditionalWork:
+		return w.label()
 	case *eventWork:
 		return fmt.Sprintf("EVENT\n0x%x", w.handle)
 	}

@@ -98,6 +98,9 @@ func kernelNodeSetAttribute(c *call) error {
 			if attributes == nil {
 				attributes = map[uint32][]byte{}
 			}
+			if id == launchPriority {
+				value = priorityValue(int32(le32(value)))
+			}
 			attributes[id] = value
 		}
 		made, err := w.with(c, attributes, together)

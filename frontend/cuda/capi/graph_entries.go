@@ -4,8 +4,9 @@ import "slices"
 
 // Notes that several rows share.
 const (
-	notePlainEdges  = "edges without ports, and not of programmatic launches"
-	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations; no others"
+	notePriority    = "it is kept, and changes nothing"
+	notePlainEdges  = "dependencies without data"
+	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations, conditions; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 	noteOneStream   = "the nodes run one after the other"
@@ -30,12 +31,13 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cuGraphNodeGetDependentNodes", args: 3, do: nodeGetDependents},
 	{name: "cuGraphNodeGetDependentNodes_v2", args: 4, do: nodeGetDependentsV2},
 	{name: "cuGraphAddDependencies", args: 4, do: graphAddDependencies},
-	{name: "cuGraphAddDependencies_v2", args: 5, do: graphAddDependenciesV2, note: notePlainEdges},
+	{name: "cuGraphAddDependencies_v2", args: 5, do: graphAddDependenciesV2},
 	{name: "cuGraphRemoveDependencies", args: 4, do: graphRemoveDependencies},
-	{name: "cuGraphRemoveDependencies_v2", args: 5, do: graphRemoveDependenciesV2, note: notePlainEdges},
+	{name: "cuGraphRemoveDependencies_v2", args: 5, do: graphRemoveDependenciesV2},
 	{name: "cuGraphAddNode", args: 5, do: graphAddNode, note: noteNodes},
 	{name: "cuGraphAddNode_v2", args: 6, do: graphAddNodeV2, note: noteNodes},
 	{name: "cuGraphNodeSetParams", args: 2, do: nodeSetParams, note: noteNodes},
+	{name: "cuGraphConditionalHandleCreate", args: 5, do: graphConditionalHandleCreate},
 	{name: "cuGraphAddKernelNode", args: 5, do: graphAddKernelNode},
 	{name: "cuGraphAddKernelNode_v2", args: 5, do: graphAddKernelNodeV2},
 	{name: "cuGraphKernelNodeGetParams", args: 2, do: kernelNodeGetParams},
@@ -97,8 +99,6 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cuGraphNodeSetEnabled", args: 3, do: graphNodeSetEnabled},
 	{name: "cuGraphNodeGetEnabled", args: 3, do: graphNodeGetEnabled},
 }, unsupported(`
-	
-	cuGraphConditionalHandleCreate/5
 	cuGraphAddExternalSemaphoresSignalNode/5 cuGraphAddExternalSemaphoresWaitNode/5
 	cuGraphExternalSemaphoresSignalNodeGetParams/2 cuGraphExternalSemaphoresSignalNodeSetParams/2 cuGraphExternalSemaphoresWaitNodeGetParams/2
 	cuGraphExternalSemaphoresWaitNodeSetParams/2 cuGraphExecExternalSemaphoresSignalNodeSetParams/3 cuGraphExecExternalSemaphoresWaitNodeSetParams/3`))

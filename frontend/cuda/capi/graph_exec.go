@@ -17,6 +17,8 @@ type graphExec struct {
 	off   map[*graph.Node]bool // disabled nodes
 	steps []graphStep          // nil: to be made at the next launch
 
+	conditions []*condition // that it has or had; guarded by graphs.mu
+
 	of     *graph.Graph // that was instantiated
 	memory launchMemory // of a launch by the steps
 	ctx    *context     // of the last launch, and its stream: launches wait for each other
@@ -51,29 +53,36 @@ func (c *call) instantiate(flags uint64) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case flags&^instantiateFlags != 0:
+	if flags&^instantiateFlags != 0 {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", flags)
-	case flags&instantiateDevice != 0:
-		return c.fail(cuda.ErrNotSupported, "graphs that the device launches")
 	}
 	return c.withGraphs(func(gs *graphs) error {
 		g, err := c.graph(1)
 		if err != nil {
 			return err
 		}
-		e := &graphExec{graph: g.Clone(), flags: flags, off: map[*graph.Node]bool{}, of: g}
-		if gs.ready[g] != nil {
-			return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory and has an executable copy already")
+		if flags&instantiateDevice != 0 {
+			if hasConditions(g) {
+				return c.fail(cuda.ErrInvalidValue, "the device cannot launch graphs with conditional nodes")
+			}
+			return c.fail(cuda.ErrNotSupported, "graphs that the device launches")
 		}
+		if gs.ready[g] != nil {
+			return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory or has conditional nodes, and has an executable copy already")
+		}
+		if err := c.checkConditions(gs, g); err != nil {
+			return err
+		}
+		e := &graphExec{graph: g.Clone(), flags: flags, off: map[*graph.Node]bool{}, of: g}
 		if err := e.prepare(c); err != nil {
 			return err
 		}
-		if hasMemory(g) {
+		if e.single() {
 			if gs.ready == nil {
 				gs.ready = map[*graph.Graph]*graphExec{}
 			}
 			gs.ready[g] = e
+			e.take(conditionsOf(e.graph))
 			for _, m := range memoryOf(g) {
 				m.Hold()
 			}
@@ -82,6 +91,9 @@ func (c *call) instantiate(flags uint64) error {
 		return to.set(c.lib.handles.add(e))
 	})
 }
+
+// single reports whether the graph that was instantiated may have no other executable copy.
+func (e *graphExec) single() bool { return hasMemory(e.graph) || hasConditions(e.graph) }
 
 // graphInstantiate gets (exec, graph, error node, log, bytes of the log). It never writes a log.
 func graphInstantiate(c *call) error {
@@ -137,13 +149,21 @@ func graphExecDestroy(c *call) error {
 	e.mu.Lock()
 	x, last := e.ctx, e.last
 	e.mu.Unlock()
-	if err := c.dropWhenDone(e.graph, x, last); err != nil || !hasMemory(e.graph) {
+	if err := c.dropWhenDone(e.graph, x, last); err != nil || !e.single() {
 		return err
 	}
-	return c.withGraphs(func(g *graphs) error {
+	conditions := e.conditions
+	return errors.Join(c.withGraphs(func(g *graphs) error {
 		delete(g.ready, e.of)
 		return releaseAll(memoryOf(e.graph))
-	})
+	}), c.whenDone(x, last, func(d *call) error {
+		return d.withGraphs(func(*graphs) error {
+			for _, o := range conditions {
+				o.keep(-1)
+			}
+			return nil
+		})
+	}))
 }
 
 // dropWhenDone gives up the references of a graph to user objects when a launch on a stream, if
@@ -153,14 +173,20 @@ func (c *call) dropWhenDone(of *graph.Graph, x *context, last *cuda.Stream) erro
 	if err := c.withGraphs(func(g *graphs) error { some = len(g.objects[of]) > 0; return nil }); err != nil || !some {
 		return err
 	}
+	return c.whenDone(x, last, func(d *call) error {
+		return d.withUserObjects(func(g *graphs) error { g.forgo(of); return nil })
+	})
+}
+
+// whenDone calls do when a launch on a stream, if there was one, is over.
+func (c *call) whenDone(x *context, last *cuda.Stream, do func(d *call) error) error {
 	d := c.of()
-	drop := func() error { return d.withUserObjects(func(g *graphs) error { g.forgo(of); return nil }) }
 	if last == nil {
-		return drop()
+		return do(d)
 	}
 	x.afterHostFunctions(last, func() {
 		_ = last.Synchronize() // it fails with the work, and the program hears of that elsewhere
-		_ = drop()             // nothing in it fails
+		_ = do(d)              // nothing in it fails
 	})
 	return nil
 }
@@ -184,42 +210,67 @@ func (e *graphExec) prepare(c *call) error {
 	if e.steps != nil {
 		return nil
 	}
-	steps, memory := []graphStep{}, launchMemory{}
-	batch := func(x *context) *cuda.Batch {
-		if n := len(steps); n > 0 && steps[n-1].batch != nil && steps[n-1].x == x {
-			return steps[n-1].batch
+	p := preparation{c: c, e: e, steps: []graphStep{}, memory: launchMemory{}}
+	for _, w := range conditionsOf(e.graph) {
+		if !w.start.assign {
+			continue
 		}
-		steps = append(steps, graphStep{x: x, batch: x.NewBatch()})
-		return steps[len(steps)-1].batch
-	}
-	err := e.graph.Walk(func(n *graph.Node) bool { return e.off[n] }, func(n *graph.Node) error {
-		switch w := n.Work.(type) {
-		case *kernelWork:
-			return w.add(batch(w.f.mod.ctx))
-		case *copyWork:
-			pageable, err := w.addTo(c, batch(w.x))
-			if pageable {
-				steps = append(steps, graphStep{x: w.x, program: w.inProgram})
-			}
+		if err := w.begin(p.batch(w.condition.x)); err != nil {
 			return err
-		case *fillWork:
-			return w.add(c, batch(w.x))
-		case *memOpWork:
-			return w.add(batch(w.x))
-		case *memoryWork:
-			x := w.x
-			memory[x] = append(memory[x], cuda.GraphMemOp{Mem: w.mem, Free: n.Kind() == graph.MemFree})
-		case *hostWork:
-			steps = append(steps, graphStep{program: w.inProgram})
-		case *eventWork:
-			steps = append(steps, graphStep{event: w.e, wait: n.Kind() == graph.Wait})
 		}
-		return nil
-	})
-	if err == nil {
-		e.steps, e.memory = steps, memory
 	}
-	return err
+	if err := p.walk(e.graph); err != nil {
+		return err
+	}
+	e.steps, e.memory = p.steps, p.memory
+	return nil
+}
+
+// preparation makes the steps of an executable graph, or of a body in it.
+type preparation struct {
+	c      *call
+	e      *graphExec
+	steps  []graphStep
+	memory launchMemory
+}
+
+// batch is the batch that work of a context goes to, the last step if it can be.
+func (p *preparation) batch(x *context) *cuda.Batch {
+	if n := len(p.steps); n > 0 && p.steps[n-1].batch != nil && p.steps[n-1].x == x {
+		return p.steps[n-1].batch
+	}
+	p.steps = append(p.steps, graphStep{x: x, batch: x.NewBatch()})
+	return p.steps[len(p.steps)-1].batch
+}
+
+func (p *preparation) walk(g *graph.Graph) error {
+	return g.Walk(func(n *graph.Node) bool { return p.e.off[n] }, p.node)
+}
+
+func (p *preparation) node(n *graph.Node) error {
+	switch w := n.Work.(type) {
+	case *kernelWork:
+		return w.add(p.batch(w.f.mod.ctx))
+	case *copyWork:
+		pageable, err := w.addTo(p.c, p.batch(w.x))
+		if pageable {
+			p.steps = append(p.steps, graphStep{x: w.x, program: w.inProgram})
+		}
+		return err
+	case *fillWork:
+		return w.add(p.c, p.batch(w.x))
+	case *memOpWork:
+		return w.add(p.batch(w.x))
+	case *memoryWork:
+		p.memory[w.x] = append(p.memory[w.x], cuda.GraphMemOp{Mem: w.mem, Free: n.Kind() == graph.MemFree})
+	case *hostWork:
+		p.steps = append(p.steps, graphStep{program: w.inProgram})
+	case *eventWork:
+		p.steps = append(p.steps, graphStep{event: w.e, wait: n.Kind() == graph.Wait})
+	case *conditionalWork:
+		return p.conditional(n, w)
+	}
+	return nil
 }
 
 // inProgram copies from or to memory that the device does not reach.

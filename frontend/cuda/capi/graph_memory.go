@@ -42,13 +42,31 @@ func (c *call) withoutMemory(g *graph.Graph, what string) error {
 	return nil
 }
 
-// memoryOf lists the memory that nodes of a graph allocate and free.
+// plain refuses what CUDA does not do with graphs that allocate, free, or have conditional nodes.
+func (c *call) plain(g *graph.Graph, what string) error {
+	if hasConditions(g) {
+		return c.fail(cuda.ErrNotSupported, "the graph has conditional nodes, so %s", what)
+	}
+	return errors.Join(c.noBody(g, what), c.withoutMemory(g, what))
+}
+
+// memoryOf lists the memory that nodes of a graph and of bodies allocate and free.
 func memoryOf(g *graph.Graph) []*cuda.GraphMem {
 	var all []*cuda.GraphMem
 	for _, n := range g.Nodes() {
 		if w, ok := n.Work.(*memoryWork); ok {
 			all = append(all, w.mem)
 		}
+		all = append(all, innerMemory(n)...)
+	}
+	return all
+}
+
+// innerMemory is memoryOf for the graphs of a node.
+func innerMemory(n *graph.Node) []*cuda.GraphMem {
+	var all []*cuda.GraphMem
+	for _, inner := range n.Inner() {
+		all = append(all, memoryOf(inner)...)
 	}
 	return all
 }

@@ -87,7 +87,7 @@ func graphAddChildGraphNode(c *call) error {
 	return c.addTo(c.u64(3), func(g *graph.Graph, before []*graph.Node) (*graph.Node, error) {
 		child, err := c.graph(4)
 		if err == nil {
-			err = c.withoutMemory(child, "it cannot be a child")
+			err = c.plain(child, "it cannot be a child")
 		}
 		if err != nil {
 			return nil, err
@@ -107,13 +107,6 @@ func (c *call) addChild(g, child *graph.Graph, before []*graph.Node) (*graph.Nod
 
 func graphAddNode(c *call) error { return c.addAnyNode(c.u64(3), c.u64(4)) }
 
-func graphAddNodeV2(c *call) error {
-	if err := c.plainEdges(3, c.u64(4)); err != nil {
-		return err
-	}
-	return c.addAnyNode(c.u64(4), c.u64(5))
-}
-
 func (c *call) addAnyNode(n, params uint64) error {
 	b, err := c.read(params, nodeParamsBytes)
 	if err != nil {
@@ -124,6 +117,8 @@ func (c *call) addAnyNode(n, params uint64) error {
 		return c.addAllocNode(n, params+nodeParamsUnion)
 	case graph.MemFree:
 		return c.addFreeNode(n, le64(b[nodeParamsUnion:]))
+	case graph.Conditional:
+		return c.addConditionalNode(n, params, b)
 	}
 	return c.addTo(n, func(g *graph.Graph, before []*graph.Node) (*graph.Node, error) {
 		kind, work, child, err := c.readWork(params)

@@ -144,8 +144,27 @@ func (c *call) replaceChild(e *graphExec, n *graph.Node, by *graph.Graph) error 
 	return nil
 }
 
+// unlike says what nodes of a pair do that an update cannot change, empty if nothing.
+func unlike(from, to *graph.Node) string {
+	switch w := to.Work.(type) {
+	case *conditionalWork:
+		if w.kind != from.Work.(*conditionalWork).kind {
+			return "has a conditional node of another type"
+		}
+	case *memoryWork:
+		if !w.same(from.Work) {
+			return "allocates or frees other memory"
+		}
+	}
+	return ""
+}
+
 func takeWork(pairs map[*graph.Node]*graph.Node) {
 	for from, to := range pairs {
+		if w, ok := to.Work.(*conditionalWork); ok {
+			to.Work = w.updated(from.Work.(*conditionalWork))
+			continue
+		}
 		to.Work = from.Work
 	}
 }
@@ -198,19 +217,23 @@ func (c *call) update(report func(result, at, from uint64) error) error {
 		pairs, mismatch := e.graph.Pair(g)
 		if mismatch == nil {
 			for from, to := range pairs {
-				if w, ok := to.Work.(*memoryWork); ok && !w.same(from.Work) {
-					return errors.Join(c.fail(updateFailure, "the graph allocates or frees other memory than the one that was instantiated"),
+				if why := unlike(from, to); why != "" {
+					return errors.Join(c.fail(updateFailure, "the graph %s than the one that was instantiated", why),
 						report(updateNotSupported, c.graphHandle(from), 0))
 				}
 			}
 			takeWork(pairs)
+			e.take(conditionsOf(e.graph))
 			c.lib.graphs.exchange(e.graph, g, before)
 			x, last = e.ctx, e.last
 			return report(updateDone, 0, 0)
 		}
 		result, at := uint64(updateTopology), uint64(0)
-		if mismatch.Kinds {
+		switch {
+		case mismatch.Kinds:
 			result = updateKind
+		case mismatch.Bodies:
+			result = updateNotSupported
 		}
 		if mismatch.To != nil {
 			at = c.graphHandle(mismatch.To)

@@ -360,7 +360,7 @@ func (c *call) readWork(addr uint64) (kind graph.Kind, work any, child *graph.Gr
 		work, err = c.readMemOps(addr)
 	case graph.Child:
 		if child, err = c.graphAt(le64(b)); err == nil {
-			err = c.withoutMemory(child, "it cannot be a child")
+			err = c.plain(child, "it cannot be a child")
 		}
 	case graph.Wait, graph.Record:
 		work, err = c.eventWork(le64(b))

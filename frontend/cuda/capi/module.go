@@ -72,11 +72,18 @@ func capability(dev *cuda.Device) uint32 {
 
 // load loads PTX into a context.
 func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error) {
+	ptx, err := link.WithConditional(name, ptx)
+	if err != nil {
+		return nil, 0, linkError(err)
+	}
 	m, err := x.LoadModule(name, ptx)
 	if err != nil {
 		return nil, 0, err
 	}
 	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), entries: entries(ptx), functions: map[string]uint64{}}
+	if err := mod.led(); err != nil {
+		return nil, 0, errors.Join(err, m.Unload())
+	}
 	return mod, c.lib.handles.add(mod), nil
 }
 

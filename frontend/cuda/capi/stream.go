@@ -87,7 +87,10 @@ func (c *context) takeThreadStream(thread uint64) *cuda.Stream {
 	return s
 }
 
-func streamCreate(c *call) error {
+func streamCreate(c *call) error { return c.createStream(0) }
+
+// createStream gets (stream, flags).
+func (c *call) createStream(priority int32) error {
 	to, err := c.out64(0)
 	if err != nil {
 		return err
@@ -106,6 +109,11 @@ func streamCreate(c *call) error {
 	s, err := create()
 	if err != nil {
 		return err
+	}
+	if clampPriority(priority) != 0 {
+		x.mu.Lock()
+		x.setAttribute(s, streamPriority, priorityValue(priority))
+		x.mu.Unlock()
 	}
 	return to.set(c.lib.handles.add(&stream{s, x, c.u32(1)}))
 }
@@ -178,8 +186,8 @@ func streamGetFlags(c *call) error {
 	return to.set(0)
 }
 
-// streamGetZero answers what is 0 of every stream: its priority and its device.
-func streamGetZero(c *call) error {
+// streamGetDevice answers 0: contexts are of the only device.
+func streamGetDevice(c *call) error {
 	to, err := c.out32(1)
 	if err != nil {
 		return err

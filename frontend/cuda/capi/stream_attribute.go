@@ -2,13 +2,14 @@ package capi
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
 
 	"pvdrm/frontend/cuda"
 )
 
-// Attributes of streams are some of those of launches. The device has one order of priority, no
+// Attributes of streams are some of those of launches. The device serves streams in turn, and has no
 // cache lines that persist and one domain of memory synchronization, so they change nothing, and
 // are kept for who asks.
 const (
@@ -70,7 +71,7 @@ func streamSetAttribute(c *call) error {
 		return err
 	}
 	if id == streamPriority {
-		return nil // the only one there is
+		return nil // a stream keeps the one that it was made with
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -136,10 +137,24 @@ func streamCopyAttributes(c *call) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	values := x.attributes[from]
+	values, own := maps.Clone(x.attributes[from]), x.attributes[to][streamPriority]
 	delete(x.attributes, to) // what from never set is not set of to, either
+	delete(values, streamPriority)
+	if own != nil {
+		x.setAttribute(to, streamPriority, own)
+	}
 	for id, v := range values {
 		x.setAttribute(to, id, v)
 	}
 	return nil
+}
+
+// priority is that of a stream. X.mu is not held.
+func (x *context) priority(s *cuda.Stream) int32 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if v := x.attributes[s][streamPriority]; v != nil {
+		return int32(le32(v))
+	}
+	return 0
 }

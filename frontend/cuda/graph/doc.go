@@ -5,7 +5,8 @@
 // A Graph owns its nodes. Edges may form a cycle, since CUDA refuses one only when the graph is
 // instantiated: Order then returns ErrCycle.
 //
-// A node of kind Child owns a graph, which nothing else changes.
+// A node of kind Child owns a graph, which nothing else changes. One of kind Conditional owns its
+// bodies, to which the program adds nodes.
 //
 // # Capture
 //

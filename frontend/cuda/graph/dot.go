@@ -6,7 +6,7 @@ import (
 )
 
 // Dot describes the graph in the language of Graphviz. Label returns what a node does, in a few
-// lines. Children are clusters.
+// lines. Children and bodies are clusters.
 func (g *Graph) Dot(label func(*Node) string) string {
 	var b strings.Builder
 	b.WriteString("digraph dot {\n")
@@ -29,9 +29,9 @@ func (g *Graph) dot(b *strings.Builder, label func(*Node) string, next *int) {
 		fmt.Fprintf(b, "%s -> %s;\n", name[e.From], name[e.To])
 	}
 	for _, n := range g.nodes {
-		if n.child != nil {
+		for _, inner := range n.Inner() {
 			fmt.Fprintf(b, "%s -> \"graph_%d_node_0\" [style=dotted lhead=cluster_%d];\n", name[n], *next, *next)
-			n.child.dot(b, label, next)
+			inner.dot(b, label, next)
 		}
 	}
 	b.WriteString("}\n")

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"errors"
+	"maps"
 	"slices"
 )
 
@@ -22,6 +23,8 @@ const (
 	MemAlloc Kind = 10 // CU_GRAPH_NODE_TYPE_MEM_ALLOC
 	MemFree  Kind = 11 // CU_GRAPH_NODE_TYPE_MEM_FREE
 	MemOps   Kind = 12 // CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
+
+	Conditional Kind = 13 // CU_GRAPH_NODE_TYPE_CONDITIONAL
 )
 
 // Errors of graphs.
@@ -34,8 +37,8 @@ var (
 // Graph is a set of nodes and the edges between them.
 type Graph struct {
 	nodes []*Node // in the order in which they were added
-	edges map[Edge]struct{}
-	node  *Node           // the child node that owns the graph, or nil
+	edges map[Edge]Data
+	node  *Node           // the node that owns the graph as a child or a body, or nil
 	twins map[*Node]*Node // of a clone: its nodes by those of the original, children's too
 }
 
@@ -46,8 +49,9 @@ type Node struct {
 	Work any
 
 	kind   Kind
-	graph  *Graph // nil: removed
-	child  *Graph // of kind Child
+	graph  *Graph   // nil: removed
+	child  *Graph   // of kind Child
+	bodies []*Graph // of kind Conditional
 	before []*Node
 	after  []*Node
 }
@@ -55,8 +59,23 @@ type Node struct {
 // Edge says that To begins after From.
 type Edge struct{ From, To *Node }
 
+// Data says what an edge waits for: a CUgraphEdgeData, of which the first three bytes are used. 0 is
+// the end of the first node. All others let the second begin earlier, so an order of the nodes is
+// enough for them.
+type Data uint64
+
 // New makes an empty graph.
-func New() *Graph { return &Graph{edges: map[Edge]struct{}{}} }
+func New() *Graph { return &Graph{edges: map[Edge]Data{}} }
+
+// Data returns the data of an edge.
+func (g *Graph) Data(e Edge) Data { return g.edges[e] }
+
+// SetData sets the data of an edge, which must be there.
+func (g *Graph) SetData(e Edge, d Data) {
+	if _, there := g.edges[e]; there {
+		g.edges[e] = d
+	}
+}
 
 // Kind returns what the node does.
 func (n *Node) Kind() Kind { return n.kind }
@@ -67,14 +86,33 @@ func (n *Node) Graph() *Graph { return n.graph }
 // Child returns the graph that a node of kind Child owns.
 func (n *Node) Child() *Graph { return n.child }
 
+// Bodies lists the graphs of which a node of kind Conditional runs one, or none.
+func (n *Node) Bodies() []*Graph { return n.bodies }
+
+// Inner lists all graphs that the node owns.
+func (n *Node) Inner() []*Graph {
+	if n.child != nil {
+		return []*Graph{n.child}
+	}
+	return n.bodies
+}
+
 // Before lists the nodes that n depends on, in the order in which the edges were added.
 func (n *Node) Before() []*Node { return n.before }
 
 // After lists the nodes that depend on n.
 func (n *Node) After() []*Node { return n.after }
 
-// Owner returns the node whose child the graph is, or nil.
+// Owner returns the node whose child or body the graph is, or nil.
 func (g *Graph) Owner() *Node { return g.node }
+
+// Root returns the graph that contains this one and is in no other.
+func (g *Graph) Root() *Graph {
+	for g.node != nil && g.node.graph != nil {
+		g = g.node.graph
+	}
+	return g
+}
 
 // Nodes lists all nodes in the order in which they were added.
 func (g *Graph) Nodes() []*Node { return g.nodes }
@@ -113,6 +151,20 @@ func (n *Node) SetChild(child *Graph) {
 	n.child.node = n
 }
 
+// AddConditional adds a node that runs one of n new bodies, or none.
+func (g *Graph) AddConditional(work any, n int, before []*Node) (*Node, error) {
+	made, err := g.Add(Conditional, work, before)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
+		b := New()
+		b.node = made
+		made.bodies = append(made.bodies, b)
+	}
+	return made, nil
+}
+
 // own checks that nodes are of the graph.
 func (g *Graph) own(nodes []*Node) error {
 	for _, n := range nodes {
@@ -124,7 +176,7 @@ func (g *Graph) own(nodes []*Node) error {
 }
 
 func (g *Graph) link(e Edge) {
-	g.edges[e] = struct{}{}
+	g.edges[e] = 0
 	e.From.after = append(e.From.after, e.To)
 	e.To.before = append(e.To.before, e.From)
 }
@@ -243,7 +295,7 @@ func (g *Graph) Order() ([]*Node, error) {
 }
 
 // Walk calls do for each node in Order, and for the nodes of a child in its place. Nodes for
-// which skip is true are left out, with their children.
+// which skip is true are left out, with their children. It does not go into bodies.
 func (g *Graph) Walk(skip func(*Node) bool, do func(*Node) error) error {
 	order, err := g.Order()
 	if err != nil {
@@ -264,7 +316,7 @@ func (g *Graph) Walk(skip func(*Node) bool, do func(*Node) error) error {
 	return nil
 }
 
-// Clone returns a copy of the graph and of its children.
+// Clone returns a copy of the graph, of its children and of its bodies.
 func (g *Graph) Clone() *Graph {
 	c := New()
 	c.twins = make(map[*Node]*Node, len(g.nodes))
@@ -274,16 +326,21 @@ func (g *Graph) Clone() *Graph {
 		c.twins[n] = t
 		if n.kind == Child {
 			t.SetChild(n.child)
-			for of, twin := range t.child.twins {
-				c.twins[of] = twin
-			}
+		}
+		for _, b := range n.bodies {
+			b = b.Clone()
+			b.node = t
+			t.bodies = append(t.bodies, b)
+		}
+		for _, inner := range t.Inner() {
+			maps.Copy(c.twins, inner.twins)
 		}
 	}
 	for _, n := range g.nodes {
 		t := c.twins[n]
 		for _, b := range n.before {
 			t.before = append(t.before, c.twins[b])
-			c.edges[Edge{From: c.twins[b], To: t}] = struct{}{}
+			c.edges[Edge{From: c.twins[b], To: t}] = g.edges[Edge{From: b, To: n}]
 		}
 		for _, a := range n.after {
 			t.after = append(t.after, c.twins[a])

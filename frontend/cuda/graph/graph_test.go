@@ -12,6 +12,11 @@ import (
 // random makes a graph of n nodes, numbered in their order, in which each depends on some before it.
 func random(t *testing.T, r *rand.Rand, n int) *Graph {
 	g := New()
+	fill(t, r, g, n)
+	return g
+}
+
+func fill(t *testing.T, r *rand.Rand, g *Graph, n int) {
 	for i := range n {
 		var before []*Node
 		for _, b := range g.Nodes() {
@@ -25,10 +30,17 @@ func random(t *testing.T, r *rand.Rand, n int) *Graph {
 			child.Work = i
 			continue
 		}
+		if r.IntN(4) == 0 && n > 2 {
+			made, err := g.AddConditional(i, 1+r.IntN(3), before)
+			require.NoError(t, err)
+			for _, body := range made.Bodies() {
+				fill(t, r, body, n/3)
+			}
+			continue
+		}
 		_, err := g.Add(Kind(r.IntN(3)), i, before)
 		require.NoError(t, err)
 	}
-	return g
 }
 
 // checkEdges checks that both ends of each edge know it, and the set of edges too.
@@ -56,8 +68,7 @@ func same(a, b *Graph) bool {
 			return all
 		}
 		return m.Work == n.Work && m.Kind() == n.Kind() && slices.Equal(ends(m.Before(), a), ends(n.Before(), b)) &&
-			slices.Equal(ends(m.After(), a), ends(n.After(), b)) && (m.Child() == nil) == (n.Child() == nil) &&
-			(m.Child() == nil || same(m.Child(), n.Child()))
+			slices.Equal(ends(m.After(), a), ends(n.After(), b)) && slices.EqualFunc(m.Inner(), n.Inner(), same)
 	})
 }
 
@@ -85,9 +96,10 @@ func TestRandomGraphs(t *testing.T) {
 		all = func(g *Graph) int {
 			sum := len(g.Nodes())
 			for _, n := range g.Nodes() {
-				if n.Child() != nil {
-					require.Same(t, n, n.Child().Owner())
-					sum += all(n.Child())
+				for _, inner := range n.Inner() {
+					require.Same(t, n, inner.Owner())
+					require.Same(t, inner.Root(), n.Graph().Root())
+					sum += all(inner)
 				}
 			}
 			return sum

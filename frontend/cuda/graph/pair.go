@@ -1,8 +1,14 @@
 package graph
 
+import (
+	"maps"
+	"slices"
+)
+
 // Mismatch says why two graphs cannot be paired, and at which nodes; either may be nil.
 type Mismatch struct {
-	Kinds    bool // the nodes differ in kind; otherwise in their edges
+	Kinds    bool // the nodes differ in kind
+	Bodies   bool // they differ in the number of their bodies; otherwise in their edges
 	Mine, To *Node
 }
 
@@ -40,19 +46,30 @@ func (g *Graph) Pair(to *Graph) (map[*Node]*Node, *Mismatch) {
 			return nil, &Mismatch{Kinds: true, Mine: p.mine, To: p.to}
 		}
 		pairs[p.to], taken[p.mine] = p.mine, true
+		if !g.sameData(p.mine, to, p.to) {
+			return nil, &Mismatch{Mine: p.mine, To: p.to}
+		}
 		if m := push(p.mine.before, p.to.before, p); m != nil {
 			return nil, m
 		}
-		if p.mine.kind != Child {
-			continue
+		mine, to := p.mine.Inner(), p.to.Inner()
+		if len(mine) != len(to) {
+			return nil, &Mismatch{Bodies: true, Mine: p.mine, To: p.to}
 		}
-		inner, m := p.mine.child.Pair(p.to.child)
-		if m != nil {
-			return nil, m
-		}
-		for of, mine := range inner {
-			pairs[of] = mine
+		for i := range mine {
+			inner, m := mine[i].Pair(to[i])
+			if m != nil {
+				return nil, m
+			}
+			maps.Copy(pairs, inner)
 		}
 	}
 	return pairs, nil
+}
+
+// sameData reports whether the edges to two nodes have the same data in the same order.
+func (g *Graph) sameData(mine *Node, other *Graph, to *Node) bool {
+	return slices.EqualFunc(mine.before, to.before, func(a, b *Node) bool {
+		return g.edges[Edge{From: a, To: mine}] == other.edges[Edge{From: b, To: to}]
+	})
 }

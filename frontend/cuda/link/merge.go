@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pvdrm/drm"
@@ -19,13 +20,20 @@ func (l *Linker) Complete() ([]byte, error) {
 		return l.done, nil
 	}
 	text, err := l.merge()
-	if missing := Missing(err); l.runtime && len(missing) > 0 {
-		if unit, ok := runtimeUnit(missing); ok {
-			if err := l.add("the device runtime", []byte(unit)); err != nil {
-				return nil, err
-			}
-			text, err = l.merge()
+	missing, more := Missing(err), []string{}
+	if slices.Contains(missing, SetConditional) {
+		more = append(more, conditionalSource)
+	}
+	if unit, ok := runtimeUnit(missing); ok && l.runtime {
+		more = append(more, unit)
+	}
+	for _, unit := range more {
+		if err := l.add("the device runtime", []byte(unit)); err != nil {
+			return nil, err
 		}
+	}
+	if len(more) > 0 {
+		text, err = l.merge()
 	}
 	l.done = text
 	return text, err

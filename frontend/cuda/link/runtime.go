@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -14,6 +15,17 @@ import (
 
 //go:embed runtime.ptx
 var runtimeSource string
+
+// SetConditional is the function by which kernels set the values of conditional handles, and
+// ConditionsVariable the variable that leads it to them: the address of the values and their number.
+// NVIDIA's compiler has the function for all sources, not only for those with the device runtime.
+const (
+	SetConditional     = "cudaGraphSetConditional"
+	ConditionsVariable = "__pvdrm_conditions"
+)
+
+//go:embed conditional.ptx
+var conditionalSource string
 
 // runtimePart begins a part of the source: the function of that name, without prefix. The first
 // part is common to all.
@@ -50,6 +62,19 @@ var runtimeErrors = []struct {
 	{code: 98, name: "cudaErrorInvalidDeviceFunction", text: "invalid device function"},
 	{code: 400, name: "cudaErrorInvalidResourceHandle", text: "invalid resource handle"},
 	{code: 801, name: "cudaErrorNotSupported", text: "operation not supported"},
+}
+
+// WithConditional returns a source as it is, or with SetConditional if it calls that and lacks it.
+// Name stands for the source in messages.
+func WithConditional(name string, source []byte) ([]byte, error) {
+	if !bytes.Contains(source, []byte(SetConditional)) || bytes.Contains(source, []byte(ConditionsVariable)) {
+		return source, nil
+	}
+	l := New()
+	if err := l.Add(name, source); err != nil {
+		return nil, err
+	}
+	return l.Complete()
 }
 
 // UseRuntime says that the sources may call the device runtime: what they leave open of it is

@@ -60,3 +60,31 @@ func TestUseRuntime(t *testing.T) {
 	_, err = l.Complete()
 	require.Equal(t, []string{"foo"}, Missing(err))
 }
+
+// A source that sets conditions gets the function for it once, whether or not it may use the device
+// runtime. Others stay as they are.
+func TestWithConditional(t *testing.T) {
+	const unit = head + ".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);\n" +
+		".entry k() { .param .b64 h; .param .b32 v; call cudaGraphSetConditional, (h, v); ret; }"
+	text, err := WithConditional("a", []byte(unit))
+	require.NoError(t, err)
+	again, err := WithConditional("a", text)
+	require.NoError(t, err)
+	require.Equal(t, text, again)
+	m, err := ptx.Load("a", text)
+	require.NoError(t, err)
+	var names []string
+	for _, d := range m.Directives {
+		if f, ok := d.(*ptx.Func); ok && f.Defined {
+			names = append(names, f.Name)
+		}
+	}
+	require.ElementsMatch(t, []string{"k", SetConditional}, names)
+	for _, other := range []string{"no PTX", head + ".entry k() { ret; } // cudaGraphSetConditional"} {
+		text, err := WithConditional("a", []byte(other))
+		require.NoError(t, err)
+		require.Equal(t, other, string(text))
+	}
+	_, err = WithConditional("a", []byte(head+".extern .func cudaGraphSetConditional;\n.entry k() { call cudaGraphSetConditional; ret; }"))
+	require.ErrorContains(t, err, "Prototype doesn't match for 'cudaGraphSetConditional'")
+}

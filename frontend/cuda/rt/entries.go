@@ -61,7 +61,7 @@ var families = []family{
 		{name: "cudaDeviceGetCacheConfig"},
 		{name: "cudaDeviceSetSharedMemConfig", note: noteHint},
 		{name: "cudaDeviceGetSharedMemConfig"},
-		{name: "cudaDeviceGetStreamPriorityRange", note: "there is one priority, 0"},
+		{name: "cudaDeviceGetStreamPriorityRange", note: notePriority},
 		{name: "cudaDeviceGetPCIBusId", note: "always 0000:00:00.0"},
 		{name: "cudaDeviceGetByPCIBusId"},
 		{name: "cudaDeviceCanAccessPeer", note: noteOneDevice},
@@ -195,7 +195,7 @@ var families = []family{
 	{"Streams and events", slices.Concat([]entry{
 		{name: "cudaStreamCreate"},
 		{name: "cudaStreamCreateWithFlags"},
-		{name: "cudaStreamCreateWithPriority", note: "there is one priority, 0"},
+		{name: "cudaStreamCreateWithPriority", note: notePriority},
 		{name: "cudaStreamDestroy", note: "waits for the work of the stream"},
 		{name: "cudaStreamSynchronize", perThread: ptsz},
 		{name: "cudaStreamQuery", perThread: ptsz},

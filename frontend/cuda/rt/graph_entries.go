@@ -4,9 +4,10 @@ import "slices"
 
 // Notes that several rows share.
 const (
-	notePlainEdges  = "edges without ports, and not of programmatic launches"
+	notePriority    = "it is kept, and changes nothing"
+	notePlainEdges  = "dependencies without data"
 	noteOneStream   = "the nodes run one after the other"
-	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations; no others"
+	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations, conditions; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"
 )
@@ -29,9 +30,9 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cudaGraphNodeGetDependentNodes"},
 	{name: "cudaGraphNodeGetDependentNodes_v2"},
 	{name: "cudaGraphAddDependencies"},
-	{name: "cudaGraphAddDependencies_v2", note: notePlainEdges},
+	{name: "cudaGraphAddDependencies_v2"},
 	{name: "cudaGraphRemoveDependencies"},
-	{name: "cudaGraphRemoveDependencies_v2", note: notePlainEdges},
+	{name: "cudaGraphRemoveDependencies_v2"},
 	{name: "cudaGraphAddNode", note: noteNodes},
 	{name: "cudaGraphAddNode_v2", note: noteNodes},
 	{name: "cudaGraphNodeSetParams", note: noteNodes},
@@ -40,6 +41,9 @@ var graphEntries = slices.Concat([]entry{
 	{name: "cudaGraphKernelNodeSetParams"},
 	{name: "cudaGraphKernelNodeGetAttribute", note: "cooperative and priority, and what was set"},
 	{name: "cudaGraphKernelNodeSetAttribute", note: "as the attributes of cudaLaunchKernelExC"},
+	{name: "cudaGraphKernelNodeCopyAttributes"},
+	{name: "cudaGraphConditionalHandleCreate"},
+	{name: "cudaGraphConditionalHandleCreate_v2", note: "of the current context only"},
 	{name: "cudaGraphAddMemcpyNode"},
 	{name: "cudaGraphAddMemcpyNode1D"},
 	{name: "cudaGraphAddMemcpyNodeToSymbol"},
@@ -98,5 +102,4 @@ var graphEntries = slices.Concat([]entry{
 	cudaGraphAddExternalSemaphoresSignalNode cudaGraphAddExternalSemaphoresWaitNode cudaGraphExternalSemaphoresSignalNodeGetParams
 	cudaGraphExternalSemaphoresSignalNodeSetParams cudaGraphExternalSemaphoresWaitNodeGetParams cudaGraphExternalSemaphoresWaitNodeSetParams
 	cudaGraphExecExternalSemaphoresSignalNodeSetParams cudaGraphExecExternalSemaphoresWaitNodeSetParams
-	cudaGraphGetId cudaGraphExecGetId cudaGraphNodeGetContainingGraph cudaGraphNodeGetLocalId cudaGraphNodeGetToolsId
-	cudaGraphKernelNodeCopyAttributes cudaGraphConditionalHandleCreate cudaGraphConditionalHandleCreate_v2`))
+	cudaGraphGetId cudaGraphExecGetId cudaGraphNodeGetContainingGraph cudaGraphNodeGetLocalId cudaGraphNodeGetToolsId`))

@@ -147,6 +147,11 @@ static int any_node(struct node_params *to, const struct node_params *from)
 		r = as_copy3d(&p.driver_copy.copy, &from->copy.copy);
 		break;
 	case NODE_MEMSET: p.fill.context = NULL; break;
+	case NODE_CONDITIONAL:
+		if (MAJOR == 13 && p.conditional.context)
+			return NOT_SUPPORTED; // there are no execution contexts
+		r = cuCtxGetCurrent(&p.conditional.context);
+		break;
 	}
 	*to = p;
 	return r;
@@ -160,6 +165,8 @@ static int add_any(NEW_NODE, const struct node_params *params, const void *data)
 		r = cuGraphAddNode_v2(node, graph, before, data, n, &p);
 	if (!r && p.type == NODE_MEM_ALLOC) // the program reads the address there
 		r = store((char *)params + ALLOC_ADDRESS, (char *)&p + ALLOC_ADDRESS, sizeof(CUdeviceptr));
+	if (!r && p.type == NODE_CONDITIONAL) // and the bodies there
+		r = store((void *)&params->conditional.bodies, &p.conditional.bodies, sizeof p.conditional.bodies);
 	return r;
 }
 
@@ -175,6 +182,14 @@ static int set_exec_any(CUgraphExec exec, CUgraphNode node, const struct node_pa
 	struct node_params p;
 	int r = any_node(&p, params);
 	return r ? r : cuGraphExecNodeSetParams(exec, node, &p);
+}
+
+// create_condition makes a handle of the current context.
+static int create_condition(uint64_t *handle, CUgraph graph, unsigned value, unsigned flags)
+{
+	CUcontext context = NULL;
+	int r = cuCtxGetCurrent(&context);
+	return r ? r : cuGraphConditionalHandleCreate(handle, graph, context, value, flags);
 }
 
 API(cudaGraphCreate, (CUgraph *graph, unsigned flags), cuGraphCreate(graph, flags))
@@ -234,6 +249,10 @@ API(cudaGraphKernelNodeGetParams, (CUgraphNode node, struct kernel_node *params)
 API(cudaGraphKernelNodeSetParams, (CUgraphNode node, const struct kernel_node *params), set_kernel(node, params))
 API(cudaGraphKernelNodeGetAttribute, (CUgraphNode node, unsigned attribute, void *value), cuGraphKernelNodeGetAttribute(node, attribute, value))
 API(cudaGraphKernelNodeSetAttribute, (CUgraphNode node, unsigned attribute, const void *value), cuGraphKernelNodeSetAttribute(node, attribute, value))
+API(cudaGraphKernelNodeCopyAttributes, (CUgraphNode to, CUgraphNode from), cuGraphKernelNodeCopyAttributes(to, from))
+API(cudaGraphConditionalHandleCreate, (uint64_t *handle, CUgraph graph, unsigned value, unsigned flags), create_condition(handle, graph, value, flags))
+API(cudaGraphConditionalHandleCreate_v2, (uint64_t *handle, CUgraph graph, void *context, unsigned value, unsigned flags),
+    context ? NOT_SUPPORTED : create_condition(handle, graph, value, flags))
 API(cudaGraphAddMemcpyNode, (NEW_NODE, const struct copy *copy), copy_3d(TO_NEW, copy))
 API(cudaGraphAddMemcpyNode1D, (NEW_NODE, void *to, const void *from, size_t bytes, int kind), copy_1d(TO_NEW, to, from, bytes, kind))
 API(cudaGraphAddMemcpyNodeToSymbol, (NEW_NODE, const void *symbol, const void *from, size_t bytes, size_t offset, int kind),

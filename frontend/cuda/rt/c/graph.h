@@ -25,7 +25,7 @@ struct driver_kernel_node {
 _Static_assert(sizeof(struct kernel_node) == 56 && sizeof(struct driver_kernel_node) == 72, "as the manual has them");
 
 // CUgraphNodeParams and cudaGraphNodeParams: what it says of a kernel, a copy and a fill differs.
-enum { NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET, NODE_MEM_ALLOC = 10 };
+enum { NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET, NODE_MEM_ALLOC = 10, NODE_CONDITIONAL = 13 };
 enum { ALLOC_ADDRESS = 128 }; // where a node that allocates has the address
 
 struct node_params {
@@ -49,6 +49,12 @@ struct node_params {
 			char fill[40];
 			CUcontext context;
 		} fill;
+		struct {
+			uint64_t handle;
+			unsigned kind, size;
+			CUgraph *bodies;
+			CUcontext context; // from CUDA 13 on the program's, as an execution context
+		} conditional;
 	};
 	long long last;
 };
@@ -78,11 +84,13 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, co
 CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, struct node_params *params);
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, const void *data, size_t n, struct node_params *params);
 CUresult cuGraphNodeSetParams(CUgraphNode node, struct node_params *params);
+CUresult cuGraphConditionalHandleCreate(uint64_t *handle, CUgraph graph, CUcontext context, unsigned value, unsigned flags);
 CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, const struct driver_kernel_node *params);
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, struct driver_kernel_node *params);
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const struct driver_kernel_node *params);
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, unsigned attribute, void *value);
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, unsigned attribute, const void *value);
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from);
 CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *before, size_t n, const struct copy3d *copy, CUcontext context);
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, struct copy3d *copy);
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const struct copy3d *copy);
