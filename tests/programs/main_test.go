@@ -95,6 +95,7 @@ binary main
 good	says	PASS	./main input && ./main ../data/more
 slow	says	PASS	./main
 left	excluded	needs a display	./main
+plain	h100	[0-9a-f]{64}	./main | tee /dev/stderr | sha256sum
 `)
 	write("src/s/src/good/input", "7")
 	write("src/s/src/good/main", "not the program")
@@ -102,17 +103,19 @@ left	excluded	needs a display	./main
 	write("src/s/src/slow/input", "")
 	write("bin/s/good", "#!/bin/bash\necho PASS $(cat $1) $(cat made); echo changed > input\n")
 	write("bin/s/good.files/made", "9")
+	write("bin/s/plain", "#!/bin/bash\necho 5 $(ls)\n")
 	write("bin/s/slow", "#!/bin/bash\nsleep 600 & wait\n")
 	r := runner{bin: dir + "/bin", src: dir + "/src", out: dir + "/out", pvdrm: dir + "/pvdrm", sm: "9.0", limit: 10 * time.Minute}
 	l, err := readList(filepath.Join(dir, "list.txt"))
 	require.NoError(t, err)
-	_, err = r.suite(context.Background(), l, regexp.MustCompile("good"), false)
+	_, err = r.suite(context.Background(), l, regexp.MustCompile("good|plain"), false)
 	require.NoError(t, err)
 	r.limit = 100 * time.Millisecond
 	results, err := r.suite(context.Background(), l, regexp.MustCompile(""), false)
 	require.NoError(t, err)
 	assert.Equal(t, ok, results["good"].outcome, results["good"].why)
 	assert.Equal(t, timedOut, results["slow"].outcome)
+	assert.Equal(t, ok, results["plain"].outcome, "a program without a folder of its own: %s", results["plain"].why)
 	assert.Equal(t, result{outcome: excluded, why: "needs a display"}, results["left"])
 
 	out, err := os.ReadFile(dir + "/out/s/good.out")
@@ -124,11 +127,11 @@ left	excluded	needs a display	./main
 
 	read, err := readResults(dir + "/out/s.txt")
 	require.NoError(t, err)
-	assert.Len(t, read, 3)
+	assert.Len(t, read, 4)
 	require.NoError(t, writeTable(dir+"/table.md", l, read))
 	table, err := os.ReadFile(dir + "/table.md")
 	require.NoError(t, err)
-	assert.Contains(t, string(table), "| ok | 1 |\n| wrong | 0 |\n| error | 0 |\n| time-out | 1 |\n| not judged | 0 |\n| excluded | 1 |")
+	assert.Contains(t, string(table), "| ok | 2 |\n| wrong | 0 |\n| error | 0 |\n| time-out | 1 |\n| not judged | 0 |\n| excluded | 1 |")
 }
 
 // TestKeeper keeps the beginning and the end of much output.

@@ -92,14 +92,9 @@ func (r *runner) workplace(l *list, p *program) (workplace, error) {
 	steps := []func() error{
 		func() error { return os.MkdirAll(w.dir, 0o755) },
 		func() error { return linkNeighbours(filepath.Dir(source), filepath.Dir(w.dir)) },
-		func() error { return os.CopyFS(w.dir, os.DirFS(source)) },
+		func() error { return copyFolder(w.dir, source) }, // a source may be one file in a suite's folder
 		func() error { return copyProgram(from, filepath.Join(w.dir, binary)) },
-		func() error {
-			if _, err := os.Stat(from + ".files"); err != nil {
-				return nil // most builds make only the binary
-			}
-			return os.CopyFS(w.dir, os.DirFS(from+".files"))
-		},
+		func() error { return copyFolder(w.dir, from+".files") }, // most builds make only the binary
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -107,6 +102,14 @@ func (r *runner) workplace(l *list, p *program) (workplace, error) {
 		}
 	}
 	return w, nil
+}
+
+// copyFolder copies what is in a folder, if there is one.
+func copyFolder(to, from string) error {
+	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return os.CopyFS(to, os.DirFS(from))
 }
 
 // linkNeighbours links what is in one folder from another that has some of it.
