@@ -31,8 +31,9 @@ type Context struct {
 	modules map[*Module]struct{}
 
 	mu      sync.Mutex
-	streams []*Stream // the default stream first
-	scratch []byte    // the command stream of one EXEC
+	streams []*Stream      // the default stream first
+	users   map[uint32]int // how many streams each channel has
+	scratch []byte         // the command stream of one EXEC
 	waits   []drm.Point
 	waited  []point
 }
@@ -97,7 +98,7 @@ func (c *Context) setUp() error {
 		return fmt.Errorf("a channel for the default stream: %w", err)
 	}
 	c.def = newStream(c, id, false)
-	c.streams = []*Stream{c.def}
+	c.streams, c.users = []*Stream{c.def}, map[uint32]int{id: 1}
 	if len(staged.sizes) == 1 {
 		// The first copies need not wait for it. A copy that finds none makes it, or says
 		// why not.
@@ -152,8 +153,11 @@ func (c *Context) Destroy() error {
 	}
 	// Channels first: should work be left, it stops here.
 	for _, s := range c.streams {
-		keep(c.file.ChannelFree(s.channel))
 		s.dead = true
+		if c.users[s.channel] > 0 {
+			keep(c.file.ChannelFree(s.channel))
+			delete(c.users, s.channel)
+		}
 	}
 	c.streams = nil
 	c.modMu.Lock()

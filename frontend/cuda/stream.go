@@ -11,9 +11,16 @@ import (
 	"pvdrm/drm"
 )
 
-// maxStreams bounds the streams of a context, so that one EXEC can wait for all
-// the others.
-const maxStreams = drm.MaxWaits
+const (
+	// maxStreams bounds the streams of a context, each of which is looked at for work of the
+	// default stream.
+	maxStreams = 1 << 14
+
+	// ownChannels is how many channels a context takes, the default stream's included: a device
+	// has few, and one EXEC must be able to wait for all the others. With more streams than
+	// that, some share a channel, as they share hardware queues on a GPU.
+	ownChannels = 33
+)
 
 // Stream is a CUstream: work that runs in the order in which it was queued. A
 // nil *Stream means the default stream wherever one is an argument.
@@ -55,8 +62,9 @@ var lastStream atomic.Uint64
 // ID is cuStreamGetId: no other stream of the process has or had the same.
 func (s *Stream) ID() uint64 { return s.id }
 
-// NewStream is cuStreamCreate. Each stream takes a channel, of which a device
-// has few: ErrDeviceUnavailable when none is left.
+// NewStream is cuStreamCreate. A stream takes a channel, of which a device has few. When none is
+// left it shares one with other streams of the context, whose work it then runs in the order of
+// queueing. It is ErrDeviceUnavailable where only the default stream has one.
 func (c *Context) NewStream() (*Stream, error) { return c.createStream(false) }
 
 // NewStreamNonBlocking is cuStreamCreate with CU_STREAM_NON_BLOCKING: the
@@ -74,13 +82,42 @@ func (c *Context) createStream(nonBlocking bool) (*Stream, error) {
 	if len(c.streams) >= maxStreams {
 		return nil, errorf(call, ErrOutOfMemory, "a context has at most %d streams; destroy one first", maxStreams)
 	}
-	id, err := c.file.ChannelAlloc()
+	id, err := c.takeChannel()
 	if err != nil {
 		return nil, c.fail(call, fmt.Errorf("a channel for the stream: %w", err))
 	}
 	s := newStream(c, id, nonBlocking)
 	c.streams = append(c.streams, s)
 	return s, nil
+}
+
+// takeChannel returns a channel for a stream: one of its own, or the one with the fewest streams.
+// Those of the default stream are not shared, since they wait for it.
+//
+// Preconditions: c.mu is held.
+func (c *Context) takeChannel() (uint32, error) {
+	var err error
+	if len(c.users) < ownChannels {
+		var id uint32
+		if id, err = c.file.ChannelAlloc(); err == nil {
+			c.users[id] = 1
+			return id, nil
+		}
+		if r := resultOf(err); r != ErrDeviceUnavailable && r != ErrOutOfMemory {
+			return 0, err
+		}
+	}
+	best, found := uint32(0), false
+	for id, n := range c.users {
+		if id != c.def.channel && (!found || n < c.users[best] || n == c.users[best] && id < best) {
+			best, found = id, true
+		}
+	}
+	if !found {
+		return 0, err
+	}
+	c.users[best]++
+	return best, nil
 }
 
 // Synchronize is cuStreamSynchronize: it waits until the work of the stream is
@@ -159,8 +196,8 @@ func (s *Stream) Destroy() error {
 		c.mu.Unlock()
 		return err
 	}
-	// All of the stream is done, so those who still wait for one of its points
-	// are about to return. After that nobody uses the channel's id.
+	// All of the stream is done, so those who still wait for one of its points are about to
+	// return. After that only other streams use the channel's id, if any.
 	s.gone.Lock()
 	defer s.gone.Unlock()
 	c.mu.Lock()
@@ -174,7 +211,15 @@ func (s *Stream) Destroy() error {
 	}
 	clear(c.streams[len(kept):])
 	c.streams = kept
+	c.users[s.channel]--
+	shared := c.users[s.channel] > 0
+	if !shared {
+		delete(c.users, s.channel)
+	}
 	c.mu.Unlock()
+	if shared {
+		return nil
+	}
 	if err := c.file.ChannelFree(s.channel); err != nil {
 		return c.fail(call, err)
 	}
@@ -252,14 +297,14 @@ func (c *Context) exec(call string, s *Stream, stream []byte) (point, error) {
 
 // collectWaits fills c.waits (and c.waited, the same as points) with what the
 // next work of s must wait for: the events it was told to, and by the legacy
-// rule the default stream or, for that one, all the others. What is done, or
-// waited for by earlier work of s, is left out.
+// rule the default stream or, for that one, all the others. What is done, waited
+// for by earlier work of s, or before it in its channel, is left out.
 //
 // Preconditions: c.mu is held.
 func (c *Context) collectWaits(s *Stream) {
 	c.waits, c.waited = c.waits[:0], c.waited[:0]
 	for _, o := range c.streams {
-		if o == s {
+		if o.channel == s.channel {
 			continue
 		}
 		seq := s.pending[o]
@@ -267,10 +312,21 @@ func (c *Context) collectWaits(s *Stream) {
 			seq = max(seq, o.last)
 		}
 		if seq > o.done && seq > s.seen[o] {
-			c.waits = append(c.waits, drm.Point{Channel: o.channel, Seqno: seq})
+			c.waitFor(drm.Point{Channel: o.channel, Seqno: seq})
 			c.waited = append(c.waited, point{o, seq})
 		}
 	}
+}
+
+// waitFor adds a point to c.waits, which has one for each channel at most.
+func (c *Context) waitFor(p drm.Point) {
+	for i := range c.waits {
+		if w := &c.waits[i]; w.Channel == p.Channel {
+			w.Seqno = max(w.Seqno, p.Seqno)
+			return
+		}
+	}
+	c.waits = append(c.waits, p)
 }
 
 // waitForever is a timeout of drm.File.Wait.

@@ -154,21 +154,50 @@ func TestStreamDestroyFails(t *testing.T) {
 	require.Equal(t, byte(3), readBack(t, c, p, 1)[0])
 }
 
+// Streams share channels when the device has none left. Without any to share it is an error.
 func TestNoChannelLeft(t *testing.T) {
 	g := cudatest.NewGPU(t)
+	g.KernelAdd()
+	g.Lazy = true
 	c := newContext(t, g)
-	for range g.Channels {
-		mustStream(t, c)
+	f := mustFunction(t, c, "add")
+	p := mustAlloc(t, c, 16)
+	require.NoError(t, c.MemsetD8(p, 0, 16))
+	own := g.Channels
+	streams := make([]*Stream, 3*own)
+	for i := range streams {
+		streams[i] = mustStream(t, c)
+		add(t, f, streams[i], p, 1)
 	}
-	_, err := c.NewStream()
+	require.Zero(t, g.Channels)
+	require.Equal(t, byte(3*own), readBack(t, c, p, 1)[0], "the default stream waits for all of them")
+	_, err := c.Device().CreateContext()
 	isResult(t, ErrDeviceUnavailable, err)
-	_, err = c.Device().CreateContext()
+
+	// An event orders streams of one channel and of several.
+	e := mustEvent(t, c)
+	for _, s := range streams[:own+1] {
+		add(t, f, s, p, 1)
+		require.NoError(t, e.Record(s))
+		require.NoError(t, streams[own].WaitEvent(e))
+	}
+	add(t, f, streams[own], p, 1)
+	require.NoError(t, streams[own].Synchronize())
+
+	for i, s := range streams {
+		require.NoError(t, s.Destroy())
+		require.Equal(t, max(0, i+1-2*own), g.Channels, "a channel is free when its last stream is")
+	}
+	for g.Channels > 0 {
+		other, err := c.Device().CreateContext()
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, other.Destroy()) })
+	}
+	_, err = c.NewStream()
 	isResult(t, ErrDeviceUnavailable, err)
-	require.NoError(t, c.streams[3].Destroy())
-	mustStream(t, c)
 }
 
-// There are never more streams than one EXEC can wait for.
+// A context takes only some of a device's channels, and waits for the streams of all of them.
 func TestManyStreams(t *testing.T) {
 	g := cudatest.NewGPU(t)
 	g.Channels = 100
@@ -178,12 +207,16 @@ func TestManyStreams(t *testing.T) {
 	f := mustFunction(t, c, "add")
 	p := mustAlloc(t, c, 16)
 	require.NoError(t, c.MemsetD8(p, 0, 16))
-	for range maxStreams - 1 {
+	for range 200 {
 		add(t, f, mustStream(t, c), p, 1)
+	}
+	require.Equal(t, 100-ownChannels, g.Channels)
+	require.Equal(t, byte(200), readBack(t, c, p, 1)[0])
+	for range maxStreams - 201 {
+		mustStream(t, c)
 	}
 	_, err := c.NewStream()
 	isResult(t, ErrOutOfMemory, err)
-	require.Equal(t, byte(maxStreams-1), readBack(t, c, p, 1)[0])
 }
 
 func TestEvents(t *testing.T) {

@@ -52,8 +52,8 @@ func (c *call) stream(i int) (*context, *cuda.Stream, error) {
 	return x, s, err
 }
 
-// threadStream is the default stream of a thread. When the device has no channel
-// for it, it is the legacy one, which orders more than was asked for.
+// threadStream is the default stream of a thread. When neither the device nor the context has a
+// channel for it, it is the legacy one, which orders more than was asked for.
 func (c *context) threadStream(thread uint64) (*cuda.Stream, error) {
 	c.mu.Lock()
 	s := c.streams[thread]
