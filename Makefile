@@ -41,7 +41,7 @@ cuda-clients: build ## build the programs in tests/clients/nvcc with nvcc's defa
 
 .PHONY: programs
 programs: build ## run public CUDA programs, built in BIN, with the inputs in SRC (docs/cuda-programs.md)
-	@$(GO) run ./tests/programs -bin "$(BIN)" -src "$(SRC)" tests/programs/cuda-samples.txt tests/programs/hecbench.txt
+	@$(GO) run ./tests/programs -bin "$(BIN)" -src "$(SRC)" $(filter-out %-small.txt,$(wildcard tests/programs/*.txt))
 
 .PHONY: image
 image: deps build ## build the guest image into the cache

@@ -3,9 +3,8 @@
 //
 //	go run ./tests/programs -bin DIR -src DIR -out DIR [-only REGEXP] LIST...
 //
-// A list ([readList]) names the programs of one suite and how each is judged; the lists
-// of this folder are cuda-samples.txt, hecbench.txt and, with smaller inputs,
-// hecbench-small.txt. The folder of -bin holds the binaries as SUITE/NAME, and what else
+// A list ([readList]) names the programs of one suite and how each is judged; this folder has
+// one for each suite, and hecbench-small.txt with smaller inputs. The folder of -bin holds the binaries as SUITE/NAME, and what else
 // the build of NAME makes in SUITE/NAME.files; the folder of -src holds the suites'
 // sources as SUITE, of which the programs read their inputs. A result replaces the
 // program's earlier one in the results of -out.
