@@ -14,6 +14,7 @@ type HostMem struct {
 
 	heap    *heap
 	managed bool
+	module  bool // a variable of a module, which frees it
 
 	block block // guarded by memory.mu; mem is nil when freed
 }
@@ -139,12 +140,21 @@ func (h *HostMem) Free() error {
 		return err
 	}
 	defer c.life.RUnlock()
-	if h.Bytes() == nil {
+	switch {
+	case h.module:
+		return errorf(call, ErrInvalidValue, "the memory is a variable of a module")
+	case h.Bytes() == nil:
 		return errorf(call, ErrInvalidValue, "the memory is freed already")
 	}
 	if err := c.waitIdle(call); err != nil {
 		return err
 	}
+	return h.release(call)
+}
+
+// release frees memory that no work uses. Preconditions: the caller has entered the context.
+func (h *HostMem) release(call string) error {
+	c := h.c
 	m := &c.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,6 +20,7 @@ type Module struct {
 	// Guarded by Context.modMu.
 	functions map[string]*Function
 	globals   map[string]global
+	managed   managed
 }
 
 type global struct {
@@ -39,6 +40,10 @@ type Function struct {
 // PTX that is refused is ErrInvalidPTX with a *drm.ModuleError that holds the
 // log. Zero bytes at the end, as C programs have them, are dropped.
 func (c *Context) LoadModule(name string, ptx []byte) (*Module, error) {
+	return c.loadModule(name, ptx, nil)
+}
+
+func (c *Context) loadModule(name string, ptx []byte, variables managed) (*Module, error) {
 	const call = "cuModuleLoadData"
 	if err := c.enter(call); err != nil {
 		return nil, err
@@ -59,7 +64,7 @@ func (c *Context) LoadModule(name string, ptx []byte) (*Module, error) {
 	c.heap.fix(ptx)
 	c.modMu.Lock()
 	defer c.modMu.Unlock()
-	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}}
+	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}, managed: variables}
 	c.modules[m] = struct{}{}
 	return m, nil
 }
@@ -91,7 +96,7 @@ func (m *Module) Unload() error {
 	if err := c.file.ModuleUnload(m.id); err != nil {
 		return c.fail(call, err)
 	}
-	return nil
+	return m.managed.release(call)
 }
 
 // loaded fails if the module is not loaded any more.
@@ -162,17 +167,17 @@ func (m *Module) Global(name string) (DevicePtr, uint64, error) {
 	if err := m.loaded(call); err != nil {
 		return 0, 0, err
 	}
+	if p, ok := m.managed[name]; ok {
+		return p.addr(), p.size, nil
+	}
 	if g, ok := m.globals[name]; ok {
 		return g.addr, g.size, nil
 	}
-	addr, size, err := c.file.ModuleGlobal(m.id, name)
+	g, err := m.place(call, name)
 	if err != nil {
-		return 0, 0, c.fail(call, fmt.Errorf("variable %q: %w", name, err))
+		return 0, 0, err
 	}
-	if size > math.MaxUint64-addr {
-		return 0, 0, errorf(call, ErrUnknown, "variable %q: the driver places %d bytes at 0x%x", name, size, addr)
-	}
-	g := global{DevicePtr(addr), size}
+	addr, size := uint64(g.addr), g.size
 	m.globals[name] = g
 	if size > 0 {
 		c.memory.mu.Lock()
@@ -180,6 +185,18 @@ func (m *Module) Global(name string) (DevicePtr, uint64, error) {
 		c.memory.mu.Unlock()
 	}
 	return g.addr, g.size, nil
+}
+
+// place asks the driver where a variable is.
+func (m *Module) place(call, name string) (global, error) {
+	addr, size, err := m.c.file.ModuleGlobal(m.id, name)
+	if err != nil {
+		return global{}, m.c.fail(call, fmt.Errorf("variable %q: %w", name, err))
+	}
+	if size > math.MaxUint64-addr {
+		return global{}, errorf(call, ErrUnknown, "variable %q: the driver places %d bytes at 0x%x", name, size, addr)
+	}
+	return global{DevicePtr(addr), size}, nil
 }
 
 // Name is the name of the kernel.

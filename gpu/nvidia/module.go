@@ -71,6 +71,11 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 			if n, ok := d.MallocHeap(); ok && n > defaultHeap {
 				return nil, fmt.Errorf("%w: a heap of %d bytes for malloc; the worker's context has one of %d", gpu.ErrUnsupported, n, defaultHeap)
 			}
+			managed := ""
+			d.Managed(func(name string, _ uint64) { managed = name })
+			if managed != "" {
+				return nil, fmt.Errorf("%w: the managed variable %s: the program cannot reach those of the worker", gpu.ErrUnsupported, managed)
+			}
 		case *ptx.Var:
 			if (d.Space == ptx.SpaceGlobal || d.Space == ptx.SpaceConst) && !d.Type.Opaque() {
 				q.Vars = append(q.Vars, d.Name)

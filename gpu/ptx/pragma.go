@@ -14,6 +14,28 @@ import (
 // a program set it by cuCtxSetLimit; of the context's modules the first that calls malloc counts.
 const HeapPragma = "pvdrm_malloc_heap"
 
+// ManagedPragma begins the text of a .pragma that says where a variable with .attribute(.managed)
+// lies, which a program reaches at the same address:
+//
+//	.pragma "pvdrm_managed 140737488355328 counter";
+//
+// The module has the variable's initial contents at the place that it would have without.
+const ManagedPragma = "pvdrm_managed"
+
+// Managed calls do for each variable that the pragma gives a place. What cannot be read is left out.
+func (g *Pragma) Managed(do func(name string, addr uint64)) {
+	for _, text := range g.Text {
+		rest, is := strings.CutPrefix(text, ManagedPragma+" ")
+		number, name, both := strings.Cut(rest, " ")
+		if !is || !both {
+			continue
+		}
+		if addr, err := strconv.ParseUint(number, 10, 64); err == nil {
+			do(name, addr)
+		}
+	}
+}
+
 // MallocHeap returns the number of bytes that a HeapPragma names, and whether it is one. It is the
 // largest of all numbers where it cannot be read.
 func (g *Pragma) MallocHeap() (bytes uint64, ok bool) {

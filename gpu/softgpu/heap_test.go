@@ -291,6 +291,39 @@ func TestHeapPragma(t *testing.T) {
 	}
 }
 
+// TestManagedPragma checks that code and initialisers use the address that the pragma gives, and that
+// the variable's own place has what it begins with.
+func TestManagedPragma(t *testing.T) {
+	const source = mallocHeader + `
+.visible .global .attribute(.managed) .align 8 .u64 counter = 40;
+.visible .global .attribute(.managed) .align 8 .u64 other = 7;
+.visible .global .align 8 .u64 first = generic(counter)+8;
+.visible .entry count(.param .u64 out)
+{
+	.reg .b64 %a<8>;
+	ld.param.u64 %a1, [out];
+	atom.global.add.u64 %a2, [counter], 2; st.global.u64 [%a1], %a2;
+	mov.u64 %a3, counter+8; st.global.u64 [%a1+8], %a3;
+	ld.global.u64 %a4, [first]; st.global.u64 [%a1+16], %a4;
+	ld.global.u64 %a5, [other]; st.global.u64 [%a1+24], %a5;
+	ret;
+}
+`
+	r := newHeapRig(t, testDevice(t, Config{VRAMBytes: 64 << 20, SMs: 1}))
+	const at = vramBase + 1024
+	r.mod = r.load(source + fmt.Sprintf(".pragma \"pvdrm_managed %d counter\";\n.pragma \"pvdrm_managed x other\";\n.pragma \"pvdrm_managed 64 nothing\";\n", at))
+	m := r.mod.(*module)
+	addr, size, err := m.Global("counter")
+	require.NoError(t, err)
+	require.EqualValues(t, 8, size)
+	require.NotEqual(t, uint64(at), addr)
+	require.NoError(t, r.run(r.kernel("count", 0, vramBase)))
+	require.Equal(t, []uint64{0, at + 8, at + 8, 7}, r.pointers(4))
+	require.Equal(t, uint64(2), r.word(at-vramBase))
+	_, own, _ := m.data.place(addr - m.va)
+	require.Equal(t, uint64(40), r.ctx.dev.vram.Word(own))
+}
+
 // TestHeapRestoreHostile gives Restore heaps that no context can have.
 func TestHeapRestoreHostile(t *testing.T) {
 	r := newHeapRig(t, testDevice(t, Config{VRAMBytes: 64 << 20, SMs: 1}))

@@ -133,7 +133,7 @@ static void lost(void)
 	OK(cudaFree(d));
 }
 
-// An image without PTX, and one with a __managed__ variable, fail when they are used.
+// An image without PTX, and one whose __managed__ variable is none, fail when they are used.
 static void images(void)
 {
 	static struct fatbin f;
@@ -153,7 +153,8 @@ static void images(void)
 	m = __cudaRegisterFatBinary(&wrapper);
 	__cudaRegisterManagedVar(m, &managed, "table", "table", 0, 16, 0, 0);
 	__cudaRegisterVar(m, &in_program, "factor", "factor", 0, 4, 1, 0);
-	GIVES(cudaErrorNotSupported, cudaGetSymbolSize(&size, &in_program));
+	GIVES(cudaErrorInvalidSymbol, cudaGetSymbolSize(&size, &in_program));
+	REQUIRE(__cudaInitModule(m) == 0 && cudaGetLastError() == cudaErrorInvalidSymbol);
 	__cudaUnregisterFatBinary(m);
 	__cudaUnregisterFatBinary(NULL);
 	m = __cudaRegisterFatBinary((void *)8);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "kernels.h"
+#include "managed.h"
 
 enum { N = 1000 };
 
@@ -447,6 +448,7 @@ int main(void)
 	arrays();
 	host_memory();
 	managed();
+	managed_variables();
 	streams();
 	pools();
 	threads();

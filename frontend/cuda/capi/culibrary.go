@@ -234,12 +234,17 @@ func (h *handles) handleOf(v any) uint64 {
 	return 0
 }
 
-func libraryGetGlobal(c *call) error {
-	return c.getGlobal(func() (*module, error) {
-		l, err := c.library(2)
-		if err != nil {
-			return nil, err
-		}
-		return c.libraryModule(l)
-	})
+func libraryGetManaged(c *call) error {
+	return c.getGlobal(c.libraryOfVariable, func(m *module, name string) (cuda.DevicePtr, uint64, error) { return m.Managed(name) })
+}
+
+func libraryGetGlobal(c *call) error { return c.getGlobal(c.libraryOfVariable, globalOf) }
+
+// libraryOfVariable is the library of argument 2 in the current context.
+func (c *call) libraryOfVariable() (*module, error) {
+	l, err := c.library(2)
+	if err != nil {
+		return nil, err
+	}
+	return c.libraryModule(l)
 }

@@ -161,7 +161,7 @@ var families = []family{
 		{name: "cuKernelGetName", args: 2, do: funcGetName},
 		{name: "cuKernelGetParamInfo", args: 4, do: funcGetParamInfo},
 		{name: "cuKernelGetLibrary", args: 2, do: kernelGetLibrary},
-		{name: "cuLibraryGetManaged", args: 4},
+		{name: "cuLibraryGetManaged", args: 4, do: libraryGetManaged},
 		{name: "cuLibraryGetUnifiedFunction", args: 3},
 		{name: "cuLibraryGetKernelCount", args: 2, do: libraryGetKernelCount},
 		{name: "cuLibraryEnumerateKernels", args: 3, do: libraryEnumerateKernels},

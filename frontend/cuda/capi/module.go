@@ -76,7 +76,11 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	if err != nil {
 		return nil, 0, linkError(err)
 	}
-	m, err := x.LoadModule(name, ptx)
+	var managed []cuda.ManagedVariable
+	for _, v := range link.ManagedOf(ptx) {
+		managed = append(managed, cuda.ManagedVariable{Name: v.Name, Size: v.Size, Align: v.Align, Pragma: link.ManagedPragma})
+	}
+	m, err := x.LoadManaged(name, ptx, managed)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -221,11 +225,13 @@ func moduleGetGlobal(c *call) error {
 	if c.u64(0) == 0 && c.u64(1) == 0 {
 		return c.fail(cuda.ErrInvalidValue, "two null pointers")
 	}
-	return c.getGlobal(func() (*module, error) { return c.module(2) })
+	return c.getGlobal(func() (*module, error) { return c.module(2) }, globalOf)
 }
 
+func globalOf(m *module, name string) (cuda.DevicePtr, uint64, error) { return m.Global(name) }
+
 // getGlobal writes the address and the size of a variable of a module, whose name is argument 3.
-func (c *call) getGlobal(of func() (*module, error)) error {
+func (c *call) getGlobal(of func() (*module, error), find func(*module, string) (cuda.DevicePtr, uint64, error)) error {
 	addr, err := c.optional(0, 8)
 	if err != nil {
 		return err
@@ -242,7 +248,7 @@ func (c *call) getGlobal(of func() (*module, error)) error {
 	if err != nil {
 		return err
 	}
-	p, n, err := m.Global(name)
+	p, n, err := find(m, name)
 	if errors.Is(err, cuda.ErrNotFound) {
 		if _, isKernel := m.Function(name); isKernel == nil {
 			return c.fail(cuda.ErrInvalidValue, "%q is a kernel", name)

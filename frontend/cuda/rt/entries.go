@@ -30,7 +30,7 @@ var families = []family{
 		{name: "__cudaUnregisterFatBinary"},
 		{name: "__cudaRegisterFunction"},
 		{name: "__cudaRegisterVar"},
-		{name: "__cudaRegisterManagedVar", note: "no kernel or variable of a module with one can be used: cudaErrorNotSupported"},
+		{name: "__cudaRegisterManagedVar", note: "managed memory with one address for the program and the device; of one context, the first that uses the module"},
 		{name: "__cudaRegisterHostVar", note: noteHint},
 		{name: "__cudaRegisterTexture"},
 		{name: "__cudaRegisterSurface"},
@@ -114,12 +114,13 @@ var families = []family{
 		{name: "cudaLibraryEnumerateKernels"},
 		{name: "cudaLibraryGetKernel"},
 		{name: "cudaLibraryGetGlobal"},
+		{name: "cudaLibraryGetManaged"},
 		{name: "cudaOccupancyMaxActiveBlocksPerMultiprocessor"},
 		{name: "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"},
 		{name: "cudaOccupancyAvailableDynamicSMemPerBlock"},
 	}, missing(`
 		cudaLaunchCooperativeKernelMultiDevice cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize
-		cudaLibraryGetManaged cudaLibraryGetUnifiedFunction cudaSetDoubleForDevice cudaSetDoubleForHost`))},
+		cudaLibraryGetUnifiedFunction cudaSetDoubleForDevice cudaSetDoubleForHost`))},
 	{"Memory", slices.Concat([]entry{
 		{name: "cudaMalloc"},
 		{name: "cudaMallocPitch"},

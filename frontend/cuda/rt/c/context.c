@@ -69,6 +69,7 @@ static int reset(void)
 	if (r)
 		return r;
 	r = cuDevicePrimaryCtxReset_v2(0);
+	forget_managed();
 	atomic_fetch_add(&age, 1);
 	return r;
 }

@@ -122,6 +122,8 @@ int kernel_of(const void *function, CUfunction *kernel);
 int symbol_of(const void *symbol, CUdeviceptr *address, size_t *bytes);
 const void *function_of(CUfunction kernel);
 
+void forget_managed(void);
+
 // reference is what is known of a reference to a texture or surface.
 struct reference { int normalized; uint64_t object; size_t offset; };
 int reference_of(const void *symbol, struct reference *now);

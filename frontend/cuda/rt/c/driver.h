@@ -102,6 +102,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *option
 			       int *library_options, void **library_values, unsigned library_n);
 CUresult cuLibraryUnload(CUlibrary library);
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
+CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name);
 CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name);
 CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel);
 

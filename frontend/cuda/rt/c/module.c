@@ -14,7 +14,7 @@ struct module {
 	struct module *next;
 	const void *wrapper;
 	CUlibrary library; // NULL before the first use
-	int managed;       // it has __managed__ variables, which there are none of here
+	int managed;       // it has __managed__ variables: 1, or 2 once the program has their addresses
 };
 
 // entry is a kernel or a variable.
@@ -25,6 +25,8 @@ struct entry {
 	const char *name; // in the module; memory of the program
 	CUkernel kernel;  // NULL before its first use, and for variables
 	int variable;
+	void **place; // where the program has the address of a __managed__ variable, or NULL
+	int address;  // the key is the address of a __managed__ variable, which the module frees
 	struct reference *reference; // of references to textures and surfaces, which are variables too
 };
 
@@ -89,12 +91,59 @@ static void add_reference(void **handle, const void *key, const char *name, int 
 // add makes an entry. Without memory for it, its use will be an error.
 static void add(void **handle, const void *key, const char *name, int variable) { add_reference(handle, key, name, variable, NULL); }
 
+// tell_managed gives the program the addresses of a module's __managed__ variables. It needs the lock.
+static int tell_managed(struct module *m)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct entry *e = table.buckets[i]; e; e = e->next) {
+			CUdeviceptr address;
+			int r = SUCCESS;
+			if (e->module == m && e->place && !(r = cuLibraryGetManaged(&address, NULL, m->library, e->name))) {
+				struct entry **to = bucket((void *)address);
+				struct entry *known = calloc(1, sizeof *known); // by its address, which is what a program has
+				if (!known)
+					return MEMORY_ALLOCATION;
+				*known = (struct entry){.next = *to, .key = (void *)address, .module = m, .name = e->name, .variable = 1, .address = 1};
+				*to = known;
+				r = store(e->place, &address, sizeof address);
+			}
+			if (r)
+				return r;
+		}
+	m->managed = 2;
+	return SUCCESS;
+}
+
 // load needs the lock, and a context.
 static int load(struct module *m)
 {
-	if (m->managed)
-		return say(NOT_SUPPORTED, "the module has __managed__ variables; use cudaMallocManaged");
-	return m->library ? SUCCESS : cuLibraryLoadData(&m->library, m->wrapper, NULL, NULL, 0, NULL, NULL, 0);
+	int r = m->library ? SUCCESS : cuLibraryLoadData(&m->library, m->wrapper, NULL, NULL, 0, NULL, NULL, 0);
+	return !r && m->managed == 1 ? tell_managed(m) : r;
+}
+
+// remove_entries takes those of a module out, or with NULL all addresses of __managed__ variables. It needs the lock.
+static void remove_entries(struct module *m)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct entry **at = &table.buckets[i]; *at;) {
+			struct entry *e = *at;
+			if (m ? e->module == m : e->address) {
+				*at = e->next;
+				free(e->reference);
+				free(e);
+			} else
+				at = &e->next;
+		}
+}
+
+// forget_managed has the program told of its __managed__ variables again: a new context has others.
+void forget_managed(void)
+{
+	lock();
+	remove_entries(NULL);
+	for (struct module *m = table.modules; m; m = m->next)
+		m->managed = m->managed != 0;
+	unlock();
 }
 
 // kernel_of finds what a program means by a function: its own function of a kernel's
@@ -107,7 +156,7 @@ int kernel_of(const void *function, CUfunction *kernel)
 	struct entry *e = find(function);
 	if (e && !e->variable) {
 		ours = 1;
-		if (!e->kernel && !(r = load(e->module)))
+		if (!(r = load(e->module)) && !e->kernel)
 			r = cuLibraryGetKernel(&e->kernel, e->module->library, e->name);
 		*kernel = (CUfunction)e->kernel;
 	}
@@ -201,7 +250,25 @@ PUBLIC void **__cudaRegisterFatBinary(void *wrapper)
 }
 
 PUBLIC void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
-PUBLIC char __cudaInitModule(void **handle) { return handle != NULL; }
+
+// init_module has the addresses of a module's __managed__ variables told. Code of the program that uses one
+// calls it first.
+static int init_module(void **handle)
+{
+	int r = SUCCESS;
+	lock();
+	struct module *m = *module_at(handle);
+	if (m && m->managed)
+		r = load(m);
+	unlock();
+	return r == SYMBOL_NOT_FOUND ? INVALID_SYMBOL : r;
+}
+
+PUBLIC char __cudaInitModule(void **handle)
+{
+	int r = enter();
+	return !done("__cudaInitModule", r ? r : init_module(handle));
+}
 
 PUBLIC void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads,
 				   void *tid, void *bid, void *block, void *grid, int *warp)
@@ -216,15 +283,18 @@ PUBLIC void __cudaRegisterVar(void **handle, char *host, char *device, const cha
 	add(handle, host, name, 1);
 }
 
-// A __managed__ variable is one of the module for its kernels, and so has an
-// address that the program cannot reach.
+// The program has a pointer to each of its __managed__ variables, which it gets when it uses the first.
 PUBLIC void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int external, size_t bytes, int constant, int global)
 {
-	(void)host, (void)device, (void)name, (void)external, (void)bytes, (void)constant, (void)global;
+	(void)device, (void)external, (void)bytes, (void)constant, (void)global;
+	add(handle, host, name, 1);
 	lock();
 	struct module *m = *module_at(handle);
-	if (m)
+	struct entry *e = find(host);
+	if (m && e && e->module == m) {
+		e->place = host;
 		m->managed = 1;
+	}
 	unlock();
 }
 
@@ -263,16 +333,8 @@ PUBLIC void __cudaUnregisterFatBinary(void **handle)
 	struct module **at = module_at(handle), *m = *at;
 	if (m)
 		*at = m->next;
-	for (size_t i = 0; i < BUCKETS && m; i++)
-		for (struct entry **at = &table.buckets[i]; *at;) {
-			struct entry *e = *at;
-			if (e->module == m) {
-				*at = e->next;
-				free(e->reference);
-				free(e);
-			} else
-				at = &e->next;
-		}
+	if (m)
+		remove_entries(m);
 	unlock();
 	if (m && m->library)
 		(void)cuLibraryUnload(m->library); // no caller waits for the error
@@ -328,6 +390,8 @@ API(cudaLibraryUnload, (void *library), cuLibraryUnload(library))
 API(cudaLibraryGetKernel, (void **kernel, void *library, const char *name), cuLibraryGetKernel((CUkernel *)kernel, library, name))
 API(cudaLibraryGetKernelCount, (unsigned *count, void *library), cuLibraryGetKernelCount(count, library))
 API(cudaLibraryEnumerateKernels, (void **kernels, unsigned room, void *library), cuLibraryEnumerateKernels((CUkernel *)kernels, room, library))
+API(cudaLibraryGetManaged, (void **address, size_t *bytes, void *library, const char *name),
+    cuLibraryGetManaged((CUdeviceptr *)address, bytes, library, name))
 API(cudaLibraryGetGlobal, (void **address, size_t *bytes, void *library, const char *name),
     cuLibraryGetGlobal((CUdeviceptr *)address, bytes, library, name))
 

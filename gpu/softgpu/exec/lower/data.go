@@ -13,6 +13,7 @@ const maxData = 1 << 28
 // dataLayout is where the module's variables in .global and .const go.
 type dataLayout struct {
 	offsets map[*ptx.Var]uint64
+	managed map[string]uint64 // addresses of managed variables that lie elsewhere
 	vars    []*ptx.Var
 	funcs   map[*ptx.Func]uint64 // addresses
 }
@@ -93,6 +94,41 @@ func (c *compiler) place(v *ptx.Var) {
 	}
 }
 
+// placed returns the address of a managed variable that lies elsewhere.
+func (d *dataLayout) placed(v *ptx.Var) (addr uint64, ok bool) {
+	if !v.Managed {
+		return 0, false
+	}
+	addr, ok = d.managed[v.Name]
+	return addr, ok
+}
+
+// readPragma takes what a pragma at module scope says about the module's memory.
+func (c *compiler) readPragma(g *ptx.Pragma) {
+	if n, ok := g.MallocHeap(); ok {
+		c.prog.Heap = n
+	}
+	g.Managed(func(name string, addr uint64) {
+		if c.data.managed == nil {
+			c.data.managed = map[string]uint64{}
+		}
+		c.effort.Memory(ir.MapFactor * 24)
+		c.data.managed[name] = addr
+	})
+}
+
+// variable is a register that holds the address of a variable of the module.
+func (b *builder) variable(v *ptx.Var) (r uint32, ok bool) {
+	off, ok := b.c.data.offsets[v]
+	if !ok {
+		return 0, false
+	}
+	if addr, ok := b.c.data.placed(v); ok {
+		return b.imm64(addr), true
+	}
+	return b.dataAddr(off), true
+}
+
 // fill writes the initial contents of the variables, which lie from base on, piece by piece.
 func (d *dataLayout) fill(base uint64, out gatherer) {
 	for _, v := range d.vars {
@@ -133,6 +169,9 @@ func (d *dataLayout) initialise(out *gatherer, base, off uint64, v *ptx.Var, n *
 		switch ref := n.Ext.Ref.(type) {
 		case *ptx.Var:
 			x = base + d.offsets[ref] + n.Bits
+			if addr, ok := d.placed(ref); ok {
+				x = addr + n.Bits
+			}
 		case *ptx.Func:
 			x = d.funcs[definition(ref)]
 		}

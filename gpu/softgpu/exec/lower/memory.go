@@ -55,12 +55,12 @@ func (b *builder) address(i *ptx.Instr, o *ptx.Operand) (where, bool) {
 	}
 	switch v.Space {
 	case ptx.SpaceGlobal, ptx.SpaceConst:
-		off, ok := b.c.data.offsets[v]
+		r, ok := b.variable(v)
 		if !ok {
 			b.c.fail(i.Pos, "undefined symbol '%s'", v.Name)
 			return at, false
 		}
-		at.space, at.base, at.wide = ir.SpaceGlobal, b.dataAddr(off), true
+		at.space, at.base, at.wide = ir.SpaceGlobal, r, true
 	case ptx.SpaceShared:
 		at.space = ir.SpaceShared
 		if off, ok := b.c.shared[v]; ok {
@@ -99,8 +99,7 @@ func (b *builder) addressOf(o *ptx.Operand) uint32 {
 		b.c.fail(o.Pos, "undefined function '%s'", o.Name)
 	case *ptx.Var:
 		d := b.temp64()
-		if off, ok := b.c.data.offsets[ref]; ok {
-			r := b.dataAddr(off)
+		if r, ok := b.variable(ref); ok {
 			if o.Value == 0 {
 				return r
 			}

@@ -52,9 +52,7 @@ func compile(e *ptx.Effort, m *ptx.Module, timed bool) (*ir.Program, error) {
 	}
 	for _, d := range m.Directives {
 		if g, ok := d.(*ptx.Pragma); ok {
-			if n, ok := g.MallocHeap(); ok {
-				c.prog.Heap = n
-			}
+			c.readPragma(g)
 		}
 		f, ok := d.(*ptx.Func)
 		if !ok {

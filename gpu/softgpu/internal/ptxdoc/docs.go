@@ -156,6 +156,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
   malloc did not return, or that is free already, ends the kernel with an address fault (CUDA leaves that undefined).
 * PVDRM's linker adds a device runtime to programs in which kernels launch kernels. It stands on three more functions of
   the software GPU: __pvdrm_parameter_bytes, __pvdrm_launch and __pvdrm_last_error.
+* .pragma "pvdrm_managed ADDRESS NAME"; at module scope gives a variable with .attribute(.managed) an address that the program has mapped. The
+  variable's own place then only holds what it is to begin with. Without the pragma a managed variable is one of the device's.
 * .pragma "pvdrm_malloc_heap BYTES"; at module scope says how many bytes kernels can allocate with malloc, 8 MiB if it is missing; the first
   module of a context that calls malloc counts. libcuda adds it where a program has set CU_LIMIT_MALLOC_HEAP_SIZE.
 * An element of an array is written as an address, [a+4]; a[1] is refused.
