@@ -225,6 +225,7 @@ type Actual struct {
 // BarrierOp is a barrier instruction.
 type BarrierOp struct {
 	ID, Count uint32 // 32-bit registers; count may be NoReg
+	Number    uint32 // the value of ID where it is a constant, else NoReg
 	Arrive    bool
 	Reduce    BoolOp // BoolNone: none or popc
 	Popc      bool

@@ -68,7 +68,10 @@ func (b *builder) bar(i *ptx.Instr) {
 		op.Pred, op.PredNeg = b.srcPred(&args[len(args)-1])
 		args = args[1 : len(args)-1]
 	}
-	op.ID = b.src32(&args[0], ptx.U32)
+	op.ID, op.Number = b.src32(&args[0], ptx.U32), ir.NoReg
+	if args[0].Kind == ptx.OperandImm {
+		op.Number = uint32(args[0].Value)
+	}
 	if len(args) > 1 {
 		op.Count = b.src32(&args[1], ptx.U32)
 	}

@@ -33,6 +33,7 @@ type barrier struct {
 	arrived []uint32 // by warp: the lanes that have arrived
 	need    int      // threads it waits for; 0: all of the block
 	used    bool     // someone has arrived
+	missing int      // a warp of which lanes were missing when last looked at
 	reduce  reduction
 }
 
@@ -187,7 +188,7 @@ func (w *warp) runnable() bool {
 
 func (r *barrier) reset() {
 	clear(r.arrived)
-	r.need, r.used = 0, false
+	r.need, r.used, r.missing = 0, false, 0
 	r.reduce = reduction{and: true}
 }
 
@@ -196,7 +197,10 @@ func (r *barrier) reset() {
 func (w *warp) barrier(in *ir.Inst) bool {
 	op := in.X.Barrier
 	lane := w.First()
-	id := w.uniform(op.ID, "barriers")
+	id := op.Number
+	if id == ir.NoReg {
+		id = w.uniform(op.ID, "barriers")
+	}
 	if id >= barriers {
 		w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("barrier %d of %d", id, barriers))
 	}
@@ -265,35 +269,57 @@ func (b *block) exited() {
 // whose live lanes have all arrived counts as 32 threads.
 func (b *block) settle(id uint32) {
 	bar := &b.bars[id]
-	n, all := 0, true
+	if bar.need == 0 && b.misses(bar) || bar.need != 0 && b.counted(bar) < bar.need {
+		return
+	}
+	for i := range b.warps {
+		b.warps[i].release(id, &bar.reduce)
+	}
+	bar.reset()
+}
+
+// misses reports whether lanes of some warp have not arrived. Warps arrive one after the
+// other, so the one that was missing last is looked at first.
+func (b *block) misses(bar *barrier) bool {
+	n := len(b.warps)
+	for i := range n {
+		at := bar.missing + i
+		if at >= n {
+			at -= n
+		}
+		if live := b.warps[at].Live; bar.arrived[at]&live != live {
+			bar.missing = at
+			return true
+		}
+	}
+	return false
+}
+
+// counted is how many threads have arrived.
+func (b *block) counted(bar *barrier) (n int) {
 	for i := range b.warps {
 		w := &b.warps[i]
 		switch here := bar.arrived[i]; {
 		case here&w.Live != w.Live:
-			all = false
 			n += bits.OnesCount32(here)
 		case here != 0:
 			n += 32
 		}
 	}
-	if bar.need == 0 && !all || bar.need != 0 && n < bar.need {
-		return
-	}
-	for i := range b.warps {
-		b.warps[i].release(id, bar.reduce)
-	}
-	bar.reset()
+	return n
 }
 
 // release lets the fragments at barrier id go on.
-func (w *warp) release(id uint32, r reduction) {
+func (w *warp) release(id uint32, r *reduction) {
 	for i := range w.Rest {
 		f := &w.Rest[i]
 		if f.State != ir.AtBarrier || f.Barrier != id {
 			continue
 		}
 		f.State = ir.Ready
-		w.deliver(f, r)
+		if f.Wait.D != ir.NoReg {
+			w.deliver(f, r)
+		}
 		if w.Mask != 0 && f.Frame.Depth == w.Frame.Depth && f.PC < w.limit {
 			w.limit = f.PC
 		}
@@ -301,7 +327,7 @@ func (w *warp) release(id uint32, r reduction) {
 }
 
 // deliver writes the result of a bar.red.
-func (w *warp) deliver(f *ir.Fragment, r reduction) {
+func (w *warp) deliver(f *ir.Fragment, r *reduction) {
 	op := f.Wait.X.Barrier
 	switch {
 	case op.Popc:

@@ -57,6 +57,9 @@ func (w *warp) pick() bool {
 			return true
 		}
 		w.suspend()
+	} else if len(w.Rest) == 1 && w.Rest[0].State == ir.Ready {
+		w.resumeOnly()
+		return true
 	}
 	best := -1
 	for i := range w.Rest {
@@ -111,6 +114,17 @@ func (w *warp) resume(i int) {
 	}
 	w.Mask, w.PC = f.Mask, f.PC
 	w.view(f.Frame)
+}
+
+// resumeOnly is resume for the only fragment of the warp, as behind most barriers.
+func (w *warp) resumeOnly() {
+	f := &w.Rest[0]
+	w.Mask, w.PC = f.Mask, f.PC
+	w.limit, w.boosted, w.boost = noLimit, w.boost, false
+	if w.Frame != f.Frame {
+		w.view(f.Frame)
+	}
+	w.Rest = w.Rest[:0]
 }
 
 // force lets a fragment that waits for lanes of its warp go ahead, since none
