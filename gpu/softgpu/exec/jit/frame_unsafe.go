@@ -49,6 +49,9 @@ type nativeTable struct {
 	oneD                           uint64
 	nan, one, oneF, byte, n31      uint32
 	n32, sign, abs, huge, inf, b31 uint32
+	bytes                          [16]uint32 // the bytes of a lane, of four lanes
+	doubles                        [72]uint64 // theDoubles
+	words                          [40]uint32 // theWords
 }
 
 var theTable = makeTable()
@@ -58,7 +61,10 @@ func makeTable() *nativeTable {
 		ones: 1<<64 - 1, oneD: 1023 << 52, nan: scalar.NaN32, one: 1, oneF: 127 << 23, byte: 0xff, n31: 31, n32: 32,
 		sign: 1 << 31, abs: 1<<31 - 1, huge: 0x7e800000, inf: 0x7f800000, b31: 0x4f000000,
 	}
+	copy(t.doubles[:len(theDoubles)], theDoubles)
+	copy(t.words[:len(theWords)], theWords)
 	for i := range uint32(16) {
+		t.bytes[i] = i % 4 * 0x04040404
 		for s := range 3 {
 			t.step64[s][i], t.step32[s][i] = uint64(i)<<(2+s), i<<(2+s)
 		}
@@ -117,6 +123,9 @@ const (
 	offHuge      = int32(unsafe.Offsetof(nativeTable{}.huge))
 	offInf       = int32(unsafe.Offsetof(nativeTable{}.inf))
 	offTwo31     = int32(unsafe.Offsetof(nativeTable{}.b31))
+	offBytes     = int32(unsafe.Offsetof(nativeTable{}.bytes))
+	offDoubles   = int32(unsafe.Offsetof(nativeTable{}.doubles))
+	offWords     = int32(unsafe.Offsetof(nativeTable{}.words))
 )
 
 // Prepare sets what does not change in the life of the warp.

@@ -108,7 +108,7 @@ func rowInst(r *rand.Rand, key string, w *ir.Warp) ir.Inst {
 	}
 	for n := range args {
 		size := map[ir.RegKind]int{ir.In32: len(w.R32), ir.In64: len(w.R64), ir.InPred: len(w.Pr)}[fileOf(args[n])]
-		*[]*uint32{&in.A, &in.B, &in.C}[n] = below(size)
+		*[]*uint32{&in.A, &in.B, &in.C, &in.E}[n] = below(size)
 	}
 	if r.IntN(3) == 0 {
 		in.Guard, in.GuardNeg = 1+below(len(w.Pr)), r.IntN(2) == 0
@@ -156,7 +156,12 @@ func TestNativeLanes(t *testing.T) {
 			got := exectest.Clone(want)
 			nativeWarp(got)
 			interpret(want, &in)
-			require.EqualValues(t, 1, newMachine().run(t, got, []ir.Inst{in, endOfCode}), key)
+			at := newMachine().run(t, got, []ir.Inst{in, endOfCode})
+			if at == 0 && nativeRows()[key].check != nil {
+				interpret(got, &in) // as the warp does
+			} else {
+				require.EqualValues(t, 1, at, key)
+			}
 			require.True(t, exectest.EqualLanes(want, got), "%s %+v\nmask %#x\nwant %x %x %x\ngot  %x %x %x", key, in, want.Mask,
 				want.R32, want.R64, want.Pr, got.R32, got.R64, got.Pr)
 		}
@@ -190,7 +195,15 @@ func TestNativeSequences(t *testing.T) {
 		}
 		got := exectest.Clone(want)
 		nativeWarp(got)
-		require.EqualValues(t, len(code), newMachine().run(t, got, append(code, endOfCode), fixed...))
+		for at := 0; at < len(code); {
+			left := append(code[at:len(code):len(code)], endOfCode)
+			if n := int(newMachine().run(t, got, left, fixed...)); n < len(left)-1 { // a row's check
+				interpret(got, &left[n])
+				at += n + 1
+			} else {
+				break
+			}
+		}
 		for i := range code {
 			interpret(want, &code[i])
 		}

@@ -27,7 +27,7 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 	case in.Kind == ir.KCompare:
 		e.compare(in)
 	case in.Op >= ir.OpRow:
-		e.row(in)
+		e.row(pc, in)
 	case in.Op >= ir.OpLoad:
 		e.access(pc, in)
 	case in.Op == ir.OpTid:
@@ -112,10 +112,10 @@ func (e *emitter) param(in *ir.Inst) {
 }
 
 // row compiles a row of the lane table.
-func (e *emitter) row(in *ir.Inst) {
+func (e *emitter) row(pc int32, in *ir.Inst) {
 	op := rowOps[in.Op-ir.OpRow]
 	args := op.form[2:]
-	var v [3]value
+	var v [4]value
 	uniform, raw := true, false
 	for n := range args {
 		if args[n] == 'p' {
@@ -123,12 +123,18 @@ func (e *emitter) row(in *ir.Inst) {
 			continue
 		}
 		move := op.move && e.mode == allOfThem
-		src := e.use(fileOf(args[n]), [3]uint32{in.A, in.B, in.C}[n], args[n] == 'f' || move)
+		src := e.use(fileOf(args[n]), [4]uint32{in.A, in.B, in.C, in.E}[n], args[n] == 'f' && op.widen == nil || move)
 		v[n] = *src
 		uniform = uniform && src.uniform
 		raw = raw || move && src.raw
 	}
 	file := fileOf(op.form[0])
+	if op.check != nil {
+		out := e.aside(pc)
+		for p := range parts(file) {
+			op.check(e, vec{a: v[0].part(p), k: e.lanes(file == ir.In64, p)}, out)
+		}
+	}
 	z, n := e.write(file, in.D, uniform)
 	for p := range n {
 		l := vec{d: z[p], k: e.lanes(file == ir.In64, p), part: p, imm: in.Imm, pred: pred(in.C)}
@@ -136,11 +142,11 @@ func (e *emitter) row(in *ir.Inst) {
 			switch {
 			case arg == 'p':
 			case fileOf(byte(arg)) == file:
-				*[...]*x86.Z{&l.a, &l.b, &l.c}[k] = v[k].part(p)
+				*[...]*x86.Z{&l.a, &l.b, &l.c, &l.e}[k] = v[k].part(p)
 			case file == ir.In64 && op.low && v[k].uniform:
 				*[...]*x86.Z{&l.a, &l.b, &l.c}[k] = v[k].z[0]
 			case file == ir.In64:
-				*[...]*x86.Z{&l.a, &l.b, &l.c}[k] = e.widened(&v[k], p, [...]x86.Z{t0, t1, t3}[k], op.signed)
+				*[...]*x86.Z{&l.a, &l.b, &l.c}[k] = e.widened(&v[k], p, [...]x86.Z{t0, t1, t3}[k], op)
 			default:
 				l.a, l.high = v[k].part(2*p), v[k].part(2*p+1)
 			}
@@ -162,10 +168,14 @@ func (e *emitter) row(in *ir.Inst) {
 }
 
 // widened extends the lanes of part p of a 64-bit result to 64 bits, in t.
-func (e *emitter) widened(v *value, p int, t x86.Z, signed bool) x86.Z {
-	op := &x86.PMOVZXDQ
-	if signed {
+func (e *emitter) widened(v *value, p int, t x86.Z, row *rowOp) x86.Z {
+	op := row.widen
+	switch {
+	case op != nil:
+	case row.signed:
 		op = &x86.PMOVSXDQ
+	default:
+		op = &x86.PMOVZXDQ
 	}
 	from := v.part(p / 2)
 	if p%2 != 0 && !v.uniform {

@@ -38,6 +38,7 @@ type vec struct {
 	d       x86.Z
 	k       x86.K // lanes of d to write; 0: all
 	a, b, c x86.Z
+	e       x86.Z // the fourth operand, of the few that have it
 	// Of operations that narrow, the second half of a's lanes.
 	high x86.Z
 	pred x86.Mem // of a selection: the predicate
@@ -63,6 +64,11 @@ type rowOp struct {
 	pred uint8
 	// move: the operation copies its operand.
 	move bool
+	// widen: operands of 32 bits are converted by this to lanes of 64; nil: extended. Their
+	// NaNs count.
+	widen *x86.Op
+	// check leaves at out what emit cannot do, before a part of the result is written.
+	check func(e *emitter, l vec, out x86.Label)
 }
 
 func (l vec) arg() x86.Arg { return x86.Arg{Mask: l.k} }
@@ -197,6 +203,10 @@ func nativeRows() map[string]rowOp {
 	nativeConversions(rows)
 	nativeFloats(rows)
 	nativeCompares(rows)
+	flushRows(rows)
+	doubleRows(rows)
+	intRows(rows)
+	mathRows(rows)
 	return rows
 }
 

@@ -27,11 +27,12 @@ var (
 		&FMADD231PS, &FMSUB231PS, &FNMADD231PS, &FNMSUB231PS, &FMADD213PS, &FMSUB213PS, &FNMADD213PS, &FNMSUB213PS, &FMADD231PD,
 		&PADDD, &PSUBD, &PADDQ, &PSUBQ, &PMULLD, &PMULLQ, &PMULUDQ, &PMULDQ, &PANDD, &PORD, &PXORD, &PANDQ, &PORQ, &PXORQ,
 		&PTERNLOGD, &PTERNLOGQ, &PMINSD, &PMINUD, &PMAXSD, &PMAXUD, &PMINSQ, &PMINUQ, &PMAXSQ, &PMAXUQ,
-		&PSLLVD, &PSRLVD, &PSRAVD, &PSLLVQ, &PSRLVQ, &PSRAVQ, &SHUFI64X2, &PERMI2D, &PERMT2D}
+		&PSLLVD, &PSRLVD, &PSRAVD, &PSLLVQ, &PSRLVQ, &PSRAVQ, &SHUFI64X2, &PERMI2D, &PERMT2D,
+		&MINPD, &MAXPD, &SCALEFPD, &FMSUB231PD, &FNMADD231PD, &FNMSUB231PD}
 	two = []*Op{&SQRTPS, &SQRTPD, &RNDSCALE, &RNDSCALED, &CVTDQ2PS, &CVTUDQ2PS, &CVTTPS2DQ, &CVTTPS2UDQ, &PABSD,
-		&PSLLD, &PSRLD, &PSLLQ, &PSRLQ}
+		&PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ, &GETEXPPD, &GETMANT, &CVTPS2DQ, &CVTPS2UDQ, &CVTTPD2QQ, &CVTQQ2PD, &CVTUQQ2PD}
 	moves    = []*Op{&MOVD, &MOVQ, &LOADD, &LOADQ}
-	compares = []*Op{&CMPPS, &CMPPD, &PCMPD, &PCMPUD, &PCMPQ, &PCMPUQ, &PTESTMD, &PTESTMQ}
+	compares = []*Op{&CMPPS, &CMPPD, &PCMPD, &PCMPUD, &PCMPQ, &PCMPUQ, &PTESTMD, &PTESTMQ, &PTESTNMD}
 	masks    = []*MaskOp{&KANDD, &KANDND, &KORD, &KXORD, &KUNPCKWD, &KUNPCKBW}
 )
 
@@ -133,14 +134,25 @@ func (l *sampleList) compares() {
 
 // halfVectors are operations one of whose operands has half the length, or less.
 func (l *sampleList) halfVectors() {
-	for _, op := range []*Op{&PMOVZXDQ, &PMOVSXDQ, &CVTPS2PD, &CVTDQ2PD, &CVTUDQ2PD} {
+	for _, op := range []*Op{&PMOVZXDQ, &PMOVSXDQ, &CVTPS2PD, &CVTDQ2PD, &CVTUDQ2PD, &CVTPH2PS, &PMOVZXWD, &PMOVSXWD} {
 		l.add(func(a *Asm) { a.V(op, 17, 0, 25, Arg{Mask: 1}) }, "%s zmm17 {k1}, ymm25", op.Name)
 		for _, m := range mems {
 			l.add(func(a *Asm) { a.VM(op, 3, 0, m, Arg{}) }, "%s zmm3, ymmword ptr %s", op.Name, m.text())
 		}
 	}
-	l.add(func(a *Asm) { a.V(&CVTPD2PS, 17, 0, 25, Arg{Mask: 1}) }, "vcvtpd2ps ymm17 {k1}, zmm25")
-	l.add(func(a *Asm) { a.V(&PMOVQD, 25, 0, 17, Arg{Mask: 1}) }, "vpmovqd ymm17 {k1}, zmm25")
+	for _, op := range []*Op{&CVTPD2PS, &CVTTPD2DQ, &CVTTPD2UDQ, &CVTQQ2PS, &CVTUQQ2PS} {
+		l.add(func(a *Asm) { a.V(op, 17, 0, 25, Arg{Mask: 1}) }, "%s ymm17 {k1}, zmm25", op.Name)
+	}
+	for _, op := range []*Op{&PMOVQD, &PMOVDW} {
+		l.add(func(a *Asm) { a.V(op, 25, 0, 17, Arg{Mask: 1}) }, "%s ymm17 {k1}, zmm25", op.Name)
+		l.add(func(a *Asm) { a.VM(op, 25, 0, mems[1], Arg{Mask: 1}) }, "%s ymmword ptr %s {k1}, zmm25", op.Name, mems[1].text())
+	}
+	l.add(func(a *Asm) { a.V(&CVTPS2PH, 25, 0, 17, Arg{Imm: 1}) }, "vcvtps2ph ymm17, zmm25, 1")
+	l.add(func(a *Asm) { a.V(&PSHUFB, 25, 3, 17, Arg{Mask: 1}) }, "vpshufb zmm25 {k1}, zmm3, zmm17")
+	for _, m := range mems {
+		l.add(func(a *Asm) { a.VM(&PMOVZXBD, 3, 0, m, Arg{Mask: 1}) }, "vpmovzxbd zmm3 {k1}, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.VM(&PMOVDB, 25, 0, m, Arg{Mask: 1}) }, "vpmovdb xmmword ptr %s {k1}, zmm25", m.text())
+	}
 	l.add(func(a *Asm) { a.V(&PCOMPRESSD, 25, 0, 17, Arg{Mask: 1, Zero: true}) }, "vpcompressd zmm17 {k1} {z}, zmm25")
 	l.add(func(a *Asm) { a.V(&EXTRACTI64X4, 25, 0, 17, Arg{Imm: 1}) }, "vextracti64x4 ymm17, zmm25, 1")
 	l.add(func(a *Asm) { a.V(&INSERTI64X4, 25, 3, 17, Arg{Imm: 1}) }, "vinserti64x4 zmm25, zmm3, ymm17, 1")
@@ -166,6 +178,8 @@ func (l *sampleList) lanes() {
 			l.add(func(a *Asm) { a.Lanes(&PGATHERQQ, 17, r, index, 1<<20, 3) }, "vpgatherqq zmm17 {k3}, [%s+zmm%d+1048576]", names64[r], index)
 			l.add(func(a *Asm) { a.Lanes(&PSCATTERDD, 17, r, index, 1<<20, 3) }, "vpscatterdd [%s+zmm%d+1048576] {k3}, zmm17", names64[r], index)
 			l.add(func(a *Asm) { a.Lanes(&PSCATTERQD, 17, r, index, 1<<20, 3) }, "vpscatterqd [%s+zmm%d+1048576] {k3}, ymm17", names64[r], index)
+			l.add(func(a *Asm) { a.Lanes(&PGATHERDQ, 17, r, index, 1<<20, 3) }, "vpgatherdq zmm17 {k3}, [%s+ymm%d+1048576]", names64[r], index)
+			l.add(func(a *Asm) { a.Lanes(&PSCATTERDQ, 17, r, index, 1<<20, 3) }, "vpscatterdq [%s+ymm%d+1048576] {k3}, zmm17", names64[r], index)
 			l.add(func(a *Asm) { a.Lanes(&PSCATTERQQ, 17, r, index, 1<<20, 3) }, "vpscatterqq [%s+zmm%d+1048576] {k3}, zmm17", names64[r], index)
 		}
 		l.add(func(a *Asm) { a.KFrom(6, r) }, "{vex3} kmovd k6, %s", names32[r])
