@@ -36,6 +36,10 @@ const (
 	OpLoadsWide
 	opStores
 	OpStoresWide
+	OpShfl
+	OpBallot
+	OpVoteAll
+	OpVoteAny
 	OpRow // the first row
 )
 

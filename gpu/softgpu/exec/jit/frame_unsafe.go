@@ -39,8 +39,8 @@ type Site struct {
 
 // nativeTable is the constants of native code.
 type nativeTable struct {
-	step64                         [3][16]uint64 // lane times 4, 8, 16
-	step32                         [3][16]uint32
+	step64                         [5][16]uint64 // lane times 1, 2, 4, 8, 16
+	step32                         [5][16]uint32
 	every2                         [2][16]uint32 // permutations that part and join elements
 	every4                         [2][16]uint32
 	join                           [2][16]uint32
@@ -50,6 +50,7 @@ type nativeTable struct {
 	nan, one, oneF, byte, n31      uint32
 	n32, sign, abs, huge, inf, b31 uint32
 	bytes                          [16]uint32 // the bytes of a lane, of four lanes
+	lanes                          [32]uint32 // their numbers
 	doubles                        [72]uint64 // theDoubles
 	words                          [40]uint32 // theWords
 }
@@ -65,8 +66,9 @@ func makeTable() *nativeTable {
 	copy(t.words[:len(theWords)], theWords)
 	for i := range uint32(16) {
 		t.bytes[i] = i % 4 * 0x04040404
-		for s := range 3 {
-			t.step64[s][i], t.step32[s][i] = uint64(i)<<(2+s), i<<(2+s)
+		t.lanes[i], t.lanes[16+i] = i, 16+i
+		for s := range 5 {
+			t.step64[s][i], t.step32[s][i] = uint64(i)<<s, i<<s
 		}
 		for k := range uint32(2) {
 			t.every2[k][i] = 2*i + k
@@ -124,6 +126,7 @@ const (
 	offInf       = int32(unsafe.Offsetof(nativeTable{}.inf))
 	offTwo31     = int32(unsafe.Offsetof(nativeTable{}.b31))
 	offBytes     = int32(unsafe.Offsetof(nativeTable{}.bytes))
+	offLanes     = int32(unsafe.Offsetof(nativeTable{}.lanes))
 	offDoubles   = int32(unsafe.Offsetof(nativeTable{}.doubles))
 	offWords     = int32(unsafe.Offsetof(nativeTable{}.words))
 )

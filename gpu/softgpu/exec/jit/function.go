@@ -131,7 +131,7 @@ func (c *emitter) constant(file ir.RegKind, reg uint32) bool {
 func (e *emitter) run(i int) {
 	e.clear()
 	e.a.Bind(e.labels[i])
-	if first := e.blocks[i].first; known(&e.code[first]) {
+	if first := e.blocks[i].first; e.known(&e.code[first]) {
 		e.enterable(first)
 	}
 	chained := e.blocks[i].chained
@@ -187,10 +187,10 @@ func (e *emitter) body(i int) bool {
 	}
 	for pc := b.first; pc < b.last; pc++ {
 		in := &e.code[pc]
-		if !known(in) {
+		if !e.known(in) {
 			e.exit(pc)
 			e.clear()
-			for pc+1 < b.last && !known(&e.code[pc+1]) {
+			for pc+1 < b.last && !e.known(&e.code[pc+1]) {
 				pc++
 			}
 			// What comes here next comes from the interpreter.
@@ -208,7 +208,7 @@ func (e *emitter) body(i int) bool {
 		}
 		e.operation(pc, in)
 		e.unpin()
-		if isAccess(in) {
+		if isAccess(in) || exchanges(in.Op) {
 			e.resume(pc + 1)
 		}
 		for _, r := range e.kills[pc-b.first] {

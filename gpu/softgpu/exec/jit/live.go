@@ -60,6 +60,16 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		if form[0] != '?' {
 			visit(dst, in.D, true)
 		}
+	case op == ir.OpShfl:
+		for _, r := range []uint32{in.A, in.B, in.C, in.E} {
+			visit(ir.In32, r, false)
+		}
+		visit(ir.In32, in.D, true)
+	case exchanges(op):
+		visit(ir.In32, in.E, false)
+		if op == ir.OpBallot {
+			visit(ir.In32, in.D, true)
+		}
 	case op == ir.OpTid || op == ir.OpBlock || op == ir.OpParam || op == ir.OpPredMask:
 		visit(dst, in.D, true)
 	case op >= ir.OpLoad && op <= ir.OpStoresWide:
@@ -155,7 +165,7 @@ func (e *emitter) flow() bool {
 	for i := 1; i < len(e.blocks); i++ {
 		b, before := &e.blocks[i], &e.blocks[i-1]
 		in := &e.code[before.last-1]
-		falls := !ir.EndsBlock(in.Kind) && in.Kind != ir.KCompareBranch && known(in) || in.Kind == ir.KCompareBranch && known(in) && in.Other == b.first || in.Kind == ir.KBranch && in.Other == b.first
+		falls := !ir.EndsBlock(in.Kind) && in.Kind != ir.KCompareBranch && e.known(in) || in.Kind == ir.KCompareBranch && e.known(in) && in.Other == b.first || in.Kind == ir.KBranch && in.Other == b.first
 		b.chained = b.preds == 1 && falls
 	}
 	return e.liveness(words)

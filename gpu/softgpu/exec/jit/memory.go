@@ -55,10 +55,8 @@ func knownAccess(in *ir.Inst) bool {
 		return false
 	case in.Op >= ir.OpLoads:
 		return size == 4
-	case wide:
-		return size == 4 || size == 8
 	}
-	return size == 4
+	return size <= 8
 }
 
 // memoryAccess is an access that is being compiled.
@@ -93,7 +91,7 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 			e.use(m.file, m.regs[i], false) // what inactive lanes keep
 		}
 	}
-	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && in.Space != ir.SpaceShared {
+	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && m.size >= 4 && in.Space != ir.SpaceShared {
 		m.scalar(pc, addr.z[0])
 		return
 	}
@@ -104,6 +102,10 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	m.out = e.aside(pc)
 	m.offsets(pc, &addr)
 	scattered, done := e.a.NewLabel(), e.a.NewLabel()
+	apart := m.size >= 4 || !stores(in.Op)
+	if !apart {
+		scattered = m.out // no instruction scatters bytes
+	}
 	if !stores(in.Op) {
 		for i := range m.n {
 			m.dst[i], _ = e.write(m.file, m.regs[i], false)
@@ -118,11 +120,13 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 			m.loadRows()
 		}
 		e.a.Bind(done)
-		e.later = append(e.later, func() {
-			e.a.Bind(scattered)
-			m.scattered(done)
-			e.a.Jump(done)
-		})
+		if apart {
+			e.later = append(e.later, func() {
+				e.a.Bind(scattered)
+				m.scattered(done)
+				e.a.Jump(done)
+			})
+		}
 		return
 	}
 	if m.wide {
@@ -137,6 +141,9 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	mode := m.mode
 	m.some(scattered)
 	e.a.Bind(done)
+	if !apart {
+		return
+	}
 	e.later = append(e.later, func() {
 		e.a.Bind(scattered)
 		e.mode = mode
@@ -162,7 +169,7 @@ func (m *memoryAccess) narrow() {
 // belongs to the others.
 func (m *memoryAccess) some(scattered x86.Label) {
 	a := &m.emitter.a
-	at := constant(offStep32 + int32(bits.TrailingZeros(uint(m.size))-2)*64)
+	at := constant(offStep32 + int32(bits.TrailingZeros(uint(m.size)))*64)
 	for h, r := range [2]x86.R{x86.RAX, x86.RCX} {
 		k := m.lanes(false, h)
 		a.VM(&x86.PSUBD, m.s[0], m.half[h], at, x86.Arg{})
@@ -175,10 +182,7 @@ func (m *memoryAccess) some(scattered x86.Label) {
 		a.SignExtend(r, r)
 		a.RR(x86.ADD, true, r, x86.RDX)
 	}
-	load, store := &x86.LOADD, &x86.STORED
-	if m.size == 8 {
-		load, store = &x86.LOADQ, &x86.STOREQ
-	}
+	load, store := m.moves()
 	n := parts(m.file)
 	for p := range n {
 		place := x86.Mem{Base: [2]x86.R{x86.RAX, x86.RCX}[p*2/n], Disp: int32(p%(n/2)) * 64}
@@ -189,6 +193,19 @@ func (m *memoryAccess) some(scattered x86.Label) {
 			a.VM(load, m.dst[0][p], 0, place, arg)
 		}
 	}
+}
+
+// moves are the instructions that load and store a vector of elements.
+func (m *memoryAccess) moves() (load, store *x86.Op) {
+	switch m.size {
+	case 1:
+		return &x86.PMOVZXBD, &x86.PMOVDB
+	case 2:
+		return &x86.PMOVZXWD, &x86.PMOVDW
+	case 8:
+		return &x86.LOADQ, &x86.STOREQ
+	}
+	return &x86.LOADD, &x86.STORED
 }
 
 // scratch is a vector register for this operation.
@@ -315,7 +332,7 @@ func (m *memoryAccess) broadcast() *x86.Op {
 // places. The places of their first lanes are in rax and rcx.
 func (m *memoryAccess) shape(scattered x86.Label) {
 	a := &m.emitter.a
-	step := bits.TrailingZeros(uint(m.total())) - 2
+	step := bits.TrailingZeros(uint(m.total()))
 	if m.wide {
 		at := constant(offStep64 + int32(step)*128)
 		a.V(&x86.BROADCASTQ, m.s[0], 0, m.off[0], x86.Arg{})
@@ -358,7 +375,8 @@ func (m *memoryAccess) loadRows() {
 			a.VM(&x86.LOADQ, m.dst[0][2*h], 0, at(0), x86.Arg{})
 			a.VM(&x86.LOADQ, m.dst[0][2*h+1], 0, at(1), x86.Arg{})
 		case m.n == 1:
-			a.VM(&x86.LOADD, m.dst[0][h], 0, at(0), x86.Arg{})
+			load, _ := m.moves()
+			a.VM(load, m.dst[0][h], 0, at(0), x86.Arg{})
 		case m.n == 2:
 			a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
 			for i := range 2 {
@@ -398,7 +416,8 @@ func (m *memoryAccess) storeRows() {
 			a.VM(&x86.STOREQ, v[0].part(2*h), 0, at(0), x86.Arg{})
 			a.VM(&x86.STOREQ, v[0].part(2*h+1), 0, at(1), x86.Arg{})
 		case m.n == 1:
-			a.VM(&x86.STORED, v[0].part(h), 0, at(0), x86.Arg{})
+			_, store := m.moves()
+			a.VM(store, v[0].part(h), 0, at(0), x86.Arg{})
 		case m.n == 2:
 			for i := range 2 {
 				join(m.s[0], v[0].part(h), v[1].part(h), offJoin+int32(64*i))

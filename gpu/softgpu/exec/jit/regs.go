@@ -166,6 +166,9 @@ func (e *emitter) evict(file ir.RegKind, reg uint32, part int) {
 	}
 	e.owners[v.z[part]] = owner{}
 	v.z[part] = noZ
+	if firstPart(v) == noZ {
+		*v = inMemoryOnly // nothing else would forget that it was raw
+	}
 }
 
 // store writes a vector to a part of a register.

@@ -98,6 +98,8 @@ func (b *builder) gather(i *ptx.Instr, in ir.Inst, mask *ptx.Operand) {
 	if i.Mods.Has(ptx.Sync) {
 		in.Kind = ir.KWarpSync
 		in.E = b.src32(mask, ptx.U32)
+	} else {
+		in.Op = ir.OpNone
 	}
 	b.emit(in)
 }
@@ -105,7 +107,7 @@ func (b *builder) gather(i *ptx.Instr, in ir.Inst, mask *ptx.Operand) {
 func (b *builder) shfl(i *ptx.Instr) {
 	modes := map[ptx.Mode]ir.ShflMode{ptx.ModeUp: lane.ShflUp, ptx.ModeDown: lane.ShflDown, ptx.ModeBfly: lane.ShflButterfly, ptx.ModeIdx: lane.ShflIndex}
 	d, p := pair(&i.Args[0])
-	in := ir.Inst{Fn: lane.ShflLanes, X: &ir.Extra{Shfl: &ir.ShflOp{Mode: modes[i.Mods.Mode]}}, Other: -1}
+	in := ir.Inst{Fn: lane.ShflLanes, Op: ir.OpShfl, X: &ir.Extra{Shfl: &ir.ShflOp{Mode: modes[i.Mods.Mode]}}, Other: -1}
 	in.A = b.src32(&i.Args[1], i.Mods.Type())
 	in.B = b.src32(&i.Args[2], ptx.U32)
 	in.C = b.src32(&i.Args[3], ptx.U32)
@@ -122,13 +124,13 @@ func (b *builder) vote(i *ptx.Instr) {
 	k := ir.InPred
 	switch i.Mods.Mode {
 	case ptx.ModeAll:
-		in.Fn = lane.VoteAll
+		in.Fn, in.Op = lane.VoteAll, ir.OpVoteAll
 	case ptx.ModeAny:
-		in.Fn = lane.VoteAny
+		in.Fn, in.Op = lane.VoteAny, ir.OpVoteAny
 	case ptx.ModeUni:
 		in.Fn = lane.VoteUni
 	default:
-		in.Fn, k = lane.VoteBallot, ir.In32
+		in.Fn, in.Op, k = lane.VoteBallot, ir.OpBallot, ir.In32
 	}
 	in.D = b.dst(&i.Args[0], k)
 	b.gather(i, in, &i.Args[len(i.Args)-1])

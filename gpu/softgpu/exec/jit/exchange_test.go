@@ -1,0 +1,73 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu/softgpu/exec/internal/exectest"
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/lane"
+)
+
+// exchangeInst makes a shuffle or vote on random registers; register 4 is the mask.
+func exchangeInst(r *rand.Rand) ir.Inst {
+	in := ir.Inst{Kind: ir.KWarpSync, A: r.Uint32N(4), B: r.Uint32N(4), C: r.Uint32N(4), D: r.Uint32N(4), E: 4, Other: -1, Neg: r.IntN(2) == 0}
+	switch in.Op = ir.OpShfl + ir.Opcode(r.IntN(4)); in.Op {
+	case ir.OpShfl:
+		in.Fn, in.X = lane.ShflLanes, &ir.Extra{Shfl: &ir.ShflOp{Mode: ir.ShflMode(r.IntN(4))}}
+		if r.IntN(2) == 0 {
+			in.Other = int32(r.IntN(4))
+		}
+	case ir.OpBallot:
+		in.Fn = lane.VoteBallot
+	case ir.OpVoteAll:
+		in.Fn = lane.VoteAll
+	default:
+		in.Fn = lane.VoteAny
+	}
+	if in.Op > ir.OpBallot && r.IntN(8) == 0 {
+		in.D = ir.NoReg
+	}
+	return in
+}
+
+// Shuffles and votes of whole warps give what the interpreter gives; those whose lanes
+// name different masks are left to it.
+func TestNativeExchanges(t *testing.T) {
+	needNative(t)
+	r := rand.New(rand.NewPCG(10, 1))
+	for n := range 3000 {
+		want := exectest.FuzzWarp()
+		exectest.RandomLanes(r, want)
+		if n%3 == 0 {
+			for i := range 3 { // what programs use: the same in all lanes
+				lane.FillEach(&want.R32[1+i], []uint32{0x1f, 0x1c03, 0x101f, 16, 1, 0}[r.IntN(6)])
+			}
+		}
+		if n%5 == 0 {
+			want.Pr = []uint32{0, ir.AllLanes, 1, 1 << 31, ir.AllLanes}
+		}
+		mask := r.Uint32()
+		lane.FillEach(&want.R32[4], mask)
+		same := n%7 != 0
+		if !same {
+			want.R32[4][r.IntN(32)] ^= 1 << r.IntN(32)
+		}
+		in := exchangeInst(r)
+		got := exectest.Clone(want)
+		nativeWarp(got)
+		at := newMachine().run(t, got, []ir.Inst{in, endOfCode})
+		if !same {
+			require.Zero(t, at)
+			require.True(t, exectest.EqualLanes(want, got), "%+v", in)
+			continue
+		}
+		in.Fn(want, &in)
+		require.EqualValues(t, 1, at)
+		require.True(t, exectest.EqualLanes(want, got), "%+v\nwant %x %x\ngot  %x %x", in, want.R32, want.Pr, got.R32, got.Pr)
+	}
+}
