@@ -76,6 +76,38 @@ static void sources(void)
 	}
 }
 
+// A limit of registers is heard: as an option of a module, and of a linker, for its result.
+static void registers(void)
+{
+	static char text[1 << 14];
+	char *at = text + sprintf(text, HEADER ".visible .entry k(.param .u64 q)\n{\n.reg .u64 %%q;\n.reg .f32 %%f<100>;\nld.param.u64 %%q, [q];\n");
+	for (int i = 0; i < 100; i++)
+		at += sprintf(at, "ld.volatile.global.f32 %%f%d, [%%q+%d];\n", i, 4 * i);
+	for (int i = 99; i >= 0; i--)
+		at += sprintf(at, "st.volatile.global.f32 [%%q+%d], %%f%d;\n", 4 * i, i);
+	sprintf(at, "ret;\n}\n");
+	CUjit_option options[] = {CU_JIT_MAX_REGISTERS};
+	void *values[] = {(void *)32}, *cubin;
+	CUmodule module[3];
+	CUlinkState state;
+	size_t size;
+	CHECK(cuModuleLoadData(&module[0], text));
+	CHECK(cuModuleLoadDataEx(&module[1], text, 1, options, values));
+	CHECK(cuLinkCreate(1, options, values, &state));
+	CHECK(add(state, text, "in"));
+	CHECK(cuLinkComplete(state, &cubin, &size));
+	CHECK(cuModuleLoadData(&module[2], cubin));
+	CHECK(cuLinkDestroy(state));
+	for (int i = 0; i < 3; i++) {
+		CUfunction f;
+		int n;
+		CHECK(cuModuleGetFunction(&f, module[i], "k"));
+		CHECK(cuFuncGetAttribute(&n, 4, f)); // CU_FUNC_ATTRIBUTE_NUM_REGS
+		REQUIRE(i == 0 ? n > 32 : n == 32);
+		CHECK(cuModuleUnload(module[i]));
+	}
+}
+
 // The log and the results are those of NVIDIA's linker.
 static void refused(void)
 {
@@ -169,6 +201,7 @@ int main(void)
 	CHECK(cuMemAlloc(&out, 4));
 	sources();
 	refused();
+	registers();
 	units();
 	puts("linked: PASS");
 	return 0;

@@ -52,7 +52,7 @@ func (c *call) functionAttribute(fn int) error {
 	case k == funcLocal:
 		v = a.LocalBytes
 	case k == funcRegs:
-		v = min(a.Regs, maxRegs)
+		v = min(a.Regs, f.mod.tuned[f.Name()].limit(f.mod.maxRegs))
 	case k == funcPTX:
 		v = f.mod.target
 	case k == funcBinary: // compiled for the device when it was loaded

@@ -206,6 +206,7 @@ func linkComplete(c *call) error {
 	if err = linkError(err); err == nil {
 		err = c.compiles(x, ptx)
 	}
+	ptx = l.jit.limited(ptx)
 	if jerr := l.jit.done(time.Since(start), err); err == nil {
 		err = jerr
 	}

@@ -19,6 +19,8 @@ type module struct {
 	ctx     *context
 	target  uint32               // of its PTX, compute capability × 10
 	blocks  map[string][3]uint32 // that kernels require, by name
+	tuned   map[string]tuning    // what kernels say of their registers
+	maxRegs uint32               // the limit that the program gave, 0 for none
 	entries []string             // names of its kernels
 
 	mu        sync.Mutex
@@ -85,6 +87,7 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 		return nil, 0, err
 	}
 	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), entries: entries(ptx), functions: map[string]uint64{}}
+	mod.tuned, mod.maxRegs = tunings(ptx)
 	if err := mod.led(); err != nil {
 		return nil, 0, errors.Join(err, m.Unload())
 	}
@@ -160,7 +163,10 @@ func (c *call) loadImage(o *jit) error {
 		return err
 	}
 	start := time.Now()
-	_, h, err := c.load(x, "image", ptx)
+	m, h, err := c.load(x, "image", ptx)
+	if n := o.maxRegisters(); err == nil && n != 0 {
+		m.maxRegs = n
+	}
 	if err := errors.Join(err, o.done(time.Since(start), err)); err != nil {
 		return err
 	}
@@ -270,6 +276,7 @@ func moduleGetLoadingMode(c *call) error {
 
 // Options of CUjit_option that are looked at; the others have no effect here.
 const (
+	jitMaxRegisters  = 0
 	jitWallTime      = 2
 	jitInfoLog       = 3
 	jitInfoLogBytes  = 4
