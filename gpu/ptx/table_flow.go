@@ -94,7 +94,25 @@ func syncForms() []Form {
 		add(dst, op, pick(fieldAtomic, AtomicAdd), flag(NoFTZ), typ(half...))
 		add(dst, op, pick(fieldAtomic, AtomicInc, AtomicDec), typ(U32))
 		add(dst, op, pick(fieldAtomic, AtomicMin, AtomicMax), typ(U32, S32, U64, S64))
+		f = append(f, vectorAtomicForms(op, opt(scope))...)
 	}
+	return f
+}
+
+// vectorAtomicForms are atom and red on the elements of a vector, each of which is atomic.
+func vectorAtomicForms(op Op, scope slot) (f []Form) {
+	dst, order := "=d~ ", opt(pick(fieldOrder, OrderRelaxed, OrderAcquire, OrderRelease, OrderAcqRel))
+	if op == OpRed {
+		dst, order = "", opt(pick(fieldOrder, OrderRelaxed, OrderRelease))
+	}
+	ops := pick(fieldAtomic, AtomicAdd, AtomicMin, AtomicMax)
+	add := func(slots ...slot) {
+		slots = append([]slot{order, scope, opt(pick(fieldSpace, SpaceGlobal))}, slots...)
+		f = append(f, form(op, "9.7.12", dst+"[a b~", slots...).since(90))
+	}
+	add(pick(fieldAtomic, AtomicAdd), pick(fieldVec, uint8(2), uint8(4)), typ(F32))
+	add(ops, flag(NoFTZ), pick(fieldVec, uint8(2), uint8(4), uint8(8)), typ(F16, BF16))
+	add(ops, flag(NoFTZ), pick(fieldVec, uint8(2), uint8(4)), typ(F16x2, BF16x2))
 	return f
 }
 

@@ -137,7 +137,7 @@ func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 		if o.Kind != OperandVector || len(o.Elems) != int(i.Mods.Vec) {
 			return v.mismatch(i, o, n, "must be a vector of %d elements", i.Mods.Vec)
 		}
-		return v.elems(i, o, n, t, dst, i.Op != OpMov && i.Op != OpTex && i.Op != OpTld4)
+		return v.elems(i, o, n, t, dst, i.Op == OpLd || i.Op == OpLdu || i.Op == OpSt || i.Op == OpSuld || i.Op == OpSust || i.Op == OpSured)
 	}
 	if o.Kind == OperandVector && (a.kind == argMovSrc || a.kind == argMovDst) {
 		return v.pack(i, o, n, t, dst)

@@ -180,7 +180,7 @@ func groupAddress(descriptor, x, y uint64, trans bool) uint64 {
 	if trans {
 		at += x*16/row*leading + x*16%row + y/8*stride + y%8*row
 	} else {
-		at += x/8*stride + x%8*row + y*16
+		at += x/8*stride + x%8*row + y*16/row*leading + y*16%row
 	}
 	turn := at/128 - descriptorBase.of(descriptor)
 	return at ^ turn%(row/16)*16

@@ -235,51 +235,89 @@ func (t *thread) atom(i *ptx.Instr) {
 			addr &= exec.WindowSize - 1
 		}
 	}
-	size := uint64(ty.Size())
-	m := t.bytes(s, addr, size, true)
-	old, b := read(m), t.get(&args[1], ty)
-	x := old
+	size, operands, results := uint64(ty.Size()), []ptx.Operand{args[1]}, i.Args[:1]
+	if i.Mods.Vec > 0 {
+		operands, results = args[1].Elems, i.Args[0].Elems
+	}
+	if addr%(size*uint64(len(operands))) != 0 {
+		e := t.lost(gpu.LostAlign, "")
+		e.Addr, e.Write = addr, true
+		panic(e)
+	}
+	var values []uint64
+	for n := range operands {
+		values = append(values, t.get(&operands[n], ty))
+	}
+	for n, b := range values {
+		m := t.bytes(s, addr+uint64(n)*size, size, true)
+		old, c := read(m), uint64(0)
+		if i.Mods.Atomic == ptx.AtomicCas {
+			c = t.get(&args[2], ty)
+		}
+		write(m, updated(i, old, b, c, t.where(s) == ptx.SpaceGlobal))
+		if i.Op == ptx.OpAtom {
+			t.set(&results[n], old, ty)
+		}
+	}
+}
+
+// updated is what an atom or red makes of an element of memory.
+func updated(i *ptx.Instr, old, b, c uint64, global bool) uint64 {
+	ty := i.Mods.Type()
 	switch i.Mods.Atomic {
 	case ptx.AtomicAnd:
-		x = old & b
+		return old & b
 	case ptx.AtomicOr:
-		x = old | b
+		return old | b
 	case ptx.AtomicXor:
-		x = old ^ b
+		return old ^ b
 	case ptx.AtomicExch:
-		x = b
+		return b
 	case ptx.AtomicAdd:
-		x = old + b
 		if ty.Float() {
-			x = atomicSum(ty, old, b, t.where(s) == ptx.SpaceGlobal)
+			return atomicSum(ty, old, b, global)
 		}
-	case ptx.AtomicMin:
-		if compare(ptx.CmpLT, ty, b, old) {
-			x = b
-		}
-	case ptx.AtomicMax:
-		if compare(ptx.CmpGT, ty, b, old) {
-			x = b
-		}
+		return old + b
+	case ptx.AtomicMin, ptx.AtomicMax:
+		return atomicExtreme(i.Mods.Atomic, ty, old, b)
 	case ptx.AtomicInc:
-		x = old + 1
 		if old >= b {
-			x = 0
+			return 0
 		}
+		return old + 1
 	case ptx.AtomicDec:
-		x = old - 1
 		if old == 0 || old > b {
-			x = b
+			return b
 		}
+		return old - 1
 	case ptx.AtomicCas:
 		if old == b {
-			x = t.get(&args[2], ty)
+			return c
 		}
 	}
-	write(m, x)
-	if i.Op == ptx.OpAtom {
-		t.set(&i.Args[0], old, ty)
+	return old
+}
+
+// atomicExtreme is the smaller or the larger of two numbers.
+func atomicExtreme(op ptx.Atomic, ty ptx.Type, old, b uint64) uint64 {
+	if part := packed[ty]; part != ptx.TypeNone {
+		return atomicExtreme(op, part, old&0xffff, b&0xffff) | atomicExtreme(op, part, old>>16, b>>16)<<16
 	}
+	if ty.Float() {
+		pick := ptx.OpMin
+		if op == ptx.AtomicMax {
+			pick = ptx.OpMax
+		}
+		return formatOf(ty).pick(pick, &ptx.Mods{}, old, b)
+	}
+	cmp := ptx.CmpLT
+	if op == ptx.AtomicMax {
+		cmp = ptx.CmpGT
+	}
+	if compare(cmp, ty, b, old) {
+		return b
+	}
+	return old
 }
 
 // atomicSum is atom.add of floating point. Global memory computes f32 for itself

@@ -78,7 +78,7 @@ var derived = sync.OnceValue(func() map[string]bool {
 func sources() map[string]string {
 	files := map[string]string{}
 	groups := [][]spec{intSpecs(), carrySpecs(), logicSpecs(), floatSpecs(), halfSpecs(), compareSpecs(),
-		selectSpecs(), convertSpecs(), moveSpecs(), memorySpecs(), atomicSpecs(), warpSpecs(), barrierSpecs(), miscSpecs(), contractSpecs(), videoSpecs(), hintSpecs(), derivedSpecs()}
+		selectSpecs(), convertSpecs(), moveSpecs(), memorySpecs(), atomicSpecs(), vectorAtomicSpecs(), warpSpecs(), barrierSpecs(), miscSpecs(), contractSpecs(), videoSpecs(), hintSpecs(), derivedSpecs()}
 	for _, group := range groups {
 		for _, s := range group {
 			if _, twice := files[s.name]; twice {

@@ -11,6 +11,7 @@ type places struct {
 	a      bool // the matrix is a, not b
 	trans  bool
 	base   bool   // the descriptor has a base offset
+	sparse bool   // b has 32 rows; odd warps show the upper two of four, the others the lower two
 	start  uint32 // bits of the address that are random
 	stride uint32 // and of the two offsets
 	blocks int
@@ -69,7 +70,12 @@ func (p *places) text() string {
 	if p.a {
 		a, b, trans = "%l0", "%l1", trans+", 0"
 	}
-	s.product(fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk16.f32.f16.f16 %s, %s, %s, %%q, 1, 1, %s", p.n, vectorOf("d", regs), a, b, trans))
+	kind, k, meta := "wgmma.mma_async", 16, ""
+	if p.sparse {
+		kind, k, meta = kind+".sp", 32, ", %t12, 0"
+		s.line("\tshr.u32 %%t12, %%t0, 5;\n\tand.b32 %%t12, %%t12, 1;\n\tsetp.ne.u32 %%p, %%t12, 0;\n\tselp.b32 %%t12, 0xeeeeeeee, 0x44444444, %%p;")
+	}
+	s.product(fmt.Sprintf("%s.sync.aligned.m64n%dk%d.f32.f16.f16 %s, %s, %s%s, %%q, 1, 1, %s", kind, p.n, k, vectorOf("d", regs), a, b, meta, trans))
 	// A number is the bits of an f16.
 	for n := range regs {
 		s.line("\tmov.b32 %%f, %%d%d;\n\tcvt.rn.f16.f32 %%h, %%f;\n\tcvt.u32.u16 %%d%d, %%h;", n, n)
@@ -82,16 +88,18 @@ func (p *places) text() string {
 func placeSources() map[string]string {
 	files := map[string]string{}
 	for _, p := range []places{
-		{name: "b", n: 32, start: 0x3ff0, stride: 0x1ff0, blocks: 64},
-		{name: "b.base", n: 32, base: true, start: 0x3ff0, stride: 0x1ff0, blocks: 64},
-		{name: "b.trans", n: 128, trans: true, start: 0x1ff0, stride: 0x7f0, blocks: 64},
-		{name: "b.trans.base", n: 128, trans: true, base: true, start: 0x1ff0, stride: 0x7f0, blocks: 64},
-		{name: "b.trans.narrow", n: 24, trans: true, start: 0x1ff0, stride: 0x7f0, blocks: 64},
-		{name: "b.trans.wide", n: 256, trans: true, start: 0xff0, stride: 0x3f0, blocks: 32},
-		{name: "a", a: true, n: 16, start: 0x1ff0, stride: 0xff0, blocks: 64},
-		{name: "a.base", a: true, n: 16, base: true, start: 0x1ff0, stride: 0xff0, blocks: 64},
-		{name: "a.trans", a: true, n: 16, trans: true, start: 0x1ff0, stride: 0x7f0, blocks: 64},
-		{name: "a.trans.base", a: true, n: 16, trans: true, base: true, start: 0x1ff0, stride: 0x7f0, blocks: 64},
+		{name: "b", n: 32, start: 0x3ff0, stride: 0x1ff0, blocks: 16},
+		{name: "b.base", n: 32, base: true, start: 0x3ff0, stride: 0x1ff0, blocks: 16},
+		{name: "b.trans", n: 128, trans: true, start: 0x1ff0, stride: 0x7f0, blocks: 16},
+		{name: "b.trans.base", n: 128, trans: true, base: true, start: 0x1ff0, stride: 0x7f0, blocks: 16},
+		{name: "b.trans.narrow", n: 24, trans: true, start: 0x1ff0, stride: 0x7f0, blocks: 16},
+		{name: "b.trans.wide", n: 256, trans: true, start: 0xff0, stride: 0x3f0, blocks: 16},
+		{name: "b.sparse", n: 32, sparse: true, base: true, start: 0x1ff0, stride: 0x1ff0, blocks: 16},
+		{name: "b.sparse.trans", n: 128, sparse: true, trans: true, start: 0xff0, stride: 0x7f0, blocks: 16},
+		{name: "a", a: true, n: 16, start: 0x1ff0, stride: 0xff0, blocks: 16},
+		{name: "a.base", a: true, n: 16, base: true, start: 0x1ff0, stride: 0xff0, blocks: 16},
+		{name: "a.trans", a: true, n: 16, trans: true, start: 0x1ff0, stride: 0x7f0, blocks: 16},
+		{name: "a.trans.base", a: true, n: 16, trans: true, base: true, start: 0x1ff0, stride: 0x7f0, blocks: 16},
 	} {
 		files["wgmma.places."+p.name] = p.text()
 	}

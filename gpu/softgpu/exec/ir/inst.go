@@ -6,6 +6,7 @@ import "math"
 // address, b and c are the operands, d receives the old value.
 type AtomOp struct {
 	Size   uint64 // bytes: 2, 4 or 8
+	Align  uint64 // of the address, where it is more: that of a vector
 	Update UpdateFunc
 	Global UpdateFunc // in global memory, where that differs
 	Result bool       // atom, not red

@@ -56,6 +56,23 @@ var Updates = map[string]ir.UpdateFunc{
 	"add.noftz.bf16":   addBHalf,
 	"add.noftz.f16x2":  addPacked(addHalf),
 	"add.noftz.bf16x2": addPacked(addBHalf),
+	"min.noftz.f16":    onHalf(scalar.Min32), "min.noftz.f16x2": addPacked(onHalf(scalar.Min32)),
+	"max.noftz.f16": onHalf(scalar.Max32), "max.noftz.f16x2": addPacked(onHalf(scalar.Max32)),
+	"min.noftz.bf16": onBHalf(scalar.Min32), "min.noftz.bf16x2": addPacked(onBHalf(scalar.Min32)),
+	"max.noftz.bf16": onBHalf(scalar.Max32), "max.noftz.bf16x2": addPacked(onBHalf(scalar.Max32)),
+}
+
+// onHalf and onBHalf compute an f16 or bf16 in f32.
+func onHalf(f func(a, b float32) float32) ir.UpdateFunc {
+	return func(old, b, _ uint64) uint64 {
+		return uint64(scalar.F16from32(f(scalar.F16to32(uint32(old)), scalar.F16to32(uint32(b)))))
+	}
+}
+
+func onBHalf(f func(a, b float32) float32) ir.UpdateFunc {
+	return func(old, b, _ uint64) uint64 {
+		return uint64(scalar.Bf16from32(f(scalar.Bf16to32(uint32(old)), scalar.Bf16to32(uint32(b)))))
+	}
 }
 
 func compareAndSwap(old, b, c uint64) uint64 {
@@ -129,6 +146,9 @@ func operand(w *ir.Warp, r uint32, size uint64, lane int) uint64 {
 }
 
 func atomLane(w *ir.Warp, s ir.Space, lane int, addr uint64, op *ir.AtomOp, b, c uint64) uint64 {
+	if op.Align > op.Size && addr&(op.Align-1) != 0 {
+		w.FailAddress(lane, gpu.LostAlign, addr, true, "")
+	}
 	if s == ir.SpaceGeneric {
 		s, addr = ir.WindowOf(addr)
 	}

@@ -31,11 +31,7 @@ func planOf(x uint64) matrixPlan {
 
 // piece is the address of piece n of a row of a or a column of b.
 func (p *matrixPlan) piece(row, n uint64) uint64 {
-	along := n * pieceBytes
-	if p.wide == 1 {
-		along = n * p.lead
-	}
-	return p.swizzle(p.start + row%8*pieceBytes*p.wide + row/8*p.stride + along)
+	return p.swizzle(p.start + row%8*pieceBytes*p.wide + row/8*p.stride + n%p.wide*pieceBytes + n/p.wide*p.lead)
 }
 
 // across is the address of a piece of eight rows or columns, of number eight, for one k.

@@ -367,6 +367,10 @@ func (b *builder) atom(i *ptx.Instr) {
 		b.fail(i, "")
 		return
 	}
+	if i.Mods.Vec > 0 {
+		b.atomVector(i, ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()]})
+		return
+	}
 	args, op := i.Args, &ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()]}
 	dst := &sink
 	if i.Op == ptx.OpAtom {
@@ -393,6 +397,39 @@ func (b *builder) atom(i *ptx.Instr) {
 	}
 	in.X = &ir.Extra{Atom: op}
 	b.emit(in)
+}
+
+// atomVector decodes an atom or red on a vector: one for each element, after all operands have been
+// read.
+func (b *builder) atomVector(i *ptx.Instr, op ir.AtomOp) {
+	t, args := i.Mods.Type(), i.Args
+	var dst []ptx.Operand
+	if i.Op == ptx.OpAtom {
+		dst, args = i.Args[0].Elems, i.Args[1:]
+	}
+	at, ok := b.address(i, &args[0])
+	if !ok {
+		return
+	}
+	at = b.wideBase(at)
+	elems := args[1].Elems
+	regs := make([]uint32, len(elems))
+	for n := range elems {
+		regs[n] = b.temp32()
+		b.lane("mov.32", regs[n], b.src32(&elems[n], t))
+	}
+	for n, r := range regs {
+		one := op
+		if n == 0 {
+			one.Align = op.Size * uint64(len(elems))
+		}
+		in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset + uint64(n)*op.Size, Space: at.space, B: r, C: ir.NoReg, D: ir.NoReg, Other: -1}
+		if dst != nil && dst[n].Kind == ptx.OperandReg {
+			one.Result, in.D = true, b.dst(&dst[n], ir.In32)
+		}
+		in.X = &ir.Extra{Atom: &one}
+		b.emit(in)
+	}
 }
 
 // cvta converts between a state space and the generic one.
