@@ -56,6 +56,40 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 	}
 }
 
+// adder adds n ones to a[tid & 31]. With more than one warp it is a race, as in PolyBench's mvt. A
+// GPU decides it in favour of the program: its warps begin together, so all read before one stores.
+const adder = `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u32 n)
+{
+	.reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .pred %p;
+	ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n];
+	mov.u32 %r2, %tid.x; and.b32 %r2, %r2, 31; mul.wide.u32 %rd2, %r2, 4; add.u64 %rd1, %rd1, %rd2;
+	ld.global.u32 %r3, [%rd1];
+	LOOP:
+	add.u32 %r3, %r3, 1;
+	add.u32 %r1, %r1, -1; setp.ne.u32 %p, %r1, 0;
+	@%p bra LOOP;
+	st.global.u32 [%rd1], %r3;
+	ret;
+}
+`
+
+// Each warp of a block has begun its first loop before one of them goes on with its own.
+func TestWarpsBeginTogether(t *testing.T) {
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", []byte(adder), m), "k")
+	m.Map(exectest.BufA, 4096)
+	for range 3 { // native code comes later than the first launch
+		before := readAll[uint32](m, exectest.BufA, 32)
+		require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(256, 1, 1), Params: params(uint64(exectest.BufA), uint32(1000))}, m, new(Control), 1))
+		for i, got := range readAll[uint32](m, exectest.BufA, 32) {
+			require.Equal(t, before[i]+1000, got, "element %d", i)
+		}
+	}
+}
+
 // Launches of one kernel do not make workers anew, whose garbage would keep the
 // collector busy.
 func TestWorkersAreKept(t *testing.T) {

@@ -32,6 +32,7 @@ func (w *warp) start(fn *ir.Function) {
 	w.limit = noLimit
 	w.Rest = w.Rest[:0]
 	w.boost, w.forced, w.sleepers, w.Groups = false, false, 0, 0
+	w.fresh = len(w.block.warps) > 1
 	w.clear(f)
 }
 

@@ -156,6 +156,10 @@ func (w *warp) loopHead() bool {
 		}
 		return false
 	}
+	if w.first { // no time has passed that were worth a look
+		w.suspend()
+		return true
+	}
 	w.worker.control.look() // the next loop head polls
 	// The longest waiting fragment is next, then the usual order again, in
 	// which fragments meet.

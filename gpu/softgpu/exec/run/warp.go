@@ -13,8 +13,10 @@ const noLimit = math.MaxInt32
 
 // quantum is how many loop heads a warp may pass before others get their turn;
 // boostQuantum is the share of a fragment that would not be next by the usual
-// order. After every yieldHeads of them that are interpreted, a warp asks whether it has to make
-// room for others: a quantum of long loops takes milliseconds.
+// order. A warp's first turn ends when it goes back to its first loop head, because the warps of
+// a block begin together on a GPU, and some programs rely on it without a barrier. After every
+// yieldHeads of them that are interpreted, a warp asks whether it has to make room for others: a
+// quantum of long loops takes milliseconds.
 const (
 	quantum      = 4096
 	boostQuantum = 256
@@ -34,6 +36,8 @@ type warp struct {
 	limit    int32     // the lowest position of another ready fragment of the same depth
 	boost    bool      // the next to run is the fragment that waits longest, for a short while
 	boosted  bool      // the running fragment has the boost
+	fresh    bool      // it has not run yet, and has others beside it
+	first    bool      // this is the turn of a fresh one
 	forced   bool      // a synchronising operation goes ahead without the missing lanes
 	exist    uint32
 	sleepers int // fragments that are asleep
@@ -172,6 +176,9 @@ func (w *warp) turn() bool {
 	w.Budget = quantum
 	if w.boost {
 		w.Budget = boostQuantum
+	}
+	if w.first, w.fresh = w.fresh, false; w.first {
+		w.Budget = 0
 	}
 	return w.pick()
 }
