@@ -17,6 +17,7 @@ var (
 	ErrTooLarge     = errors.New("module too large")
 	ErrCanceled     = errors.New("canceled because earlier work of the channel failed")
 	ErrGridTooLarge = errors.New("too many blocks for a cooperative launch")
+	ErrCluster      = errors.New("clusters that are not possible")
 	ErrUnsupported  = errors.New("the device does not support it")
 )
 

@@ -18,6 +18,7 @@ const (
 	argImm                        // integer constant
 	argLabel                      // label
 	argTargets                    // name of a .branchtargets list
+	argSink                       // _ and nothing else
 	argMovSrc                     // as argSrc, or the address of a symbol, or a vector to pack
 	argMovDst                     // register, or a vector to unpack into
 	argPtr                        // as argSrc, or the address of a symbol
@@ -65,6 +66,8 @@ func (a *argSpec) String() string {
 		return "p{|q}"
 	case argPred:
 		return "{!}" + a.name
+	case argSink:
+		return "_"
 	case argAddr:
 		return "[" + a.name + "]"
 	case argObject:
@@ -93,7 +96,7 @@ var fixedTypes = map[string]Type{"b8": B8, "b16": B16, "b32": B32, "b64": B64, "
 // In front of the name: "=" a destination, "=|" one that may have a predicate
 // beside it, "=?" predicates, "!" a predicate that may be negated, "[" an
 // address, "[=" a texture or surface, "[[" one with coordinates, "{" a gradient, "#" a constant, ">" a label, "@" the name of a list, "=&" and "&"
-// the operands of mov, "*" a pointer, "%" and "%=" the registers of a matrix, which the name tells. Behind the type: "~" relaxed, "_" a sink
+// the operands of mov, "*" a pointer, "__" nothing but a sink, "%" and "%=" the registers of a matrix, which the name tells. Behind the type: "~" relaxed, "_" a sink
 // may stand there, "?" optional. At the end, a full stop and the parts of a register that may be
 // selected, as selectionNames has them; "-" in front of that: the register may be negated.
 func parseArgs(pattern string) []argSpec {
@@ -143,7 +146,7 @@ var argPrefixes = []struct {
 	kind   argKind
 }{
 	{"%=", argFragmentDst}, {"%", argFragment}, {"=|", argDstPair}, {"=?", argPreds}, {"=&", argMovDst}, {"=", argDst}, {"!", argPred}, {"[=", argObject}, {"[[", argTexel}, {"{", argGradient}, {"[", argAddr},
-	{"#", argImm}, {">", argLabel}, {"@", argTargets}, {"&", argMovSrc}, {"*", argPtr},
+	{"#", argImm}, {">", argLabel}, {"@", argTargets}, {"__", argSink}, {"&", argMovSrc}, {"*", argPtr},
 }
 
 // resolve returns the type of the operand in an instruction with modifiers m.

@@ -134,7 +134,8 @@ type Func struct {
 	MaxNCTA     uint32    // .maxnctapersm (deprecated)
 	MaxNReg     uint32    // .maxnreg
 	NoReturn    bool
-	OtherTuning []string // performance directives that are kept as text, such as ".reqnctapercluster 2"
+	Cluster     Cluster
+	OtherTuning []string // performance directives that are kept as text, such as ".blocksareclusters"
 	Pragmas     []string // .pragma between header and body
 	Defined     bool     // has a body
 	Body        []Stmt
@@ -150,6 +151,13 @@ type Func struct {
 	// Locals are the variables that the body declares in .local, .shared and
 	// .param, in order. Set by Verify.
 	Locals []*Var
+}
+
+// Cluster is what the directives of a kernel say of its clusters (section 11.4).
+type Cluster struct {
+	Required [3]uint32 // .reqnctapercluster, in blocks; zero when absent
+	Explicit bool      // .explicitcluster: each launch has a size of clusters
+	MaxRank  uint32    // .maxclusterrank: the most blocks of a cluster; zero when absent
 }
 
 // Reg is one scalar register of a function. A register of vector type takes

@@ -58,7 +58,7 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 			return "[d]"
 		}
 		switch m.Space {
-		case SpaceShared, SpaceSharedCTA:
+		case SpaceShared, SpaceSharedCTA, SpaceSharedCluster:
 			return "[sh+16]"
 		case SpaceLocal:
 			return "[lo+16]"
@@ -74,6 +74,8 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 		return "L0"
 	case argTargets:
 		return "list"
+	case argSink:
+		return "_"
 	case argPred:
 		return "!q"
 	case argPreds:

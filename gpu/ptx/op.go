@@ -47,6 +47,7 @@ const (
 	OpFence
 	OpFma
 	OpFns
+	OpGetctarank
 	OpGriddepcontrol
 	OpIsspacep
 	OpLd
@@ -57,6 +58,7 @@ const (
 	OpMad
 	OpMad24
 	OpMadc
+	OpMapa
 	OpMatch
 	OpMax
 	OpMbarrier
@@ -145,8 +147,8 @@ var opNames = [numOps]string{"", "raw",
 	"abs", "activemask", "add", "addc", "alloca", "and", "applypriority", "atom", "bar",
 	"barrier", "bfe", "bfi", "bfind", "bmsk", "bra", "brev", "brkpt", "brx", "call", "clz",
 	"cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta", "discard", "div", "dp2a", "dp4a", "elect", "ex2",
-	"exit", "fence", "fma", "fns", "griddepcontrol", "isspacep", "ld", "ldmatrix", "ldu", "lg2", "lop3",
-	"mad", "mad24", "madc", "match", "max", "mbarrier", "membar", "min", "mma", "mov", "movmatrix", "mul", "mul24", "nanosleep",
+	"exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep", "ld", "ldmatrix", "ldu", "lg2", "lop3",
+	"mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov", "movmatrix", "mul", "mul24", "nanosleep",
 	"neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux",
 	"rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
 	"slct", "sqrt", "st", "stackrestore", "stacksave", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext",

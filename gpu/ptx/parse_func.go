@@ -110,16 +110,17 @@ func (p *parser) tuning(f *Func) bool {
 			if g, ok = p.pragma(at); ok {
 				f.Pragmas = append(f.Pragmas, g.Text...)
 			}
-		case "reqnctapercluster", "maxclusterrank", "abi_preserve", "abi_preserve_control":
-			if word == "reqnctapercluster" {
-				_, ok = p.dims()
-			} else {
-				_, ok = p.uint32(word)
-			}
-			if ok {
+		case "reqnctapercluster":
+			f.Cluster.Required, ok = p.dims()
+		case "maxclusterrank":
+			f.Cluster.MaxRank, ok = p.uint32(word)
+		case "explicitcluster":
+			f.Cluster.Explicit = true
+		case "abi_preserve", "abi_preserve_control":
+			if _, ok = p.uint32(word); ok {
 				ok = p.otherTuning(f, at, start)
 			}
-		case "explicitcluster", "blocksareclusters", "unified":
+		case "blocksareclusters", "unified":
 			ok = p.otherTuning(f, at, start)
 		default:
 			if !p.declarations && !p.unit || word == "" {

@@ -247,10 +247,14 @@ func (p *printer) function(f *Func) {
 	for _, t := range []struct {
 		name string
 		n    uint32
-	}{{".minnctapersm", f.MinNCTA}, {".maxnctapersm", f.MaxNCTA}, {".maxnreg", f.MaxNReg}} {
+	}{{".minnctapersm", f.MinNCTA}, {".maxnctapersm", f.MaxNCTA}, {".maxnreg", f.MaxNReg}, {".maxclusterrank", f.Cluster.MaxRank}} {
 		if t.n != 0 {
 			p.printf("%s %d\n", t.name, t.n)
 		}
+	}
+	p.dims(".reqnctapercluster", f.Cluster.Required)
+	if f.Cluster.Explicit {
+		p.str(".explicitcluster\n")
 	}
 	if f.NoReturn {
 		p.str(".noreturn\n")

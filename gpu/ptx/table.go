@@ -278,7 +278,8 @@ var theTable = sync.OnceValue(func() *table {
 		t.byName[opNames[op]] = op
 	}
 	for _, group := range [][]Form{intForms(), floatForms(), halfForms(), compareForms(), logicForms(),
-		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), groupForms(), asyncForms(), mbarrierForms(), rawForms()} {
+		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), groupForms(), asyncForms(), mbarrierForms(),
+		clusterForms(), rawForms()} {
 		for i := range group {
 			f := &group[i]
 			f.Index = len(t.forms)

@@ -32,7 +32,7 @@ func syncForms() []Form {
 	cta := opt(pick(fieldScope, ScopeCTA))
 	order := opt(pick(fieldOrder, OrderRelaxed, OrderAcquire, OrderRelease, OrderAcqRel))
 	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
-	space := opt(pick(fieldSpace, SpaceGlobal, SpaceShared, SpaceSharedCTA))
+	space := opt(pick(fieldSpace, SpaceGlobal, SpaceShared, SpaceSharedCTA, SpaceSharedCluster))
 	bits := pick(fieldAtomic, AtomicAnd, AtomicOr, AtomicXor)
 	addMinMax := pick(fieldAtomic, AtomicAdd, AtomicMin, AtomicMax)
 	votes := pick(fieldMode, ModeAll, ModeAny, ModeUni)
@@ -125,11 +125,10 @@ func rawForms() []Form {
 		names   []string
 	}{
 		{section: "9.7.1", names: []string{"clmad"}},
-		{section: "9.7.8", names: []string{"st.async", "st.bulk", "multimem", "createpolicy", "mapa",
-			"getctarank", "cp", "tensormap", "prefetch.tensormap"}},
+		{section: "9.7.8", names: []string{"st.bulk", "multimem", "createpolicy", "cp", "tensormap", "prefetch.tensormap"}},
 		{section: "9.7.9", names: []string{"tex", "tld4", "txq", "istypep"}},
 		{section: "9.7.10", names: []string{"suld", "sust", "sured", "suq"}},
-		{section: "9.7.12", names: []string{"barrier.cluster", "fence.proxy.tensormap::generic", "fence.proxy.async::generic", "red.async",
+		{section: "9.7.12", names: []string{"fence.proxy.tensormap::generic", "fence.proxy.async::generic",
 			"mbarrier", "clusterlaunchcontrol"}},
 		{section: "9.7.13", names: []string{"wmma", "mma", "ldmatrix", "stmatrix", "movmatrix"}},
 		{section: "9.7.14", names: []string{"wgmma", "tcgen05"}},

@@ -4,7 +4,7 @@ import "fmt"
 
 // memSpaces are the state spaces of ld.
 var memSpaces = []Space{SpaceConst, SpaceGlobal, SpaceLocal, SpaceParam, SpaceShared, SpaceSharedCTA,
-	SpaceParamEntry, SpaceParamFunc}
+	SpaceSharedCluster, SpaceParamEntry, SpaceParamFunc}
 
 // moveForms move data: 9.7.8, but for cvt.
 func moveForms() []Form {
@@ -13,7 +13,7 @@ func moveForms() []Form {
 	l1 := opt(pick(fieldL1, span(EvictL1Normal, EvictL1NoAllocate)...))
 	size := opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256))
 	mem := typ(mem8to64...)
-	anywhere, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA))
+	anywhere, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA, SpaceSharedCluster))
 	order := func(os ...Order) slot { return pick(fieldOrder, os...) }
 	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
 	shfl := pick(fieldMode, ModeUp, ModeDown, ModeBfly, ModeIdx)
@@ -53,9 +53,9 @@ func moveForms() []Form {
 		form(OpDiscard, s, "[a #size", opt(pick(fieldSpace, SpaceGlobal)), pick(fieldPrefetch, PrefetchL2)),
 
 		form(OpIsspacep, s, "=p:pred a:a", pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
-			SpaceSharedCTA, SpaceParam, SpaceParamEntry)),
+			SpaceSharedCTA, SpaceSharedCluster, SpaceParam, SpaceParamEntry)),
 		form(OpCvta, s, "=d *a", opt(flag(To)), pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
-			SpaceSharedCTA, SpaceParam, SpaceParamEntry), typ(U32, U64)),
+			SpaceSharedCTA, SpaceSharedCluster, SpaceParam, SpaceParamEntry), typ(U32, U64)),
 	}...)
 }
 
@@ -99,6 +99,7 @@ func asyncForms() []Form {
 func mbarrierForms() []Form {
 	const s = "9.7.12"
 	space, bits := opt(pick(fieldSpace, SpaceShared, SpaceSharedCTA)), typ(B64)
+	remote, anywhere := pick(fieldSpace, SpaceSharedCluster), opt(pick(fieldSpace, SpaceShared, SpaceSharedCTA, SpaceSharedCluster))
 	mode := func(ms ...Mode) slot { return pick(fieldMode, ms...) }
 	order := func(os ...Order) slot { return opt(pick(fieldOrder, os...)) }
 	scope := opt(pick(fieldScope, ScopeCTA, ScopeCluster))
@@ -108,7 +109,9 @@ func mbarrierForms() []Form {
 		form(OpMbarrier, s, "[a", mode(ModeInval), space, bits).since(80),
 		form(OpMbarrier, s, "=d:b64_ [a count:u32?", mode(ModeArrive, ModeArriveDrop), release, scope, space, bits).since(80),
 		form(OpMbarrier, s, "=d:b64_ [a bytes:u32", mode(ModeArrive, ModeArriveDrop), flag(ExpectTx), release, scope, space, bits).since(90),
-		form(OpMbarrier, s, "[a bytes:u32", flag(ExpectTx), order(OrderRelaxed), scope, space, bits).since(90),
+		form(OpMbarrier, s, "__state [a count:u32?", mode(ModeArrive, ModeArriveDrop), release, scope, remote, bits).since(90),
+		form(OpMbarrier, s, "__state [a bytes:u32", mode(ModeArrive, ModeArriveDrop), flag(ExpectTx), release, scope, remote, bits).since(90),
+		form(OpMbarrier, s, "[a bytes:u32", flag(ExpectTx), order(OrderRelaxed), scope, anywhere, bits).since(90),
 		form(OpMbarrier, s, "=p:pred [a state:b64", mode(ModeTestWait), acquire, scope, space, bits).since(80),
 		form(OpMbarrier, s, "=p:pred [a parity:u32", mode(ModeTestWait), flag(Parity), acquire, scope, space, bits).since(80),
 		form(OpMbarrier, s, "=p:pred [a state:b64 hint:u32?", mode(ModeTryWait), acquire, scope, space, bits).since(90),
@@ -121,7 +124,7 @@ func mbarrierForms() []Form {
 // checkMem knows which modifiers of ld and st go with which state space.
 func checkMem(m *Mods) string {
 	global := m.Space == SpaceGeneric || m.Space == SpaceGlobal
-	shared := m.Space == SpaceShared || m.Space == SpaceSharedCTA
+	shared := m.Space == SpaceShared || m.Space == SpaceSharedCTA || m.Space == SpaceSharedCluster
 	switch {
 	case int(m.Vec)*m.Types[0].Size() > 16:
 		return "a vector is wider than 16 bytes"

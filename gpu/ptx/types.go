@@ -447,12 +447,13 @@ const (
 	ProxyAlias // and for which
 	Sparse     // mma.sp, wgmma.mma_async.sp
 	Ordered    // mma.sp::ordered_metadata
+	CompleteTx // completion of a bulk or remote access: bytes at an mbarrier
 	numFlags   = iota
 )
 
 var flagNames = [numFlags]string{"ftz", "sat", "satfinite", "approx", "full", "cc", "sync", "uni", "aligned",
 	"relu", "NaN", "xorsign", "abs", "noftz", "to", "wrap", "clamp", "shiftamt", "oob", "mask", "nc", "b", "p", "base", "level", "grad", "trans", "popc", "async", "global", "L2::cache_hint",
-	"mbarrier", "noinc", "expect_tx", "parity", "po", "shr7", "shr15", "pack", "mmio", "proxy", "alias", "sp", "sp::ordered_metadata"}
+	"mbarrier", "noinc", "expect_tx", "parity", "po", "shr7", "shr15", "pack", "mmio", "proxy", "alias", "sp", "sp::ordered_metadata", "mbarrier::complete_tx::bytes"}
 
 // Mods are the modifiers of an instruction. The zero value of each field means
 // that it is not written. Mods is comparable.

@@ -104,6 +104,8 @@ func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 	switch a.kind {
 	case argAddr:
 		return v.address(i, o, n)
+	case argSink:
+		return o.Kind == OperandSink || v.mismatch(i, o, n, "must be _")
 	case argObject:
 		return v.object(i, o, n)
 	case argTexel:
@@ -436,7 +438,7 @@ func inSpace(s, d Space) bool {
 	switch s {
 	case SpaceGeneric:
 		return d == SpaceGlobal || d == SpaceShared || d == SpaceLocal
-	case SpaceSharedCTA:
+	case SpaceSharedCTA, SpaceSharedCluster:
 		s = SpaceShared
 	case SpaceParamEntry, SpaceParamFunc:
 		s = SpaceParam

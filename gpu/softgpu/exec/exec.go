@@ -17,6 +17,8 @@ const (
 	ParamBase  = tlb.ParamBase  // parameters of the running kernel, read only
 	GridBase   = tlb.GridBase   // workspace of a cooperative launch
 	WindowSize = tlb.WindowSize // bytes reserved from each base
+
+	ClusterShift = tlb.ClusterShift // where addresses in .shared have the rank of their block in its cluster
 )
 
 // What a device uses of the stages.

@@ -231,7 +231,7 @@ func FuzzState(f *testing.F) {
 	code, err := state.MarshalBinary()
 	require.NoError(f, err)
 	// What tells programs and launches apart stays as it is.
-	head := code[:8+4+len("k")+8+6*4+4+4+len(l.Params)]
+	head := code[:8+4+len("k")+8+9*4+4+4+len(l.Params)]
 	f.Add(code[len(head):])
 	tree := withTree(code[len(head):])
 	require.NoError(f, new(State).UnmarshalBinary(append(head[:len(head):len(head)], tree...)))

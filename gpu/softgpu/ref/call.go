@@ -58,6 +58,7 @@ func (t *thread) exit() {
 	t.state = exited
 	t.b.live--
 	t.b.arrivals()
+	t.b.cluster.complete()
 }
 
 // parameter is the bytes of a parameter in frame f. Parameters in registers are

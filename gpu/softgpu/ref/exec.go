@@ -98,16 +98,23 @@ func (t *thread) exec(i *ptx.Instr) {
 	// fences have nothing to do.
 	case ptx.OpMembar, ptx.OpFence:
 	case ptx.OpBar, ptx.OpBarrier:
-		if i.Mods.Mode == ptx.ModeWarp {
+		switch {
+		case i.Mods.Mode == ptx.ModeWarp:
 			t.waitWarp(i)
-		} else {
+		case i.Mods.Scope == ptx.ScopeCluster:
+			t.barrierCluster(i)
+		default:
 			t.barrier(i)
 		}
 	case ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect,
 		ptx.OpMma, ptx.OpWgmma, ptx.OpWmma, ptx.OpLdmatrix, ptx.OpStmatrix, ptx.OpMovmatrix:
 		t.waitWarp(i)
 	case ptx.OpAtom, ptx.OpRed:
-		t.atom(i)
+		if i.Mods.Has(ptx.Async) {
+			t.async(i)
+		} else {
+			t.atom(i)
+		}
 	case ptx.OpMbarrier:
 		t.mbarrier(i)
 
@@ -123,7 +130,15 @@ func (t *thread) compute(i *ptx.Instr) {
 	case ptx.OpLd, ptx.OpLdu:
 		t.load(i)
 	case ptx.OpSt:
-		t.store(i)
+		if i.Mods.Has(ptx.Async) {
+			t.async(i)
+		} else {
+			t.store(i)
+		}
+	case ptx.OpMapa:
+		t.mapa(i)
+	case ptx.OpGetctarank:
+		t.rankOf(i)
 	case ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpGriddepcontrol, ptx.OpSetmaxnreg:
 	case ptx.OpCp:
 		t.copyAsync(i)
@@ -276,12 +291,6 @@ func (t *thread) special(s ptx.Special) uint64 {
 		return uint64(b.id[s-ptx.CTAIDX])
 	case ptx.NCTAIDX, ptx.NCTAIDY, ptx.NCTAIDZ:
 		return uint64(b.launch.Grid[s-ptx.NCTAIDX])
-	case ptx.ClusterIDX, ptx.ClusterIDY, ptx.ClusterIDZ: // a block is a cluster of its own
-		return uint64(b.id[s-ptx.ClusterIDX])
-	case ptx.NClusterIDX, ptx.NClusterIDY, ptx.NClusterIDZ:
-		return uint64(b.launch.Grid[s-ptx.NClusterIDX])
-	case ptx.ClusterNCTAIDX, ptx.ClusterNCTAIDY, ptx.ClusterNCTAIDZ, ptx.ClusterNCTARank:
-		return 1
 	case ptx.LaneID:
 		return uint64(lane)
 	case ptx.WarpID:
@@ -311,7 +320,10 @@ func (t *thread) special(s ptx.Special) uint64 {
 	case ptx.DynamicSmemSize:
 		return uint64(b.launch.SharedBytes)
 	}
-	// %smid, %gridid, %pm…, the other %envreg…, the place in a cluster, the graph, and
+	if s >= ptx.ClusterIDX && s <= ptx.IsExplicitCluster {
+		return b.place(s)
+	}
+	// %smid, %gridid, %pm…, the other %envreg…, the graph, and
 	// reserved shared memory, of which there is none.
 	return 0
 }

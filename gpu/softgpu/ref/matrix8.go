@@ -31,7 +31,7 @@ func (m *halves) transpose() {
 func (t *thread) matrixRow(i *ptx.Instr, o *ptx.Operand, stores bool) []byte {
 	s, addr := t.address(i, o)
 	if s == ptx.SpaceGeneric {
-		if in, _ := window(addr); in != ptx.SpaceShared {
+		if in, _ := window(addr); in != ptx.SpaceSharedCluster {
 			e := t.lost(gpu.LostAddress, "matrix outside of .shared")
 			e.Addr, e.Write = addr, stores
 			panic(e)

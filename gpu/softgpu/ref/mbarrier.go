@@ -40,7 +40,7 @@ func (t *thread) mbarrier(i *ptx.Instr) {
 	}
 	s, addr := t.address(i, &args[0])
 	if s == ptx.SpaceGeneric {
-		if in, _ := window(addr); in != ptx.SpaceShared {
+		if in, _ := window(addr); in != ptx.SpaceSharedCluster {
 			t.fail(gpu.LostAddress, "mbarrier outside of .shared")
 		}
 	}
@@ -73,7 +73,7 @@ func (t *thread) mbarrier(i *ptx.Instr) {
 	switch {
 	case m.Has(ptx.ExpectTx):
 		n := t.get(&args[1], ptx.U32)
-		sum := int64(pendingBytes.of(word)<<42)>>42 + int64(n)
+		sum := signed(pendingBytes.of(word)) + int64(n)
 		if n > maxArrivals || sum > maxArrivals {
 			t.fail(gpu.LostInstruction, fmt.Sprintf("mbarrier for %d bytes", sum))
 		}

@@ -23,8 +23,17 @@ func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
 	}
 	var memory []byte
 	switch t.where(s) {
-	case ptx.SpaceShared:
-		memory = t.b.shared
+	case ptx.SpaceShared, ptx.SpaceSharedCluster:
+		rank := addr >> rankShift
+		switch blocks := t.b.cluster.blocks; {
+		case rank >= uint64(len(blocks)) || blocks[rank].live == 0:
+			bad(gpu.LostAddress)
+		case t.where(s) == ptx.SpaceShared && rank != t.b.rank:
+			bad(gpu.LostInstruction)
+		default:
+			memory = blocks[rank].shared
+		}
+		addr &= 1<<rankShift - 1
 	case ptx.SpaceLocal:
 		memory = t.local
 	case ptx.SpaceParam:
@@ -45,11 +54,14 @@ func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
 	return memory[addr:][:size]
 }
 
+// rankShift is where addresses in .shared have the number of their block in its cluster.
+const rankShift = exec.ClusterShift
+
 // window splits a generic address (section 5.1, cvta).
 func window(addr uint64) (ptx.Space, uint64) {
 	switch addr &^ (exec.WindowSize - 1) {
 	case exec.SharedBase:
-		return ptx.SpaceShared, addr - exec.SharedBase
+		return ptx.SpaceSharedCluster, addr - exec.SharedBase
 	case exec.LocalBase:
 		return ptx.SpaceLocal, addr - exec.LocalBase
 	case exec.ParamBase:
@@ -58,12 +70,14 @@ func window(addr uint64) (ptx.Space, uint64) {
 	return ptx.SpaceGlobal, addr
 }
 
-// where reduces a state space to .global, .shared, .local or .param, the
+// where reduces a state space to .global, .shared, .shared::cluster, .local or .param, the
 // parameters of the kernel. Parameters of functions lie in local memory.
 func (t *thread) where(s ptx.Space) ptx.Space {
 	switch s {
 	case ptx.SpaceShared, ptx.SpaceSharedCTA:
 		return ptx.SpaceShared
+	case ptx.SpaceSharedCluster:
+		return ptx.SpaceSharedCluster
 	case ptx.SpaceLocal:
 		return ptx.SpaceLocal
 	case ptx.SpaceParamEntry:
@@ -100,7 +114,7 @@ func (t *thread) variable(v *ptx.Var) (ptx.Space, uint64) {
 	case ptx.SpaceGlobal, ptx.SpaceConst:
 		return ptx.SpaceGlobal, t.b.k.prog.base + t.b.k.prog.offsets[v]
 	case ptx.SpaceShared:
-		return ptx.SpaceShared, t.b.k.shared[v]
+		return ptx.SpaceShared, t.b.k.shared[v] + t.b.rank<<rankShift
 	}
 	if t.fn.f.Entry && isParam(t.fn.f, v) {
 		return ptx.SpaceParamEntry, t.fn.offsets[v]
@@ -197,7 +211,7 @@ func (t *thread) copyAsync(i *ptx.Instr) {
 func (t *thread) cvta(i *ptx.Instr) {
 	ty := i.Mods.Type() // 32 bits for .global and .const only, whose addresses are generic ones
 	x := t.get(&i.Args[1], ty)
-	base := map[ptx.Space]uint64{ptx.SpaceShared: exec.SharedBase, ptx.SpaceLocal: exec.LocalBase, ptx.SpaceParam: exec.ParamBase}[t.where(i.Mods.Space)]
+	base := map[ptx.Space]uint64{ptx.SpaceShared: exec.SharedBase, ptx.SpaceSharedCluster: exec.SharedBase, ptx.SpaceLocal: exec.LocalBase, ptx.SpaceParam: exec.ParamBase}[t.where(i.Mods.Space)]
 	if i.Mods.Has(ptx.To) {
 		base = -base
 	}
@@ -207,7 +221,7 @@ func (t *thread) cvta(i *ptx.Instr) {
 // isspacep tells in which state space a generic address lies.
 func (t *thread) isspacep(i *ptx.Instr) {
 	addr := t.get(&i.Args[1], ptx.U64)
-	s, _ := window(addr)
+	s, at := window(addr)
 	p := t.b.k.prog
 	isConst := s == ptx.SpaceGlobal && addr-p.base < p.consts
 	var is bool
@@ -216,6 +230,8 @@ func (t *thread) isspacep(i *ptx.Instr) {
 		is = isConst
 	case ptx.SpaceGlobal:
 		is = s == ptx.SpaceGlobal && !isConst
+	case ptx.SpaceShared, ptx.SpaceSharedCTA:
+		is = s == ptx.SpaceSharedCluster && at>>rankShift == t.b.rank
 	default:
 		is = t.where(s) == t.where(i.Mods.Space) && s != ptx.SpaceGlobal
 	}

@@ -26,6 +26,7 @@ type state uint8
 const (
 	running   state = iota
 	atBarrier       // it has arrived at a barrier and waits for others
+	atCluster       // it waits at the barrier of the cluster
 	atWarp          // it is about to run t.wait together with other lanes
 	exited
 )
@@ -48,6 +49,8 @@ type thread struct {
 	wait   *ptx.Instr // where it waits
 	since  uint64     // turn in which it began to wait
 	bar    int        // barrier at which it waits
+	came   bool       // it has arrived at the barrier of the cluster and not waited yet: in this phase,
+	gone   bool       // or in one that has ended
 }
 
 // frame is one activation of a function.
@@ -67,6 +70,8 @@ type block struct {
 	limits   exec.Limits
 	id       [3]uint32
 	space    exec.Space
+	cluster  *cluster
+	rank     uint64  // in the cluster
 	budget   *uint64 // statements left
 	shared   []byte
 	threads  []*thread
@@ -101,24 +106,26 @@ func Run(k *Kernel, l exec.Launch, s exec.Space, budget uint64) (err error) {
 	if l.Cooperative {
 		s = newGrid(s)
 	}
-	together := []*block{}
-	for z := range l.Grid[2] {
-		for y := range l.Grid[1] {
-			for x := range l.Grid[0] {
-				b := &block{k: k, launch: &l, limits: lim, id: [3]uint32{x, y, z}, space: s, budget: &budget,
-					shared: make([]byte, k.dynamic+uint64(l.SharedBytes))}
-				b.begin()
+	dims, err := k.clusters(&l, &lim)
+	if err != nil {
+		return fmt.Errorf("launch of %s: %w", k.fn.f.Name, err)
+	}
+	together := []*cluster{}
+	for z := uint32(0); z < l.Grid[2]; z += dims[2] {
+		for y := uint32(0); y < l.Grid[1]; y += dims[1] {
+			for x := uint32(0); x < l.Grid[0]; x += dims[0] {
+				c := newCluster(dims, [3]uint32{x, y, z}, block{k: k, launch: &l, limits: lim, space: s, budget: &budget})
 				if l.Cooperative {
-					together = append(together, b)
+					together = append(together, c)
 					continue
 				}
-				for b.round() {
+				for c.round() {
 				}
 			}
 		}
 	}
 	for len(together) > 0 {
-		together = slices.DeleteFunc(together, func(b *block) bool { return !b.round() })
+		together = slices.DeleteFunc(together, func(c *cluster) bool { return !c.round() })
 	}
 	return nil
 }
@@ -171,10 +178,10 @@ func (b *block) begin() {
 	}
 }
 
-// round gives each thread its turn. It reports false when all have exited.
-func (b *block) round() bool {
+// round gives each thread its turn. It reports whether one did something, and whether not all have
+// exited.
+func (b *block) round() (moved, left bool) {
 	b.turn++
-	moved := false
 	for _, t := range b.threads {
 		if t.state == running {
 			t.run()
@@ -182,13 +189,9 @@ func (b *block) round() bool {
 		}
 	}
 	if b.live == 0 {
-		return false
+		return true, false
 	}
-	moved = b.meet(false) || moved
-	if !moved && !b.meet(true) {
-		b.deadlock()
-	}
-	return true
+	return b.meet(false) || moved, true
 }
 
 // run runs a slice of statements.
@@ -202,15 +205,6 @@ func (t *thread) run() {
 		}
 		*t.b.budget--
 		t.step()
-	}
-}
-
-// deadlock ends the kernel because every thread waits for another.
-func (b *block) deadlock() {
-	for _, t := range b.threads {
-		if t.state != exited {
-			t.fail(gpu.LostInstruction, "threads wait for each other at barriers that never complete")
-		}
 	}
 }
 

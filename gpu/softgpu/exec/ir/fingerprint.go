@@ -20,6 +20,7 @@ func (p *Program) Fingerprint() uint64 {
 		for _, f := range p.Funcs {
 			h.Write([]byte(f.Name))
 			put(h, uint64(f.Entry), uint64(f.End), uint64(f.Regs32), uint64(f.Regs64), uint64(f.Preds), uint64(f.LocalBytes), uint64(f.DynShared))
+			put(h, uint64(len(f.Shared32)), uint64(len(f.Shared64)))
 			for _, c := range f.Const32 {
 				put(h, uint64(c.Reg), uint64(c.Value))
 			}

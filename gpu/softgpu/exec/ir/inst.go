@@ -30,6 +30,17 @@ type MBarrierOp struct {
 	Parity  bool
 }
 
+// AsyncOp is st.async or red.async: Count registers of Size bytes go to the address in register a
+// (64 bits) + imm, and as many bytes are complete at the mbarrier in register Barrier + Offset.
+type AsyncOp struct {
+	Regs    [4]uint32
+	Count   int
+	Size    uint64
+	Barrier uint32
+	Offset  uint64
+	Update  UpdateFunc // of red.async
+}
+
 // MBarrierKind is what an MBarrierOp does.
 type MBarrierKind uint8
 
@@ -146,6 +157,7 @@ type Extra struct {
 	Group    *GroupOp
 	Copy     *CopyOp
 	MBarrier *MBarrierOp
+	Async    *AsyncOp
 	Video    *VideoOp
 	Detail   string // of KTrap
 }
@@ -162,7 +174,9 @@ type Function struct {
 	Const32 []Const32
 	Const64 []Const64
 	Relocs  []int // of Const64: addresses in the data segment, to which Link adds its base
-	Kernel  bool
+	// Of Const32 and Const64: addresses in .shared, to which each block adds Block.Own.
+	Shared32, Shared64 []int
+	Kernel             bool
 
 	// Registers that may be read before they are written; they start as zero.
 	Zero32, Zero64, ZeroPr []uint32
@@ -175,6 +189,8 @@ type Function struct {
 
 	MaxThreads int       // .maxntid, 0: none
 	ReqBlock   [3]uint32 // .reqntid, 0: none
+	ReqCluster [3]uint32 // .reqnctapercluster, 0: none
+	MaxCluster uint32    // .maxclusterrank, 0: none
 	Shared     uint32    // kernels: bytes of static .shared
 	DynShared  uint32    // kernels: where dynamic .shared starts
 	ParamBytes int       // kernels: bytes of the parameter block
@@ -232,6 +248,7 @@ type BarrierOp struct {
 	Popc      bool
 	Pred      uint32
 	PredNeg   bool
+	Cluster   bool // barrier.cluster: of all blocks of the cluster, arrive or wait
 }
 
 func EndsBlock(k Kind) bool {

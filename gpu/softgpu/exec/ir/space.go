@@ -10,16 +10,17 @@ const (
 	SpaceShared
 	SpaceLocal
 	SpaceGeneric
-	SpaceParam // of the kernel
-	SpaceConst // for isspacep only
+	SpaceParam   // of the kernel
+	SpaceConst   // for isspacep only
+	SpaceCluster // .shared of any block of the cluster
 	Spaces
 )
 
-// WindowOf splits a generic address.
+// WindowOf splits a generic address. It does not tell .shared of the block from that of others.
 func WindowOf(va uint64) (Space, uint64) {
 	switch va &^ (tlb.WindowSize - 1) {
 	case tlb.SharedBase:
-		return SpaceShared, va - tlb.SharedBase
+		return SpaceCluster, va - tlb.SharedBase
 	case tlb.LocalBase:
 		return SpaceLocal, va - tlb.LocalBase
 	case tlb.ParamBase:
@@ -28,4 +29,4 @@ func WindowOf(va uint64) (Space, uint64) {
 	return SpaceGlobal, va
 }
 
-var SpaceNames = [Spaces]string{SpaceShared: "in .shared", SpaceLocal: "in .local", SpaceParam: "in .param"}
+var SpaceNames = [Spaces]string{SpaceShared: "in .shared", SpaceCluster: "in .shared of the cluster", SpaceLocal: "in .local", SpaceParam: "in .param"}

@@ -56,6 +56,8 @@ type Block struct {
 	Dims       [3]uint32
 	Grid       [3]uint32
 	Words      [9]uint32 // for native code: dims, id and grid
+	Place      Place
+	Ended      bool // all threads have exited
 	WarpCount  int
 	Warps      []*Warp
 	Dynamic    uint32 // bytes of dynamic .shared
@@ -65,6 +67,31 @@ type Block struct {
 	Shared []byte // backed by uint64s, so it is aligned
 	Window tlb.Translation
 	Params []byte
+}
+
+// Place is where a block lies in its cluster. A block without one is a cluster by itself, whose Peers
+// may be nil.
+type Place struct {
+	Peers    []*Block // the blocks of the cluster by rank, this one included
+	Rank     uint32
+	Dims     [3]uint32 // blocks of the cluster
+	Explicit bool      // the launch or the kernel says how large clusters are
+}
+
+// Own is the first address of the block's .shared.
+func (b *Block) Own() uint64 { return uint64(b.Place.Rank) << tlb.ClusterShift }
+
+// At returns the block of the cluster in whose .shared an address lies, and the offset there, which may
+// lie beyond what the block has. It returns nil where the cluster has no such block, or it has ended.
+func (b *Block) At(addr uint64) (at *Block, offset uint64) {
+	rank, offset := addr>>tlb.ClusterShift, addr&(1<<tlb.ClusterShift-1)
+	switch {
+	case rank == uint64(b.Place.Rank):
+		return b, offset
+	case rank < uint64(len(b.Place.Peers)) && !b.Place.Peers[rank].Ended:
+		return b.Place.Peers[rank], offset
+	}
+	return nil, 0
 }
 
 // Worker is what operations see of the goroutine that runs blocks.

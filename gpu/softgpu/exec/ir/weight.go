@@ -38,7 +38,7 @@ func (p *Program) HostBytes() uint64 {
 		}
 	}
 	for _, f := range p.Funcs {
-		n += FunctionBytes + len(f.Name) + 8*cap(f.Const32) + 16*cap(f.Const64) + 8*cap(f.Relocs) +
+		n += FunctionBytes + len(f.Name) + 8*cap(f.Const32) + 16*cap(f.Const64) + 8*(cap(f.Relocs)+cap(f.Shared32)+cap(f.Shared64)) +
 			4*(cap(f.Zero32)+cap(f.Zero64)+cap(f.ZeroPr)) + FormalBytes*(cap(f.Params)+cap(f.Results))
 		if f.Kernel {
 			n += KernelBytes + nativeTables*int(f.End-f.Entry)
@@ -68,7 +68,7 @@ func (x *Extra) Bytes() int {
 	if g := x.Group; g != nil {
 		n += groupBytes + 4*cap(g.Sums)
 	}
-	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.MBarrier != nil || x.Video != nil {
+	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.MBarrier != nil || x.Async != nil || x.Video != nil {
 		n += 64
 	}
 	return n

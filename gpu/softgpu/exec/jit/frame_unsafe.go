@@ -23,6 +23,7 @@ type Frame struct {
 	shared          unsafe.Pointer // .shared, or nil
 	budget          int64          // as of the warp
 	fuel            int64
+	own             uint64    // first address in .shared
 	limits          [6]uint64 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
 	mask            uint32
 	limit           int32 // as of the warp
@@ -96,6 +97,7 @@ const (
 	offShared = int32(unsafe.Offsetof(Frame{}.shared))
 	offBudget = int32(unsafe.Offsetof(Frame{}.budget))
 	offFuel   = int32(unsafe.Offsetof(Frame{}.fuel))
+	offOwn    = int32(unsafe.Offsetof(Frame{}.own))
 	offLimits = int32(unsafe.Offsetof(Frame{}.limits))
 	offMask   = int32(unsafe.Offsetof(Frame{}.mask))
 	offLimit  = int32(unsafe.Offsetof(Frame{}.limit))
@@ -138,6 +140,7 @@ func (f *Frame) Prepare(w *ir.Warp, sites []Site, word *atomic.Uint64) {
 	f.word = unsafe.Pointer(word)                                                                                           // only read; aligned, so loads are atomic
 	f.tid, f.block, f.params = unsafe.Pointer(&w.Tid), unsafe.Pointer(&b.Words), unsafe.Pointer(unsafe.SliceData(b.Params)) // accessed within their bounds, which are known when code is made
 	f.shared = unsafe.Pointer(unsafe.SliceData(b.Shared))                                                                   // guarded by limits
+	f.own = b.Own()
 	for n := range f.limits {
 		if size := 1 << n >> 1; len(b.Shared) >= size {
 			f.limits[n] = uint64(len(b.Shared) - size + 1)

@@ -163,7 +163,7 @@ func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpSto
 // native code left to the interpreter, so that it finds it the next time.
 func (n *Code) findPage(w *ir.Warp, sites []Site, pc int32) {
 	in := &n.prog.Code[pc]
-	if !isAccess(in) || in.Space == ir.SpaceShared {
+	if !isAccess(in) || in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric {
 		return
 	}
 	mask := w.Mask

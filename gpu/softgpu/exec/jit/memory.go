@@ -250,6 +250,7 @@ func (m *memoryAccess) offsets(pc int32, addr *value) {
 			add, most, cmp = &x86.PADDQ, &x86.PMAXUQ, &x86.PCMPUQ
 		}
 		a.Imm64(x86.RAX, m.in.Imm)
+		a.RM(x86.SUB, true, x86.RAX, frameAt(offOwn))
 		a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
 		for p := range count {
 			a.V(add, m.off[p], addr.part(p), m.s[0], arg(p))

@@ -5,9 +5,9 @@ import (
 	"pvdrm/gpu/softgpu/exec/ir"
 )
 
-// DynamicShared is the offset of the dynamic .shared memory.
+// DynamicShared is the address of the dynamic .shared memory.
 func DynamicShared(w *ir.Warp, in *ir.Inst) {
-	Fill(&w.R32[in.D], w.Block.Fn.DynShared, ir.AllLanes, ir.AllLanes)
+	Fill(&w.R32[in.D], w.Block.Fn.DynShared+uint32(w.Block.Own()), ir.AllLanes, ir.AllLanes)
 }
 
 // LocalAddress is the address of imm bytes into the frame's local memory.

@@ -148,7 +148,7 @@ func rowAddress(w *ir.Warp, in *ir.Inst, lane int, write bool) uint64 {
 	addr := w.R64[in.A][lane] + in.Imm
 	if in.Space == ir.SpaceGeneric {
 		s, at := ir.WindowOf(addr)
-		if s != ir.SpaceShared {
+		if s != ir.SpaceCluster {
 			w.FailAddress(lane, gpu.LostAddress, addr, write, "matrix outside of .shared")
 		}
 		return at
@@ -167,9 +167,9 @@ func LoadMatrix(w *ir.Warp, in *ir.Inst) {
 			break
 		}
 		addr := rowAddress(w, in, lane, false)
-		checkLane(w, ir.SpaceShared, lane, addr, rowBytes, rowBytes, false)
+		row := checkLane(w, ir.SpaceShared, lane, addr, rowBytes, rowBytes, false)
 		for k := range rows[lane] {
-			rows[lane][k] = uint32(loadBytes(w.Block.Shared[addr+4*uint64(k):], 4))
+			rows[lane][k] = uint32(loadBytes(row[4*k:], 4))
 		}
 	}
 	for q, reg := range op.Regs[ir.MatrixD][:op.Count[ir.MatrixD]] {

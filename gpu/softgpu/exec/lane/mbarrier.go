@@ -47,7 +47,7 @@ func MBarrierLanes(w *ir.Warp, in *ir.Inst) {
 		}
 		s, addr := in.Space, w.R64[in.A][lane]+in.Imm
 		if s == ir.SpaceGeneric {
-			if s, addr = ir.WindowOf(addr); s != ir.SpaceShared {
+			if s, addr = ir.WindowOf(addr); s != ir.SpaceCluster {
 				w.FailAddress(lane, gpu.LostAddress, addr, true, "mbarrier outside of .shared")
 			}
 		}

@@ -155,9 +155,10 @@ func eachElement(w *ir.Warp, in *ir.Inst, size uint64, access ir.Func) {
 // translated; SpaceShared and SpaceLocal, all inside; or spaces, lane by lane.
 type span struct {
 	space  ir.Space
-	offset uint64 // to be added to the base registers
-	first  uint64 // address of the first active lane
-	diff   uint64 // bits in which the addresses differ
+	offset uint64    // to be added to the base registers
+	first  uint64    // address of the first active lane
+	diff   uint64    // bits in which the addresses differ
+	block  *ir.Block // of SpaceShared
 }
 
 var laneByLane = span{space: ir.Spaces}
@@ -171,7 +172,7 @@ func memory(w *ir.Warp, s span, need gpu.Prot) *tlb.Translation {
 			return e
 		}
 	case ir.SpaceShared:
-		return &w.Block.Window
+		return &s.block.Window
 	}
 	return nil
 }
@@ -219,8 +220,18 @@ func locate[A uint32 | uint64](w *ir.Warp, in *ir.Inst, a *[32]A, first, diff ui
 	switch s.space {
 	case ir.SpaceGlobal:
 		return s
-	case ir.SpaceShared:
-		limit = uint64(len(w.Block.Shared))
+	case ir.SpaceShared, ir.SpaceCluster:
+		s.block = w.Block
+		if s.space == ir.SpaceCluster {
+			s.block, _ = w.Block.At(s.first)
+		}
+		if s.block == nil || s.diff>>tlb.ClusterShift != 0 {
+			return laneByLane
+		}
+		s.space, limit = ir.SpaceShared, uint64(len(s.block.Shared))
+		own := s.block.Own()
+		s.offset -= own
+		s.first -= own // beyond the limit where the block is not that of the address
 	case ir.SpaceLocal:
 		limit = 4 * uint64(len(w.Local))
 	default:

@@ -5,6 +5,7 @@ import (
 
 	"pvdrm/gpu/softgpu/exec/ir"
 	"pvdrm/gpu/softgpu/exec/lane/scalar"
+	"pvdrm/gpu/softgpu/exec/tlb"
 )
 
 const (
@@ -187,9 +188,12 @@ func IsSpace(w *ir.Warp, in *ir.Inst) {
 	a, m := &w.R64[in.A], uint32(0)
 	d := &w.Block.Prog.Data
 	for i := range a {
-		s, _ := ir.WindowOf(a[i])
-		if s == ir.SpaceGlobal && a[i]-d.Base < d.ConstEnd {
+		s, at := ir.WindowOf(a[i])
+		switch {
+		case s == ir.SpaceGlobal && a[i]-d.Base < d.ConstEnd:
 			s = ir.SpaceConst
+		case s == ir.SpaceCluster && in.Space == ir.SpaceShared && at>>tlb.ClusterShift == uint64(w.Block.Place.Rank):
+			s = ir.SpaceShared
 		}
 		m |= scalar.Bit(s == in.Space) << i
 	}

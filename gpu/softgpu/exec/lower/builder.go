@@ -24,6 +24,7 @@ type builder struct {
 
 	regs     []register // by index in ptx.Func.Regs
 	const32  map[uint32]uint32
+	shared   map[sharedConst]uint32 // addresses in .shared
 	const64  map[uint64]uint32
 	data     map[uint64]uint32 // registers with addresses in the data segment
 	free32   []uint32          // temporaries that are not in use
@@ -114,7 +115,7 @@ func (c *compiler) newBuilder(f *ptx.Func, fn *ir.Function) *builder {
 func (b *builder) reset() {
 	*b = builder{
 		c: b.c, f: b.f, fn: b.fn, spend: b.spend, adds: b.adds, gone: b.gone, carry: ir.NoReg,
-		const32: map[uint32]uint32{}, const64: map[uint64]uint32{}, data: map[uint64]uint32{},
+		const32: map[uint32]uint32{}, const64: map[uint64]uint32{}, shared: map[sharedConst]uint32{}, data: map[uint64]uint32{},
 		offsets: map[*ptx.Var]int{}, params: map[*ptx.Var]int{},
 		ops: b.ops[:0], lines: b.lines[:0], stmts: b.stmts[:0], mentions: b.mentions[:0],
 		labels: b.labels[:len(b.f.Body)], regs: b.regs,
@@ -415,11 +416,11 @@ func (b *builder) srcPred(o *ptx.Operand) (uint32, bool) {
 		return b.regs[o.Reg].index, o.Neg
 	}
 	d := b.tempPred()
-	value := uint64(0) // of the only special register that is a predicate, %is_explicit_cluster
 	if o.Kind == ptx.OperandImm {
-		value = o.Imm(ptx.Pred)
+		b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.PredImm, Op: ir.OpPredImm, D: d, Imm: o.Imm(ptx.Pred), Other: -1})
+	} else { // the only special register that is a predicate
+		b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.ExplicitCluster, D: d, Other: -1})
 	}
-	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.PredImm, Op: ir.OpPredImm, D: d, Imm: value, Other: -1})
 	return d, o.Neg
 }
 

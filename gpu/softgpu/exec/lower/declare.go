@@ -15,7 +15,7 @@ func (b *builder) declare() {
 			b.params[v] = fn.ParamBytes
 			fn.ParamBytes += int(v.Size())
 		}
-		fn.ReqBlock = f.ReqNTid
+		fn.ReqBlock, fn.ReqCluster, fn.MaxCluster = f.ReqNTid, f.Cluster.Required, f.Cluster.MaxRank
 		fn.MaxThreads = int(min(threadsOf(f.MaxNTid), 1<<20))
 		if f.ReqNTid != [3]uint32{} {
 			for i := range fn.ReqBlock {

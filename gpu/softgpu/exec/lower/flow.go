@@ -61,9 +61,13 @@ func (b *builder) bar(i *ptx.Instr) {
 		b.emit(ir.Inst{Kind: ir.KWarpSync, Fn: lane.Nothing, E: b.src32(&i.Args[0], ptx.U32), Other: -1})
 		return
 	}
-	op := &ir.BarrierOp{Arrive: m.Mode == ptx.ModeArrive, Count: ir.NoReg, Pred: ir.NoReg}
+	op := &ir.BarrierOp{Arrive: m.Mode == ptx.ModeArrive, Count: ir.NoReg, Pred: ir.NoReg, Cluster: m.Scope == ptx.ScopeCluster}
 	args := i.Args
 	in := ir.Inst{Kind: ir.KBarrier, X: &ir.Extra{Barrier: op}, D: ir.NoReg, Other: -1}
+	if op.Cluster {
+		b.emit(in)
+		return
+	}
 	if m.Mode == ptx.ModeRed {
 		op.Pred, op.PredNeg = b.srcPred(&args[len(args)-1])
 		args = args[1 : len(args)-1]

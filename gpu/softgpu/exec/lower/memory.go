@@ -4,7 +4,6 @@ import (
 	"pvdrm/gpu/ptx"
 	"pvdrm/gpu/softgpu/exec/ir"
 	"pvdrm/gpu/softgpu/exec/lane"
-	"pvdrm/gpu/softgpu/exec/tlb"
 )
 
 // where is a resolved address: a space, and base register plus offset. A frame
@@ -25,6 +24,8 @@ func (b *builder) spaceOf(s ptx.Space) ir.Space {
 		return ir.SpaceGlobal
 	case ptx.SpaceShared, ptx.SpaceSharedCTA:
 		return ir.SpaceShared
+	case ptx.SpaceSharedCluster:
+		return ir.SpaceCluster
 	case ptx.SpaceLocal:
 		return ir.SpaceLocal
 	case ptx.SpaceParam, ptx.SpaceParamEntry, ptx.SpaceParamFunc:
@@ -64,7 +65,7 @@ func (b *builder) address(i *ptx.Instr, o *ptx.Operand) (where, bool) {
 	case ptx.SpaceShared:
 		at.space = ir.SpaceShared
 		if off, ok := b.c.shared[v]; ok {
-			at.base, at.offset = b.imm32(uint32(off)+uint32(o.Value)), 0
+			at.base, at.offset = b.shared32(uint32(off)+uint32(o.Value)), 0
 			return at, true
 		}
 		at.base = b.temp32()
@@ -107,7 +108,7 @@ func (b *builder) addressOf(o *ptx.Operand) uint32 {
 			return d
 		}
 		if off, ok := b.c.shared[ref]; ok {
-			return b.imm64(off + o.Value)
+			return b.shared64(off + o.Value)
 		}
 		if off, ok := b.params[ref]; ok {
 			return b.imm64(uint64(off) + o.Value)
@@ -299,6 +300,10 @@ func (b *builder) loadElem(at where, o *ptx.Operand, t ptx.Type, align int) {
 }
 
 func (b *builder) st(i *ptx.Instr) {
+	if i.Mods.Has(ptx.Async) {
+		b.async(i, nil)
+		return
+	}
 	t := i.Mods.Type()
 	elems := vector(&i.Args[1])
 	at, ok := b.address(i, &i.Args[0])
@@ -371,6 +376,10 @@ func (b *builder) atom(i *ptx.Instr) {
 		b.atomVector(i, ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()]})
 		return
 	}
+	if i.Mods.Has(ptx.Async) {
+		b.async(i, update)
+		return
+	}
 	args, op := i.Args, &ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()]}
 	dst := &sink
 	if i.Op == ptx.OpAtom {
@@ -430,39 +439,6 @@ func (b *builder) atomVector(i *ptx.Instr, op ir.AtomOp) {
 		in.X = &ir.Extra{Atom: &one}
 		b.emit(in)
 	}
-}
-
-// cvta converts between a state space and the generic one.
-func (b *builder) cvta(i *ptx.Instr) {
-	base := map[ir.Space]uint64{ir.SpaceShared: tlb.SharedBase, ir.SpaceLocal: tlb.LocalBase, ir.SpaceParam: tlb.ParamBase}[b.spaceOf(i.Mods.Space)]
-	if i.Mods.Type() != ptx.U64 {
-		if base != 0 {
-			b.fail(i, "32-bit addresses")
-			return
-		}
-		b.lane("mov.32", b.dst(&i.Args[0], ir.In32), b.src32(&i.Args[1], ptx.U32))
-		return
-	}
-	a := b.src64(&i.Args[1], ptx.U64)
-	d := b.dst(&i.Args[0], ir.In64)
-	switch {
-	case base == 0:
-		b.lane("mov.64", d, a)
-	case i.Mods.Has(ptx.To):
-		b.lane("sub.u64", d, a, b.imm64(base))
-	default:
-		b.lane("add.u64", d, a, b.imm64(base))
-	}
-}
-
-func (b *builder) isspacep(i *ptx.Instr) {
-	a := b.src64(&i.Args[1], ptx.U64)
-	in := ir.Inst{Kind: ir.KMasked, Fn: lane.IsSpace, A: a, Space: b.spaceOf(i.Mods.Space), Other: -1}
-	if i.Mods.Space == ptx.SpaceConst {
-		in.Space = ir.SpaceConst
-	}
-	in.D = b.dst(&i.Args[0], ir.InPred)
-	b.emit(in)
 }
 
 // none is an instruction that changes no result: hints and events.

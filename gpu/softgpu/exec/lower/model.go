@@ -40,7 +40,7 @@ func cycles(i *ptx.Instr) uint64 {
 		switch m.Space {
 		case ptx.SpaceParam, ptx.SpaceParamEntry, ptx.SpaceParamFunc, ptx.SpaceConst:
 			return cyclesParam
-		case ptx.SpaceShared, ptx.SpaceSharedCTA:
+		case ptx.SpaceShared, ptx.SpaceSharedCTA, ptx.SpaceSharedCluster:
 			return cyclesShared
 		}
 		return cyclesMemory

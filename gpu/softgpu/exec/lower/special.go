@@ -43,13 +43,15 @@ func specials() (narrow, wide map[ptx.Special]ir.Func) {
 		narrow[ptx.NCTAIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.Grid[i] })
 	}
 	zero := lane.OfWarp(func(*ir.Warp) uint32 { return 0 })
-	one := lane.OfWarp(func(*ir.Warp) uint32 { return 1 })
-	// Each block is a cluster of its own.
-	for s := range ptx.Special(3) {
-		narrow[ptx.ClusterIDX+s], narrow[ptx.NClusterIDX+s] = narrow[ptx.CTAIDX+s], narrow[ptx.NCTAIDX+s]
-		narrow[ptx.ClusterCTAIDX+s], narrow[ptx.ClusterNCTAIDX+s] = zero, one
+	for i := range 3 {
+		s := ptx.Special(i)
+		narrow[ptx.ClusterIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.ID[i] / b.Place.Dims[i] })
+		narrow[ptx.NClusterIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.Grid[i] / b.Place.Dims[i] })
+		narrow[ptx.ClusterCTAIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.ID[i] % b.Place.Dims[i] })
+		narrow[ptx.ClusterNCTAIDX+s] = lane.OfBlock(func(b *ir.Block) uint32 { return b.Place.Dims[i] })
 	}
-	narrow[ptx.ClusterCTARank], narrow[ptx.ClusterNCTARank] = zero, one
+	narrow[ptx.ClusterCTARank] = lane.OfBlock(func(b *ir.Block) uint32 { return b.Place.Rank })
+	narrow[ptx.ClusterNCTARank] = lane.OfBlock(func(b *ir.Block) uint32 { return uint32(len(b.Place.Peers)) })
 	// No shared memory is reserved.
 	for s := ptx.ReservedSmemBegin; s <= ptx.ReservedSmem1; s++ {
 		narrow[s] = zero

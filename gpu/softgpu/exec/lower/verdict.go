@@ -11,6 +11,9 @@ import (
 // architecture is the one that the engine answers as, sm_90.
 const architecture = 90
 
+// clusterArchitecture is the first that has clusters.
+const clusterArchitecture = 90
+
 // Runs returns nil if the engine executes instructions of a row of PTX's table, else why not.
 func Runs(f *ptx.Form) error {
 	switch {
@@ -46,6 +49,9 @@ func (c *compiler) runnable(f *ptx.Func) {
 		c.fail(f.Pos, "directive %s of function '%s' is not supported", ptx.Clip(u), ptx.Clip(f.Name))
 	}
 	target := targetOf(c.m)
+	if f.Cluster != (ptx.Cluster{}) && target < clusterArchitecture {
+		c.fail(f.Pos, "clusters of function '%s' need .target sm_%d or higher", ptx.Clip(f.Name), clusterArchitecture)
+	}
 	for _, s := range f.Body {
 		i, ok := s.(*ptx.Instr)
 		if !ok || i.Form == nil {
@@ -57,6 +63,8 @@ func (c *compiler) runnable(f *ptx.Func) {
 			c.fail(i.Pos, "instruction '%s' needs .target %s", ptx.Clip(i.Name()), own)
 		} else if i.Form.Arch > target {
 			c.fail(i.Pos, "instruction '%s' needs .target sm_%d or higher", ptx.Clip(i.Name()), i.Form.Arch)
+		} else if i.Mods.Space == ptx.SpaceSharedCluster && target < clusterArchitecture {
+			c.fail(i.Pos, "instruction '%s' needs .target sm_%d or higher", ptx.Clip(i.Name()), clusterArchitecture)
 		}
 	}
 }

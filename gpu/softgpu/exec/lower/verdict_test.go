@@ -39,8 +39,8 @@ func TestRunnable(t *testing.T) {
 				"f:4:40: error: samplers, and textures and surfaces that are parameters, arrays or initialised, are not supported: 's' is .samplerref",
 				"f:4:60: error: samplers, and textures and surfaces that are parameters, arrays or initialised, are not supported: 'u' is .surfref",
 			}},
-		{name: "cluster", source: head + ".entry k() .reqnctapercluster 2 { ret; }",
-			want: []string{"f:4:8: error: directive .reqnctapercluster 2 of function 'k' is not supported"}},
+		{name: "cluster", source: head + ".entry k() .blocksareclusters { ret; }",
+			want: []string{"f:4:8: error: directive .blocksareclusters of function 'k' is not supported"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := ptx.Load("f", []byte(c.source))

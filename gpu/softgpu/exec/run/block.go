@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"math/bits"
-	"runtime"
 	"strings"
 
 	"pvdrm/gpu"
@@ -24,8 +23,6 @@ type block struct {
 	count  int // threads
 	warps  []warp
 	bars   [barriers]barrier
-
-	together bool // it runs at the same time as all others of its launch, which may wait for it
 }
 
 // barrier is one of the block's barriers.
@@ -44,9 +41,10 @@ type reduction struct {
 	or    bool
 }
 
-// newBlock makes the state for blocks of one launch and of others that fit.
-func newBlock(wk *worker, r *run) *block {
+// newBlock makes the state for blocks of a rank, of one launch and of others that fit.
+func newBlock(wk *worker, r *run, rank uint32) *block {
 	b := &block{kernel: r.kernel}
+	b.Place.Rank = rank
 	b.Prog, b.Fn, b.Dims = r.kernel.prog, r.kernel.fn, r.launch.Block
 	b.count = int(b.Dims[0]) * int(b.Dims[1]) * int(b.Dims[2])
 	b.Shared = alignedBytes(r.sharedBytes())
@@ -82,7 +80,8 @@ func (b *block) fits(r *run) bool {
 
 // reuse prepares b for a launch.
 func (b *block) reuse(r *run) {
-	b.together, b.Workspace = r.grid != nil, r.workspace()
+	b.Workspace = r.workspace()
+	b.Place.Dims, b.Place.Explicit = r.cluster, r.explicit()
 	b.limits, b.Params, b.Grid, b.Dynamic, b.StackBytes = r.launch.Limits, r.params, r.launch.Grid, r.launch.SharedBytes, r.launch.Limits.StackBytes
 	copy(b.Words[ir.WordNTid:], b.Dims[:])
 	copy(b.Words[ir.WordNCTAID:], r.launch.Grid[:])
@@ -118,7 +117,7 @@ func alignedBytes(n int) []byte {
 
 // begin prepares the block to run as block id.
 func (b *block) begin(id [3]uint32) {
-	b.ID = id
+	b.ID, b.Ended = id, false
 	copy(b.Words[ir.WordCTAID:], id[:])
 	clear(b.Shared)
 	for i := range b.bars {
@@ -131,46 +130,36 @@ func (b *block) begin(id [3]uint32) {
 	}
 }
 
-// run runs the block to its end, or until its worker is to preempt it: then it reports
-// false.
-func (b *block) run() bool {
-	for {
-		progress, left, sleeping, spent := false, false, false, false
-		for i := range b.warps {
-			w := &b.warps[i]
-			if w.Live == 0 {
-				continue
-			}
-			left = true
-			if !w.runnable() {
-				continue
-			}
-			switch w.run() {
-			case asleep:
-				sleeping = true
-			case yielded:
-				w.worker.naps = 0
-				progress, spent = true, true
-			default:
-				progress = true
-			}
-			if w.worker.preempting {
-				return false
-			}
+// progress is what a turn of all warps comes to.
+type progress struct {
+	made, left, sleeping, spent bool // something ran; threads have not exited; some sleep; a quantum was used up
+}
+
+// turn lets each warp of the block run. It reports false when the worker is to be preempted.
+func (b *block) turn(all *progress) bool {
+	for i := range b.warps {
+		w := &b.warps[i]
+		if w.Live == 0 {
+			continue
 		}
-		switch {
-		case !left:
-			return true
-		case progress:
-			if spent && b.together {
-				runtime.Gosched() // there may be more multiprocessors than processors
-			}
-		case sleeping:
-			b.sleep()
+		all.left = true
+		if !w.runnable() {
+			continue
+		}
+		switch w.run() {
+		case asleep:
+			all.sleeping = true
+		case yielded:
+			w.worker.naps = 0
+			all.made, all.spent = true, true
 		default:
-			b.deadlock()
+			all.made = true
+		}
+		if w.worker.preempting {
+			return false
 		}
 	}
+	return true
 }
 
 // runnable reports whether a fragment is ready or can be forced on.
@@ -196,6 +185,9 @@ func (r *barrier) reset() {
 // arrive at different times are counted as they come, as on Volta and later.
 func (w *warp) barrier(in *ir.Inst) bool {
 	op := in.X.Barrier
+	if op.Cluster {
+		return w.clusterBarrier(in)
+	}
 	lane := w.First()
 	id := op.Number
 	if id == ir.NoReg {
@@ -263,6 +255,8 @@ func (b *block) exited() {
 			b.settle(uint32(id))
 		}
 	}
+	b.Ended = b.live() == 0
+	b.warps[0].worker.settle()
 }
 
 // settle releases barrier id if all that it waits for have arrived. A warp
@@ -346,10 +340,27 @@ func (w *warp) deliver(f *ir.Fragment, r *reduction) {
 	}
 }
 
-// deadlock ends the kernel because every thread waits at a barrier that cannot
+// deadlock ends the kernel because every thread of the cluster waits at a barrier that cannot
 // complete.
-func (b *block) deadlock() {
+func (w *worker) deadlock() {
 	var at []string
+	for _, b := range w.blocks {
+		at = append(at, b.waiting()...)
+	}
+	if here := w.arrivedAtCluster(); here != "" {
+		at = append(at, here)
+	}
+	for _, b := range w.blocks {
+		for i := range b.warps {
+			if w := &b.warps[i]; w.Live != 0 {
+				w.FailLane(ir.FirstOf(w.Live), gpu.LostInstruction, "barriers that never complete: "+strings.Join(at, ", "))
+			}
+		}
+	}
+}
+
+// waiting says how many threads wait at which barriers.
+func (b *block) waiting() (at []string) {
 	for i := range b.bars {
 		bar := &b.bars[i]
 		n := 0
@@ -360,9 +371,5 @@ func (b *block) deadlock() {
 			at = append(at, fmt.Sprintf("%d threads at barrier %d", n, i))
 		}
 	}
-	for i := range b.warps {
-		if w := &b.warps[i]; w.Live != 0 {
-			w.FailLane(ir.FirstOf(w.Live), gpu.LostInstruction, "barriers that never complete: "+strings.Join(at, ", "))
-		}
-	}
+	return at
 }

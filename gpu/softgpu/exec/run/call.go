@@ -33,6 +33,7 @@ func (w *warp) start(fn *ir.Function) {
 	w.Rest = w.Rest[:0]
 	w.boost, w.forced, w.sleepers, w.Groups = false, false, 0, 0
 	w.fresh = len(w.block.warps) > 1
+	w.met, w.passed = 0, 0
 	w.clear(f)
 }
 
@@ -51,6 +52,18 @@ func (w *warp) writeConstants(fn *ir.Function) {
 	}
 	for _, c := range fn.Const64 {
 		lane.Fill(&w.R64[c.Reg], c.Value, w.Mask, w.Live)
+	}
+	own := w.Warp.Block.Own()
+	if own == 0 {
+		return
+	}
+	for _, i := range fn.Shared32 {
+		c := &fn.Const32[i]
+		lane.Fill(&w.R32[c.Reg], c.Value+uint32(own), w.Mask, w.Live)
+	}
+	for _, i := range fn.Shared64 {
+		c := &fn.Const64[i]
+		lane.Fill(&w.R64[c.Reg], c.Value+own, w.Mask, w.Live)
 	}
 }
 

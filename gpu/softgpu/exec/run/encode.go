@@ -9,7 +9,7 @@ import (
 )
 
 // stateMagic begins an encoded state; its last byte is the version.
-const stateMagic = "pvstate\x04"
+const stateMagic = "pvstate\x05"
 
 // MarshalBinary encodes a state: little-endian numbers, and lists after their lengths.
 func (s *State) MarshalBinary() ([]byte, error) {
@@ -19,6 +19,7 @@ func (s *State) MarshalBinary() ([]byte, error) {
 	for i := range 3 {
 		w.u32(s.grid[i])
 		w.u32(s.block[i])
+		w.u32(s.cluster[i])
 	}
 	w.u32(s.dynamic)
 	w.bytes(s.params)
@@ -48,7 +49,7 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	}
 	t := State{kernel: string(r.bytes()), program: r.u64()}
 	for i := range 3 {
-		t.grid[i], t.block[i] = r.u32(), r.u32()
+		t.grid[i], t.block[i], t.cluster[i] = r.u32(), r.u32(), r.u32()
 	}
 	t.dynamic, t.params, t.launch, t.next = r.u32(), r.bytes(), r.u64(), r.u64()
 	t.cooperative, _ = r.flags()
@@ -109,7 +110,7 @@ func (w *stateWriter) flags(list ...bool) {
 const (
 	minBlock    = 8 + 8 + 4 + 4 + 4
 	minBarrier  = 4 + 4 + 4 + 4 + 4
-	minWarp     = 4 + 4 + 4 + 6*4
+	minWarp     = 4 + 4 + 4 + 2*4 + 6*4
 	minFrame    = 6 * 4
 	minFragment = 5 * 4
 )
@@ -136,6 +137,8 @@ func (w *stateWriter) warp(s *warpState) {
 	w.u32(s.live)
 	w.u32(s.groups)
 	w.flags(s.boost, s.forced)
+	w.u32(s.met)
+	w.u32(s.passed)
 	w.rows(s.r32)
 	w.u32(uint32(len(s.r64)))
 	for i := range s.r64 {
@@ -241,6 +244,7 @@ func (r *stateReader) block() blockState {
 func (r *stateReader) warp() warpState {
 	s := warpState{live: r.u32(), groups: r.u32()}
 	s.boost, s.forced = r.flags()
+	s.met, s.passed = r.u32(), r.u32()
 	s.r32 = r.rows()
 	s.r64 = make([][32]uint64, r.count(32*8))
 	for i := range s.r64 {

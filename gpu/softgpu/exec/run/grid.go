@@ -9,7 +9,7 @@ import (
 
 // Cooperative launches.
 //
-// Each block of a cooperative launch has a worker of its own, so all of them make progress while
+// Each cluster of a cooperative launch has a worker of its own, so all of them make progress while
 // some of them spin. CUDA has no instruction for a barrier of the whole grid: the code that nvcc
 // makes counts in a workspace that the driver provides, whose address is in %envreg1 (the upper
 // half) and %envreg2. It has two words, its own size and the count of the barrier, which any
@@ -36,14 +36,14 @@ func (g *grid) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bo
 	return g.Space.Lookup(va)
 }
 
-// cooperate prepares a cooperative launch, which needs a worker for each block. It does nothing
+// cooperate prepares a cooperative launch, which needs a worker for each cluster. It does nothing
 // for others.
 func (r *run) cooperate(workers int) error {
 	if !r.launch.Cooperative {
 		return nil
 	}
-	if r.blocks > uint64(workers) {
-		return fmt.Errorf("%w: %d blocks that run at the same time; %d are possible", gpu.ErrGridTooLarge, r.blocks, workers)
+	if r.blocks/r.size > uint64(workers) {
+		return fmt.Errorf("%w: %d blocks that run at the same time; %d are possible", gpu.ErrGridTooLarge, r.blocks, uint64(workers)*r.size)
 	}
 	r.grid = &grid{Space: r.space, words: make([]uint64, workspaceWords)}
 	r.grid.words[0] = workspaceSize

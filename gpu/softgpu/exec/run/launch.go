@@ -17,6 +17,7 @@ type Limits struct {
 	MaxThreads  int       // threads of a block
 	MaxBlock    [3]uint32 // threads of a block by dimension
 	MaxGrid     [3]uint32 // blocks of a grid by dimension
+	MaxCluster  int       // blocks of a cluster
 	StackBytes  int       // call stack of one thread (.local, parameters and registers), bytes
 }
 
@@ -28,6 +29,7 @@ func DefaultLimits() Limits {
 		MaxThreads:  1024,
 		MaxBlock:    [3]uint32{1024, 1024, 64},
 		MaxGrid:     [3]uint32{1<<31 - 1, 65535, 65535},
+		MaxCluster:  16,
 		StackBytes:  32 << 10,
 	}
 }
@@ -35,6 +37,7 @@ func DefaultLimits() Limits {
 // Launch is one run of a kernel.
 type Launch struct {
 	Grid, Block [3]uint32
+	Cluster     [3]uint32         // blocks of a cluster; zero where the kernel says it, or a block is one
 	SharedBytes uint32            // dynamic .shared, bytes
 	Params      []byte            // laid out as gpu.FunctionAttributes.Params says; Run only reads it
 	Limits      Limits            // the zero value stands for DefaultLimits

@@ -19,21 +19,27 @@ func (r *run) accept(s *State) error {
 	switch {
 	case s.kernel != r.kernel.attrs.Name || s.program != r.kernel.prog.Fingerprint():
 		return invalid("it is of another program than %s, or the program has another address", r.kernel.attrs.Name)
-	case s.grid != l.Grid || s.block != l.Block || s.dynamic != l.SharedBytes || !slices.Equal(s.params, l.Params):
-		return invalid("it is of a launch with another grid, block, shared memory or parameters")
+	case s.grid != l.Grid || s.block != l.Block || s.cluster != l.Cluster || s.dynamic != l.SharedBytes || !slices.Equal(s.params, l.Params):
+		return invalid("it is of a launch with another grid, block, cluster, shared memory or parameters")
 	case s.cooperative != l.Cooperative:
 		return invalid("it is cooperative, or the launch is")
 	case s.tree != nil && s.tree.depth > MaxNesting:
 		return invalid("its kernel is %d launches deep", s.tree.depth)
-	case s.next > r.blocks:
+	case s.next > r.blocks || s.next%r.size != 0:
 		return invalid("block %d of %d is next", s.next, r.blocks)
 	case l.Model != nil && s.cycles != nil && !l.Model.SetCounts(s.cycles):
 		return invalid("it has cycles of %d multiprocessors", len(s.cycles))
+	}
+	if uint64(len(s.blocks))%r.size != 0 {
+		return invalid("%d blocks, of clusters of %d", len(s.blocks), r.size)
 	}
 	for i := range s.blocks {
 		b := &s.blocks[i]
 		if b.number >= s.next || i > 0 && b.number <= s.blocks[i-1].number {
 			return invalid("block %d is out of order", b.number)
+		}
+		if first := i - i%int(r.size); b.number != s.blocks[first].number+uint64(i-first) || (len(b.warps) == 0) != (len(s.blocks[first].warps) == 0) {
+			return invalid("block %d is not with its cluster", b.number)
 		}
 		if len(b.warps) == 0 {
 			continue
@@ -64,7 +70,10 @@ func (r *run) acceptBlock(b *blockState) string {
 		frames, why := r.frames(w)
 		if why == "" {
 			why = r.acceptFragments(w, frames, lanesOf(threads, i), func(id uint32) uint32 {
-				if id >= barriers || arrived[id] == nil {
+				switch {
+				case id == clusterBarrier:
+					return w.met
+				case id > clusterBarrier || arrived[id] == nil:
 					return 0
 				}
 				return arrived[id][i]
@@ -154,12 +163,16 @@ func (r *run) acceptFragments(w *warpState, frames []ir.Frame, exist uint32, arr
 			case ir.AtSync:
 				legal = code[f.pc].Kind == ir.KWarpSync
 			case ir.AtBarrier:
-				legal = f.pc > fn.Entry && code[f.pc-1].Kind == ir.KBarrier && f.mask&^arrived(f.barrier) == 0
+				legal = f.pc > fn.Entry && code[f.pc-1].Kind == ir.KBarrier && f.mask&^arrived(f.barrier) == 0 &&
+					code[f.pc-1].X.Barrier.Cluster == (f.barrier == clusterBarrier)
 			}
 		}
 		if !legal {
 			return fmt.Sprintf("fragment %d cannot be at %d", i, f.pc)
 		}
+	}
+	if (w.met|w.passed)&^exist != 0 {
+		return "lanes at the barrier of the cluster do not exist"
 	}
 	if seen != w.live || w.live&^exist != 0 {
 		return fmt.Sprintf("%d of %d lanes are in fragments", bits.OnesCount32(seen), bits.OnesCount32(w.live))
@@ -187,7 +200,7 @@ func (b *block) load(r *run, s *blockState) {
 // load makes a warp that has just begun go on from a state.
 func (w *warp) load(r *run, s *warpState) {
 	w.Mask, w.Live, w.boost, w.forced = 0, s.live, s.boost, s.forced
-	w.Groups = s.groups
+	w.Groups, w.met, w.passed = s.groups, s.met, s.passed
 	if len(s.fragments) == 0 {
 		return
 	}

@@ -18,19 +18,21 @@ type run struct {
 	params  []byte // copy, padded to the kernel's parameter block
 	space   tlb.Space
 	blocks  uint64
-	id      uint64 // number of the launch, for %gridid
+	cluster [3]uint32 // blocks of a cluster
+	size    uint64    // all of them
+	id      uint64    // number of the launch, for %gridid
 	workers int
 	native  *jit.Code
-	next    atomic.Uint64 // the next block to start
+	next    atomic.Uint64 // the next cluster to start
 	failed  atomic.Bool   // some worker met a fault
 
 	grid *grid // of a cooperative launch, else nil
 
-	taken atomic.Uint64 // blocks of the state that the launch goes on from
+	taken atomic.Uint64 // clusters of the state that the launch goes on from
 	kept  []blockState  // what a preemption leaves; guarded by Control.mu
 }
 
-// worker runs blocks, one at a time. It has tens to hundreds of kilobytes, most of
+// worker runs clusters, one at a time, the warps of all its blocks in turn. It has tens to hundreds of kilobytes, most of
 // them registers, and is kept with its kernel from launch to launch: made each time, 16
 // of them had the garbage collector stop all of them every other launch.
 type worker struct {
@@ -40,11 +42,11 @@ type worker struct {
 	seen    uint64     // Control.word when last looked at
 	acked   uint64     // Control.word up to which no translation is left; guarded by Control.mu
 	sites   []jit.Site // pages that native code uses; dropped with tlb
-	block   *block     // nil before the first
-	rested  bool       // it has ended between two blocks, and can be used again
+	blocks  []*block   // of a cluster, by rank; empty before the first
+	rested  bool       // it has ended between two clusters, and can be used again
 	naps    int        // short sleeps in a row
 
-	preempting bool // it begins no block, and stops the one that runs
+	preempting bool // it begins no cluster, and stops the one that runs
 }
 
 // Run runs a kernel to its end on the given number of workers (at least one).
@@ -64,18 +66,18 @@ func Run(k *Kernel, l Launch, s tlb.Space, c *Control, workers int) error {
 	copy(r.params, l.Params)
 	r.blocks = uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
 
-	workers = max(min(workers, maxRunBytes/max(r.blockBytes(), 1)), 1)
+	workers = max(min(workers, maxRunBytes/max(r.clusterBytes(), 1)), 1)
 	if err := r.cooperate(workers); err != nil {
 		return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
 	}
-	n := int(min(uint64(workers), r.blocks))
+	n := int(min(uint64(workers), r.blocks/r.size))
 	r.id, r.workers = launches.Add(1), n
 	if s := l.From; s != nil {
 		if err := r.accept(s); err != nil {
 			return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
 		}
 		r.id = s.launch
-		r.next.Store(s.next)
+		r.next.Store(s.next / r.size)
 		if r.grid != nil {
 			r.grid.words[0] = s.workspace
 		}
@@ -106,10 +108,13 @@ func (r *run) check() error {
 	case len(l.Params) < r.kernel.attrs.ParamBytes:
 		return fmt.Errorf("%w: %d bytes of parameters, the kernel takes %d", gpu.ErrInvalid, len(l.Params), r.kernel.attrs.ParamBytes)
 	}
-	return lim.check(fn, l.Grid, l.Block, l.SharedBytes)
+	if err := lim.check(fn, l.Grid, l.Block, l.SharedBytes); err != nil {
+		return err
+	}
+	return r.checkCluster()
 }
 
-// check validates the shape of a launch.
+// check validates the shape of a launch, but for its clusters.
 func (lim *Limits) check(fn *ir.Function, grid, block [3]uint32, dynamic uint32) error {
 	threads := uint64(1)
 	for i := range 3 {
@@ -144,7 +149,7 @@ func (lim *Limits) check(fn *ir.Function, grid, block [3]uint32, dynamic uint32)
 // worker takes a worker that an earlier launch of the kernel left, or makes one.
 func (r *run) worker(c *Control, id int) *worker {
 	w, _ := r.kernel.rested.Get().(*worker)
-	if w == nil || w.block != nil && !w.block.fits(r) {
+	if w == nil || len(w.blocks) != 0 && !(uint64(len(w.blocks)) == r.size && w.blocks[0].fits(r)) {
 		w = new(worker)
 	}
 	w.run, w.control, w.ID, w.Cycles, w.rested = r, c, id, 0, false
@@ -155,8 +160,8 @@ func (r *run) worker(c *Control, id int) *worker {
 	}
 	w.TLB.Open(r.space, r.kernel.attrs.Name)
 	clear(w.sites)
-	if w.block != nil {
-		w.block.reuse(r)
+	for _, b := range w.blocks {
+		b.reuse(r)
 	}
 	return w
 }
@@ -165,16 +170,16 @@ func (r *run) worker(c *Control, id int) *worker {
 // often that it matters.
 const maxRestBytes = 1 << 20
 
-// rest leaves a worker to later launches, unless it ended in the middle of a block or is large.
+// rest leaves a worker to later launches, unless it ended in the middle of a cluster or is large.
 func (w *worker) rest() {
-	if !w.rested || w.run.blockBytes() > maxRestBytes {
+	if !w.rested || w.run.clusterBytes() > maxRestBytes {
 		return
 	}
 	kernel := w.run.kernel
 	w.run, w.control, w.Model, w.Print, w.Heap, w.Launcher = nil, nil, nil, nil, nil, nil // what they refer to is not to be kept
 	w.TLB.Close()
-	if w.block != nil {
-		w.block.rest()
+	for _, b := range w.blocks {
+		b.rest()
 	}
 	kernel.rested.Put(w)
 }
@@ -182,7 +187,7 @@ func (w *worker) rest() {
 // aborted is what poll panics with when another worker has met a fault.
 type aborted struct{}
 
-// work runs blocks until none is left, the launch failed or is stopped.
+// work runs clusters until none is left, the launch failed or is stopped.
 func (w *worker) work() (err error) {
 	w.control.join(w)
 	defer w.control.leave(w)
@@ -198,71 +203,23 @@ func (w *worker) work() (err error) {
 	// the fault becomes a panic.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if from := w.run.launch.From; from != nil {
-		for i := w.run.taken.Add(1); i <= uint64(len(from.blocks)) && !w.run.failed.Load(); i = w.run.taken.Add(1) {
-			w.runBlock(0, &from.blocks[i-1])
+		size := w.run.size
+		for i := w.run.taken.Add(1) * size; i <= uint64(len(from.blocks)) && !w.run.failed.Load(); i = w.run.taken.Add(1) * size {
+			w.runCluster(0, from.blocks[i-size:i])
 		}
 	}
 	for ran := false; !w.preempting; ran = true {
 		if ran {
-			w.control.makeRoom() // runBlock polls
+			w.control.makeRoom() // runCluster polls
 		}
 		n := w.run.next.Add(1) - 1
-		if n >= w.run.blocks || w.run.failed.Load() {
+		if n >= w.run.blocks/w.run.size || w.run.failed.Load() {
 			break
 		}
-		w.runBlock(n, nil)
+		w.runCluster(n, nil)
 	}
 	w.rested = true
 	return nil
-}
-
-// runBlock runs block n, or goes on with the block of a state, until it ends or is preempted.
-func (w *worker) runBlock(n uint64, s *blockState) {
-	if s != nil {
-		n = s.number
-	}
-	if w.control.word.Load() != w.seen {
-		w.poll()
-	}
-	if w.preempting {
-		if s == nil {
-			s = &blockState{number: n}
-		}
-		w.keep(*s)
-		return
-	}
-	if w.block == nil {
-		w.block = newBlock(w, w.run)
-	}
-	grid := w.run.launch.Grid
-	row := n / uint64(grid[0])
-	w.block.begin([3]uint32{uint32(n % uint64(grid[0])), uint32(row % uint64(grid[1])), uint32(row / uint64(grid[1]))})
-	if s != nil && len(s.warps) != 0 {
-		w.Cycles = s.cycles
-		w.block.load(w.run, s)
-	}
-	if !w.block.run() {
-		w.keep(w.block.save(n, w.Cycles))
-		w.Cycles, w.block = 0, nil
-		return
-	}
-	if t := w.run.launch.Tree; t != nil {
-		t.forget(n)
-	}
-	w.account(n)
-}
-
-// account adds the cycles of block n to those of its multiprocessor.
-func (w *worker) account(n uint64) {
-	m := w.run.launch.Model
-	if m == nil {
-		return
-	}
-	sum := m.Add(n, w.Cycles)
-	w.Cycles = 0
-	if m.Limit != 0 && sum > m.Limit {
-		panic(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: w.run.kernel.attrs.Name, Detail: "by modelled time"})
-	}
 }
 
 // recovered turns a panic into the error of this worker. What is not a fault of

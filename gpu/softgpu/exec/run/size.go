@@ -2,7 +2,7 @@ package run
 
 // maxRunBytes bounds the registers, .local and .shared of the blocks that run at a time:
 // where a block needs much of them, fewer workers run it, but at least one. A block of
-// 1024 threads that use their whole stack takes nearly all of it.
+// 1024 threads that use their whole stack takes nearly all of it. A cluster that needs more is refused.
 const maxRunBytes = 44 << 20
 
 // StateBytes is what the blocks of a launch take at most, if so many workers run it, and so its
@@ -12,9 +12,9 @@ func (k *Kernel) StateBytes(l *Launch, workers int) int {
 	if r.check() != nil {
 		return 0
 	}
-	n := max(r.blockBytes(), 1)
-	blocks := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
-	return int(min(uint64(max(min(workers, maxRunBytes/n), 1)), blocks)) * n
+	n := max(r.clusterBytes(), 1)
+	clusters := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2]) / r.size
+	return int(min(uint64(max(min(workers, maxRunBytes/n), 1)), clusters)) * n
 }
 
 // blockBytes is what a block of a launch takes of the host's memory, at most.

@@ -59,18 +59,20 @@ func (w *warp) wake() bool {
 	return awake
 }
 
-// sleep gives the processor away until the first thread of the block wakes, or the
-// Control has something to say. Precondition: no thread of the block can run.
-func (b *block) sleep() {
+// sleep gives the processor away until the first thread of the cluster wakes, or the
+// Control has something to say. Precondition: no thread of the cluster can run.
+func (w *worker) sleep() {
 	now, first := clock(), int32(maxSleep/time.Microsecond)
-	for i := range b.warps {
-		for _, f := range b.warps[i].Rest {
-			if f.State == ir.Asleep {
-				first = min(first, int32(f.Barrier-now))
+	for _, b := range w.blocks {
+		for i := range b.warps {
+			for _, f := range b.warps[i].Rest {
+				if f.State == ir.Asleep {
+					first = min(first, int32(f.Barrier-now))
+				}
 			}
 		}
 	}
-	b.warps[0].worker.nap(time.Duration(max(first, 0)) * time.Microsecond)
+	w.nap(time.Duration(max(first, 0)) * time.Microsecond)
 }
 
 // nap gives the processor away for a time.

@@ -18,10 +18,11 @@ type State struct {
 	program uint64 // ir.Program.Fingerprint
 	grid    [3]uint32
 	block   [3]uint32
-	dynamic uint32 // bytes of dynamic .shared
+	cluster [3]uint32 // of the launch
+	dynamic uint32    // bytes of dynamic .shared
 	params  []byte
 	launch  uint64 // for %gridid
-	next    uint64 // the first block that no worker has taken
+	next    uint64 // number of the first block that no worker has taken
 	blocks  []blockState
 	cycles  []uint64 // of the multiprocessors, with a Model
 
@@ -62,6 +63,7 @@ type warpState struct {
 	live          uint32
 	groups        uint32 // that it has committed
 	boost, forced bool
+	met, passed   uint32 // at the barrier of the cluster
 	r32           [][32]uint32
 	r64           [][32]uint64
 	pr            []uint32
@@ -89,22 +91,22 @@ type fragmentState struct {
 	barrier uint32
 }
 
-// keep adds a block to what a preempted launch leaves.
-func (w *worker) keep(b blockState) {
+// keep adds blocks to what a preempted launch leaves.
+func (w *worker) keep(blocks ...blockState) {
 	w.control.mu.Lock()
 	defer w.control.mu.Unlock()
-	w.run.kept = append(w.run.kept, b)
+	w.run.kept = append(w.run.kept, blocks...)
 }
 
 // rest is the state of a launch whose workers have stopped, or nil if nothing is left.
 func (r *run) rest() *State {
-	next := min(r.next.Load(), r.blocks)
+	next := min(r.next.Load(), r.blocks/r.size) * r.size
 	if len(r.kept) == 0 && next == r.blocks {
 		return nil
 	}
 	slices.SortFunc(r.kept, func(a, b blockState) int { return cmp.Compare(a.number, b.number) })
 	s := &State{
-		kernel: r.kernel.attrs.Name, program: r.kernel.prog.Fingerprint(), grid: r.launch.Grid, block: r.launch.Block,
+		kernel: r.kernel.attrs.Name, program: r.kernel.prog.Fingerprint(), grid: r.launch.Grid, block: r.launch.Block, cluster: r.launch.Cluster,
 		dynamic: r.launch.SharedBytes, params: slices.Clone(r.launch.Params), launch: r.id, next: next, blocks: r.kept,
 	}
 	if r.launch.Tree != nil {
@@ -140,7 +142,7 @@ func (w *warp) save() warpState {
 	if w.Mask != 0 {
 		w.suspend() // it has not begun
 	}
-	s := warpState{live: w.Live, groups: w.Groups, boost: w.boost, forced: w.forced}
+	s := warpState{live: w.Live, groups: w.Groups, boost: w.boost, forced: w.forced, met: w.met, passed: w.passed}
 	at := map[*ir.Frame]uint32{}
 	for _, f := range w.Rest {
 		out := fragmentState{mask: f.Mask, pc: f.PC, frame: s.frame(w, f.Frame, at), state: f.State}

@@ -40,7 +40,9 @@ type warp struct {
 	first    bool      // this is the turn of a fresh one
 	forced   bool      // a synchronising operation goes ahead without the missing lanes
 	exist    uint32
-	sleepers int // fragments that are asleep
+	sleepers int    // fragments that are asleep
+	met      uint32 // lanes that have arrived at the barrier of the cluster
+	passed   uint32 // and those that all have followed, but that have not waited yet
 	block    *block
 	worker   *worker
 	ir.Warp

@@ -14,6 +14,11 @@ const (
 	WindowSize uint64 = 1 << 40 // bytes reserved from each base
 )
 
+// ClusterShift is where addresses in .shared have the rank of their block in its cluster: as on
+// NVIDIA's GPUs, each block has 16 MiB of one window, so that an address names the same memory in all
+// blocks of a cluster.
+const ClusterShift = 24
+
 // Space is the address space a kernel runs in. Its methods are called by all
 // workers of a kernel at once.
 type Space interface {

@@ -72,10 +72,9 @@ const docsTail = `
 
 Understood: .version, .target, .address_size, .visible, .extern, .weak, .common, .entry, .func, .param, .reg, .const,
 .global, .local, .shared, .align, .ptr, .attribute(.managed), .maxntid, .reqntid, .minnctapersm, .maxnctapersm, .maxnreg,
-.noreturn, .pragma, .alias, .branchtargets, .calltargets, .callprototype, .file, .loc, .section.
+.reqnctapercluster, .explicitcluster, .maxclusterrank, .noreturn, .pragma, .alias, .branchtargets, .calltargets, .callprototype, .file, .loc, .section.
 
-Parsed only: .reqnctapercluster, .explicitcluster, .maxclusterrank, .blocksareclusters, .abi_preserve,
-.abi_preserve_control, and variables of type .samplerref.
+Parsed only: .blocksareclusters, .abi_preserve, .abi_preserve_control, and variables of type .samplerref.
 
 ## Matrices
 
@@ -168,7 +167,11 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * Cache hints, eviction priorities, prefetch sizes and .mmio change no result; membar.proxy and fence.proxy are fences.
 * Derived instructions (f32x2, 32-byte loads and stores, numbers of 4 and 6 bits): a pair of f32 is computed as two f32,
   and mul and add of pairs are not joined to fma. NaN becomes the largest number of the small formats.
-* A launch has no clusters: each block is a cluster of its own, as on a GPU without a cluster size.
+* A cluster runs on one multiprocessor, the warps of its blocks in turn. Addresses in .shared are an H100's: the block of rank r
+  has those from r<<24 on, so that an address names the same memory in all blocks of a cluster; variables begin at 0 there, not at
+  1,024. A load or store of .shared alone in another block is an illegal instruction, as on an H100; one of a block that has ended,
+  or that the cluster does not have, is an address fault (LAUNCH_FAILED on an H100). A thread that waits at the barrier of its
+  cluster without having arrived goes on, as on an H100. st.async and red.async access at once.
 * Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
   of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the
   kernel ends with an address fault. As parameters, in arrays and with initialisers they are refused, and so are samplers.
