@@ -15,6 +15,7 @@
 #include "popped.h"
 #include "priorities.h"
 #include "runtime.h"
+#include "texref.h"
 
 // first asks in one context what the groups below do not.
 static void first(const char *cudart)
@@ -32,7 +33,7 @@ static void first(const char *cudart)
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"loading", loading},
 	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
-	{"conditional", conditional}, {"priorities", priorities},
+	{"conditional", conditional}, {"references", references}, {"priorities", priorities},
 };
 
 int main(int argc, char **argv)

@@ -141,8 +141,8 @@ var families = []family{
 		{name: "cuModuleGetGlobal_v2", args: 4, do: moduleGetGlobal, others: "cuModuleGetGlobal"},
 		{name: "cuModuleGetFunctionCount", args: 2, do: moduleGetFunctionCount},
 		{name: "cuModuleEnumerateFunctions", args: 3, do: moduleEnumerateFunctions},
-		{name: "cuModuleGetTexRef", args: 3},
-		{name: "cuModuleGetSurfRef", args: 3},
+		{name: "cuModuleGetTexRef", args: 3, do: moduleGetTexRef},
+		{name: "cuModuleGetSurfRef", args: 3, do: moduleGetSurfRef},
 		{name: "cuLinkCreate_v2", args: 4, do: linkCreate, others: "cuLinkCreate", note: noteLink},
 		{name: "cuLinkAddData_v2", args: 8, do: linkAddData, others: "cuLinkAddData", note: noteLink},
 		{name: "cuLinkAddFile_v2", args: 6, do: linkAddFile, others: "cuLinkAddFile", note: noteLink},
@@ -300,7 +300,7 @@ var families = []family{
 		{name: "cuLaunchGridAsync", args: 4, do: launchGridAsync},
 		{name: "cuFuncIsLoaded", args: 2, do: funcIsLoaded},
 		{name: "cuFuncLoad", args: 1, do: funcLoad},
-		{name: "cuParamSetTexRef", args: 3},
+		{name: "cuParamSetTexRef", args: 3, do: paramSetTexRef, note: "kernels name the references that they read"},
 		{name: "cuLaunchCooperativeKernel", args: 10, do: launchCooperativeKernel, perThread: "_ptsz", note: noteTogether},
 		{name: "cuLaunchCooperativeKernelMultiDevice", args: 3},
 		{name: "cuOccupancyMaxActiveBlocksPerMultiprocessor", args: 4, do: occupancyBlocks},
@@ -371,16 +371,11 @@ var families = []family{
 		{name: "cuSurfObjectCreate", args: 2, do: surfObjectCreate, note: noteTextures},
 		{name: "cuSurfObjectDestroy", args: 1, do: surfObjectDestroy},
 		{name: "cuSurfObjectGetResourceDesc", args: 2, do: surfObjectGetResourceDesc},
-	}, unsupported(`
+	}, referenceEntries, unsupported(`
 		cuArrayGetSparseProperties/2 cuArrayGetMemoryRequirements/3 cuArrayGetPlane/3
 		cuMipmappedArrayGetSparseProperties/2 cuMipmappedArrayGetMemoryRequirements/3
-		cuTexRefCreate/1 cuTexRefDestroy/1 cuTexRefSetArray/3
-		cuTexRefSetMipmappedArray/3 cuTexRefSetAddress_v2/4 cuTexRefSetAddress/4 cuTexRefSetAddress2D_v3/4 cuTexRefSetAddress2D_v2/4 cuTexRefSetAddress2D/4
-		cuTexRefSetFormat/3 cuTexRefSetAddressMode/3 cuTexRefSetFilterMode/2 cuTexRefSetFlags/2 cuTexRefSetMipmapFilterMode/2 cuTexRefSetMipmapLevelBias/1
-		cuTexRefSetMipmapLevelClamp/1 cuTexRefSetMaxAnisotropy/2 cuTexRefSetBorderColor/2 cuTexRefGetAddress_v2/2 cuTexRefGetAddress/2 cuTexRefGetArray/2
-		cuTexRefGetMipmappedArray/2 cuTexRefGetAddressMode/3 cuTexRefGetFilterMode/2 cuTexRefGetFormat/3 cuTexRefGetMipmapFilterMode/2
-		cuTexRefGetMipmapLevelBias/2 cuTexRefGetMipmapLevelClamp/3 cuTexRefGetMaxAnisotropy/2 cuTexRefGetBorderColor/2 cuTexRefGetFlags/2
-		cuSurfRefSetArray/3 cuSurfRefGetArray/2 cuTensorMapEncodeTiled/12 cuTensorMapEncodeIm2col/12 cuTensorMapEncodeIm2colWide/12 cuTensorMapReplaceAddress/2`))},
+		cuTexRefSetAddress/4 cuTexRefSetAddress2D/4 cuTexRefGetAddress/2
+		cuTensorMapEncodeTiled/12 cuTensorMapEncodeIm2col/12 cuTensorMapEncodeIm2colWide/12 cuTensorMapReplaceAddress/2`))},
 	{"Graphs", graphEntries},
 	{"Graphics, other devices and processes, debugging", unsupported(`
 		cuGraphicsUnregisterResource/1 cuGraphicsSubResourceGetMappedArray/4 cuGraphicsResourceGetMappedMipmappedArray/2

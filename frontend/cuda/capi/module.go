@@ -23,8 +23,11 @@ type module struct {
 	maxRegs uint32               // the limit that the program gave, 0 for none
 	entries []string             // names of its kernels
 
+	references map[string]bool // to textures, by name; true: to surfaces
+
 	mu        sync.Mutex
 	functions map[string]uint64 // handles by name
+	handles   map[string]uint64 // of references, by name
 }
 
 func (m *module) owner() *context { return m.ctx }
@@ -86,7 +89,7 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	if err != nil {
 		return nil, 0, err
 	}
-	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), entries: entries(ptx), functions: map[string]uint64{}}
+	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), entries: entries(ptx), references: referencesIn(ptx), functions: map[string]uint64{}}
 	mod.tuned, mod.maxRegs = tunings(ptx)
 	if err := mod.led(); err != nil {
 		return nil, 0, errors.Join(err, m.Unload())
@@ -187,19 +190,22 @@ func moduleUnload(c *call) error {
 		c.lib.handles.remove(h)
 	}
 	c.lib.handles.remove(c.u64(0))
-	return nil
+	return c.dropReferences(m)
+}
+
+// outAndName is out for a handle that is asked of the module in argument 1 by a name.
+func (c *call) outAndName() (to out, m *module, name string, err error) {
+	if to, err = c.out64(0); err == nil {
+		m, err = c.module(1)
+	}
+	if err == nil {
+		name, err = c.text(2)
+	}
+	return to, m, name, err
 }
 
 func moduleGetFunction(c *call) error {
-	to, err := c.out64(0)
-	if err != nil {
-		return err
-	}
-	m, err := c.module(1)
-	if err != nil {
-		return err
-	}
-	name, err := c.text(2)
+	to, m, name, err := c.outAndName()
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,14 @@ type entry struct {
 type Symbol struct {
 	Name  string
 	Args  int
-	Float int // which argument is a float, from 0 on; -1: none
+	Float int // the first of the last arguments, which are floats; -1: none
 
 	entry     *entry
 	perThread bool
 }
+
+// floats are the first arguments that are floats, by the names of those that have any.
+var floats = map[string]int{"cuParamSetf": 2, "cuTexRefSetMipmapLevelBias": 1, "cuTexRefSetMipmapLevelClamp": 1}
 
 // Works says whether the entry point does something, if not all that it should.
 func (s Symbol) Works() bool { return s.entry.do != nil }
@@ -91,8 +94,8 @@ func makeSymbols() []Symbol {
 		for i := range family.entries {
 			e := &family.entries[i]
 			s := Symbol{Args: e.args, Float: -1, entry: e}
-			if e.name == "cuParamSetf" {
-				s.Float = 2
+			if first, ok := floats[e.name]; ok {
+				s.Float = first
 			}
 			s.Name = e.name
 			add(s)
@@ -179,8 +182,8 @@ func C() string {
 	for i, s := range symbols {
 		kind := fmt.Sprintf("ENTRY%d", s.Args)
 		switch {
-		case s.Float == 2:
-			kind = "ENTRY_IIF"
+		case s.Float >= 0:
+			kind = "ENTRY_" + strings.Repeat("I", s.Float) + strings.Repeat("F", s.Args-s.Float)
 		case s.Name == callerEntry:
 			kind = "ENTRY2_CALLER"
 		}

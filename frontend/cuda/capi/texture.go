@@ -122,6 +122,12 @@ func (c *call) resource(x *context, o *object) (d texture.Descriptor, desc []byt
 		return d, nil, err
 	}
 	copy(o.resource[:], b)
+	return c.described(x, b)
+}
+
+// described is resource for a CUDA_RESOURCE_DESC that is read already. With a context, what it says
+// must be of that.
+func (c *call) described(x *context, b []byte) (d texture.Descriptor, desc []byte, err error) {
 	var owner *context
 	switch kind := le32(b); kind {
 	case resourceArray:
@@ -142,7 +148,7 @@ func (c *call) resource(x *context, o *object) (d texture.Descriptor, desc []byt
 	default:
 		return d, nil, c.fail(cuda.ErrInvalidValue, "a resource of type %d", kind)
 	}
-	if owner != x {
+	if x != nil && owner != x {
 		return d, nil, c.fail(cuda.ErrInvalidValue, "the array is of another context")
 	}
 	return d, desc, nil

@@ -13,8 +13,8 @@ import (
 
 // The modules and the engine of File.
 
-// A module is lines of "kernel NAME", or ".entry NAME" as PTX has it, and "global NAME"; a variable
-// has 64 bytes.
+// A module is lines of "kernel NAME", or ".entry NAME" as PTX has it, "global NAME" and, as PTX
+// has it, ".texref NAME;"; a variable has 64 bytes.
 func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
@@ -31,7 +31,8 @@ func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 		switch {
 		case (kind == "kernel" || kind == ".entry") && f.g.Kernels[word] != nil:
 			m.names[word] = mapping{}
-		case kind == "global":
+		case kind == "global" || kind == ".texref":
+			word = strings.TrimSuffix(word, ";")
 			v := mapping{addr: f.nextGlobal, data: make([]byte, 64), mod: id}
 			f.nextGlobal += 256
 			f.maps = append(f.maps, v)

@@ -473,44 +473,44 @@ ENTRY2(467, cuTexObjectGetResourceViewDesc)
 ENTRY2(468, cuSurfObjectCreate)
 ENTRY1(469, cuSurfObjectDestroy)
 ENTRY2(470, cuSurfObjectGetResourceDesc)
-ENTRY2(471, cuArrayGetSparseProperties)
-ENTRY3(472, cuArrayGetMemoryRequirements)
-ENTRY3(473, cuArrayGetPlane)
-ENTRY2(474, cuMipmappedArrayGetSparseProperties)
-ENTRY3(475, cuMipmappedArrayGetMemoryRequirements)
-ENTRY1(476, cuTexRefCreate)
-ENTRY1(477, cuTexRefDestroy)
-ENTRY3(478, cuTexRefSetArray)
-ENTRY3(479, cuTexRefSetMipmappedArray)
-ENTRY4(480, cuTexRefSetAddress_v2)
-ENTRY4(481, cuTexRefSetAddress)
-ENTRY4(482, cuTexRefSetAddress2D_v3)
-ENTRY4(483, cuTexRefSetAddress2D_v2)
-ENTRY4(484, cuTexRefSetAddress2D)
-ENTRY3(485, cuTexRefSetFormat)
-ENTRY3(486, cuTexRefSetAddressMode)
-ENTRY2(487, cuTexRefSetFilterMode)
-ENTRY2(488, cuTexRefSetFlags)
-ENTRY2(489, cuTexRefSetMipmapFilterMode)
-ENTRY1(490, cuTexRefSetMipmapLevelBias)
-ENTRY1(491, cuTexRefSetMipmapLevelClamp)
-ENTRY2(492, cuTexRefSetMaxAnisotropy)
-ENTRY2(493, cuTexRefSetBorderColor)
-ENTRY2(494, cuTexRefGetAddress_v2)
-ENTRY2(495, cuTexRefGetAddress)
-ENTRY2(496, cuTexRefGetArray)
-ENTRY2(497, cuTexRefGetMipmappedArray)
-ENTRY3(498, cuTexRefGetAddressMode)
-ENTRY2(499, cuTexRefGetFilterMode)
-ENTRY3(500, cuTexRefGetFormat)
-ENTRY2(501, cuTexRefGetMipmapFilterMode)
-ENTRY2(502, cuTexRefGetMipmapLevelBias)
-ENTRY3(503, cuTexRefGetMipmapLevelClamp)
-ENTRY2(504, cuTexRefGetMaxAnisotropy)
-ENTRY2(505, cuTexRefGetBorderColor)
-ENTRY2(506, cuTexRefGetFlags)
-ENTRY3(507, cuSurfRefSetArray)
-ENTRY2(508, cuSurfRefGetArray)
+ENTRY1(471, cuTexRefCreate)
+ENTRY1(472, cuTexRefDestroy)
+ENTRY3(473, cuTexRefSetArray)
+ENTRY3(474, cuTexRefSetMipmappedArray)
+ENTRY4(475, cuTexRefSetAddress_v2)
+ENTRY4(476, cuTexRefSetAddress2D_v3)
+ENTRY4(477, cuTexRefSetAddress2D_v2)
+ENTRY3(478, cuTexRefSetFormat)
+ENTRY3(479, cuTexRefSetAddressMode)
+ENTRY2(480, cuTexRefSetFilterMode)
+ENTRY2(481, cuTexRefSetFlags)
+ENTRY2(482, cuTexRefSetMipmapFilterMode)
+ENTRY_IF(483, cuTexRefSetMipmapLevelBias)
+ENTRY_IFF(484, cuTexRefSetMipmapLevelClamp)
+ENTRY2(485, cuTexRefSetMaxAnisotropy)
+ENTRY2(486, cuTexRefSetBorderColor)
+ENTRY2(487, cuTexRefGetAddress_v2)
+ENTRY2(488, cuTexRefGetArray)
+ENTRY2(489, cuTexRefGetMipmappedArray)
+ENTRY3(490, cuTexRefGetAddressMode)
+ENTRY2(491, cuTexRefGetFilterMode)
+ENTRY3(492, cuTexRefGetFormat)
+ENTRY2(493, cuTexRefGetMipmapFilterMode)
+ENTRY2(494, cuTexRefGetMipmapLevelBias)
+ENTRY3(495, cuTexRefGetMipmapLevelClamp)
+ENTRY2(496, cuTexRefGetMaxAnisotropy)
+ENTRY2(497, cuTexRefGetBorderColor)
+ENTRY2(498, cuTexRefGetFlags)
+ENTRY3(499, cuSurfRefSetArray)
+ENTRY2(500, cuSurfRefGetArray)
+ENTRY2(501, cuArrayGetSparseProperties)
+ENTRY3(502, cuArrayGetMemoryRequirements)
+ENTRY3(503, cuArrayGetPlane)
+ENTRY2(504, cuMipmappedArrayGetSparseProperties)
+ENTRY3(505, cuMipmappedArrayGetMemoryRequirements)
+ENTRY4(506, cuTexRefSetAddress)
+ENTRY4(507, cuTexRefSetAddress2D)
+ENTRY2(508, cuTexRefGetAddress)
 ENTRY12(509, cuTensorMapEncodeTiled)
 ENTRY12(510, cuTensorMapEncodeIm2col)
 ENTRY12(511, cuTensorMapEncodeIm2colWide)
@@ -663,7 +663,7 @@ ENTRY2(657, cuCheckpointProcessCheckpoint)
 ENTRY2(658, cuCheckpointProcessRestore)
 ENTRY2(659, cuCheckpointProcessUnlock)
 
-const uint64_t pvdrm_table = 0x59acafc836f49732;
+const uint64_t pvdrm_table = 0x2344ee3f64fcd4ad;
 
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,
@@ -1137,20 +1137,13 @@ void *const pvdrm_symbols[] = {
 	(void *)cuSurfObjectCreate,
 	(void *)cuSurfObjectDestroy,
 	(void *)cuSurfObjectGetResourceDesc,
-	(void *)cuArrayGetSparseProperties,
-	(void *)cuArrayGetMemoryRequirements,
-	(void *)cuArrayGetPlane,
-	(void *)cuMipmappedArrayGetSparseProperties,
-	(void *)cuMipmappedArrayGetMemoryRequirements,
 	(void *)cuTexRefCreate,
 	(void *)cuTexRefDestroy,
 	(void *)cuTexRefSetArray,
 	(void *)cuTexRefSetMipmappedArray,
 	(void *)cuTexRefSetAddress_v2,
-	(void *)cuTexRefSetAddress,
 	(void *)cuTexRefSetAddress2D_v3,
 	(void *)cuTexRefSetAddress2D_v2,
-	(void *)cuTexRefSetAddress2D,
 	(void *)cuTexRefSetFormat,
 	(void *)cuTexRefSetAddressMode,
 	(void *)cuTexRefSetFilterMode,
@@ -1161,7 +1154,6 @@ void *const pvdrm_symbols[] = {
 	(void *)cuTexRefSetMaxAnisotropy,
 	(void *)cuTexRefSetBorderColor,
 	(void *)cuTexRefGetAddress_v2,
-	(void *)cuTexRefGetAddress,
 	(void *)cuTexRefGetArray,
 	(void *)cuTexRefGetMipmappedArray,
 	(void *)cuTexRefGetAddressMode,
@@ -1175,6 +1167,14 @@ void *const pvdrm_symbols[] = {
 	(void *)cuTexRefGetFlags,
 	(void *)cuSurfRefSetArray,
 	(void *)cuSurfRefGetArray,
+	(void *)cuArrayGetSparseProperties,
+	(void *)cuArrayGetMemoryRequirements,
+	(void *)cuArrayGetPlane,
+	(void *)cuMipmappedArrayGetSparseProperties,
+	(void *)cuMipmappedArrayGetMemoryRequirements,
+	(void *)cuTexRefSetAddress,
+	(void *)cuTexRefSetAddress2D,
+	(void *)cuTexRefGetAddress,
 	(void *)cuTensorMapEncodeTiled,
 	(void *)cuTensorMapEncodeIm2col,
 	(void *)cuTensorMapEncodeIm2colWide,

@@ -44,13 +44,15 @@ typedef uint64_t W;
 #define ENTRY2_CALLER(id, f) PUBLIC f(W a, W b) CALL(id, a, b, (W)__builtin_return_address(0))
 
 // A float comes in another register, and goes on as its bits.
-#define ENTRY_IIF(id, f)                         \
-	PUBLIC f(W a, W b, float x)              \
-	{                                        \
-		uint32_t bits;                   \
-		memcpy(&bits, &x, sizeof bits);  \
-		W v[PVDRM_MAX_ARGS] = {a, b, bits}; \
-		return pvdrm_enter(id, v);       \
-	}
+static inline W bits_of(float x)
+{
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+#define ENTRY_IF(id, f) PUBLIC f(W a, float x) CALL(id, a, bits_of(x))
+#define ENTRY_IFF(id, f) PUBLIC f(W a, float x, float y) CALL(id, a, bits_of(x), bits_of(y))
+#define ENTRY_IIF(id, f) PUBLIC f(W a, W b, float x) CALL(id, a, b, bits_of(x))
 
 #endif

@@ -1,0 +1,35 @@
+package capi
+
+// referenceEntries are the entry points about references to textures and surfaces, which CUDA 12
+// has no more in its headers, but in its library.
+var referenceEntries = []entry{
+	{name: "cuTexRefCreate", args: 1, do: texRefCreate},
+	{name: "cuTexRefDestroy", args: 1, do: texRefDestroy},
+	{name: "cuTexRefSetArray", args: 3, do: texRefSetArray},
+	{name: "cuTexRefSetMipmappedArray", args: 3, do: texRefSetMipmappedArray},
+	{name: "cuTexRefSetAddress_v2", args: 4, do: texRefSetAddress},
+	{name: "cuTexRefSetAddress2D_v3", args: 4, do: texRefSetAddress2D, others: "cuTexRefSetAddress2D_v2"},
+	{name: "cuTexRefSetFormat", args: 3, do: texRefSetFormat},
+	{name: "cuTexRefSetAddressMode", args: 3, do: texRefSetAddressMode},
+	{name: "cuTexRefSetFilterMode", args: 2, do: texRefSetFilterMode},
+	{name: "cuTexRefSetFlags", args: 2, do: texRefSetFlags, note: "no seamless cubes"},
+	{name: "cuTexRefSetMipmapFilterMode", args: 2, do: texRefSetMipmapFilterMode},
+	{name: "cuTexRefSetMipmapLevelBias", args: 2, do: texRefSetMipmapLevelBias},
+	{name: "cuTexRefSetMipmapLevelClamp", args: 3, do: texRefSetMipmapLevelClamp},
+	{name: "cuTexRefSetMaxAnisotropy", args: 2, do: texRefSetMaxAnisotropy},
+	{name: "cuTexRefSetBorderColor", args: 2, do: texRefSetBorderColor},
+	{name: "cuTexRefGetAddress_v2", args: 2, do: texRefGetAddress},
+	{name: "cuTexRefGetArray", args: 2, do: texRefGetArray},
+	{name: "cuTexRefGetMipmappedArray", args: 2, do: texRefGetMipmappedArray},
+	{name: "cuTexRefGetAddressMode", args: 3, do: texRefGetAddressMode},
+	{name: "cuTexRefGetFilterMode", args: 2, do: texRefGetFilterMode},
+	{name: "cuTexRefGetFormat", args: 3, do: texRefGetFormat},
+	{name: "cuTexRefGetMipmapFilterMode", args: 2, do: texRefGetMipmapFilterMode},
+	{name: "cuTexRefGetMipmapLevelBias", args: 2, do: texRefGetMipmapLevelBias},
+	{name: "cuTexRefGetMipmapLevelClamp", args: 3, do: texRefGetMipmapLevelClamp},
+	{name: "cuTexRefGetMaxAnisotropy", args: 2, do: texRefGetMaxAnisotropy},
+	{name: "cuTexRefGetBorderColor", args: 2, do: texRefGetBorderColor},
+	{name: "cuTexRefGetFlags", args: 2, do: texRefGetFlags},
+	{name: "cuSurfRefSetArray", args: 3, do: surfRefSetArray},
+	{name: "cuSurfRefGetArray", args: 2, do: surfRefGetArray},
+}
