@@ -128,11 +128,19 @@ func (r *numberSum) result(kept, least int) uint32 {
 		m = (m + 1<<min(drop-1, 62)) >> min(drop, 63)
 		unit += drop
 	}
-	x := float32(math.Ldexp(float64(m), unit))
+	x := float32(timesPower(m, unit))
 	if b := math.Float32bits(x); b>>23 != 0 {
 		return sign | b
 	}
 	return sign
+}
+
+// timesPower is m<<unit, for m below 1<<53.
+func timesPower(m uint64, unit int) float64 {
+	if unit < -1022 || unit > 1023 {
+		return math.Ldexp(float64(m), unit)
+	}
+	return float64(m) * math.Float64frombits(uint64(1023+unit)<<52)
 }
 
 // resultNaN is the NaN of results with so many bits.
@@ -273,6 +281,15 @@ func (d *Descriptor) Filter(t *[4]Raw, x, y uint32) [4]uint32 {
 
 // FilterFloats is Filter for one channel of float32.
 func FilterFloats(v *[4]uint32, x, y uint32) uint32 {
+	if x|y == 0 { // in the middle of a texel
+		switch v[0] >> 23 & 255 {
+		case 0:
+			return 0
+		case 255:
+		default:
+			return v[0]
+		}
+	}
 	if x == 0 {
 		v[1], v[3] = 0, 0
 	}
