@@ -26,7 +26,7 @@ const shownHints = 8
 
 func newCheck() *cobra.Command {
 	var sm capability
-	var asJSON bool
+	var asJSON, kernels bool
 	c := &cobra.Command{
 		Use:   "check [flags] PROGRAM ...",
 		Short: "Say what of CUDA programs would not work here, without running them",
@@ -45,6 +45,9 @@ cannot be read or is nothing of these.`,
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
 			show := showCheck
+			if kernels {
+				show = showKernels
+			}
 			if asJSON {
 				show = func(w io.Writer, r preflight.Report) error { return json.NewEncoder(w).Encode(r) }
 			}
@@ -72,8 +75,29 @@ cannot be read or is nothing of these.`,
 		},
 	}
 	c.Flags().Var(&sm, "sm", "compute capability that the software GPU is to report, as for pvdrm run")
+	c.Flags().BoolVar(&kernels, "kernels", false, "list which instructions of each kernel the software GPU interprets, where it compiles the rest")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each file")
 	return c
+}
+
+// showKernels is showCheck with the kernels.
+func showKernels(w io.Writer, r preflight.Report) error {
+	if err := showCheck(w, r); err != nil {
+		return err
+	}
+	for _, k := range r.Kernels {
+		how := "compiled"
+		if k.Interpreted > 0 {
+			how = fmt.Sprintf("%d of %d operations are interpreted", k.Interpreted, k.Operations)
+			if len(k.Instructions) > 0 {
+				how += ": " + strings.Join(k.Instructions, ", ")
+			}
+		}
+		if _, err := fmt.Fprintf(w, "  kernel        %s: %s\n", k.Name, how); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // showCheck prints a report for a person.

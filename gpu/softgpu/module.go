@@ -171,15 +171,21 @@ func newer(mod *ptx.Module, capability int) (bad []gpu.Diagnostic) {
 // Check reports why a software GPU would refuse a module, without making one: the error that
 // LoadModule gives for its source. Memory that other modules may have taken is not looked at.
 func Check(ctx gocontext.Context, config Config, file string, source []byte) error {
+	_, err := Interpreted(ctx, config, file, source)
+	return err
+}
+
+// Interpreted is Check, and returns what of each kernel the engine would not compile.
+func Interpreted(ctx gocontext.Context, config Config, file string, source []byte) ([]exec.Interpreted, error) {
 	config, err := config.withDefaults()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, config.properties(exec.DefaultLimits()), config.ModelTime)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return checkVariables(prog)
+	return prog.Interpreted(), checkVariables(prog)
 }
 
 // checkVariables fails if no context could hold the variables of a program.

@@ -165,7 +165,8 @@ func (in *inspector) source(ptx []byte, arch uint32) {
 			break
 		}
 	}
-	err := softgpu.Check(in.ctx, config, name, ptx)
+	kernels, err := softgpu.Interpreted(in.ctx, config, name, ptx)
+	in.kernels(kernels, ptx)
 	var refused *gpu.BuildError
 	switch {
 	case err == nil || in.ctx.Err() != nil:

@@ -66,6 +66,8 @@ type Report struct {
 	// Hints are names of functions that are not supported, which stand in the file as texts: it may
 	// ask for them at run time.
 	Hints []string `json:"hints,omitempty"`
+	// Kernels are those of the PTX, at most MaxKernels.
+	Kernels []Kernel `json:"kernels,omitempty"`
 }
 
 // Options say what device the program is to run on.

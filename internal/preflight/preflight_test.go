@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda/rt"
+	"pvdrm/gpu/softgpu/exec"
 )
 
 // source is PTX with a kernel of some lines, which begins on its line 7.
@@ -140,6 +141,8 @@ func TestStrippedRuntime(t *testing.T) {
 func TestPTX(t *testing.T) {
 	r := inspect(t, source(75, "mov.u32 %r1, 1;"), 0)
 	require.Empty(t, r.Missing)
+	require.Len(t, r.Kernels, 1)
+	r.Kernels = nil // see TestKernels
 	require.Equal(t, Report{File: "file", Kind: "PTX", Lowest: 75, Modules: 1, Missing: []Finding{}}, r)
 
 	r = inspect(t, source(90, refusedLine, "mov.u32 %r1, 1;", refusedLine, "\ttcgen05.wait::st.sync.aligned;"), 75)
@@ -280,4 +283,36 @@ func TestUnits(t *testing.T) {
 			require.Equal(t, c.want, missing(inspect(t, file, c.sm)))
 		})
 	}
+}
+
+// Kernels say what of them the software GPU interprets.
+func TestKernels(t *testing.T) {
+	if err := exec.NativeCode(); err != nil {
+		t.Skip(err)
+	}
+	const two = `.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry plain(.param .u64 p) { .reg .b64 %l; .reg .f32 %f;
+	ld.param.u64 %l, [p];
+	ld.global.f32 %f, [%l];
+	ex2.approx.f32 %f, %f;
+	st.global.f32 [%l], %f;
+	ret; }
+.visible .entry counts(.param .u64 p) { .reg .b64 %l; .reg .b32 %r; .reg .pred %q;
+	ld.param.u64 %l, [p];
+	setp.ne.u64 %q, %l, 0;
+	@%q atom.global.add.u32 %r, [%l], 1;
+	atom.global.add.u32 %r, [%l], 1;
+	ret; }
+`
+	r, err := InspectBytes(t.Context(), "k.ptx", []byte(two), Options{})
+	require.NoError(t, err)
+	require.Len(t, r.Kernels, 2)
+	require.Equal(t, "counts", r.Kernels[0].Name)
+	require.Equal(t, 2, r.Kernels[0].Interpreted)
+	require.Equal(t, []string{"atom.global.add.u32 (2)"}, r.Kernels[0].Instructions)
+	require.Equal(t, "plain", r.Kernels[1].Name)
+	require.Zero(t, r.Kernels[1].Interpreted)
+	require.NotZero(t, r.Kernels[1].Operations)
 }

@@ -36,6 +36,8 @@ type (
 	Preempted = run.Preempted // the error of a launch that was preempted
 	Model     = ir.Model      // the time of a launch, modelled
 	Native    = jit.Native    // when a kernel is compiled to native code
+
+	Interpreted = run.Interpreted // what of a kernel is not compiled
 )
 
 // When a kernel is compiled. Results do not depend on it.

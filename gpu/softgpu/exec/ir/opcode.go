@@ -40,7 +40,9 @@ const (
 	OpBallot
 	OpVoteAll
 	OpVoteAny
-	OpRow // the first row
+	OpMeet // of the lanes of a mask
+	OpSpin // makes the turn of the warp shorter by imm
+	OpRow  // the first row
 )
 
 // Positions in nativeFrame.block, for OpBlock.

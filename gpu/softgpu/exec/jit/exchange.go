@@ -12,7 +12,7 @@ import (
 // are there, as long as all name the same.
 
 // exchanges reports whether an operation moves values between lanes.
-func exchanges(op ir.Opcode) bool { return op >= ir.OpShfl && op <= ir.OpVoteAny }
+func exchanges(op ir.Opcode) bool { return op >= ir.OpShfl && op <= ir.OpMeet }
 
 // known reports whether an operation is compiled here.
 func (e *emitter) known(in *ir.Inst) bool {
@@ -29,7 +29,7 @@ func (e *emitter) exchange(pc int32, in *ir.Inst) {
 		e.shuffle(in)
 		return
 	}
-	if in.D == ir.NoReg { // of a vote whose result is not wanted
+	if in.Op == ir.OpMeet || in.D == ir.NoReg { // of a vote whose result is not wanted
 		return
 	}
 	e.a.RM(x86.MOV, false, x86.RAX, pred(in.A))
@@ -118,3 +118,6 @@ func (e *emitter) shuffle(in *ir.Inst) {
 		e.setPred(uint32(in.Other), x86.RAX)
 	}
 }
+
+// compiles reports whether an operation is compiled for warps with all lanes.
+func compiles(in *ir.Inst) bool { return new(emitter).known(in) }

@@ -16,7 +16,7 @@ import (
 // exchangeInst makes a shuffle or vote on random registers; register 4 is the mask.
 func exchangeInst(r *rand.Rand) ir.Inst {
 	in := ir.Inst{Kind: ir.KWarpSync, A: r.Uint32N(4), B: r.Uint32N(4), C: r.Uint32N(4), D: r.Uint32N(4), E: 4, Other: -1, Neg: r.IntN(2) == 0}
-	switch in.Op = ir.OpShfl + ir.Opcode(r.IntN(4)); in.Op {
+	switch in.Op = ir.OpShfl + ir.Opcode(r.IntN(5)); in.Op {
 	case ir.OpShfl:
 		in.Fn, in.X = lane.ShflLanes, &ir.Extra{Shfl: &ir.ShflOp{Mode: ir.ShflMode(r.IntN(4))}}
 		if r.IntN(2) == 0 {
@@ -24,6 +24,8 @@ func exchangeInst(r *rand.Rand) ir.Inst {
 		}
 	case ir.OpBallot:
 		in.Fn = lane.VoteBallot
+	case ir.OpMeet:
+		in.Fn, in.D = lane.Nothing, ir.NoReg
 	case ir.OpVoteAll:
 		in.Fn = lane.VoteAll
 	default:

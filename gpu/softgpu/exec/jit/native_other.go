@@ -15,3 +15,6 @@ func tryNative() error { return nil }
 
 // makeNative is never called.
 func makeNative(*ir.Program, *ir.Function, []uint16, bool) *machineCode { return nil }
+
+// compiles is false: everything is interpreted.
+func compiles(*ir.Inst) bool { return false }

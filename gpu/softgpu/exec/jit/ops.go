@@ -28,6 +28,8 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.compare(in)
 	case in.Op >= ir.OpRow:
 		e.row(pc, in)
+	case in.Op == ir.OpSpin:
+		e.a.MI(x86.SUB, true, frameAt(offBudget), int32(in.Imm))
 	case exchanges(in.Op):
 		e.exchange(pc, in)
 	case in.Op >= ir.OpLoad:

@@ -232,6 +232,11 @@ func intRows(rows map[string]rowOp) {
 	for key, op := range map[string]*x86.Op{"add": &x86.PADDD, "sub": &x86.PSUBD, "mul.lo": &x86.PMULLD, "and": &x86.PANDD, "or": &x86.PORD, "xor": &x86.PXORD} {
 		rows[key+".u16"] = rowOp{form: "w=ww", emit: small(op)}
 	}
+	rows["min.u16"] = rowOp{form: "w=ww", emit: small(&x86.PMINUD)}
+	rows["max.u16"] = rowOp{form: "w=ww", emit: small(&x86.PMAXUD)}
+	for name, p := range map[string]uint8{"eq": intEqual, "ne": intNotEqual, "lt": intLess, "le": intLessEqual, "gt": intGreater, "ge": intGreatEq} {
+		rows[name+".u16"] = rowOp{form: "?=ww", cmp: &x86.PCMPUD, pred: p}
+	}
 	rows["shl.b16"] = rowOp{form: "w=ww", emit: small(&x86.PSLLVD)}
 	rows["shr.u16"] = rowOp{form: "w=ww", emit: small(&x86.PSRLVD)}
 	rows["mul.wide.u16"] = rowOp{form: "w=ww", emit: two(&x86.PMULLD)}

@@ -135,7 +135,7 @@ func AtomLanes(w *ir.Warp, in *ir.Inst) {
 			w.R32[in.D][i] = uint32(old)
 		}
 	}
-	w.Budget -= spinCost
+	w.Budget -= SpinCost
 }
 
 func operand(w *ir.Warp, r uint32, size uint64, lane int) uint64 {
@@ -202,6 +202,6 @@ func update64(p *uint64, update ir.UpdateFunc, b, c uint64) uint64 {
 	}
 }
 
-// spinCost is how many loop heads an atomic or volatile access counts as, of which
+// SpinCost is how many loop heads an atomic or volatile access counts as, of which
 // spin locks are made.
-const spinCost = 64
+const SpinCost = 64

@@ -68,7 +68,7 @@ func AsyncLanes(w *ir.Warp, in *ir.Inst) {
 		}
 		completeBytes(w, lane, bar, op.Size*uint64(op.Count))
 	}
-	w.Budget -= spinCost
+	w.Budget -= SpinCost
 }
 
 // clusterAddress is an address of an instruction in the shared memory of the cluster.

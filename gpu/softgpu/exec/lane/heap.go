@@ -12,7 +12,7 @@ func MallocLanes(w *ir.Warp, in *ir.Inst) {
 		lane := ir.FirstOf(m)
 		w.R64[in.D][lane] = w.Worker.Heap.Malloc(w.R64[in.A][lane])
 	}
-	w.Budget -= spinCost
+	w.Budget -= SpinCost
 }
 
 // FreeLanes gives back what is at address a, for each active lane. An address that malloc did not
@@ -24,5 +24,5 @@ func FreeLanes(w *ir.Warp, in *ir.Inst) {
 			w.FailAddress(lane, gpu.LostAddress, addr, true, "free of an address that malloc did not return")
 		}
 	}
-	w.Budget -= spinCost
+	w.Budget -= SpinCost
 }

@@ -33,7 +33,7 @@ func ParameterBytesLanes(w *ir.Warp, in *ir.Inst) {
 // LaunchLanes launches a kernel for each active lane: a is the address of the header, b the stream,
 // d the error.
 func LaunchLanes(w *ir.Warp, in *ir.Inst) {
-	w.Budget -= spinCost
+	w.Budget -= SpinCost
 	for m := w.Mask; m != 0; m &= m - 1 {
 		lane := ir.FirstOf(m)
 		w.R32[in.D][lane] = launchLane(w, lane, w.R64[in.A][lane], w.R64[in.B][lane])

@@ -72,7 +72,7 @@ func MBarrierLanes(w *ir.Warp, in *ir.Inst) {
 	}
 	if op.Kind == ir.MBarrierTest {
 		w.SetPred(in.D, done)
-		w.Budget -= spinCost
+		w.Budget -= SpinCost
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Spin makes the turn of the warp shorter.
-func Spin(w *ir.Warp, _ *ir.Inst) { w.Budget -= spinCost }
+func Spin(w *ir.Warp, in *ir.Inst) { w.Budget -= int(in.Imm) }
 
 // FenceLanes orders the warp's accesses before and after it for other workers;
 // an atomic read-modify-write does that.

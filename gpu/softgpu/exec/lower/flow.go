@@ -58,7 +58,7 @@ func (b *builder) nanosleep(i *ptx.Instr) {
 func (b *builder) bar(i *ptx.Instr) {
 	m := &i.Mods
 	if m.Mode == ptx.ModeWarp {
-		b.emit(ir.Inst{Kind: ir.KWarpSync, Fn: lane.Nothing, E: b.src32(&i.Args[0], ptx.U32), Other: -1})
+		b.emit(ir.Inst{Kind: ir.KWarpSync, Fn: lane.Nothing, Op: ir.OpMeet, E: b.src32(&i.Args[0], ptx.U32), Other: -1})
 		return
 	}
 	op := &ir.BarrierOp{Arrive: m.Mode == ptx.ModeArrive, Count: ir.NoReg, Pred: ir.NoReg, Cluster: m.Scope == ptx.ScopeCluster}

@@ -203,7 +203,7 @@ func (b *builder) ld(i *ptx.Instr) {
 		at.offset += uint64(t.Size())
 	}
 	if spins(i) {
-		b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.Spin, Other: -1})
+		b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.Spin, Op: ir.OpSpin, Imm: lane.SpinCost, Other: -1})
 	}
 }
 

@@ -1,0 +1,19 @@
+package jit
+
+import "pvdrm/gpu/softgpu/exec/ir"
+
+// Left returns the positions of a function's operations at which native code leaves for the
+// interpreter whatever lanes run. Ends, barriers and sleeps are none: there a warp stops. A
+// call is one: what is called is interpreted.
+func Left(p *ir.Program, fn *ir.Function) (list []int32) {
+	for pc := fn.Entry; pc < fn.End; pc++ {
+		switch in := &p.Code[pc]; in.Kind {
+		case ir.KRet, ir.KExit, ir.KTrap, ir.KBarrier, ir.KSleep, ir.KPass:
+		default:
+			if !compiles(in) {
+				list = append(list, pc)
+			}
+		}
+	}
+	return list
+}
