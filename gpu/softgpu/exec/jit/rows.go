@@ -335,11 +335,14 @@ func truncUnsigned(e *emitter, l vec) {
 	e.a.V(&x86.MOVD, l.d, 0, t2, l.arg())
 }
 
+// roundings are the modes of arithmetic, by their part of a key.
+var roundings = []struct {
+	key  string
+	mode x86.Round
+}{{key: "", mode: x86.AsSet}, {key: ".rz", mode: x86.Truncate}, {key: ".rm", mode: x86.Down}, {key: ".rp", mode: x86.Up}}
+
 func nativeFloats(rows map[string]rowOp) {
-	for _, m := range []struct {
-		key  string
-		mode x86.Round
-	}{{key: "", mode: x86.AsSet}, {key: ".rz", mode: x86.Truncate}, {key: ".rm", mode: x86.Down}, {key: ".rp", mode: x86.Up}} {
+	for _, m := range roundings {
 		for op, ins := range map[string]*x86.Op{"add": &x86.ADDPS, "sub": &x86.SUBPS, "mul": &x86.MULPS, "div": &x86.DIVPS} {
 			rows[op+m.key+".f32"] = rowOp{form: "f=ff", emit: rounded(ins, m.mode, false), float: true}
 		}

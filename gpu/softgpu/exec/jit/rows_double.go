@@ -9,8 +9,8 @@ import "pvdrm/gpu/softgpu/exec/jit/internal/x86"
 // first source.
 
 // swapped is a commutative operation.
-func swapped(op *x86.Op) func(*emitter, vec) {
-	return func(e *emitter, l vec) { e.a.V(op, l.d, l.b, l.a, l.arg()) }
+func swapped(op *x86.Op, mode x86.Round) func(*emitter, vec) {
+	return func(e *emitter, l vec) { e.a.V(op, l.d, l.b, l.a, x86.Arg{Mask: l.k, Round: mode}) }
 }
 
 // takeNaN gives the lanes of t in which z is NaN that NaN, made quiet.
@@ -19,18 +19,20 @@ func (e *emitter) takeNaN(t, z x86.Z) {
 	e.a.V(&x86.ADDPD, t, z, z, x86.Arg{Mask: k7})
 }
 
-func subtraction(e *emitter, l vec) {
-	e.plain(&x86.SUBPD, t2, l.a, l.b)
-	e.takeNaN(t2, l.b)
-	e.a.V(&x86.MOVQ, l.d, 0, t2, l.arg())
+func subtraction(mode x86.Round) func(*emitter, vec) {
+	return func(e *emitter, l vec) {
+		e.a.V(&x86.SUBPD, t2, l.a, l.b, x86.Arg{Round: mode})
+		e.takeNaN(t2, l.b)
+		e.a.V(&x86.MOVQ, l.d, 0, t2, l.arg())
+	}
 }
 
 // fusedDouble is a*b+c by an operation that adds to its destination.
-func fusedDouble(op *x86.Op) func(*emitter, vec) {
+func fusedDouble(op *x86.Op, mode x86.Round) func(*emitter, vec) {
 	return func(e *emitter, l vec) {
 		r := e.scratch()
 		e.copyTo(r, l.c)
-		e.plain(op, r, l.a, l.b)
+		e.a.V(op, r, l.a, l.b, x86.Arg{Round: mode})
 		odd, back := e.a.NewLabel(), e.a.NewLabel()
 		e.a.VK(&x86.CMPPD, k7, r, r, x86.Arg{Imm: cmpUnordered})
 		e.a.KK(&x86.KORTESTD, k7, 0, k7)
@@ -111,17 +113,20 @@ func toInt64(e *emitter, l vec) {
 }
 
 func doubleRows(rows map[string]rowOp) {
-	rows["add.f64"] = rowOp{form: "g=gg", emit: swapped(&x86.ADDPD)}
-	rows["mul.f64"] = rowOp{form: "g=gg", emit: swapped(&x86.MULPD)}
-	rows["sub.f64"] = rowOp{form: "g=gg", emit: subtraction}
-	rows["div.f64"] = rowOp{form: "g=gg", emit: two(&x86.DIVPD)}
-	rows["sqrt.f64"] = rowOp{form: "g=g", emit: one(&x86.SQRTPD)}
-	rows["rcp.f64"] = rowOp{form: "g=g", emit: func(e *emitter, l vec) {
-		e.a.VM(&x86.BROADCASTQ, t2, 0, f64(1), x86.Arg{})
-		e.a.V(&x86.DIVPD, l.d, t2, l.a, l.arg())
-	}}
-	for key, op := range map[string]*x86.Op{"fma": &x86.FMADD231PD, "fms": &x86.FMSUB231PD, "fnma": &x86.FNMADD231PD, "fnms": &x86.FNMSUB231PD} {
-		rows[key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(op)}
+	for _, m := range roundings {
+		rows["add"+m.key+".f64"] = rowOp{form: "g=gg", emit: swapped(&x86.ADDPD, m.mode)}
+		rows["mul"+m.key+".f64"] = rowOp{form: "g=gg", emit: swapped(&x86.MULPD, m.mode)}
+		rows["sub"+m.key+".f64"] = rowOp{form: "g=gg", emit: subtraction(m.mode)}
+		rows["fma"+m.key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(&x86.FMADD231PD, m.mode)}
+		rows["div"+m.key+".f64"] = rowOp{form: "g=gg", emit: rounded(&x86.DIVPD, m.mode, false)}
+		rows["sqrt"+m.key+".f64"] = rowOp{form: "g=g", emit: rounded(&x86.SQRTPD, m.mode, true)}
+		rows["rcp"+m.key+".f64"] = rowOp{form: "g=g", emit: func(e *emitter, l vec) {
+			e.a.VM(&x86.BROADCASTQ, t2, 0, f64(1), x86.Arg{})
+			e.a.V(&x86.DIVPD, l.d, t2, l.a, x86.Arg{Mask: l.k, Round: m.mode})
+		}}
+	}
+	for key, op := range map[string]*x86.Op{"fms": &x86.FMSUB231PD, "fnma": &x86.FNMADD231PD, "fnms": &x86.FNMSUB231PD} {
+		rows[key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(op, x86.AsSet)}
 	}
 	rows["neg.f64"] = rowOp{form: "q=q", emit: signOfDouble(&x86.PXORQ, 1<<63)}
 	rows["abs.f64"] = rowOp{form: "q=q", emit: signOfDouble(&x86.PANDQ, 1<<63-1)}
