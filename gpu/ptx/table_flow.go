@@ -108,7 +108,8 @@ func vectorAtomicForms(op Op, scope slot) (f []Form) {
 	ops := pick(fieldAtomic, AtomicAdd, AtomicMin, AtomicMax)
 	add := func(slots ...slot) {
 		slots = append([]slot{order, scope, opt(pick(fieldSpace, SpaceGlobal))}, slots...)
-		f = append(f, form(op, "9.7.12", dst+"[a b~", slots...).since(90))
+		hint := slices.Insert(slices.Clone(slots), len(slots)-2, flag(Hint))
+		f = append(f, form(op, "9.7.12", dst+"[a b~", slots...).since(90), form(op, "9.7.12", dst+"[a b~ policy:u64", hint...).since(90))
 	}
 	add(pick(fieldAtomic, AtomicAdd), pick(fieldVec, uint8(2), uint8(4)), typ(F32))
 	add(ops, flag(NoFTZ), pick(fieldVec, uint8(2), uint8(4), uint8(8)), typ(F16, BF16))

@@ -64,6 +64,23 @@ func vectorAtomicSpecs() (list []spec) {
 			}
 		}
 	}
+	for _, h := range []struct {
+		op, operation, element string
+		count                  int
+	}{
+		{op: "atom.global", operation: "add", element: "f32", count: 2}, {op: "red.global", operation: "add", element: "f32", count: 4},
+		{op: "atom.global", operation: "max.noftz", element: "bf16", count: 8}, {op: "red.global", operation: "add.noftz", element: "f16", count: 4},
+		{op: "atom.global", operation: "min.noftz", element: "f16x2", count: 4}, {op: "red.global", operation: "max.noftz", element: "bf16x2", count: 2},
+	} {
+		s := vectorAtomic(h.op, h.operation, h.element, h.count)
+		for n, line := range s.body {
+			if strings.HasPrefix(line, s.name+" ") {
+				s.body[n] = strings.Replace(line, h.operation, h.operation+".L2::cache_hint", 1) + ", %l3"
+			}
+		}
+		s.name, s.body = s.name+".hint", append([]string{"createpolicy.fractional.L2::evict_first.b64 %l3, 1.0"}, s.body...)
+		list = append(list, s)
+	}
 	list = append(list, vectorAtomic("atom.relaxed.gpu.global", "add", "f32", 4), vectorAtomic("atom", "add", "f32", 2),
 		vectorAtomic("red.release.sys.global", "add.noftz", "bf16x2", 4))
 	return list
