@@ -152,7 +152,7 @@ int main(void)
 	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 	EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemAlloc(&d, 16));
 	CHECK(cuCtxDestroy(ctx));
-	EXPECT(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(ctx));
+	EXPECT(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy(ctx));
 	CHECK(cuCtxCreate(&other, 0, dev));
 	CHECK(cuMemAlloc(&d, 16));
 	CHECK(cuCtxDestroy(other));

@@ -19,10 +19,12 @@
 #define KERNEL(name)                                                                                                 \
 	".visible .entry " name "(.param .u64 log, .param .u32 number)\n{\n.reg .b32 %r<8>;\n.reg .b64 %d<8>;\n.reg .pred %p<2>;\n" \
 	".param .b64 k;\n.param .align 4 .b8 g[12];\n.param .align 4 .b8 b[12];\n.param .b32 z;\n.param .b64 at;\n.param .b64 s;\n.param .b32 e;\n" \
-	".param .b64 a0;\n.param .b64 a1;\n.param .b64 a2;\n.param .b32 a3;\n.param .b64 text;\n.local .align 8 .b8 room[16];\n" \
+	".param .b64 a0;\n.param .b64 a1;\n.param .b64 a2;\n.param .b32 a3;\n.param .b32 a4;\n.param .b64 text;\n.local .align 8 .b8 room[16];\n" \
 	"ld.param.u64 %d0, [log];\nld.param.u32 %r0, [number];\n"
 #define PUT(param, value) "st.param.b64 [" param "], " value ";\n"
 #define GOT NOTE("%r4")
+#define PUT32(param, value) "st.param.b32 [" param "], " value ";\n"
+#define ASK(call_) "st.u64 [%d5], 7;\ncall (e), __cudaCDP2" call_ ";\nld.param.b32 %r4, [e];\n" GOT "ld.u32 %r4, [%d5];\n" GOT
 
 static const char parents[] = HEADER
 	DECLARED("b64", "GetParameterBufferV2", "(.param .b64 k, .param .align 4 .b8 g[12], .param .align 4 .b8 b[12], .param .b32 s)")
@@ -42,6 +44,13 @@ static const char parents[] = HEADER
 	DECLARED("b32", "EventRecordWithFlags", "(.param .b64 v, .param .b64 s, .param .b32 f)")
 	DECLARED("b32", "StreamWaitEvent", "(.param .b64 s, .param .b64 v, .param .b32 f)")
 	DECLARED("b32", "EventDestroy", "(.param .b64 v)")
+	DECLARED("b32", "GetDevice", "(.param .b64 t)")
+	DECLARED("b32", "GetDeviceCount", "(.param .b64 t)")
+	DECLARED("b32", "RuntimeGetVersion", "(.param .b64 t)")
+	DECLARED("b32", "DeviceGetCacheConfig", "(.param .b64 t)")
+	DECLARED("b32", "DeviceGetSharedMemConfig", "(.param .b64 t)")
+	DECLARED("b32", "DeviceGetAttribute", "(.param .b64 t, .param .b32 a, .param .b32 d)")
+	DECLARED("b32", "DeviceGetLimit", "(.param .b64 t, .param .b32 l)")
 	".extern .entry child(.param .u64 log, .param .u32 number);\n"
 	KERNEL("order")
 	LAUNCH("child", "1", "1", "3", "9") // a tail launch
@@ -88,6 +97,18 @@ static const char parents[] = HEADER
 	"call (e), __cudaCDP2StreamDestroy, (s);\nld.param.b32 %r4, [e];\n" GOT
 	PUT("s", "0") "call (e), __cudaCDP2StreamDestroy, (s);\nld.param.b32 %r4, [e];\n" GOT
 	PUT("a0", "%d5") "call (e), __cudaCDP2StreamCreateWithFlags, (a0, a3);\nld.param.b32 %r4, [e];\n" GOT
+	"ret;\n}\n"
+	KERNEL("device")
+	"mov.u64 %d5, room;\ncvta.local.u64 %d5, %d5;\n" PUT("a0", "%d5") PUT("a1", "0")
+	ASK("GetDevice, (a0)") ASK("GetDeviceCount, (a0)") ASK("RuntimeGetVersion, (a0)") ASK("DeviceGetCacheConfig, (a0)") ASK("DeviceGetSharedMemConfig, (a0)")
+	PUT32("a3", "10") PUT32("a4", "0") ASK("DeviceGetAttribute, (a0, a3, a4)") // the threads of a warp
+	PUT32("a3", "2") ASK("DeviceGetLimit, (a0, a3)")
+	PUT32("a3", "9") "call (e), __cudaCDP2DeviceGetLimit, (a0, a3);\nld.param.b32 %r4, [e];\n" GOT
+	PUT32("a3", "4000000000") "call (e), __cudaCDP2DeviceGetLimit, (a0, a3);\nld.param.b32 %r4, [e];\n" GOT
+	"call (e), __cudaCDP2DeviceGetAttribute, (a0, a3, a4);\nld.param.b32 %r4, [e];\n" GOT
+	PUT32("a4", "1") "call (e), __cudaCDP2DeviceGetAttribute, (a0, a3, a4);\nld.param.b32 %r4, [e];\n" GOT
+	"call (e), __cudaCDP2GetDevice, (a1);\nld.param.b32 %r4, [e];\n" GOT
+	"call (e), __cudaCDP2GetLastError, ();\nld.param.b32 %r4, [e];\n" GOT
 	"ret;\n}\n";
 // child notes its number and launches grandchild, which notes ten times the number.
 static const char children[] = HEADER
@@ -173,6 +194,7 @@ int main(void)
 		REQUIRE(words[i] == 0x41414141 && words[i + 10] == 0x41414141);
 	REQUIRE(words[42] == 0x41000000 && words[43] == 0x41414141);
 	RUN("streams", 0, 0, 0, 0, 0, 0, 0, 400, 1, 1, 10);
+	RUN("device", 0, 0, 0, 1, 0, 12080, 0, 0, 0, 1, 0, 32, 0, 8 << 20, 215, 1, 1, 101, 1, 1);
 	parts[2] = NULL; // without the device runtime its functions are missing
 	EXPECT(300, cuModuleLoadData(&module, &wrapper));
 	puts("launches: PASS");

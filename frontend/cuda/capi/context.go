@@ -160,6 +160,9 @@ func (c *call) create(flags, dev int) error {
 
 func ctxDestroy(c *call) error {
 	x, err := c.contextNotNull(0)
+	if err != nil && c.lib.wasDestroyed(c.u64(0)) {
+		return c.fail(cuda.ErrContextIsDestroyed, "the context 0x%x", c.u64(0))
+	}
 	if err != nil {
 		return err
 	}
@@ -172,6 +175,7 @@ func ctxDestroy(c *call) error {
 // end destroys a context and takes it from the top of this thread's stack.
 func (c *call) end(x *context) error {
 	c.lib.forget(x)
+	c.lib.noteDestroyed(x.handle)
 	if n := len(c.thread.stack); n > 0 && c.thread.stack[n-1] == x {
 		c.thread.stack = c.thread.stack[:n-1]
 	}

@@ -298,6 +298,23 @@ func deviceGetByPCIBusID(c *call) error {
 	return to.set(0)
 }
 
+// deviceGetP2PAttribute gets (value, attribute, device, device), which have to be two devices.
+func deviceGetP2PAttribute(c *call) error {
+	const lastP2P = 5 // of CUdevice_P2PAttribute
+	if _, err := c.out32(0); err != nil {
+		return err
+	}
+	if a := c.u32(1); a == 0 || a > lastP2P {
+		return c.fail(cuda.ErrInvalidValue, "the attribute %d of two devices", a)
+	}
+	for i := 2; i <= 3; i++ {
+		if _, err := c.device(i); err != nil {
+			return err
+		}
+	}
+	return c.fail(cuda.ErrInvalidDevice, "there is one device, which is no peer of its own")
+}
+
 // deviceCanAccessPeer answers for the one device: it is no peer of its own.
 func deviceCanAccessPeer(c *call) error {
 	to, err := c.out32(0)

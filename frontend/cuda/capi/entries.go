@@ -63,7 +63,7 @@ var families = []family{
 		{name: "cuCtxEnablePeerAccess", args: 2, do: enablePeer, note: noteOneDevice},
 		{name: "cuCtxDisablePeerAccess", args: 1, do: disablePeer, note: noteOneDevice},
 		{name: "cuDeviceGetLuid", args: 3},
-		{name: "cuDeviceGetP2PAttribute", args: 4},
+		{name: "cuDeviceGetP2PAttribute", args: 4, do: deviceGetP2PAttribute, note: noteOneDevice},
 		{name: "cuDeviceGetTexture1DLinearMaxWidth", args: 4},
 		{name: "cuDeviceGetHostAtomicCapabilities", args: 4},
 		{name: "cuDeviceGetP2PAtomicCapabilities", args: 5},

@@ -80,6 +80,9 @@ func (s *conditions) memory(x *context) (*cuda.HostMem, error) {
 
 // led lets the kernels of a module set handles of its context, if they call for it.
 func (m *module) led() error {
+	if err := m.answers(); err != nil {
+		return err
+	}
 	at, n, err := m.Global(link.ConditionsVariable)
 	if err != nil || n != 16 {
 		return nil // it has none

@@ -52,10 +52,11 @@ type Library struct {
 	once    sync.Mutex // held for long, so not for more than these
 	primary primary
 
-	mu       sync.Mutex
-	threads  map[uint64]*thread
-	contexts map[*context]struct{} // that were made and not destroyed
-	pools    map[*cuda.Pool]uint64 // handles
+	mu        sync.Mutex
+	threads   map[uint64]*thread
+	contexts  map[*context]struct{} // that were made and not destroyed
+	destroyed map[uint64]bool       // handles of contexts that the program has destroyed
+	pools     map[*cuda.Pool]uint64 // handles
 }
 
 // New makes a library. Nothing is opened before cuInit.
@@ -176,6 +177,25 @@ func (l *Library) forget(x *context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.contexts, x)
+}
+
+// maxDestroyed bounds the handles of contexts that are remembered as destroyed.
+const maxDestroyed = 1 << 12
+
+// noteDestroyed remembers the handle of a context that the program has destroyed: no other gets it.
+func (l *Library) noteDestroyed(handle uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.destroyed == nil || len(l.destroyed) >= maxDestroyed {
+		l.destroyed = map[uint64]bool{}
+	}
+	l.destroyed[handle] = true
+}
+
+func (l *Library) wasDestroyed(handle uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.destroyed[handle]
 }
 
 // handles is the table of what the program holds.

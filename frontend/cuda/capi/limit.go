@@ -1,6 +1,11 @@
 package capi
 
-import "pvdrm/frontend/cuda"
+import (
+	"slices"
+
+	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/link"
+)
 
 const (
 	limitStack     = 0
@@ -62,6 +67,37 @@ func (c *call) limit(x *context, i int) error {
 	return nil
 }
 
+// limitOf is the value of a limit that the device has.
+func (x *context) limitOf(l uint32) uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if v, ok := x.limits[l]; ok {
+		return v
+	}
+	return defaultLimits[l]
+}
+
+// answers gives the device runtime of a module what the device answers, if kernels may ask. Limits
+// are those at this time.
+func (m *module) answers() error {
+	at, n, err := m.Global(link.DeviceVariable)
+	if err != nil || n != 8*link.DeviceWords {
+		return nil // it has none
+	}
+	words := slices.Repeat([]uint64{link.DeviceLacks}, link.DeviceWords)
+	for a := 1; a <= lastAttribute; a++ {
+		if v, ok := attribute(m.ctx.Device(), a); ok {
+			words[a] = uint64(uint32(v))
+		}
+	}
+	for l := range uint32(len(defaultLimits)) {
+		if l != limitSyncDepth || capability(m.ctx.Device()) < hopper {
+			words[link.DeviceLimits+l] = m.ctx.limitOf(l)
+		}
+	}
+	return m.ctx.MemcpyHtoD(at, wordBytes(words))
+}
+
 func ctxGetLimit(c *call) error {
 	to, x, err := c.outInContext(0, 8)
 	if err != nil {
@@ -77,11 +113,5 @@ func ctxGetLimit(c *call) error {
 	if err := c.limit(x, 1); err != nil {
 		return err
 	}
-	x.mu.Lock()
-	v, ok := x.limits[c.u32(1)]
-	x.mu.Unlock()
-	if !ok {
-		v = defaultLimits[c.u32(1)]
-	}
-	return to.set(v)
+	return to.set(x.limitOf(c.u32(1)))
 }

@@ -442,6 +442,9 @@ func eventQuery(c *call) error {
 }
 
 func eventElapsedTime(c *call) error {
+	if c.u64(0) == 0 {
+		return c.fail(cuda.ErrInvalidHandle, "no place for the time") // as NVIDIA's driver answers
+	}
 	to, err := c.out32(0)
 	if err != nil {
 		return err

@@ -24,6 +24,16 @@ const (
 	ConditionsVariable = "__pvdrm_conditions"
 )
 
+// DeviceVariable is the variable of the device runtime with what the device answers: DeviceWords of 8
+// bytes, its attributes by number, and from DeviceLimits on its limits. DeviceLacks marks one that it does
+// not have.
+const (
+	DeviceVariable = "__pvdrm_device"
+	DeviceLimits   = 160
+	DeviceWords    = 176
+	DeviceLacks    = ^uint64(0)
+)
+
 //go:embed conditional.ptx
 var conditionalSource string
 
@@ -46,6 +56,9 @@ var runtimeCommon, runtimeParts = func() (string, map[string]string) {
 // has a default stream for each thread.
 var runtimePrefixes = []string{"__cudaCDP2", "cuda"}
 
+// runtimeVersions are what cudaRuntimeGetVersion writes, by prefix.
+var runtimeVersions = map[string]string{"__cudaCDP2": "12080", "cuda": "11080"}
+
 const perThread = "_ptsz"
 
 // runtimeErrors are the errors that the functions return.
@@ -59,6 +72,8 @@ var runtimeErrors = []struct {
 	{code: 9, name: "cudaErrorInvalidConfiguration", text: "invalid configuration argument"},
 	{code: 21, name: "cudaErrorInvalidMemcpyDirection", text: "invalid copy direction for memcpy"},
 	{code: 69, name: "cudaErrorLaunchPendingCountExceeded", text: "too many launches are pending"},
+	{code: 101, name: "cudaErrorInvalidDevice", text: "invalid device ordinal"},
+	{code: 215, name: "cudaErrorUnsupportedLimit", text: "limit is not supported on this architecture"},
 	{code: 98, name: "cudaErrorInvalidDeviceFunction", text: "invalid device function"},
 	{code: 400, name: "cudaErrorInvalidResourceHandle", text: "invalid resource handle"},
 	{code: 801, name: "cudaErrorNotSupported", text: "operation not supported"},
@@ -97,7 +112,7 @@ func runtimeUnit(names []string) (string, bool) {
 			if part == "" { // of the functions that give the text of an error
 				part = errorTable(strings.HasPrefix(base, "GetErrorName"))
 			}
-			b.WriteString(strings.ReplaceAll(part, "NAME", name))
+			b.WriteString(strings.NewReplacer("NAME", name, "VERSION", runtimeVersions[prefix]).Replace(part))
 			found = true
 			break
 		}

@@ -65,6 +65,7 @@ var families = []family{
 		{name: "cudaDeviceGetPCIBusId", note: "always 0000:00:00.0"},
 		{name: "cudaDeviceGetByPCIBusId"},
 		{name: "cudaDeviceCanAccessPeer", note: noteOneDevice},
+		{name: "cudaDeviceGetP2PAttribute", note: noteOneDevice},
 		{name: "cudaDeviceEnablePeerAccess", note: noteOneDevice},
 		{name: "cudaDeviceDisablePeerAccess", note: noteOneDevice},
 		{name: "cudaCtxResetPersistingL2Cache", note: noteHint},
@@ -80,7 +81,7 @@ var families = []family{
 		{name: "cudaDeviceSetGraphMemAttribute"},
 		{name: "cudaDeviceGraphMemTrim"},
 	}, missing(`
-		cudaDeviceGetP2PAttribute cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetNvSciSyncAttributes cudaDeviceGetTexture1DLinearMaxWidth
+		cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetNvSciSyncAttributes cudaDeviceGetTexture1DLinearMaxWidth
 		cudaDeviceRegisterAsyncNotification cudaDeviceUnregisterAsyncNotification cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities
 		cudaIpcGetEventHandle cudaIpcOpenEventHandle cudaIpcGetMemHandle cudaIpcOpenMemHandle cudaIpcCloseMemHandle`))},
 	{"Errors and versions", slices.Concat([]entry{

@@ -85,6 +85,7 @@ FREE(cudaGetDeviceProperties_v2, (void *properties, int device), get_properties(
 WITH_DEVICES(cudaDeviceGetAttribute, (int *value, int attribute, int device), cuDeviceGetAttribute(value, attribute, device))
 WITH_DEVICES(cudaDeviceGetPCIBusId, (char *id, int room, int device), cuDeviceGetPCIBusId(id, room, device))
 WITH_DEVICES(cudaDeviceGetByPCIBusId, (int *device, const char *id), cuDeviceGetByPCIBusId(device, id))
+WITH_DEVICES(cudaDeviceGetP2PAttribute, (int *value, int attribute, int device, int peer), cuDeviceGetP2PAttribute(value, attribute, device, peer))
 WITH_DEVICES(cudaDeviceCanAccessPeer, (int *can, int device, int peer), cuDeviceCanAccessPeer(can, device, peer))
 
 // There is one device, which is no peer. Peers are those of primary contexts.

@@ -2,7 +2,6 @@
 
 #include "unsupported.h"
 
-UNSUPPORTED(cudaDeviceGetP2PAttribute)
 UNSUPPORTED(cudaDeviceFlushGPUDirectRDMAWrites)
 UNSUPPORTED(cudaDeviceGetNvSciSyncAttributes)
 UNSUPPORTED(cudaDeviceGetTexture1DLinearMaxWidth)
