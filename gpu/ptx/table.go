@@ -315,7 +315,10 @@ func (f *Form) Syntax() string {
 			}
 		}
 		w := "." + words[0]
-		if len(words) > 1 {
+		switch {
+		case s.field >= fieldGroup8 && s.field <= fieldGroup256:
+			w = "." + s.field.groupShape().String()
+		case len(words) > 1:
 			w = ".(" + strings.Join(words, "/") + ")"
 		}
 		if s.optional {

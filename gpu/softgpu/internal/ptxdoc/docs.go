@@ -116,6 +116,7 @@ well. What the recordings corrected is marked "measured".
   mma makes f16 of them first. A sparse a adds the products of its elements only, and has its metadata as mma.sp of the
   same k has (measured, as the rest: 287 fixtures, all equal).
 
+The N of a wgmma is a multiple of 8 up to 256; of integers and bits 8, 16, 24 or a multiple of 16 from 32 on.
 A wgmma.mma_async computes at once, which PTX permits; wait_group waits until the other three warps of the warpgroup have
 committed as much. As on an H100, a block without a whole warpgroup of four warps, and one of which a warp has exited, end
 with an illegal instruction, and a descriptor that leads out of the block's shared memory with an illegal address; nothing wraps
