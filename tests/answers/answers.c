@@ -7,6 +7,7 @@
 // Each group of questions runs in a process of its own, so that a crash or an error that a context
 // keeps ends that group only.
 #define _GNU_SOURCE
+#include "capture_ports.h"
 #include "conditional.h"
 #include "driver.h"
 #include "first.h"
@@ -33,7 +34,7 @@ static void first(const char *cudart)
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"loading", loading},
 	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
-	{"conditional", conditional}, {"references", references}, {"priorities", priorities},
+	{"conditional", conditional}, {"capture-ports", capture_ports}, {"references", references}, {"priorities", priorities},
 };
 
 int main(int argc, char **argv)

@@ -2,7 +2,6 @@
 // processor, and must leave the same numbers. A loop without end holds nothing else up, and ends
 // with its context or with the program.
 #include "driver.h"
-#include <unistd.h>
 
 #ifndef USE_CUDA_H
 typedef struct CUgraph_st *CUgraph;
@@ -222,7 +221,6 @@ static void start(CUstream *stream, CUstream *other)
 int main(void)
 {
 	CUstream stream, other;
-	alarm(300);
 	CHECK(cuInit(0));
 	start(&stream, &other);
 	random_programs(stream);

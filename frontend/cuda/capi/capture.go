@@ -2,6 +2,8 @@ package capi
 
 import (
 	"errors"
+	"slices"
+
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/graph"
 )
@@ -66,7 +68,7 @@ func (l *Library) dropCapture(s *cuda.Stream) error {
 }
 
 // begin begins a capture on the stream in argument 0.
-func (c *call) begin(mode uint32, into func() (*graph.Graph, []*graph.Node, error)) error {
+func (c *call) begin(mode uint32, into func() (*graph.Graph, []*graph.Node, error), data []graph.Data) error {
 	if mode > lastCaptureMode {
 		return c.fail(cuda.ErrInvalidValue, "mode %d", mode)
 	}
@@ -82,7 +84,10 @@ func (c *call) begin(mode uint32, into func() (*graph.Graph, []*graph.Node, erro
 		if err != nil {
 			return err
 		}
-		if err := g.captures.Begin(s, c.thread.id, graph.Mode(mode), to, tips); err != nil {
+		if err := c.checkTips(tips, data); err != nil {
+			return err
+		}
+		if err := g.captures.Begin(s, c.thread.id, graph.Mode(mode), to, tips, data); err != nil {
 			return err
 		}
 		g.captures.Of(s).Given = g.handles[to] != 0
@@ -92,17 +97,18 @@ func (c *call) begin(mode uint32, into func() (*graph.Graph, []*graph.Node, erro
 }
 
 func streamBeginCapture(c *call) error {
-	return c.begin(c.u32(1), func() (*graph.Graph, []*graph.Node, error) { return graph.New(), nil, nil })
+	return c.begin(c.u32(1), func() (*graph.Graph, []*graph.Node, error) { return graph.New(), nil, nil }, nil)
 }
 
 // streamBeginCaptureOld is of CUDA 10.0, which had no modes.
 func streamBeginCaptureOld(c *call) error {
-	return c.begin(0, func() (*graph.Graph, []*graph.Node, error) { return graph.New(), nil, nil })
+	return c.begin(0, func() (*graph.Graph, []*graph.Node, error) { return graph.New(), nil, nil }, nil)
 }
 
 // streamBeginCaptureToGraph gets (stream, graph, dependencies, their data, count, mode).
 func streamBeginCaptureToGraph(c *call) error {
-	if err := c.plainEdges(3, c.u64(4)); err != nil {
+	data, err := c.edgeData(3, c.u64(4))
+	if err != nil {
 		return err
 	}
 	return c.begin(c.u32(5), func() (*graph.Graph, []*graph.Node, error) {
@@ -112,7 +118,17 @@ func streamBeginCaptureToGraph(c *call) error {
 		}
 		tips, err := c.nodes(c.u64(2), c.u64(4))
 		return to, tips, err
-	})
+	}, data)
+}
+
+// checkTips refuses data that the edges from nodes to a kernel cannot have.
+func (c *call) checkTips(tips []*graph.Node, data []graph.Data) error {
+	for i, d := range data {
+		if err := c.checkEdge(tips[i].Kind(), graph.Kernel, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func streamEndCapture(c *call) error {
@@ -126,14 +142,14 @@ func streamEndCapture(c *call) error {
 	}
 	return c.withUserObjects(func(g *graphs) error {
 		k := g.captures.Of(s)
-		if c.u64(1) == 0 && k != nil && !k.Given {
-			return c.fail(cuda.ErrInvalidValue, "a null pointer for the graph, which the program does not have")
-		}
 		made, err := g.captures.End(s, c.thread.id)
 		g.watch()
 		if err != nil {
 			_ = to.set(0) // it could be written before
 			return errors.Join(err, c.lib.discard(k))
+		}
+		if c.u64(1) == 0 && g.handles[made] == 0 {
+			return c.lib.dropGraph(made) // the program does not want it
 		}
 		return to.set(c.graphHandle(made))
 	})
@@ -207,13 +223,16 @@ func (c *call) captureInfo(data, count int) error {
 			return err
 		}
 		tips := c.nodeHandles(k.Tips(s))
-		at, zeros, err := c.show(g, s, tips)
+		at, dataAt, err := c.show(g, s, tips, k.Data(s))
 		if err != nil {
 			return err
 		}
 		values := [7]uint64{3: c.graphHandle(k.Graph), 4: at}
+		if data < 0 && slices.ContainsFunc(k.Data(s), func(d graph.Data) bool { return d != 0 }) && c.u64(4) != 0 {
+			return c.fail(lossyQuery, "edges have data, for which there is no room")
+		}
 		if data > 0 {
-			values[data] = zeros
+			values[data] = dataAt
 		}
 		values[count] = uint64(len(tips))
 		for i := 3; i <= count; i++ {
@@ -225,16 +244,16 @@ func (c *call) captureInfo(data, count int) error {
 	})
 }
 
-// room is memory of the program that shows it nodes and as many words of 0.
+// room is memory of the program that shows it nodes and as many words of data.
 type room struct {
 	at    uint64
 	words uint64
 }
 
-// show writes nodes to memory of the program that is good until the next call for the stream.
+// show writes nodes, and the data of the edges from them, to memory of the program that is good until the next call for the stream.
 //
 // Preconditions: g.mu is held.
-func (c *call) show(g *graphs, s *cuda.Stream, nodes []uint64) (at, zeros uint64, err error) {
+func (c *call) show(g *graphs, s *cuda.Stream, nodes []uint64, data []graph.Data) (at, dataAt uint64, err error) {
 	n := uint64(len(nodes))
 	r := g.rooms[s]
 	if last := len(g.spare) - 1; r.at == 0 && last >= 0 {
@@ -248,26 +267,32 @@ func (c *call) show(g *graphs, s *cuda.Stream, nodes []uint64) (at, zeros uint64
 		g.rooms = map[*cuda.Stream]room{}
 	}
 	g.rooms[s] = r
+	dataAt = r.at + 8*r.words
 	if n > 0 {
-		err = c.lib.cfg.Memory.Write(r.at, wordBytes(nodes))
+		words := make([]uint64, n)
+		for i, d := range data {
+			words[i] = uint64(d)
+		}
+		err = errors.Join(c.lib.cfg.Memory.Write(r.at, wordBytes(nodes)), c.lib.cfg.Memory.Write(dataAt, wordBytes(words)))
 	}
-	return r.at, r.at + 8*r.words, err
+	return r.at, dataAt, err
 }
 
 // streamUpdateCaptureDependencies gets (stream, dependencies, count, flags).
 func streamUpdateCaptureDependencies(c *call) error {
-	return c.updateTips(c.u64(2), c.u32(3))
+	return c.updateTips(c.u64(2), nil, c.u32(3))
 }
 
 // streamUpdateCaptureDependenciesV2 gets (stream, dependencies, their data, count, flags).
 func streamUpdateCaptureDependenciesV2(c *call) error {
-	if err := c.plainEdges(2, c.u64(3)); err != nil {
+	data, err := c.edgeData(2, c.u64(3))
+	if err != nil {
 		return err
 	}
-	return c.updateTips(c.u64(3), c.u32(4))
+	return c.updateTips(c.u64(3), data, c.u32(4))
 }
 
-func (c *call) updateTips(n uint64, flags uint32) error {
+func (c *call) updateTips(n uint64, data []graph.Data, flags uint32) error {
 	if flags > 1 { // CU_STREAM_SET_CAPTURE_DEPENDENCIES
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", flags)
 	}
@@ -280,7 +305,10 @@ func (c *call) updateTips(n uint64, flags uint32) error {
 		if err != nil {
 			return err
 		}
-		return g.captures.Update(s, nodes, flags == 1)
+		if err := c.checkTips(nodes, data); err != nil {
+			return err
+		}
+		return g.captures.Update(s, nodes, data, flags == 1)
 	})
 }
 

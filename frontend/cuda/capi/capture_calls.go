@@ -32,14 +32,17 @@ func (c *call) captureKernel(g *graphs, s *cuda.Stream, f uint64, cfg cuda.Launc
 }
 
 func captureLaunchEx(c *call, g *graphs, x *context, s *cuda.Stream) error {
-	cfg, _, priority, err := c.launchConfig()
+	cfg, _, hints, err := c.launchConfig()
 	if err != nil {
 		return err
 	}
-	if priority == nil {
-		priority = priorityValue(x.priority(s))
+	if hints.priority == nil {
+		hints.priority = priorityValue(x.priority(s))
 	}
-	return c.captureKernel(g, s, c.u64(1), cfg, priority, c.u64(2), c.u64(3))
+	if hints.programmatic {
+		g.captures.Of(s).SetData(s, portProgrammatic|typeProgrammatic)
+	}
+	return c.captureKernel(g, s, c.u64(1), cfg, hints.priority, c.u64(2), c.u64(3))
 }
 
 // captureLine captures a copy of argument 2 bytes from argument 1 to argument 0.

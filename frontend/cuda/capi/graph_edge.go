@@ -173,20 +173,6 @@ func (c *call) changeEdges(data int, change func(*call, *graph.Graph, []graph.Ed
 	})
 }
 
-// plainEdges is edgeData for calls about captures, whose edges have no data.
-func (c *call) plainEdges(arg int, n uint64) error {
-	all, err := c.edgeData(arg, n)
-	if err != nil {
-		return err
-	}
-	for _, d := range all {
-		if d != 0 {
-			return c.fail(cuda.ErrNotSupported, "edges with ports in a capture")
-		}
-	}
-	return nil
-}
-
 // graphAddNodeV2 gets (node, graph, dependencies, their data, count, CUgraphNodeParams).
 func graphAddNodeV2(c *call) error {
 	data, err := c.edgeData(3, c.u64(4))

@@ -5,7 +5,6 @@ import "slices"
 // Notes that several rows share.
 const (
 	notePriority    = "it is kept, and changes nothing"
-	notePlainEdges  = "dependencies without data"
 	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations, conditions; no others"
 	noteInstantiate = noteOneStream + "; not for launches by the device"
 	noteUpdate      = "more may change than NVIDIA's allows"

@@ -175,12 +175,17 @@ func launchKernelEx(c *call) error {
 	return c.launch(f, cfg, stream, c.u64(2), c.u64(3))
 }
 
-// launchConfig reads the CUlaunchConfig in argument 0, with the stream in it and the priority, of
-// which nil stands for the stream's.
-func (c *call) launchConfig() (cfg cuda.LaunchConfig, stream uint64, priority []byte, err error) {
+// launchHints are attributes of a launch that a graph keeps.
+type launchHints struct {
+	priority     []byte // nil: the stream's
+	programmatic bool   // it may begin before the kernel before it has ended
+}
+
+// launchConfig reads the CUlaunchConfig in argument 0, with the stream in it.
+func (c *call) launchConfig() (cfg cuda.LaunchConfig, stream uint64, hints launchHints, err error) {
 	b, err := c.read(c.u64(0), launchConfigBytes)
 	if err != nil {
-		return cfg, 0, nil, err
+		return cfg, 0, hints, err
 	}
 	for i := range 3 {
 		cfg.Grid[i], cfg.Block[i] = le32(b[4*i:]), le32(b[12+4*i:])
@@ -188,26 +193,28 @@ func (c *call) launchConfig() (cfg cuda.LaunchConfig, stream uint64, priority []
 	cfg.Shared = le32(b[24:])
 	n := le32(b[48:])
 	if n > maxLaunchAttributes {
-		return cfg, 0, nil, c.fail(cuda.ErrInvalidValue, "%d attributes", n)
+		return cfg, 0, hints, c.fail(cuda.ErrInvalidValue, "%d attributes", n)
 	}
 	if n > 0 {
 		attrs, err := c.read(le64(b[40:]), int(n)*launchAttributeBytes)
 		if err != nil {
-			return cfg, 0, nil, err
+			return cfg, 0, hints, err
 		}
 		for ; len(attrs) > 0; attrs = attrs[launchAttributeBytes:] {
 			if err := c.checkAttribute(attrs); err != nil {
-				return cfg, 0, nil, err
+				return cfg, 0, hints, err
 			}
 			switch le32(attrs) {
 			case launchCooperative:
 				cfg.Cooperative = le32(attrs[8:]) != 0
 			case launchPriority:
-				priority = priorityValue(int32(le32(attrs[8:])))
+				hints.priority = priorityValue(int32(le32(attrs[8:])))
+			case launchDependent:
+				hints.programmatic = le32(attrs[8:]) != 0
 			}
 		}
 	}
-	return cfg, le64(b[32:]), priority, nil
+	return cfg, le64(b[32:]), hints, nil
 }
 
 // knownAttribute refuses what is no attribute of a launch.

@@ -40,8 +40,9 @@ type Capture[S comparable] struct {
 	origin  S
 	thread  uint64
 	mode    Mode
-	streams map[S][]*Node // the tips
-	dropped []*Node       // tips of streams that are destroyed
+	streams map[S][]*Node        // the tips
+	data    map[S]map[*Node]Data // of the edges from tips to the next node, where it is not 0
+	dropped []*Node              // tips of streams that are destroyed
 	invalid bool
 	ended   bool
 }
@@ -51,6 +52,24 @@ func (c *Capture[S]) Invalid() bool { return c.invalid }
 
 // Tips lists the nodes that the next one of a stream depends on.
 func (c *Capture[S]) Tips(s S) []*Node { return c.streams[s] }
+
+// Data lists the data of the edges from the tips of a stream.
+func (c *Capture[S]) Data(s S) []Data {
+	all := make([]Data, len(c.streams[s]))
+	for i, n := range c.streams[s] {
+		all[i] = c.data[s][n]
+	}
+	return all
+}
+
+// SetData sets the data of the edges from those tips of a stream that are kernels and have none.
+func (c *Capture[S]) SetData(s S, d Data) {
+	for i, now := range c.Data(s) {
+		if n := c.streams[s][i]; n.kind == Kernel && now == 0 {
+			c.note(s, []*Node{n}, []Data{d})
+		}
+	}
+}
 
 // Invalidate ends the use of the capture: it can only be ended.
 func (c *Capture[S]) Invalidate() { c.invalid = true }
@@ -91,8 +110,8 @@ func (t *Captures[S, E]) Stands(e E) bool {
 }
 
 // Begin begins a capture. Its nodes go to a graph that may have some already, of which the first
-// ones of the stream depend on tips.
-func (t *Captures[S, E]) Begin(s S, thread uint64, mode Mode, into *Graph, tips []*Node) error {
+// ones of the stream depend on tips, by edges with data if there is any.
+func (t *Captures[S, E]) Begin(s S, thread uint64, mode Mode, into *Graph, tips []*Node, data []Data) error {
 	if t.streams[s] != nil {
 		return ErrState
 	}
@@ -103,9 +122,20 @@ func (t *Captures[S, E]) Begin(s S, thread uint64, mode Mode, into *Graph, tips 
 		t.streams, t.events = map[S]*Capture[S]{}, map[E]mark[S]{}
 	}
 	t.last++
-	c := &Capture[S]{Graph: into, ID: t.last, origin: s, thread: thread, mode: mode, streams: map[S][]*Node{}}
+	c := &Capture[S]{Graph: into, ID: t.last, origin: s, thread: thread, mode: mode, streams: map[S][]*Node{}, data: map[S]map[*Node]Data{}}
 	t.join(c, s, tips)
+	c.note(s, tips, data)
 	return nil
+}
+
+// note keeps the data of edges from nodes to the next node of a stream.
+func (c *Capture[S]) note(s S, nodes []*Node, data []Data) {
+	for i, d := range data {
+		if c.data[s] == nil {
+			c.data[s] = map[*Node]Data{}
+		}
+		c.data[s][nodes[i]] = d
+	}
 }
 
 // join lets the next node of s depend on nodes too.
@@ -162,6 +192,7 @@ func (t *Captures[S, E]) Drop(s S) {
 	}
 	c.dropped = append(c.dropped, c.streams[s]...)
 	delete(c.streams, s)
+	delete(c.data, s)
 	delete(t.streams, s)
 }
 
@@ -193,11 +224,16 @@ func (t *Captures[S, E]) Put(s S, add func(g *Graph, before []*Node) (*Node, err
 	if c.invalid {
 		return ErrInvalidated
 	}
-	n, err := add(c.Graph, c.streams[s])
+	before := c.streams[s]
+	n, err := add(c.Graph, before)
 	if err != nil {
 		return err
 	}
+	for _, b := range before {
+		c.Graph.SetData(Edge{From: b, To: n}, c.data[s][b])
+	}
 	c.streams[s] = []*Node{n}
+	delete(c.data, s)
 	return nil
 }
 
@@ -256,8 +292,9 @@ func (t *Captures[S, E]) Await(s S, e E) (bool, error) {
 	return true, nil
 }
 
-// Update adds nodes to the tips of a stream, or sets them.
-func (t *Captures[S, E]) Update(s S, nodes []*Node, set bool) error {
+// Update adds nodes to the tips of a stream, or sets them, with the data of the edges from them if
+// there is any.
+func (t *Captures[S, E]) Update(s S, nodes []*Node, data []Data, set bool) error {
 	c := t.streams[s]
 	switch {
 	case c == nil:
@@ -270,8 +307,10 @@ func (t *Captures[S, E]) Update(s S, nodes []*Node, set bool) error {
 	}
 	if set {
 		c.streams[s] = nil
+		delete(c.data, s)
 	}
 	t.join(c, s, nodes)
+	c.note(s, nodes, data)
 	return nil
 }
 

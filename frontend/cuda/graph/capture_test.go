@@ -20,7 +20,7 @@ type step struct {
 }
 
 func begin(s int, thread uint64, mode Mode) func(*table) error {
-	return func(t *table) error { return t.Begin(s, thread, mode, New(), nil) }
+	return func(t *table) error { return t.Begin(s, thread, mode, New(), nil, nil) }
 }
 
 func end(s int, thread uint64) func(*table) error {
@@ -78,8 +78,8 @@ func TestCaptures(t *testing.T) {
 		"dropped fork that joined": {
 			{do: begin(1, 1, Global)}, {do: record("e", 1)}, {do: await(2, "e")}, {do: work(2)}, {do: record("f", 2)}, {do: await(1, "f")}, {do: drop(2)}, {do: end(1, 1)},
 		},
-		"tips of another graph": {{do: func(t *table) error { return t.Begin(1, 1, Global, New(), []*Node{{}}) }, want: ErrForeign}},
-		"update of none":        {{do: func(t *table) error { return t.Update(1, nil, true) }, want: ErrState}},
+		"tips of another graph": {{do: func(t *table) error { return t.Begin(1, 1, Global, New(), []*Node{{}}, nil) }, want: ErrForeign}},
+		"update of none":        {{do: func(t *table) error { return t.Update(1, nil, nil, true) }, want: ErrState}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c table
@@ -101,7 +101,7 @@ func TestUnsafe(t *testing.T) {
 					thread = 1
 				}
 				var c table
-				require.NoError(t, c.Begin(1, 1, captured, New(), nil))
+				require.NoError(t, c.Begin(1, 1, captured, New(), nil, nil))
 				require.Equal(t, want, c.Unsafe(thread, mode) != nil, "mode %d, captured %d, own %t", mode, captured, own)
 				require.Equal(t, want, c.Of(1).Invalid())
 			}
@@ -117,7 +117,7 @@ func TestRandomCaptures(t *testing.T) {
 	for range 2000 {
 		var c table
 		into := New()
-		require.NoError(t, c.Begin(0, 1, Global, into, nil))
+		require.NoError(t, c.Begin(0, 1, Global, into, nil, nil))
 		// What each stream and event comes after, kept by brute force.
 		type set = map[*Node]bool
 		streams, events, after := map[int]set{0: {}}, map[string]set{}, map[*Node]set{}
@@ -176,4 +176,30 @@ func TestRandomCaptures(t *testing.T) {
 		require.False(t, c.Active())
 	}
 	require.Greater(t, ended, 100)
+}
+
+// The data of the edges to the next node of a stream goes to them, and is forgotten.
+func TestDataOfTips(t *testing.T) {
+	const port Data = 1 | 1<<16
+	for _, kind := range []Kind{Kernel, Fill} {
+		var c table
+		g := New()
+		a, b := add(t, g), add(t, g)
+		require.NoError(t, c.Begin(1, 1, Global, g, []*Node{a, b}, []Data{0, port}))
+		require.Equal(t, []Data{0, port}, c.Of(1).Data(1))
+		next := func() *Node {
+			require.NoError(t, c.Put(1, func(g *Graph, before []*Node) (*Node, error) { return g.Add(kind, nil, before) }))
+			return c.Of(1).Tips(1)[0]
+		}
+		n := next()
+		require.Equal(t, []Data{0, port}, []Data{g.Data(Edge{From: a, To: n}), g.Data(Edge{From: b, To: n})})
+		require.Equal(t, []Data{0}, c.Of(1).Data(1))
+		c.Of(1).SetData(1, 2)
+		require.Equal(t, []Data{map[Kind]Data{Kernel: 2}[kind]}, c.Of(1).Data(1))
+		c.Of(1).data = map[int]map[*Node]Data{}
+		require.NoError(t, c.Update(1, []*Node{a}, []Data{port}, false))
+		require.Equal(t, []Data{0, port}, c.Of(1).Data(1))
+		require.NoError(t, c.Update(1, []*Node{a}, nil, true))
+		require.Equal(t, []Data{0}, c.Of(1).Data(1))
+	}
 }
