@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,22 @@ func TestLimits(t *testing.T) {
 	newer.gives(unsupportedLimit, "cuCtxGetLimit", newer.out, limitSyncDepth)
 	newer.gives(unsupportedLimit, "cuCtxSetLimit", limitSyncDepth, 2)
 	newer.ok("cuCtxSetLimit", limitStack, 1024)
+
+	// L2 lines that persist come in tenths of five eighths of the cache.
+	newer.ok("cuDeviceGetAttribute", newer.out, attrPersistingL2, 0)
+	most := newer.word(newer.out) & math.MaxUint32
+	require.EqualValues(t, newer.gpu.Params[drm.ParamL2Bytes]/8*5, most)
+	require.EqualValues(t, most/10*3, newer.word64("cuCtxGetLimit", limitL2))
+	for set, got := range map[uint64]uint64{0: 0, 1: most / 10, most / 10: most / 10, most/10 + 1: most / 10 * 2, most: most} {
+		newer.ok("cuCtxSetLimit", limitL2, set)
+		require.Equal(t, got, newer.word64("cuCtxGetLimit", limitL2), "%d bytes", set)
+	}
+	newer.ok("cuCtxSetLimit", limitL2, most)
+	newer.gives(cuda.ErrInvalidValue, "cuCtxSetLimit", limitL2, most+1)
+	newer.gives(cuda.ErrInvalidValue, "cuCtxSetLimit", limitL2, 1<<63)
+	require.Equal(t, most, newer.word64("cuCtxGetLimit", limitL2))
+	newer.ok("cuDeviceGetAttribute", newer.out, attrLargestWindow, 0)
+	require.EqualValues(t, largestWindow, newer.word(newer.out)&math.MaxUint32)
 }
 
 // A program learns by the status and the null pointer that there is no function, and with the first

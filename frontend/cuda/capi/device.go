@@ -146,6 +146,8 @@ const (
 	attrSharedPerMultiprocessor = 81
 	attrRegsPerMultiprocessor   = 82
 	attrSharedOptin             = 97
+	attrPersistingL2            = 108
+	attrLargestWindow           = 109
 	attrSharedReserved          = 111
 )
 
@@ -156,6 +158,9 @@ const (
 	// bytes of shared memory besides its own.
 	ampere         = 80
 	sharedReserved = 1 << 10
+
+	// largestWindow is the most bytes of an access policy window.
+	largestWindow = 128 << 20
 
 	// hopper is the compute capability × 10 from which kernels do not wait for those that they launch.
 	hopper = 90
@@ -195,6 +200,16 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return get(cuda.AttributeMaxSharedMemoryPerBlock) + reservedShared(dev), true
 	case attrRegsPerMultiprocessor:
 		return get(cuda.AttributeMaxRegistersPerBlock), true
+	case attrPersistingL2: // five eighths, as on an H100; nothing changes by it
+		if capability(dev) >= ampere {
+			return get(cuda.AttributeL2CacheSize) / 8 * 5, true
+		}
+		return 0, true
+	case attrLargestWindow:
+		if capability(dev) >= ampere {
+			return largestWindow, true
+		}
+		return 0, true
 	case 83, 89: // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS
 		return 1, true
 	case 86: // HOST_NATIVE_ATOMIC_SUPPORTED

@@ -80,7 +80,8 @@ func TestStreamAttributes(t *testing.T) {
 	p.ok("cuStreamSetAttribute", a, streamWindow, window(0, 0.5, 1))
 	require.EqualValues(t, 4096, get(a, streamWindow))
 	for id, bad := range map[uint64][]uint64{
-		streamWindow:     {window(0, 1.5, 1), window(0, float32(math.NaN()), 0), window(1<<40, 1, 1)},
+		streamWindow: {window(0, 1.5, 1), window(0, float32(math.NaN()), 0), window(1<<40, 1, 1),
+			p.words(4096, 0, 0, 2)}, // what misses the window would persist
 		streamSyncPolicy: {window(0, 0, 0), p.words(0, 0, 0, 0)},
 		streamDomainMap:  {p.words(4, 0, 0, 0)},
 		streamDomain:     {policy},

@@ -11,6 +11,7 @@ const (
 	limitStack     = 0
 	limitHeap      = 2 // CU_LIMIT_MALLOC_HEAP_SIZE
 	limitSyncDepth = 3 // devices from compute capability 9.0 on do not have it
+	limitL2        = 6 // CU_LIMIT_PERSISTING_L2_CACHE_SIZE, a hint
 	limitShared    = 7 // CU_LIMIT_SHMEM_SIZE, which can only be queried
 	limitGraphics  = 8 // CU_LIMIT_CIG_ENABLED, the same
 	limitLast      = 9
@@ -26,7 +27,7 @@ var defaultLimits = [...]uint64{
 	3:         2,    // CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH
 	4:         2048, // CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT
 	5:         64,   // CU_LIMIT_MAX_L2_FETCH_GRANULARITY
-	6:         0,    // CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+	limitL2:   0,    // but for devices that have it
 }
 
 func ctxSetLimit(c *call) error {
@@ -44,6 +45,11 @@ func ctxSetLimit(c *call) error {
 	if c.u32(0) == limitStack {
 		v = (v + stackUnit - 1) &^ (stackUnit - 1)
 	}
+	if c.u32(0) == limitL2 {
+		if v, err = c.persistingL2(x, v); err != nil {
+			return err
+		}
+	}
 	if c.u32(0) == limitHeap {
 		if err := x.SetHeapLimit(v); err != nil {
 			return err
@@ -53,6 +59,27 @@ func ctxSetLimit(c *call) error {
 	x.limits[c.u32(0)] = v
 	x.mu.Unlock()
 	return nil
+}
+
+// tenths of the cache lines that may persist are the unit of limitL2, and defaultTenths of them are
+// its value before it is set, on an H100.
+const (
+	tenths        = 10
+	defaultTenths = 3
+)
+
+// persistingL2 is the value that limitL2 gets where a program sets it to v bytes.
+func (c *call) persistingL2(x *context, v uint64) (uint64, error) {
+	n, _ := attribute(x.Device(), attrPersistingL2)
+	most := uint64(n)
+	unit := most / tenths
+	switch {
+	case unit == 0:
+		return v, nil // the device has none, and ignores it
+	case v > most:
+		return 0, c.fail(cuda.ErrInvalidValue, "%d bytes of the L2 cache; at most %d may persist", v, most)
+	}
+	return min((v+unit-1)/unit*unit, most), nil
 }
 
 // limit checks the CUlimit in argument i, which a program may set.
@@ -73,6 +100,9 @@ func (x *context) limitOf(l uint32) uint64 {
 	defer x.mu.Unlock()
 	if v, ok := x.limits[l]; ok {
 		return v
+	}
+	if most, _ := attribute(x.Device(), attrPersistingL2); l == limitL2 {
+		return uint64(most) / tenths * defaultTenths
 	}
 	return defaultLimits[l]
 }

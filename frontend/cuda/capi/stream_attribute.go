@@ -9,9 +9,9 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// Attributes of streams are some of those of launches. The device serves streams in turn, and has no
-// cache lines that persist and one domain of memory synchronization, so they change nothing, and
-// are kept for who asks.
+// Attributes of streams are some of those of launches. The device serves streams in turn, none of
+// its cache lines persist and it has one domain of memory synchronization, so they change nothing,
+// and are kept for who asks.
 const (
 	streamWindow     = 1 // CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
 	streamSyncPolicy = 3
@@ -94,14 +94,16 @@ func (x *context) setAttribute(s *cuda.Stream, id uint32, value []byte) {
 // first property is for, and two properties; the domain map has two bytes.
 func (c *call) checkStreamAttribute(x *context, id uint32, v []byte) error {
 	const (
-		maxPolicy = 4
-		domains   = 4 // that a program may number
+		maxPolicy  = 4
+		persisting = 2 // CU_ACCESS_PROPERTY_PERSISTING, which what misses the window cannot have
+		domains    = 4 // that a program may number
 	)
 	bad := false
 	switch id {
 	case streamWindow:
 		ratio := math.Float32frombits(binary.LittleEndian.Uint32(v[16:]))
-		bad = !(ratio >= 0 && ratio <= 1) || le64(v[8:]) > largestWindow(x.Device())
+		most, _ := attribute(x.Device(), attrLargestWindow)
+		bad = !(ratio >= 0 && ratio <= 1) || le64(v[8:]) > uint64(most) || le32(v[24:]) == persisting
 	case streamSyncPolicy:
 		bad = le32(v) == 0 || le32(v) > maxPolicy
 	case streamDomainMap:
@@ -113,13 +115,6 @@ func (c *call) checkStreamAttribute(x *context, id uint32, v []byte) error {
 		return c.fail(cuda.ErrInvalidValue, "the value % x of the attribute %d of a stream", v[:28], id)
 	}
 	return nil
-}
-
-// largestWindow is CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE.
-func largestWindow(dev *cuda.Device) uint64 {
-	const maxAccessPolicyWindow = 109
-	n, _ := attribute(dev, maxAccessPolicyWindow)
-	return uint64(max(n, 0))
 }
 
 // streamCopyAttributes gets (to, from).
