@@ -38,6 +38,8 @@ func Errno(err error) syscall.Errno {
 		return syscall.EFBIG
 	case errors.Is(err, gpu.ErrGridTooLarge):
 		return syscall.ERANGE
+	case errors.Is(err, gpu.ErrCluster):
+		return syscall.EDOM
 	case errors.Is(err, gpu.ErrBusy):
 		return syscall.EBUSY
 	case errors.Is(err, gpu.ErrCanceled):

@@ -25,6 +25,7 @@ func TestErrno(t *testing.T) {
 		syscall.ENOMEM:    gpu.ErrNoMemory,
 		syscall.EFBIG:     gpu.ErrTooLarge,
 		syscall.ERANGE:    gpu.ErrGridTooLarge,
+		syscall.EDOM:      gpu.ErrCluster,
 		syscall.EBUSY:     gpu.ErrBusy,
 		syscall.ECANCELED: gpu.ErrCanceled,
 		syscall.ENODEV:    gpu.ErrClosed,

@@ -35,6 +35,7 @@ const (
 	ErrMisalignedAddress    Result = 716
 	ErrLaunchFailed         Result = 719
 	ErrCooperativeTooLarge  Result = 720
+	ErrInvalidClusterSize   Result = 912
 	ErrNotPermitted         Result = 800
 	ErrNotSupported         Result = 801
 	ErrDriverMismatch       Result = 803
@@ -62,6 +63,7 @@ var resultText = map[Result]struct{ name, text string }{
 	ErrIllegalInstruction:   {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "a kernel reached an illegal instruction"},
 	ErrMisalignedAddress:    {"CUDA_ERROR_MISALIGNED_ADDRESS", "a kernel used a misaligned address"},
 	ErrLaunchFailed:         {"CUDA_ERROR_LAUNCH_FAILED", "the device failed while it worked"},
+	ErrInvalidClusterSize:   {"CUDA_ERROR_INVALID_CLUSTER_SIZE", "clusters that the grid, the kernel or the device do not allow"},
 	ErrCooperativeTooLarge:  {"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "more blocks than run at the same time, in a cooperative launch"},
 	ErrNotPermitted:         {"CUDA_ERROR_NOT_PERMITTED", "not permitted"},
 	ErrNotSupported:         {"CUDA_ERROR_NOT_SUPPORTED", "not supported"},
@@ -149,6 +151,8 @@ func resultOf(err error) Result {
 		return ErrNotFound
 	case syscall.ERANGE:
 		return ErrCooperativeTooLarge
+	case syscall.EDOM:
+		return ErrInvalidClusterSize
 	case syscall.ENODEV, syscall.ENXIO, syscall.EBUSY:
 		return ErrDeviceUnavailable
 	case syscall.ETIME:
