@@ -27,6 +27,8 @@ const (
 	argGradient                   // {how coordinates change}
 	argFragment                   // {registers} with a part of a matrix, or one register
 	argFragmentDst                // the same, as a destination
+	argTensor                     // [tensor map, {coordinates}]
+	argOffsets                    // {offsets of pixels}
 )
 
 // typeRef derives the type of an operand from the instruction's types.
@@ -72,7 +74,7 @@ func (a *argSpec) String() string {
 		return "[" + a.name + "]"
 	case argObject:
 		return "[" + a.name + "]"
-	case argTexel:
+	case argTexel, argTensor:
 		return "[" + a.name + ", c]"
 	}
 	name := a.name
@@ -85,7 +87,7 @@ func (a *argSpec) String() string {
 	return name
 }
 
-var fixedTypes = map[string]Type{"b8": B8, "b16": B16, "b32": B32, "b64": B64, "u32": U32, "s32": S32, "u64": U64,
+var fixedTypes = map[string]Type{"b8": B8, "b16": B16, "b32": B32, "b64": B64, "u16": U16, "u32": U32, "s32": S32, "u64": U64,
 	"f32": F32, "f16x2": F16x2, "pred": Pred}
 
 // parseArgs reads an operand pattern: operands separated by spaces, each a name
@@ -95,7 +97,8 @@ var fixedTypes = map[string]Type{"b8": B8, "b16": B16, "b32": B32, "b64": B64, "
 //
 // In front of the name: "=" a destination, "=|" one that may have a predicate
 // beside it, "=?" predicates, "!" a predicate that may be negated, "[" an
-// address, "[=" a texture or surface, "[[" one with coordinates, "{" a gradient, "#" a constant, ">" a label, "@" the name of a list, "=&" and "&"
+// address, "[=" a texture or surface, "[[" one with coordinates, "[%" a tensor map with
+// coordinates, "{" a gradient, "{%" the offsets of pixels, "#" a constant, ">" a label, "@" the name of a list, "=&" and "&"
 // the operands of mov, "*" a pointer, "__" nothing but a sink, "%" and "%=" the registers of a matrix, which the name tells. Behind the type: "~" relaxed, "_" a sink
 // may stand there, "?" optional. At the end, a full stop and the parts of a register that may be
 // selected, as selectionNames has them; "-" in front of that: the register may be negated.
@@ -145,7 +148,7 @@ var argPrefixes = []struct {
 	prefix string
 	kind   argKind
 }{
-	{"%=", argFragmentDst}, {"%", argFragment}, {"=|", argDstPair}, {"=?", argPreds}, {"=&", argMovDst}, {"=", argDst}, {"!", argPred}, {"[=", argObject}, {"[[", argTexel}, {"{", argGradient}, {"[", argAddr},
+	{"%=", argFragmentDst}, {"%", argFragment}, {"=|", argDstPair}, {"=?", argPreds}, {"=&", argMovDst}, {"=", argDst}, {"!", argPred}, {"[%", argTensor}, {"{%", argOffsets}, {"[=", argObject}, {"[[", argTexel}, {"{", argGradient}, {"[", argAddr},
 	{"#", argImm}, {">", argLabel}, {"@", argTargets}, {"__", argSink}, {"&", argMovSrc}, {"*", argPtr},
 }
 

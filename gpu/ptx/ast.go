@@ -283,7 +283,7 @@ const (
 	OperandImm                 // ImmKind, Value
 	OperandSpecial             // Special
 	OperandAddr                // [Name + Value]: a register (Reg), a variable (Ref), or neither (Name "")
-	OperandTexel               // [Name, {Elems}]: Name is a register (Reg) or a variable (Ref)
+	OperandTexel               // [Name + Value, {Elems}]: Name is a register (Reg) or a variable (Ref)
 	OperandSymbol              // Name + Value as a number: the address of Ref
 	OperandLabel               // Name, Target
 	OperandVector              // Elems {a, b, …}; Name is set for a register of vector type
@@ -332,8 +332,8 @@ func (o *Operand) Coordinates() []Operand {
 
 // AddressSpace returns the state space of operand n, an address.
 func (i *Instr) AddressSpace(n int) Space {
-	if i.Op == OpCp && n == 1 {
-		return SpaceGlobal
+	if n == 1 && (i.Op == OpCp || i.Op == OpTensormap) {
+		return i.Mods.sourceSpace()
 	}
 	return i.Mods.Space
 }

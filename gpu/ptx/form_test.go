@@ -51,10 +51,17 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 			list = strings.Replace(list, at, "r", 1)
 		}
 		return "[d, {" + list[2:] + "}]"
+	case argTensor:
+		return "[d+64, {" + strings.Repeat(", r", m.Geometry.Axes())[2:] + "}]"
+	case argOffsets:
+		return "{" + strings.Repeat(", h", m.Geometry.Axes()-2)[2:] + "}"
 	case argGradient:
 		return "{" + strings.Repeat(", f", m.Geometry.Axes())[2:] + "}"
 	case argAddr:
 		if a.name == "s" {
+			if m.HasWord(FromShared) {
+				return "[sh]"
+			}
 			return "[d]"
 		}
 		switch m.Space {
@@ -98,6 +105,8 @@ func constantText(name string) string {
 		return "32"
 	case "selector", "transA", "transB":
 		return "0"
+	case "ord":
+		return "4"
 	case "factorA", "factorB":
 		return "-1"
 	case "size":

@@ -13,10 +13,12 @@ const (
 	GeometryArray2D
 	GeometryCube
 	GeometryArrayCube
+	Geometry4D // of tensors only
+	Geometry5D
 	numGeometries
 )
 
-var geometryNames = [numGeometries]string{"", "1d", "2d", "3d", "a1d", "a2d", "cube", "acube"}
+var geometryNames = [numGeometries]string{"", "1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "4d", "5d"}
 
 func (g Geometry) String() string { return geometryNames[g] }
 
@@ -27,7 +29,7 @@ func (g Geometry) Layered() bool {
 
 // Axes returns how many coordinates there are without a layer.
 func (g Geometry) Axes() int {
-	return [numGeometries]int{0, 1, 2, 3, 1, 2, 3, 3}[g]
+	return [numGeometries]int{0, 1, 2, 3, 1, 2, 3, 3, 4, 5}[g]
 }
 
 // Coordinates returns how many there are, the layer included.

@@ -108,6 +108,7 @@ const (
 	OpSust
 	OpSzext
 	OpTanh
+	OpTensormap
 	OpTestp
 	OpTex
 	OpTld4
@@ -152,7 +153,7 @@ var opNames = [numOps]string{"", "raw",
 	"neg", "not", "or", "pmevent", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux",
 	"rem", "ret", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin",
 	"slct", "sqrt", "st", "stackrestore", "stacksave", "stmatrix", "sub", "subc", "suld", "suq", "sured", "sust", "szext",
-	"tanh", "testp", "tex", "tld4", "trap", "txq",
+	"tanh", "tensormap", "testp", "tex", "tld4", "trap", "txq",
 	"vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2", "vadd4", "vavrg2", "vavrg4",
 	"vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vote",
 	"vset", "vset2", "vset4", "vshl", "vshr", "vsub", "vsub2", "vsub4", "wgmma", "wmma", "xor",

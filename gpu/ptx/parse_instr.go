@@ -408,7 +408,7 @@ func (p *parser) address(o *Operand, depth int) bool {
 				return false
 			}
 		}
-		if depth == 0 && o.Value == 0 && p.skip() == ',' {
+		if depth == 0 && p.skip() == ',' {
 			return p.coordinates(o)
 		}
 		return p.expect(']')

@@ -424,7 +424,9 @@ func (p *printer) operand(o *Operand) {
 		}
 		p.str("]")
 	case OperandTexel:
-		p.str("[", o.Name, ", ")
+		p.str("[", o.Name)
+		p.offset(o.Value)
+		p.str(", ")
 		if len(o.Elems) == 1 { // a number, or a register of vector type
 			p.operand(&o.Elems[0])
 		} else {

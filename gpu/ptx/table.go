@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"math/bits"
 	"strings"
 	"sync"
 )
@@ -55,6 +56,7 @@ const (
 	fieldGroup64
 	fieldGroup256
 	fieldFlag
+	fieldWord
 )
 
 // fieldNames are the spellings of the values of each field.
@@ -66,6 +68,7 @@ var fieldNames = [...][]string{
 	fieldGeometry: geometryNames[:], fieldShape: shapeNames[:], fieldFragment: fragmentNames[:],
 	fieldLayoutA: layoutNames[:], fieldLayoutB: layoutNames[:], fieldCount: {1: "x1", 2: "x2", 4: "x4"}, fieldFlag: flagNames[:],
 	fieldStep: stepNames[:], fieldGroup8: groupShapes(8), fieldGroup16: groupShapes(16), fieldGroup32: groupShapes(32), fieldGroup64: groupShapes(64), fieldGroup256: groupShapes(256),
+	fieldWord: wordNames[:],
 }
 
 // slot is one place for a modifier in a Form.
@@ -140,6 +143,11 @@ func (m *Mods) get(f field, allowed uint64, nth int) (uint8, bool) {
 			}
 		}
 		return 0, false
+	case fieldWord:
+		if w := allowed & uint64(m.Words); w != 0 {
+			return uint8(bits.TrailingZeros64(w)), true
+		}
+		return 0, false
 	}
 	return v, v != 0 && allowed>>v&1 != 0
 }
@@ -191,6 +199,8 @@ func (m *Mods) set(f field, v uint8, nth int) {
 		m.Shape, m.Count = f.groupShape(), v
 	case fieldFlag:
 		m.Flags |= 1 << v
+	case fieldWord:
+		m.Words |= 1 << v
 	}
 }
 
@@ -278,7 +288,7 @@ var theTable = sync.OnceValue(func() *table {
 		t.byName[opNames[op]] = op
 	}
 	for _, group := range [][]Form{intForms(), floatForms(), halfForms(), compareForms(), logicForms(),
-		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), groupForms(), asyncForms(), mbarrierForms(),
+		moveForms(), convertForms(), textureForms(), videoForms(), flowForms(), syncForms(), matrixForms(), groupForms(), asyncForms(), bulkForms(), mbarrierForms(),
 		clusterForms(), rawForms()} {
 		for i := range group {
 			f := &group[i]

@@ -126,11 +126,10 @@ func rawForms() []Form {
 		names   []string
 	}{
 		{section: "9.7.1", names: []string{"clmad"}},
-		{section: "9.7.8", names: []string{"st.bulk", "multimem", "createpolicy", "cp", "tensormap", "prefetch.tensormap"}},
+		{section: "9.7.8", names: []string{"st.bulk", "multimem", "createpolicy", "cp", "tensormap"}},
 		{section: "9.7.9", names: []string{"tex", "tld4", "txq", "istypep"}},
 		{section: "9.7.10", names: []string{"suld", "sust", "sured", "suq"}},
-		{section: "9.7.12", names: []string{"fence.proxy.tensormap::generic", "fence.proxy.async::generic",
-			"mbarrier", "clusterlaunchcontrol"}},
+		{section: "9.7.12", names: []string{"mbarrier", "clusterlaunchcontrol"}},
 		{section: "9.7.13", names: []string{"wmma", "mma", "ldmatrix", "stmatrix", "movmatrix"}},
 		{section: "9.7.14", names: []string{"wgmma", "tcgen05"}},
 	} {

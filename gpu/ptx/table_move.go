@@ -112,6 +112,7 @@ func mbarrierForms() []Form {
 		form(OpMbarrier, s, "__state [a count:u32?", mode(ModeArrive, ModeArriveDrop), release, scope, remote, bits).since(90),
 		form(OpMbarrier, s, "__state [a bytes:u32", mode(ModeArrive, ModeArriveDrop), flag(ExpectTx), release, scope, remote, bits).since(90),
 		form(OpMbarrier, s, "[a bytes:u32", flag(ExpectTx), order(OrderRelaxed), scope, anywhere, bits).since(90),
+		form(OpMbarrier, s, "[a bytes:u32", word(CompleteBytes), order(OrderRelaxed), scope, anywhere, bits).since(90),
 		form(OpMbarrier, s, "=p:pred [a state:b64", mode(ModeTestWait), acquire, scope, space, bits).since(80),
 		form(OpMbarrier, s, "=p:pred [a parity:u32", mode(ModeTestWait), flag(Parity), acquire, scope, space, bits).since(80),
 		form(OpMbarrier, s, "=p:pred [a state:b64 hint:u32?", mode(ModeTryWait), acquire, scope, space, bits).since(90),

@@ -478,6 +478,7 @@ type Mods struct {
 	Count    uint8     // 1, 2 or 4 matrices: ldmatrix, stmatrix; eighths of the columns of a wgmma
 	Step     GroupStep
 	Flags    Flags
+	Words    Words
 }
 
 // Type returns the first type of the instruction.

@@ -110,6 +110,10 @@ func (v *verifier) operand(i *Instr, a *argSpec, o *Operand, n int) bool {
 		return v.object(i, o, n)
 	case argTexel:
 		return v.texel(i, o, n)
+	case argTensor:
+		return v.tensor(i, o, n)
+	case argOffsets:
+		return v.offsets(i, o, n, t)
 	case argGradient:
 		return v.gradient(i, o, n, t)
 	case argFragment, argFragmentDst:
@@ -322,6 +326,12 @@ func constantRange(i *Instr, name string) (lo, hi uint64) {
 		return 0, 0xffff
 	case i.Op == OpPmevent:
 		return 0, 15
+	case name == "ord":
+		return 0, 4
+	case name == "value":
+		return 0, 15
+	case name == "size" && (i.Op == OpTensormap || i.Op == OpFence):
+		return 128, 128
 	case name == "align":
 		return 1, 1 << 15
 	case name == "groups":

@@ -39,7 +39,7 @@ func (v *verifier) handle(i *Instr, o *Operand, n int) bool {
 // are needed, the manual asks for a fourth, which does not count; tex may have four in any
 // case, as old compilers wrote it.
 func (v *verifier) texel(i *Instr, o *Operand, n int) bool {
-	if o.Kind != OperandTexel {
+	if o.Kind != OperandTexel || o.Value != 0 {
 		return v.mismatch(i, o, n, "must be a texture or surface with coordinates in brackets")
 	}
 	if !v.handle(i, o, n) {

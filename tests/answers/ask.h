@@ -38,14 +38,15 @@ static void crashed(int signal_number)
 
 enum { CRASHES = -1000 };
 
-// attempt calls a function of up to 11 words, of which its caller gives as many as the function
+// attempt calls a function of up to 15 words, of which its caller gives as many as the function
 // has. The result is CRASHES where the library does not survive the arguments.
-static int attempt(function *f, u64 a, u64 b, u64 c, u64 d, u64 e, u64 g, u64 h, u64 i, u64 j, u64 k, u64 l)
+static int attempt(function *f, u64 a, u64 b, u64 c, u64 d, u64 e, u64 g, u64 h, u64 i, u64 j, u64 k, u64 l,
+	u64 m, u64 n, u64 o, u64 p)
 {
 	volatile int r = CRASHES;
 	if (sigsetjmp(before_crash, 1) == 0) {
 		calling = 1;
-		r = f(a, b, c, d, e, g, h, i, j, k, l);
+		r = f(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p);
 	}
 	calling = 0;
 	return r;
@@ -75,7 +76,7 @@ static function *volatile const call = (function *)attempt;
 	} while (0)
 
 // written prints how many of some bytes, filled with 0x5a, a call has changed up to.
-static void written(const char *question, int result, const unsigned char *bytes, size_t n)
+static inline void written(const char *question, int result, const unsigned char *bytes, size_t n)
 {
 	while (n > 0 && bytes[n - 1] == 0x5a)
 		n--;

@@ -21,7 +21,7 @@ import (
 )
 
 // corpusFolders hold the fixtures.
-var corpusFolders = []string{"op", "texture", "kernels", "cuda"}
+var corpusFolders = []string{"op", "texture", "tensor", "kernels", "cuda"}
 
 // fixtures is another folder to take them from.
 var fixtures = flag.String("fixtures", "", "run the fixtures of this folder in place of the usual ones, with no known failures")

@@ -164,6 +164,12 @@ func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Modul
 			return nil, err
 		}
 	}
+	maps := make([][]byte, len(f.Tensors))
+	for i := range f.Tensors {
+		if maps[i], err = tensorMap(&f.Tensors[i], address(f.Tensors[i].Buffer)); err != nil {
+			return nil, err
+		}
+	}
 	for i := range f.Runs {
 		r := &f.Runs[i]
 		k, ok := prog.Kernel(r.Kernel)
@@ -172,7 +178,7 @@ func runProgram[P program[K], K any](f *fixture.Fixture, compile func(*ptx.Modul
 		}
 		limits := exec.DefaultLimits()
 		limits.SharedBytes = 96 << 10
-		l := exec.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address), Limits: limits,
+		l := exec.Launch{Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: r.Params(address, func(n int) []byte { return maps[n] }), Limits: limits,
 			Model: exec.NewModel(4, 0)}
 		if err := run(k, l, m); err != nil {
 			return nil, err

@@ -220,6 +220,11 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return dev.MemOps(), true
 	case 115: // MEMORY_POOLS_SUPPORTED; 119, their handles for other processes, is 0
 		return 1, true
+	case 127: // TENSOR_MAP_ACCESS_SUPPORTED
+		if dev.Textures() && capability(dev) >= hopper {
+			return 1, true
+		}
+		return 0, true
 	case 102: // VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED
 		return 1, true
 	}

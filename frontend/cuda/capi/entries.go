@@ -14,6 +14,7 @@ const (
 	noteHint          = "accepted, without effect"
 	noteTextures      = "not on NVIDIA GPUs"
 	noteTogether      = noteTextures
+	noteTensorMaps    = noteTextures + "; with --sm 90; types and swizzles up to CUDA 12.6's"
 	noteMemOps        = noteTextures + "; no remote writes to flush"
 	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
 	noteOverlap       = "source and destination must not overlap"
@@ -371,11 +372,14 @@ var families = []family{
 		{name: "cuSurfObjectCreate", args: 2, do: surfObjectCreate, note: noteTextures},
 		{name: "cuSurfObjectDestroy", args: 1, do: surfObjectDestroy},
 		{name: "cuSurfObjectGetResourceDesc", args: 2, do: surfObjectGetResourceDesc},
+		{name: "cuTensorMapEncodeTiled", args: 12, do: tensorMapEncodeTiled, note: noteTensorMaps},
+		{name: "cuTensorMapEncodeIm2col", args: 15, do: tensorMapEncodeIm2col, note: noteTensorMaps},
+		{name: "cuTensorMapReplaceAddress", args: 2, do: tensorMapReplaceAddress, note: noteTensorMaps},
 	}, referenceEntries, unsupported(`
 		cuArrayGetSparseProperties/2 cuArrayGetMemoryRequirements/3 cuArrayGetPlane/3
 		cuMipmappedArrayGetSparseProperties/2 cuMipmappedArrayGetMemoryRequirements/3
 		cuTexRefSetAddress/4 cuTexRefSetAddress2D/4 cuTexRefGetAddress/2
-		cuTensorMapEncodeTiled/12 cuTensorMapEncodeIm2col/12 cuTensorMapEncodeIm2colWide/12 cuTensorMapReplaceAddress/2`))},
+		cuTensorMapEncodeIm2colWide/12`))},
 	{"Graphs", graphEntries},
 	{"Graphics, other devices and processes, debugging", unsupported(`
 		cuGraphicsUnregisterResource/1 cuGraphicsSubResourceGetMappedArray/4 cuGraphicsResourceGetMappedMipmappedArray/2

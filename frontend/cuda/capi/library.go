@@ -20,7 +20,7 @@ import (
 const LogEnv = "PVDRM_CUDA_LOG"
 
 // MaxArgs is how many arguments an entry point has at most.
-const MaxArgs = 12
+const MaxArgs = 15
 
 // Config is what a Library needs from the program it lives in.
 type Config struct {

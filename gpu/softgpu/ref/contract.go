@@ -159,6 +159,8 @@ func mentionsOf(i *ptx.Instr) (list []mention) {
 // hasResult reports whether the first operand is what an instruction writes.
 func hasResult(i *ptx.Instr) bool {
 	switch i.Op {
+	case ptx.OpTensormap, ptx.OpFence: // whose addresses come first
+		return false
 	case ptx.OpSt, ptx.OpRed, ptx.OpBra, ptx.OpBrx, ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpNanosleep, ptx.OpStackrestore,
 		ptx.OpSust, ptx.OpStmatrix, ptx.OpCp, ptx.OpSetmaxnreg, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpPmevent:
 		return false

@@ -139,7 +139,11 @@ func (t *thread) compute(i *ptx.Instr) {
 		t.mapa(i)
 	case ptx.OpGetctarank:
 		t.rankOf(i)
-	case ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpGriddepcontrol, ptx.OpSetmaxnreg:
+	case ptx.OpPrefetch:
+		t.prefetch(i)
+	case ptx.OpTensormap:
+		t.tensormap(i)
+	case ptx.OpPrefetchu, ptx.OpApplypriority, ptx.OpDiscard, ptx.OpGriddepcontrol, ptx.OpSetmaxnreg:
 	case ptx.OpCp:
 		t.copyAsync(i)
 	case ptx.OpCreatepolicy: // an opaque value, as an H100 has it

@@ -69,6 +69,10 @@ func (t *thread) mbarrier(i *ptx.Instr) {
 		write(memory, word)
 		return
 	}
+	if m.HasWord(ptx.CompleteBytes) {
+		t.complete(s, addr, t.get(&args[1], ptx.U32))
+		return
+	}
 	count := uint64(1)
 	switch {
 	case m.Has(ptx.ExpectTx):

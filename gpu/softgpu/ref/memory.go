@@ -177,6 +177,10 @@ func (t *thread) store(i *ptx.Instr) {
 
 // copyAsync is cp.async (9.7.8): copies are made at once, and none is left to be waited for.
 func (t *thread) copyAsync(i *ptx.Instr) {
+	if i.Mods.HasWord(ptx.Bulk) {
+		t.bulk(i)
+		return
+	}
 	if i.Mods.Mode == ptx.ModeArrive {
 		t.mbarrier(i)
 	}

@@ -58,7 +58,7 @@ func folders() map[string]map[string]string {
 			}
 		}
 	}
-	return map[string]map[string]string{"op": recorded, "matrix": waiting, "texture": textureSources()}
+	return map[string]map[string]string{"op": recorded, "matrix": waiting, "texture": textureSources(), "tensor": tensorSources()}
 }
 
 // unrecorded reports whether no GPU has run a fixture to its end. An H100 (driver 580.159.04) ends

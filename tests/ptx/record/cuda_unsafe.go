@@ -37,6 +37,7 @@ type cuda struct {
 	errorName      func(code int32, name **byte) int32
 
 	objects
+	tensors
 }
 
 // Values of enumerations in cuda.h.
@@ -69,6 +70,7 @@ func openCUDA(ordinal, level int) (*cuda, error) {
 		purego.RegisterLibFunc(fn, lib, name)
 	}
 	c.objects.load(lib)
+	c.tensors.load(lib)
 	if err := c.check("cuInit", c.init(0)); err != nil {
 		return nil, err
 	}
@@ -157,8 +159,14 @@ func (c *cuda) run(f *fixture.Fixture) (outputs [][]byte, err error) {
 			return nil, err
 		}
 	}
+	maps := make([]unsafe.Pointer, len(f.Tensors))
+	for i := range f.Tensors {
+		if maps[i], err = c.makeTensor(&f.Tensors[i], values[f.Tensors[i].Buffer]); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Tensors[i].Name, err)
+		}
+	}
 	for i := range f.Runs {
-		if err := c.start(module, &f.Runs[i], values); err != nil {
+		if err := c.start(module, &f.Runs[i], values, maps); err != nil {
 			return nil, err
 		}
 	}
@@ -202,7 +210,7 @@ func (c *cuda) loadModule(source []byte) (module uintptr, err error) {
 }
 
 // start launches a kernel and waits for its end.
-func (c *cuda) start(module uintptr, r *fixture.Run, addresses []uint64) error {
+func (c *cuda) start(module uintptr, r *fixture.Run, addresses []uint64, maps []unsafe.Pointer) error {
 	var function uintptr
 	if err := c.check("cuModuleGetFunction "+r.Kernel, c.moduleFunction(&function, module, r.Kernel)); err != nil {
 		return err
@@ -216,6 +224,11 @@ func (c *cuda) start(module uintptr, r *fixture.Run, addresses []uint64) error {
 	defer pin.Unpin()
 	params := make([]unsafe.Pointer, len(r.Args)+1)
 	for i, a := range r.Args {
+		if a.Tensor > 0 {
+			pin.Pin(maps[a.Tensor-1])
+			params[i] = maps[a.Tensor-1]
+			continue
+		}
 		v := new(uint64) // little-endian, so that it holds a smaller number too
 		if *v = a.Value; a.Buffer >= 0 {
 			*v = addresses[a.Buffer]

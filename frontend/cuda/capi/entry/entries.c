@@ -473,48 +473,48 @@ ENTRY2(467, cuTexObjectGetResourceViewDesc)
 ENTRY2(468, cuSurfObjectCreate)
 ENTRY1(469, cuSurfObjectDestroy)
 ENTRY2(470, cuSurfObjectGetResourceDesc)
-ENTRY1(471, cuTexRefCreate)
-ENTRY1(472, cuTexRefDestroy)
-ENTRY3(473, cuTexRefSetArray)
-ENTRY3(474, cuTexRefSetMipmappedArray)
-ENTRY4(475, cuTexRefSetAddress_v2)
-ENTRY4(476, cuTexRefSetAddress2D_v3)
-ENTRY4(477, cuTexRefSetAddress2D_v2)
-ENTRY3(478, cuTexRefSetFormat)
-ENTRY3(479, cuTexRefSetAddressMode)
-ENTRY2(480, cuTexRefSetFilterMode)
-ENTRY2(481, cuTexRefSetFlags)
-ENTRY2(482, cuTexRefSetMipmapFilterMode)
-ENTRY_IF(483, cuTexRefSetMipmapLevelBias)
-ENTRY_IFF(484, cuTexRefSetMipmapLevelClamp)
-ENTRY2(485, cuTexRefSetMaxAnisotropy)
-ENTRY2(486, cuTexRefSetBorderColor)
-ENTRY2(487, cuTexRefGetAddress_v2)
-ENTRY2(488, cuTexRefGetArray)
-ENTRY2(489, cuTexRefGetMipmappedArray)
-ENTRY3(490, cuTexRefGetAddressMode)
-ENTRY2(491, cuTexRefGetFilterMode)
-ENTRY3(492, cuTexRefGetFormat)
-ENTRY2(493, cuTexRefGetMipmapFilterMode)
-ENTRY2(494, cuTexRefGetMipmapLevelBias)
-ENTRY3(495, cuTexRefGetMipmapLevelClamp)
-ENTRY2(496, cuTexRefGetMaxAnisotropy)
-ENTRY2(497, cuTexRefGetBorderColor)
-ENTRY2(498, cuTexRefGetFlags)
-ENTRY3(499, cuSurfRefSetArray)
-ENTRY2(500, cuSurfRefGetArray)
-ENTRY2(501, cuArrayGetSparseProperties)
-ENTRY3(502, cuArrayGetMemoryRequirements)
-ENTRY3(503, cuArrayGetPlane)
-ENTRY2(504, cuMipmappedArrayGetSparseProperties)
-ENTRY3(505, cuMipmappedArrayGetMemoryRequirements)
-ENTRY4(506, cuTexRefSetAddress)
-ENTRY4(507, cuTexRefSetAddress2D)
-ENTRY2(508, cuTexRefGetAddress)
-ENTRY12(509, cuTensorMapEncodeTiled)
-ENTRY12(510, cuTensorMapEncodeIm2col)
-ENTRY12(511, cuTensorMapEncodeIm2colWide)
-ENTRY2(512, cuTensorMapReplaceAddress)
+ENTRY12(471, cuTensorMapEncodeTiled)
+ENTRY15(472, cuTensorMapEncodeIm2col)
+ENTRY2(473, cuTensorMapReplaceAddress)
+ENTRY1(474, cuTexRefCreate)
+ENTRY1(475, cuTexRefDestroy)
+ENTRY3(476, cuTexRefSetArray)
+ENTRY3(477, cuTexRefSetMipmappedArray)
+ENTRY4(478, cuTexRefSetAddress_v2)
+ENTRY4(479, cuTexRefSetAddress2D_v3)
+ENTRY4(480, cuTexRefSetAddress2D_v2)
+ENTRY3(481, cuTexRefSetFormat)
+ENTRY3(482, cuTexRefSetAddressMode)
+ENTRY2(483, cuTexRefSetFilterMode)
+ENTRY2(484, cuTexRefSetFlags)
+ENTRY2(485, cuTexRefSetMipmapFilterMode)
+ENTRY_IF(486, cuTexRefSetMipmapLevelBias)
+ENTRY_IFF(487, cuTexRefSetMipmapLevelClamp)
+ENTRY2(488, cuTexRefSetMaxAnisotropy)
+ENTRY2(489, cuTexRefSetBorderColor)
+ENTRY2(490, cuTexRefGetAddress_v2)
+ENTRY2(491, cuTexRefGetArray)
+ENTRY2(492, cuTexRefGetMipmappedArray)
+ENTRY3(493, cuTexRefGetAddressMode)
+ENTRY2(494, cuTexRefGetFilterMode)
+ENTRY3(495, cuTexRefGetFormat)
+ENTRY2(496, cuTexRefGetMipmapFilterMode)
+ENTRY2(497, cuTexRefGetMipmapLevelBias)
+ENTRY3(498, cuTexRefGetMipmapLevelClamp)
+ENTRY2(499, cuTexRefGetMaxAnisotropy)
+ENTRY2(500, cuTexRefGetBorderColor)
+ENTRY2(501, cuTexRefGetFlags)
+ENTRY3(502, cuSurfRefSetArray)
+ENTRY2(503, cuSurfRefGetArray)
+ENTRY2(504, cuArrayGetSparseProperties)
+ENTRY3(505, cuArrayGetMemoryRequirements)
+ENTRY3(506, cuArrayGetPlane)
+ENTRY2(507, cuMipmappedArrayGetSparseProperties)
+ENTRY3(508, cuMipmappedArrayGetMemoryRequirements)
+ENTRY4(509, cuTexRefSetAddress)
+ENTRY4(510, cuTexRefSetAddress2D)
+ENTRY2(511, cuTexRefGetAddress)
+ENTRY12(512, cuTensorMapEncodeIm2colWide)
 ENTRY2(513, cuGraphCreate)
 ENTRY1(514, cuGraphDestroy)
 ENTRY2(515, cuGraphClone)
@@ -663,7 +663,7 @@ ENTRY2(657, cuCheckpointProcessCheckpoint)
 ENTRY2(658, cuCheckpointProcessRestore)
 ENTRY2(659, cuCheckpointProcessUnlock)
 
-const uint64_t pvdrm_table = 0x2344ee3f64fcd4ad;
+const uint64_t pvdrm_table = 0xc3f9694f004b00c6;
 
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,
@@ -1137,6 +1137,9 @@ void *const pvdrm_symbols[] = {
 	(void *)cuSurfObjectCreate,
 	(void *)cuSurfObjectDestroy,
 	(void *)cuSurfObjectGetResourceDesc,
+	(void *)cuTensorMapEncodeTiled,
+	(void *)cuTensorMapEncodeIm2col,
+	(void *)cuTensorMapReplaceAddress,
 	(void *)cuTexRefCreate,
 	(void *)cuTexRefDestroy,
 	(void *)cuTexRefSetArray,
@@ -1175,10 +1178,7 @@ void *const pvdrm_symbols[] = {
 	(void *)cuTexRefSetAddress,
 	(void *)cuTexRefSetAddress2D,
 	(void *)cuTexRefGetAddress,
-	(void *)cuTensorMapEncodeTiled,
-	(void *)cuTensorMapEncodeIm2col,
 	(void *)cuTensorMapEncodeIm2colWide,
-	(void *)cuTensorMapReplaceAddress,
 	(void *)cuGraphCreate,
 	(void *)cuGraphDestroy,
 	(void *)cuGraphClone,

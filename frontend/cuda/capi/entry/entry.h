@@ -11,7 +11,7 @@
 #error "libcuda.so.1 is for Linux on x86-64"
 #endif
 
-#define PVDRM_MAX_ARGS 12
+#define PVDRM_MAX_ARGS 15
 
 int pvdrm_enter(uint32_t symbol, uint64_t *args);
 
@@ -39,6 +39,7 @@ typedef uint64_t W;
 #define ENTRY10(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k) CALL(id, a, b, c, d, e, g, h, i, j, k)
 #define ENTRY11(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l) CALL(id, a, b, c, d, e, g, h, i, j, k, l)
 #define ENTRY12(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m)
+#define ENTRY15(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m, W n, W o, W p) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m, n, o, p)
 
 // The third word is who calls.
 #define ENTRY2_CALLER(id, f) PUBLIC f(W a, W b) CALL(id, a, b, (W)__builtin_return_address(0))

@@ -51,7 +51,8 @@ const (
 	MBarrierExpect
 	MBarrierTest
 	MBarrierPending
-	MBarrierNothing // but for its checks
+	MBarrierComplete // bytes
+	MBarrierNothing  // but for its checks
 )
 
 // UpdateFunc makes the new value of an atomic operation from the old one and
@@ -156,6 +157,8 @@ type Extra struct {
 	Matrix   *MatrixOp
 	Group    *GroupOp
 	Copy     *CopyOp
+	Bulk     *BulkOp
+	Replace  *ReplaceOp
 	MBarrier *MBarrierOp
 	Async    *AsyncOp
 	Video    *VideoOp

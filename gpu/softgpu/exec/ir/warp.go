@@ -111,6 +111,7 @@ type Worker struct {
 	Tile     *Tile // of instructions on matrices; nil before the first
 	Row      *Tile // of a row of those on sparse ones
 	Group    *GroupTile
+	Tensor   *TensorCache // of copies of boxes; nil before the first
 }
 
 // Frame is one activation of a function. All lanes that made the call together

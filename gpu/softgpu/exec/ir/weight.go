@@ -13,6 +13,7 @@ var (
 	texBytes      = WeightOf[TexOp]()
 	matrixBytes   = WeightOf[MatrixOp]()
 	groupBytes    = WeightOf[GroupOp]()
+	bulkBytes     = WeightOf[BulkOp]() + WeightOf[AtomOp]()
 )
 
 const (
@@ -62,13 +63,16 @@ func (x *Extra) Bytes() int {
 	if x.Tex != nil {
 		n += texBytes
 	}
+	if x.Bulk != nil {
+		n += bulkBytes
+	}
 	if x.Matrix != nil {
 		n += matrixBytes
 	}
 	if g := x.Group; g != nil {
 		n += groupBytes + 4*cap(g.Sums)
 	}
-	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.MBarrier != nil || x.Async != nil || x.Video != nil {
+	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.Replace != nil || x.MBarrier != nil || x.Async != nil || x.Video != nil {
 		n += 64
 	}
 	return n

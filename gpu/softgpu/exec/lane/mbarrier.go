@@ -65,6 +65,10 @@ func MBarrierLanes(w *ir.Warp, in *ir.Inst) {
 			}
 			continue
 		}
+		if op.Kind == ir.MBarrierComplete {
+			completeBytes(w, lane, addr, x)
+			continue
+		}
 		storeLane(w, s, lane, addr, 8, 8, updateMBarrier(w, op, lane, old, x))
 		if in.D != ir.NoReg {
 			w.R64[in.D][lane] = old

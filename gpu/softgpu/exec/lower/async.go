@@ -9,6 +9,10 @@ import (
 // cp decodes cp.async. A copy is made at once, which PTX permits: nothing is left to be
 // waited for.
 func (b *builder) cp(i *ptx.Instr) {
+	if i.Mods.HasWord(ptx.Bulk) {
+		b.bulk(i)
+		return
+	}
 	switch i.Mods.Mode {
 	case ptx.ModeNone:
 	case ptx.ModeArrive:
@@ -65,6 +69,9 @@ func (b *builder) mbarrier(i *ptx.Instr) {
 	at = b.wideBase(at)
 	in.A, in.Imm, in.Space = at.base, at.offset, at.space
 	op.Kind = mbarrierKinds[m.Mode]
+	if m.HasWord(ptx.CompleteBytes) {
+		op.Kind = ir.MBarrierComplete
+	}
 	if i.Op == ptx.OpCp && !m.Has(ptx.NoInc) {
 		op.Kind = ir.MBarrierNothing // it counts itself before it arrives
 	}

@@ -274,7 +274,7 @@ func eachRegister(o *ptx.Operand, visit func(int32)) {
 func writes(i *ptx.Instr) bool {
 	switch i.Op {
 	case ptx.OpSt, ptx.OpRed, ptx.OpBra, ptx.OpBrx, ptx.OpPrefetch, ptx.OpPrefetchu, ptx.OpNanosleep, ptx.OpStackrestore, ptx.OpSust, ptx.OpSured, ptx.OpStmatrix,
-		ptx.OpCp, ptx.OpSetmaxnreg:
+		ptx.OpCp, ptx.OpSetmaxnreg, ptx.OpTensormap, ptx.OpFence:
 		return false
 	case ptx.OpBar, ptx.OpBarrier:
 		return i.Mods.Mode == ptx.ModeRed

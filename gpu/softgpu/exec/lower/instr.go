@@ -69,7 +69,7 @@ func init() {
 
 		ptx.OpLd: (*builder).ld, ptx.OpLdu: (*builder).ld, ptx.OpSt: (*builder).st,
 		ptx.OpAtom: (*builder).atom, ptx.OpRed: (*builder).atom, ptx.OpIsspacep: (*builder).isspacep,
-		ptx.OpPrefetch: (*builder).none, ptx.OpPrefetchu: (*builder).none, ptx.OpApplypriority: (*builder).none,
+		ptx.OpPrefetch: (*builder).prefetch, ptx.OpPrefetchu: (*builder).none, ptx.OpApplypriority: (*builder).none,
 		ptx.OpDiscard: (*builder).none, ptx.OpPmevent: (*builder).none,
 		ptx.OpMembar: (*builder).fence, ptx.OpFence: (*builder).fence,
 
@@ -81,8 +81,9 @@ func init() {
 		ptx.OpLop3: (*builder).lop3, ptx.OpWgmma: (*builder).wgmma,
 		ptx.OpTex: (*builder).texture, ptx.OpTld4: (*builder).texture, ptx.OpTxq: (*builder).texQuery,
 		ptx.OpSuld: (*builder).surface, ptx.OpSust: (*builder).surface, ptx.OpSured: (*builder).surface, ptx.OpSuq: (*builder).texQuery,
-		ptx.OpMbarrier: (*builder).mbarrier,
-		ptx.OpMapa:     (*builder).mapa, ptx.OpGetctarank: (*builder).getctarank,
+		ptx.OpMbarrier:  (*builder).mbarrier,
+		ptx.OpTensormap: (*builder).tensormap,
+		ptx.OpMapa:      (*builder).mapa, ptx.OpGetctarank: (*builder).getctarank,
 		ptx.OpCp: (*builder).cp, ptx.OpCreatepolicy: (*builder).createpolicy,
 		ptx.OpGriddepcontrol: (*builder).none, ptx.OpSetmaxnreg: (*builder).none,
 		ptx.OpMma: (*builder).mma, ptx.OpWmma: (*builder).wmma, ptx.OpMovmatrix: (*builder).movmatrix,

@@ -23,12 +23,12 @@ func TestRunnable(t *testing.T) {
 		{name: "instructions", source: head + ".visible .entry k(.param .u64 a)\n" +
 			"{ .reg .pred %p<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;\n" +
 			"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1, %r1};\n" +
-			"@%p1 cp.async.bulk.prefetch.L2.global [%rd1], 16;\n" +
+			"@%p1 st.bulk [%rd1], 16, 0;\n" +
 			"redux.sync.min.f32 %f1, %f1, -1;\n" +
 			"wgmma.fence.sync.aligned;\ntcgen05.fence::before_thread_sync;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];\n}\n",
 			want: []string{
 				"f:6:1: error: instruction 'tex.2d.v4.f32.f32' is not supported (PTX ISA 9.7.9)",
-				"f:7:1: error: instruction 'cp.async.bulk.prefetch.L2.global' is not supported (PTX ISA 9.7.8)",
+				"f:7:1: error: instruction 'st.bulk' is not supported (PTX ISA 9.7.8)",
 				"f:8:1: error: instruction 'redux.sync.min.f32' is not supported (PTX ISA 9.7.12, needs sm_100)",
 				"f:9:1: error: instruction 'wgmma.fence.sync.aligned' needs .target sm_90a",
 				"f:10:1: error: instruction 'tcgen05.fence::before_thread_sync' is not supported (PTX ISA 9.7.14)",

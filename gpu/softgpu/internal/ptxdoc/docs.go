@@ -166,6 +166,10 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
   three of its parts).
 * atom and red on vectors are operations on one element after another, as PTX permits.
 * Numbers must fit in 64 bits, the table of lop3 in 8.
+* Bulk copies copy at once, too, and prefetches look only at alignments and maps. Tensor maps are an encoding of our own, see
+  gpu/tensormap, which has what an H100 does with boxes, borders, swizzles and columns of pixels. Refused are maps for columns of
+  interleaved tensors and what CUDA 12.8 and sm_100 added (gather4, scatter4, im2col::w, types of 4 and 6 bits). A size of a bulk
+  copy counts by its bits 4 to 19.
 * cp.async copies at once, as PTX permits; what its groups wait for is there already. griddepcontrol and setmaxnreg
   do nothing: grids run one after another, and registers are not shared. createpolicy gives a value that is only a hint.
 * Cache hints, eviction priorities, prefetch sizes and .mmio change no result; membar.proxy and fence.proxy are fences.
