@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,4 +94,32 @@ func TestUpdateOfConditions(t *testing.T) {
 	p.ok("cuGraphDestroy", h)
 	require.EqualValues(t, 2004, p.run(exec))
 	p.ok("cuGraphExecDestroy", exec)
+}
+
+// What threads launch on one stream runs one launch after the other, and a wait for the stream waits
+// for all: what each fills, its body changes before the next one fills it.
+func TestLaunchesOfSeveralThreads(t *testing.T) {
+	p := newGrapher(t)
+	ctx := p.word64("cuCtxGetCurrent")
+	var execs []uint64
+	for range 16 {
+		g := p.word64("cuGraphCreate", 0)
+		fill := p.addNode("cuGraphAddMemsetNode", g, []uint64{p.fillNode(1, 16), 0})
+		params := p.conditionNode(p.handle(g, 1, 1), conditionIf, 1)
+		p.addNode("cuGraphAddNode", g, []uint64{params}, fill)
+		p.addNode("cuGraphAddKernelNode_v2", p.word(p.word(params+conditionalBodies)), []uint64{p.kernelNode(5)})
+		execs = append(execs, p.instantiate(g))
+	}
+	for range 50 {
+		var all sync.WaitGroup
+		for i, exec := range execs {
+			q := p.on(uint64(10 + i))
+			all.Go(func() {
+				q.ok("cuCtxSetCurrent", ctx)
+				q.ok("cuGraphLaunch", exec, p.stream)
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 6, p.first())
+	}
 }

@@ -310,15 +310,15 @@ func graphLaunch(c *call) error {
 		}
 		s.After(last)
 	}
-	begun := false
-	err = c.settle(x, s, func() error {
-		begun = true
-		return c.runLaunch(x, s, l)
-	})
-	if !begun {
-		err = errors.Join(err, l.memory.queued(s))
+	before, done := x.reserve(s)
+	for _, b := range before {
+		<-b
 	}
-	return err
+	if late := x.late.Load(); late != nil {
+		done()
+		return errors.Join(*late, l.memory.queued(s))
+	}
+	return c.runLaunch(x, s, l, done)
 }
 
 // graphLaunching is a launch that is to be queued.
@@ -346,23 +346,26 @@ func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (l graphLaunching
 }
 
 // runLaunch queues steps up to the first that the program must do. That and those behind it run
-// when the stream gets there, as host functions do.
-func (c *call) runLaunch(x *context, s *cuda.Stream, l graphLaunching) error {
+// when the stream gets there, as host functions do. It calls done when all is queued.
+func (c *call) runLaunch(x *context, s *cuda.Stream, l graphLaunching, done func()) error {
 	for i := range l.steps {
 		if l.steps[i].program == nil {
 			if err := l.steps[i].queue(s); err != nil {
+				done()
 				return errors.Join(err, l.memory.queued(s))
 			}
 			continue
 		}
 		d := c.of()
-		x.afterHostFunctions(s, func() {
+		go func() {
+			defer done()
 			if err := errors.Join(d.finishSteps(x, s, l.steps[i:]), l.memory.queued(s)); err != nil {
 				x.late.CompareAndSwap(nil, &err)
 			}
-		})
+		}()
 		return nil
 	}
+	defer done()
 	return l.memory.queued(s)
 }
 

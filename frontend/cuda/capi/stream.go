@@ -291,23 +291,33 @@ func (c *call) hostFunction(fn uint64, invoke func(cuda.Result)) error {
 // afterHostFunctions starts run after the host functions that are queued already. What comes
 // later on the stream waits until it returns.
 func (c *context) afterHostFunctions(s *cuda.Stream, run func()) {
-	before := c.hostFunctions(s)
-	done := make(chan struct{})
-	c.mu.Lock()
-	c.host[s] = done
-	c.mu.Unlock()
+	before, done := c.reserve(s)
 	go func() {
 		for _, b := range before {
 			<-b
 		}
 		run()
-		close(done)
+		done()
+	}()
+}
+
+// reserve takes the place behind the host functions of a stream, which are to be waited for first.
+// What comes later on the stream waits until done is called. It is one step, so that calls of several
+// threads for a stream come one after the other.
+func (c *context) reserve(s *cuda.Stream) (before []chan struct{}, done func()) {
+	mine := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.hostFunctionsOf(s)
+	c.host[s] = mine
+	return before, func() {
+		close(mine)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.host[s] == done {
+		if c.host[s] == mine {
 			delete(c.host, s)
 		}
-	}()
+	}
 }
 
 // hostFunctions lists what work on a stream must wait for: host functions of the
@@ -315,6 +325,11 @@ func (c *context) afterHostFunctions(s *cuda.Stream, run func()) {
 func (c *context) hostFunctions(s *cuda.Stream) []chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.hostFunctionsOf(s)
+}
+
+// hostFunctionsOf is hostFunctions. Preconditions: c.mu is held.
+func (c *context) hostFunctionsOf(s *cuda.Stream) []chan struct{} {
 	var all []chan struct{}
 	for on, done := range c.host {
 		if on == s || s == c.DefaultStream() || on == c.DefaultStream() {
