@@ -3,6 +3,7 @@ package capi
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -25,6 +26,7 @@ type conditions struct {
 const (
 	maxConditions  = 32 << 10 // of a context
 	conditionBytes = 8
+	maxBodies      = 1 << 16 // of a node
 )
 
 // condition is a CUgraphConditionalHandle. Root, node and execs are guarded by graphs.mu.
@@ -212,9 +214,12 @@ func (c *call) addConditionalNode(n, params uint64, b []byte) error {
 		if err != nil {
 			return nil, err
 		}
-		most := map[uint32]uint32{conditionIf: 2, conditionWhile: 1, conditionSwitch: maxNodes}
+		most := map[uint32]uint32{conditionIf: 2, conditionWhile: 1, conditionSwitch: math.MaxUint32}
 		if size == 0 || size > most[kind] {
 			return nil, c.fail(cuda.ErrInvalidValue, "a conditional node of type %d with %d bodies", kind, size)
+		}
+		if size > maxBodies {
+			return nil, c.fail(cuda.ErrOutOfMemory, "a conditional node has at most %d bodies", maxBodies)
 		}
 		d := x.conditions.find(handle)
 		if d == nil || d.root == nil || d.root != g.Root() {

@@ -65,9 +65,10 @@ func TestConditionalHandles(t *testing.T) {
 	x, ok := find[*context](p.lib, p.word64("cuCtxGetCurrent"))
 	require.True(t, ok)
 	x.conditions.next = maxConditions - 1
-	for range len(x.conditions.free) + 1 {
+	for range len(x.conditions.free) {
 		p.handle(g, 0, 0)
 	}
+	p.gives(cuda.ErrOutOfMemory, "cuGraphAddNode", p.out, g, 0, 0, p.conditionNode(p.handle(g, 0, 0), conditionSwitch, maxBodies+1))
 	for range 2 {
 		p.gives(cuda.ErrOutOfMemory, "cuGraphConditionalHandleCreate", p.out, g, x.handle, 0, 0)
 	}
