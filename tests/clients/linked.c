@@ -76,7 +76,7 @@ static void sources(void)
 	}
 }
 
-// A limit of registers is heard: as an option of a module, and of a linker, for its result.
+// A limit of registers works: as an option of a module, and of a linker, for its result.
 static void registers(void)
 {
 	static char text[1 << 14];

@@ -2,7 +2,7 @@ package capi
 
 import "encoding/binary"
 
-// Priorities of streams, kernel nodes and launches are kept for who asks. The device serves the
+// Priorities of streams, kernel nodes and launches are kept for programs that ask. The device serves the
 // streams of a context in turn.
 const (
 	leastPriority    = 0

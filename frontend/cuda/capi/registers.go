@@ -8,7 +8,7 @@ import (
 )
 
 // Registers of a kernel. The software GPU has as many as a kernel uses, and what limits them takes nothing
-// away. Programs look at the number to see whether a limit was heard, so it follows the limits as an H100
+// away. Programs look at the number to see whether a limit has worked, so it follows the limits as an H100
 // does: an option of the compiler, .maxnreg, and the blocks that are to fit on a multiprocessor
 // (PTX ISA, 11.4).
 const (

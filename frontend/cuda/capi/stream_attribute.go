@@ -11,7 +11,7 @@ import (
 
 // Attributes of streams are some of those of launches. The device serves streams in turn, none of
 // its cache lines persist and it has one domain of memory synchronization, so they change nothing,
-// and are kept for who asks.
+// and are kept for programs that ask.
 const (
 	streamWindow     = 1 // CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
 	streamSyncPolicy = 3
