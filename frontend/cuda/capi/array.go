@@ -143,7 +143,7 @@ func arrayDestroy(c *call) error {
 		return c.fail(cuda.ErrInvalidValue, "a level ends with its mipmapped array")
 	}
 	c.lib.handles.remove(c.u64(0))
-	return c.settle(a.ctx, a.ctx.DefaultStream(), func() error { return a.ctx.MemFree(a.addr) })
+	return c.settle(a.ctx, nil, func() error { return a.ctx.MemFree(a.addr) })
 }
 
 func arrayGetDescriptor(c *call) error {

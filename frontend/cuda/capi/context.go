@@ -318,7 +318,7 @@ func ctxSynchronizeOf(c *call) error {
 
 // synchronize waits for the work of a context.
 func (c *call) synchronize(x *context) error {
-	return c.settle(x, x.DefaultStream(), x.Synchronize)
+	return c.settle(x, nil, x.Synchronize)
 }
 
 func ctxGetFlags(c *call) error {

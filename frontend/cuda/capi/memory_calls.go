@@ -82,7 +82,7 @@ func memFree(c *call) error {
 	if h, off := x.HostMemAt(c.u64(0), 1); h != nil && h.Managed() && off == 0 {
 		free = h.Free
 	}
-	return c.settle(x, x.DefaultStream(), free)
+	return c.settle(x, nil, free)
 }
 
 func memGetInfo(c *call) error {
@@ -208,7 +208,7 @@ func memFreeHost(c *call) error {
 	if h == nil || off != 0 || h.Managed() {
 		return c.unknown(cuda.ErrInvalidValue, "beginning of pinned memory", c.u64(0))
 	}
-	return c.settle(x, x.DefaultStream(), func() error {
+	return c.settle(x, nil, func() error {
 		if err := h.Free(); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func mipmappedArrayDestroy(c *call) error {
 	for _, h := range m.levels {
 		c.lib.handles.remove(h)
 	}
-	return c.settle(m.ctx, m.ctx.DefaultStream(), func() error { return m.ctx.MemFree(m.addr) })
+	return c.settle(m.ctx, nil, func() error { return m.ctx.MemFree(m.addr) })
 }
 
 // viewBytes is the size of CUDA_RESOURCE_VIEW_DESC.

@@ -321,7 +321,8 @@ func (c *context) reserve(s *cuda.Stream) (before []chan struct{}, done func()) 
 }
 
 // hostFunctions lists what work on a stream must wait for: host functions of the
-// stream itself and, by the rule of the default stream, of that or of all.
+// stream itself and, by the rule of the default stream, of that or of all others but those that
+// were made non-blocking. No stream stands for what waits for the whole context.
 func (c *context) hostFunctions(s *cuda.Stream) []chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,14 +333,16 @@ func (c *context) hostFunctions(s *cuda.Stream) []chan struct{} {
 func (c *context) hostFunctionsOf(s *cuda.Stream) []chan struct{} {
 	var all []chan struct{}
 	for on, done := range c.host {
-		if on == s || s == c.DefaultStream() || on == c.DefaultStream() {
+		legacy := s == c.DefaultStream() || on == c.DefaultStream()
+		if s == nil || on == s || legacy && !s.NonBlocking() && !on.NonBlocking() {
 			all = append(all, done)
 		}
 	}
 	return all
 }
 
-// settle runs what queues or waits for work of a stream, after its host functions.
+// settle runs what queues or waits for work of a stream, or with none for that of the context, after
+// its host functions.
 func (c *call) settle(x *context, s *cuda.Stream, do func() error) error {
 	for _, done := range x.hostFunctions(s) {
 		<-done

@@ -172,3 +172,24 @@ func TestThreadEndsBeforeItsWork(t *testing.T) {
 		q.ok("cuStreamCreate", q.out, 0)
 	}
 }
+
+// A host function on a stream that was made non-blocking holds up nothing on the default stream, but
+// all that waits for the context.
+func TestHostFunctionOfNonBlockingStream(t *testing.T) {
+	p := newProgramInContext(t)
+	release, ran := make(chan struct{}), false
+	p.lib.cfg.Invoke = func(_, _, _, _ uint64) uint64 {
+		<-release
+		ran = true
+		return 0
+	}
+	memory := p.word64("cuMemAlloc_v2", 64)
+	p.ok("cuLaunchHostFunc", p.word64("cuStreamCreate", streamNonBlocking), 0x1000, 0)
+	p.ok("cuMemsetD32_v2", memory, 7, 16)
+	p.ok("cuMemcpyDtoH_v2", p.out, memory, 4)
+	p.ok("cuStreamSynchronize", 0)
+	require.EqualValues(t, 7, uint32(p.word(p.out)))
+	close(release)
+	p.ok("cuCtxSynchronize")
+	require.True(t, ran)
+}

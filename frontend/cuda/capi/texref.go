@@ -195,7 +195,7 @@ func (c *call) bind(r *reference, b *binding) error {
 		return nil
 	}
 	x := r.ctx
-	return c.settle(x, x.DefaultStream(), func() (err error) {
+	return c.settle(x, nil, func() (err error) {
 		if err := x.Synchronize(); err != nil {
 			return err
 		}

@@ -244,7 +244,7 @@ func (c *call) destroyObject(surface bool) error {
 	x.mu.Lock()
 	delete(x.objects, c.u64(0))
 	x.mu.Unlock()
-	return c.settle(x, x.DefaultStream(), func() error { return x.MemFree(c.devicePtr(0)) })
+	return c.settle(x, nil, func() error { return x.MemFree(c.devicePtr(0)) })
 }
 
 func texObjectGetResourceDesc(c *call) error  { return c.objectResource(false) }

@@ -152,7 +152,7 @@ func memUnmap(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.settle(x, x.DefaultStream(), func() error { return x.MemUnmap(c.devicePtr(0), c.u64(1)) })
+	return c.settle(x, nil, func() error { return x.MemUnmap(c.devicePtr(0), c.u64(1)) })
 }
 
 func memSetAccess(c *call) error {
@@ -175,7 +175,7 @@ func memSetAccess(c *call) error {
 	}
 	// All are of the one device, so the last one counts.
 	access := cuda.Access(le32(b[len(b)-accessBytes+accessFlags:]))
-	return c.settle(x, x.DefaultStream(), func() error { return x.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
+	return c.settle(x, nil, func() error { return x.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
 }
 
 func memGetAccess(c *call) error {
