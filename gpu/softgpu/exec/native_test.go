@@ -68,3 +68,14 @@ func TestNativeLosesMemory(t *testing.T) {
 	require.ErrorAs(t, <-errs, &lost)
 	require.Equal(t, gpu.LostDevice, lost.Cause)
 }
+
+// A kernel may have barriers, and no register.
+func TestNativeWithoutRegisters(t *testing.T) {
+	for _, body := range []string{"barrier.cluster.arrive; barrier.cluster.wait;", "bar.sync 0;", "bar.warp.sync -1;"} {
+		m := exectest.NewMemory(4096)
+		const head = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
+		k := kernel(t, build(t, "k.ptx", []byte(head+body+"\nret;\n}\n"), m), "k")
+		l := Launch{Grid: grid(2, 1, 1), Cluster: grid(2, 1, 1), Block: grid(64, 1, 1), Native: NativeAtOnce}
+		require.NoError(t, Run(k, l, m, new(Control), 1), body)
+	}
+}

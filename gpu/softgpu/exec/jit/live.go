@@ -37,6 +37,9 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		return true
 	case ir.KBarrier:
 		op := in.X.Barrier
+		if op.Cluster { // it has no number, and the function may have no registers at all
+			return true
+		}
 		visit(ir.In32, op.ID, false)
 		if op.Count != ir.NoReg {
 			visit(ir.In32, op.Count, false)
