@@ -12,8 +12,9 @@
 //
 // A program can write anything into a descriptor, also while a kernel reads it. The engine copies the 128
 // bytes once, and Decode checks every field of the copy. Which memory a map names is not checked: each
-// access goes through the page tables of the context. What Decode accepts has boxes of at most
-// 228 KiB of elements, so every loop over one is bounded before it begins.
+// access goes through the page tables of the context. What Decode accepts has boxes of at most 228 KiB of
+// elements; steps, swizzles and slices of channels can make more of them, which shared memory must hold
+// before a copy begins. So every loop over a box is bounded.
 //
 // # What an H100 does
 //
