@@ -237,6 +237,9 @@ func payloadTable(t *testing.T, wire, api *source, p any) string {
 			sample.Field(i).SetUint(0x1122334455667788 >> (64 - f.Type.Bits()) * uint64(i+1))
 			checks = append(checks, check{i, at})
 			at += f.Type.Bits() / 8
+		case f.Type.Kind() == reflect.Array && f.Type.Elem().Kind() == reflect.Uint8:
+			add(fmt.Sprintf("%d bytes", f.Type.Len()), f.Name, comments[f.Name])
+			at += f.Type.Len()
 		case f.Type.Kind() == reflect.String:
 			add("u32", "length of "+f.Name, "")
 			at += 4

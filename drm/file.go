@@ -111,6 +111,33 @@ type Placer interface {
 	GemUnmapAt(mem []byte) error
 }
 
+// Key names memory or an event that files of one guest share: random bits, which nobody has who was
+// not given them.
+type Key [16]byte
+
+// Sharer is a File whose memory and events other files of the guest can use, if ParamShares is set.
+// A key that names nothing is ENOENT.
+type Sharer interface {
+	// GemShare returns the key of an object in VRAM, the same each time. It is ENOENT again when
+	// no file has the object any more.
+	GemShare(handle uint32) (Key, error)
+	// GemOpen makes an object of the same memory, which lives as long as one of them.
+	GemOpen(Key) (handle uint32, size uint64, err error)
+
+	// EventNew makes an event, EventOpen an id for the same event.
+	EventNew() (event uint32, key Key, err error)
+	EventOpen(Key) (event uint32, err error)
+	EventClose(event uint32) error
+	// EventRecord makes an event stand for a point of a channel of this file.
+	EventRecord(event uint32, p Point) error
+	// EventWait queues a batch on a channel that ends when what the event stands for now is
+	// reached, and returns its sequence number. That is so at once if nothing was recorded, and
+	// when the file whose point it is has ended.
+	EventWait(event, channel uint32) (seqno uint64, err error)
+	// EventReached reports whether what the event stands for now is reached.
+	EventReached(event uint32) (bool, error)
+}
+
 // Point is a point in a channel's order of work.
 type Point struct {
 	Channel uint32
@@ -144,4 +171,5 @@ const (
 	MaxFunctions = 1 << 14 // kernels that MODULE_FUNCTION found, of all modules
 	MaxChannels  = 63      // ids of channels are from 1 to it
 	MaxSyncobjs  = 1 << 16
+	MaxEvents    = 1 << 14 // that other files of the guest can open
 )

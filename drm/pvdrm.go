@@ -73,8 +73,9 @@ const (
 	ParamTextures                        // 1: kernels may use textures and surfaces whose descriptors lie in VRAM
 	ParamCooperative                     // 1: launches may be cooperative
 	ParamWords                           // 1: channels may write words and wait for them (WORD)
+	ParamShares                          // 1: other files of the guest may open memory and events of this one
 
-	NumParams = int(ParamWords)
+	NumParams = int(ParamShares)
 )
 
 // GetParam is struct drm_pvdrm_getparam.

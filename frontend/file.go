@@ -39,6 +39,7 @@ type File struct {
 	modules  *gem.Table[*module]
 	funcs    *gem.Table[struct{}]
 	channels *gem.Table[*channel]
+	events   *gem.Table[struct{}]
 	syncobjs *gem.Syncobjs
 	expiry   *time.Timer // drops what is too old in the pool; nil while that is empty
 
@@ -130,6 +131,7 @@ func NewConfig(c carrier.Carrier, cfg Config) (*File, error) {
 		modules:  gem.NewTable[*module]("module", drm.MaxModules),
 		funcs:    gem.NewTable[struct{}]("function", drm.MaxFunctions),
 		channels: gem.NewTable[*channel]("channel", drm.MaxChannels),
+		events:   gem.NewTable[struct{}]("event", drm.MaxEvents),
 		syncobjs: gem.NewSyncobjs(drm.MaxSyncobjs),
 	}
 	var err error

@@ -56,6 +56,7 @@ type Properties struct {
 	Textures       bool // kernels may use the textures and surfaces of package gpu/texture
 	Cooperative    bool // launches may be cooperative
 	Words          bool // channels run Word
+	Shares         bool // contexts are Sharers
 	OnHost         bool // kernels run on the host's processors, which whoever polls takes from them
 
 	VRAM   Window // where VRAM is mapped

@@ -52,6 +52,10 @@ func fill(v reflect.Value, n *uint64) {
 		v.SetUint(uint64('a' + *n))
 	case reflect.String:
 		v.SetString(fmt.Sprint("text ", *n))
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 8, 8))
 		for i := range v.Len() {

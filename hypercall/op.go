@@ -34,6 +34,14 @@ const (
 	OpGemUnmap       Op = 17
 	OpReadOutput     Op = 18
 	OpUsage          Op = 19
+	OpGemShare       Op = 20
+	OpGemOpen        Op = 21
+	OpEventNew       Op = 22
+	OpEventOpen      Op = 23
+	OpEventClose     Op = 24
+	OpEventRecord    Op = 25
+	OpEventWait      Op = 26
+	OpEventReached   Op = 27
 )
 
 // Ops has one row for each operation, in the order of their numbers. Everything else follows from
@@ -77,6 +85,23 @@ var Ops = [...]OpInfo{
 		Doc: "takes the oldest part of what kernels printed; empty when there is none"},
 	{Op: OpUsage, Name: "usage", call: gives(Server.Usage, DecodeUsage),
 		Doc: "what this guest and its processes use of the device"},
+	{Op: OpGemShare, Name: "gem-share", call: asks(DecodeID, Server.GemShare, DecodeKey),
+		Doc: "the key of an object in VRAM for other sessions of the guest, the same each time", Charges: []quota.Resource{quota.Objects}},
+	{Op: OpGemOpen, Name: "gem-open", call: asks(DecodeOpen, Server.GemOpen, DecodeOpened),
+		Doc: "makes an object of the memory of another session's", Charges: []quota.Resource{quota.Objects}},
+	{Op: OpEventNew, Name: "event-new", call: asks(DecodeID, Server.EventNew, DecodeKey),
+		Doc: "makes an event that other sessions of the guest can open", Charges: []quota.Resource{quota.Objects}},
+	{Op: OpEventOpen, Name: "event-open", call: takes(DecodeOpen, Server.EventOpen),
+		Doc: "gives an event of another session a number in this one", Charges: []quota.Resource{quota.Objects}},
+	{Op: OpEventClose, Name: "event-close", Async: true, call: takes(DecodeID, Server.EventClose),
+		Doc: "gives an event up; batches that wait for it still do"},
+	{Op: OpEventRecord, Name: "event-record", call: takes(DecodeEventPoint, Server.EventRecord),
+		Doc: "makes an event stand for a point of a channel"},
+	{Op: OpEventWait, Name: "event-wait", call: takes(DecodeEventPoint, Server.EventWait),
+		Doc:     "queues a batch that ends when what the event stands for now is reached",
+		Charges: []quota.Resource{quota.Queued, quota.QueuedBytes}},
+	{Op: OpEventReached, Name: "event-reached", call: asks(DecodeID, Server.EventReached, DecodeReached),
+		Doc: "whether what the event stands for now is reached"},
 }
 
 // Rows is the length of arrays with an element for each operation, which Op.Row finds.
@@ -119,6 +144,14 @@ type Server interface {
 	GemUnmap(ID) error
 	ReadOutput() (Text, error)
 	Usage() (Usage, error)
+	GemShare(ID) (Key, error)
+	GemOpen(Open) (Opened, error)
+	EventNew(ID) (Key, error)
+	EventOpen(Open) error
+	EventClose(ID) error
+	EventRecord(EventPoint) error
+	EventWait(EventPoint) error
+	EventReached(ID) (Reached, error)
 }
 
 // OpInfo is the row of an operation.

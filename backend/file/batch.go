@@ -21,6 +21,8 @@ type batch struct {
 	queued   bool  // it counts as queued work of the guest
 	bytes    int   // of memory that it takes, at most
 
+	watched *Channel // of another file, which it waits for; may be nil
+
 	room translate.Room   // of commands
 	done func(gpu.Result) // File.finish
 }
@@ -46,7 +48,7 @@ func newBatch(f *File, ch *Channel, seqno uint64) *batch {
 
 func (b *batch) free() {
 	clear(b.waits)
-	b.f, b.ch, b.waits, b.commands, b.invalid, b.index, b.queued, b.bytes = nil, nil, b.waits[:0], nil, nil, 0, false, 0
+	b.f, b.ch, b.waits, b.commands, b.invalid, b.index, b.queued, b.bytes, b.watched = nil, nil, b.waits[:0], nil, nil, 0, false, 0, nil
 	batches.Put(b)
 }
 

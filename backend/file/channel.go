@@ -20,11 +20,13 @@ type Channel struct {
 	waiting   fifo.Queue[*batch] // accepted, not yet given to the device
 	poison    *Failure           // the first batch that was invalid: later ones are canceled
 	freeing   bool               // it waits for the device to be done with it, and takes nothing more
+	recorded  bool               // events stand or stood for points of it
 
 	done    atomic.Uint64           // up to which all is done; stored under mu
 	failure atomic.Pointer[Failure] // the first; stored under mu
 
-	mu sync.Mutex // orders the ends of batches
+	mu       sync.Mutex // orders the ends of batches
+	watchers []watcher  // files that wait for points; guarded by mu
 }
 
 // Failure describes the first batch of a channel that failed.
@@ -109,8 +111,11 @@ func (fr *Freeing) Wait() { fr.err = fr.Channel.dev.Close() }
 func (f *File) EndFree(fr *Freeing) error {
 	ch := fr.Channel
 	for ch.waiting.Len() > 0 { // behind all that the device had
-		f.finish(ch.waiting.Pop(), gpu.Result{Err: gpu.ErrClosed})
+		b := ch.waiting.Pop()
+		b.unwatch()
+		f.finish(b, gpu.Result{Err: gpu.ErrClosed})
 	}
+	ch.forget(f.guest)
 	_, err := f.channels.Take(ch.id)
 	f.account.Discharge(quota.Channels, 1)
 	if fr.err != nil {
@@ -125,14 +130,10 @@ func (f *File) EndFree(fr *Freeing) error {
 // may be reused when Exec returns. It reports whether batches of the channel wait for points:
 // Advance gives them to the device.
 func (f *File) Exec(ch *Channel, seqno uint64, waits []drm.Point, stream []byte) (left bool, err error) {
-	if last := ch.submitted; seqno != last+1 {
-		return false, fmt.Errorf("batch %d after %d on channel %d: %w", seqno, last, ch.id, syscall.EINVAL)
+	b, err := f.begin(ch, seqno, batchBytes+waitBytes*len(waits)+batchFactor*len(stream))
+	if err != nil {
+		return false, err
 	}
-	b := newBatch(f, ch, seqno)
-	ch.submitted = seqno
-	b.bytes = batchBytes + waitBytes*len(waits) + batchFactor*len(stream)
-	f.flight.take(b)
-	b.invalid = b.takeQueued()
 	for _, p := range waits {
 		if b.invalid != nil {
 			break
@@ -145,6 +146,19 @@ func (f *File) Exec(ch *Channel, seqno uint64, waits []drm.Point, stream []byte)
 	ch.waiting.Push(b)
 	_, left = f.advance(ch)
 	return left, nil
+}
+
+// begin takes the next batch of a channel, which needs so many bytes.
+func (f *File) begin(ch *Channel, seqno uint64, bytes int) (*batch, error) {
+	if last := ch.submitted; seqno != last+1 {
+		return nil, fmt.Errorf("batch %d after %d on channel %d: %w", seqno, last, ch.id, syscall.EINVAL)
+	}
+	b := newBatch(f, ch, seqno)
+	ch.submitted = seqno
+	b.bytes = bytes
+	f.flight.take(b)
+	b.invalid = b.takeQueued()
+	return b, nil
 }
 
 // addWait makes a batch wait for a point.
@@ -202,7 +216,9 @@ func (f *File) advance(ch *Channel) (moved, left bool) {
 // drop forgets the batches that the device never got.
 func (ch *Channel) drop(f *File) {
 	for ch.waiting.Len() > 0 {
-		ch.waiting.Pop().giveQueued()
+		b := ch.waiting.Pop()
+		b.unwatch()
+		b.giveQueued()
 	}
 }
 
@@ -227,7 +243,12 @@ func (f *File) finish(b *batch, r gpu.Result) {
 	done := max(b.seqno, ch.done.Load())
 	f.observer.Reached(ch.id, done, failed) // first: somebody waits for it
 	ch.done.Store(done)
+	var stirred []watcher
+	if len(ch.watchers) > 0 {
+		stirred = ch.arrived()
+	}
 	ch.mu.Unlock()
+	tell(stirred)
 	b.giveQueued()
 	f.flight.give(b)
 	id, seqno := ch.id, b.seqno

@@ -20,6 +20,9 @@ type Observer interface {
 	// Ended reports that the file holds nothing of a batch any more, and its error. It comes
 	// after Reached.
 	Ended(channel uint32, seqno uint64, err error)
+	// Stirred reports that a point of another file is reached for which a batch of this one waits:
+	// the owner is to call Advance.
+	Stirred()
 }
 
 // File is one DRM file on a context of a device.
@@ -33,6 +36,7 @@ type File struct {
 	objects   *gem.Table[*object]
 	modules   *gem.Table[*module]
 	functions *gem.Table[gpu.Function]
+	events    *gem.Table[*event]
 	function  func(id uint32) (gpu.Function, error) // of functions
 	channels  *gem.Table[*Channel]
 	loading   *Load  // being sent
@@ -63,6 +67,7 @@ func newFile(device gpu.Device, guest *Guest, observer Observer) *File {
 		objects:   gem.NewTable[*object]("GEM object", drm.MaxObjects),
 		modules:   gem.NewTable[*module]("module", drm.MaxModules),
 		functions: gem.NewTable[gpu.Function]("function", drm.MaxFunctions),
+		events:    gem.NewTable[*event]("event", drm.MaxEvents),
 		channels:  gem.NewTable[*Channel]("channel", drm.MaxChannels),
 	}
 	f.function = f.functions.Get
@@ -81,10 +86,15 @@ func (f *File) Close() error {
 		if o.pages.Payer != nil {
 			o.pages.Payer.Refund(o.mem.Size())
 		}
+		f.unshare(o, o.mem.Size())
 		o.release()
 	}
 	for _, ch := range f.channels.All {
 		ch.drop(f)
+		ch.end(f.guest)
+	}
+	for _, e := range f.events.All {
+		f.guest.leaveEvent(e)
 	}
 	if l := f.compiling; l != nil {
 		f.adopt(l) // it was closed with the context

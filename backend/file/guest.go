@@ -9,11 +9,13 @@ import (
 // DefaultCompileTime is how long a module may compile unless Guest.SetCompileTime says otherwise.
 const DefaultCompileTime = 10 * time.Second
 
-// Guest holds what the files of one guest share: quotas, and turns for the compiler. The zero
+// Guest holds what the files of one guest share: quotas, turns for the compiler, and the memory and
+// events that they open by keys. The zero
 // value has the default limits. It may be used from any goroutine.
 type Guest struct {
 	quota.Set
 	compiler compiler
+	shares   shares
 }
 
 // SetLimits bounds what the guest may have. It must be called before its first file.

@@ -38,6 +38,9 @@ type Payer interface {
 type object struct {
 	mem   gpu.Memory
 	pages Pages // no runs in VRAM
+
+	share  *share // of VRAM that other files may have, too; nil: none has asked for it
+	opened bool   // made of what another file shares: the VRAM is charged elsewhere
 }
 
 func (o *object) inVRAM() bool { return o.pages.Runs == nil }
@@ -52,6 +55,9 @@ func (o *object) release() {
 
 // cost returns what an object of so many bytes costs the account.
 func (o *object) cost(bytes uint64) quota.Amounts {
+	if o.opened {
+		return quota.Amounts{quota.Objects: 1}
+	}
 	if o.inVRAM() {
 		return quota.Amounts{quota.VRAM: bytes, quota.Objects: 1}
 	}
@@ -144,6 +150,7 @@ func (f *File) CloseObject(handle uint32) error {
 	}
 	size := o.mem.Size()
 	err = o.mem.Close()
+	f.unshare(o, size)
 	f.discharge(o, size)
 	o.release()
 	return err

@@ -26,6 +26,7 @@ type rig struct {
 	reached map[uint32]uint64
 	failed  map[uint32]*Failure
 	ended   int
+	stirred int
 }
 
 func newRig(tb testing.TB, limits quota.Limits) *rig {
@@ -63,6 +64,13 @@ func (r *rig) Ended(uint32, uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended++
+}
+
+// Stirred implements Observer.
+func (r *rig) Stirred() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stirred++
 }
 
 // end ends the device's oldest batch.

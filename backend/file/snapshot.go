@@ -83,6 +83,9 @@ func (f *File) Snapshot(ctx context.Context, w io.Writer) ([]byte, error) {
 	if f.loading != nil || f.compiling != nil {
 		return nil, fmt.Errorf("a module is being loaded: %w", syscall.EBUSY)
 	}
+	if f.sharing() {
+		return nil, fmt.Errorf("the file shares memory or events with others: %w", syscall.EOPNOTSUPP)
+	}
 	for id, ch := range f.channels.All {
 		if ch.freeing || ch.waiting.Len() > 0 {
 			return nil, fmt.Errorf("channel %d is being freed, or batches of it wait for points: %w", id, syscall.EBUSY)

@@ -58,6 +58,7 @@ func (l *life) Reached(_ uint32, _ uint64, failed *Failure) {
 	}
 }
 func (l *life) Ended(uint32, uint64, error) {}
+func (l *life) Stirred()                    {}
 
 func newLife(tb testing.TB) *life {
 	dev, err := softgpu.New(softgpu.Config{VRAMBytes: 16 << 20})

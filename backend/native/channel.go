@@ -39,6 +39,9 @@ func (f progress) Ended(uint32, uint64, error) {
 	f.turn.Unlock()
 }
 
+// Stirred implements file.Observer. A file of its own guest waits for no other.
+func (progress) Stirred() {}
+
 // channel finds a channel to wait for.
 func (f *File) channel(id uint32) (*channel, error) {
 	if err := f.wait(); err != nil {

@@ -21,13 +21,12 @@ func TestRowsCharge(t *testing.T) {
 	r := newRig(t, quota.Limits{})
 	r.fake.Keeps = 1
 	r.fake.Load = func(_ context.Context, _ string, _ []byte, reserve gpu.Reserve) error { return reserve(4096) }
-	submitted := make(chan func(gpu.Result), 1)
+	submitted := make(chan func(gpu.Result), 2)
 	r.fake.Submit = func(_ []gpu.Command, done func(gpu.Result)) { submitted <- done }
 	r.fake.Closing = func() {
-		select {
-		case done := <-submitted:
+		for len(submitted) > 0 { // a context may be closed again
+			done := <-submitted
 			done(gpu.Result{Err: gpu.ErrClosed})
-		default: // a context may be closed again
 		}
 	}
 	f := r.open()
@@ -42,7 +41,15 @@ func TestRowsCharge(t *testing.T) {
 		hypercall.OpModuleFunction: hypercall.Symbol{Module: 1, Function: 1, Name: "f"}.Append(nil),
 		hypercall.OpModuleGlobal:   hypercall.Symbol{Module: 1, Name: "v"}.Append(nil),
 		hypercall.OpGemUnmap:       hypercall.ID{ID: 2}.Append(nil),
+		hypercall.OpGemShare:       hypercall.ID{ID: 1}.Append(nil),
+		hypercall.OpGemOpen:        nil, // with the key that was answered last, as event-open
+		hypercall.OpEventNew:       hypercall.ID{ID: 1}.Append(nil),
+		hypercall.OpEventOpen:      nil,
+		hypercall.OpEventRecord:    hypercall.EventPoint{Event: 1, Channel: 1, Seqno: 1}.Append(nil),
+		hypercall.OpEventWait:      hypercall.EventPoint{Event: 1, Channel: 1, Seqno: 2}.Append(nil),
+		hypercall.OpEventReached:   hypercall.ID{ID: 1}.Append(nil),
 	}
+	var last drm.Key
 	frees := map[hypercall.Op]bool{hypercall.OpGemClose: true, hypercall.OpChannelFree: true, hypercall.OpModuleUnload: true}
 	for _, row := range hypercall.Ops {
 		payload, ok := requests[row.Op]
@@ -54,7 +61,14 @@ func TestRowsCharge(t *testing.T) {
 		for res := range quota.Resources {
 			before[res] = r.used(res)
 		}
-		require.Zero(t, f.do(row.Op, payload), row.Name)
+		if ok && payload == nil {
+			payload = hypercall.Open{ID: 3, Key: last}.Append(nil)
+		}
+		answer := f.wait(f.send(row.Op, payload))
+		require.Zero(t, answer.errno, row.Name)
+		if key, err := hypercall.DecodeKey([]byte(answer.payload)); err == nil {
+			last = key.Key
+		}
 		var charged []quota.Resource
 		for res := range quota.Resources {
 			if after[res] = r.used(res); after[res] > before[res] {

@@ -50,6 +50,7 @@ enum { CU_STREAM_NON_BLOCKING = 1 };
 
 typedef struct { char bytes[16]; } CUuuid;
 typedef struct { char reserved[64]; } CUipcMemHandle;
+typedef struct { char reserved[64]; } CUipcEventHandle;
 
 #define CU_LAUNCH_PARAM_END ((void *)0)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
@@ -188,6 +189,10 @@ CUresult cuMemAdvise(CUdeviceptr, size_t, CUmem_advise, CUdevice);
 CUresult cuMemPrefetchAsync(CUdeviceptr, size_t, CUdevice, CUstream);
 CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr, size_t, unsigned flags);
 CUresult cuIpcGetMemHandle(CUipcMemHandle *, CUdeviceptr);
+CUresult cuIpcOpenMemHandle(CUdeviceptr *, CUipcMemHandle, unsigned flags);
+CUresult cuIpcCloseMemHandle(CUdeviceptr);
+CUresult cuIpcGetEventHandle(CUipcEventHandle *, CUevent);
+CUresult cuIpcOpenEventHandle(CUevent *, CUipcEventHandle);
 CUresult cuLaunchKernel(CUfunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 			unsigned shared, CUstream, void **params, void **extra);
 CUresult cuFuncSetBlockShape(CUfunction, int x, int y, int z);

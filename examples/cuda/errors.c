@@ -96,7 +96,7 @@ int main(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&rows));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(buffer));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(nowhere, 16, 0));
-	EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuIpcGetMemHandle(&shared, d));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuIpcGetMemHandle(&shared, 1));
 
 	// Modules.
 	unsigned char cubin[64] = {0x7f, 'E', 'L', 'F'};

@@ -93,6 +93,7 @@ func (c *Context) setUp() error {
 	if err := c.memory.setUp(c.file, vram, system); err != nil {
 		return err
 	}
+	c.memory.vram.closed = func(o *object) { c.dev.driver.keys.remove(o.key) }
 	id, err := c.file.ChannelAlloc()
 	if err != nil {
 		return fmt.Errorf("a channel for the default stream: %w", err)

@@ -27,6 +27,8 @@ type Driver struct {
 	info    drm.Info
 	devices []*Device
 
+	keys keys // that contexts have given to other processes
+
 	mu    sync.Mutex
 	spare drm.File // the file that Init opened, until a context takes it
 }

@@ -22,6 +22,8 @@ type Event struct {
 	slot      block // where the device writes the time
 	last      point // what was recorded last; no stream when nothing was
 	destroyed bool
+
+	shared *sharing // with other processes; nil: with none
 }
 
 // NewEvent is cuEventCreate.
@@ -105,6 +107,11 @@ func (e *Event) Record(s *Stream) error {
 		return err
 	}
 	e.last = p
+	if e.shared != nil {
+		if err := e.shared.by.EventRecord(e.shared.id, drm.Point{Channel: s.channel, Seqno: p.seq}); err != nil {
+			return c.fail(call, err)
+		}
+	}
 	return nil
 }
 
@@ -126,6 +133,9 @@ func (e *Event) await(call string, timeout time.Duration) error {
 	e.mu.Unlock()
 	if destroyed {
 		return errorf(call, ErrInvalidHandle, "the event is destroyed")
+	}
+	if e.shared != nil {
+		return e.awaitShared(call, p, timeout)
 	}
 	if p.s == nil {
 		return nil
@@ -186,5 +196,8 @@ func (e *Event) Destroy() error {
 	}
 	e.destroyed = true
 	e.giveUpSlot()
+	if err := e.closeShared(); err != nil {
+		return e.c.fail(call, err)
+	}
 	return nil
 }

@@ -21,6 +21,8 @@ type heap struct {
 	chunk  uint64     // bytes of a shared object
 	align  uint64     // of blocks
 
+	closed func(*object) // told of objects that end; may be nil
+
 	shared []*object
 	whole  map[uint64]*object // objects with one block, by address
 }
@@ -32,6 +34,7 @@ type object struct {
 	size   uint64
 	mem    []byte     // DomainSystem only
 	inside *gem.Space // of a shared object, GPU addresses
+	key    drm.Key    // by which other processes open it; zero: none was asked for
 }
 
 // block is memory inside an object.
@@ -171,6 +174,9 @@ func (h *heap) closeObject(o *object) error {
 		unmapped = h.placer.GemUnmapAt(o.mem)
 	}
 	o.mem = nil
+	if h.closed != nil {
+		h.closed(o)
+	}
 	if err := h.file.GemClose(o.handle); err != nil {
 		// Its mapping may still be there, so its address is not used again.
 		return fmt.Errorf("freeing an object of %d bytes: %w", o.size, errors.Join(unmapped, err))

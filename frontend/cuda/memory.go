@@ -43,6 +43,8 @@ type memory struct {
 	pooled  atomic.Bool // there was an arena, memory that is leaving or memory of a graph
 
 	graphs map[*GraphMem]struct{} // graphmem.go
+
+	imports map[SharedMemory]*imported // share.go
 }
 
 // allocation is what a range of GPU addresses is. At most one of its fields but the
@@ -54,6 +56,8 @@ type allocation struct {
 	pooled *segment  // of a pool
 	graph  *GraphMem // of a node, also while it is not allocated
 	mapped bool      // one of memory.mappings
+
+	imported *imported // of another process
 }
 
 // lastAllocation is the ID of the allocation that was made last.
@@ -106,6 +110,10 @@ func (m *memory) close(report func(error)) {
 		report(m.vram.file.GemClose(p.handle))
 	}
 	clear(m.physical)
+	for _, x := range m.imports {
+		report(m.vram.file.GemClose(x.handle))
+	}
+	clear(m.imports)
 	m.closePools(report)
 	m.vram.close(report)
 	m.system.close(report)

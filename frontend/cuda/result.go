@@ -20,6 +20,7 @@ const (
 	ErrDeviceUnavailable    Result = 46
 	ErrNoDevice             Result = 100
 	ErrInvalidDevice        Result = 101
+	ErrMapFailed            Result = 205
 	ErrInvalidPTX           Result = 218
 	ErrOperatingSystem      Result = 304
 	ErrInvalidHandle        Result = 400
@@ -49,6 +50,7 @@ var resultText = map[Result]struct{ name, text string }{
 	ErrDeviceUnavailable:    {"CUDA_ERROR_DEVICE_UNAVAILABLE", "the GPU cannot be used now"},
 	ErrNoDevice:             {"CUDA_ERROR_NO_DEVICE", "no GPU found"},
 	ErrInvalidDevice:        {"CUDA_ERROR_INVALID_DEVICE", "no such device"},
+	ErrMapFailed:            {"CUDA_ERROR_MAP_FAILED", "mapping failed"},
 	ErrInvalidPTX:           {"CUDA_ERROR_INVALID_PTX", "the PTX was refused"},
 	ErrOperatingSystem:      {"CUDA_ERROR_OPERATING_SYSTEM", "a system call failed"},
 	ErrInvalidHandle:        {"CUDA_ERROR_INVALID_HANDLE", "the object does not exist, or belongs to another context"},

@@ -164,6 +164,9 @@ func (s *Stream) WaitEvent(e *Event) error {
 	if s.dead {
 		return errorf(call, ErrInvalidHandle, "the stream is destroyed")
 	}
+	if e.shared != nil {
+		return e.followedBy(call, s)
+	}
 	if p := e.last; p.s != nil && p.s != s {
 		s.pending[p.s] = max(s.pending[p.s], p.seq)
 	}

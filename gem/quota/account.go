@@ -48,6 +48,9 @@ func (a *Account) Discharge(r Resource, n uint64) {
 // Adopt holds n that somebody took of the Set already.
 func (a *Account) Adopt(r Resource, n uint64) { a.hold(r, n) }
 
+// Leave gives up n that stay taken of the Set: somebody else gives them back to it.
+func (a *Account) Leave(r Resource, n uint64) { a.hold(r, -n) }
+
 // ChargeEach takes a number of each resource, or none of any.
 func (a *Account) ChargeEach(n Amounts) error {
 	for r, n1 := range n {

@@ -144,6 +144,7 @@ func (c Config) properties(limits exec.Limits) gpu.Properties {
 		Textures:       true,
 		Cooperative:    true,
 		Words:          true,
+		Shares:         true,
 		ComputeMajor:   c.Capability / 10,
 		ComputeMinor:   c.Capability % 10,
 		Multiprocs:     c.SMs,

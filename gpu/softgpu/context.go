@@ -206,7 +206,7 @@ func (c *context) release(m *memory) {
 		c.flushTLB()
 	}
 	c.dev.vram.free(dead...)
-	c.dev.vram.free(m.extents...)
+	m.freePages()
 	if m.object != nil {
 		c.space.mu.Lock()
 		c.space.Bus.Remove(m.object)
@@ -236,7 +236,7 @@ func (c *context) Close() error {
 		}
 		for m := range c.memories {
 			m.closed = true
-			c.dev.vram.free(m.extents...)
+			m.freePages()
 		}
 		clear(c.modules)
 		clear(c.memories)

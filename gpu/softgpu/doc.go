@@ -42,6 +42,8 @@
 //	hold.op         one Preempt, Snapshot or Resume at a time
 //	context.mu      one call at a time of everything but Submit; closed flags
 //	device.mu       the set of contexts and the channel slots
+//	share.mu        whether its user has closed it
+//	pages.mu        who has VRAM that is shared
 //	space.mu        mappings, page tables, bus. Engines hold it shared: the
 //	                compute engine for one walk, the copy engine for one slice
 //	frames.mu       which frames of VRAM are free

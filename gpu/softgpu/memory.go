@@ -15,6 +15,7 @@ type memory struct {
 
 	// One of the two.
 	extents []extent // of VRAM, in order
+	pages   *pages   // the extents, once they are shared; nil: they are this memory's alone
 	object  *hw.BusObject
 
 	ends   []uint64 // ends[i] is the offset at which extents[i] ends

@@ -64,6 +64,9 @@ func (c *context) state() (*snapshot.State, *gpu.Objects, error) {
 		s.Heap = h.state()
 	}
 	for _, m := range inOrder(c.memories, func(m *memory) uint64 { return m.id }) {
+		if m.pages != nil && m.pages.several() {
+			return nil, nil, fmt.Errorf("%w: memory of the context is shared with others, of which a snapshot has nothing", gpu.ErrUnsupported)
+		}
 		if !variables[m] {
 			memories[m] = len(o.Memories)
 			o.Memories = append(o.Memories, m)

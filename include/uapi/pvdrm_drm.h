@@ -78,6 +78,7 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_TEXTURES,          /* 1: kernels may use textures and surfaces whose descriptors lie in VRAM */
 	PVDRM_PARAM_COOPERATIVE,       /* 1: there is COOPERATIVE */
 	PVDRM_PARAM_WORDS,             /* 1: there is WORD */
+	PVDRM_PARAM_SHARES,            /* 1: other files of the guest may open memory and events of this one */
 };
 
 struct drm_pvdrm_getparam {

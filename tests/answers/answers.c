@@ -11,6 +11,7 @@
 #include "conditional.h"
 #include "driver.h"
 #include "first.h"
+#include "ipc.h"
 #include "kernels.h"
 #include "nodes.h"
 #include "popped.h"
@@ -32,7 +33,7 @@ static void first(const char *cudart)
 }
 
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
-	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"loading", loading},
+	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"ipc", ipc}, {"loading", loading},
 	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
 	{"conditional", conditional}, {"capture-ports", capture_ports}, {"references", references}, {"priorities", priorities},
 };

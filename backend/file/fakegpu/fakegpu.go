@@ -163,6 +163,30 @@ type fakeMemory struct {
 func (m *fakeMemory) Size() uint64 { return m.size }
 func (m *fakeMemory) Close() error { return m.dev.enter("Memory.Close", " %d", m.size) }
 
+// Share implements gpu.Sharer.
+func (c *fakeContext) Share(m gpu.Memory) (gpu.Shared, error) {
+	if err := c.dev.enter("Share", " %d", m.Size()); err != nil {
+		return nil, err
+	}
+	return &fakeShared{dev: c.dev, size: m.Size()}, nil
+}
+
+// Adopt implements gpu.Sharer.
+func (c *fakeContext) Adopt(s gpu.Shared) (gpu.Memory, error) {
+	if err := c.dev.enter("Adopt", " %d", s.Size()); err != nil {
+		return nil, err
+	}
+	return &fakeMemory{dev: c.dev, size: s.Size()}, nil
+}
+
+type fakeShared struct {
+	dev  *Device
+	size uint64
+}
+
+func (s *fakeShared) Size() uint64 { return s.size }
+func (s *fakeShared) Close()       { s.dev.note("Shared.Close", " %d", s.size) }
+
 type fakeModule struct{ dev *Device }
 
 // Function finds kernels but those called "none".

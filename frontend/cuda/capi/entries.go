@@ -26,6 +26,7 @@ const (
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
 	noteStays         = "checked, without effect: managed memory does not move"
 	noteVirtual       = "of the current context, not of the process; memory of the device, not for other processes"
+	noteIPC           = "between processes of one guest; not on NVIDIA GPUs"
 	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"
 )
 
@@ -225,11 +226,11 @@ var families = []family{
 		{name: "cuMemGetAllocationPropertiesFromHandle", args: 2, do: memGetAllocationProperties},
 		{name: "cuMemRetainAllocationHandle", args: 2},
 		{name: "cuMemGetHandleForAddressRange", args: 5},
-		{name: "cuIpcGetEventHandle", args: 2},
-		{name: "cuIpcOpenEventHandle", args: 9},
-		{name: "cuIpcGetMemHandle", args: 2},
-		{name: "cuIpcOpenMemHandle_v2", args: 10, others: "cuIpcOpenMemHandle"},
-		{name: "cuIpcCloseMemHandle", args: 1},
+		{name: "cuIpcGetEventHandle", args: 2, do: ipcGetEvent, note: noteIPC},
+		{name: "cuIpcOpenEventHandle", args: 14, do: ipcOpenEvent, note: noteIPC},
+		{name: "cuIpcGetMemHandle", args: 2, do: ipcGetMemory, note: noteIPC},
+		{name: "cuIpcOpenMemHandle_v2", args: 14, do: ipcOpenMemory, others: "cuIpcOpenMemHandle", note: noteIPC},
+		{name: "cuIpcCloseMemHandle", args: 1, do: ipcCloseMemory},
 		{name: "cuMulticastCreate", args: 2},
 		{name: "cuMulticastAddDevice", args: 2},
 		{name: "cuMulticastBindMem", args: 6},

@@ -366,6 +366,7 @@ type pointed struct {
 	managed     bool
 	pool        uint64
 	mapped      bool // for the device
+	exports     bool // to other processes
 }
 
 // pointed finds memory of the context that ofMemory finds.
@@ -383,7 +384,7 @@ func (c *call) pointed(p uint64) (pointed, bool) {
 		return q, true
 	}
 	if base, n, err := x.MemGetAddressRange(cuda.DevicePtr(p)); err == nil {
-		q := pointed{ctx: x, kind: memoryDevice, dev: p, start: uint64(base), size: n, id: x.AllocationID(base), mapped: true}
+		q := pointed{ctx: x, kind: memoryDevice, dev: p, start: uint64(base), size: n, id: x.AllocationID(base), mapped: true, exports: x.Exports(base)}
 		if of := x.PoolOf(base); of != nil {
 			q.pool = c.lib.poolHandle(of)
 		}
@@ -420,7 +421,9 @@ func (q pointed) value(attr uint32) (v uint64, n int) {
 		return flag(q.managed)
 	case pointerOrdinal:
 		return 0, 4
-	case pointerLegacyIPC, pointerRDMA, pointerDecompress:
+	case pointerLegacyIPC:
+		return flag(q.exports)
+	case pointerRDMA, pointerDecompress:
 		return flag(false)
 	case pointerHandles:
 		return 0, 8

@@ -389,14 +389,15 @@ func eventCreate(c *call) error {
 	if flags&eventInterprocess != 0 && flags&eventDisableTiming == 0 {
 		return c.fail(cuda.ErrInvalidValue, "an event for other processes has no time")
 	}
-	if flags&eventInterprocess != 0 {
-		return c.fail(cuda.ErrNotSupported, "events for other processes")
-	}
 	x, err := c.current()
 	if err != nil {
 		return err
 	}
-	e, err := x.NewEvent()
+	create := x.NewEvent
+	if flags&eventInterprocess != 0 {
+		create = x.NewSharedEvent
+	}
+	e, err := create()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ const (
 // Notes that several rows share.
 const (
 	noteHint      = "accepted, without effect"
+	noteIPC       = "between processes of one guest; not on NVIDIA GPUs"
 	noteOneDevice = "there is one device, which is no peer"
 	notePaged     = "with memory that is not pinned the call waits for the copy"
 	noteTextures  = "not on NVIDIA GPUs"
@@ -80,10 +81,14 @@ var families = []family{
 		{name: "cudaDeviceGetGraphMemAttribute"},
 		{name: "cudaDeviceSetGraphMemAttribute"},
 		{name: "cudaDeviceGraphMemTrim"},
+		{name: "cudaIpcGetEventHandle", note: noteIPC},
+		{name: "cudaIpcOpenEventHandle", note: noteIPC},
+		{name: "cudaIpcGetMemHandle", note: noteIPC},
+		{name: "cudaIpcOpenMemHandle", note: noteIPC},
+		{name: "cudaIpcCloseMemHandle"},
 	}, missing(`
 		cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetNvSciSyncAttributes cudaDeviceGetTexture1DLinearMaxWidth
-		cudaDeviceRegisterAsyncNotification cudaDeviceUnregisterAsyncNotification cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities
-		cudaIpcGetEventHandle cudaIpcOpenEventHandle cudaIpcGetMemHandle cudaIpcOpenMemHandle cudaIpcCloseMemHandle`))},
+		cudaDeviceRegisterAsyncNotification cudaDeviceUnregisterAsyncNotification cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities`))},
 	{"Errors and versions", slices.Concat([]entry{
 		{name: "cudaGetLastError"},
 		{name: "cudaPeekAtLastError"},

@@ -217,10 +217,10 @@ ENTRY2(211, cuMemGetAllocationPropertiesFromHandle)
 ENTRY2(212, cuMemRetainAllocationHandle)
 ENTRY5(213, cuMemGetHandleForAddressRange)
 ENTRY2(214, cuIpcGetEventHandle)
-ENTRY9(215, cuIpcOpenEventHandle)
+ENTRY14(215, cuIpcOpenEventHandle)
 ENTRY2(216, cuIpcGetMemHandle)
-ENTRY10(217, cuIpcOpenMemHandle_v2)
-ENTRY10(218, cuIpcOpenMemHandle)
+ENTRY14(217, cuIpcOpenMemHandle_v2)
+ENTRY14(218, cuIpcOpenMemHandle)
 ENTRY1(219, cuIpcCloseMemHandle)
 ENTRY2(220, cuMulticastCreate)
 ENTRY2(221, cuMulticastAddDevice)
@@ -663,7 +663,7 @@ ENTRY2(657, cuCheckpointProcessCheckpoint)
 ENTRY2(658, cuCheckpointProcessRestore)
 ENTRY2(659, cuCheckpointProcessUnlock)
 
-const uint64_t pvdrm_table = 0xc3f9694f004b00c6;
+const uint64_t pvdrm_table = 0x3736356c34ebd5e;
 
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,

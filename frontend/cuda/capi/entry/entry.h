@@ -41,6 +41,10 @@ typedef uint64_t W;
 #define ENTRY12(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m)
 #define ENTRY15(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m, W n, W o, W p) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m, n, o, p)
 
+// A structure of 64 bytes that comes by value lies on the stack, behind the words in registers, of
+// which there are six whether the function has so many arguments or not.
+#define ENTRY14(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m, W n, W o) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m, n, o)
+
 // The third word is who calls.
 #define ENTRY2_CALLER(id, f) PUBLIC f(W a, W b) CALL(id, a, b, (W)__builtin_return_address(0))
 

@@ -153,6 +153,17 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, int advice, uint64_t 
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream);
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, uint64_t location, unsigned flags, CUstream stream);
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags);
+// CUipcMemHandle and CUipcEventHandle
+struct ipc_handle {
+	char bytes[64];
+};
+
+CUresult cuIpcGetMemHandle(struct ipc_handle *handle, CUdeviceptr address);
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, struct ipc_handle handle, unsigned flags);
+CUresult cuIpcCloseMemHandle(CUdeviceptr address);
+CUresult cuIpcGetEventHandle(struct ipc_handle *handle, CUevent event);
+CUresult cuIpcOpenEventHandle(CUevent *event, struct ipc_handle handle);
+
 CUresult cuPointerGetAttributes(unsigned n, const int *attributes, void **values, CUdeviceptr address);
 
 CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
