@@ -76,7 +76,7 @@ func (dev *Device) newContext(call string, f drm.File) (*Context, error) {
 		if errors.Is(err, syscall.EIO) {
 			r = ErrUnknown
 		}
-		return nil, &Error{call, r, errors.Join(err, f.Close())}
+		return nil, &Error{call, r, errors.Join(err, f.Close(), c.memory.leave())}
 	}
 	return c, nil
 }
@@ -90,7 +90,7 @@ func (c *Context) setUp() error {
 	if err != nil {
 		return err
 	}
-	if err := c.memory.setUp(c.file, vram, system); err != nil {
+	if err := c.memory.setUp(c.dev, c.file, vram, system); err != nil {
 		return err
 	}
 	c.memory.vram.closed = func(o *object) { c.dev.driver.keys.remove(o.key) }
@@ -170,7 +170,7 @@ func (c *Context) Destroy() error {
 	c.modMu.Unlock()
 	c.staging.touching.Wait()
 	c.memory.close(keep)
-	if err := c.file.Close(); err != nil && first == nil {
+	if err := errors.Join(c.file.Close(), c.memory.leave()); err != nil && first == nil {
 		first = &Error{call, resultOf(err), err}
 	}
 	return first

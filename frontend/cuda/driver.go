@@ -123,6 +123,8 @@ type Device struct {
 	params [drm.NumParams + 1]uint64 // by drm.Param
 	pools  pools
 	graphs graphMemory
+
+	vram, system addressWindow // of all contexts
 }
 
 // Name is cuDeviceGetName.

@@ -17,7 +17,7 @@ type heap struct {
 	domain drm.Domain
 	window window
 	placer drm.Placer // maps objects into the program at their addresses on the GPU; nil: anywhere
-	space  *gem.Space // addresses of objects
+	space  *addresses // of objects
 	chunk  uint64     // bytes of a shared object
 	align  uint64     // of blocks
 
@@ -44,8 +44,8 @@ type block struct {
 	obj  *object
 }
 
-func newHeap(f drm.File, d drm.Domain, w window, chunk, align uint64) (*heap, error) {
-	space, err := gem.NewSpace(w.base, w.size)
+func newHeap(f drm.File, d drm.Domain, w window, from *addressWindow, chunk, align uint64) (*heap, error) {
+	space, err := from.part(w)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func TestManagedMemoryIsNotSupported(t *testing.T) {
 	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	var m memory
-	require.NoError(t, m.setUp(struct{ drm.File }{c.file}, c.memory.vram.window, c.memory.system.window))
+	require.NoError(t, m.setUp(c.dev, struct{ drm.File }{c.file}, c.memory.vram.window, c.memory.system.window))
 	require.Nil(t, m.unified)
 	c.memory.unified = m.unified
 	_, err := c.MemAllocManaged(4096)

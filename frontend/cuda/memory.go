@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -81,11 +82,11 @@ type retired struct {
 	block block
 }
 
-func (m *memory) setUp(f drm.File, vram, system window) (err error) {
-	if m.vram, err = newHeap(f, drm.DomainVRAM, vram, vramChunk, vramAlign); err != nil {
+func (m *memory) setUp(dev *Device, f drm.File, vram, system window) (err error) {
+	if m.vram, err = newHeap(f, drm.DomainVRAM, vram, &dev.vram, vramChunk, vramAlign); err != nil {
 		return err
 	}
-	if m.system, err = newHeap(f, drm.DomainSystem, system, systemChunk, systemAlign); err != nil {
+	if m.system, err = newHeap(f, drm.DomainSystem, system, &dev.system, systemChunk, systemAlign); err != nil {
 		return err
 	}
 	if p, ok := f.(drm.Placer); ok {
@@ -120,6 +121,19 @@ func (m *memory) close(report func(error)) {
 	if m.unified != nil {
 		m.unified.close(report)
 	}
+}
+
+// leave gives the addresses back, when the file is closed and nothing of it is mapped any more.
+func (m *memory) leave() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, h := range []*heap{m.vram, m.system} {
+		if h != nil { // where setting up has failed one may be missing
+			errs = append(errs, h.space.close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // holds says whether [addr, addr+n) lies in one allocation or variable, or in mappings

@@ -61,8 +61,12 @@ func (c *call) captureCopy(g *graphs, x *context, s *cuda.Stream, raw []byte) er
 }
 
 func capturePeer(c *call, g *graphs, x *context, s *cuda.Stream) error {
-	if _, err := c.peers(); err != nil {
+	to, from, err := c.peers()
+	if err != nil {
 		return err
+	}
+	if to != from {
+		return c.fail(cuda.ErrNotSupported, "a copy between two contexts in a graph")
 	}
 	return c.captureCopy(g, x, s, line(memoryDevice, c.u64(0), memoryDevice, c.u64(2), c.u64(4)))
 }

@@ -15,9 +15,14 @@ type place struct {
 	slice uint64 // bytes from layer to layer
 }
 
-// locate says whether an address of cuMemcpy is one of the device.
+// locate says whether an address of cuMemcpy is one of the device, in a context or another one.
 func (c *call) locate(x *context, addr uint64) place {
 	_, _, err := x.MemGetAddressRange(cuda.DevicePtr(addr))
+	if err != nil {
+		if has, found := c.ofMemory(addr); found == nil && has != x {
+			_, _, err = has.MemGetAddressRange(cuda.DevicePtr(addr))
+		}
+	}
 	return place{host: err != nil, addr: addr}
 }
 
@@ -37,70 +42,45 @@ func memcpy(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.line(x, x.DefaultStream(), c.locate(x, c.u64(0)), c.locate(x, c.u64(1)), c.u64(2), false)
+	return c.synchronous(c.locate(x, c.u64(0)), c.locate(x, c.u64(1)))
 }
 
 func memcpyAsync(c *call) error {
-	x, s, err := c.stream(3)
+	x, _, err := c.stream(3)
 	if err != nil {
 		return err
 	}
-	return c.line(x, s, c.locate(x, c.u64(0)), c.locate(x, c.u64(1)), c.u64(2), true)
+	return c.asynchronous(c.locate(x, c.u64(0)), c.locate(x, c.u64(1)))
 }
 
-// synchronous copies arguments (dst, src, bytes) on the default stream.
+// synchronous copies arguments (dst, src, bytes) on the default stream of the context that has the
+// memory.
 func (c *call) synchronous(dst, src place) error {
 	x, err := c.current()
 	if err != nil {
 		return err
 	}
-	return c.line(x, x.DefaultStream(), dst, src, c.u64(2), false)
+	return c.inContexts(x, dst, src, func(x *context) error {
+		return c.line(x, x.DefaultStream(), dst, src, c.u64(2), false)
+	})
 }
 
-// asynchronous copies arguments (dst, src, bytes, stream).
+// asynchronous copies arguments (dst, src, bytes, stream). A copy to or from memory of another
+// context than the stream's is waited for.
 func (c *call) asynchronous(dst, src place) error {
 	x, s, err := c.stream(3)
 	if err != nil {
 		return err
 	}
-	return c.line(x, s, dst, src, c.u64(2), true)
-}
-
-// peers finds the context of a copy between contexts (dst, its context, src, its context, bytes),
-// which must be one: each context has GPU addresses of its own.
-func (c *call) peers() (*context, error) {
-	dst, err := c.context(1)
-	if err != nil {
-		return nil, err
-	}
-	src, err := c.context(3)
-	if err != nil {
-		return nil, err
-	}
-	if dst != src {
-		return nil, c.fail(cuda.ErrNotSupported, "a copy between two contexts")
-	}
-	return dst, nil
-}
-
-func memcpyPeer(c *call) error {
-	x, err := c.peers()
-	if err != nil {
-		return err
-	}
-	return c.line(x, x.DefaultStream(), device(c.u64(0)), device(c.u64(2)), c.u64(4), false)
-}
-
-func memcpyPeerAsync(c *call) error {
-	x, err := c.peers()
-	if err != nil {
-		return err
-	}
-	s, err := c.streamOf(x, c.u64(5))
-	if err != nil {
-		return err
-	}
-	return c.line(x, s, device(c.u64(0)), device(c.u64(2)), c.u64(4), true)
+	return c.inContexts(x, dst, src, func(has *context) error {
+		if has == x {
+			return c.line(x, s, dst, src, c.u64(2), true)
+		}
+		if err := c.settle(x, s, s.Synchronize); err != nil {
+			return err
+		}
+		return c.line(has, has.DefaultStream(), dst, src, c.u64(2), false)
+	})
 }
 
 func memcpyHtoD(c *call) error      { return c.synchronous(device(c.u64(0)), host(c.u64(1))) }
@@ -476,6 +456,9 @@ func (c *call) fillStream(arg int) (*context, *cuda.Stream, error) {
 		return c.stream(arg)
 	}
 	x, err := c.current()
+	if err == nil {
+		x, err = c.ofMemory(c.u64(0))
+	}
 	if err != nil {
 		return nil, nil, err
 	}

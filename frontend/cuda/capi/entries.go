@@ -18,7 +18,7 @@ const (
 	noteMemOps        = noteTextures + "; no remote writes to flush"
 	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
 	noteOverlap       = "source and destination must not overlap"
-	notePeers         = "within one context"
+	notePeers         = "between contexts the call waits for the copy"
 	noteHostFuncs     = "later calls for the stream wait in the program until the function has run"
 	noteOneDevice     = "there is one device, which is no peer"
 	notePools         = "memory of the context of the stream"

@@ -44,8 +44,8 @@ func memAllocPitch(c *call) error {
 }
 
 // ofMemory is the context in whose memory an address lies: the current one, or else the only one
-// that has it. Without any it is the current one. Contexts have addresses of their own here, so
-// that several may have the same.
+// that has it. Without any it is the current one. Only variables of modules of several contexts may
+// have the same address.
 func (c *call) ofMemory(p uint64) (*context, error) {
 	has := func(x *context) bool {
 		if h, _ := x.HostMemAt(p, 1); h != nil {

@@ -1,0 +1,94 @@
+package capi
+
+import (
+	"cmp"
+
+	"pvdrm/frontend/cuda"
+)
+
+// inContexts copies (dst, src, bytes) in the context that has the memory: x if it has, or if both
+// places are in the program. Between two contexts it copies by way of the program.
+func (c *call) inContexts(x *context, dst, src place, within func(*context) error) error {
+	owner := func(p place) *context {
+		if p.host {
+			return nil
+		}
+		if _, _, err := x.MemGetAddressRange(cuda.DevicePtr(p.addr)); err == nil {
+			return x
+		}
+		has, err := c.ofMemory(p.addr)
+		if err != nil {
+			return x
+		}
+		if _, _, err := has.MemGetAddressRange(cuda.DevicePtr(p.addr)); err != nil {
+			return x // to be refused there
+		}
+		return has
+	}
+	to, from := owner(dst), owner(src)
+	if to != nil && from != nil && to != from {
+		return c.betweenContexts(to, from, dst.addr, src.addr, c.u64(2))
+	}
+	return within(cmp.Or(to, from, x))
+}
+
+// betweenContexts copies from one context to another, after all work of both. Their address spaces
+// have nothing in common, so the bytes go through the program.
+func (c *call) betweenContexts(to, from *context, dst, src, n uint64) error {
+	for _, x := range []*context{from, to} {
+		if err := c.synchronize(x); err != nil {
+			return err
+		}
+	}
+	buf := make([]byte, min(n, maxBounce))
+	for off := uint64(0); off < n; off += uint64(len(buf)) {
+		buf = buf[:min(uint64(len(buf)), n-off)]
+		if err := from.MemcpyDtoH(buf, cuda.DevicePtr(src+off)); err != nil {
+			return err
+		}
+		if err := to.MemcpyHtoD(cuda.DevicePtr(dst+off), buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peers finds the contexts of a copy (dst, its context, src, its context, bytes).
+func (c *call) peers() (to, from *context, err error) {
+	if to, err = c.context(1); err == nil {
+		from, err = c.context(3)
+	}
+	return to, from, err
+}
+
+func memcpyPeer(c *call) error {
+	to, from, err := c.peers()
+	if err != nil {
+		return err
+	}
+	if to != from {
+		return c.betweenContexts(to, from, c.u64(0), c.u64(2), c.u64(4))
+	}
+	return c.line(to, to.DefaultStream(), device(c.u64(0)), device(c.u64(2)), c.u64(4), false)
+}
+
+// memcpyPeerAsync waits for copies between two contexts.
+func memcpyPeerAsync(c *call) error {
+	to, from, err := c.peers()
+	if err != nil {
+		return err
+	}
+	if to == from {
+		s, err := c.streamOf(to, c.u64(5))
+		if err != nil {
+			return err
+		}
+		return c.line(to, s, device(c.u64(0)), device(c.u64(2)), c.u64(4), true)
+	}
+	if x, s, err := c.stream(5); err != nil {
+		return err
+	} else if err := c.settle(x, s, s.Synchronize); err != nil {
+		return err
+	}
+	return c.betweenContexts(to, from, c.u64(0), c.u64(2), c.u64(4))
+}
