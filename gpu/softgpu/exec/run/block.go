@@ -168,7 +168,13 @@ func (w *warp) runnable() bool {
 		return true
 	}
 	for i := range w.Rest {
-		if w.Rest[i].State != ir.AtBarrier {
+		switch w.Rest[i].State {
+		case ir.AtBarrier:
+		case ir.AtSync:
+			if !w.expects() {
+				return true
+			}
+		default:
 			return true
 		}
 	}

@@ -152,7 +152,7 @@ func (w *worker) account(first uint64) {
 // runBlocks runs the blocks of the worker's cluster to their end, or until they are to be preempted:
 // then it reports false.
 func (w *worker) runBlocks() bool {
-	for {
+	for w.stuck = false; ; {
 		var all progress
 		for _, b := range w.blocks {
 			if !b.turn(&all) {
@@ -163,11 +163,14 @@ func (w *worker) runBlocks() bool {
 		case !all.left:
 			return true
 		case all.made:
+			w.stuck = false
 			if all.spent && w.run.grid != nil {
 				runtime.Gosched() // there may be more multiprocessors than processors
 			}
 		case all.sleeping:
 			w.sleep()
+		case !w.stuck:
+			w.stuck = true
 		default:
 			w.deadlock()
 		}
@@ -215,6 +218,17 @@ func (w *worker) settle() {
 			b.warps[i].releaseCluster()
 		}
 	}
+}
+
+// expects reports whether lanes wait at the barrier of the cluster that may still come to where others
+// of the warp wait for them: other blocks have to arrive first.
+func (w *warp) expects() bool {
+	for i := range w.Rest {
+		if f := &w.Rest[i]; f.State == ir.AtBarrier && f.Barrier == clusterBarrier {
+			return !w.worker.stuck
+		}
+	}
+	return false
 }
 
 // live is how many warps have threads that have not exited.

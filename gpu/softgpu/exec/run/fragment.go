@@ -136,7 +136,7 @@ func (w *warp) force() bool {
 			best = i
 		}
 	}
-	if best < 0 || w.sleepers != 0 {
+	if best < 0 || w.sleepers != 0 || w.expects() {
 		return false
 	}
 	w.forced = true

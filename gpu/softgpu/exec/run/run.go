@@ -46,6 +46,7 @@ type worker struct {
 	rested  bool       // it has ended between two clusters, and can be used again
 	naps    int        // short sleeps in a row
 
+	stuck      bool // nothing of its cluster can run, but lanes that go on without those they wait for
 	preempting bool // it begins no cluster, and stops the one that runs
 }
 
