@@ -139,7 +139,7 @@ func libraryUnload(c *call) error {
 	defer l.mu.Unlock()
 	for x, m := range l.loaded {
 		if !x.isEnded() {
-			err = errors.Join(err, m.Unload())
+			err = errors.Join(err, m.Unload(), c.dropModule(m))
 		}
 	}
 	for _, k := range l.kernels {
@@ -219,19 +219,7 @@ func libraryGetModule(c *call) error {
 	if err != nil {
 		return err
 	}
-	return to.set(c.lib.handles.handleOf(m))
-}
-
-// handleOf finds the handle of what was added; it is seldom asked for.
-func (h *handles) handleOf(v any) uint64 {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for k, have := range h.all {
-		if have == v {
-			return k
-		}
-	}
-	return 0
+	return to.set(m.handle)
 }
 
 func libraryGetManaged(c *call) error {

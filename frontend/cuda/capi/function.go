@@ -189,7 +189,7 @@ func funcGetModule(c *call) error {
 	if err != nil {
 		return err
 	}
-	return to.set(c.lib.handles.handleOf(f.mod))
+	return to.set(f.mod.handle)
 }
 
 func funcGetName(c *call) error {

@@ -21,7 +21,8 @@ type module struct {
 	blocks  map[string][3]uint32 // that kernels require, by name
 	tuned   map[string]tuning    // what kernels say of their registers
 	maxRegs uint32               // the limit that the program gave, 0 for none
-	entries []string             // names of its kernels
+	handle  uint64
+	entries []string // names of its kernels
 
 	references map[string]bool // to textures, by name; true: to surfaces
 
@@ -94,7 +95,8 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	if err := mod.led(); err != nil {
 		return nil, 0, errors.Join(err, m.Unload())
 	}
-	return mod, c.lib.handles.add(mod), nil
+	mod.handle = c.lib.handles.add(mod)
+	return mod, mod.handle, nil
 }
 
 func moduleLoad(c *call) error {
@@ -184,12 +186,17 @@ func moduleUnload(c *call) error {
 	if err := m.Unload(); err != nil {
 		return err
 	}
+	return c.dropModule(m)
+}
+
+// dropModule gives up the handles of a module that is unloaded, and what its references have.
+func (c *call) dropModule(m *module) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, h := range m.functions {
 		c.lib.handles.remove(h)
 	}
-	c.lib.handles.remove(c.u64(0))
+	c.lib.handles.remove(m.handle)
 	return c.dropReferences(m)
 }
 

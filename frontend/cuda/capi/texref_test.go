@@ -61,3 +61,15 @@ func TestReferences(t *testing.T) {
 	p.ok("cuTexRefDestroy", own)
 	p.gives(cuda.ErrInvalidValue, "cuTexRefDestroy", own)
 }
+
+// A reference and a module of a library go with it: nothing is written where the variable was.
+func TestReferencesOfLibraries(t *testing.T) {
+	p := newProgramInContext(t)
+	library := p.word64("cuLibraryLoadData", p.text(".texref ref;"), 0, 0, 0, 0, 0, 0)
+	module := p.word64("cuLibraryGetModule", library)
+	ref := p.word64("cuModuleGetTexRef", module, p.text("ref"))
+	p.ok("cuTexRefSetAddress_v2", p.words(0), ref, p.word64("cuMemAlloc_v2", 4096), 1024)
+	p.ok("cuLibraryUnload", library)
+	p.gives(cuda.ErrInvalidValue, "cuTexRefGetFilterMode", p.out, ref)
+	p.gives(cuda.ErrInvalidHandle, "cuModuleGetFunction", p.out, module, p.text("add"))
+}
