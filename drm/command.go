@@ -18,9 +18,13 @@ import (
 //	5   TASK         0
 //	6   COOPERATIVE  function       as of LAUNCH
 //	7   WORD         size | op<<8   u64 address, value
+//	8   CLUSTER      function       u32 cluster[3], flags; then as of LAUNCH
 //
 // COOPERATIVE is LAUNCH of a grid all of whose blocks run at the same time, so that they may wait
 // for each other. One with more blocks than can do so fails with ERANGE.
+//
+// CLUSTER is LAUNCH of a grid in clusters of so many blocks in each dimension, which divide the grid.
+// Flags are 1 where it is also COOPERATIVE, else 0. Clusters that are not possible fail with EDOM.
 //
 // WORD has the size of a word in the low 8 bits of its argument, 4 or 8 bytes, and above them what
 // it does (WordOp): it writes the word at once, or waits until that satisfies a condition.
@@ -41,11 +45,13 @@ const (
 	cmdTask      = 5
 	cmdTogether  = 6
 	cmdWord      = 7
+	cmdCluster   = 8
 
 	cmdHeader    = 8
 	copyBytes    = cmdHeader + 6*8
 	fillBytes    = cmdHeader + 5*8
 	launchBytes  = cmdHeader + 8*4
+	clusterBytes = 4 * 4 // before the body of LAUNCH
 	stampBytes   = cmdHeader + 8
 	wordBytes    = cmdHeader + 2*8
 	bytesPerUnit = 8
@@ -72,7 +78,8 @@ type LaunchCmd struct {
 	Grid, Block [3]uint32
 	SharedBytes uint32
 	Params      []byte
-	Cooperative bool // all blocks run at the same time
+	Cluster     [3]uint32 // blocks of a cluster; zero: as the kernel says
+	Cooperative bool      // all blocks run at the same time
 }
 
 // TimestampCmd writes the device's time in nanoseconds as a u64.
@@ -133,7 +140,20 @@ func (c LaunchCmd) Append(b []byte) []byte {
 	if c.Cooperative {
 		op = cmdTogether
 	}
-	b = header(b, op, launchBytes+padded, c.Function)
+	size := launchBytes + padded
+	if c.Cluster != [3]uint32{} {
+		op, size = cmdCluster, size+clusterBytes
+	}
+	b = header(b, op, size, c.Function)
+	if op == cmdCluster {
+		flags := uint32(0)
+		if c.Cooperative {
+			flags = clusterTogether
+		}
+		for _, v := range [...]uint32{c.Cluster[0], c.Cluster[1], c.Cluster[2], flags} {
+			b = binary.LittleEndian.AppendUint32(b, v)
+		}
+	}
 	for _, v := range [...]uint32{c.Grid[0], c.Grid[1], c.Grid[2], c.Block[0], c.Block[1], c.Block[2],
 		c.SharedBytes, uint32(len(c.Params))} {
 		b = binary.LittleEndian.AppendUint32(b, v)
@@ -192,7 +212,6 @@ func WalkCommands(stream []byte, sink CommandSink) (index int, err error) {
 
 func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 	u64 := func(i int) uint64 { return binary.LittleEndian.Uint64(body[i*8:]) }
-	u32 := func(i int) uint32 { return binary.LittleEndian.Uint32(body[i*4:]) }
 	want := func(n int) error {
 		if len(body) != n-cmdHeader {
 			return fmt.Errorf("opcode %d with a body of %d bytes: %w", op, len(body), syscall.EINVAL)
@@ -213,17 +232,8 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 			return fmt.Errorf("fill with a pattern of %d bytes, 0x%x: %w", arg, u64(4), syscall.EINVAL)
 		}
 		return sink.Fill(FillCmd{Dst: u64(0), Width: u64(1), Height: u64(2), Pitch: u64(3), Pattern: uint32(u64(4)), Size: arg})
-	case cmdLaunch, cmdTogether:
-		if len(body) < launchBytes-cmdHeader {
-			return want(launchBytes)
-		}
-		n := int(u32(7))
-		params := body[launchBytes-cmdHeader:]
-		if n > len(params) || len(params)-n >= bytesPerUnit {
-			return fmt.Errorf("launch with %d bytes of parameters in %d: %w", n, len(params), syscall.EINVAL)
-		}
-		return sink.Launch(LaunchCmd{Function: arg, Grid: [3]uint32{u32(0), u32(1), u32(2)},
-			Block: [3]uint32{u32(3), u32(4), u32(5)}, SharedBytes: u32(6), Params: params[:n], Cooperative: op == cmdTogether})
+	case cmdLaunch, cmdTogether, cmdCluster:
+		return walkLaunch(op, arg, body, sink)
 	case cmdTimestamp:
 		if err := want(stampBytes); err != nil {
 			return err
@@ -245,4 +255,35 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 		return sink.Task()
 	}
 	return fmt.Errorf("unknown opcode %d: %w", op, syscall.EINVAL)
+}
+
+// clusterTogether is the flag of a CLUSTER that is also COOPERATIVE.
+const clusterTogether = 1
+
+// walkLaunch decodes LAUNCH, COOPERATIVE and CLUSTER.
+func walkLaunch(op uint16, function uint32, body []byte, sink CommandSink) error {
+	c := LaunchCmd{Function: function, Cooperative: op == cmdTogether}
+	least := launchBytes - cmdHeader
+	if op == cmdCluster {
+		least += clusterBytes
+	}
+	if len(body) < least {
+		return fmt.Errorf("opcode %d with a body of %d bytes: %w", op, len(body), syscall.EINVAL)
+	}
+	u32 := func(i int) uint32 { return binary.LittleEndian.Uint32(body[i*4:]) }
+	if op == cmdCluster {
+		flags := u32(3)
+		c.Cluster, c.Cooperative = [3]uint32{u32(0), u32(1), u32(2)}, flags == clusterTogether
+		if flags > clusterTogether || c.Cluster == [3]uint32{} {
+			return fmt.Errorf("launch in clusters of %v with flags 0x%x: %w", c.Cluster, flags, syscall.EINVAL)
+		}
+		body = body[clusterBytes:]
+	}
+	n, params := int(u32(7)), body[launchBytes-cmdHeader:]
+	if n > len(params) || len(params)-n >= bytesPerUnit {
+		return fmt.Errorf("launch with %d bytes of parameters in %d: %w", n, len(params), syscall.EINVAL)
+	}
+	c.Grid, c.Block = [3]uint32{u32(0), u32(1), u32(2)}, [3]uint32{u32(3), u32(4), u32(5)}
+	c.SharedBytes, c.Params = u32(6), params[:n]
+	return sink.Launch(c)
 }

@@ -78,6 +78,8 @@ var sample = []any{
 	LaunchCmd{Function: 7, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, SharedBytes: 8, Params: []byte{1, 2, 3}},
 	LaunchCmd{Function: 8, Params: []byte{}},
 	LaunchCmd{Function: 9, Grid: [3]uint32{1, 2, 3}, Params: []byte{1}, Cooperative: true},
+	LaunchCmd{Function: 9, Grid: [3]uint32{2, 2, 3}, Cluster: [3]uint32{1, 2, 3}, Params: []byte{1}},
+	LaunchCmd{Function: 9, Grid: [3]uint32{2, 2, 3}, Cluster: [3]uint32{2, 1, 1}, Params: []byte{}, Cooperative: true},
 	TimestampCmd{Addr: 64},
 	WordCmd{Addr: 64, Value: 1<<32 - 1, Size: 4},
 	WordCmd{Addr: 64, Value: 1<<64 - 1, Size: 8, Op: WaitNor},

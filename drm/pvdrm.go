@@ -74,8 +74,9 @@ const (
 	ParamCooperative                     // 1: launches may be cooperative
 	ParamWords                           // 1: channels may write words and wait for them (WORD)
 	ParamShares                          // 1: other files of the guest may open memory and events of this one
+	ParamMaxCluster                      // blocks of a cluster (CLUSTER); 0: there are none
 
-	NumParams = int(ParamShares)
+	NumParams = int(ParamMaxCluster)
 )
 
 // GetParam is struct drm_pvdrm_getparam.

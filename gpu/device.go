@@ -55,6 +55,7 @@ type Properties struct {
 	FilePages      bool // NewSystem takes parts of a hostmem.Region only
 	Textures       bool // kernels may use the textures and surfaces of package gpu/texture
 	Cooperative    bool // launches may be cooperative
+	MaxCluster     int  // blocks of a cluster; 0 where launches name none
 	Words          bool // channels run Word
 	Shares         bool // contexts are Sharers
 	OnHost         bool // kernels run on the host's processors, which whoever polls takes from them
@@ -313,9 +314,10 @@ type Fill struct {
 type Launch struct {
 	Func        Function
 	Grid, Block [3]uint32
-	SharedBytes uint32 // dynamic .shared, bytes
-	Params      []byte // ParamBytes long, laid out as FunctionAttributes.Params says
-	Cooperative bool   // all blocks run at the same time, else ErrGridTooLarge; only where Properties say so
+	SharedBytes uint32    // dynamic .shared, bytes
+	Params      []byte    // ParamBytes long, laid out as FunctionAttributes.Params says
+	Cluster     [3]uint32 // blocks of a cluster, which divide the grid; zero: as the kernel says. Only where Properties say so
+	Cooperative bool      // all blocks run at the same time, else ErrGridTooLarge; only where Properties say so
 }
 
 // Timestamp writes the time in nanoseconds (monotonic, the device's clock) as a

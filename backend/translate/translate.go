@@ -62,7 +62,7 @@ func Params(p gpu.Properties) []uint64 {
 		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
 		min(n(p.MaxChannels), drm.MaxChannels), n(p.MaxParamBytes),
 		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
-		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), truth(p.Shares),
+		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), truth(p.Shares), n(p.MaxCluster),
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *sink) Launch(c drm.LaunchCmd) error {
 	if len(s.out) == 0 {
 		l, room = &s.room.launch, s.room.params[:0]
 	}
-	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...), Cooperative: c.Cooperative}
+	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...), Cluster: c.Cluster, Cooperative: c.Cooperative}
 	s.out = append(s.out, l)
 	return nil
 }

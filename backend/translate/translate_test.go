@@ -40,7 +40,7 @@ func TestErrno(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
-	p := gpu.Properties{ComputeMajor: 7, L2Bytes: -1, MaxBlocksSM: 7, Number: 3, Textures: true, Cooperative: true, Words: true, Shares: true, MaxChannels: 1 << 20,
+	p := gpu.Properties{ComputeMajor: 7, L2Bytes: -1, MaxBlocksSM: 7, Number: 3, Textures: true, Cooperative: true, Words: true, Shares: true, MaxCluster: 16, MaxChannels: 1 << 20,
 		VRAM: gpu.Window{Base: 1, Size: 2, Page: 3}, System: gpu.Window{Base: 4, Size: 5, Page: 6}}
 	v := Params(p)
 	require.Len(t, v, drm.NumParams)
@@ -57,6 +57,7 @@ func TestParams(t *testing.T) {
 	require.EqualValues(t, 1, at(drm.ParamCooperative))
 	require.EqualValues(t, 1, at(drm.ParamWords))
 	require.EqualValues(t, 1, at(drm.ParamShares))
+	require.EqualValues(t, 16, at(drm.ParamMaxCluster))
 }
 
 // kernel is a function that is told apart by its name only.

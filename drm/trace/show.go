@@ -212,6 +212,9 @@ func (l *lister) Launch(c drm.LaunchCmd) error {
 	if c.Cooperative {
 		kind = "cooperative launch"
 	}
+	if c.Cluster != [3]uint32{} {
+		kind += fmt.Sprintf(" in clusters %v of", c.Cluster)
+	}
 	l.add("%s %s grid %v block %v shared %d params %x", kind, l.n.name(l.e.File, KindFunction, uint64(c.Function)), c.Grid, c.Block, c.SharedBytes, c.Params)
 	return nil
 }

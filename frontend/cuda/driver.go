@@ -154,6 +154,9 @@ func (dev *Device) ComputeCapability() (major, minor int) {
 // MemOps is 1 if streams of the device have operations on words of memory, else 0.
 func (dev *Device) MemOps() int { return dev.param(drm.ParamWords) }
 
+// MaxCluster is the most blocks of a cluster, 0 where the device has no clusters.
+func (dev *Device) MaxCluster() uint64 { return dev.params[drm.ParamMaxCluster] }
+
 // Textures reports whether kernels may use the textures and surfaces of package gpu/texture.
 func (dev *Device) Textures() bool { return dev.params[drm.ParamTextures] != 0 }
 

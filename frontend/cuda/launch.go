@@ -15,7 +15,8 @@ type LaunchConfig struct {
 	Shared uint32    // dynamic shared memory of a block, bytes
 	Stream *Stream   // nil: the default stream
 
-	Cooperative bool // the blocks may wait for each other
+	Cluster     [3]uint32 // blocks of a cluster; zero: as the kernel says
+	Cooperative bool      // the blocks may wait for each other
 }
 
 // Launch is cuLaunchKernel: it queues the kernel and returns. There must be one
@@ -74,7 +75,7 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 		return errorf(call, ErrNotSupported, "kernel %s: %d bytes of parameters; a launch carries at most %d", f.name, len(params), drm.MaxLaunch)
 	}
 	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
-		SharedBytes: cfg.Shared, Params: params, Cooperative: cfg.Cooperative})
+		SharedBytes: cfg.Shared, Params: params, Cluster: cfg.Cluster, Cooperative: cfg.Cooperative})
 	return err
 }
 
@@ -83,6 +84,9 @@ func (f *Function) checkConfig(call string, cfg LaunchConfig) error {
 	dev := f.m.c.dev
 	if cfg.Cooperative && dev.params[drm.ParamCooperative] == 0 {
 		return errorf(call, ErrNotSupported, "kernel %s: the device has no cooperative launches", f.name)
+	}
+	if cfg.Cluster != [3]uint32{} && dev.params[drm.ParamMaxCluster] == 0 {
+		return errorf(call, ErrNotSupported, "kernel %s: the device has no clusters; they need compute capability 9.0 (--sm 90) and the software GPU", f.name)
 	}
 	threads := uint64(1)
 	for i := range 3 {

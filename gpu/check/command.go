@@ -94,6 +94,9 @@ func Launch(p *gpu.Properties, a *gpu.FunctionAttributes, l *gpu.Launch) error {
 		}
 		threads *= uint64(l.Block[i])
 	}
+	if err := cluster(p, a, l); err != nil {
+		return err
+	}
 	if l.Cooperative && !p.Cooperative {
 		return BadLaunch(a, "it is cooperative, which the device does not support")
 	}
@@ -115,4 +118,21 @@ func Launch(p *gpu.Properties, a *gpu.FunctionAttributes, l *gpu.Launch) error {
 // BadLaunch makes the error of a launch that a device refuses.
 func BadLaunch(a *gpu.FunctionAttributes, format string, args ...any) error {
 	return fmt.Errorf("%w: launch of %s: %s", gpu.ErrInvalid, a.Name, fmt.Sprintf(format, args...))
+}
+
+// cluster checks the clusters of a launch against its grid and the device.
+func cluster(p *gpu.Properties, a *gpu.FunctionAttributes, l *gpu.Launch) error {
+	if l.Cluster == [3]uint32{} {
+		return nil
+	}
+	size := uint64(1)
+	for i, n := range l.Cluster {
+		if n == 0 || l.Grid[i]%n != 0 {
+			return BadLaunch(a, "clusters of %v blocks in a grid of %v", l.Cluster, l.Grid)
+		}
+		if size *= uint64(n); size > uint64(p.MaxCluster) {
+			return BadLaunch(a, "clusters of %v blocks; the device allows %d", l.Cluster, p.MaxCluster)
+		}
+	}
+	return nil
 }

@@ -253,7 +253,7 @@ func (d *decoder) launch(modules int) *gpu.Launch {
 	k.Name = d.text()
 	l.Func = k
 	for i := range 3 {
-		l.Grid[i], l.Block[i] = d.u32(), d.u32()
+		l.Grid[i], l.Block[i], l.Cluster[i] = d.u32(), d.u32(), d.u32()
 	}
 	l.SharedBytes = d.u32()
 	l.Cooperative = d.flag()

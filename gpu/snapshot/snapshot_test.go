@@ -135,7 +135,7 @@ func TestMalformed(t *testing.T) {
 	b := encode(t, sample())
 	b[8]++
 	_, err := Read(bytes.NewReader(b), math.MaxUint64)
-	require.ErrorContains(t, err, "its version is 4; this program reads version 3")
+	require.ErrorContains(t, err, "its version is 5; this program reads version 4")
 }
 
 func TestWriteRefusesWhatReadDoes(t *testing.T) {

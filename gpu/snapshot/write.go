@@ -14,7 +14,7 @@ import (
 // with its kind (u8).
 const (
 	magic   = "PVDRMgpu"
-	version = 3
+	version = 4
 	endMark = 0x2e444e45 // "END."
 )
 
@@ -196,6 +196,7 @@ func (e *encoder) command(cmd gpu.Command) {
 			for i := range 3 {
 				e.u32(c.Grid[i])
 				e.u32(c.Block[i])
+				e.u32(c.Cluster[i])
 			}
 			e.u32(c.SharedBytes)
 			e.flag(c.Cooperative)

@@ -132,6 +132,14 @@ const (
 	regsPerBlock = 64 << 10
 )
 
+// maxCluster is the most blocks of a cluster, which capability 9.0 began.
+func (c Config) maxCluster() int {
+	if c.Capability < 90 {
+		return 0
+	}
+	return exec.DefaultLimits().MaxCluster
+}
+
 // properties describes the device. What is not a limit of this device, such as
 // the clocks and the bus, are round numbers: code that models performance by
 // them gets no sensible answer from a software device.
@@ -145,6 +153,7 @@ func (c Config) properties(limits exec.Limits) gpu.Properties {
 		Cooperative:    true,
 		Words:          true,
 		Shares:         true,
+		MaxCluster:     c.maxCluster(),
 		ComputeMajor:   c.Capability / 10,
 		ComputeMinor:   c.Capability % 10,
 		Multiprocs:     c.SMs,

@@ -82,7 +82,7 @@ func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 		k.limit = max(d.config.LaunchLimit, 0)
 	}
 	k.launch = exec.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
-		Workers: &d.workers, Print: c.ctx.output.print, Heap: c.ctx.allocator(), Cooperative: l.Cooperative}
+		Workers: &d.workers, Print: c.ctx.output.print, Heap: c.ctx.allocator(), Cluster: l.Cluster, Cooperative: l.Cooperative}
 	if f.kernel.Launches() {
 		k.launch.Tree = exec.NewTree(&d.waiting)
 	}
@@ -129,7 +129,7 @@ func (k *task) follow(p *exec.Pending) error {
 	}
 	k.kernel = kernel
 	k.launch.Grid, k.launch.Block, k.launch.SharedBytes, k.launch.Params = p.Grid, p.Block, p.Shared, p.Params
-	k.launch.From, k.launch.Cooperative = nil, false
+	k.launch.From, k.launch.Cooperative, k.launch.Cluster = nil, false, [3]uint32{}
 	if k.launch.Model != nil { // which counts one kernel
 		limit := k.limit
 		if limit > 0 {

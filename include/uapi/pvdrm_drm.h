@@ -79,6 +79,7 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_COOPERATIVE,       /* 1: there is COOPERATIVE */
 	PVDRM_PARAM_WORDS,             /* 1: there is WORD */
 	PVDRM_PARAM_SHARES,            /* 1: other files of the guest may open memory and events of this one */
+	PVDRM_PARAM_MAX_CLUSTER,       /* the most blocks of a cluster; 0: there is no CLUSTER */
 };
 
 struct drm_pvdrm_getparam {
@@ -258,11 +259,16 @@ struct drm_pvdrm_read_output {
 /* As LAUNCH, but all blocks run at the same time, and may wait for each other. */
 #define PVDRM_CMD_COOPERATIVE 6
 #define PVDRM_CMD_WORD      7
+/*
+ * __u32 cluster[3], flags (1: also COOPERATIVE), then as LAUNCH: a grid in clusters of so many blocks,
+ * which divide it.
+ */
+#define PVDRM_CMD_CLUSTER   8
 
 struct drm_pvdrm_cmd {
 	__u16 op;       /* PVDRM_CMD_* */
 	__u16 units;    /* length of the whole command in units of 8 bytes */
-	__u32 argument; /* FILL: bytes of the pattern; LAUNCH, COOPERATIVE: the function; WORD: bytes | operation << 8; else 0 */
+	__u32 argument; /* FILL: bytes of the pattern; LAUNCH, COOPERATIVE, CLUSTER: the function; WORD: bytes | operation << 8; else 0 */
 };
 
 /* Copies between any two addresses. Pitches do not matter where height is 1. */

@@ -32,7 +32,7 @@ func (c *call) captureKernel(g *graphs, s *cuda.Stream, f uint64, cfg cuda.Launc
 }
 
 func captureLaunchEx(c *call, g *graphs, x *context, s *cuda.Stream) error {
-	cfg, _, hints, err := c.launchConfig()
+	cfg, _, hints, err := c.launchConfig(0)
 	if err != nil {
 		return err
 	}

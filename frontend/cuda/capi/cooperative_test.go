@@ -86,7 +86,7 @@ func TestCaptureOfCooperativeLaunch(t *testing.T) {
 	require.Zero(t, cooperative(second))
 
 	p.ok("cuGraphKernelNodeGetAttribute", first, launchPriority, value)
-	p.gives(cuda.ErrNotSupported, "cuGraphKernelNodeGetAttribute", first, launchCluster, value)
+	p.ok("cuGraphKernelNodeGetAttribute", first, launchCluster, value)
 	p.gives(cuda.ErrInvalidValue, "cuGraphKernelNodeGetAttribute", first, launchLast+1, value)
 	p.gives(cuda.ErrInvalidValue, "cuGraphKernelNodeSetAttribute", first, launchUnused, value)
 	p.gives(cuda.ErrNotSupported, "cuGraphKernelNodeSetAttribute", first, launchEvent, value)

@@ -283,7 +283,7 @@ var families = []family{
 	}},
 	{"Kernels", []entry{
 		{name: "cuLaunchKernel", args: 11, do: launchKernel, perThread: "_ptsz"},
-		{name: "cuLaunchKernelEx", args: 4, do: launchKernelEx, perThread: "_ptsz", note: "no clusters, no events of a launch; cooperative ones not on NVIDIA GPUs"},
+		{name: "cuLaunchKernelEx", args: 4, do: launchKernelEx, perThread: "_ptsz", note: "no events of a launch; cooperative ones not on NVIDIA GPUs"},
 		{name: "cuFuncGetAttribute", args: 3, do: funcGetAttribute},
 		{name: "cuFuncSetAttribute", args: 3, do: funcSetAttribute, note: "the most dynamic shared memory; the carve-out has no effect"},
 		{name: "cuFuncSetCacheConfig", args: 2, do: funcSetCacheConfig, note: noteHint},
@@ -310,8 +310,8 @@ var families = []family{
 		{name: "cuOccupancyMaxPotentialBlockSize", args: 6, do: occupancyBlockSize},
 		{name: "cuOccupancyMaxPotentialBlockSizeWithFlags", args: 7, do: occupancyBlockSizeFlags},
 		{name: "cuOccupancyAvailableDynamicSMemPerBlock", args: 4, do: occupancyDynamicShared},
-		{name: "cuOccupancyMaxPotentialClusterSize", args: 3},
-		{name: "cuOccupancyMaxActiveClusters", args: 3},
+		{name: "cuOccupancyMaxPotentialClusterSize", args: 3, do: occupancyClusterSize},
+		{name: "cuOccupancyMaxActiveClusters", args: 3, do: occupancyClusters},
 	}},
 	{"Streams and events", []entry{
 		{name: "cuStreamCreate", args: 2, do: streamCreate},

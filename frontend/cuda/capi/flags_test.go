@@ -94,7 +94,7 @@ func TestLaunchAttributes(t *testing.T) {
 	launch(cuda.Success, launchCooperative, 0)
 	launch(cuda.Success, launchCooperative, 1)
 	launch(cuda.Success, launchCluster, 1)
-	launch(cuda.ErrNotSupported, launchCluster, 2)
+	launch(cuda.ErrInvalidClusterSize, launchCluster, 2)
 	launch(cuda.Success, launchDependent, 1)
 	launch(cuda.ErrNotSupported, launchEvent, 0)
 	launch(cuda.ErrNotSupported, launchDone, 0)

@@ -18,7 +18,12 @@ const (
 	funcCacheModes = 7
 	funcMaxDynamic = 8
 	funcCarveout   = 9
-	funcLast       = 15
+
+	funcClusterMustBeSet = 10
+	funcClusterWidth     = 11 // height and depth follow
+	funcNotPortable      = 14
+	funcClusterPolicy    = 15
+	funcLast             = 15
 
 	noCarveout = -1 // no preference
 )
@@ -63,6 +68,8 @@ func (c *call) functionAttribute(fn int) error {
 		f.mu.Lock()
 		v = uint32(f.carveout)
 		f.mu.Unlock()
+	case k >= funcClusterMustBeSet && k <= funcLast:
+		v = f.clusterAttribute(k)
 	case k < 0 || k > funcLast:
 		return c.fail(cuda.ErrInvalidValue, "attribute %d is not known", k)
 	}
@@ -129,9 +136,8 @@ func (c *call) setAttribute(value, fn, attr int) error {
 		f.mu.Lock()
 		f.carveout = v
 		f.mu.Unlock()
-	case k > funcCarveout && k <= funcLast && v != 0:
-		return c.fail(cuda.ErrNotSupported, "attribute %d: PVDRM has no clusters", k)
 	case k > funcCarveout && k <= funcLast:
+		return c.setClusterAttribute(f, k, v)
 	default:
 		return c.fail(cuda.ErrInvalidValue, "attribute %d cannot be set", k)
 	}

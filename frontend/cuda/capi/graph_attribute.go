@@ -22,22 +22,28 @@ func (w *kernelWork) attribute(id uint32) []byte {
 	switch set, ok := w.attributes[id]; {
 	case id == launchCooperative && w.cfg.Cooperative:
 		v[0] = 1
+	case id == launchCluster:
+		copy(v, clusterValue(w.cfg.Cluster))
 	case ok:
 		copy(v, set)
-	case id != launchCooperative && id != launchPriority:
+	case id != launchCooperative && id != launchPriority && id != launchPolicy:
 		return nil
 	}
 	return v
 }
 
 // with is the launch with other attributes, checked as a launch is.
-func (w *kernelWork) with(c *call, attributes map[uint32][]byte, together bool) (*kernelWork, error) {
-	made := *w
-	made.attributes, made.cfg.Cooperative = attributes, together
+func (w *kernelWork) with(c *call, attributes map[uint32][]byte, together bool, cluster [3]uint32) (made *kernelWork, err error) {
+	copied := *w
+	made = &copied
+	made.attributes, made.cfg.Cooperative, made.cfg.Cluster = attributes, together, cluster
+	if made.cluster, err = c.clusterOf(w.f, &made.cfg); err != nil {
+		return nil, err
+	}
 	if err := c.checkShape(w.f, made.cfg); err != nil {
 		return nil, err
 	}
-	return &made, made.add(w.f.mod.ctx.NewBatch())
+	return made, made.add(w.f.mod.ctx.NewBatch())
 }
 
 // inherit gives new work of a kernel node the attributes of the work that it replaces: parameters
@@ -45,10 +51,10 @@ func (w *kernelWork) with(c *call, attributes map[uint32][]byte, together bool) 
 func (c *call) inherit(work, now any) (any, error) {
 	w, ok := work.(*kernelWork)
 	was, before := now.(*kernelWork)
-	if !ok || !before || was.attributes == nil && !was.cfg.Cooperative {
+	if !ok || !before || was.attributes == nil && !was.cfg.Cooperative && was.cfg.Cluster == [3]uint32{} {
 		return work, nil
 	}
-	return w.with(c, was.attributes, was.cfg.Cooperative)
+	return w.with(c, was.attributes, was.cfg.Cooperative, was.cfg.Cluster)
 }
 
 // kernelNodeGetAttribute gets (node, attribute, value).
@@ -91,10 +97,13 @@ func kernelNodeSetAttribute(c *call) error {
 			return err
 		}
 		w := n.Work.(*kernelWork)
-		attributes, together := maps.Clone(w.attributes), w.cfg.Cooperative
-		if id == launchCooperative {
+		attributes, together, cluster := maps.Clone(w.attributes), w.cfg.Cooperative, w.cfg.Cluster
+		switch id {
+		case launchCooperative:
 			together = le32(value) != 0
-		} else {
+		case launchCluster:
+			cluster = clusterDims(value)
+		default:
 			if attributes == nil {
 				attributes = map[uint32][]byte{}
 			}
@@ -103,7 +112,7 @@ func kernelNodeSetAttribute(c *call) error {
 			}
 			attributes[id] = value
 		}
-		made, err := w.with(c, attributes, together)
+		made, err := w.with(c, attributes, together, cluster)
 		if err != nil {
 			return err
 		}
@@ -124,7 +133,7 @@ func kernelNodeCopyAttributes(c *call) error {
 			return err
 		}
 		w := from.Work.(*kernelWork)
-		made, err := to.Work.(*kernelWork).with(c, w.attributes, w.cfg.Cooperative)
+		made, err := to.Work.(*kernelWork).with(c, w.attributes, w.cfg.Cooperative, w.cfg.Cluster)
 		if err != nil {
 			return err
 		}

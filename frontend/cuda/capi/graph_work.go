@@ -11,11 +11,12 @@ import (
 
 // kernelWork is a launch.
 type kernelWork struct {
-	f      *function
-	handle uint64 // of a CUfunction or CUkernel, as the program gave it
-	cfg    cuda.LaunchConfig
-	params []byte
-	shown  *shown
+	f       *function
+	handle  uint64 // of a CUfunction or CUkernel, as the program gave it
+	cfg     cuda.LaunchConfig
+	cluster [3]uint32 // what cfg.Cluster, the kernel and the program come to
+	params  []byte
+	shown   *shown
 
 	attributes map[uint32][]byte // values of launch attributes by number; cfg has what changes the launch
 }
@@ -83,7 +84,11 @@ func (c *call) kernelWork(handle uint64, cfg cuda.LaunchConfig, kernelParams, ex
 	if err := c.checkShape(f, cfg); err != nil {
 		return nil, err
 	}
-	w := &kernelWork{f: f, handle: handle, cfg: cfg, shown: new(shown)}
+	cluster, err := c.clusterOf(f, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	w := &kernelWork{cluster: cluster, f: f, handle: handle, cfg: cfg, shown: new(shown)}
 	switch {
 	case kernelParams != 0 && extra != 0:
 		return nil, c.fail(cuda.ErrInvalidValue, "both kernelParams and extra are given")
@@ -98,7 +103,11 @@ func (c *call) kernelWork(handle uint64, cfg cuda.LaunchConfig, kernelParams, ex
 	return w, w.add(f.mod.ctx.NewBatch())
 }
 
-func (w *kernelWork) add(b *cuda.Batch) error { return b.AddKernel(w.f.Function, w.cfg, w.params) }
+func (w *kernelWork) add(b *cuda.Batch) error {
+	cfg := w.cfg
+	cfg.Cluster = w.cluster
+	return b.AddKernel(w.f.Function, cfg, w.params)
+}
 
 // Layouts of CUDA_KERNEL_NODE_PARAMS and CUDA_MEMSET_NODE_PARAMS; version 2 adds to the end.
 const (

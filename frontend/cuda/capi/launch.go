@@ -37,6 +37,9 @@ func (c *call) launch(f *function, cfg cuda.LaunchConfig, stream, kernelParams, 
 	if err := c.checkShape(f, cfg); err != nil {
 		return err
 	}
+	if cfg.Cluster, err = c.clusterOf(f, &cfg); err != nil {
+		return err
+	}
 	var params []byte
 	switch {
 	case kernelParams != 0 && extra != 0:
@@ -155,6 +158,7 @@ const (
 	launchCooperative = 2  // CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 	launchWaiting     = 3  // CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: of streams only
 	launchCluster     = 4  // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+	launchPolicy      = 5  // CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
 	launchDependent   = 6  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: allows, does not ask
 	launchEvent       = 7  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
 	launchDone        = 12 // CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT
@@ -164,7 +168,7 @@ const (
 )
 
 func launchKernelEx(c *call) error {
-	cfg, stream, _, err := c.launchConfig()
+	cfg, stream, _, err := c.launchConfig(0)
 	if err != nil {
 		return err
 	}
@@ -181,9 +185,9 @@ type launchHints struct {
 	programmatic bool   // it may begin before the kernel before it has ended
 }
 
-// launchConfig reads the CUlaunchConfig in argument 0, with the stream in it.
-func (c *call) launchConfig() (cfg cuda.LaunchConfig, stream uint64, hints launchHints, err error) {
-	b, err := c.read(c.u64(0), launchConfigBytes)
+// launchConfig reads the CUlaunchConfig in an argument, with the stream in it.
+func (c *call) launchConfig(arg int) (cfg cuda.LaunchConfig, stream uint64, hints launchHints, err error) {
+	b, err := c.read(c.u64(arg), launchConfigBytes)
 	if err != nil {
 		return cfg, 0, hints, err
 	}
@@ -207,6 +211,12 @@ func (c *call) launchConfig() (cfg cuda.LaunchConfig, stream uint64, hints launc
 			switch le32(attrs) {
 			case launchCooperative:
 				cfg.Cooperative = le32(attrs[8:]) != 0
+			case launchCluster:
+				cfg.Cluster = clusterDims(attrs[8:])
+			case launchPolicy:
+				if policy := le32(attrs[8:]); policy > lastPolicy {
+					return cfg, 0, hints, c.fail(cuda.ErrInvalidValue, "the policy %d of scheduling clusters", policy)
+				}
 			case launchPriority:
 				hints.priority = priorityValue(int32(le32(attrs[8:])))
 			case launchDependent:
@@ -231,12 +241,8 @@ func (c *call) checkAttribute(a []byte) error {
 	if err := c.knownAttribute(id); err != nil {
 		return err
 	}
-	switch {
-	case id == launchCluster:
-		if le32(a[8:])|le32(a[12:])|le32(a[16:]) > 1 {
-			return c.fail(cuda.ErrNotSupported, "a launch in clusters")
-		}
-	case id == launchEvent || id == launchDone || id == launchUpdatable:
+	switch id {
+	case launchEvent, launchDone, launchUpdatable:
 		return c.fail(cuda.ErrNotSupported, "the attribute %d of a launch", id)
 	}
 	return nil
@@ -335,6 +341,9 @@ func (c *call) launchGrid(w, h int32, stream uint64) error {
 	params := append([]byte(nil), f.params...)
 	f.mu.Unlock()
 	if err := c.checkBlock(f, cfg.Block); err != nil {
+		return err
+	}
+	if cfg.Cluster, err = c.clusterOf(f, &cfg); err != nil {
 		return err
 	}
 	s, err := c.streamOf(f.mod.ctx, stream)

@@ -16,13 +16,14 @@ import (
 // module is a CUmodule.
 type module struct {
 	*cuda.Module
-	ctx     *context
-	target  uint32               // of its PTX, compute capability × 10
-	blocks  map[string][3]uint32 // that kernels require, by name
-	tuned   map[string]tuning    // what kernels say of their registers
-	maxRegs uint32               // the limit that the program gave, 0 for none
-	handle  uint64
-	entries []string // names of its kernels
+	ctx      *context
+	target   uint32                 // of its PTX, compute capability × 10
+	blocks   map[string][3]uint32   // that kernels require, by name
+	clusters map[string]clusterRule // of kernels that say something of them
+	tuned    map[string]tuning      // what kernels say of their registers
+	maxRegs  uint32                 // the limit that the program gave, 0 for none
+	handle   uint64
+	entries  []string // names of its kernels
 
 	references map[string]bool // to textures, by name; true: to surfaces
 
@@ -39,14 +40,20 @@ type function struct {
 	mod    *module
 	handle uint64
 	exact  [3]uint32 // the block that it requires; zero where it takes any
+	rule   clusterRule
 
 	mu         sync.Mutex
 	dynamic    uint32 // the most dynamic shared memory, bytes
 	dynamicSet bool   // by the program
 	carveout   int32
-	block      [3]uint32 // of legacy launches
-	shared     uint32
-	params     []byte
+
+	cluster     [3]uint32 // blocks of a cluster, as the program has set them
+	notPortable bool
+	policy      uint32 // of scheduling clusters
+
+	block  [3]uint32 // of legacy launches
+	shared uint32
+	params []byte
 }
 
 func (f *function) owner() *context { return f.mod.ctx }
@@ -90,7 +97,8 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	if err != nil {
 		return nil, 0, err
 	}
-	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), entries: entries(ptx), references: referencesIn(ptx), functions: map[string]uint64{}}
+	mod := &module{Module: m, ctx: x, target: ptxTarget(ptx), blocks: requiredBlocks(ptx), clusters: clusterRules(ptx), entries: entries(ptx),
+		references: referencesIn(ptx), functions: map[string]uint64{}}
 	mod.tuned, mod.maxRegs = tunings(ptx)
 	if err := mod.led(); err != nil {
 		return nil, 0, errors.Join(err, m.Unload())
@@ -234,7 +242,7 @@ func (c *call) functionOf(m *module, name string) (*function, error) {
 	if f, ok := find[*function](c.lib, m.functions[name]); ok {
 		return f, nil
 	}
-	f := &function{Function: fn, mod: m, exact: m.blocks[name], block: [3]uint32{1, 1, 1}, carveout: noCarveout}
+	f := &function{Function: fn, mod: m, exact: m.blocks[name], rule: m.clusters[name], block: [3]uint32{1, 1, 1}, carveout: noCarveout}
 	f.handle = c.lib.handles.add(f)
 	m.functions[name] = f.handle
 	return f, nil

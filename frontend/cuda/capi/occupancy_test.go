@@ -105,7 +105,7 @@ func TestOccupancyOfOneBlock(t *testing.T) {
 		p.gives(cuda.ErrInvalidValue, "cuFuncSetAttribute", f, attribute, uint64(value))
 	}
 	p.gives(cuda.ErrInvalidValue, "cuFuncSetAttribute", f, funcMaxDynamic, ^uint64(0))
-	p.gives(cuda.ErrNotSupported, "cuFuncSetAttribute", f, funcCarveout+1, 1)
+	p.gives(cuda.ErrInvalidValue, "cuFuncSetAttribute", f, funcClusterMustBeSet, 1)
 	p.gives(cuda.ErrInvalidValue, "cuFuncGetAttribute", p.out, funcLast+1, f)
 }
 
