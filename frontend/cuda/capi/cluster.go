@@ -35,11 +35,12 @@ func clusterRules(ptx []byte) map[string]clusterRule {
 		if word, ptx = nextWord(ptx); word == "" {
 			return all
 		}
+		if last == ".entry" {
+			kernel, _, _ = strings.Cut(word, "(")
+		}
 		rule := all[kernel]
 		n, err := strconv.ParseUint(strings.TrimRight(word, "{}"), 0, 32)
 		switch {
-		case last == ".entry":
-			kernel, _, _ = strings.Cut(word, "(")
 		case last == ".reqnctapercluster":
 			rule.required, dimension = [3]uint32{1, 1, 1}, 0
 		case last == ".maxclusterrank":

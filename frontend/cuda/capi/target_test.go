@@ -38,3 +38,11 @@ func TestPTXTarget(t *testing.T) {
 		require.Equal(t, want, ptxTarget([]byte(text)), text)
 	}
 }
+
+func TestClusterRules(t *testing.T) {
+	require.Nil(t, clusterRules([]byte(".entry add() { ret; }")))
+	const text = ".entry any() { ret; }\n.visible .entry one(\n.param .u64 p)\n.reqntid 32 .reqnctapercluster 8\n{ ret; }\n.entry two() .reqnctapercluster 2, 0x4{ ret; }\n" +
+		".entry all() .explicitcluster .maxclusterrank 16 { ret; }\n.entry none() .maxntid 9 { mov.u32 %r1, %cluster_ctarank; }\n.entry odd() .reqnctapercluster"
+	require.Equal(t, map[string]clusterRule{"one": {required: [3]uint32{8, 1, 1}}, "two": {required: [3]uint32{2, 4, 1}},
+		"all": {explicit: true, most: 16}}, clusterRules([]byte(text)))
+}
