@@ -22,7 +22,8 @@
 // tests/ptx/kernels hold the recordings, tests/answers what cuTensorMapEncodeTiled and its like refuse.
 //
 // Coordinates of dimension 0 must be multiples of 16 bytes, unless the tensor is interleaved; others end
-// the kernel with an illegal instruction. So do ranks and modes that are not those of the instruction,
+// the kernel with an illegal instruction. So do negative coordinates of stores and reductions, columns of
+// pixels that begin outside of their corners, ranks and modes that are not those of the instruction,
 // fields that no map has, and reductions that the elements do not have. An address of the tensor that is
 // not aligned, of the map (64 bytes) or of the box (128 bytes) ends it as misaligned.
 //
