@@ -86,7 +86,7 @@ func (f *Function) checkConfig(call string, cfg LaunchConfig) error {
 		return errorf(call, ErrNotSupported, "kernel %s: the device has no cooperative launches", f.name)
 	}
 	if cfg.Cluster != [3]uint32{} && dev.params[drm.ParamMaxCluster] == 0 {
-		return errorf(call, ErrNotSupported, "kernel %s: the device has no clusters; they need compute capability 9.0 (--sm 90) and the software GPU", f.name)
+		return errorf(call, ErrNotSupported, "kernel %s: the device has no clusters; they need compute capability 9.0 (--sm 9.0) and the software GPU", f.name)
 	}
 	threads := uint64(1)
 	for i := range 3 {

@@ -204,7 +204,7 @@ func (c *call) occupancyOfClusters(answer func(f *function, each, multiprocessor
 	}
 	dev := f.mod.ctx.Device()
 	if dev.MaxCluster() == 0 {
-		return c.fail(cuda.ErrNotSupported, "the device has no clusters; they need compute capability 9.0 (--sm 90) and the software GPU")
+		return c.fail(cuda.ErrNotSupported, "the device has no clusters; they need compute capability 9.0 (--sm 9.0) and the software GPU")
 	}
 	cfg, _, _, err := c.launchConfig(2)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	noteHint          = "accepted, without effect"
 	noteTextures      = "not on NVIDIA GPUs"
 	noteTogether      = noteTextures
-	noteTensorMaps    = noteTextures + "; with --sm 90; types and swizzles up to CUDA 12.6's"
+	noteTensorMaps    = noteTextures + "; with --sm 9.0; types and swizzles up to CUDA 12.6's"
 	noteMemOps        = noteTextures + "; no remote writes to flush"
 	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
 	noteOverlap       = "source and destination must not overlap"

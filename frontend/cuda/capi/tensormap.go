@@ -47,7 +47,7 @@ func (c *call) needTensorMaps(x *context) error {
 	case !x.Device().Textures():
 		return c.fail(cuda.ErrNotSupported, "tensor maps are for the software GPU: they are NVIDIA's own on an NVIDIA GPU, and its driver would have to make them")
 	case capability(x.Device()) < hopper:
-		return c.fail(cuda.ErrNotSupported, "tensor maps are for compute capability 9.0 and above (give the software GPU --sm 90)")
+		return c.fail(cuda.ErrNotSupported, "tensor maps are for compute capability 9.0 and above (give the software GPU --sm 9.0)")
 	}
 	return nil
 }
