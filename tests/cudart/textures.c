@@ -78,9 +78,10 @@ __attribute__((constructor)) static void register_kernels(void)
 	fill_fatbin(&image, &wrapper, kernels);
 	module = __cudaRegisterFatBinary(&wrapper);
 	__cudaRegisterFunction(module, (const char *)look, "look", "look", -1, NULL, NULL, NULL, NULL, NULL);
-	__cudaRegisterTexture(module, &words, NULL, "words", 1, 0, 0);
-	__cudaRegisterTexture(module, &smooth, NULL, "smooth", 2, 0, 0);
-	__cudaRegisterSurface(module, &picture, NULL, "picture", 2, 0);
+	// nvcc gives the name in PTX and that of C++, which are not the same.
+	__cudaRegisterTexture(module, &words, (void *)"words", "::words", 1, 0, 0);
+	__cudaRegisterTexture(module, &smooth, (void *)"smooth", "::smooth", 2, 0, 0);
+	__cudaRegisterSurface(module, &picture, (void *)"picture", "::picture", 2, 0);
 	__cudaRegisterFatBinaryEnd(module);
 }
 

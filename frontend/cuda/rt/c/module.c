@@ -303,26 +303,27 @@ PUBLIC void __cudaRegisterHostVar(void **handle, const char *name, char *host, s
 	(void)handle, (void)name, (void)host, (void)bytes; // for kernels on HMM devices only
 }
 
-// References to textures and surfaces, which CUDA 12 has no more; reference.c binds them.
-static void register_reference(void **handle, const void *host, const char *name, int normalized)
+// References to textures and surfaces, which CUDA 12 has no more; reference.c binds them. nvcc
+// names them twice: device is the name in PTX, and name that of C++, such as "::tex".
+static void register_reference(void **handle, const void *host, const void **device, const char *name, int normalized)
 {
 	struct reference *r = calloc(1, sizeof *r);
 	if (r) {
 		r->normalized = normalized;
-		add_reference(handle, host, name, 1, r);
+		add_reference(handle, host, device ? (const char *)device : name, 1, r);
 	}
 }
 
 PUBLIC void __cudaRegisterTexture(void **handle, const void *host, const void **device, const char *name, int dimensions, int normalized, int external)
 {
-	(void)device, (void)dimensions, (void)external;
-	register_reference(handle, host, name, normalized);
+	(void)dimensions, (void)external;
+	register_reference(handle, host, device, name, normalized);
 }
 
 PUBLIC void __cudaRegisterSurface(void **handle, const void *host, const void **device, const char *name, int dimensions, int external)
 {
-	(void)device, (void)dimensions, (void)external;
-	register_reference(handle, host, name, 0);
+	(void)dimensions, (void)external;
+	register_reference(handle, host, device, name, 0);
 }
 
 PUBLIC void __cudaRegisterUnifiedTable(void **handle, void *entries) { (void)handle, (void)entries; }
