@@ -31,7 +31,6 @@ var tables = sync.OnceValue(func() map[string]verdict {
 	for _, name := range rt.Missing() {
 		all[name] = unsupported
 	}
-	all[managed] = unsupported // nothing of a module with such variables can be used
 	for _, s := range capi.Symbols() {
 		v := unsupported
 		if s.Works() {
@@ -46,9 +45,6 @@ var tables = sync.OnceValue(func() map[string]verdict {
 	}
 	return all
 })
-
-// managed is what a program with __managed__ variables calls.
-const managed = "__cudaRegisterManagedVar"
 
 // apiName reports whether a name has the form of those of the driver or the runtime API: cuX, cudaX
 // or __cudaX. cuFile… is another library's.
@@ -150,10 +146,6 @@ func (in *inspector) imported(s symbol) {
 }
 
 func (in *inspector) call(name string) {
-	if name == managed {
-		in.add(Finding{Kind: KindCall, What: "__managed__ variables", Why: "no kernel of their module can be used", Mend: "use cudaMallocManaged"})
-		return
-	}
 	table, result := "docs/cuda-driver-api.md", "CUDA_ERROR_NOT_SUPPORTED"
 	if strings.HasPrefix(name, "cuda") || strings.HasPrefix(name, "__") {
 		table, result = "docs/cuda-runtime-api.md", "cudaErrorNotSupported"
