@@ -171,9 +171,10 @@ func floodAndKill(t *testing.T, vm *vmm.VM) {
 }
 
 // untilNone is a script that waits until a command finds nothing, and prints what it still finds
-// after some minutes.
+// after some minutes. What the command prints counts and not its status: grep's is 2 where a process
+// ended before it could be read, whatever grep found in the others.
 func untilNone(command string) string {
-	return "n=0; while found=$(" + command + ") && [ $n -lt 3000 ]; do n=$((n+1)); sleep 0.1; done; echo \"$found\""
+	return "n=0; while found=$(" + command + "); [ -n \"$found\" ] && [ $n -lt 3000 ]; do n=$((n+1)); sleep 0.1; done; echo \"$found\""
 }
 
 // screenshot compares two pictures of a screen with text on it.
