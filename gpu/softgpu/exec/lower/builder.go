@@ -258,43 +258,39 @@ func (b *builder) releaseTemps() {
 	b.busy32, b.busy64, b.busyPr = b.busy32[:0], b.busy64[:0], b.busyPr[:0]
 }
 
-// imm32 and imm64 are registers that hold a constant.
-func (b *builder) imm32(x uint32) uint32 {
-	r, ok := b.const32[x]
+// kept returns the register that known has for a constant. A new one comes from fresh, and add
+// lists it; list and entry are the bytes that this costs in the list and in known.
+func kept[K comparable](b *builder, known map[K]uint32, x K, list, entry int, fresh func() uint32, add func(r uint32)) uint32 {
+	r, ok := known[x]
 	if !ok {
-		r = b.new32()
-		b.c.effort.Memory(ir.ListFactor * 8)
-		b.spend(ir.MapFactor * 8)
-		b.const32[x] = r
-		b.fn.Const32 = append(b.fn.Const32, ir.Const32{Reg: r, Value: x})
+		r = fresh()
+		b.c.effort.Memory(ir.ListFactor * list)
+		b.spend(ir.MapFactor * entry)
+		known[x] = r
+		add(r)
 	}
 	return r
 }
 
+// imm32 and imm64 are registers that hold a constant.
+func (b *builder) imm32(x uint32) uint32 {
+	return kept(b, b.const32, x, 8, 8, b.new32, func(r uint32) {
+		b.fn.Const32 = append(b.fn.Const32, ir.Const32{Reg: r, Value: x})
+	})
+}
+
 func (b *builder) imm64(x uint64) uint32 {
-	r, ok := b.const64[x]
-	if !ok {
-		r = b.new64()
-		b.c.effort.Memory(ir.ListFactor * 16)
-		b.spend(ir.MapFactor * 16)
-		b.const64[x] = r
+	return kept(b, b.const64, x, 16, 16, b.new64, func(r uint32) {
 		b.fn.Const64 = append(b.fn.Const64, ir.Const64{Reg: r, Value: x})
-	}
-	return r
+	})
 }
 
 // dataAddr is a register that holds the address of an offset in the data segment.
 func (b *builder) dataAddr(offset uint64) uint32 {
-	r, ok := b.data[offset]
-	if !ok {
-		r = b.new64()
-		b.c.effort.Memory(ir.ListFactor * 24)
-		b.spend(ir.MapFactor * 16)
-		b.data[offset] = r
+	return kept(b, b.data, offset, 24, 16, b.new64, func(r uint32) {
 		b.fn.Relocs = append(b.fn.Relocs, len(b.fn.Const64))
 		b.fn.Const64 = append(b.fn.Const64, ir.Const64{Reg: r, Value: offset})
-	}
-	return r
+	})
 }
 
 // lane emits the operation of a table row.

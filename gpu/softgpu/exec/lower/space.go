@@ -15,32 +15,18 @@ type sharedConst struct {
 
 // shared32 is a register with an address in .shared of the block.
 func (b *builder) shared32(address uint32) uint32 {
-	key := sharedConst{address: uint64(address)}
-	r, ok := b.shared[key]
-	if !ok {
-		r = b.new32()
-		b.c.effort.Memory(ir.ListFactor * 16)
-		b.spend(ir.MapFactor * 24)
-		b.shared[key] = r
+	return kept(b, b.shared, sharedConst{address: uint64(address)}, 16, 24, b.new32, func(r uint32) {
 		b.fn.Shared32 = append(b.fn.Shared32, len(b.fn.Const32))
 		b.fn.Const32 = append(b.fn.Const32, ir.Const32{Reg: r, Value: address})
-	}
-	return r
+	})
 }
 
 // shared64 is shared32 for a 64-bit register.
 func (b *builder) shared64(address uint64) uint32 {
-	key := sharedConst{address: address, wide: true}
-	r, ok := b.shared[key]
-	if !ok {
-		r = b.new64()
-		b.c.effort.Memory(ir.ListFactor * 24)
-		b.spend(ir.MapFactor * 24)
-		b.shared[key] = r
+	return kept(b, b.shared, sharedConst{address: address, wide: true}, 24, 24, b.new64, func(r uint32) {
 		b.fn.Shared64 = append(b.fn.Shared64, len(b.fn.Const64))
 		b.fn.Const64 = append(b.fn.Const64, ir.Const64{Reg: r, Value: address})
-	}
-	return r
+	})
 }
 
 func (b *builder) mapa(i *ptx.Instr) {
