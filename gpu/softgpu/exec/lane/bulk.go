@@ -125,19 +125,20 @@ func copyBytes(w *ir.Warp, op *ir.BulkOp, toSpace ir.Space, to uint64, fromSpace
 	}
 }
 
+// bulkPage returns the page of an address, and how much of size bytes lies in it.
+func bulkPage(w *ir.Warp, addr uint64, size int, prot gpu.Prot) (e *tlb.Translation, n uint64) {
+	if e = w.Worker.TLB.Translate(addr, prot); e == nil {
+		w.FailAddress(w.Lane, gpu.LostAddress, addr, prot == gpu.ProtWrite, "bulk copy")
+	}
+	return e, min(uint64(size), e.Mask+1-addr&e.Mask)
+}
+
 // readGlobal reads global memory. The address may be odd.
 //
 //go:norace
 func readGlobal(w *ir.Warp, addr uint64, to []byte) {
 	for len(to) > 0 {
-		e := w.Worker.TLB.Translate(addr, gpu.ProtRead)
-		if e == nil {
-			w.FailAddress(w.Lane, gpu.LostAddress, addr, false, "bulk copy")
-		}
-		n := uint64(len(to))
-		if rest := e.Mask + 1 - addr&e.Mask; rest < n {
-			n = rest
-		}
+		e, n := bulkPage(w, addr, len(to), gpu.ProtRead)
 		k := uint64(0)
 		for ; k < n && (addr+k)%8 != 0; k++ {
 			to[k] = *tlb.At[uint8](e, addr+k)
@@ -157,14 +158,7 @@ func readGlobal(w *ir.Warp, addr uint64, to []byte) {
 //go:norace
 func writeGlobal(w *ir.Warp, addr uint64, from []byte) {
 	for len(from) > 0 {
-		e := w.Worker.TLB.Translate(addr, gpu.ProtWrite)
-		if e == nil {
-			w.FailAddress(w.Lane, gpu.LostAddress, addr, true, "bulk copy")
-		}
-		n := uint64(len(from))
-		if rest := e.Mask + 1 - addr&e.Mask; rest < n {
-			n = rest
-		}
+		e, n := bulkPage(w, addr, len(from), gpu.ProtWrite)
 		k := uint64(0)
 		for ; k < n && (addr+k)%8 != 0; k++ {
 			*tlb.At[uint8](e, addr+k) = from[k]
