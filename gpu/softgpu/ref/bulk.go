@@ -129,16 +129,8 @@ func (t *thread) bulkReduced(op ptx.Atomic, ty ptx.Type, old, x uint64, global b
 		if ty.Float() {
 			return atomicSum(ty, old, x, global)
 		}
-	case ptx.AtomicInc:
-		if old >= x {
-			return 0
-		}
-		return old + 1
-	case ptx.AtomicDec:
-		if old == 0 || old > x {
-			return x
-		}
-		return old - 1
+	case ptx.AtomicInc, ptx.AtomicDec:
+		return counted(op, old, x)
 	case ptx.AtomicXor:
 		return old ^ x
 	case ptx.AtomicMin, ptx.AtomicMax:

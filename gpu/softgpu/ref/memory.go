@@ -281,6 +281,19 @@ func (t *thread) atom(i *ptx.Instr) {
 	}
 }
 
+// counted is what inc and dec make of an element that wraps at most.
+func counted(op ptx.Atomic, old, most uint64) uint64 {
+	switch {
+	case op == ptx.AtomicDec && (old == 0 || old > most):
+		return most
+	case op == ptx.AtomicDec:
+		return old - 1
+	case old >= most:
+		return 0
+	}
+	return old + 1
+}
+
 // updated is what an atom or red makes of an element of memory.
 func updated(i *ptx.Instr, old, b, c uint64, global bool) uint64 {
 	ty := i.Mods.Type()
@@ -300,16 +313,8 @@ func updated(i *ptx.Instr, old, b, c uint64, global bool) uint64 {
 		return old + b
 	case ptx.AtomicMin, ptx.AtomicMax:
 		return atomicExtreme(i.Mods.Atomic, ty, old, b)
-	case ptx.AtomicInc:
-		if old >= b {
-			return 0
-		}
-		return old + 1
-	case ptx.AtomicDec:
-		if old == 0 || old > b {
-			return b
-		}
-		return old - 1
+	case ptx.AtomicInc, ptx.AtomicDec:
+		return counted(i.Mods.Atomic, old, b)
 	case ptx.AtomicCas:
 		if old == b {
 			return c
