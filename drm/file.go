@@ -111,8 +111,8 @@ type Placer interface {
 	GemUnmapAt(mem []byte) error
 }
 
-// Key names memory or an event that files of one guest share: random bits, which nobody has who was
-// not given them.
+// Key names memory or an event that files of one guest share: random bits, so that no
+// file can guess one that it was not given.
 type Key [16]byte
 
 // Sharer is a File whose memory and events other files of the guest can use, if ParamShares is set.

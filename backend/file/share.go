@@ -31,7 +31,7 @@ type share struct {
 	orphan bool
 }
 
-// newKey makes a key that nobody can guess.
+// newKey makes a key that no guest can guess.
 func newKey() (k drm.Key) {
 	_, _ = rand.Read(k[:]) // it never fails: the program ends instead
 	return k

@@ -88,7 +88,7 @@ func Attributes(a gpu.FunctionAttributes) drm.FunctionAttributes {
 
 // Commands decodes a command stream. Function finds kernels by the id of
 // MODULE_FUNCTION. What is returned does not alias the stream. On an error the
-// index is that of the command it belongs to.
+// index names the command it belongs to.
 func Commands(stream []byte, function func(id uint32) (gpu.Function, error)) (cmds []gpu.Command, index int, err error) {
 	return new(Room).Commands(stream, function)
 }

@@ -137,7 +137,7 @@ func (c *Context) OpenMemory(name SharedMemory) (DevicePtr, error) {
 	return DevicePtr(x.address(m.vram.window.page)), nil
 }
 
-// address is that of the first byte.
+// address returns where the first byte lies.
 func (x *imported) address(page uint64) uint64 { return x.base + x.name.At%page }
 
 // open maps the pages in which an allocation of another process lies. M.mu is held.

@@ -63,7 +63,7 @@ func inside(r *Row, c, extent int64) {
 	}
 }
 
-// extent is that of dimension 0. Writes end with a chunk of 16 bytes, not with an element.
+// extent returns how far dimension 0 goes, in elements. Writes end with a chunk of 16 bytes, not with an element.
 func (m *Map) extent(writes bool) int64 {
 	if chunk := 16 / m.Type.Size(); writes && m.Interleave == InterleaveNone {
 		return int64((m.Dim[0] + chunk - 1) / chunk * chunk)

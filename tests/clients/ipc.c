@@ -1,5 +1,5 @@
 // Memory and events of other processes: kernels of two processes take turns by events alone, memory
-// and events outlive the process that made them, and handles that nobody gave name nothing.
+// and events outlive the process that made them, and handles that no process gave name nothing.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -187,7 +187,7 @@ static void outlived(struct device *d, pid_t maker, int from, struct message *go
 	CHECK(cuIpcOpenEventHandle(&e, gone->event));
 	CHECK(cuStreamWaitEvent(d->stream, e, 0));
 	REQUIRE(!kill(maker, SIGKILL) && waitpid(maker, &status, 0) == maker);
-	CHECK(cuStreamSynchronize(d->stream)); // it waits for nobody any more
+	CHECK(cuStreamSynchronize(d->stream)); // it waits for no other process any more
 	CHECK(cuEventSynchronize(e));
 	holds(p, 7);
 	step(d, p, 2, 1);
@@ -243,7 +243,7 @@ int main(void)
 	CHECK(cuMemFree(p));
 	CHECK(cuEventDestroy(own));
 	give(toChild[1], &c, 1);
-	give(toChild[1], &gone, sizeof gone); // which nobody has any more
+	give(toChild[1], &gone, sizeof gone); // which no process has any more
 	REQUIRE(waitpid(one, &status, 0) == one && status == 0);
 	CHECK(cuEventDestroy(theirs));
 	CHECK(cuCtxDestroy(d.ctx));

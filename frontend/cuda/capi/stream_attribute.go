@@ -144,7 +144,7 @@ func streamCopyAttributes(c *call) error {
 	return nil
 }
 
-// priority is that of a stream. X.mu is not held.
+// priority returns a stream's priority. X.mu is not held.
 func (x *context) priority(s *cuda.Stream) int32 {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -23,7 +23,7 @@ func (t *tensors) load(lib uintptr) {
 	purego.RegisterLibFunc(&t.encodeIm2col, lib, "cuTensorMapEncodeIm2col")
 }
 
-// makeTensor returns a tensor map, as words so that it can be aligned; its address is that of the result.
+// makeTensor returns a tensor map, as words so that it can be aligned, and where it lies.
 func (c *cuda) makeTensor(t *fixture.Tensor, address uint64) (unsafe.Pointer, error) {
 	room := make([]uint64, (fixture.TensorBytes+fixture.TensorAlign)/8)
 	at := unsafe.Pointer(&room[0])

@@ -6,7 +6,7 @@ package ir
 // shared memory, and a may. There a piece is 16 bytes: elements of one row of a, or column of b,
 // or, transposed, of eight rows or columns for one k.
 type GroupOp struct {
-	MatrixOp // its K is that of a, half of b's where a is sparse; Regs has a
+	MatrixOp // its K counts a's columns, half of b's rows where a is sparse; Regs has a
 
 	Columns int       // of b and d
 	Sums    []uint32  // registers of d, which is c as well

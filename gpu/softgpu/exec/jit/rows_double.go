@@ -4,8 +4,8 @@ package jit
 
 import "pvdrm/gpu/softgpu/exec/jit/internal/x86"
 
-// A NaN of float64 arithmetic is that of an operand, made quiet, as in lane/scalar: of the
-// second before the first, in a*b+c of b, c and a in this order. The processor prefers its
+// Float64 arithmetic returns the NaN of an operand, made quiet, as in lane/scalar: the
+// second before the first, in a*b+c b, c and a in this order. The processor prefers its
 // first source.
 
 // swapped is a commutative operation.

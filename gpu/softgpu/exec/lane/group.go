@@ -8,9 +8,9 @@ import (
 )
 
 // A warp runs its part of a wgmma.mma_async when it comes to it, which PTX permits: none of its
-// threads may touch d, a or shared memory before they have waited. What is left of the
-// asynchrony is that a warp which has waited knows that the others have read shared memory, too:
-// programs let one thread of a warpgroup tell that its buffer is free.
+// threads may touch d, a or shared memory before they have waited. One thing is
+// left of the asynchrony: a warp which has waited knows that the others have read shared memory, too,
+// since programs let one thread of a warpgroup tell that its buffer is free.
 
 // groupMembers are the warps of the warpgroup of w.
 func groupMembers(w *ir.Warp) []*ir.Warp {

@@ -39,8 +39,8 @@ func MatrixSparse(w *ir.Warp, in *ir.Inst) {
 	w.Budget -= matrixCost
 }
 
-// sparseRows multiplies a tile of which a is sparse: into t.Sum of integers, else t.C. Cut is that
-// of a Tile.
+// sparseRows multiplies a tile of which a is sparse: into t.Sum of integers, else t.C. Cut is as
+// in a Tile.
 func sparseRows(w *ir.Warp, op *ir.MatrixOp, t *ir.Tile, cut int32) {
 	row, whole, one := rowTile(w), *op, *op
 	whole.K, one.Rows = 2*op.K, 1
