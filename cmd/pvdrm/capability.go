@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,10 +15,8 @@ type capability int
 
 // String is part of pflag.Value.
 func (c *capability) String() string {
-	if *c == 0 {
-		return "7.5"
-	}
-	return fmt.Sprintf("%d.%d", *c/10, *c%10)
+	n := cmp.Or(int(*c), softgpu.DefaultCapability)
+	return fmt.Sprintf("%d.%d", n/10, n%10)
 }
 
 // Type is part of pflag.Value.

@@ -35,7 +35,7 @@ func TestDeviceFlagsPassOn(t *testing.T) {
 }
 
 func TestCapability(t *testing.T) {
-	require.Equal(t, "7.5", new(capability).String())
+	require.Equal(t, "9.0", new(capability).String())
 	for in, want := range map[string]string{"9.0": "9.0", "90": "9.0", "sm_90": "9.0", "12.1": "12.1", "52": "5.2"} {
 		var c capability
 		require.NoError(t, c.Set(in))

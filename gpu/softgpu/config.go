@@ -24,7 +24,7 @@ type Config struct {
 	// may keep busy, at most 1024. 0 stands for all that the process has.
 	SMs int
 	// Capability is the compute capability that the device reports, times ten: one of
-	// Capabilities. 0 stands for 75. The instructions that the device runs do not follow
+	// Capabilities. 0 stands for 90. The instructions that the device runs do not follow
 	// from it: it runs all that it knows, and refuses modules with others.
 	Capability int
 	// MaxChannels is the number of channels of the whole device, at most 4096.
@@ -64,7 +64,7 @@ const (
 var Capabilities = []int{50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121}
 
 // DefaultCapability is what a zero Config.Capability stands for.
-const DefaultCapability = 75
+const DefaultCapability = 90
 
 // copyBytesPerNS is the speed of the copy engine where time is modelled: 16 GB/s.
 const copyBytesPerNS = 16
@@ -132,12 +132,38 @@ const (
 	regsPerBlock = 64 << 10
 )
 
+// limits are what the device allows one block.
+func (c Config) limits() exec.Limits {
+	l := exec.DefaultLimits()
+	l.SharedBytes = c.sharedBytes()
+	return l
+}
+
 // maxCluster is the most blocks of a cluster, which capability 9.0 began.
-func (c Config) maxCluster() int {
+func (c Config) maxCluster(limits exec.Limits) int {
 	if c.Capability < 90 {
 		return 0
 	}
-	return exec.DefaultLimits().MaxCluster
+	return limits.MaxCluster
+}
+
+// sharedBytes is the shared memory of a block on NVIDIA's GPUs of the capability ("Technical
+// Specifications per Compute Capability" of the CUDA programming guide): programs size their tiles
+// by it.
+func (c Config) sharedBytes() int {
+	switch c.Capability {
+	case 70, 72:
+		return 96 << 10
+	case 75:
+		return 64 << 10
+	case 80, 87:
+		return 163 << 10
+	case 86, 88, 89, 120, 121:
+		return 99 << 10
+	case 90, 100, 103, 110:
+		return 227 << 10
+	}
+	return 48 << 10
 }
 
 // properties describes the device. What is not a limit of this device, such as
@@ -153,7 +179,7 @@ func (c Config) properties(limits exec.Limits) gpu.Properties {
 		Cooperative:    true,
 		Words:          true,
 		Shares:         true,
-		MaxCluster:     c.maxCluster(),
+		MaxCluster:     c.maxCluster(limits),
 		ComputeMajor:   c.Capability / 10,
 		ComputeMinor:   c.Capability % 10,
 		Multiprocs:     c.SMs,

@@ -60,7 +60,7 @@ func newDevice(config Config) (*device, error) {
 		return nil, err
 	}
 	v.reserve(uint64(config.MaxChannels) * hw.DescBytes)
-	limits := exec.DefaultLimits()
+	limits := config.limits()
 	d := &device{
 		config:   config,
 		limits:   limits,

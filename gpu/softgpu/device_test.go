@@ -71,7 +71,7 @@ func submit(t testing.TB, ch gpu.Channel, cmds ...gpu.Command) <-chan gpu.Result
 func TestConfig(t *testing.T) {
 	c, err := Config{}.withDefaults()
 	require.NoError(t, err)
-	require.Equal(t, Config{VRAMBytes: 1 << 30, SMs: runtime.GOMAXPROCS(0), MaxChannels: 64, Capability: 75, LaunchLimit: time.Minute}, c)
+	require.Equal(t, Config{VRAMBytes: 1 << 30, SMs: runtime.GOMAXPROCS(0), MaxChannels: 64, Capability: 90, LaunchLimit: time.Minute}, c)
 	for _, bad := range []Config{
 		{VRAMBytes: 1}, {VRAMBytes: 2 << 20}, {VRAMBytes: 4<<20 + 4096}, {VRAMBytes: 512 << 30},
 		{SMs: -1}, {Number: -1}, {Number: 64}, {SMs: 1 << 20}, {MaxChannels: -1}, {MaxChannels: 5000}, {VRAMBytes: 4 << 20, MaxChannels: 1024},
@@ -344,6 +344,54 @@ func TestLimitWaitingAtGate(t *testing.T) {
 	var lost *gpu.LostError
 	require.ErrorAs(t, (<-submit(t, ch, launchOf(t, c, endless, "spin"))).Err, &lost)
 	require.Equal(t, gpu.LostTimeout, lost.Cause)
+}
+
+// TestSharedMemoryOfABlock runs kernels with as much shared memory as each capability has, static and
+// dynamic, and refuses a byte more.
+func TestSharedMemoryOfABlock(t *testing.T) {
+	source := func(static int) string {
+		return fmt.Sprintf(`.version 8.0
+.target sm_50
+.address_size 64
+.extern .shared .align 4 .b8 more[];
+.visible .entry last(.param .u64 p)
+{
+	.shared .align 4 .b8 s[%d];
+	.reg .u64 %%a; .reg .b32 %%r, %%n; .reg .pred %%same;
+	ld.param.u64 %%a, [p];
+	mov.u32 %%r, s; mov.u32 %%n, more;
+	setp.eq.u32 %%same, %%r, %%n;
+	mov.u32 %%n, %%dynamic_smem_size;
+	add.u32 %%r, %%r, %%n;
+	st.shared.u32 [%%r+%d], 77;
+	ld.shared.u32 %%r, [%%r+%d];
+	st.global.u32 [%%a], %%r;
+	ret;
+}
+`, static, static-4, static-4)
+	}
+	for capability, kib := range map[int]int{50: 48, 61: 48, 70: 96, 75: 64, 80: 163, 86: 99, 90: 227, 100: 227, 120: 99} {
+		c, _ := testContext(t, testDevice(t, Config{VRAMBytes: 64 << 20, Capability: capability}))
+		most := kib << 10
+		require.Equal(t, most, c.dev.props.SharedPerBlock, "sm_%d", capability)
+		m, err := c.newVRAM(4096)
+		require.NoError(t, err)
+		require.NoError(t, c.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
+		_, addr, _ := m.place(0)
+		for static, dynamic := range map[int]int{1024: most - 1024, most: 0} {
+			ch, err := c.NewChannel() // which does not outlive the refused launch
+			require.NoError(t, err)
+			l := launchOf(t, c, source(static), "last")
+			l.Params, l.SharedBytes = binary.LittleEndian.AppendUint64(nil, vramBase), uint32(dynamic)
+			c.dev.vram.SetWord(addr, 0)
+			require.NoError(t, (<-submit(t, ch, l)).Err)
+			require.EqualValues(t, 77, c.dev.vram.Word(addr), "sm_%d, %d bytes of static .shared", capability, static)
+			l.SharedBytes++
+			require.ErrorContains(t, (<-submit(t, ch, l)).Err, "bytes of .shared", "sm_%d", capability)
+		}
+		_, err = c.LoadModule(gocontext.Background(), "more.ptx", []byte(source(most+4)), nil)
+		require.ErrorContains(t, err, "bytes of .shared", "sm_%d", capability)
+	}
 }
 
 func TestModuleLimits(t *testing.T) {

@@ -181,7 +181,7 @@ func Interpreted(ctx gocontext.Context, config Config, file string, source []byt
 	if err != nil {
 		return nil, err
 	}
-	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, config.properties(exec.DefaultLimits()), config.ModelTime)
+	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, config.properties(config.limits()), config.ModelTime)
 	if err != nil {
 		return nil, err
 	}

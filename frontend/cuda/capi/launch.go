@@ -67,9 +67,21 @@ func (c *call) checkBlock(f *function, block [3]uint32) error {
 	return nil
 }
 
-// checkShape refuses what the device would refuse after the call.
+// checkShared refuses dynamic shared memory that the kernel did not ask for: the device allows any
+// kernel as much as one may ask for.
+func (c *call) checkShared(f *function, dynamic uint32) error {
+	if most := f.maxDynamic(); uint64(dynamic) > uint64(most) {
+		return c.fail(cuda.ErrInvalidValue, "kernel %s: %d bytes of dynamic shared memory; it may have %d (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)", f.Name(), dynamic, most)
+	}
+	return nil
+}
+
+// checkShape refuses what the device would refuse after the call, and what only libcuda refuses.
 func (c *call) checkShape(f *function, cfg cuda.LaunchConfig) error {
-	if err := c.checkBlock(f, cfg.Block); err != nil || !cfg.Cooperative {
+	if err := c.checkBlock(f, cfg.Block); err != nil {
+		return err
+	}
+	if err := c.checkShared(f, cfg.Shared); err != nil || !cfg.Cooperative {
 		return err
 	}
 	return c.checkTogether(f, cfg)
@@ -340,7 +352,7 @@ func (c *call) launchGrid(w, h int32, stream uint64) error {
 	cfg := cuda.LaunchConfig{Grid: [3]uint32{uint32(w), uint32(h), 1}, Block: f.block, Shared: f.shared}
 	params := append([]byte(nil), f.params...)
 	f.mu.Unlock()
-	if err := c.checkBlock(f, cfg.Block); err != nil {
+	if err := c.checkShape(f, cfg); err != nil {
 		return err
 	}
 	if cfg.Cluster, err = c.clusterOf(f, &cfg); err != nil {
