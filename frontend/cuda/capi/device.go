@@ -227,6 +227,11 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 			return 1, true
 		}
 		return 0, true
+	case 126: // MEM_SYNC_DOMAIN_COUNT; they order no less here
+		if capability(dev) >= hopper {
+			return 4, true
+		}
+		return 1, true
 	case 120: // CLUSTER_LAUNCH
 		return int(min(dev.MaxCluster(), 1)), true
 	case 102: // VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED

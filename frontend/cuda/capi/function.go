@@ -91,17 +91,31 @@ func (f *function) maxThreads() uint32 {
 // does not allocate those of PTX and counts more.
 const maxRegs = 255
 
-// maxDynamic returns the most dynamic shared memory of a block: what was set, or else what is
-// left of the 48 KiB that a kernel has without asking.
+// maxDynamic returns the most dynamic shared memory of a block: what was set, or else what the
+// kernel has without asking.
 func (f *function) maxDynamic() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dynamicSet {
 		return int(f.dynamic)
 	}
-	all, _ := attribute(f.mod.ctx.Device(), int(cuda.AttributeMaxSharedMemoryPerBlock))
-	return max(0, all-int(f.Attributes().SharedBytes))
+	return f.unasked()
 }
+
+// unasked returns the dynamic shared memory that a kernel has without asking: what its static
+// memory leaves of 48 KiB or, where it is more than that itself, of all that a block can have.
+func (f *function) unasked() int {
+	static := int(f.Attributes().SharedBytes)
+	all, _ := attribute(f.mod.ctx.Device(), int(cuda.AttributeMaxSharedMemoryPerBlock))
+	if static > all {
+		all, _ = attribute(f.mod.ctx.Device(), attrSharedOptin)
+	}
+	return max(0, all-static)
+}
+
+// countedDynamic returns the most dynamic shared memory that occupancy counts with: a kernel that
+// asked for less than it has anyway is not held to that, as it is by a launch.
+func (f *function) countedDynamic() int { return max(f.maxDynamic(), f.unasked()) }
 
 func funcSetAttribute(c *call) error { return c.setAttribute(2, 0, 1) }
 

@@ -68,12 +68,17 @@ func (c *call) checkBlock(f *function, block [3]uint32) error {
 }
 
 // checkShared refuses dynamic shared memory that the kernel did not ask for: the device allows any
-// kernel as much as one may ask for.
-func (c *call) checkShared(f *function, dynamic uint32) error {
-	if most := f.maxDynamic(); uint64(dynamic) > uint64(most) {
-		return c.fail(cuda.ErrInvalidValue, "kernel %s: %d bytes of dynamic shared memory; it may have %d (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)", f.Name(), dynamic, most)
+// kernel as much as one may ask for. The errors are an H100's (driver 580).
+func (c *call) checkShared(f *function, cfg *cuda.LaunchConfig) error {
+	most := f.maxDynamic()
+	if uint64(cfg.Shared) <= uint64(most) {
+		return nil
 	}
-	return nil
+	code := cuda.ErrInvalidValue
+	if cfg.Cooperative && uint64(cfg.Shared) > uint64(f.countedDynamic()) {
+		code = cuda.ErrCooperativeTooLarge // no block of it runs, as occupancy counts
+	}
+	return c.fail(code, "kernel %s: %d bytes of dynamic shared memory; it may have %d (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)", f.Name(), cfg.Shared, most)
 }
 
 // checkShape refuses what the device would refuse after the call, and what only libcuda refuses.
@@ -81,7 +86,7 @@ func (c *call) checkShape(f *function, cfg cuda.LaunchConfig) error {
 	if err := c.checkBlock(f, cfg.Block); err != nil {
 		return err
 	}
-	if err := c.checkShared(f, cfg.Shared); err != nil || !cfg.Cooperative {
+	if err := c.checkShared(f, &cfg); err != nil || !cfg.Cooperative {
 		return err
 	}
 	return c.checkTogether(f, cfg)

@@ -53,8 +53,11 @@ func (m multiprocessor) resident(f *function, threads int, dynamic uint64) int {
 	if threads <= 0 || threads > m.block || m.warp <= 0 || a.MaxThreads > 0 && threads > int(a.MaxThreads) {
 		return 0
 	}
+	if dynamic > uint64(f.countedDynamic()) {
+		return 0
+	}
 	shared := uint64(a.SharedBytes) + dynamic
-	if shared < dynamic || shared > uint64(m.shared) {
+	if shared > uint64(m.shared) {
 		return 0
 	}
 	warps := (threads + m.warp - 1) / m.warp

@@ -37,7 +37,12 @@ func TestOccupancy(t *testing.T) {
 		t.Helper()
 		k := p.gpu.AddKernel("k", nil)
 		k.Attributes.Regs, k.Attributes.SharedBytes = regs, shared
-		require.Equal(t, want, p.word32("cuOccupancyMaxActiveBlocksPerMultiprocessor", p.function("k"), threads, dynamic))
+		f := p.function("k")
+		if want > 0 && dynamic > sharedDefault {
+			require.Zero(t, p.word32("cuOccupancyMaxActiveBlocksPerMultiprocessor", f, threads, dynamic), "without asking")
+			p.ok("cuFuncSetAttribute", f, funcMaxDynamic, dynamic)
+		}
+		require.Equal(t, want, p.word32("cuOccupancyMaxActiveBlocksPerMultiprocessor", f, threads, dynamic))
 	}
 	fits(32, 16, 0, 1, 0)     // the most blocks
 	fits(2, 16, 0, 1024, 0)   // the most threads
@@ -125,4 +130,32 @@ func TestSharedMemoryAttributes(t *testing.T) {
 	p.ok("cuFuncSetAttribute", f, funcMaxDynamic, 226<<10)
 	require.EqualValues(t, 226<<10, p.word32("cuFuncGetAttribute", funcMaxDynamic, f))
 	p.gives(cuda.ErrInvalidValue, "cuFuncSetAttribute", f, funcMaxDynamic, 226<<10+1)
+	k = p.gpu.AddKernel("static", nil)
+	k.Attributes.SharedBytes = 100 << 10
+	require.EqualValues(t, 127<<10, p.word32("cuFuncGetAttribute", funcMaxDynamic, p.function("static")), "more than 48 KiB anyway")
+}
+
+// A launch has no more dynamic shared memory than its kernel asked for, less than 48 KiB too; occupancy
+// counts 48 KiB in any case. So answers an H100 (driver 580).
+func TestSharedMemoryHasToBeAskedFor(t *testing.T) {
+	p := newProgram(t)
+	h100(p.gpu)
+	p.gpu.Params[drm.ParamCooperative] = 1
+	p.lib.Close()
+	p = reopened(p)
+	p.gpu.AddKernel("k", func(*cudatest.File, []byte) *cudatest.Fault { return nil })
+	f := p.function("k")
+	launch := func(name string, dynamic uint64) cuda.Result {
+		return p.call(name, f, 1, 1, 1, 32, 1, 1, dynamic, 0, 0, 0)
+	}
+	require.Equal(t, cuda.Success, launch("cuLaunchKernel", 48<<10))
+	require.Equal(t, cuda.ErrInvalidValue, launch("cuLaunchKernel", 48<<10+1))
+	require.Equal(t, cuda.ErrCooperativeTooLarge, launch("cuLaunchCooperativeKernel", 48<<10+1))
+	for _, asked := range []uint64{100, 50000, 227 << 10} {
+		p.ok("cuFuncSetAttribute", f, funcMaxDynamic, asked)
+		require.Equal(t, cuda.Success, launch("cuLaunchKernel", asked))
+		require.Equal(t, cuda.Success, launch("cuLaunchCooperativeKernel", asked))
+		require.Equal(t, cuda.ErrInvalidValue, launch("cuLaunchKernel", asked+1))
+		require.Positive(t, p.word32("cuOccupancyMaxActiveBlocksPerMultiprocessor", f, 32, 48<<10))
+	}
 }
