@@ -66,7 +66,7 @@ func TestCheckOfAStaticRuntime(t *testing.T) {
 	dir, err := staticClients()
 	require.NoError(t, err)
 	for _, v := range runtimeVersions {
-		code, out := preflightOf(t, "--sm", "9.0", filepath.Join(dir, "static"+v))
+		code, out := preflightOf(t, filepath.Join(dir, "static"+v))
 		require.Zero(t, code, out)
 	}
 	// It has no section for fatbins, which NVIDIA's has.

@@ -145,7 +145,7 @@ func deviceHelp() string {
 
 func addSoftGPUFlags(d *deviceFlags, fl *pflag.FlagSet) {
 	fl.IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
-	fl.Var(&d.sm, "sm", "compute capability that the software GPU reports, such as 9.0: programs choose their kernels by it; modules with instructions that it does not run are refused whatever it is")
+	fl.Var(&d.sm, "sm", "compute capability that the software GPU reports, such as 7.5: programs choose their kernels by it; modules with instructions that it does not run are refused whatever it is")
 	fl.BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 }
 

@@ -14,7 +14,7 @@ const (
 	noteHint          = "accepted, without effect"
 	noteTextures      = "not on NVIDIA GPUs"
 	noteTogether      = noteTextures
-	noteTensorMaps    = noteTextures + "; with --sm 9.0; types and swizzles up to CUDA 12.6's"
+	noteTensorMaps    = noteTextures + "; from compute capability 9.0 on; types and swizzles up to CUDA 12.6's"
 	noteMemOps        = noteTextures + "; no remote writes to flush"
 	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
 	noteOverlap       = "source and destination must not overlap"
@@ -283,7 +283,7 @@ var families = []family{
 	}},
 	{"Kernels", []entry{
 		{name: "cuLaunchKernel", args: 11, do: launchKernel, perThread: "_ptsz"},
-		{name: "cuLaunchKernelEx", args: 4, do: launchKernelEx, perThread: "_ptsz", note: "no events of a launch; cooperative ones not on NVIDIA GPUs"},
+		{name: "cuLaunchKernelEx", args: 4, do: launchKernelEx, perThread: "_ptsz", note: "no events of a launch; cooperative ones and clusters not on NVIDIA GPUs"},
 		{name: "cuFuncGetAttribute", args: 3, do: funcGetAttribute},
 		{name: "cuFuncSetAttribute", args: 3, do: funcSetAttribute, note: "the most dynamic shared memory; the carve-out has no effect"},
 		{name: "cuFuncSetCacheConfig", args: 2, do: funcSetCacheConfig, note: noteHint},

@@ -101,7 +101,7 @@ var families = []family{
 	}, missing(`cudaGetExportTable cudaLogsRegisterCallback cudaLogsUnregisterCallback cudaLogsCurrent cudaLogsDumpToFile cudaLogsDumpToMemory`))},
 	{"Kernels", slices.Concat([]entry{
 		{name: "cudaLaunchKernel", perThread: ptsz},
-		{name: "cudaLaunchKernelExC", perThread: ptsz, note: "no clusters, no events of a launch; cooperative ones not on NVIDIA GPUs"},
+		{name: "cudaLaunchKernelExC", perThread: ptsz, note: "no events of a launch; cooperative ones and clusters not on NVIDIA GPUs"},
 		{name: "cudaLaunchCooperativeKernel", perThread: ptsz, note: noteTogether},
 		{name: "cudaLaunchHostFunc", perThread: ptsz, note: noteHostFuncs},
 		{name: "cudaFuncGetAttributes"},
