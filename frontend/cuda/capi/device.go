@@ -149,6 +149,7 @@ const (
 	attrPersistingL2            = 108
 	attrLargestWindow           = 109
 	attrSharedReserved          = 111
+	attrSyncDomains             = 126
 )
 
 const (
@@ -161,6 +162,9 @@ const (
 
 	// largestWindow is the most bytes of an access policy window.
 	largestWindow = 128 << 20
+
+	// syncDomains is how many memory synchronization domains devices have from hopper on.
+	syncDomains = 4
 
 	// hopper is the compute capability × 10 from which kernels do not wait for those that they launch.
 	hopper = 90
@@ -227,9 +231,9 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 			return 1, true
 		}
 		return 0, true
-	case 126: // MEM_SYNC_DOMAIN_COUNT; they order no less here
+	case attrSyncDomains: // fences order writes of all domains, which CUDA allows
 		if capability(dev) >= hopper {
-			return 4, true
+			return syncDomains, true
 		}
 		return 1, true
 	case 120: // CLUSTER_LAUNCH

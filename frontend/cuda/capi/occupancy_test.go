@@ -120,7 +120,8 @@ func TestSharedMemoryAttributes(t *testing.T) {
 	h100(p.gpu)
 	p.lib.Close()
 	p = reopened(p)
-	for attribute, want := range map[uint64]uint32{8: 48 << 10, attrSharedOptin: 227 << 10, attrSharedPerMultiprocessor: 228 << 10, attrSharedReserved: 1 << 10} {
+	for attribute, want := range map[uint64]uint32{8: 48 << 10, attrSharedOptin: 227 << 10, attrSharedPerMultiprocessor: 228 << 10, attrSharedReserved: 1 << 10,
+		attrSyncDomains: 4} {
 		require.Equal(t, want, p.word32("cuDeviceGetAttribute", attribute, 0), attribute)
 	}
 	k := p.gpu.AddKernel("k", nil)
