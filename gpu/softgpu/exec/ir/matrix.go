@@ -39,6 +39,18 @@ type MatrixOp struct {
 	Trans    bool // ldmatrix, stmatrix
 	Tall     int  // rows and columns of the matrix
 	Wide     int
+
+	// Of wmma.load and wmma.store: where in memory thread 0 has the first element of each
+	// register, and how much further threads 1 and 4 have theirs. Apart says that the other
+	// elements of a register lie in other rows of memory.
+	Places      [8]MatrixPlace
+	Right, Down MatrixPlace
+	Apart       bool
+}
+
+// MatrixPlace is a place in a matrix as it lies in memory: elements along a row there, and rows.
+type MatrixPlace struct {
+	Along, Across uint64
 }
 
 // Tiles says how many tiles the product has, and how many registers of a, b and c lie

@@ -54,6 +54,10 @@ func MatrixLoad(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
 	e := element(op)
 	regs, n := op.Regs[op.Fragment][:op.Count[op.Fragment]], distinct(op, e)
+	w.Budget -= transferCost
+	if loadEven(w, in, e, regs, n) {
+		return
+	}
 	for m := w.Mask; m != 0; m &= m - 1 {
 		lane := ir.FirstOf(m)
 		base, pitch := matrixBase(w, in, lane)
@@ -73,7 +77,6 @@ func MatrixLoad(w *ir.Warp, in *ir.Inst) {
 			}
 		}
 	}
-	w.Budget -= transferCost
 }
 
 // MatrixStore is wmma.store.
@@ -81,6 +84,10 @@ func MatrixStore(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
 	e := element(op)
 	size := uint64(e.Bits()) / 8
+	w.Budget -= transferCost
+	if storeEven(w, in, e, op.Regs[op.Fragment][:op.Count[op.Fragment]]) {
+		return
+	}
 	for m := w.Mask; m != 0; m &= m - 1 {
 		lane := ir.FirstOf(m)
 		base, pitch := matrixBase(w, in, lane)
@@ -92,7 +99,6 @@ func MatrixStore(w *ir.Warp, in *ir.Inst) {
 			}
 		}
 	}
-	w.Budget -= transferCost
 }
 
 // matrixBase is where the matrix of a transfer begins for a lane, and its leading dimension.

@@ -162,6 +162,7 @@ func (b *builder) wmma(i *ptx.Instr) {
 	} else {
 		b.fragmentResults(op, op.Fragment, registers)
 	}
+	lane.PlaceMatrix(op)
 	b.emitMatrix(op, in)
 }
 
