@@ -35,8 +35,12 @@ type Site struct {
 	base    uint64
 	outside uint64         // bits of an offset that are beyond the page
 	page    unsafe.Pointer // keeps the memory alive
-	_       uint64
+	shift   uint64         // from an address to the page's number, less siteBits
 }
+
+// siteBits is the logarithm of the size of a Site: native code has offsets in a table without
+// another shift.
+const siteBits = 5
 
 // nativeTable is the constants of native code.
 type nativeTable struct {
@@ -107,6 +111,7 @@ const (
 	siteBase    = int(unsafe.Offsetof(Site{}.base))
 	siteOutside = int(unsafe.Offsetof(Site{}.outside))
 	sitePage    = int(unsafe.Offsetof(Site{}.page))
+	siteShift   = int(unsafe.Offsetof(Site{}.shift))
 
 	offStep64    = int32(unsafe.Offsetof(nativeTable{}.step64))
 	offStep32    = int32(unsafe.Offsetof(nativeTable{}.step32))

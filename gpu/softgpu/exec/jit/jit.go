@@ -2,6 +2,7 @@ package jit
 
 import (
 	"errors"
+	"math/bits"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,15 @@ const fuel = 1 << 15
 // maxSites bounds how many pages a worker keeps for native code: each access has
 // one, the page that it found last. Loads have the even ones, stores the odd ones.
 const maxSites = 1024
+
+// A worker's sites begin with two tables of the pages that its accesses found, one for loads and
+// one for stores, where an access that changes its page looks first. The place of a page in them
+// is its number, modulo their size.
+const (
+	tableBits  = 5
+	tableSites = 1 << tableBits
+	ownSites   = 2 * tableSites // the first that belongs to one access
+)
 
 // hot is how often native code must be wanted before it is made: by a warp that
 // starts or passes the head of a loop, or one of which not all lanes run.
@@ -117,11 +127,11 @@ func (n *Code) Warm() {
 
 // siteOf returns what native code keeps of a page.
 func siteOf(e *tlb.Translation) Site {
-	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page}
+	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page, shift: uint64(bits.Len64(e.Mask) - siteBits)}
 }
 
 // NewSites makes room for the pages that a worker keeps for n.
-func (n *Code) NewSites() []Site { return make([]Site, n.count) }
+func (n *Code) NewSites() []Site { return make([]Site, ownSites+n.count) }
 
 // EntryAt is where native code may be entered at a position by a warp with the given
 // lanes, or nil.
@@ -177,12 +187,15 @@ func (n *Code) findPage(w *ir.Warp, sites []Site, pc int32) {
 	if mask == 0 {
 		return
 	}
-	need := gpu.ProtRead
+	need, table := gpu.ProtRead, sites[:tableSites]
 	if stores(in.Op) {
-		need = gpu.ProtWrite
+		need, table = gpu.ProtWrite, sites[tableSites:ownSites]
 	}
-	if e := w.Worker.TLB.Translate(w.R64[in.A][ir.FirstOf(mask)]+in.Imm, need); e != nil {
-		sites[n.sites[pc-n.first]] = siteOf(e)
+	va := w.R64[in.A][ir.FirstOf(mask)] + in.Imm
+	if e := w.Worker.TLB.Translate(va, need); e != nil {
+		s := siteOf(e)
+		sites[ownSites+n.sites[pc-n.first]] = s
+		table[va>>(s.shift+siteBits)%tableSites] = s
 	}
 }
 

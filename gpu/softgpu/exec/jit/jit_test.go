@@ -38,7 +38,7 @@ type machine struct {
 	sites []Site
 }
 
-func newMachine() *machine { return &machine{sites: make([]Site, maxSites)} }
+func newMachine() *machine { return &machine{sites: make([]Site, ownSites+maxSites)} }
 
 // run compiles code, of which the last operation is one that is not compiled,
 // and runs it from the start for the lanes of the warp. It returns where that ended.

@@ -215,7 +215,7 @@ func (e *emitter) scratch() x86.Z {
 }
 
 func (m *memoryAccess) site(pc int32) x86.Mem {
-	return x86.Mem{Base: rSites, Disp: int32(m.sites[pc-m.fn.Entry]) * siteBytes}
+	return x86.Mem{Base: rSites, Disp: (ownSites + int32(m.sites[pc-m.fn.Entry])) * siteBytes}
 }
 
 // plus is a memory operand some bytes further.
@@ -273,7 +273,7 @@ func (m *memoryAccess) offsets(pc int32, addr *value) {
 		a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
 		return
 	}
-	site := m.site(pc)
+	site, other := m.site(pc), m.anotherPage(pc, addr)
 	a.RM(x86.MOV, true, x86.RAX, plus(site, siteBase))
 	a.Imm64(x86.RDX, m.in.Imm)
 	a.RR(x86.SUB, true, x86.RAX, x86.RDX)
@@ -289,7 +289,7 @@ func (m *memoryAccess) offsets(pc int32, addr *value) {
 	a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
 	a.VK(test, k7, m.s[1], m.s[0], x86.Arg{})
 	a.KK(&x86.KORTESTD, k7, 0, k7)
-	a.JumpIf(x86.NotEqual, m.out)
+	a.JumpIf(x86.NotEqual, other)
 	a.RM(x86.MOV, true, x86.RDX, plus(site, sitePage))
 	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
 	a.JumpIf(x86.Equal, m.out)
@@ -305,7 +305,7 @@ const (
 func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
 	a := &m.emitter.a
 	m.out = m.aside(pc)
-	site := m.site(pc)
+	site, other := m.site(pc), m.anotherPage(pc, &value{z: [4]x86.Z{addr}, uniform: true})
 	a.ToGP(&x86.TOGPQ, x86.RAX, addr)
 	a.Imm64(x86.RDX, m.in.Imm)
 	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
@@ -313,7 +313,7 @@ func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
 	a.RM(x86.MOV, true, x86.RDX, plus(site, siteOutside))
 	a.RI(x86.OR, true, x86.RDX, int32(m.in.Align))
 	a.RR(x86.TEST, true, x86.RDX, x86.RAX)
-	a.JumpIf(x86.NotEqual, m.out)
+	a.JumpIf(x86.NotEqual, other)
 	a.RM(x86.MOV, true, x86.RDX, plus(site, sitePage))
 	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
 	a.JumpIf(x86.Equal, m.out)

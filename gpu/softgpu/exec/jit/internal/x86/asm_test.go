@@ -154,6 +154,7 @@ func (l *sampleList) halfVectors() {
 		l.add(func(a *Asm) { a.VM(&PMOVDB, 25, 0, m, Arg{Mask: 1}) }, "vpmovdb xmmword ptr %s {k1}, zmm25", m.text())
 	}
 	l.add(func(a *Asm) { a.V(&PCOMPRESSD, 25, 0, 17, Arg{Mask: 1, Zero: true}) }, "vpcompressd zmm17 {k1} {z}, zmm25")
+	l.add(func(a *Asm) { a.V(&PCOMPRESSQ, 25, 0, 17, Arg{Mask: 1}) }, "vpcompressq zmm17 {k1}, zmm25")
 	l.add(func(a *Asm) { a.V(&EXTRACTI64X4, 25, 0, 17, Arg{Imm: 1}) }, "vextracti64x4 ymm17, zmm25, 1")
 	l.add(func(a *Asm) { a.V(&INSERTI64X4, 25, 3, 17, Arg{Imm: 1}) }, "vinserti64x4 zmm25, zmm3, ymm17, 1")
 	for _, op := range []*Op{&BROADCASTD, &BROADCASTQ} {
@@ -224,6 +225,7 @@ func (l *sampleList) general() {
 	l.add(func(a *Asm) { a.Imm64(R11, 0x123456789abcdef0) }, "movabs r11, 0x123456789abcdef0")
 	l.add(func(a *Asm) { a.SignExtend(R11, RCX) }, "movsxd r11, ecx")
 	l.add(func(a *Asm) { a.Not(R11) }, "not r11d")
+	l.add(func(a *Asm) { a.ShiftByCL(R11) }, "shr r11, cl")
 }
 
 const recorded = "testdata/encodings.txt"

@@ -102,6 +102,13 @@ func (a *Asm) Not(d R) {
 	a.modReg(2, uint8(d))
 }
 
+// ShiftByCL is shr d, cl on 64 bits.
+func (a *Asm) ShiftByCL(d R) {
+	a.rex(true, 0, d)
+	a.bytes(0xd3)
+	a.modReg(5, uint8(d))
+}
+
 // SignExtend is movsxd d, s: 64 bits from 32.
 func (a *Asm) SignExtend(d, s R) {
 	a.rex(true, d, s)

@@ -130,6 +130,7 @@ var (
 	PERMT2D      = Op{Name: "vpermt2d", table: 2, prefix: 1, code: 0x7e, memory: 64}
 
 	PCOMPRESSD = Op{Name: "vpcompressd", table: 2, prefix: 1, code: 0x8b, memory: 4}
+	PCOMPRESSQ = Op{Name: "vpcompressq", table: 2, prefix: 1, wide: true, code: 0x8b, memory: 8}
 	PGATHERDD  = Op{Name: "vpgatherdd", table: 2, prefix: 1, code: 0x90, memory: 4}
 	PGATHERQD  = Op{Name: "vpgatherqd", table: 2, prefix: 1, code: 0x91, memory: 4}
 	PGATHERQQ  = Op{Name: "vpgatherqq", table: 2, prefix: 1, wide: true, code: 0x91, memory: 8}
