@@ -60,6 +60,9 @@ func multiply(t *ir.Tile, op *ir.MatrixOp) {
 		}
 		addProducts(t, op.Rows, first, last)
 		for i := range op.Rows {
+			if !narrow && !t.Special && encodeSums(t, i) {
+				continue
+			}
 			for j := range 8 {
 				c := t.C[i][j]
 				sum, unit := int64(t.Sum[i][j])+int64(t.Start[i][j]), t.Max[i][j]-sumFraction
@@ -137,6 +140,12 @@ var addProducts = addPortable
 
 // gatherHalvesA and gatherHalvesB are faster ways to gather elements of 16 bits, or nil.
 var gatherHalvesA, gatherHalvesB func(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32)
+
+// decodeF32 is decodePortable, or a faster one.
+var decodeF32 = decodePortable
+
+// encodeSums makes f32s of a row of sums at once, or reports false where that is not possible.
+var encodeSums = func(*ir.Tile, int) bool { return false }
 
 // Exponents of what has none.
 const (
@@ -318,18 +327,19 @@ func gatherB(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
 
 // gatherC reads c of a tile: f16 where all sums are to be, else f32.
 func gatherC(file [][32]uint32, op *ir.MatrixOp, t *ir.Tile, regs []uint32) {
+	if op.C != ir.ElementF16 {
+		for row := range op.Rows {
+			even, odd := (*[4]uint32)(file[regs[row>>3<<1]][row&7<<2:]), (*[4]uint32)(file[regs[row>>3<<1|1]][row&7<<2:])
+			t.C[row] = [8]uint32{even[0], odd[0], even[1], odd[1], even[2], odd[2], even[3], odd[3]}
+		}
+		return
+	}
 	narrow := narrowSums(op)
 	for row := range op.Rows {
 		for col := range 8 {
-			lane := row&7<<2 | col>>1
-			var x uint32
-			if op.C == ir.ElementF16 {
-				x = file[regs[row>>3]][lane] >> (16 * (col & 1)) & 0xffff
-				if !narrow {
-					x = widenF16(x)
-				}
-			} else {
-				x = file[regs[row>>3<<1|col&1]][lane]
+			x := file[regs[row>>3]][row&7<<2|col>>1] >> (16 * (col & 1)) & 0xffff
+			if !narrow {
+				x = widenF16(x)
 			}
 			t.C[row][col] = x
 		}
@@ -341,14 +351,24 @@ func widenF16(x uint32) uint32 { return math.Float32bits(scalar.F16to32(x)) }
 
 // decodeSums finds the significands and exponents of the sums so far.
 func decodeSums(t *ir.Tile, rows int, narrow bool) {
+	if !narrow {
+		decodeF32(t, rows)
+		return
+	}
 	for i := range rows {
 		for j, c := range &t.C[i] {
-			sig, exp := int32(0), int32(0)
-			if narrow {
-				sig, exp = f16Term(c)
-			} else {
-				sig, exp = f32Term(c)
-			}
+			sig, exp := f16Term(c)
+			t.CSig[i][j], t.CExp[i][j] = sig, exp
+			t.Special = t.Special || exp >= infExp
+		}
+	}
+}
+
+// decodePortable is decodeSums of f32.
+func decodePortable(t *ir.Tile, rows int) {
+	for i := range rows {
+		for j, c := range &t.C[i] {
+			sig, exp := f32Term(c)
 			t.CSig[i][j], t.CExp[i][j] = sig, exp
 			t.Special = t.Special || exp >= infExp
 		}
@@ -357,19 +377,21 @@ func decodeSums(t *ir.Tile, rows int, narrow bool) {
 
 // scatterD writes the sums of a tile where the lanes have them.
 func scatterD(op *ir.MatrixOp, t *ir.Tile, results [][32]uint32) {
+	if op.D != ir.ElementF16 {
+		for row := range op.Rows {
+			c, even, odd := &t.C[row], (*[4]uint32)(results[row>>3<<1][row&7<<2:]), (*[4]uint32)(results[row>>3<<1|1][row&7<<2:])
+			*even, *odd = [4]uint32{c[0], c[2], c[4], c[6]}, [4]uint32{c[1], c[3], c[5], c[7]}
+		}
+		return
+	}
 	narrow := narrowSums(op)
 	for row := range op.Rows {
 		for col := range 8 {
-			lane := row&7<<2 | col>>1
 			x := t.C[row][col]
-			if op.D != ir.ElementF16 {
-				results[row>>3<<1|col&1][lane] = x
-				continue
-			}
 			if !narrow {
 				x = scalar.F16from32(math.Float32frombits(x))
 			}
-			results[row>>3][lane] |= x << (16 * (col & 1))
+			results[row>>3][row&7<<2|col>>1] |= x << (16 * (col & 1))
 		}
 	}
 }

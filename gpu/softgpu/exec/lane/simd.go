@@ -15,6 +15,7 @@ func init() {
 		ElementFuncs[key] = fn
 	}
 	addProducts, addIntegers, gatherHalvesA, gatherHalvesB = addVector, integersVector, halvesA, halvesB
+	decodeF32, encodeSums = decodeVector, encodeVector
 	blend32, blend64 = blendW, blendQ
 	fill32, fill64 = fillW, fillQ
 }
