@@ -20,7 +20,8 @@
 // allocated for a frame; predicates, parameters and its own tables by constants;
 // .shared after a comparison with its size; and pages by an offset that was
 // checked against the page's size, lane by lane, after a look-up by the
-// interpreter with the rights that the access needs. It has no stack, no calls,
+// interpreter with the rights that the access needs; it takes over pages that other accesses
+// found, loads from loads and stores from stores. It has no stack, no calls,
 // and jumps to its own labels only. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head counts, so that it returns within some ten microseconds, and
