@@ -139,9 +139,9 @@ const (
 )
 
 // Prepare sets what does not change in the life of the warp.
-func (f *Frame) Prepare(w *ir.Warp, sites []Site, word *atomic.Uint64) {
+func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	b := w.Block
-	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites)), unsafe.Pointer(theTable)                                    // of the worker, which owns the warp
+	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites.pages)), unsafe.Pointer(theTable)                              // of the worker, which owns the warp
 	f.word = unsafe.Pointer(word)                                                                                           // only read; aligned, so loads are atomic
 	f.tid, f.block, f.params = unsafe.Pointer(&w.Tid), unsafe.Pointer(&b.Words), unsafe.Pointer(unsafe.SliceData(b.Params)) // accessed within their bounds, which are known when code is made
 	f.shared = unsafe.Pointer(unsafe.SliceData(b.Shared))                                                                   // guarded by limits

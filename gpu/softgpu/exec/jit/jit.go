@@ -130,8 +130,23 @@ func siteOf(e *tlb.Translation) Site {
 	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page, shift: uint64(bits.Len64(e.Mask) - siteBits)}
 }
 
+// Sites are the pages that a worker keeps for native code.
+type Sites struct {
+	pages []Site
+	found bool // some page
+}
+
 // NewSites makes room for the pages that a worker keeps for n.
-func (n *Code) NewSites() []Site { return make([]Site, ownSites+n.count) }
+func (n *Code) NewSites() *Sites { return &Sites{pages: make([]Site, ownSites+n.count)} }
+
+// Drop forgets all pages. Most launches of kernels that are short have found none: native code
+// only takes over what findPage found.
+func (s *Sites) Drop() {
+	if s != nil && s.found {
+		clear(s.pages)
+		s.found = false
+	}
+}
 
 // EntryAt is where native code may be entered at a position by a warp with the given
 // lanes, or nil.
@@ -156,7 +171,7 @@ func (n *Code) EntryAt(pc int32, mask uint32) (code *machineCode, at uintptr) {
 // kernel. It returns the position of an instruction that the interpreter has to run; what
 // follows it may be native again. The code leaves where the position reaches limit, and
 // where the word is not the one that was seen.
-func (n *Code) Run(f *Frame, w *ir.Warp, sites []Site, code *machineCode, at uintptr, limit int32, seen uint64) int32 {
+func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uintptr, limit int32, seen uint64) int32 {
 	f.limit, f.seen = limit, seen
 	f.enter(w, code.entry, at)
 	callNative(f)
@@ -171,7 +186,7 @@ func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpSto
 
 // findPage looks up the page of the instruction at pc, if it is an access that
 // native code left to the interpreter, so that it finds it the next time.
-func (n *Code) findPage(w *ir.Warp, sites []Site, pc int32) {
+func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 	in := &n.prog.Code[pc]
 	if !isAccess(in) || in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric {
 		return
@@ -187,14 +202,14 @@ func (n *Code) findPage(w *ir.Warp, sites []Site, pc int32) {
 	if mask == 0 {
 		return
 	}
-	need, table := gpu.ProtRead, sites[:tableSites]
+	need, table := gpu.ProtRead, sites.pages[:tableSites]
 	if stores(in.Op) {
-		need, table = gpu.ProtWrite, sites[tableSites:ownSites]
+		need, table = gpu.ProtWrite, sites.pages[tableSites:ownSites]
 	}
 	va := w.R64[in.A][ir.FirstOf(mask)] + in.Imm
 	if e := w.Worker.TLB.Translate(va, need); e != nil {
 		s := siteOf(e)
-		sites[ownSites+n.sites[pc-n.first]] = s
+		sites.pages[ownSites+n.sites[pc-n.first]], sites.found = s, true
 		table[va>>(s.shift+siteBits)%tableSites] = s
 	}
 }

@@ -35,10 +35,10 @@ func nativeWarp(w *ir.Warp) {
 // machine is what a worker has to run native code.
 type machine struct {
 	word  atomic.Uint64
-	sites []Site
+	sites *Sites
 }
 
-func newMachine() *machine { return &machine{sites: make([]Site, ownSites+maxSites)} }
+func newMachine() *machine { return &machine{sites: &Sites{pages: make([]Site, ownSites+maxSites)}} }
 
 // run compiles code, of which the last operation is one that is not compiled,
 // and runs it from the start for the lanes of the warp. It returns where that ended.

@@ -41,7 +41,7 @@ type worker struct {
 	control *Control
 	seen    uint64     // Control.word when last looked at
 	acked   uint64     // Control.word up to which no translation is left; guarded by Control.mu
-	sites   []jit.Site // pages that native code uses; dropped with tlb
+	sites   *jit.Sites // pages that native code uses; dropped with tlb
 	blocks  []*block   // of a cluster, by rank; empty before the first
 	rested  bool       // it has ended between two clusters, and can be used again
 	naps    int        // short sleeps in a row
@@ -160,7 +160,7 @@ func (r *run) worker(c *Control, id int) *worker {
 		w.Launcher = launcher{r.launch.Tree, &r.launch.Limits}
 	}
 	w.TLB.Open(r.space, r.kernel.attrs.Name)
-	clear(w.sites)
+	w.sites.Drop()
 	for _, b := range w.blocks {
 		b.reuse(r)
 	}
@@ -251,7 +251,7 @@ func (w *worker) poll() {
 		w.preempting = true
 	}
 	w.TLB.Flush()
-	clear(w.sites)
+	w.sites.Drop()
 	w.seen = seen
 	w.control.ack(w, seen)
 }
