@@ -1,7 +1,10 @@
 package tests
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"pvdrm/backend/sched"
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
+	"pvdrm/internal/bench"
 )
 
 // spins has kernels for tests of preemption: one that never ends, and one that does nothing.
@@ -157,4 +161,25 @@ func BenchmarkEmptyBesideEndless(b *testing.B) {
 	b.ReportMetric(float64(s.counts("long").Preempted)/float64(len(times)), "preemptions/op")
 	require.NoError(b, d.Close())
 	<-ended
+}
+
+// TestBenchPreempt checks that an endless kernel leaves the GPU for each short kernel of another
+// guest, and goes on after it.
+func TestBenchPreempt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "preempt.json")
+	code, out := start(t, "bench", "preempt", "--count", "10", "--policies", "band,wfq", "--json", file).wait(t)
+	require.Zero(t, code, out)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got []string
+	for line := range bytes.Lines(b) {
+		var row bench.PreemptRow
+		require.NoError(t, json.Unmarshal(line, &row))
+		require.Equal(t, 10, row.Count, out)
+		require.Zero(t, row.Lost, out)
+		require.Positive(t, row.P50)
+		require.Equal(t, "softgpu", row.Device)
+		got = append(got, row.Policy+" "+row.Preempt)
+	}
+	require.Equal(t, []string{"band alone", "band off", "band on", "wfq alone", "wfq off", "wfq on"}, got)
 }

@@ -175,6 +175,18 @@ func (a *arena) handle(m *member, msg message) error {
 	return nil
 }
 
+// serve starts the alarms of the tokens. Its functions return after close.
+func (a *arena) serve() (waits []func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.tokens {
+		if wait := t.alarm.start(t.tick); wait != nil {
+			waits = append(waits, wait)
+		}
+	}
+	return waits
+}
+
 // close ends all connections.
 func (a *arena) close() {
 	a.mu.Lock()
@@ -185,7 +197,7 @@ func (a *arena) close() {
 		a.remove(m)
 	}
 	for _, t := range a.tokens {
-		t.timer.Stop()
+		t.alarm.stop()
 	}
 }
 

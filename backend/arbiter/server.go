@@ -152,6 +152,11 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		}
 		all.Wait()
 	}()
+	for _, a := range s.arenas {
+		for _, wait := range a.serve() {
+			all.Go(wait)
+		}
+	}
 	for {
 		conn, err := AcceptPatiently(ctx, l, s.cfg.Log)
 		if ctx.Err() != nil {

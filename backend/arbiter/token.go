@@ -2,7 +2,6 @@ package arbiter
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -33,7 +32,7 @@ type token struct {
 	engine Engine
 	sched  *sched.Scheduler
 	byID   map[sched.ID]*member
-	timer  *time.Timer // calls tick
+	alarm  *alarm // calls tick
 	holds  []*hold
 	grant  uint64 // number of the last grant
 
@@ -56,7 +55,7 @@ type hold struct {
 
 func newToken(a *arena, e Engine, s *sched.Scheduler) *token {
 	t := &token{arena: a, engine: e, sched: s, byID: map[sched.ID]*member{}}
-	t.timer = time.AfterFunc(math.MaxInt64, t.tick)
+	t.alarm = newAlarm(t.tick)
 	return t
 }
 
@@ -203,7 +202,7 @@ func (t *token) decide() {
 		}
 	}
 	if again != sched.Never {
-		t.timer.Reset(max(again-now, 0))
+		t.alarm.set(again - now)
 	}
 }
 

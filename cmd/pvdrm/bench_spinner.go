@@ -47,11 +47,16 @@ func spinnerArgs(dev deviceFlags, workload []string) []string {
 
 // startSpinner starts a guest.
 func startSpinner(dev deviceFlags, workload ...string) (*spinner, error) {
+	return startGuest(dev.guest, spinnerArgs(dev, workload))
+}
+
+// startGuest starts a pvdrm for a guest, with arguments.
+func startGuest(name string, args []string) (*spinner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 	}
-	cmd := exec.Command(self, spinnerArgs(dev, workload)...)
+	cmd := exec.Command(self, args...)
 	cmd.Stderr = os.Stderr
 	// A session of its own: ^C is for us, and we end it. The main goroutine, which
 	// starts it, never leaves its thread; see main.
@@ -67,7 +72,7 @@ func startSpinner(dev deviceFlags, workload ...string) (*spinner, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting a guest: %w", err)
 	}
-	return &spinner{dev.guest, cmd, in, bufio.NewReader(out)}, nil
+	return &spinner{name, cmd, in, bufio.NewReader(out)}, nil
 }
 
 // line reads a line of the guest. When ctx ends, so does the guest.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -230,24 +229,8 @@ type FairReport struct {
 // WriteJSON writes one object a line: the rows, then the work, then the policies in
 // turn, then those of one busy guest.
 func (f FairReport) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	for _, r := range f.Rows {
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	}
-	for _, r := range f.Work {
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	}
-	for _, r := range f.Turns {
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	}
-	for _, r := range f.Lone {
-		if err := enc.Encode(r); err != nil {
+	for _, err := range []error{writeLines(w, f.Rows), writeLines(w, f.Work), writeLines(w, f.Turns), writeLines(w, f.Lone)} {
+		if err != nil {
 			return err
 		}
 	}

@@ -118,14 +118,7 @@ func (f FairReport) WriteHTML(w io.Writer) error {
 			"FIFO's kernels a second over those of the policy, all guests of a workload together. Under FIFO who has long kernels takes what is another's: that a policy gives it back shows here, too.",
 			template.HTML(bars.svg())}) // made by this package
 	}
-	var table strings.Builder
-	if err := f.WriteText(&table); err != nil {
-		return err
-	}
-	return fairTemplate.Execute(w, struct {
-		Date, Command, Table string
-		Figures              []fairFigure
-	}{f.Date.Format(time.DateTime), f.Command, table.String(), figures})
+	return writePage(w, "pvdrm bench fairness", f.Date, f.Command, figures, f.WriteText)
 }
 
 // fairDrawn are the windows of the charts.

@@ -13,6 +13,7 @@ var special32, special64 = specials()
 
 func specials() (narrow, wide map[ptx.Special]ir.Func) {
 	nano := func() uint64 { return uint64(time.Since(epoch)) }
+	global := func() uint64 { return uint64(epoch.UnixNano()) + nano() }
 	narrow = map[ptx.Special]ir.Func{
 		ptx.LaneID:     lane.OfLane(func(i uint) uint32 { return uint32(i) }),
 		ptx.LaneMaskEQ: lane.OfLane(func(i uint) uint32 { return 1 << i }),
@@ -28,8 +29,8 @@ func specials() (narrow, wide map[ptx.Special]ir.Func) {
 
 		ptx.Clock:         lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano()) }),
 		ptx.ClockHi:       lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano() >> 32) }),
-		ptx.GlobalTimerLo: lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano()) }),
-		ptx.GlobalTimerHi: lane.OfWarp(func(*ir.Warp) uint32 { return uint32(nano() >> 32) }),
+		ptx.GlobalTimerLo: lane.OfWarp(func(*ir.Warp) uint32 { return uint32(global()) }),
+		ptx.GlobalTimerHi: lane.OfWarp(func(*ir.Warp) uint32 { return uint32(global() >> 32) }),
 
 		ptx.TotalSmemSize:   lane.OfBlock(func(b *ir.Block) uint32 { return uint32(len(b.Shared)) }),
 		ptx.AggrSmemSize:    lane.OfBlock(func(b *ir.Block) uint32 { return uint32(len(b.Shared)) }),
@@ -67,7 +68,7 @@ func specials() (narrow, wide map[ptx.Special]ir.Func) {
 	narrow[ptx.EnvReg0+2] = lane.OfBlock(func(b *ir.Block) uint32 { return uint32(b.Workspace) })
 	wide = map[ptx.Special]ir.Func{
 		ptx.Clock64:     lane.WideOfWarp(func(*ir.Warp) uint64 { return nano() }),
-		ptx.GlobalTimer: lane.WideOfWarp(func(*ir.Warp) uint64 { return nano() }),
+		ptx.GlobalTimer: lane.WideOfWarp(func(*ir.Warp) uint64 { return global() }),
 		ptx.GridID:      lane.WideOfWarp(func(w *ir.Warp) uint64 { return w.Worker.Launch }),
 	}
 	wide[ptx.CurrentGraphExec] = lane.WideOfWarp(func(*ir.Warp) uint64 { return 0 })
@@ -77,7 +78,8 @@ func specials() (narrow, wide map[ptx.Special]ir.Func) {
 	return narrow, wide
 }
 
-// epoch is when the clocks of the engine started; they count nanoseconds.
+// epoch is when the clocks of the engine started; they count nanoseconds. %globaltimer counts those
+// since 1970, as on an NVIDIA GPU: it is one clock for all processes that share the GPU.
 var epoch = time.Now()
 
 // specialOp is the opcode of a special register, and its operand.
