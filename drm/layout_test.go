@@ -145,13 +145,21 @@ func TestWalkEndsAtTheSinksError(t *testing.T) {
 	require.Equal(t, sample[:3], sink.got)
 }
 
-// The parameters that LAUNCH may have at most fill a stream.
+// A stream has room for a launch of each kind with the most parameters, in a task.
 func TestLargestLaunch(t *testing.T) {
-	var r recorder
-	want := LaunchCmd{Function: 1, Params: make([]byte, MaxLaunch)}
-	b := want.Append(nil)
-	require.Len(t, b, MaxExecBytes)
-	_, err := WalkCommands(b, &r)
-	require.NoError(t, err)
-	require.Equal(t, []any{want}, r.got)
+	for _, want := range []LaunchCmd{
+		{Function: 1}, {Function: 1, Cooperative: true},
+		{Function: 1, Cluster: [3]uint32{1, 2, 3}}, {Function: 1, Cluster: [3]uint32{1, 2, 3}, Cooperative: true},
+	} {
+		var r recorder
+		want.Params = make([]byte, MaxLaunch)
+		for i := range want.Params {
+			want.Params[i] = byte(i % 251)
+		}
+		b := want.Append(TaskCmd{}.Append(nil))
+		require.LessOrEqual(t, len(b), MaxExecBytes)
+		_, err := WalkCommands(b, &r)
+		require.NoError(t, err)
+		require.Equal(t, []any{TaskCmd{}, want}, r.got)
+	}
 }

@@ -4,15 +4,17 @@ import "fmt"
 
 // Geometry of the ring object.
 const (
-	pageBytes          = 4096                       // of memory, in all sizes of the protocol
-	SlotBytes          = 64                         // of one slot
-	MaxSlots           = 1 << 14                    // of one queue
-	MaxBulkBytes       = 4 << 20                    // of the bulk area
-	MaxMessage         = 16 << 10                   // a message with its header, bytes
-	ShortPayload       = SlotBytes - HeaderBytes    // payload of a message of one slot, at most
-	MinSlots           = 2 * MaxMessage / SlotBytes // so that a largest message always fits
-	MaxChannels        = 64                         // channel records; ids of channels are from 1 to below it
-	ChannelRecordBytes = 32                         // of one record
+	pageBytes          = 4096                      // of memory, in all sizes of the protocol
+	SlotBytes          = 64                        // of one slot
+	MaxSlots           = 1 << 14                   // of one queue
+	MaxBulkBytes       = 4 << 20                   // of the bulk area
+	MaxMessage         = 40 << 10                  // a message with its header, bytes
+	MaxAnswer          = 16 << 10                  // one that is a completion
+	ShortPayload       = SlotBytes - HeaderBytes   // payload of a message of one slot, at most
+	MinSlots           = 1024                      // of the request queue: a largest message always fits
+	MinCompletions     = 2 * MaxAnswer / SlotBytes // slots of the completion queue
+	MaxChannels        = 64                        // channel records; ids of channels are from 1 to below it
+	ChannelRecordBytes = 32                        // of one record
 
 	channelPage = pageBytes     // offset of the channel records
 	slotsStart  = 2 * pageBytes // offset of the request slots
@@ -42,7 +44,7 @@ const (
 // Layout is the geometry of one ring object.
 type Layout struct {
 	RequestSlots    uint32 // a power of two, MinSlots to MaxSlots
-	CompletionSlots uint32 // likewise
+	CompletionSlots uint32 // a power of two, MinCompletions to MaxSlots
 	BulkBytes       uint32 // a multiple of 4096, up to MaxBulkBytes
 }
 
@@ -52,9 +54,9 @@ var DefaultLayout = Layout{RequestSlots: 2048, CompletionSlots: 512, BulkBytes: 
 
 // Validate checks the bounds.
 func (l Layout) Validate() error {
-	for _, n := range [...]uint32{l.RequestSlots, l.CompletionSlots} {
-		if n < MinSlots || n > MaxSlots || n&(n-1) != 0 {
-			return fmt.Errorf("queue of %d slots: want a power of two from %d to %d", n, MinSlots, MaxSlots)
+	for _, q := range [...]struct{ slots, least uint32 }{{slots: l.RequestSlots, least: MinSlots}, {slots: l.CompletionSlots, least: MinCompletions}} {
+		if q.slots < q.least || q.slots > MaxSlots || q.slots&(q.slots-1) != 0 {
+			return fmt.Errorf("queue of %d slots: want a power of two from %d to %d", q.slots, q.least, MaxSlots)
 		}
 	}
 	if l.BulkBytes > MaxBulkBytes || l.BulkBytes%pageBytes != 0 {

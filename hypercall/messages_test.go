@@ -203,11 +203,18 @@ func TestBounds(t *testing.T) {
 	}
 
 	cut := Status{Text: long(drm.MaxText + 1)}.Append(nil)
-	require.LessOrEqual(t, HeaderBytes+len(cut), MaxMessage)
+	require.LessOrEqual(t, HeaderBytes+len(cut), MaxAnswer)
 	s, err := DecodeStatus(cut)
 	require.NoError(t, err)
 	require.Len(t, s.Text, drm.MaxText)
-	require.LessOrEqual(t, HeaderBytes+drm.MaxText, MaxMessage, "a log as an answer")
+	require.LessOrEqual(t, HeaderBytes+drm.MaxText, MaxAnswer, "a log as an answer")
+	for _, most := range []encoder{
+		Function{Params: make([]drm.FunctionParam, drm.MaxParams)}, Usage{Clients: make([]Client, MaxClients)},
+		Properties{Name: long(drm.MaxName), Values: make([]uint64, MaxProperty)},
+	} {
+		require.LessOrEqual(t, HeaderBytes+len(most.Append(nil)), MaxAnswer, "%T", most)
+	}
+	require.LessOrEqual(t, MaxMessage, MinSlots*SlotBytes, "a largest message in a smallest queue")
 }
 
 // manyClients is a Usage with more clients than there may be.

@@ -187,6 +187,9 @@ func (p *Producer) Put(h Header, payload []byte) (bool, error) {
 		return false, fmt.Errorf("message of %d bytes, at most %d fit", n, MaxMessage)
 	}
 	want := slotsFor(n)
+	if want > p.size() {
+		return false, fmt.Errorf("message of %d bytes in a queue of %d slots", n, p.size())
+	}
 	if p.size()-(p.next-p.headSeen) < want {
 		head := p.head.Load()
 		if used := p.next - head; used > p.size() {

@@ -71,9 +71,6 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 	if err := f.m.loaded(call); err != nil {
 		return err
 	}
-	if len(params) > drm.MaxLaunch {
-		return errorf(call, ErrNotSupported, "kernel %s: %d bytes of parameters; a launch carries at most %d", f.name, len(params), drm.MaxLaunch)
-	}
 	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
 		SharedBytes: cfg.Shared, Params: params, Cluster: cfg.Cluster, Cooperative: cfg.Cooperative})
 	return err

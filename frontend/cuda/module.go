@@ -136,14 +136,10 @@ func (m *Module) Function(name string) (*Function, error) {
 	return f, nil
 }
 
-// maxParamBytes is what the kernels of any device take (PTX ISA, 7.1). What a launch takes is at
-// most drm.MaxLaunch.
-const maxParamBytes = 32764
-
 // checkParams makes sure that arguments can be put where attr says.
 func checkParams(attr drm.FunctionAttributes) error {
-	if attr.ParamBytes > maxParamBytes {
-		return fmt.Errorf("%d bytes of parameters, of which %d are possible", attr.ParamBytes, maxParamBytes)
+	if attr.ParamBytes > drm.MaxLaunch {
+		return fmt.Errorf("%d bytes of parameters, of which %d are possible", attr.ParamBytes, drm.MaxLaunch)
 	}
 	for i, p := range attr.Params {
 		if p.Offset > attr.ParamBytes || p.Size > attr.ParamBytes-p.Offset {

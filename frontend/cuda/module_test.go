@@ -3,6 +3,8 @@ package cuda
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"syscall"
@@ -97,7 +99,7 @@ func TestModuleFunctionChecksAttributes(t *testing.T) {
 		"size":   {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 4, Size: 8}}},
 		"offset": {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 9, Size: 0}}},
 		"wrap":   {ParamBytes: 8, Params: []drm.FunctionParam{{Offset: 8, Size: math.MaxUint32}}},
-		"bytes":  {ParamBytes: maxParamBytes + 1},
+		"bytes":  {ParamBytes: drm.MaxLaunch + 1},
 	} {
 		g.Kernels[name] = &cudatest.Kernel{Attributes: attr}
 		m, err := c.LoadModule("m.ptx", []byte("kernel "+name))
@@ -166,21 +168,50 @@ func TestLaunchArguments(t *testing.T) {
 	require.ErrorContains(t, f.Launch(one(nil), with(5, 1.5)...), "kernel k: argument 5: a float64 for a parameter of 4 bytes")
 }
 
-// A kernel may have more parameters than a launch carries: the others of its module run.
+// Kernels have up to 32,764 bytes of parameters, in launches of each kind, in tasks and in batches.
 func TestLargeParameters(t *testing.T) {
 	g := cudatest.NewGPU(t)
 	var got []byte
 	keep := func(_ *cudatest.File, p []byte) *cudatest.Fault { got = bytes.Clone(p); return nil }
-	g.AddKernel("most", keep, drm.MaxLaunch)
-	g.AddKernel("more", keep, drm.MaxLaunch+4)
+	for _, n := range []uint32{4096, 12248, 12252, drm.MaxLaunch, drm.MaxLaunch + 4} {
+		g.AddKernel(fmt.Sprint("k", n), keep, n)
+	}
 	c := newContext(t, g)
-	arg := bytes.Repeat([]byte{1, 2, 3, 4}, drm.MaxLaunch/4)
-	require.NoError(t, mustFunction(t, c, "most").Launch(one(nil), arg))
-	require.NoError(t, c.Synchronize())
-	require.Equal(t, arg, got)
-	err := mustFunction(t, c, "more").Launch(one(nil), append(arg, 5, 6, 7, 8))
-	isResult(t, ErrNotSupported, err)
-	require.ErrorContains(t, err, "a launch carries at most 12248")
+	s := mustStream(t, c)
+	for _, n := range []int{4096, 12248, 12252, drm.MaxLaunch} {
+		f := mustFunction(t, c, fmt.Sprint("k", n))
+		arg := make([]byte, n)
+		for i := range arg {
+			arg[i] = byte(i % 251)
+		}
+		for name, cfg := range map[string]LaunchConfig{
+			"plain":       {},
+			"cooperative": {Cooperative: true},
+			"cluster":     {Cluster: [3]uint32{1, 1, 1}},
+			"both":        {Cluster: [3]uint32{1, 1, 1}, Cooperative: true},
+		} {
+			cfg.Grid, cfg.Block, cfg.Stream = [3]uint32{1, 1, 1}, [3]uint32{1, 1, 1}, s
+			b := c.NewBatch()
+			for way, launch := range map[string]func() error{
+				"arguments": func() error { return f.Launch(cfg, arg) },
+				"packed":    func() error { return f.LaunchPacked(cfg, arg) },
+				"task":      func() error { return s.Task(func() error { return f.Launch(cfg, arg) }) },
+				"batch": func() error {
+					return errors.Join(b.AddKernel(f, cfg, arg), b.AddKernel(f, cfg, arg), b.Queue(s))
+				},
+			} {
+				got = nil
+				require.NoError(t, launch(), "%s, %s, %d bytes", name, way, n)
+				require.NoError(t, s.Synchronize())
+				require.Equal(t, arg, got, "%s, %s, %d bytes", name, way, n)
+			}
+		}
+	}
+	m, err := c.LoadModule("more.ptx", []byte("kernel k32768"))
+	require.NoError(t, err)
+	_, err = m.Function("k32768")
+	isResult(t, ErrUnknown, err)
+	require.ErrorContains(t, err, "32768 bytes of parameters, of which 32764 are possible")
 }
 
 func TestLaunchConfig(t *testing.T) {

@@ -128,7 +128,7 @@ const (
 	constBytes   = 64 << 10 // .const of a module
 	paramBytes   = 4 << 10  // parameters of a kernel
 	volta        = 70       // the capability, times ten, from which they may be more
-	paramLarge   = 12248    // PTX has 32764 (7.1), but more than this no launch carries (drm.MaxLaunch)
+	paramLarge   = 32764    // as PTX allows (7.1)
 	regsPerBlock = 64 << 10
 )
 

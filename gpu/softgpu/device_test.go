@@ -240,35 +240,56 @@ func launchOf(t testing.TB, c *context, source, name string) *gpu.Launch {
 	return &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}
 }
 
-// TestLargeParameters checks the parameters that a kernel may have by compute capability.
+// TestLargeParameters checks the parameters that a kernel may have by compute capability. The kernel
+// writes the sum of them, which it reads through an address, and the last, which it reads by name.
 func TestLargeParameters(t *testing.T) {
 	source := func(n int) []byte {
 		return fmt.Appendf(nil, `.version 8.1
 .target sm_70
 .address_size 64
-.visible .entry last(.param .u64 p, .param .b8 big[%d])
+.visible .entry last(.param .u64 p, .param .align 4 .b8 big[%d])
 {
-	.reg .u64 %%a; .reg .b32 %%r;
-	ld.param.u64 %%a, [p]; ld.param.u8 %%r, [big+%d];
+	.reg .u64 %%a, %%at; .reg .b32 %%r, %%n, %%sum; .reg .pred %%more;
+	ld.param.u64 %%a, [p]; ld.param.u32 %%r, [big+%d];
 	st.global.u32 [%%a], %%r;
+	mov.b64 %%at, big; mov.u32 %%n, %d; mov.u32 %%sum, 0;
+next:
+	ld.param.u32 %%r, [%%at];
+	add.u32 %%sum, %%sum, %%r; add.u64 %%at, %%at, 4; sub.u32 %%n, %%n, 4;
+	setp.ne.u32 %%more, %%n, 0; @%%more bra next;
+	st.global.u32 [%%a+4], %%sum;
 	ret;
 }
-`, n-8, n-9)
+`, n-8, n-12, n-8)
 	}
-	for capability, most := range map[int]int{60: 4096, 70: paramLarge, 90: paramLarge} {
+	for capability, most := range map[int]int{60: 4096, 70: 32764, 90: 32764} {
 		c, ch := testContext(t, testDevice(t, Config{VRAMBytes: 64 << 20, Capability: capability}))
 		require.Equal(t, most, c.dev.props.MaxParamBytes)
 		m, err := c.newVRAM(4096)
 		require.NoError(t, err)
 		require.NoError(t, c.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
-		l := launchOf(t, c, string(source(most)), "last")
-		l.Params = binary.LittleEndian.AppendUint64(nil, vramBase)
-		l.Params = append(l.Params, make([]byte, most-8)...)
-		l.Params[most-1] = 77
-		require.NoError(t, (<-submit(t, ch, l)).Err)
-		_, addr, _ := m.place(0)
-		require.EqualValues(t, 77, c.dev.vram.Word(addr), "sm_%d", capability)
-		_, err = c.LoadModule(gocontext.Background(), "more.ptx", source(most+1), nil)
+		for _, n := range []int{4096, 12248, 12252, 32764, 32768} {
+			if n > most {
+				_, err = c.LoadModule(gocontext.Background(), "more.ptx", source(n), nil)
+				var refused *gpu.BuildError
+				require.ErrorAs(t, err, &refused, "sm_%d, %d bytes", capability, n)
+				continue
+			}
+			l, sum, last := launchOf(t, c, string(source(n)), "last"), uint32(0), uint32(0)
+			l.Params = binary.LittleEndian.AppendUint64(nil, vramBase)
+			for k := range uint32(n/4 - 2) {
+				last = k*2654435761 + uint32(n)
+				sum += last
+				l.Params = binary.LittleEndian.AppendUint32(l.Params, last)
+			}
+			for _, together := range []bool{false, true} {
+				l.Cooperative = together
+				require.NoError(t, (<-submit(t, ch, l)).Err)
+				_, addr, _ := m.place(0)
+				require.Equal(t, uint64(sum)<<32|uint64(last), c.dev.vram.Word(addr), "sm_%d, %d bytes", capability, n)
+			}
+		}
+		_, err = c.LoadModule(gocontext.Background(), "more.ptx", source(most+4), nil)
 		require.Error(t, err)
 	}
 }

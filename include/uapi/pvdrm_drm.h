@@ -157,7 +157,7 @@ struct drm_pvdrm_vm_bind {
 	__u64 ops; /* struct drm_pvdrm_vm_bind_op[] */
 };
 
-#define PVDRM_MAX_EXEC_BYTES 12288
+#define PVDRM_MAX_EXEC_BYTES 36864
 #define PVDRM_MAX_WAITS      64
 
 /* Queues a command stream on a channel. */

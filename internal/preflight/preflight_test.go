@@ -152,8 +152,8 @@ func TestPTX(t *testing.T) {
 	require.Len(t, inspect(t, source(90, refusedLine), 90).Missing, 1)
 
 	// What is too large for the device is refused by the device, not by the compiler.
-	large := bytes.Replace(source(75), []byte("add(\n"), []byte("add(.param .b8 p[13000]\n"), 1)
-	require.Contains(t, inspect(t, large, 75).Missing[0].Why, "13000 bytes of parameters; the device allows 12248")
+	large := bytes.Replace(source(75), []byte("add(\n"), []byte("add(.param .b8 p[32768]\n"), 1)
+	require.Contains(t, inspect(t, large, 75).Missing[0].Why, "parameters of add take")
 }
 
 func TestFunctionAt(t *testing.T) {

@@ -2,6 +2,7 @@ package ref
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -346,4 +347,37 @@ func TestModuleOfAnOldCompiler(t *testing.T) {
 	require.NoError(t, Run(k, l, m, plenty))
 	require.Equal(t, want, m.words(bufA, len(want)))
 	require.Equal(t, want, runFast(t, src, l.Params, 4, len(want)))
+}
+
+// A kernel has up to 32,764 bytes of parameters.
+func TestLargeParameters(t *testing.T) {
+	for _, n := range []int{4096, 12248, 12252, 32764} {
+		m := &memory{pages: map[uint64][]byte{bufA / pageSize: make([]byte, pageSize)}}
+		p, err := compile(t, fmt.Sprintf(`.version 8.1
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 a, .param .align 4 .b8 big[%d])
+{
+	.reg .u64 %%a, %%at; .reg .b32 %%r, %%n, %%sum; .reg .pred %%more;
+	ld.param.u64 %%a, [a]; ld.param.u32 %%r, [big+%d]; st.global.u32 [%%a], %%r;
+	mov.b64 %%at, big; mov.u32 %%n, %d; mov.u32 %%sum, 0;
+L:	ld.param.u32 %%r, [%%at]; add.u32 %%sum, %%sum, %%r; add.u64 %%at, %%at, 4; sub.u32 %%n, %%n, 4;
+	setp.ne.u32 %%more, %%n, 0; @%%more bra L;
+	st.global.u32 [%%a+4], %%sum;
+	ret;
+}
+`, n-8, n-12, n-8), m)
+		require.NoError(t, err)
+		k, ok := p.Kernel("k")
+		require.True(t, ok)
+		l := exec.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, bufA)}
+		sum, last := uint32(0), uint32(0)
+		for i := range uint32(n/4 - 2) {
+			last = i*40503 + uint32(n)
+			sum += last
+			l.Params = binary.LittleEndian.AppendUint32(l.Params, last)
+		}
+		require.NoError(t, Run(k, l, m, plenty))
+		require.Equal(t, []uint32{last, sum}, m.words(bufA, 2), "%d bytes", n)
+	}
 }
