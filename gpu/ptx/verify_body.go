@@ -1,5 +1,10 @@
 package ptx
 
+import (
+	"strconv"
+	"strings"
+)
+
 func (v *verifier) function(f *Func) {
 	v.f = f
 	f.Regs, f.Locals = nil, nil
@@ -20,11 +25,14 @@ func (v *verifier) function(f *Func) {
 	for n, list := range [][]*Var{f.Results, f.Params} {
 		for _, p := range list {
 			v.param(f, p, n == 1)
+			if a := p.Alignment(); a > 0 {
+				total = (total + a - 1) / a * a
+			}
 			total += p.Size()
 		}
 	}
-	if total > maxParamBytes {
-		v.fail(f.Pos, "parameters of '%s' take %d bytes, more than %d", Clip(f.Name), total, maxParamBytes)
+	if most := v.m.maxParams(f); total > most {
+		v.fail(f.Pos, "parameters of '%s' take %d bytes, more than %d", Clip(f.Name), total, most)
 	}
 	if !f.Defined {
 		if len(f.Body) > 0 {
@@ -37,9 +45,22 @@ func (v *verifier) function(f *Func) {
 	}
 }
 
-// maxParamBytes bounds the parameters of a function (section 7.1 allows
-// kernels this much from sm_70 on).
-const maxParamBytes = 32764
+// Bounds of the parameters of a function, in bytes (section 7.1): kernels have as many as functions
+// from version 8.1 and sm_70 on.
+const (
+	maxParamBytes  = 32764
+	maxKernelBytes = 4352
+)
+
+// maxParams is what the parameters of a function may take, bytes.
+func (m *Module) maxParams(f *Func) uint64 {
+	_, digits, _ := strings.Cut(m.Target, "_")
+	capability, err := strconv.Atoi(strings.TrimRight(digits, "abcdefghijklmnopqrstuvwxyz"))
+	if f.Entry && (before(m.Version, 8, 1) || err != nil || capability < 70) {
+		return maxKernelBytes
+	}
+	return maxParamBytes
+}
 
 // param checks a parameter and enters its name.
 func (v *verifier) param(f *Func, p *Var, input bool) {

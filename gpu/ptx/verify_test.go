@@ -157,6 +157,30 @@ func TestNarrowAddresses(t *testing.T) {
 	}
 }
 
+// An H100's driver refuses the same modules.
+func TestLargeParameters(t *testing.T) {
+	for _, c := range []struct {
+		version, target string
+		most            int
+	}{
+		{version: "6.0", target: "sm_60", most: 4352}, {version: "8.0", target: "sm_70", most: 4352},
+		{version: "8.0", target: "sm_90", most: 4352}, {version: "8.1", target: "sm_60", most: 4352},
+		{version: "8.1", target: "sm_70", most: 32764}, {version: "8.4", target: "sm_90a", most: 32764},
+		{version: "8.6", target: "sm_100a", most: 32764},
+	} {
+		kernel := func(n int) []byte {
+			return fmt.Appendf(nil, ".version %s\n.target %s\n.address_size 64\n.entry k(.param .b8 a, .param .u64 p, .param .b8 big[%d]) { ret; }",
+				c.version, c.target, n-16)
+		}
+		for _, n := range []int{4096, 4352, 4353, 12248, 12252, 32764, 32765, 32768} {
+			_, err := Load("k.ptx", kernel(n))
+			require.Equal(t, n <= c.most, err == nil, "%s, %s, %d bytes: %v", c.version, c.target, n, err)
+		}
+		_, err := Load("k.ptx", kernel(c.most+1))
+		require.ErrorContains(t, err, fmt.Sprintf("parameters of 'k' take %d bytes, more than %d", c.most+1, c.most))
+	}
+}
+
 // The next directive ends a prototype that has no ';' behind it.
 func TestPrototypesOfOldCompilers(t *testing.T) {
 	const head = ".version 7.8\n.target sm_70\n.address_size 64\n"

@@ -126,7 +126,7 @@ var heaps = gpu.Window{Base: moduleBase + moduleWindow, Size: heap.MaxBytes, Pag
 // Limits of modules that exec.Limits does not have.
 const (
 	constBytes   = 64 << 10 // .const of a module
-	paramBytes   = 4 << 10  // parameters of a kernel
+	paramBytes   = 4352     // parameters of a kernel
 	volta        = 70       // the capability, times ten, from which they may be more
 	paramLarge   = 32764    // as PTX allows (7.1)
 	regsPerBlock = 64 << 10

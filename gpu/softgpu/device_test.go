@@ -262,13 +262,13 @@ next:
 }
 `, n-8, n-12, n-8)
 	}
-	for capability, most := range map[int]int{60: 4096, 70: 32764, 90: 32764} {
+	for capability, most := range map[int]int{60: 4352, 70: 32764, 90: 32764} {
 		c, ch := testContext(t, testDevice(t, Config{VRAMBytes: 64 << 20, Capability: capability}))
 		require.Equal(t, most, c.dev.props.MaxParamBytes)
 		m, err := c.newVRAM(4096)
 		require.NoError(t, err)
 		require.NoError(t, c.Map(vramBase, m, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
-		for _, n := range []int{4096, 12248, 12252, 32764, 32768} {
+		for _, n := range []int{4096, 4352, 4356, 12248, 12252, 32764, 32768} {
 			if n > most {
 				_, err = c.LoadModule(gocontext.Background(), "more.ptx", source(n), nil)
 				var refused *gpu.BuildError
