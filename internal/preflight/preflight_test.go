@@ -152,9 +152,8 @@ func TestPTX(t *testing.T) {
 	require.Len(t, inspect(t, source(90, refusedLine), 90).Missing, 1)
 
 	// What is too large for the device is refused by the device, not by the compiler.
-	large := bytes.Replace(source(75), []byte("add(\n"), []byte("add(.param .b8 p[5000]\n"), 1)
-	large = bytes.Replace(large, []byte(".version 8.0"), []byte(".version 8.1"), 1)
-	require.Contains(t, inspect(t, large, 60).Missing[0].Why, "5000 bytes of parameters; the device allows 4352")
+	large := bytes.Replace(source(75), []byte(".visible"), []byte(".const .b8 big[70000];\n.visible"), 1)
+	require.Contains(t, inspect(t, large, 75).Missing[0].Why, "70000 bytes of .const; the device allows 65536")
 }
 
 func TestFunctionAt(t *testing.T) {
