@@ -17,8 +17,11 @@ type Physical struct {
 	handle uint32
 	n      uint64
 
-	released bool // guarded by memory.mu, like all below
-	mapped   int  // how often
+	shareable bool // other processes may have it
+
+	released bool    // guarded by memory.mu, like all below
+	mapped   int     // how often
+	key      drm.Key // by which other processes have it; zero before the first
 }
 
 // Access is what the device may do with mapped memory: CUmemAccess_flags.
@@ -126,12 +129,7 @@ func (c *Context) MemCreate(n uint64) (*Physical, error) {
 	if err != nil {
 		return nil, c.fail(call, fmt.Errorf("%d bytes of device memory: %w", n, err))
 	}
-	p := &Physical{c: c, handle: handle, n: n}
-	if m.physical == nil {
-		m.physical = map[*Physical]struct{}{}
-	}
-	m.physical[p] = struct{}{}
-	return p, nil
+	return m.keep(&Physical{c: c, handle: handle, n: n}), nil
 }
 
 // Release is cuMemRelease. Memory that is mapped lives until it is unmapped.

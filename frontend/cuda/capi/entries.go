@@ -25,7 +25,8 @@ const (
 	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
 	noteStays         = "checked, without effect: managed memory does not move"
-	noteVirtual       = "of the current context, not of the process; memory of the device, not for other processes"
+	noteVirtual       = "of the current context, not of the process; memory of the device"
+	noteShareable     = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
 	noteIPC           = "between processes of one guest; not on NVIDIA GPUs"
 	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"
 )
@@ -220,8 +221,8 @@ var families = []family{
 		{name: "cuMemUnmap", args: 2, do: memUnmap},
 		{name: "cuMemSetAccess", args: 4, do: memSetAccess},
 		{name: "cuMemGetAccess", args: 3, do: memGetAccess},
-		{name: "cuMemExportToShareableHandle", args: 4},
-		{name: "cuMemImportFromShareableHandle", args: 3},
+		{name: "cuMemExportToShareableHandle", args: 4, do: memExport, note: noteShareable},
+		{name: "cuMemImportFromShareableHandle", args: 3, do: memImport, note: noteShareable},
 		{name: "cuMemGetAllocationGranularity", args: 3, do: memGetAllocationGranularity},
 		{name: "cuMemGetAllocationPropertiesFromHandle", args: 2, do: memGetAllocationProperties},
 		{name: "cuMemRetainAllocationHandle", args: 2},

@@ -44,19 +44,20 @@ func (c *call) onDevice(b []byte) error {
 	return err
 }
 
-// prop checks the CUmemAllocationProp in argument i.
-func (c *call) prop(i int) error {
+// prop checks the CUmemAllocationProp in argument i. It reports whether the memory is for other
+// processes, too.
+func (c *call) prop(i int) (shareable bool, err error) {
 	b, err := c.read(c.u64(i), propBytes)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if kind := le32(b[propType:]); kind != allocationPinned {
-		return c.fail(cuda.ErrInvalidValue, "an allocation of kind %d", kind)
+		return false, c.fail(cuda.ErrInvalidValue, "an allocation of kind %d", kind)
 	}
-	if kinds := le32(b[propHandles:]); kinds != 0 {
-		return c.fail(cuda.ErrNotSupported, "memory for other processes (handles of kind %d)", kinds)
+	if shareable, err = c.handleKinds(le32(b[propHandles:])); err != nil {
+		return false, err
 	}
-	return c.onDevice(b[propLocation:])
+	return shareable, c.onDevice(b[propLocation:])
 }
 
 func memGetAllocationGranularity(c *call) error {
@@ -64,7 +65,7 @@ func memGetAllocationGranularity(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.prop(1); err != nil {
+	if _, err := c.prop(1); err != nil {
 		return err
 	}
 	if minimumOrRecommended := c.u32(2); minimumOrRecommended > 1 {
@@ -98,7 +99,8 @@ func memCreate(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.prop(2); err != nil {
+	shareable, err := c.prop(2)
+	if err != nil {
 		return err
 	}
 	if c.u64(3) != 0 {
@@ -108,7 +110,11 @@ func memCreate(c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := x.MemCreate(c.u64(1))
+	create := x.MemCreate
+	if shareable {
+		create = x.MemCreateShareable
+	}
+	p, err := create(c.u64(1))
 	if err != nil {
 		return err
 	}
@@ -206,11 +212,15 @@ func memGetAllocationProperties(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.physical(1); err != nil {
+	p, err := c.physical(1)
+	if err != nil {
 		return err
 	}
 	b := make([]byte, propBytes)
 	binary.LittleEndian.PutUint32(b[propType:], allocationPinned)
+	if p.Shareable() {
+		binary.LittleEndian.PutUint32(b[propHandles:], handleFile)
+	}
 	binary.LittleEndian.PutUint32(b[propLocation:], locationDevice)
 	return to.write(b)
 }

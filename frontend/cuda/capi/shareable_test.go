@@ -1,0 +1,66 @@
+package capi
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/drm"
+	"pvdrm/frontend/cuda"
+)
+
+// A descriptor carries a key, and stays as it was made.
+func TestShareableFile(t *testing.T) {
+	key := drm.Key{1, 2, 3, 15: 16}
+	fd, err := shareableFile(shareableMemory, key)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Close(fd)) }()
+	got, err := readShareable(shareableMemory, fd)
+	require.NoError(t, err)
+	require.Equal(t, key, got)
+	_, err = unix.Pwrite(fd, []byte{1}, 0)
+	require.ErrorIs(t, err, unix.EPERM)
+	require.Error(t, unix.Ftruncate(fd, 0))
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	require.NoError(t, err)
+	require.Equal(t, unix.FD_CLOEXEC, flags)
+	_, err = readShareable("PVDRMevt", fd)
+	require.ErrorIs(t, err, errShareable)
+	_, err = readShareable(shareableMemory, -1)
+	require.ErrorIs(t, err, errShareable)
+}
+
+// As an H100's driver answers, but for descriptors on a device that shares nothing.
+func TestHandleKinds(t *testing.T) {
+	p := newProgramInContext(t)
+	for kinds, want := range map[uint32]cuda.Result{0: cuda.Success, 1: cuda.ErrNotSupported, 2: cuda.ErrInvalidValue,
+		3: cuda.ErrInvalidValue, 4: cuda.ErrInvalidValue, 8: cuda.ErrNotPermitted, 9: cuda.ErrNotPermitted, 1 << 31: cuda.ErrInvalidValue} {
+		prop := make([]byte, propBytes)
+		binary.LittleEndian.PutUint32(prop[propType:], allocationPinned)
+		binary.LittleEndian.PutUint32(prop[propHandles:], kinds)
+		binary.LittleEndian.PutUint32(prop[propLocation:], locationDevice)
+		p.gives(want, "cuMemCreate", p.out, 2<<20, p.mem.Keep(prop), 0)
+	}
+	memory := p.word(p.out)
+	defer p.ok("cuMemRelease", memory)
+	p.gives(cuda.ErrInvalidValue, "cuMemExportToShareableHandle", p.out+8, memory, handleFile, 0)
+	p.gives(cuda.ErrUnknown, "cuMemImportFromShareableHandle", p.out+8, 1<<30, handleFile)
+	p.gives(cuda.ErrInvalidValue, "cuMemImportFromShareableHandle", p.out+8, 1<<30, handleNone)
+}
+
+// FuzzShareable gives arbitrary bytes to the decoder of descriptors: only what the encoder writes is
+// taken.
+func FuzzShareable(f *testing.F) {
+	f.Add(append([]byte(shareableMemory), make([]byte, shareableBytes-8)...))
+	f.Add([]byte(shareableMemory))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		key, err := decodeShareable(shareableMemory, b)
+		if err != nil {
+			require.ErrorIs(t, err, errShareable)
+			return
+		}
+		require.Equal(t, encodeShareable(shareableMemory, key), b)
+	})
+}
