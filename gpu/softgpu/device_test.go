@@ -282,8 +282,10 @@ next:
 				sum += last
 				l.Params = binary.LittleEndian.AppendUint32(l.Params, last)
 			}
-			for _, together := range []bool{false, true} {
-				l.Cooperative = together
+			for way := range 4 {
+				if l.Cooperative = way&1 != 0; way&2 != 0 && capability >= 90 {
+					l.Cluster = [3]uint32{1, 1, 1}
+				}
 				require.NoError(t, (<-submit(t, ch, l)).Err)
 				_, addr, _ := m.place(0)
 				require.Equal(t, uint64(sum)<<32|uint64(last), c.dev.vram.Word(addr), "sm_%d, %d bytes", capability, n)
