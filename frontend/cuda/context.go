@@ -55,14 +55,9 @@ func (dev *Device) CreateContext() (*Context, error) {
 		}
 		// The backend of back then is gone. There may be another.
 	}
-	f, err := dev.driver.open()
+	f, err := dev.driver.openFile(call)
 	if err != nil {
-		r := resultOf(err)
-		// There was a device at Init: a backend that cannot be found is gone.
-		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
-			r = ErrDeviceUnavailable
-		}
-		return nil, &Error{call, r, err}
+		return nil, err
 	}
 	return dev.newContext(call, f)
 }
@@ -72,6 +67,9 @@ func (dev *Device) newContext(call string, f drm.File) (*Context, error) {
 	c := &Context{dev: dev, file: f, modules: map[*Module]struct{}{}}
 	c.staging.workers.Looks = copierLooks
 	if err := c.setUp(); err != nil {
+		for _, handle := range dev.virtual.leave(c) {
+			err = errors.Join(err, f.GemClose(handle))
+		}
 		r := resultOf(err)
 		if errors.Is(err, syscall.EIO) {
 			r = ErrUnknown
@@ -94,6 +92,9 @@ func (c *Context) setUp() error {
 		return err
 	}
 	c.memory.vram.closed = func(o *object) { c.dev.driver.keys.remove(o.key) }
+	if err := c.dev.virtual.join(c); err != nil {
+		return err
+	}
 	id, err := c.file.ChannelAlloc()
 	if err != nil {
 		return fmt.Errorf("a channel for the default stream: %w", err)
@@ -134,6 +135,7 @@ func (c *Context) Synchronize() error {
 // and returns an error when the queued work failed or the file could not be closed.
 func (c *Context) Destroy() error {
 	const call = "cuCtxDestroy"
+	mapped := c.dev.virtual.leave(c)
 	c.life.Lock()
 	defer c.life.Unlock()
 	if c.destroyed {
@@ -169,6 +171,9 @@ func (c *Context) Destroy() error {
 	clear(c.modules)
 	c.modMu.Unlock()
 	c.staging.touching.Wait()
+	for _, handle := range append(mapped, c.dev.virtual.leave(c)...) {
+		keep(c.file.GemClose(handle))
+	}
 	c.memory.close(keep)
 	if err := errors.Join(c.file.Close(), c.memory.leave()); err != nil && first == nil {
 		first = &Error{call, resultOf(err), err}
@@ -190,6 +195,15 @@ func (c *Context) enter(call string) error {
 		return l.as(call)
 	}
 	return nil
+}
+
+// Err returns why no more calls can be made in the context, if so.
+func (c *Context) Err(call string) error {
+	err := c.enter(call)
+	if err == nil {
+		c.life.RUnlock()
+	}
+	return err
 }
 
 func (l *loss) as(call string) error { return &Error{call, l.result, l.err} }

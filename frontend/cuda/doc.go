@@ -45,6 +45,7 @@
 //	Context.life   read by every call for its duration, written by Destroy
 //	staging.mu     the ring of pinned memory and what of it is in flight
 //	Event.mu       the last record of an event
+//	virtual.mu     addresses and memory of cuMemMap, of all contexts
 //	Context.modMu  modules, their functions and variables
 //	memory.mu      the heaps, the arenas of pools and the tables of addresses
 //	Stream.gone    read while a point of the stream is waited for, written to

@@ -80,6 +80,20 @@ func (d *Driver) takeSpare() drm.File {
 	return f
 }
 
+// openFile opens a file of a device that was there at Init.
+func (d *Driver) openFile(call string) (drm.File, error) {
+	f, err := d.open()
+	if err != nil {
+		r := resultOf(err)
+		// A backend that cannot be found is gone.
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+			r = ErrDeviceUnavailable
+		}
+		return nil, &Error{call, r, err}
+	}
+	return f, nil
+}
+
 func (d *Driver) probe(f drm.File) error {
 	info, err := f.Version()
 	if err != nil {
@@ -125,6 +139,8 @@ type Device struct {
 	graphs graphMemory
 
 	vram, system addressWindow // of all contexts
+
+	virtual virtual
 }
 
 // Name is cuDeviceGetName.
@@ -175,8 +191,13 @@ func readWindow(f drm.File, p drm.Param) (w window, err error) {
 			return w, err
 		}
 	}
+	return w, w.check()
+}
+
+// check is nil if there may be such a window.
+func (w window) check() error {
 	if bits.OnesCount64(w.page) != 1 || w.base+w.size < w.base || w.base%w.page != 0 || w.size < w.page {
-		return w, fmt.Errorf("the driver offers a window of addresses that cannot be: base 0x%x, size 0x%x, page 0x%x", w.base, w.size, w.page)
+		return fmt.Errorf("the driver offers a window of addresses that cannot be: base 0x%x, size 0x%x, page 0x%x", w.base, w.size, w.page)
 	}
-	return w, nil
+	return nil
 }

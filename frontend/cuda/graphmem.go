@@ -62,7 +62,7 @@ func (c *Context) NewGraphMem(n uint64) (*GraphMem, error) {
 		return nil, err
 	}
 	defer c.life.RUnlock()
-	page := c.Granularity()
+	page := c.dev.Granularity()
 	if n == 0 {
 		return nil, errorf(call, ErrInvalidValue, "the size is 0")
 	}

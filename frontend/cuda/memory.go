@@ -32,11 +32,6 @@ type memory struct {
 	pinned  ranges[*HostMem]   // by address in the program
 	retired []retired
 
-	// Virtual memory management: virtual.go.
-	reserved ranges[struct{}] // addresses of vram's
-	mappings ranges[*mapping] // inside of them
-	physical map[*Physical]struct{}
-
 	// Pools: arena.go.
 	arenas  map[*Pool]*arena
 	spare   *object     // of the smallest segment, which no pool has reserved; may be nil
@@ -56,7 +51,7 @@ type allocation struct {
 	host   *HostMem
 	pooled *segment  // of a pool
 	graph  *GraphMem // of a node, also while it is not allocated
-	mapped bool      // one of memory.mappings
+	mapped bool      // by cuMemMap
 
 	imported *imported // of another process
 }
@@ -106,11 +101,6 @@ func (m *memory) close(report func(error)) {
 	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
 	m.leaving = nil
 	m.closeGraphs(report)
-	m.reserved, m.mappings = ranges[struct{}]{}, ranges[*mapping]{}
-	for p := range m.physical {
-		report(m.vram.file.GemClose(p.handle))
-	}
-	clear(m.physical)
 	for _, x := range m.imports {
 		report(m.vram.file.GemClose(x.handle))
 	}

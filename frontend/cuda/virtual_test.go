@@ -15,13 +15,13 @@ import (
 const virtualPage = 2 << 20 // of the fake's VRAM
 
 func mustReserve(t require.TestingT, c *Context, n uint64) DevicePtr {
-	p, err := c.AddressReserve(n, 0)
+	p, err := c.dev.AddressReserve(n, 0)
 	require.NoError(t, err)
 	return p
 }
 
 func mustCreate(t require.TestingT, c *Context, n uint64) *Physical {
-	p, err := c.MemCreate(n)
+	p, err := c.dev.MemCreate(c, n)
 	require.NoError(t, err)
 	return p
 }
@@ -30,15 +30,15 @@ func mustCreate(t require.TestingT, c *Context, n uint64) *Physical {
 func TestVirtualMemory(t *testing.T) {
 	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
-	require.EqualValues(t, virtualPage, c.Granularity())
+	require.EqualValues(t, virtualPage, c.dev.Granularity())
 	p := mustReserve(t, c, 4*virtualPage)
 	a, b := mustCreate(t, c, virtualPage), mustCreate(t, c, 2*virtualPage)
-	require.NoError(t, c.MemMap(p, virtualPage, a))
-	require.NoError(t, c.MemMap(p+virtualPage, 2*virtualPage, b))
+	require.NoError(t, c.dev.MemMap(p, virtualPage, a))
+	require.NoError(t, c.dev.MemMap(p+virtualPage, 2*virtualPage, b))
 	text := []byte("across the two")
 	at := p + virtualPage - 6
 	isResult(t, ErrInvalidValue, c.MemcpyHtoD(at, text), "there is no access yet")
-	require.NoError(t, c.MemSetAccess(p, 3*virtualPage, AccessReadWrite))
+	require.NoError(t, c.dev.MemSetAccess(p, 3*virtualPage, AccessReadWrite))
 	require.NoError(t, c.MemcpyHtoD(at, text))
 	require.Equal(t, text, readBack(t, c, at, len(text)))
 	isResult(t, ErrInvalidValue, c.MemsetD8(p+3*virtualPage-1, 0, 2), "the rest is reserved only")
@@ -48,18 +48,18 @@ func TestVirtualMemory(t *testing.T) {
 	// mapped a second time.
 	require.NoError(t, a.Release())
 	isResult(t, ErrInvalidValue, a.Release())
-	isResult(t, ErrInvalidValue, c.MemMap(p+3*virtualPage, virtualPage, a))
-	require.NoError(t, c.MemMap(p+3*virtualPage, virtualPage, b))
-	require.NoError(t, c.MemSetAccess(p+3*virtualPage, virtualPage, AccessReadWrite))
+	isResult(t, ErrInvalidValue, c.dev.MemMap(p+3*virtualPage, virtualPage, a))
+	require.NoError(t, c.dev.MemMap(p+3*virtualPage, virtualPage, b))
+	require.NoError(t, c.dev.MemSetAccess(p+3*virtualPage, virtualPage, AccessReadWrite))
 	require.Equal(t, text[6:], readBack(t, c, p+3*virtualPage, len(text)-6))
-	isResult(t, ErrInvalidValue, c.AddressFree(p, 4*virtualPage), "something is mapped")
-	require.NoError(t, c.MemUnmap(p, 3*virtualPage))
+	isResult(t, ErrInvalidValue, c.dev.AddressFree(p, 4*virtualPage), "something is mapped")
+	require.NoError(t, c.dev.MemUnmap(p, 3*virtualPage))
 	isResult(t, ErrInvalidValue, c.MemcpyHtoD(at, text))
-	require.NoError(t, c.MemUnmap(p+3*virtualPage, virtualPage))
+	require.NoError(t, c.dev.MemUnmap(p+3*virtualPage, virtualPage))
 	require.NoError(t, b.Release())
 	require.EqualValues(t, 64<<20, g.VRAMFree)
-	require.NoError(t, c.AddressFree(p, 4*virtualPage))
-	isResult(t, ErrInvalidValue, c.AddressFree(p, 4*virtualPage))
+	require.NoError(t, c.dev.AddressFree(p, 4*virtualPage))
+	isResult(t, ErrInvalidValue, c.dev.AddressFree(p, 4*virtualPage))
 	require.Equal(t, p, mustReserve(t, c, virtualPage), "the addresses are free again")
 }
 
@@ -67,56 +67,56 @@ func TestVirtualMemoryArguments(t *testing.T) {
 	g := cudatest.NewGPU(t)
 	c, other := newContext(t, g), newContext(t, g)
 	for _, n := range []uint64{0, 1, virtualPage - 1, virtualPage + 4096, math.MaxUint64} {
-		_, err := c.AddressReserve(n, 0)
+		_, err := c.dev.AddressReserve(n, 0)
 		isResult(t, ErrInvalidValue, err, "%d", n)
-		_, err = c.MemCreate(n)
+		_, err = c.dev.MemCreate(c, n)
 		isResult(t, ErrInvalidValue, err, "%d", n)
 	}
-	_, err := c.AddressReserve(virtualPage, 3)
+	_, err := c.dev.AddressReserve(virtualPage, 3)
 	isResult(t, ErrInvalidValue, err)
 	for _, n := range []uint64{1 << 37, 1 << 63} {
-		_, err = c.AddressReserve(n, 0)
+		_, err = c.dev.AddressReserve(n, 0)
 		isResult(t, ErrOutOfMemory, err)
-		_, err = c.MemCreate(n)
+		_, err = c.dev.MemCreate(c, n)
 		isResult(t, ErrOutOfMemory, err)
 	}
-	p, err := c.AddressReserve(2*virtualPage, 1<<30)
+	p, err := c.dev.AddressReserve(2*virtualPage, 1<<30)
 	require.NoError(t, err)
 	require.Zero(t, p%(1<<30))
 	m, foreign := mustCreate(t, c, virtualPage), mustCreate(t, other, virtualPage)
 	for name, err := range map[string]error{
-		"more than there is": c.MemMap(p, 2*virtualPage, m),
-		"not reserved":       c.MemMap(p+2*virtualPage, virtualPage, m),
-		"partly reserved":    c.MemMap(p-virtualPage, 2*virtualPage, m),
-		"not aligned":        c.MemMap(p+4096, virtualPage, m),
-		"no size":            c.MemMap(p, 0, m),
-		"another context's":  c.MemMap(p, virtualPage, foreign),
-		"wraps around":       c.MemMap(p, math.MaxUint64-virtualPage+1, m),
+		"more than there is": c.dev.MemMap(p, 2*virtualPage, m),
+		"not reserved":       c.dev.MemMap(p+2*virtualPage, virtualPage, m),
+		"partly reserved":    c.dev.MemMap(p-virtualPage, 2*virtualPage, m),
+		"not aligned":        c.dev.MemMap(p+4096, virtualPage, m),
+		"no size":            c.dev.MemMap(p, 0, m),
+		"another device's":   c.dev.MemMap(p, virtualPage, foreign),
+		"wraps around":       c.dev.MemMap(p, math.MaxUint64-virtualPage+1, m),
 	} {
 		isResult(t, ErrInvalidValue, err, name)
 	}
-	require.NoError(t, c.MemMap(p, virtualPage, m))
-	isResult(t, ErrInvalidValue, c.MemMap(p, virtualPage, m), "something is there")
+	require.NoError(t, c.dev.MemMap(p, virtualPage, m))
+	isResult(t, ErrInvalidValue, c.dev.MemMap(p, virtualPage, m), "something is there")
 	for name, err := range map[string]error{
-		"a gap":              c.MemUnmap(p, 2*virtualPage),
-		"a part":             c.MemUnmap(p, 4096),
-		"nothing":            c.MemUnmap(p+virtualPage, virtualPage),
-		"no size":            c.MemUnmap(p, 0),
-		"access to a gap":    c.MemSetAccess(p, 2*virtualPage, AccessReadWrite),
-		"write only":         c.MemSetAccess(p, virtualPage, 2),
-		"a part of it":       c.AddressFree(p, virtualPage),
-		"not where it began": c.AddressFree(p+virtualPage, virtualPage),
+		"a gap":              c.dev.MemUnmap(p, 2*virtualPage),
+		"a part":             c.dev.MemUnmap(p, 4096),
+		"nothing":            c.dev.MemUnmap(p+virtualPage, virtualPage),
+		"no size":            c.dev.MemUnmap(p, 0),
+		"access to a gap":    c.dev.MemSetAccess(p, 2*virtualPage, AccessReadWrite),
+		"write only":         c.dev.MemSetAccess(p, virtualPage, 2),
+		"a part of it":       c.dev.AddressFree(p, virtualPage),
+		"not where it began": c.dev.AddressFree(p+virtualPage, virtualPage),
 	} {
 		isResult(t, ErrInvalidValue, err, name)
 	}
 	for _, want := range []Access{AccessRead, AccessReadWrite, AccessReadWrite, AccessRead, AccessNone, AccessNone} {
-		require.NoError(t, c.MemSetAccess(p, virtualPage, want))
-		got, err := c.MemAccess(p + virtualPage - 1)
+		require.NoError(t, c.dev.MemSetAccess(p, virtualPage, want))
+		got, err := c.dev.MemAccess(p + virtualPage - 1)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 		require.Equal(t, want == AccessRead, c.fake().ReadOnly())
 	}
-	_, err = c.MemAccess(p + virtualPage)
+	_, err = c.dev.MemAccess(p + virtualPage)
 	isResult(t, ErrInvalidValue, err)
 }
 
@@ -126,18 +126,18 @@ func TestVirtualMemoryWaits(t *testing.T) {
 	g.Lazy = true
 	c := newContext(t, g)
 	p, m, s := mustReserve(t, c, virtualPage), mustCreate(t, c, virtualPage), mustStream(t, c)
-	require.NoError(t, c.MemMap(p, virtualPage, m))
+	require.NoError(t, c.dev.MemMap(p, virtualPage, m))
 	for _, take := range []func() error{
-		func() error { return c.MemSetAccess(p, virtualPage, AccessRead) },
-		func() error { return c.MemUnmap(p, virtualPage) },
+		func() error { return c.dev.MemSetAccess(p, virtualPage, AccessRead) },
+		func() error { return c.dev.MemUnmap(p, virtualPage) },
 	} {
-		require.NoError(t, c.MemSetAccess(p, virtualPage, AccessReadWrite))
+		require.NoError(t, c.dev.MemSetAccess(p, virtualPage, AccessReadWrite))
 		require.NoError(t, c.MemsetD8Async(p, 1, virtualPage, s))
 		require.NoError(t, take())
 	}
 	// The rest is freed with the context.
-	require.NoError(t, c.MemMap(p, virtualPage, m))
-	require.NoError(t, c.MemSetAccess(p, virtualPage, AccessReadWrite))
+	require.NoError(t, c.dev.MemMap(p, virtualPage, m))
+	require.NoError(t, c.dev.MemSetAccess(p, virtualPage, AccessReadWrite))
 	require.NoError(t, c.MemsetD8Async(p, 1, virtualPage, s))
 }
 
@@ -145,14 +145,14 @@ func TestVirtualMemoryFails(t *testing.T) {
 	g := cudatest.NewGPU(t)
 	c := newContext(t, g)
 	p, m := mustReserve(t, c, virtualPage), mustCreate(t, c, virtualPage)
-	require.NoError(t, c.MemMap(p, virtualPage, m))
+	require.NoError(t, c.dev.MemMap(p, virtualPage, m))
 	g.FailNext(1, "VMBind", syscall.ENOMEM)
-	isResult(t, ErrOutOfMemory, c.MemSetAccess(p, virtualPage, AccessReadWrite))
-	access, err := c.MemAccess(p)
+	isResult(t, ErrOutOfMemory, c.dev.MemSetAccess(p, virtualPage, AccessReadWrite))
+	access, err := c.dev.MemAccess(p)
 	require.NoError(t, err)
 	require.Equal(t, AccessNone, access)
 	isResult(t, ErrInvalidValue, c.MemsetD8(p, 0, 1))
-	require.NoError(t, c.MemSetAccess(p, virtualPage, AccessReadWrite))
+	require.NoError(t, c.dev.MemSetAccess(p, virtualPage, AccessReadWrite))
 	require.NoError(t, c.MemsetD8(p, 0, 1))
 }
 

@@ -1,5 +1,6 @@
 // Memory of cuMemCreate that goes to another process as a file descriptor: both see what the other
-// writes, it outlives the process that made it, and no other descriptor is taken for one.
+// writes, it outlives the process that made it and all contexts, and no other descriptor is taken for
+// one. None of it needs a context.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -138,9 +139,10 @@ static void child(int peer)
 	char c = 0;
 	int fd = take(peer);
 	EXPECT(CUDA_ERROR_NOT_INITIALIZED, import(&h, fd));
+	CHECK(cuInit(0));
+	CHECK(import(&h, fd));
 	CUcontext ctx = begin();
 	size_t n = granularity();
-	CHECK(import(&h, fd));
 	CHECK(import(&again, fd));
 	CHECK(cuMemGetAllocationPropertiesFromHandle(&prop, h));
 	REQUIRE(!memcmp(&prop, &shared, sizeof prop));
@@ -154,11 +156,18 @@ static void child(int peer)
 	holds(p, 7);
 	CHECK(cuMemRelease(again));
 	unmap(q, n);
+	CUcontext other = begin(); // in which it is mapped, too
+	holds(p, 7);
+	CHECK(cuMemsetD32(p, 8, WORDS));
+	CHECK(cuCtxDestroy(ctx));
+	CHECK(cuCtxDestroy(other));
+	ctx = begin();
+	holds(p, 8);
+	CHECK(cuCtxDestroy(ctx));
 	unmap(p, 2 * n);
 	CHECK(cuMemExportToShareableHandle(&fd, h, FD, 0));
 	CHECK(cuMemRelease(h));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, import(&h, fd)); // no process has it any more
-	CHECK(cuCtxDestroy(ctx));
 	_exit(0);
 }
 
@@ -174,7 +183,7 @@ int main(void)
 		child(peers[1]);
 	}
 	REQUIRE(!close(peers[1]));
-	CUcontext ctx = begin();
+	CHECK(cuInit(0));
 	size_t n = granularity();
 	CHECK(cuMemCreate(&h, n, &plain, 0));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(&fd, h, FD, 0));
@@ -185,6 +194,7 @@ int main(void)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemExportToShareableHandle(NULL, h, FD, 0));
 	CHECK(cuMemExportToShareableHandle(&fd, h, FD, 0));
 	CHECK(import(&own, fd));
+	CUcontext ctx = begin();
 	CUdeviceptr p = map(h, 2 * n), q = map(own, n);
 	CHECK(cuMemsetD32(p, 5, WORDS));
 	CHECK(cuCtxSynchronize());

@@ -25,7 +25,7 @@ const (
 	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
 	noteStays         = "checked, without effect: managed memory does not move"
-	noteVirtual       = "of the current context, not of the process; memory of the device"
+	noteVirtual       = "memory of the device; on NVIDIA GPUs of the current context"
 	noteShareable     = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
 	noteIPC           = "between processes of one guest; not on NVIDIA GPUs"
 	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"
@@ -212,7 +212,7 @@ var families = []family{
 		{name: "cuMemPoolImportFromShareableHandle", args: 4},
 		{name: "cuMemPoolExportPointer", args: 2},
 		{name: "cuMemPoolImportPointer", args: 3},
-		{name: "cuMemAddressReserve", args: 5, do: memAddressReserve, note: noteVirtual},
+		{name: "cuMemAddressReserve", args: 5, do: memAddressReserve},
 		{name: "cuMemAddressFree", args: 2, do: memAddressFree},
 		{name: "cuMemCreate", args: 4, do: memCreate, note: noteVirtual},
 		{name: "cuMemRelease", args: 1, do: memRelease},

@@ -138,13 +138,5 @@ func memImport(c *call) error {
 	if err != nil {
 		return c.fail(cuda.ErrUnknown, "descriptor %d: %w", c.i32(1), err)
 	}
-	x, err := c.current()
-	if err != nil {
-		return err
-	}
-	p, err := x.MemImport(key)
-	if err != nil {
-		return err
-	}
-	return to.set(c.lib.handles.add(&physical{p, x}))
+	return c.makesPhysical(to, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) { return dev.MemImport(x, key) })
 }

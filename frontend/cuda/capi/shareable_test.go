@@ -50,6 +50,24 @@ func TestHandleKinds(t *testing.T) {
 	p.gives(cuda.ErrInvalidValue, "cuMemImportFromShareableHandle", p.out+8, 1<<30, handleNone)
 }
 
+// Addresses need no context. Memory needs one where files share nothing, and ends with it.
+func TestMemoryOfContexts(t *testing.T) {
+	p := newProgram(t)
+	prop := make([]byte, propBytes)
+	binary.LittleEndian.PutUint32(prop[propType:], allocationPinned)
+	binary.LittleEndian.PutUint32(prop[propLocation:], locationDevice)
+	at := p.word64("cuMemAddressReserve", 2<<20, 0, 0, 0)
+	p.gives(invalidContext, "cuMemCreate", p.out, 2<<20, p.mem.Keep(prop), 0)
+	x := p.word64("cuCtxCreate_v2", 0, 0)
+	memory := p.word64("cuMemCreate", 2<<20, p.mem.Keep(prop), 0)
+	p.ok("cuMemMap", at, 2<<20, 0, memory, 0)
+	p.gives(cuda.ErrInvalidValue, "cuMemAddressFree", at, 2<<20)
+	p.ok("cuCtxDestroy_v2", x)
+	p.gives(cuda.ErrInvalidValue, "cuMemRelease", memory)
+	p.gives(cuda.ErrInvalidValue, "cuMemUnmap", at, 2<<20)
+	p.ok("cuMemAddressFree", at, 2<<20)
+}
+
 // FuzzShareable gives arbitrary bytes to the decoder of descriptors: only what the encoder writes is
 // taken.
 func FuzzShareable(f *testing.F) {

@@ -6,16 +6,69 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// Virtual memory management. Addresses and memory are those of the current context,
-// as each context has a GPU address space of its own.
+// Virtual memory management. None of these calls needs a current context. If there is one that is
+// lost they fail as all calls do.
 
 // physical is a CUmemGenericAllocationHandle.
 type physical struct {
 	*cuda.Physical
-	ctx *context
+	ctx *context // that it ends with, or nil
 }
 
 func (p *physical) owner() *context { return p.ctx }
+
+// newPhysical makes the handle of memory that was made or imported while x was current.
+func (c *call) newPhysical(p *cuda.Physical, x *context) uint64 {
+	h := &physical{Physical: p}
+	if p.Only() != nil {
+		h.ctx = x
+	}
+	return c.lib.handles.add(h)
+}
+
+// anywhere returns the device, and the context that is current, or nil.
+func (c *call) anywhere() (*cuda.Device, *context, error) {
+	dev, err := c.lib.driver.Load().Device(0)
+	if err != nil || len(c.thread.stack) == 0 {
+		return dev, nil, err
+	}
+	x, err := c.current()
+	if err != nil || x.isEnded() {
+		return dev, nil, err
+	}
+	return dev, x, x.Err(c.entry.name)
+}
+
+// makesPhysical writes the handle of memory that from makes on the device. Its context is nil where
+// none is current.
+func (c *call) makesPhysical(to out, from func(*cuda.Device, *cuda.Context) (*cuda.Physical, error)) error {
+	dev, x, err := c.anywhere()
+	if err != nil {
+		return err
+	}
+	var in *cuda.Context
+	if x != nil {
+		in = x.Context
+	} else if dev.Shares() == 0 {
+		return c.fail(invalidContext, "no context is current, and memory of this device is of contexts")
+	}
+	p, err := from(dev, in)
+	if err != nil {
+		return err
+	}
+	return to.set(c.newPhysical(p, x))
+}
+
+// settleEverywhere is settle for the work of all contexts. What failed is told to those who use the
+// context that it failed in.
+func (c *call) settleEverywhere(do func() error) error {
+	for _, x := range c.lib.allContexts() {
+		for _, done := range x.hostFunctions(nil) {
+			<-done
+		}
+	}
+	return do()
+}
 
 // Layout of CUmemAllocationProp and CUmemAccessDesc, in bytes, and what their
 // fields may be here. The other fields of the former are hints.
@@ -83,15 +136,27 @@ func memAddressReserve(c *call) error {
 	if c.u64(4) != 0 {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u64(4))
 	}
-	return c.alloc(0, func(x *context) (cuda.DevicePtr, error) { return x.AddressReserve(c.u64(1), c.u64(2)) })
-}
-
-func memAddressFree(c *call) error {
-	x, err := c.current()
+	to, err := c.out64(0)
 	if err != nil {
 		return err
 	}
-	return x.AddressFree(c.devicePtr(0), c.u64(1))
+	dev, _, err := c.anywhere()
+	if err != nil {
+		return err
+	}
+	p, err := dev.AddressReserve(c.u64(1), c.u64(2))
+	if err != nil {
+		return err
+	}
+	return to.set(uint64(p))
+}
+
+func memAddressFree(c *call) error {
+	dev, _, err := c.anywhere()
+	if err != nil {
+		return err
+	}
+	return dev.AddressFree(c.devicePtr(0), c.u64(1))
 }
 
 func memCreate(c *call) error {
@@ -106,19 +171,12 @@ func memCreate(c *call) error {
 	if c.u64(3) != 0 {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u64(3))
 	}
-	x, err := c.current()
-	if err != nil {
-		return err
-	}
-	create := x.MemCreate
-	if shareable {
-		create = x.MemCreateShareable
-	}
-	p, err := create(c.u64(1))
-	if err != nil {
-		return err
-	}
-	return to.set(c.lib.handles.add(&physical{p, x}))
+	return c.makesPhysical(to, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) {
+		if shareable {
+			return dev.MemCreateShareable(x, c.u64(1))
+		}
+		return dev.MemCreate(x, c.u64(1))
+	})
 }
 
 // physical finds the memory in argument i.
@@ -150,15 +208,19 @@ func memMap(c *call) error {
 	if c.u64(2) != 0 || c.u64(4) != 0 {
 		return c.fail(cuda.ErrInvalidValue, "offset %d, flags 0x%x: both must be 0", c.u64(2), c.u64(4))
 	}
-	return p.ctx.MemMap(c.devicePtr(0), c.u64(1), p.Physical)
-}
-
-func memUnmap(c *call) error {
-	x, err := c.current()
+	dev, _, err := c.anywhere()
 	if err != nil {
 		return err
 	}
-	return c.settle(x, nil, func() error { return x.MemUnmap(c.devicePtr(0), c.u64(1)) })
+	return dev.MemMap(c.devicePtr(0), c.u64(1), p.Physical)
+}
+
+func memUnmap(c *call) error {
+	dev, _, err := c.anywhere()
+	if err != nil {
+		return err
+	}
+	return c.settleEverywhere(func() error { return dev.MemUnmap(c.devicePtr(0), c.u64(1)) })
 }
 
 func memSetAccess(c *call) error {
@@ -175,13 +237,13 @@ func memSetAccess(c *call) error {
 			return err
 		}
 	}
-	x, err := c.current()
+	dev, _, err := c.anywhere()
 	if err != nil {
 		return err
 	}
 	// All are of the one device, so the last one counts.
 	access := cuda.Access(le32(b[len(b)-accessBytes+accessFlags:]))
-	return c.settle(x, nil, func() error { return x.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
+	return c.settleEverywhere(func() error { return dev.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
 }
 
 func memGetAccess(c *call) error {
@@ -196,11 +258,11 @@ func memGetAccess(c *call) error {
 	if err := c.onDevice(b); err != nil {
 		return err
 	}
-	x, err := c.current()
+	dev, _, err := c.anywhere()
 	if err != nil {
 		return err
 	}
-	access, err := x.MemAccess(c.devicePtr(2))
+	access, err := dev.MemAccess(c.devicePtr(2))
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,9 @@ type GPU struct {
 
 	Violations []string
 
+	shared map[drm.Key]*object
+	keys   uint64 // that were made
+
 	clock    uint64
 	failIn   int   // the failIn-th call from now on fails with failWith, if above 0
 	failWith error // wraps an errno
@@ -155,6 +158,8 @@ type object struct {
 	data   []byte
 	domain drm.Domain
 	placed bool // GemMapAt
+	others int  // handles of it, here and in other files, but for one
+	key    drm.Key
 }
 
 type mapping struct {
@@ -334,6 +339,11 @@ func (f *File) dropObject(h uint32, o *object) {
 		f.used(m, "is closed")
 	}
 	f.maps = kept
+	delete(f.objects, h)
+	if o.others--; o.others >= 0 {
+		return
+	}
+	delete(f.g.shared, o.key)
 	if o.domain == drm.DomainVRAM {
 		f.g.VRAMFree += uint64(len(o.data))
 	}
@@ -341,7 +351,6 @@ func (f *File) dropObject(h uint32, o *object) {
 	for i := range o.data {
 		o.data[i] = 0xdd
 	}
-	delete(f.objects, h)
 }
 
 func (f *File) ChannelAlloc() (uint32, error) {

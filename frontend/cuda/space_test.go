@@ -1,0 +1,135 @@
+package cuda
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/drm"
+	"pvdrm/frontend/cuda/cudatest"
+)
+
+// newSharing makes a device whose files share memory.
+func newSharing(t *testing.T) (*cudatest.GPU, *Device) {
+	g := cudatest.NewGPU(t)
+	g.Params[drm.ParamShares] = 1
+	return g, newDevice(t, g)
+}
+
+func mustContext(t require.TestingT, dev *Device) *Context {
+	c, err := dev.CreateContext()
+	require.NoError(t, err)
+	return c
+}
+
+// mustMapped makes memory of one page, mapped at addresses of its own.
+func mustMapped(t require.TestingT, dev *Device, access Access) (DevicePtr, *Physical) {
+	p, err := dev.AddressReserve(virtualPage, 0)
+	require.NoError(t, err)
+	mem, err := dev.MemCreate(nil, virtualPage)
+	require.NoError(t, err)
+	require.NoError(t, dev.MemMap(p, virtualPage, mem))
+	require.NoError(t, dev.MemSetAccess(p, virtualPage, access))
+	return p, mem
+}
+
+func mustUnmap(t require.TestingT, dev *Device, p DevicePtr) {
+	require.NoError(t, dev.MemUnmap(p, virtualPage))
+	require.NoError(t, dev.AddressFree(p, virtualPage))
+}
+
+// Memory needs no context, is the same in all, and outlives them.
+func TestVirtualMemoryOfNoContext(t *testing.T) {
+	g, dev := newSharing(t)
+	p, mem := mustMapped(t, dev, AccessReadWrite)
+	a, b := mustContext(t, dev), mustContext(t, dev)
+	require.NoError(t, a.MemcpyHtoD(p, []byte("from a")))
+	require.Equal(t, "from a", string(readBack(t, b, p, 6)))
+	require.Equal(t, a.AllocationID(p), b.AllocationID(p))
+	q, more := mustMapped(t, dev, AccessReadWrite) // contexts that are there already have it, too
+	require.NoError(t, b.MemcpyHtoD(q, []byte("from b")))
+	require.Equal(t, "from b", string(readBack(t, a, q, 6)))
+	require.NoError(t, a.Destroy())
+	require.NoError(t, b.Destroy())
+	require.NoError(t, mem.Release()) // it is still mapped
+	c := mustContext(t, dev)
+	require.Equal(t, "from a", string(readBack(t, c, p, 6)))
+	mustUnmap(t, dev, p)
+	isResult(t, ErrInvalidValue, c.MemsetD8(p, 0, 1))
+	require.NoError(t, c.Destroy())
+	mustUnmap(t, dev, q)
+	require.EqualValues(t, 64<<20-virtualPage, g.VRAMFree)
+	require.NoError(t, more.Release())
+	require.NoError(t, dev.Driver().Close())
+	require.Zero(t, g.Open, "the file of the memory is closed with the last of it")
+}
+
+// Access that one context cannot be given no context gets.
+func TestVirtualMemoryAccessFails(t *testing.T) {
+	g, dev := newSharing(t)
+	a, b := mustContext(t, dev), mustContext(t, dev)
+	p, mem := mustMapped(t, dev, AccessNone)
+	g.FailNext(2, "VMBind", syscall.ENOMEM)
+	isResult(t, ErrOutOfMemory, dev.MemSetAccess(p, virtualPage, AccessReadWrite))
+	isResult(t, ErrInvalidValue, a.MemsetD8(p, 0, 1))
+	isResult(t, ErrInvalidValue, b.MemsetD8(p, 0, 1))
+	require.NoError(t, dev.MemSetAccess(p, virtualPage, AccessReadWrite))
+	require.NoError(t, b.MemcpyHtoD(p, []byte("x")))
+	require.Equal(t, "x", string(readBack(t, a, p, 1)))
+	g.FailNext(1, "VMBind", syscall.ENOMEM)
+	_, err := dev.CreateContext()
+	isResult(t, ErrOutOfMemory, err)
+	g.FailNext(1, "GemOpen", syscall.ENOMEM)
+	_, err = dev.CreateContext()
+	isResult(t, ErrOutOfMemory, err)
+	require.NoError(t, mem.Release())
+	mustUnmap(t, dev, p)
+	require.NoError(t, a.Destroy())
+	require.NoError(t, b.Destroy())
+}
+
+// A context that is lost keeps no other from its memory.
+func TestVirtualMemoryBesideLostContext(t *testing.T) {
+	_, dev := newSharing(t)
+	a, b := mustContext(t, dev), mustContext(t, dev)
+	p, mem := mustMapped(t, dev, AccessReadWrite)
+	a.fake().Lost = &cudatest.Fault{}
+	require.NoError(t, dev.MemSetAccess(p, virtualPage, AccessRead))
+	require.NoError(t, dev.MemSetAccess(p, virtualPage, AccessReadWrite))
+	require.NoError(t, b.MemcpyHtoD(p, []byte("x")))
+	require.Equal(t, "x", string(readBack(t, b, p, 1)))
+	require.NoError(t, mem.Release())
+	mustUnmap(t, dev, p)
+	_ = a.Destroy() // tells of the loss
+	require.NoError(t, b.Destroy())
+}
+
+// What takes memory away waits for the work of all contexts.
+func TestVirtualMemoryWaitsEverywhere(t *testing.T) {
+	g, dev := newSharing(t)
+	g.Lazy = true
+	a, b := mustContext(t, dev), mustContext(t, dev)
+	p, mem := mustMapped(t, dev, AccessReadWrite)
+	for _, c := range []*Context{a, b} {
+		require.NoError(t, c.MemsetD8Async(p, 1, virtualPage, mustStream(t, c)))
+	}
+	mustUnmap(t, dev, p)
+	require.NoError(t, mem.Release())
+	require.NoError(t, a.Destroy())
+	require.NoError(t, b.Destroy())
+}
+
+// A file that cannot be opened, memory that cannot be had: nothing is left.
+func TestVirtualMemoryOfNoContextFails(t *testing.T) {
+	g, dev := newSharing(t)
+	for _, call := range []string{"open", "GemNew", "GemShare"} {
+		g.FailNext(1, call, syscall.ENOMEM)
+		_, err := dev.MemCreate(nil, virtualPage)
+		isResult(t, ErrOutOfMemory, err, call)
+		require.Equal(t, 1, g.Open, "but for the file of Init")
+	}
+	_, err := dev.MemImport(nil, drm.Key{1})
+	isResult(t, ErrInvalidValue, err)
+	require.Equal(t, 1, g.Open)
+}
