@@ -120,11 +120,14 @@ func (m *module) answers() error {
 			words[a] = uint64(uint32(v))
 		}
 	}
+	words[link.DevicePTX], words[link.DeviceBinary] = uint64(m.target), uint64(capability(m.ctx.Device()))
 	for l := range uint32(len(defaultLimits)) {
 		if l != limitSyncDepth || capability(m.ctx.Device()) < hopper {
 			words[link.DeviceLimits+l] = m.ctx.limitOf(l)
 		}
 	}
+	most, _ := attribute(m.ctx.Device(), attrSharedOptin)
+	words[link.DeviceLimits+limitShared], words[link.DeviceLimits+limitGraphics] = uint64(most), 0
 	return m.ctx.MemcpyHtoD(at, wordBytes(words))
 }
 

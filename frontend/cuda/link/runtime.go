@@ -9,12 +9,19 @@ import (
 )
 
 // The device runtime: what kernels call to launch kernels and to use streams and memory. NVIDIA
-// has it in libcudadevrt, which drives NVIDIA's hardware; this one stands on three functions of
+// has it in libcudadevrt, which drives NVIDIA's hardware; this one stands on functions of
 // PVDRM's software GPU. All launches of a kernel run in order, so streams and events have nothing
 // to do.
-
-//go:embed runtime.ptx
-var runtimeSource string
+//
+// Each source begins with what its functions have in common; what the first has is common to all.
+var (
+	//go:embed runtime.ptx
+	runtimeSource string
+	//go:embed runtime_box.ptx
+	boxSource string
+	//go:embed runtime_kernel.ptx
+	kernelSource string
+)
 
 // SetConditional is the function by which kernels set the values of conditional handles, and
 // ConditionsVariable the variable that leads it to them: the address of the values and their number.
@@ -25,10 +32,12 @@ const (
 )
 
 // DeviceVariable is the variable of the device runtime with what the device answers: DeviceWords of 8
-// bytes, its attributes by number, and from DeviceLimits on its limits. DeviceLacks marks one that it does
-// not have.
+// bytes, its attributes by number, the compute capabilities that the module is compiled from and for, and from
+// DeviceLimits on its limits. DeviceLacks marks one that it does not have.
 const (
 	DeviceVariable = "__pvdrm_device"
+	DevicePTX      = 144
+	DeviceBinary   = 145
 	DeviceLimits   = 160
 	DeviceWords    = 176
 	DeviceLacks    = ^uint64(0)
@@ -37,27 +46,35 @@ const (
 //go:embed conditional.ptx
 var conditionalSource string
 
-// runtimePart begins a part of the source: the function of that name, without prefix. The first
-// part is common to all.
+// runtimePart begins a part of a source: the function of that name, without prefix.
 const runtimePart = "// part "
 
-// runtimeParts are the functions by name.
-var runtimeCommon, runtimeParts = func() (string, map[string]string) {
-	common, rest, _ := strings.Cut(runtimeSource, runtimePart)
-	parts := map[string]string{}
-	for part := range strings.SplitSeq(rest, "\n"+runtimePart) {
-		name, text, _ := strings.Cut(part, "\n")
-		parts[name] = text
+// part is a function, and the number of the source that it is from.
+type part struct {
+	text   string
+	source int
+}
+
+// runtimeCommons is what the functions of each source have in common, and runtimeParts are the functions by name.
+var runtimeCommons, runtimeParts = func() (commons []string, parts map[string]part) {
+	parts = map[string]part{}
+	for i, source := range []string{runtimeSource, boxSource, kernelSource} {
+		common, rest, _ := strings.Cut(source, runtimePart)
+		commons = append(commons, common)
+		for function := range strings.SplitSeq(rest, "\n"+runtimePart) {
+			name, text, _ := strings.Cut(function, "\n")
+			parts[name] = part{text: text, source: i}
+		}
 	}
-	return common, parts
+	return commons, parts
 }()
 
 // The names of the functions in code for CUDA 12 and later, and before; and those in code that
 // has a default stream for each thread.
 var runtimePrefixes = []string{"__cudaCDP2", "cuda"}
 
-// runtimeVersions are what cudaRuntimeGetVersion writes, by prefix.
-var runtimeVersions = map[string]string{"__cudaCDP2": "12080", "cuda": "11080"}
+// runtimeVersions are what cudaRuntimeGetVersion writes, by prefix. That of CUDA 13 still answers 6000.
+var runtimeVersions = map[string]string{"__cudaCDP2": "6000", "cuda": "11080"}
 
 const perThread = "_ptsz"
 
@@ -70,8 +87,10 @@ var runtimeErrors = []struct {
 	{code: 1, name: "cudaErrorInvalidValue", text: "invalid argument"},
 	{code: 2, name: "cudaErrorMemoryAllocation", text: "out of memory"},
 	{code: 9, name: "cudaErrorInvalidConfiguration", text: "invalid configuration argument"},
+	{code: 12, name: "cudaErrorInvalidPitchValue", text: "invalid pitch argument"},
 	{code: 21, name: "cudaErrorInvalidMemcpyDirection", text: "invalid copy direction for memcpy"},
-	{code: 69, name: "cudaErrorLaunchPendingCountExceeded", text: "too many launches are pending"},
+	{code: 68, name: "cudaErrorSyncDepthExceeded", text: "cudaDeviceSynchronize failed because caller's grid depth exceeds cudaLimitDevRuntimeSyncDepth"},
+	{code: 69, name: "cudaErrorLaunchPendingCountExceeded", text: "launch failed because launch would exceed cudaLimitDevRuntimePendingLaunchCount"},
 	{code: 101, name: "cudaErrorInvalidDevice", text: "invalid device ordinal"},
 	{code: 215, name: "cudaErrorUnsupportedLimit", text: "limit is not supported on this architecture"},
 	{code: 98, name: "cudaErrorInvalidDeviceFunction", text: "invalid device function"},
@@ -100,8 +119,7 @@ func (l *Linker) UseRuntime() { l.runtime = true }
 // of them.
 func runtimeUnit(names []string) (string, bool) {
 	var b strings.Builder
-	b.WriteString(runtimeCommon)
-	found := false
+	uses := make([]bool, len(runtimeCommons))
 	for _, name := range names {
 		for _, prefix := range runtimePrefixes {
 			base, ok := strings.CutPrefix(name, prefix)
@@ -109,15 +127,22 @@ func runtimeUnit(names []string) (string, bool) {
 			if !ok || !has {
 				continue
 			}
-			if part == "" { // of the functions that give the text of an error
-				part = errorTable(strings.HasPrefix(base, "GetErrorName"))
+			text := part.text
+			if text == "" { // of the functions that give the text of an error
+				text = errorTable(strings.HasPrefix(base, "GetErrorName"))
 			}
-			b.WriteString(strings.NewReplacer("NAME", name, "VERSION", runtimeVersions[prefix]).Replace(part))
-			found = true
+			b.WriteString(strings.NewReplacer("NAME", name, "VERSION", runtimeVersions[prefix]).Replace(text))
+			uses[0], uses[part.source] = true, true
 			break
 		}
 	}
-	return b.String(), found
+	var common strings.Builder
+	for i, text := range runtimeCommons {
+		if uses[i] {
+			common.WriteString(text)
+		}
+	}
+	return common.String() + b.String(), uses[0]
 }
 
 // errorTable is the body of a function that returns the text of an error: it tries each.

@@ -14,7 +14,7 @@ func TestDeviceRuntime(t *testing.T) {
 	for base := range runtimeParts {
 		names = append(names, "cuda"+base, "__cudaCDP2"+base, "__cudaCDP2"+base+perThread)
 	}
-	require.Len(t, runtimeParts, 24)
+	require.Len(t, runtimeParts, 33)
 	source, ok := runtimeUnit(names)
 	require.True(t, ok)
 	m, err := ptx.Load("runtime.ptx", []byte(source))

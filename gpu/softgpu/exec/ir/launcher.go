@@ -35,6 +35,22 @@ func (p *Program) KernelAt(addr uint64) *Function {
 	return p.Funcs[n]
 }
 
+// KernelAttribute returns an attribute of the kernel at an address, by its number in CUfunction_attribute:
+// all ones where there is none.
+func (p *Program) KernelAttribute(addr uint64, number uint32) uint32 {
+	fn := p.KernelAt(addr)
+	if fn == nil {
+		return ^uint32(0)
+	}
+	a := p.Entries[fn.Name].Attrs
+	for i, v := range [...]int{a.MaxThreads, a.SharedBytes, a.ConstBytes, a.LocalBytes, a.Regs} {
+		if uint32(i) == number {
+			return uint32(v)
+		}
+	}
+	return ^uint32(0)
+}
+
 // Number is the number of a block in its grid.
 func (b *Block) Number() uint64 {
 	return uint64(b.ID[0]) + uint64(b.Grid[0])*(uint64(b.ID[1])+uint64(b.Grid[1])*uint64(b.ID[2]))

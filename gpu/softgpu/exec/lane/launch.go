@@ -30,6 +30,15 @@ func ParameterBytesLanes(w *ir.Warp, in *ir.Inst) {
 	}
 }
 
+// KernelAttributeLanes gives each active lane attribute b of the kernel at address a: all ones where there
+// is no such kernel or attribute.
+func KernelAttributeLanes(w *ir.Warp, in *ir.Inst) {
+	for m := w.Mask; m != 0; m &= m - 1 {
+		lane := ir.FirstOf(m)
+		w.R32[in.D][lane] = w.Block.Prog.KernelAttribute(w.R64[in.A][lane], w.R32[in.B][lane])
+	}
+}
+
 // LaunchLanes launches a kernel for each active lane: a is the address of the header, b the stream,
 // d the error.
 func LaunchLanes(w *ir.Warp, in *ir.Inst) {

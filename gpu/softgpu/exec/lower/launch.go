@@ -12,9 +12,10 @@ var deviceRuntime = map[string]struct {
 	args []uint64
 	do   func(w *ir.Warp, in *ir.Inst)
 }{
-	"__pvdrm_parameter_bytes": {args: []uint64{8}, do: lane.ParameterBytesLanes},
-	"__pvdrm_launch":          {args: []uint64{8, 8}, do: lane.LaunchLanes},
-	"__pvdrm_last_error":      {args: []uint64{4, 4}, do: lane.LastErrorLanes},
+	"__pvdrm_parameter_bytes":  {args: []uint64{8}, do: lane.ParameterBytesLanes},
+	"__pvdrm_kernel_attribute": {args: []uint64{8, 4}, do: lane.KernelAttributeLanes},
+	"__pvdrm_launch":           {args: []uint64{8, 8}, do: lane.LaunchLanes},
+	"__pvdrm_last_error":       {args: []uint64{4, 4}, do: lane.LastErrorLanes},
 }
 
 // runtimeCall decodes the call of a function of deviceRuntime.
