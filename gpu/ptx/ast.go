@@ -16,6 +16,11 @@
 // source, which lives as long as the Module.
 package ptx
 
+import (
+	"strconv"
+	"strings"
+)
+
 // Pos is a place in the source. It is zero in a Module that was not parsed.
 type Pos struct {
 	Line, Col int32 // 1-based; Col counts bytes
@@ -26,10 +31,23 @@ type Module struct {
 	File        string // name of the source in diagnostics
 	Version     [2]int // .version major.minor
 	Target      string // first name of .target, such as "sm_70"
+	TargetPos   Pos
 	TargetOpts  []string
 	AddressSize int  // 32 or 64
 	Unsized     bool // the source has no .address_size: it is 64, and addresses may have 32 bits
 	Directives  []Directive
+}
+
+// Architecture is the number of the module's .target, such as 90, and what follows it: the a of
+// sm_90a. The number is 0 where there is none.
+func (m *Module) Architecture() (n int, rest string) {
+	_, digits, _ := strings.Cut(m.Target, "_")
+	rest = strings.TrimLeft(digits, "0123456789")
+	n, err := strconv.Atoi(digits[:len(digits)-len(rest)])
+	if err != nil {
+		return 0, rest
+	}
+	return n, rest
 }
 
 // Directive is what may stand at module scope: *Var, *Func, *File, *Pragma,

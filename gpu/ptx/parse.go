@@ -264,7 +264,7 @@ func (p *parser) target() bool {
 			if p.m.Target != "" {
 				return p.fail(at, "second target %s", name)
 			}
-			p.m.Target = name
+			p.m.Target, p.m.TargetPos = name, at
 		case len(p.m.TargetOpts) < 8:
 			p.m.TargetOpts = append(p.m.TargetOpts, name)
 		default:

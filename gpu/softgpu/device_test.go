@@ -417,6 +417,28 @@ func TestSharedMemoryOfABlock(t *testing.T) {
 	}
 }
 
+// TestTargetsOfOneCapability loads PTX for some GPUs alone: sm_90a runs on 9.0 and nowhere else, sm_100f
+// on 10.0 and the later ones of its family.
+func TestTargetsOfOneCapability(t *testing.T) {
+	for target, takes := range map[string]map[int]bool{
+		"sm_90":   {80: true, 90: true, 100: true},
+		"sm_90a":  {80: false, 90: true, 100: false, 120: false},
+		"sm_100a": {90: false, 100: true, 103: false},
+		"sm_100f": {90: false, 100: true, 103: true, 110: false, 120: false},
+		"sm_103f": {100: false, 103: true},
+		"sm_121f": {120: false, 121: true},
+	} {
+		for capability, want := range takes {
+			err := Check(gocontext.Background(), Config{VRAMBytes: 8 << 20, Capability: capability}, "k.ptx", []byte(".version 9.0\n.target "+target+"\n.visible .entry k() { ret; }"))
+			if want {
+				require.NoError(t, err, "%s on %d", target, capability)
+				continue
+			}
+			require.ErrorContains(t, err, "k.ptx:2:9: error: .target "+target+" is for compute capability", "on %d", capability)
+		}
+	}
+}
+
 func TestModuleLimits(t *testing.T) {
 	d := testDevice(t, Config{VRAMBytes: 8 << 20, Capability: 61})
 	c, _ := testContext(t, d)

@@ -119,7 +119,8 @@ func compile(e *ptx.Effort, file string, source []byte, props gpu.Properties, ti
 	if err != nil {
 		return nil, err
 	}
-	bad := newer(mod, 10*props.ComputeMajor+props.ComputeMinor)
+	capability := 10*props.ComputeMajor + props.ComputeMinor
+	bad := append(foreign(mod, capability), newer(mod, capability)...)
 	for _, d := range mod.Directives {
 		f, ok := d.(*ptx.Func)
 		if !ok || !f.Entry {
@@ -148,6 +149,23 @@ func compile(e *ptx.Effort, file string, source []byte, props gpu.Properties, ti
 		return nil, &gpu.BuildError{Diagnostics: bad}
 	}
 	return prog, nil
+}
+
+// foreign reports a target of other GPUs alone: sm_90a is for compute capability 9.0, and sm_100f
+// for 10.0 and those of its family above (PTX ISA, 11.1.2).
+func foreign(mod *ptx.Module, capability int) []gpu.Diagnostic {
+	arch, rest := mod.Architecture()
+	only := ""
+	switch {
+	case rest == "a" && arch != capability:
+		only = "only"
+	case rest == "f" && (arch/10 != capability/10 || arch > capability):
+		only = "and its family"
+	default:
+		return nil
+	}
+	return []gpu.Diagnostic{{File: mod.File, Line: int(mod.TargetPos.Line), Col: int(mod.TargetPos.Col), Message: fmt.Sprintf(
+		"error: .target %s is for compute capability %d.%d %s; the device has %d.%d", ptx.Clip(mod.Target), arch/10, arch%10, only, capability/10, capability%10)}}
 }
 
 // newer reports the instructions of a module that GPUs of a compute capability do not have, of

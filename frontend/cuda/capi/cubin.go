@@ -94,7 +94,7 @@ func debugPTX(at bytesAt, cc uint32) ([]byte, error) {
 			break
 		}
 		if arch := ptxTarget(ptx); arch > cc {
-			return nil, errNewer(arch, cc)
+			return nil, errOther(arch, cc)
 		}
 		return ptx, nil
 	}

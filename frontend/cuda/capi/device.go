@@ -170,8 +170,8 @@ const (
 	hopper = 90
 )
 
-// lastAttribute is the highest CUdevice_attribute of CUDA 12.8.
-const lastAttribute = 143
+// lastAttribute is the highest CUdevice_attribute of CUDA 13.0.
+const lastAttribute = 147
 
 // attribute is a CUdevice_attribute. What PVDRM does not have is 0, as it is for
 // a device of NVIDIA's that does not have it.

@@ -29,6 +29,7 @@ const (
 
 	entryLZ4  = 1 << 13 // flags
 	entryZstd = 1 << 15
+	entryOwn  = 1 << 20 // for that compute capability alone
 )
 
 // Bounds of an image.
@@ -155,39 +156,45 @@ func ptxOfFatbin(b []byte, cc uint32) ([]byte, error) {
 // suitable returns the PTX of a fatbin's images that a device of compute capability cc (× 10) takes:
 // one of those that are PTX, else what machine code was made from.
 func suitable(images []Image, cc uint32) ([]byte, error) {
-	best, newer := Choose(images, cc)
+	best, other := Choose(images, cc)
 	if best == nil {
 		best = Debug(images, cc)
 	}
 	switch {
 	case best != nil:
 		return best.Contents()
-	case newer > 0:
-		return nil, errNewer(newer, cc)
+	case other > 0:
+		return nil, errOther(other, cc)
 	}
 	return nil, errCubin
 }
 
-func errNewer(newer, cc uint32) error {
-	return fmt.Errorf("the PTX in the image is for compute capability %d.%d, the device has %d.%d (compile for that, or give the software GPU --sm %d.%d): %w", newer/10, newer%10, cc/10, cc%10, newer/10, newer%10, noBinaryForGPU)
+func errOther(other, cc uint32) error {
+	return fmt.Errorf("the PTX in the image is for compute capability %d.%d, the device has %d.%d (compile for that, or give the software GPU --sm %d.%d): %w", other/10, other%10, cc/10, cc%10, other/10, other%10, noBinaryForGPU)
 }
 
 // Choose returns the PTX that a device of compute capability cc (× 10) takes, nil where it has none,
-// and the lowest capability that PTX for newer devices is for, 0 where there is none.
-func Choose(images []Image, cc uint32) (best *Image, newer uint32) {
+// and the lowest capability that PTX for other devices is for, 0 where there is none.
+func Choose(images []Image, cc uint32) (best *Image, other uint32) {
 	for i := range images {
 		switch m := &images[i]; {
 		case !m.PTX:
-		case m.Arch > cc:
-			if newer == 0 || m.Arch < newer {
-				newer = m.Arch
+		case !m.suits(cc):
+			if other == 0 || m.Arch < other {
+				other = m.Arch
 			}
-		case best == nil || m.Arch > best.Arch:
+		case best == nil || m.Arch > best.Arch || m.Arch == best.Arch && m.own():
 			best = m
 		}
 	}
-	return best, newer
+	return best, other
 }
+
+// own reports whether the image is for one capability alone, such as compute_90a.
+func (m *Image) own() bool { return m.entry != nil && m.flags()&entryOwn != 0 }
+
+// suits reports whether a device of compute capability cc (× 10) takes the image's PTX.
+func (m *Image) suits(cc uint32) bool { return m.Arch == cc || m.Arch < cc && !m.own() }
 
 // Size is how many bytes Contents returns at most.
 func (m *Image) Size() uint64 {

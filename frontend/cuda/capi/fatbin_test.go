@@ -101,6 +101,18 @@ func TestPTXOfFatbin(t *testing.T) {
 			{kind: entryPTX, arch: 90, data: text("90")},
 			{kind: entryPTX, arch: 35, data: text("35"), how: entryLZ4},
 		}, want: text("35")},
+		"for that device alone": {parts: []part{
+			{kind: entryPTX, arch: 70, data: text("70")},
+			{kind: entryPTX, arch: 70, data: text("70a"), how: entryOwn},
+			{kind: entryPTX, arch: 70, data: text("70 again")},
+		}, want: text("70a")},
+		"for an older device alone": {parts: []part{
+			{kind: entryPTX, arch: 60, data: text("60a"), how: entryOwn},
+			{kind: entryPTX, arch: 50, data: text("50")},
+		}, want: text("50")},
+		"for an older device alone and no other": {parts: []part{
+			{kind: entryPTX, arch: 60, data: text("60a"), how: entryOwn},
+		}, err: noBinaryForGPU},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ptxOfFatbin(makeFatbin(t, c.parts...), 70)

@@ -2,8 +2,6 @@ package lower
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"pvdrm/gpu/ptx"
 )
@@ -72,12 +70,10 @@ func (c *compiler) runnable(f *ptx.Func) {
 // targetOf is the architecture that a module is for, such as 90; one that cannot be read is
 // the engine's.
 func targetOf(m *ptx.Module) int {
-	digits := strings.TrimRight(strings.TrimPrefix(m.Target, "sm_"), "abcdefghijklmnopqrstuvwxyz")
-	n, err := strconv.Atoi(digits)
-	if err != nil {
-		return architecture
+	if n, _ := m.Architecture(); n != 0 {
+		return n
 	}
-	return n
+	return architecture
 }
 
 // opaque refuses samplers, and textures and surfaces as parameters: CUDA has neither.

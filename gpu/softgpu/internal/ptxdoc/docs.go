@@ -145,7 +145,7 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 ## Where this differs from ptxas
 
 * The .version and .target of a module are not compared with its instructions, but for those on matrices, which need
-  the .target that they have in the manual; and in modules of PTX before 3.2 mad.f32 without a rounding is mad.rn.f32, as ptxas has it,
+  the .target that they have in the manual; targets of some GPUs alone, such as sm_90a and sm_100f, are refused elsewhere; and in modules of PTX before 3.2 mad.f32 without a rounding is mad.rn.f32, as ptxas has it,
   for every target. Modules of before 3.0 may declare .reg and .local
   variables outside functions, for one function that uses them. Modules without .address_size have 64-bit addresses, and may use
   registers of 32 bits for the lowest 4 GiB of .global, .const and generic addresses. A prototype may lack its ';'.
