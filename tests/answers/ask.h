@@ -28,7 +28,7 @@ static function *find(const char *name)
 static __thread sigjmp_buf before_crash;
 static __thread volatile sig_atomic_t calling;
 
-static void crashed(int signal_number)
+static inline void crashed(int signal_number)
 {
 	if (calling)
 		siglongjmp(before_crash, 1);
@@ -88,7 +88,7 @@ static const char ptx[] = HEADER ".visible .entry k(.param .u32 n)\n{\n\tret;\n}
 
 enum { NULL_STREAM, LEGACY, PER_THREAD };
 
-static void *a_context(void)
+static inline void *a_context(void)
 {
 	void *ctx;
 	MUST(cuInit, 0);

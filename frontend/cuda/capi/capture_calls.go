@@ -1,6 +1,8 @@
 package capi
 
 import (
+	"errors"
+
 	"encoding/binary"
 
 	"pvdrm/frontend/cuda"
@@ -22,6 +24,12 @@ func captureCooperative(c *call, g *graphs, x *context, s *cuda.Stream) error {
 
 func (c *call) captureKernel(g *graphs, s *cuda.Stream, f uint64, cfg cuda.LaunchConfig, priority []byte, params, extra uint64) error {
 	w, err := c.kernelWork(f, cfg, params, extra)
+	if err == nil {
+		err = c.sized(w.f, w.f.clusterFor(&w.cfg))
+	}
+	if errors.Is(err, cuda.ErrInvalidClusterSize) {
+		g.captures.Of(s).Invalidate() // as on an H100
+	}
 	if err != nil {
 		return err
 	}

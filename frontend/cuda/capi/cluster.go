@@ -83,10 +83,7 @@ func (c *call) clusterOf(f *function, cfg *cuda.LaunchConfig) ([3]uint32, error)
 		return none, c.fail(cuda.ErrInvalidClusterSize, "kernel %s: clusters of %v blocks, but it has clusters of %v", f.Name(), dims, set)
 	}
 	if dims == none {
-		if f.rule.explicit {
-			return none, c.fail(cuda.ErrInvalidClusterSize, "kernel %s: it needs a size of clusters (.explicitcluster)", f.Name())
-		}
-		return none, nil
+		return none, c.sized(f, dims)
 	}
 	if f.rule.most > 0 {
 		most = min(most, uint64(f.rule.most))
@@ -104,6 +101,37 @@ func (c *call) clusterOf(f *function, cfg *cuda.LaunchConfig) ([3]uint32, error)
 		return none, nil // the device knows
 	}
 	return dims, nil
+}
+
+// nodeCluster is clusterOf for a node, whose clusters an attribute may still name: sized refuses the
+// node that has none in the end.
+func (c *call) nodeCluster(f *function, cfg *cuda.LaunchConfig) ([3]uint32, error) {
+	if f.clusterFor(cfg) == [3]uint32{} {
+		return [3]uint32{}, nil
+	}
+	return c.clusterOf(f, cfg)
+}
+
+// sized refuses a launch without clusters of a kernel that needs some.
+func (c *call) sized(f *function, dims [3]uint32) error {
+	if f.rule.explicit && dims == [3]uint32{} {
+		return c.fail(cuda.ErrInvalidClusterSize, "kernel %s: it needs a size of clusters (.explicitcluster)", f.Name())
+	}
+	return nil
+}
+
+// clusterFor returns the clusters that a launch of f has, unchecked: zero where it has none.
+func (f *function) clusterFor(cfg *cuda.LaunchConfig) [3]uint32 {
+	none := [3]uint32{}
+	if cfg.Cluster != none {
+		return cfg.Cluster
+	}
+	if f.rule.required != none {
+		return f.rule.required
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cluster
 }
 
 // clusterAttribute returns an attribute of a function that speaks of clusters.
@@ -198,6 +226,9 @@ func occupancyClusterSize(c *call) error {
 }
 
 func (c *call) occupancyOfClusters(answer func(f *function, each, multiprocessors int, size uint64) uint64) error {
+	if c.u64(1) == 0 {
+		return c.fail(cuda.ErrInvalidValue, "no function")
+	}
 	to, f, err := c.outAndFunction(0, 4, 1)
 	if err != nil {
 		return err

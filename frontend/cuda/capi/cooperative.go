@@ -31,6 +31,9 @@ func (c *call) checkTogether(f *function, cfg cuda.LaunchConfig) error {
 	}
 	multiprocessors, _ := attribute(dev, int(cuda.AttributeMultiprocessorCount))
 	most, blocks := uint64(each)*uint64(multiprocessors), uint64(1)
+	if dims := f.clusterFor(&cfg); dims != [3]uint32{} { // a multiprocessor runs a cluster as it runs a block
+		most *= min(uint64(dims[0])*uint64(dims[1])*uint64(dims[2]), dev.MaxCluster())
+	}
 	for _, n := range cfg.Grid {
 		if blocks *= uint64(n); blocks > most { // before the next product overflows
 			return c.fail(cuda.ErrCooperativeTooLarge, "kernel %s: grid %v of blocks of %d threads; %d of them run at the same time", f.Name(), cfg.Grid, threads, most)

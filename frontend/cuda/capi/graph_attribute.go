@@ -2,6 +2,7 @@ package capi
 
 import (
 	"encoding/binary"
+	"errors"
 	"maps"
 
 	"pvdrm/frontend/cuda"
@@ -37,7 +38,7 @@ func (w *kernelWork) with(c *call, attributes map[uint32][]byte, together bool, 
 	copied := *w
 	made = &copied
 	made.attributes, made.cfg.Cooperative, made.cfg.Cluster = attributes, together, cluster
-	if made.cluster, err = c.clusterOf(w.f, &made.cfg); err != nil {
+	if made.cluster, err = c.nodeCluster(w.f, &made.cfg); err != nil {
 		return nil, err
 	}
 	if err := c.checkShape(w.f, made.cfg); err != nil {
@@ -134,6 +135,9 @@ func kernelNodeCopyAttributes(c *call) error {
 		}
 		w := from.Work.(*kernelWork)
 		made, err := to.Work.(*kernelWork).with(c, w.attributes, w.cfg.Cooperative, w.cfg.Cluster)
+		if errors.Is(err, cuda.ErrInvalidClusterSize) { // the error is an H100's
+			return c.fail(cuda.ErrInvalidValue, "attributes that kernel %s cannot have: %v", to.Work.(*kernelWork).f.Name(), err)
+		}
 		if err != nil {
 			return err
 		}

@@ -250,6 +250,9 @@ func (p *preparation) walk(g *graph.Graph) error {
 func (p *preparation) node(n *graph.Node) error {
 	switch w := n.Work.(type) {
 	case *kernelWork:
+		if err := p.c.sized(w.f, w.f.clusterFor(&w.cfg)); err != nil {
+			return err
+		}
 		return w.add(p.batch(w.f.mod.ctx))
 	case *copyWork:
 		pageable, err := w.addTo(p.c, p.batch(w.x))

@@ -84,7 +84,7 @@ func (c *call) kernelWork(handle uint64, cfg cuda.LaunchConfig, kernelParams, ex
 	if err := c.checkShape(f, cfg); err != nil {
 		return nil, err
 	}
-	cluster, err := c.clusterOf(f, &cfg)
+	cluster, err := c.nodeCluster(f, &cfg)
 	if err != nil {
 		return nil, err
 	}
