@@ -123,10 +123,11 @@ var families = []family{
 		{name: "cudaLibraryGetManaged"},
 		{name: "cudaOccupancyMaxActiveBlocksPerMultiprocessor"},
 		{name: "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"},
+		{name: "cudaOccupancyMaxActiveClusters"},
+		{name: "cudaOccupancyMaxPotentialClusterSize"},
 		{name: "cudaOccupancyAvailableDynamicSMemPerBlock"},
 	}, missing(`
-		cudaLaunchCooperativeKernelMultiDevice cudaOccupancyMaxActiveClusters cudaOccupancyMaxPotentialClusterSize
-		cudaLibraryGetUnifiedFunction cudaSetDoubleForDevice cudaSetDoubleForHost`))},
+		cudaLaunchCooperativeKernelMultiDevice cudaLibraryGetUnifiedFunction cudaSetDoubleForDevice cudaSetDoubleForHost`))},
 	{"Memory", slices.Concat([]entry{
 		{name: "cudaMalloc"},
 		{name: "cudaMallocPitch"},

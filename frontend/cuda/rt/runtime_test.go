@@ -367,6 +367,24 @@ func TestStreamsAndEvents(t *testing.T) {
 	p.gives(0, "cudaStreamDestroy 7", "cuStreamDestroy_v2 7")
 }
 
+// Occupancy of clusters takes a launch as the driver does, but for its shared memory of 64 bits.
+func TestOccupancyOfClusters(t *testing.T) {
+	forEachMajor(t, func(t *testing.T, version int) {
+		for _, name := range []string{"OccupancyMaxActiveClusters", "OccupancyMaxPotentialClusterSize"} {
+			p := started(t, version)
+			p.tell("set cu" + name + " 12")
+			p.gives(1, "cuda"+name+" @64 4096 @0", "cuFuncGetAttribute * 0 4096")
+			p.tell("set cuStreamCreate 100")
+			p.gives(0, "cudaStreamCreate @24", "cuStreamCreate * 0") // which writes the shared memory of the launch at 0
+			p.gives(0, "cuda"+name+" @64 4096 @0", "cuFuncGetAttribute * 0 4096", "cu"+name+" * 4096 *")
+			require.EqualValues(t, 12, uint32(p.word(64)))
+			p.gives(1, "cuda"+name+" @64 4096 0")
+			p.tell("fail cu" + name + " 912")
+			p.gives(912, "cuda"+name+" @64 4096 @0", "cuFuncGetAttribute * 0 4096", "cu"+name+" * 4096 *")
+		}
+	})
+}
+
 // Allocations of no bytes are null pointers, and frees of those nothing.
 func TestMemoryOfNoBytes(t *testing.T) {
 	p := started(t, 12)

@@ -119,6 +119,9 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
 				   unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments);
 CUresult cuLaunchKernelEx(const void *config, CUfunction function, void **arguments, void **extra);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int threads, size_t dynamic, unsigned flags);
+struct driver_launch_config;
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const struct driver_launch_config *config);
+CUresult cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction function, const struct driver_launch_config *config);
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks, int threads);
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes);

@@ -75,17 +75,38 @@ struct driver_launch_config {
 
 _Static_assert(sizeof(struct launch_config) == 56 && sizeof(struct driver_launch_config) == 56, "both have 56 bytes");
 
-static int launch_ex(const struct launch_config *config, const void *function, void **arguments, int per_thread)
+// prepare_launch finds the kernel of a launch, and its configuration as the driver API has it.
+static int prepare_launch(const struct launch_config *config, const void *function, struct driver_launch_config *d, CUfunction *kernel)
 {
 	struct launch_config c;
-	CUfunction kernel;
 	int r = fetch(&c, config, sizeof c);
-	if (r || (r = kernel_of(function, &kernel)))
+	if (r || (r = kernel_of(function, kernel)))
 		return r;
 	if (c.shared > UINT32_MAX)
 		return say(INVALID_VALUE, "more shared memory than there is");
-	struct driver_launch_config d = {c.grid, c.block, (unsigned)c.shared, ON(c.stream), c.attributes, c.n};
+	*d = (struct driver_launch_config){c.grid, c.block, (unsigned)c.shared, c.stream, c.attributes, c.n};
+	return 0;
+}
+
+static int launch_ex(const struct launch_config *config, const void *function, void **arguments, int per_thread)
+{
+	struct driver_launch_config d;
+	CUfunction kernel;
+	int r = prepare_launch(config, function, &d, &kernel);
+	if (r)
+		return r;
+	d.stream = ON(d.stream);
 	return cuLaunchKernelEx(&d, kernel, arguments, NULL);
+}
+
+// occupancy_of_clusters asks for the number of clusters that run at the same time, or for their largest size.
+static int occupancy_of_clusters(int *to, const void *function, const struct launch_config *config,
+	CUresult (*ask)(int *, CUfunction, const struct driver_launch_config *))
+{
+	struct driver_launch_config d;
+	CUfunction kernel;
+	int r = prepare_launch(config, function, &d, &kernel);
+	return r ? r : (int)ask(to, kernel, &d);
 }
 
 BOTH(cudaLaunchKernel, _ptsz, (const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, CUstream stream),
@@ -161,5 +182,9 @@ API(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, const void *fun
     with_blocks(blocks, function, threads, dynamic, 0))
 API(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, (int *blocks, const void *function, int threads, size_t dynamic, unsigned flags),
     with_blocks(blocks, function, threads, dynamic, flags))
+API(cudaOccupancyMaxActiveClusters, (int *clusters, const void *function, const struct launch_config *config),
+    occupancy_of_clusters(clusters, function, config, cuOccupancyMaxActiveClusters))
+API(cudaOccupancyMaxPotentialClusterSize, (int *blocks, const void *function, const struct launch_config *config),
+    occupancy_of_clusters(blocks, function, config, cuOccupancyMaxPotentialClusterSize))
 API(cudaOccupancyAvailableDynamicSMemPerBlock, (size_t *bytes, const void *function, int blocks, int threads),
     with_dynamic(bytes, function, blocks, threads))
