@@ -129,15 +129,23 @@ func (k *task) follow(p *exec.Pending) error {
 	}
 	k.kernel = kernel
 	k.launch.Grid, k.launch.Block, k.launch.SharedBytes, k.launch.Params = p.Grid, p.Block, p.Shared, p.Params
-	k.launch.From, k.launch.Cooperative, k.launch.Cluster = nil, false, [3]uint32{}
-	if k.launch.Model != nil { // which counts one kernel
-		limit := k.limit
-		if limit > 0 {
-			limit = max(limit-k.spent, 1)
-		}
-		k.launch.Model = exec.NewModel(k.channel.ctx.dev.config.SMs, uint64(limit))
+	k.launch.From, k.launch.Cooperative, k.launch.Cluster = p.From, p.Cooperative, p.Cluster
+	if k.launch.Model != nil {
+		k.follows(p)
 	}
 	return nil
+}
+
+// follows makes the model of the kernel that runs next: each counts one kernel.
+func (k *task) follows(p *exec.Pending) {
+	m := exec.NewModel(k.channel.ctx.dev.config.SMs, 0)
+	if p.From != nil { // else it begins with 0 cycles
+		m.SetCounts(p.From.Counts())
+	}
+	if k.limit > 0 {
+		m.Limit = uint64(max(k.limit-k.spent, 1)) + m.Cycles()
+	}
+	k.launch.Model = m
 }
 
 // runTree is run, followed by what the kernel has launched. Launches may be shorter than the time
@@ -147,7 +155,9 @@ func (k *task) runTree() (used time.Duration, err error) {
 	for later := false; ; later = true {
 		took, err := k.run(later && k.channel.ctx.dev.compute.yields())
 		used += took
-		if err != nil || k.launch.Tree == nil {
+		if stopped, ok := errors.AsType[*exec.Preempted](err); ok && stopped.State.Awaits() {
+			k.launch.Tree.Suspend(stopped.State)
+		} else if err != nil || k.launch.Tree == nil {
 			return used, err
 		}
 		p := k.launch.Tree.Next()

@@ -166,17 +166,24 @@ static const char parents[] = HEADER
 	"call (e), __cudaCDP2LaunchDevice, (k, at, g, b, z, s);\nld.param.b32 %r4, [e];\n" GOT
 	PUT("s", "0x5000") "call (at), __cudaCDP2GetParameterBuffer, (a0, a1);\ncall (e), __cudaCDP2LaunchDevice, (k, at, g, b, z, s);\nld.param.b32 %r4, [e];\n" GOT
 	"ret;\n}\n";
-// child notes its number and launches grandchild, which notes ten times the number.
+// child notes its number and launches grandchild, which notes ten times the number. waiter launches that twice, with
+// number 1, and waits each time; deeper launches waiter and itself so that the last of them may not wait.
+#define OLD_LAUNCH(kernel, number)                                                                                   \
+	"mov.u64 %d2, " kernel ";\nst.param.b64 [k], %d2;\n"                                                         \
+	"st.param.b32 [g], 1;\nst.param.b32 [g+4], 1;\nst.param.b32 [g+8], 1;\n"                                     \
+	"st.param.b32 [b], 1;\nst.param.b32 [b+4], 1;\nst.param.b32 [b+8], 1;\nst.param.b32 [z], 0;\n"              \
+	"call (at), cudaGetParameterBufferV2, (k, g, b, z);\nld.param.b64 %d3, [at];\nst.u64 [%d3], %d0;\nst.u32 [%d3+8], " number ";\n" \
+	PUT("s", "0") "call (e), cudaLaunchDeviceV2_ptsz, (at, s);\n"
+#define WAIT "call (e), cudaDeviceSynchronize, ();\nld.param.b32 %r4, [e];\n" GOT
 static const char children[] = HEADER
 	".extern .func (.param .b64 r) cudaGetParameterBufferV2(.param .b64 k, .param .align 4 .b8 g[12], .param .align 4 .b8 b[12], .param .b32 s);\n"
 	".extern .func (.param .b32 r) cudaLaunchDeviceV2_ptsz(.param .b64 b, .param .b64 s);\n"
 	".visible .entry grandchild(.param .u64 log, .param .u32 number)\n{\n.reg .b32 %r<3>;\n.reg .b64 %d<2>;\n"
 	"ld.param.u64 %d0, [log];\nld.param.u32 %r0, [number];\nmul.lo.u32 %r0, %r0, 10;\n" NOTE("%r0") "ret;\n}\n"
-	KERNEL("child") NOTE("%r0") "mov.u64 %d2, grandchild;\nst.param.b64 [k], %d2;\n"
-	"st.param.b32 [g], 1;\nst.param.b32 [g+4], 1;\nst.param.b32 [g+8], 1;\n"
-	"st.param.b32 [b], 1;\nst.param.b32 [b+4], 1;\nst.param.b32 [b+8], 1;\nst.param.b32 [z], 0;\n"
-	"call (at), cudaGetParameterBufferV2, (k, g, b, z);\nld.param.b64 %d3, [at];\nst.u64 [%d3], %d0;\nst.u32 [%d3+8], %r0;\n"
-	PUT("s", "0") "call (e), cudaLaunchDeviceV2_ptsz, (at, s);\nret;\n}\n";
+	".extern .func (.param .b32 r) cudaDeviceSynchronize();\n"
+	KERNEL("child") NOTE("%r0") OLD_LAUNCH("grandchild", "%r0") "ret;\n}\n"
+	KERNEL("waiter") WAIT "mov.u32 %r0, 1;\n" OLD_LAUNCH("grandchild", "%r0") WAIT "mov.u32 %r0, 2;\n" OLD_LAUNCH("grandchild", "%r0") NOTE("5") WAIT "ret;\n}\n"
+	KERNEL("deeper") "setp.eq.u32 %p0, %r0, 3;\n@%p0 ret;\nadd.u32 %r0, %r0, 1;\n" OLD_LAUNCH("deeper", "%r0") WAIT "ret;\n}\n";
 
 struct fatbin {
 	unsigned magic;
@@ -260,6 +267,8 @@ int main(void)
 	REQUIRE(words[40] == 0x434343 && words[42] == 0 && words[44] == 0x434343);
 	RUN("kernels", 0, 400, 64, 50, 98, 0, 1, 0, 0, 1, 0, 0, 0);
 	RUN("buffer", 0, 1, 4, 4, 40, 40);
+	RUN("waiter", 0, 10, 0, 5, 20, 0);
+	RUN("deeper", 68, 0, 0);
 	parts[2] = NULL; // without the device runtime its functions are missing
 	EXPECT(300, cuModuleLoadData(&module, &wrapper));
 	puts("launches: PASS");

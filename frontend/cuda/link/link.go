@@ -53,7 +53,8 @@ func fail(k Kind, format string, args ...any) error {
 
 // Runtime are the functions that devices have and that no source needs to define.
 var Runtime = []string{"vprintf", "malloc", "free", "__assertfail", "__assert_fail",
-	"__pvdrm_parameter_bytes", "__pvdrm_kernel_attribute", "__pvdrm_launch", "__pvdrm_last_error"}
+	"__pvdrm_parameter_bytes", "__pvdrm_kernel_attribute", "__pvdrm_launch", "__pvdrm_synchronize",
+	"__pvdrm_last_error"}
 
 // unit is one source.
 type unit struct {

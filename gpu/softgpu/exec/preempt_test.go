@@ -233,9 +233,11 @@ func FuzzState(f *testing.F) {
 	// What tells programs and launches apart stays as it is.
 	head := code[:8+4+len("k")+8+9*4+4+4+len(l.Params)]
 	f.Add(code[len(head):])
-	tree := withTree(code[len(head):])
-	require.NoError(f, new(State).UnmarshalBinary(append(head[:len(head):len(head)], tree...)))
-	f.Add(tree)
+	for _, waits := range [][]byte{nil, code[8:]} {
+		tree := withTree(code[len(head):], waits)
+		require.NoError(f, new(State).UnmarshalBinary(append(head[:len(head):len(head)], tree...)))
+		f.Add(tree)
+	}
 	for range 3 {
 		_, _, _, state := preempted(f, fuzzKernel)
 		code, err := state.MarshalBinary()
@@ -276,8 +278,9 @@ func FuzzState(f *testing.F) {
 }
 
 // withTree puts two launches by kernels that wait, and an error of a thread, into an encoded state, of
-// which rest begins with the number of the launch.
-func withTree(rest []byte) []byte {
+// which rest begins with the number of the launch. Waits is the state of a kernel that waits for one of them,
+// nil for none.
+func withTree(rest, waits []byte) []byte {
 	const at = 8 + 8 + 4 + 8
 	out := append([]byte(nil), rest[:at]...)
 	u32 := func(list ...uint32) {
@@ -292,9 +295,16 @@ func withTree(rest []byte) []byte {
 	}
 	u32(3, 1, 1) // there is one, of a child; its depth; levels
 	pending()
-	u32(0, 0)
+	u32(0)
+	if waits == nil {
+		u32(0)
+	} else {
+		u32(1, 0, 1, 0, 0, 3, 7) // there is one, of the host, that has an error
+		out = append(out, waits...)
+	}
+	u32(0)
 	pending()
-	u32(1, 0, 0, 5, 9)
+	u32(0, 1, 0, 0, 5, 9)
 	return append(out, rest[at+4:]...)
 }
 

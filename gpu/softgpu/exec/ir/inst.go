@@ -102,6 +102,8 @@ const (
 	KSleep // for about r32[a] nanoseconds
 	// KPass passes a head of a loop, after an operation that took long.
 	KPass
+	// KChildren waits for what the kernel has launched; r32[a] is the depth up to which kernels may, r32[d] the error.
+	KChildren
 	KTrap
 )
 

@@ -4,6 +4,9 @@ package ir
 type Launcher interface {
 	// Launch queues a launch, and returns the error of CUDA's runtime API: 0 where it will run.
 	Launch(c *Child) uint32
+	// Synchronize begins a wait for all that the kernel has launched, in a kernel that is less than depth launches deep.
+	// It reports whether there is something to wait for, or returns the error. The state of the kernel takes up to bytes.
+	Synchronize(depth uint32, bytes int) (wait bool, code uint32)
 	// LastError returns the error of a thread, and puts another one in its place if set is true.
 	LastError(block uint64, thread uint32, code uint32, set bool) uint32
 }
@@ -21,6 +24,7 @@ type Child struct {
 // Errors of CUDA's runtime API that a launch by a kernel has.
 const (
 	ErrConfiguration  = 9
+	ErrSyncDepth      = 68
 	ErrPendingCount   = 69
 	ErrNotAKernel     = 98
 	ErrNoLaunchesHere = 801

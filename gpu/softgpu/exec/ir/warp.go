@@ -140,10 +140,11 @@ func (f *Frame) StackBytes() int {
 type State uint8
 
 const (
-	Ready     State = iota
-	AtBarrier       // for the other threads of the block
-	AtSync          // for other lanes of the warp
-	Asleep          // for the time in Fragment.Barrier
+	Ready      State = iota
+	AtBarrier        // for the other threads of the block
+	AtSync           // for other lanes of the warp
+	Asleep           // for the time in Fragment.Barrier
+	AtChildren       // for what the kernel has launched
 )
 
 // Fragment is a group of lanes of a warp that run together.

@@ -10,11 +10,12 @@ import (
 // from kernels: the sizes of their arguments; each returns 4 bytes.
 var deviceRuntime = map[string]struct {
 	args []uint64
-	do   func(w *ir.Warp, in *ir.Inst)
+	do   func(w *ir.Warp, in *ir.Inst) // nil: the function waits for what the kernel has launched
 }{
 	"__pvdrm_parameter_bytes":  {args: []uint64{8}, do: lane.ParameterBytesLanes},
 	"__pvdrm_kernel_attribute": {args: []uint64{8, 4}, do: lane.KernelAttributeLanes},
 	"__pvdrm_launch":           {args: []uint64{8, 8}, do: lane.LaunchLanes},
+	"__pvdrm_synchronize":      {args: []uint64{4}},
 	"__pvdrm_last_error":       {args: []uint64{4, 4}, do: lane.LastErrorLanes},
 }
 
@@ -27,6 +28,9 @@ func (b *builder) runtimeCall(i *ptx.Instr, f *ptx.Func) {
 	}
 	b.c.prog.Launches = true
 	in := ir.Inst{Kind: ir.KMasked, Fn: d.do, D: b.temp32(), Other: -1}
+	if d.do == nil {
+		in.Kind = ir.KChildren
+	}
 	for n, to := range []*uint32{&in.A, &in.B}[:len(d.args)] {
 		switch {
 		case f.Params[n].Size() != d.args[n]:

@@ -160,6 +160,9 @@ func (w *worker) runBlocks() bool {
 			}
 		}
 		switch {
+		case w.awaiting: // the whole launch stops, so that the host's memory for blocks that wait has a bound
+			w.control.Preempt()
+			return false
 		case !all.left:
 			return true
 		case all.made:

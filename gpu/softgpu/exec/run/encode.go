@@ -9,11 +9,16 @@ import (
 )
 
 // stateMagic begins an encoded state; its last byte is the version.
-const stateMagic = "pvstate\x05"
+const stateMagic = "pvstate\x06"
 
 // MarshalBinary encodes a state: little-endian numbers, and lists after their lengths.
 func (s *State) MarshalBinary() ([]byte, error) {
 	w := stateWriter{[]byte(stateMagic)}
+	w.state(s)
+	return w.out, nil
+}
+
+func (w *stateWriter) state(s *State) {
 	w.bytes([]byte(s.kernel))
 	w.u64(s.program)
 	for i := range 3 {
@@ -36,7 +41,6 @@ func (s *State) MarshalBinary() ([]byte, error) {
 	for i := range s.blocks {
 		w.block(&s.blocks[i])
 	}
-	return w.out, nil
 }
 
 // UnmarshalBinary decodes a state that may come from anywhere. What it takes of memory is
@@ -47,25 +51,35 @@ func (s *State) UnmarshalBinary(data []byte) error {
 	if string(r.take(len(stateMagic))) != stateMagic {
 		return fmt.Errorf("%w: not the state of a launch, or of another version", gpu.ErrInvalid)
 	}
-	t := State{kernel: string(r.bytes()), program: r.u64()}
+	t := r.state(true)
+	if r.short || len(r.in) != 0 {
+		return fmt.Errorf("%w: the state of a launch ends too early or too late", gpu.ErrInvalid)
+	}
+	*s = *t
+	return nil
+}
+
+// state decodes a state, which has a tree only if it may.
+func (r *stateReader) state(mayTree bool) *State {
+	t := &State{kernel: string(r.bytes()), program: r.u64()}
 	for i := range 3 {
 		t.grid[i], t.block[i], t.cluster[i] = r.u32(), r.u32(), r.u32()
 	}
 	t.dynamic, t.params, t.launch, t.next = r.u32(), r.bytes(), r.u64(), r.u64()
 	t.cooperative, _ = r.flags()
 	t.workspace = r.u64()
-	t.tree = r.tree()
+	if mayTree {
+		t.tree = r.tree()
+	} else if present, _ := r.flags(); present {
+		r.short = true
+	}
 	for range r.count(8) {
 		t.cycles = append(t.cycles, r.u64())
 	}
 	for range r.count(minBlock) {
 		t.blocks = append(t.blocks, r.block())
 	}
-	if r.short || len(r.in) != 0 {
-		return fmt.Errorf("%w: the state of a launch ends too early or too late", gpu.ErrInvalid)
-	}
-	*s = t
-	return nil
+	return t
 }
 
 // stateWriter appends the parts of a state.

@@ -136,7 +136,7 @@ func (w *warp) force() bool {
 			best = i
 		}
 	}
-	if best < 0 || w.sleepers != 0 || w.expects() {
+	if best < 0 || w.sleepers != 0 || w.worker.awaiting || w.expects() {
 		return false
 	}
 	w.forced = true
@@ -247,6 +247,8 @@ func (w *warp) control(in *ir.Inst) bool {
 	case ir.KPass:
 		w.passHead()
 		return true
+	case ir.KChildren:
+		return w.awaitChildren(in)
 	}
 	w.Fail(gpu.LostTrap, in.X.Detail)
 	return false

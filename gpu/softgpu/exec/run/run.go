@@ -25,6 +25,7 @@ type run struct {
 	native  *jit.Code
 	next    atomic.Uint64 // the next cluster to start
 	failed  atomic.Bool   // some worker met a fault
+	awaits  atomic.Bool   // some thread waits for what the kernel has launched
 
 	grid *grid // of a cooperative launch, else nil
 
@@ -48,6 +49,7 @@ type worker struct {
 
 	stuck      bool // nothing of its cluster can run, but lanes that go on without those they wait for
 	preempting bool // it begins no cluster, and stops the one that runs
+	awaiting   bool // threads of its cluster wait for what the kernel has launched
 }
 
 // Run runs a kernel to its end on the given number of workers (at least one).
@@ -154,10 +156,10 @@ func (r *run) worker(c *Control, id int) *worker {
 		w = new(worker)
 	}
 	w.run, w.control, w.ID, w.Cycles, w.rested = r, c, id, 0, false
-	w.preempting, w.naps = false, 0
+	w.preempting, w.awaiting, w.naps = false, false, 0
 	w.Workers, w.Launch, w.Model, w.Print, w.Heap = r.workers, r.id, r.launch.Model, r.launch.Print, r.launch.Heap
 	if w.Launcher = nil; r.launch.Tree != nil {
-		w.Launcher = launcher{r.launch.Tree, &r.launch.Limits}
+		w.Launcher = launcher{Tree: r.launch.Tree, limits: &r.launch.Limits}
 	}
 	w.TLB.Open(r.space, r.kernel.attrs.Name)
 	w.sites.Drop()

@@ -17,6 +17,9 @@ func (k *Kernel) StateBytes(l *Launch, workers int) int {
 	return int(min(uint64(max(min(workers, maxRunBytes/n), 1)), clusters)) * n
 }
 
+// stateBytes is what the blocks of a launch that runs take at most, and so its State.
+func (r *run) stateBytes() int { return r.workers * max(r.clusterBytes(), 1) }
+
 // blockBytes is what a block of a launch takes of the host's memory, at most.
 func (r *run) blockBytes() int {
 	d := r.launch.Block

@@ -30,6 +30,8 @@ type State struct {
 
 	cooperative bool
 	workspace   uint64 // its first word, of a cooperative launch
+
+	awaits bool // the launch goes on when all that it has launched itself has ended; not encoded
 }
 
 // Preempted is the error of a launch that was preempted before its end.
@@ -109,7 +111,9 @@ func (r *run) rest() *State {
 		kernel: r.kernel.attrs.Name, program: r.kernel.prog.Fingerprint(), grid: r.launch.Grid, block: r.launch.Block, cluster: r.launch.Cluster,
 		dynamic: r.launch.SharedBytes, params: slices.Clone(r.launch.Params), launch: r.id, next: next, blocks: r.kept,
 	}
-	if r.launch.Tree != nil {
+	switch s.awaits = r.awaits.Load(); {
+	case s.awaits: // it becomes a part of the tree
+	case r.launch.Tree != nil:
 		s.tree = r.launch.Tree.clone()
 	}
 	if r.grid != nil {
@@ -149,7 +153,7 @@ func (w *warp) save() warpState {
 		switch f.State {
 		case ir.AtBarrier:
 			out.barrier = f.Barrier
-		case ir.Asleep: // it wakes early
+		case ir.Asleep, ir.AtChildren: // it wakes early; it goes on when they have ended
 			out.state = ir.Ready
 		}
 		s.fragments = append(s.fragments, out)

@@ -32,11 +32,17 @@ type Tree struct {
 	child  bool    // a kernel has launched the one that runs
 	bytes  int
 	errors map[thread]uint32 // of the blocks that run
+
+	reserved int // bytes that the kernel that runs counts for, because it is to wait for its launches
+	stopped  int // bytes that all that wait count for
 }
 
 // Waiting counts the memory of the launches that wait, in all trees of a device, so that a guest
 // cannot have more of it by more channels.
-type Waiting struct{ bytes atomic.Int64 }
+type Waiting struct {
+	bytes   atomic.Int64
+	stopped atomic.Int64 // of kernels that wait for what they have launched
+}
 
 func (w *Waiting) take(n int) bool {
 	if w == nil || w.bytes.Add(int64(n)) <= maxTreeBytes {
@@ -63,6 +69,10 @@ func (t *Tree) Charge(w *Waiting) bool {
 	if !w.take(t.bytes) {
 		return false
 	}
+	if !w.stop(t.stopped) {
+		w.give(t.bytes)
+		return false
+	}
 	t.waiting = w
 	return true
 }
@@ -72,13 +82,15 @@ func (t *Tree) Release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting.give(t.bytes)
-	t.bytes, t.waiting = 0, nil
+	t.waiting.goOn(t.stopped)
+	t.bytes, t.stopped, t.waiting = 0, 0, nil
 }
 
 // level is what one kernel has launched, in order.
 type level struct {
 	next, tails []Pending
-	ran         int // of the list that is running: launches in front of it that are still in memory
+	ran         int     // of the list that is running: launches in front of it that are still in memory
+	parent      *parent // goes on behind next, and before the tails; nil: it has ended
 }
 
 // pop takes the first launch of a level. The memory of those that ran is kept for as long as they
@@ -107,9 +119,16 @@ type Pending struct {
 	Shared      uint32
 	Params      []byte
 
+	// Of a kernel that has waited for its launches, as its first launch had them.
+	From        *State // it goes on from here
+	Cluster     [3]uint32
+	Cooperative bool
+
 	depth uint32
 	by    uint64
 }
+
+func byBlock(a, b Pending) int { return cmp.Compare(a.by, b.by) }
 
 // thread is a thread of a grid.
 type thread struct {
@@ -178,20 +197,22 @@ func (t *Tree) forget(block uint64) {
 func (t *Tree) Next() *Pending {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	byBlock := func(a, b Pending) int { return cmp.Compare(a.by, b.by) }
-	slices.SortStableFunc(t.made.next, byBlock) // so that the order is not one of chance
-	slices.SortStableFunc(t.made.tails, byBlock)
+	t.made.sort()
 	t.errors = nil
+	t.unreserve()
 	t.levels = append(t.levels, t.made)
 	t.made = level{}
 	for len(t.levels) > 0 {
 		top := &t.levels[len(t.levels)-1]
+		if top.parent != nil && len(top.next) == 0 {
+			return t.goOn()
+		}
 		if len(top.next)+len(top.tails) == 0 {
 			t.levels = t.levels[:len(t.levels)-1]
 			continue
 		}
 		p := top.pop()
-		if len(top.next)+len(top.tails) == 0 {
+		if top.parent == nil && len(top.next)+len(top.tails) == 0 {
 			t.levels = t.levels[:len(t.levels)-1]
 		}
 		t.bytes -= p.size()
@@ -202,18 +223,27 @@ func (t *Tree) Next() *Pending {
 	return nil
 }
 
+// unreserve gives up what the kernel that ran counts for, if it did not come to wait.
+func (t *Tree) unreserve() {
+	t.stopped -= t.reserved
+	t.waiting.goOn(t.reserved)
+	t.reserved = 0
+}
+
 // clone copies a tree for a State, or of one.
 func (t *Tree) clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := &Tree{made: t.made.clone(), depth: t.depth, child: t.child, bytes: t.bytes, errors: maps.Clone(t.errors)}
+	c := &Tree{made: t.made.clone(), depth: t.depth, child: t.child, bytes: t.bytes, errors: maps.Clone(t.errors), stopped: t.stopped - t.reserved}
 	for _, l := range t.levels {
 		c.levels = append(c.levels, l.clone())
 	}
 	return c
 }
 
-func (l level) clone() level { return level{next: slices.Clone(l.next), tails: slices.Clone(l.tails)} }
+func (l level) clone() level {
+	return level{next: slices.Clone(l.next), tails: slices.Clone(l.tails), parent: l.parent.clone()}
+}
 
 // Tree is a copy of the launches that wait for that of the state; nil if its kernels make none.
 func (s *State) Tree() *Tree {
@@ -228,7 +258,9 @@ func (s *State) Child() *Pending {
 	if s.tree == nil || !s.tree.child {
 		return nil
 	}
-	return &Pending{Kernel: s.kernel, Grid: s.grid, Block: s.block, Shared: s.dynamic, Params: s.params}
+	p := s.pending()
+	p.From = nil
+	return p
 }
 
 // Launches reports whether the kernel's program launches kernels.
@@ -236,7 +268,7 @@ func (k *Kernel) Launches() bool { return k.prog.Launches }
 
 // The fewest bytes that the parts of a tree are encoded in.
 const (
-	minLevel   = 4 + 4
+	minLevel   = 4 + 4 + 4
 	minPending = 4 + 7*4 + 4 + 4 + 8
 	errorBytes = 8 + 4 + 4
 )
@@ -253,15 +285,20 @@ func (w *stateWriter) tree(t *Tree) {
 	for _, l := range append(t.levels[:len(t.levels):len(t.levels)], t.made) {
 		w.pending(l.next)
 		w.pending(l.tails)
+		w.parent(l.parent)
 	}
-	w.u32(uint32(len(t.errors)))
-	order := slices.SortedFunc(maps.Keys(t.errors), func(a, b thread) int {
+	w.errors(t.errors)
+}
+
+func (w *stateWriter) errors(errors map[thread]uint32) {
+	w.u32(uint32(len(errors)))
+	order := slices.SortedFunc(maps.Keys(errors), func(a, b thread) int {
 		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.number, b.number))
 	})
 	for _, at := range order {
 		w.u64(at.block)
 		w.u32(at.number)
-		w.u32(t.errors[at])
+		w.u32(errors[at])
 	}
 }
 
@@ -289,19 +326,25 @@ func (r *stateReader) tree() *Tree {
 	}
 	t := &Tree{child: child, depth: r.u32()}
 	for range r.count(minLevel) {
-		l := level{next: r.pending(t), tails: r.pending(t)}
-		r.short = r.short || len(l.next)+len(l.tails) == 0 // Next leaves none such
+		l := level{next: r.pending(t), tails: r.pending(t), parent: r.parent(t)}
+		r.short = r.short || l.parent == nil && len(l.next)+len(l.tails) == 0 // Next leaves none such
 		t.levels = append(t.levels, l)
 	}
-	t.made = level{next: r.pending(t), tails: r.pending(t)}
+	t.made = level{next: r.pending(t), tails: r.pending(t), parent: r.parent(t)}
+	r.short = r.short || t.made.parent != nil
+	t.errors = r.errors()
+	return t
+}
+
+func (r *stateReader) errors() (errors map[thread]uint32) {
 	for range r.count(errorBytes) {
-		if t.errors == nil {
-			t.errors = map[thread]uint32{}
+		if errors == nil {
+			errors = map[thread]uint32{}
 		}
 		at := thread{r.u64(), r.u32()}
-		t.errors[at] = r.u32()
+		errors[at] = r.u32()
 	}
-	return t
+	return errors
 }
 
 func (r *stateReader) pending(t *Tree) (list []Pending) {

@@ -155,8 +155,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * Functions that a module declares .extern and no module defines: vprintf, __assertfail, __assert_fail, malloc and free. malloc takes
   memory of the context's heap, and returns 0 when it is used up. free of an address that
   malloc did not return, or that is free already, ends the kernel with an address fault (CUDA leaves that undefined).
-* PVDRM's linker adds a device runtime to programs in which kernels launch kernels. It stands on four more functions of
-  the software GPU: __pvdrm_parameter_bytes, __pvdrm_kernel_attribute, __pvdrm_launch and __pvdrm_last_error.
+* PVDRM's linker adds a device runtime to programs in which kernels launch kernels. It stands on five more functions of
+  the software GPU: __pvdrm_parameter_bytes, __pvdrm_kernel_attribute, __pvdrm_launch, __pvdrm_synchronize and __pvdrm_last_error.
 * .pragma "pvdrm_managed ADDRESS NAME"; at module scope gives a variable with .attribute(.managed) an address that the program has mapped. The
   variable's own place then only holds what it is to begin with. Without the pragma a managed variable is one of the device's.
 * .pragma "pvdrm_malloc_heap BYTES"; at module scope says how many bytes kernels can allocate with malloc, 8 MiB if it is missing; the first
