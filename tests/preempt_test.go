@@ -183,3 +183,24 @@ func TestBenchPreempt(t *testing.T) {
 	}
 	require.Equal(t, []string{"band alone", "band off", "band on", "wfq alone", "wfq off", "wfq on"}, got)
 }
+
+// TestBenchDivision checks that long kernels are cut under division and BAND, with right results, and
+// that the benchmark reports on each policy.
+func TestBenchDivision(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "division.json")
+	code, out := start(t, "bench", "division", "--experiments", "sobel-2560,binomial-5m", "--guests", "2", "--runs", "1",
+		"--policies", "fifo,division,band+divide", "--json", file).wait(t)
+	require.Zero(t, code, out)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got []string
+	for line := range bytes.Lines(b) {
+		var row bench.DivisionRow
+		require.NoError(t, json.Unmarshal(line, &row))
+		require.GreaterOrEqual(t, row.MaxMin, 1.0)
+		require.Equal(t, 2, row.Guests)
+		got = append(got, row.Experiment+" "+row.Policy)
+	}
+	require.Len(t, got, 6)
+	require.Equal(t, "sobel-2560 division", got[1])
+}

@@ -52,6 +52,13 @@ type Preemptive interface {
 	Preempt(v *View, running *Guest, ready []*Guest) (now bool, again time.Duration)
 }
 
+// Divider is a Preemptive policy that says itself how long a command may run while others wait.
+type Divider interface {
+	Preemptive
+	// Part returns that time, in place of one by share.
+	Part(v *View, g *Guest) time.Duration
+}
+
 // Settings are the constants of the policies. Zero values stand for the defaults.
 type Settings struct {
 	// Period is the longest time between two distributions of credit.

@@ -58,6 +58,9 @@ func (v *View) margin(g, running *Guest) time.Duration {
 
 // slice returns the time for which a guest's command may run while others wait.
 func (s *Scheduler) slice(g *Guest) time.Duration {
+	if p, ok := s.policy.(Divider); ok {
+		return max(p.Part(&View{s}, g), 1)
+	}
 	part := max(g.fraction*float64(len(s.active)), leastSlice)
 	return max(time.Duration(part*float64(s.settings.Preempt)), 1)
 }

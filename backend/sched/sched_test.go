@@ -12,10 +12,10 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	require.Equal(t, []string{"band", "credit", "elastic", "fifo", "gdev-band", "gpuvm-band", "priority", "wfq"}, sched.Names())
+	require.Equal(t, []string{"band", "credit", "division", "elastic", "fifo", "gdev-band", "gpuvm-band", "priority", "wfq"}, sched.Names())
 	_, err := sched.New("lottery", sched.Settings{}, 0)
 	require.ErrorIs(t, err, sched.ErrPolicy)
-	require.ErrorContains(t, err, "band, credit, elastic, fifo, ")
+	require.ErrorContains(t, err, "band, credit, division, elastic, fifo, ")
 	require.Panics(t, func() { sched.Register("band", "", nil) })
 }
 

@@ -106,6 +106,8 @@ func command(args []string, stdout, stderr io.Writer, log *counterLog, open func
 		return microCommand(args[1:], stdout, stderr)
 	case "spin": // for pvdrm bench fairness; not in the usage
 		return spinCommand(args[1:], os.Stdin, stdout, stderr)
+	case "division": // for pvdrm bench division; not in the usage
+		return divisionCommand(args[1:], os.Stdin, stdout, stderr)
 	case "preempt": // for pvdrm bench preempt; not in the usage
 		return preemptCommand(args[1:], os.Stdin, stdout, stderr)
 	case "agent": // for pvdrm bench; not in the usage

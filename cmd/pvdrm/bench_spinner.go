@@ -24,7 +24,7 @@ import (
 type spinner struct {
 	name   string
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	stdout *bufio.Reader
 }
 

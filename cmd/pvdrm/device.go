@@ -29,6 +29,7 @@ type deviceFlags struct {
 	limit  time.Duration // 0 for the default
 	revoke time.Duration
 	model  bool
+	divide bool // of the software GPU: kernels give way between blocks only
 	quotas []string
 	box    string // sandboxOn or sandboxOff
 

@@ -146,15 +146,16 @@ func deviceHelp() string {
 func addSoftGPUFlags(d *deviceFlags, fl *pflag.FlagSet) {
 	fl.IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	fl.Var(&d.sm, "sm", "compute capability that the software GPU reports, such as 7.5: programs choose their kernels by it; modules with instructions that it does not run are refused whatever it is")
+	fl.BoolVar(&d.divide, "divide", false, "kernels of the software GPU give way to other guests between two blocks only, and not within one: to compare with GPUs that cannot preempt")
 	fl.BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 }
 
 func softGPUArgs(d *deviceFlags) []string {
-	return []string{"--sms", strconv.Itoa(d.sms), "--sm", d.sm.String(), "--model-time=" + strconv.FormatBool(d.model)}
+	return []string{"--sms", strconv.Itoa(d.sms), "--sm", d.sm.String(), "--divide=" + strconv.FormatBool(d.divide), "--model-time=" + strconv.FormatBool(d.model)}
 }
 
 func openSoftGPU(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
-	return softgpu.New(softgpu.Config{Number: d.device.number, VRAMBytes: vram, SMs: d.sms, Capability: int(d.sm), LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, ModelTime: d.model, Gate: gate})
+	return softgpu.New(softgpu.Config{Number: d.device.number, VRAMBytes: vram, SMs: d.sms, Capability: int(d.sm), LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, ModelTime: d.model, Divide: d.divide, Gate: gate})
 }
 
 // softGPUMemory is the default size of the software GPU's memory: a quarter of the host's, at

@@ -43,6 +43,9 @@ type Config struct {
 	// copyBytesPerNS. They depend on what runs and not on the host, which is for
 	// tests and for comparing schedulers; LaunchLimit counts them, too.
 	ModelTime bool
+	// Divide makes kernels give way between blocks only, as where a scheduler divides them into
+	// groups of blocks, and not at loop heads: see exec.Control.Divide.
+	Divide bool
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 }

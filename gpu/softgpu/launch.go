@@ -177,7 +177,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 	c, d := k.channel, k.channel.ctx.dev
 	k.begins()
 	defer k.stops()
-	control := &exec.Control{Yield: d.compute.yield}
+	control := &exec.Control{Yield: d.compute.yield, Divide: d.config.Divide}
 	if err := c.ctx.enter(control); err != nil {
 		return 0, err
 	}

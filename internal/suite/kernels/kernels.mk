@@ -8,7 +8,10 @@ KERNELS_FLAGS := -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -march=sm_70 \
 	-Xclang -target-feature -Xclang +ptx63 -O2 -Wall -Wextra -Werror -S -nocudalib
 
 .PHONY: kernels
-kernels: $(patsubst %.cl,%.ptx,$(wildcard $(KERNELS_DIR)/*.cl)) ## compile the suite's kernels to PTX (needs clang)
+kernels: $(patsubst %.cl,%.ptx,$(wildcard $(KERNELS_DIR)/*.cl $(KERNELS_DIR)/../division/*.cl)) ## compile the suite's kernels to PTX (needs clang)
 
 $(KERNELS_DIR)/%.ptx: $(KERNELS_DIR)/%.cl $(wildcard $(KERNELS_DIR)/*.h) $(KERNELS_DIR)/kernels.mk
+	$(KERNELS_CLANG) $(KERNELS_FLAGS) $< -o $@
+
+$(KERNELS_DIR)/../division/%.ptx: $(KERNELS_DIR)/../division/%.cl $(KERNELS_DIR)/pvdrm.h $(KERNELS_DIR)/kernels.mk
 	$(KERNELS_CLANG) $(KERNELS_FLAGS) $< -o $@

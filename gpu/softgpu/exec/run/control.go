@@ -26,12 +26,19 @@ type Control struct {
 	// asks.
 	Yield func() bool
 
+	// Divide, if it is set before the run, makes Yield stop the kernel between two clusters only:
+	// each worker first runs one to its end. So the clusters that begin a part run at the same time,
+	// as on a GPU, and may wait for each other; a launch of no more clusters than workers, and so
+	// every cooperative one, is left whole. Preempt is not affected.
+	Divide bool
+
 	// word changes whenever workers have something to look at; they compare it
 	// with what they saw last at every loop head.
 	word  atomic.Uint64
 	cause atomic.Uint32
 
 	preempt atomic.Bool
+	enough  atomic.Bool // with Divide: no worker takes another cluster
 	sleeps  atomic.Uint64
 
 	mu      sync.Mutex
@@ -55,17 +62,30 @@ func (c *Control) Preempt() {
 	c.notify()
 }
 
-// look preempts the kernel if it has to make room, and stops it if its Deadline is over.
+// look preempts the kernel if it has to make room, and stops it if its Deadline is over. It is called
+// within a cluster.
 func (c *Control) look() {
 	c.Expire()
 	c.makeRoom()
 }
 
-// makeRoom preempts the kernel if Yield demands it.
+// makeRoom preempts the kernel if Yield demands it, within a cluster.
 func (c *Control) makeRoom() {
-	if c.Yield != nil && !c.preempt.Load() && c.Yield() {
+	if c.Yield != nil && !c.Divide && !c.preempt.Load() && c.Yield() {
 		c.Preempt()
 	}
+}
+
+// between is makeRoom between two clusters. It reports whether the worker is to take no other one.
+func (c *Control) between() (stop bool) {
+	if !c.Divide {
+		c.makeRoom() // runCluster polls
+		return false
+	}
+	if c.Yield != nil && !c.enough.Load() && c.Yield() {
+		c.enough.Store(true)
+	}
+	return c.enough.Load()
 }
 
 // notify makes all workers look at c, also those that sleep.

@@ -212,8 +212,8 @@ func (w *worker) work() (err error) {
 		}
 	}
 	for ran := false; !w.preempting; ran = true {
-		if ran {
-			w.control.makeRoom() // runCluster polls
+		if ran && w.control.between() {
+			break
 		}
 		n := w.run.next.Add(1) - 1
 		if n >= w.run.blocks/w.run.size || w.run.failed.Load() {
