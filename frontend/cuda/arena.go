@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"syscall"
+
+	"pvdrm/drm"
 )
 
 // Pools reserve memory by this many bytes, or more where an allocation is larger.
@@ -96,9 +98,10 @@ func (m *memory) newSegment(n uint64) (*object, error) {
 }
 
 // freeSegment keeps one object of the smallest segments: a program that waits after
-// each allocation would make and free one each time. M.mu is held.
+// each allocation would make and free one each time. An object that other processes may have is not
+// for another pool. M.mu is held.
 func (m *memory) freeSegment(o *object) error {
-	if page := m.vram.window.page; m.spare == nil && o.size == (poolChunk+page-1)&^(page-1) {
+	if page := m.vram.window.page; m.spare == nil && o.key == (drm.Key{}) && o.size == (poolChunk+page-1)&^(page-1) {
 		m.spare = o
 		return nil
 	}
@@ -324,7 +327,13 @@ func (c *Context) letGo(call string) error {
 			}
 		}
 		m.leaving = m.leaving[1:]
-		if err := m.vram.free(x.block); err != nil {
+		err := error(nil)
+		if x.imported != nil {
+			err = m.drop(x.imported)
+		} else {
+			err = m.vram.free(x.block)
+		}
+		if err != nil {
 			return c.fail(call, err)
 		}
 	}

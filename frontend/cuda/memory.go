@@ -65,10 +65,17 @@ func (m *memory) note(addr, n uint64, a allocation) {
 	m.byAddr.insert(addr, n, a)
 }
 
-// leaving is a block of cuMemAlloc that was freed in the order of a stream.
+// leaving is a block of cuMemAlloc, or memory of another process's pool, that was freed in the order
+// of a stream.
 type leaving struct {
-	after []point
-	block block
+	after    []point
+	block    block
+	imported *imported // nil: the block
+}
+
+// freeable reports whether cuMemFree and cuMemFreeAsync take the address of an allocation.
+func (a allocation) freeable() bool {
+	return a.vram != nil || a.pooled != nil || a.graph != nil || a.imported != nil && a.imported.pool != nil
 }
 
 // retired is a block that queued work still writes to.
@@ -99,6 +106,11 @@ func (m *memory) close(report func(error)) {
 		e.value.block.mem = nil
 	}
 	m.byAddr, m.pinned, m.retired = ranges[allocation]{}, ranges[*HostMem]{}, nil
+	for _, x := range m.leaving {
+		if x.imported != nil {
+			report(m.vram.file.GemClose(x.imported.handle))
+		}
+	}
 	m.leaving = nil
 	m.closeGraphs(report)
 	for _, x := range m.imports {
@@ -227,7 +239,7 @@ func (c *Context) MemFree(p DevicePtr) error {
 	m := &c.memory
 	find := func() (allocation, error) {
 		e, ok := m.byAddr.find(uint64(p), 1)
-		if !ok || e.start != uint64(p) || e.value.vram == nil && e.value.pooled == nil && e.value.graph == nil {
+		if !ok || e.start != uint64(p) || !e.value.freeable() {
 			return allocation{}, errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(p))
 		}
 		return e.value, nil
@@ -249,6 +261,9 @@ func (c *Context) MemFree(p DevicePtr) error {
 	}
 	if a.graph != nil {
 		return a.graph.freed(call, nil)
+	}
+	if a.imported != nil {
+		return c.closeImport(call, a.imported)
 	}
 	m.byAddr.remove(uint64(p))
 	if a.pooled != nil {

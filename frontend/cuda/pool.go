@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"pvdrm/drm"
 )
 
 // Pool is a CUmemoryPool: device memory that allocations in the order of streams
@@ -16,6 +18,10 @@ import (
 type Pool struct {
 	dev *Device
 	max uint64 // bytes that it may reserve
+
+	// Other processes know it by this; zero: it is of no concern to them.
+	id       drm.Key
+	imported bool // of another process: nothing is allocated from it here
 
 	mu        sync.Mutex // innermost
 	destroyed bool
@@ -92,8 +98,8 @@ func (dev *Device) SetPool(p *Pool) error {
 	defer dev.pools.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dev != dev || p.destroyed {
-		return errorf(call, ErrInvalidValue, "the pool is destroyed, or of another device")
+	if p.dev != dev || p.destroyed || p.imported {
+		return errorf(call, ErrInvalidValue, "the pool is destroyed, or of another device or process")
 	}
 	dev.pools.current = p
 	return nil
@@ -313,8 +319,8 @@ func (c *Context) allocAsync(call string, p *Pool, n uint64, s *Stream) (DeviceP
 	if err := p.lives(call); err != nil {
 		return 0, err
 	}
-	if p.dev != c.dev {
-		return 0, errorf(call, ErrInvalidValue, "the pool belongs to another device")
+	if p.dev != c.dev || p.imported {
+		return 0, errorf(call, ErrInvalidValue, "the pool belongs to another device or process")
 	}
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
@@ -339,7 +345,7 @@ func (c *Context) MemFreeAsync(at DevicePtr, s *Stream) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.byAddr.find(uint64(at), 1)
-	if !ok || e.start != uint64(at) || e.value.pooled == nil && e.value.vram == nil && e.value.graph == nil {
+	if !ok || e.start != uint64(at) || !e.value.freeable() {
 		return errorf(call, ErrInvalidValue, "no device memory was allocated at 0x%x, or it is freed already", uint64(at))
 	}
 	after, err := c.frontier(call, s)
@@ -349,12 +355,19 @@ func (c *Context) MemFreeAsync(at DevicePtr, s *Stream) error {
 	if e.value.graph != nil {
 		return e.value.graph.freed(call, after)
 	}
+	if x := e.value.imported; x != nil {
+		if m.closes(x) {
+			m.leaving = append(m.leaving, leaving{after: after, imported: x})
+			m.pooled.Store(true)
+		}
+		return c.letGo(call)
+	}
 	m.byAddr.remove(e.start)
 	if e.value.pooled != nil {
 		e.value.pooled.free(e.start, s, after)
 		return nil
 	}
-	m.leaving = append(m.leaving, leaving{after, *e.value.vram})
+	m.leaving = append(m.leaving, leaving{after: after, block: *e.value.vram})
 	m.pooled.Store(true)
 	return c.letGo(call)
 }
@@ -388,10 +401,16 @@ func (c *Context) PoolOf(p DevicePtr) *Pool {
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
 	e, ok := c.memory.byAddr.find(uint64(p), 1)
-	if !ok || e.value.pooled == nil {
+	var of *Pool
+	switch {
+	case ok && e.value.pooled != nil:
+		of = e.value.pooled.of.pool
+	case ok && e.value.imported != nil:
+		of = e.value.imported.pool
+	}
+	if of == nil {
 		return nil
 	}
-	of := e.value.pooled.of.pool
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	if of.destroyed {

@@ -69,6 +69,7 @@ type imported struct {
 	handle uint32
 	base   uint64 // of the mapping: whole pages
 	opens  int
+	pool   *Pool // nil: it is of cuMemAlloc
 }
 
 // exports reports whether other processes may open an allocation: that of cuMemAlloc only.
@@ -113,7 +114,11 @@ func (c *Context) ShareMemory(p DevicePtr) (SharedMemory, error) {
 // OpenMemory is cuIpcOpenMemHandle: memory of another process, as long as it is not closed as often
 // as it was opened, whatever that process does. Each time it has the same address.
 func (c *Context) OpenMemory(name SharedMemory) (DevicePtr, error) {
-	const call = "cuIpcOpenMemHandle"
+	return c.openMemory("cuIpcOpenMemHandle", name, nil)
+}
+
+// openMemory opens memory of a pool of another process, or of no pool.
+func (c *Context) openMemory(call string, name SharedMemory, of *Pool) (DevicePtr, error) {
 	if err := c.enter(call); err != nil {
 		return 0, err
 	}
@@ -127,11 +132,14 @@ func (c *Context) OpenMemory(name SharedMemory) (DevicePtr, error) {
 	defer m.mu.Unlock()
 	x := m.imports[name]
 	if x == nil {
-		if x, err = m.open(by, name); errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EINVAL) {
+		if x, err = m.open(by, name, of); errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EINVAL) {
 			return 0, &Error{call, ErrInvalidValue, fmt.Errorf("the handle names no memory, or memory that no process has any more: %w", err)}
 		} else if err != nil {
 			return 0, c.fail(call, err)
 		}
+	}
+	if x.pool != of {
+		return 0, errorf(call, ErrInvalidValue, "the memory is open already, by another pool or none")
 	}
 	x.opens++
 	return DevicePtr(x.address(m.vram.window.page)), nil
@@ -141,12 +149,12 @@ func (c *Context) OpenMemory(name SharedMemory) (DevicePtr, error) {
 func (x *imported) address(page uint64) uint64 { return x.base + x.name.At%page }
 
 // open maps the pages in which an allocation of another process lies. M.mu is held.
-func (m *memory) open(by drm.Sharer, name SharedMemory) (*imported, error) {
+func (m *memory) open(by drm.Sharer, name SharedMemory, of *Pool) (*imported, error) {
 	handle, size, err := by.GemOpen(name.Key)
 	if err != nil {
 		return nil, err
 	}
-	x := &imported{name: name, handle: handle}
+	x := &imported{name: name, handle: handle, pool: of}
 	if err := m.mapImport(x, size); err != nil {
 		return nil, errors.Join(err, m.vram.file.GemClose(handle))
 	}
@@ -155,6 +163,9 @@ func (m *memory) open(by drm.Sharer, name SharedMemory) (*imported, error) {
 	}
 	m.imports[name] = x
 	m.note(x.address(m.vram.window.page), name.Len, allocation{imported: x})
+	if of != nil {
+		of.use(name.Len)
+	}
 	return x, nil
 }
 
@@ -193,22 +204,43 @@ func (c *Context) CloseMemory(p DevicePtr) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.byAddr.find(uint64(p), 1)
-	if !ok || e.start != uint64(p) || e.value.imported == nil {
+	if !ok || e.start != uint64(p) || e.value.imported == nil || e.value.imported.pool != nil {
 		return errorf(call, ErrInvalidValue, "no memory of another process was opened at 0x%x, or it is closed already", uint64(p))
 	}
-	x := e.value.imported
-	if x.opens--; x.opens > 0 {
+	return c.closeImport(call, e.value.imported)
+}
+
+// closeImport closes what was opened once. Memory.mu is held, and work that uses it is done.
+func (c *Context) closeImport(call string, x *imported) error {
+	if !c.memory.closes(x) {
 		return nil
 	}
-	m.byAddr.remove(uint64(p))
-	delete(m.imports, x.name)
-	if err := m.vram.file.GemClose(x.handle); err != nil {
-		return c.fail(call, err) // its mapping may still be there, so its address is not used again
-	}
-	if _, err := m.vram.space.Free(x.base); err != nil {
+	if err := c.memory.drop(x); err != nil {
 		return c.fail(call, err)
 	}
 	return nil
+}
+
+// closes forgets memory that was opened, if it is now closed as often as it was. M.mu is held.
+func (m *memory) closes(x *imported) bool {
+	if x.opens--; x.opens > 0 {
+		return false
+	}
+	m.byAddr.remove(x.address(m.vram.window.page))
+	delete(m.imports, x.name)
+	if x.pool != nil {
+		x.pool.unuse(x.name.Len)
+	}
+	return true
+}
+
+// drop gives back memory of another process that no work uses any more. M.mu is held.
+func (m *memory) drop(x *imported) error {
+	if err := m.vram.file.GemClose(x.handle); err != nil {
+		return err // its mapping may still be there, so its address is not used again
+	}
+	_, err := m.vram.space.Free(x.base)
+	return err
 }
 
 // Imported reports whether an address lies in memory of another process.

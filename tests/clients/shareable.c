@@ -2,16 +2,13 @@
 // writes, it outlives the process that made it and all contexts, and no other descriptor is taken for
 // one. None of it needs a context.
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "driver.h"
+
+#include "descriptors.h"
 
 #ifndef USE_CUDA_H
 CUresult cuMemExportToShareableHandle(void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long flags);
@@ -69,28 +66,6 @@ static void holds(CUdeviceptr p, unsigned want)
 static CUresult import(CUmemGenericAllocationHandle *h, int fd)
 {
 	return cuMemImportFromShareableHandle(h, (void *)(intptr_t)fd, FD);
-}
-
-static void give(int to, int fd)
-{
-	char c = 1, room[CMSG_SPACE(sizeof fd)] = {0};
-	struct iovec v = {&c, 1};
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	h->cmsg_level = SOL_SOCKET, h->cmsg_type = SCM_RIGHTS, h->cmsg_len = CMSG_LEN(sizeof fd);
-	memcpy(CMSG_DATA(h), &fd, sizeof fd);
-	REQUIRE(sendmsg(to, &m, 0) == 1);
-}
-
-static int take(int from)
-{
-	char c, room[CMSG_SPACE(sizeof(int))];
-	struct iovec v = {&c, 1};
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-	int fd;
-	REQUIRE(recvmsg(from, &m, 0) == 1);
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof fd);
-	return fd;
 }
 
 // forged makes a sealed descriptor with other bytes than one of the library.

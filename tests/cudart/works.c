@@ -384,6 +384,36 @@ static void pools(void)
 		OK(cudaStreamDestroy(s[i]));
 }
 
+// What goes to other processes by a descriptor comes back in this one, at another address.
+static void sharedPool(void)
+{
+	enum { DESCRIPTOR = 1 };
+	cudaMemPool_t pool, other;
+	cudaMemPoolProps props = {.allocType = 1, .handleTypes = DESCRIPTOR, .location = {1, 0}};
+	cudaMemPoolPtrExportData data;
+	uint32_t *d, *e, h[N];
+	int fd = -1;
+	OK(cudaMemPoolCreate(&pool, &props));
+	OK(cudaMemPoolExportToShareableHandle(&fd, pool, DESCRIPTOR, 0));
+	OK(cudaMemPoolImportFromShareableHandle(&other, (void *)(intptr_t)fd, DESCRIPTOR, 0));
+	OK(cudaMallocFromPoolAsync(&d, sizeof h, pool, NULL));
+	OK(cudaMemPoolExportPointer(&data, d));
+	OK(cudaMemPoolImportPointer(&e, other, &data));
+	REQUIRE(d != e);
+	OK(cudaMemset(d, 1, sizeof h));
+	OK(cudaMemcpy(h, e, sizeof h, DeviceToHost));
+	for (int i = 0; i < N; i++)
+		REQUIRE(h[i] == 0x01010101);
+	GIVES(cudaErrorInvalidValue, cudaMallocFromPoolAsync(&e, sizeof h, other, NULL));
+	GIVES(cudaErrorInvalidValue, cudaMemPoolExportPointer(&data, h));
+	REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
+	OK(cudaFreeAsync(e, NULL));
+	OK(cudaFree(d));
+	OK(cudaMemPoolDestroy(other));
+	OK(cudaMemPoolDestroy(pool));
+	close(fd);
+}
+
 static void *worker(void *number)
 {
 	uint32_t *d, h[N], what = (uint32_t)(uintptr_t)number;
@@ -451,6 +481,7 @@ int main(void)
 	managed_variables();
 	streams();
 	pools();
+	sharedPool();
 	threads();
 	reset();
 	if (child == 0)

@@ -222,9 +222,9 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return 2, true
 	case 92, 93, 94, 122, 123: // CAN_USE_STREAM_MEM_OPS_V1 to CAN_USE_STREAM_WAIT_VALUE_NOR
 		return dev.MemOps(), true
-	case 103, 125: // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, IPC_EVENT_SUPPORTED
+	case 103, 119, 125: // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, MEMPOOL_SUPPORTED_HANDLE_TYPES, IPC_EVENT_SUPPORTED
 		return dev.Shares(), true
-	case 115: // MEMORY_POOLS_SUPPORTED; 119, their handles for other processes, is 0
+	case 115: // MEMORY_POOLS_SUPPORTED
 		return 1, true
 	case 127: // TENSOR_MAP_ACCESS_SUPPORTED
 		if dev.Textures() && capability(dev) >= hopper {

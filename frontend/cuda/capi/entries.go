@@ -26,6 +26,7 @@ const (
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
 	noteStays         = "checked, without effect: managed memory does not move"
 	noteVirtual       = "memory of the device; on NVIDIA GPUs of the current context"
+	notePoolPointer   = "memory of the context that it was allocated or is imported in; not on NVIDIA GPUs"
 	noteShareable     = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
 	noteIPC           = "between processes of one guest; not on NVIDIA GPUs"
 	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"
@@ -201,17 +202,17 @@ var families = []family{
 		{name: "cuMemGetDefaultMemPool", args: 3, do: memGetDefaultMemPool, note: "memory of the device only"},
 		{name: "cuMemGetMemPool", args: 3, do: memGetMemPool, note: "memory of the device only"},
 		{name: "cuMemSetMemPool", args: 3, do: memSetMemPool, note: "memory of the device only"},
-		{name: "cuMemPoolCreate", args: 2, do: memPoolCreate, note: "of the device, not for other processes"},
+		{name: "cuMemPoolCreate", args: 2, do: memPoolCreate, note: "of the device"},
 		{name: "cuMemPoolDestroy", args: 1, do: memPoolDestroy},
 		{name: "cuMemPoolTrimTo", args: 2, do: memPoolTrimTo},
 		{name: "cuMemPoolSetAttribute", args: 3, do: memPoolSetAttribute},
 		{name: "cuMemPoolGetAttribute", args: 3, do: memPoolGetAttribute},
 		{name: "cuMemPoolSetAccess", args: 3, do: memPoolSetAccess, note: noteOneDevice},
 		{name: "cuMemPoolGetAccess", args: 3, do: memPoolGetAccess, note: noteOneDevice},
-		{name: "cuMemPoolExportToShareableHandle", args: 4},
-		{name: "cuMemPoolImportFromShareableHandle", args: 4},
-		{name: "cuMemPoolExportPointer", args: 2},
-		{name: "cuMemPoolImportPointer", args: 3},
+		{name: "cuMemPoolExportToShareableHandle", args: 4, do: memPoolExport, note: noteShareable},
+		{name: "cuMemPoolImportFromShareableHandle", args: 4, do: memPoolImport, note: noteShareable},
+		{name: "cuMemPoolExportPointer", args: 2, do: memPoolExportPointer, note: notePoolPointer},
+		{name: "cuMemPoolImportPointer", args: 3, do: memPoolImportPointer, note: notePoolPointer},
 		{name: "cuMemAddressReserve", args: 5, do: memAddressReserve},
 		{name: "cuMemAddressFree", args: 2, do: memAddressFree},
 		{name: "cuMemCreate", args: 4, do: memCreate, note: noteVirtual},

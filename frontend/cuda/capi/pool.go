@@ -53,8 +53,9 @@ func memPoolCreate(c *call) error {
 	if kind := le32(b[poolType:]); kind != allocationPinned {
 		return c.fail(cuda.ErrInvalidValue, "a pool of allocations of kind %d", kind)
 	}
-	if kinds := le32(b[poolHandles:]); kinds != 0 {
-		return c.fail(cuda.ErrNotSupported, "a pool for other processes (handles of kind %d)", kinds)
+	shareable, err := c.handleKinds(le32(b[poolHandles:]))
+	if err != nil {
+		return err
 	}
 	if usage := binary.LittleEndian.Uint16(b[poolUsage:]); usage != 0 {
 		return c.fail(cuda.ErrNotSupported, "a pool for the use 0x%x", usage)
@@ -63,7 +64,14 @@ func memPoolCreate(c *call) error {
 	if err != nil {
 		return err
 	}
-	return to.set(c.lib.poolHandle(dev.NewPool(le64(b[poolMost:]))))
+	if !shareable {
+		return to.set(c.lib.poolHandle(dev.NewPool(le64(b[poolMost:]))))
+	}
+	p, err := dev.NewSharedPool(le64(b[poolMost:]))
+	if err != nil {
+		return err
+	}
+	return to.set(c.lib.poolHandle(p))
 }
 
 // located finds the device of a CUmemLocation: a kind and a number.

@@ -17,7 +17,7 @@ import (
 //
 //	offset  size  field
 //	0       8     what it is
-//	8       16    key
+//	8       16    key, or the id of a pool
 //	24      40    0
 const (
 	handleNone = 0 // CU_MEM_HANDLE_TYPE_NONE
@@ -28,6 +28,7 @@ const (
 	shareableBytes  = 64
 	shareableOwn    = 24 // bytes that are not 0
 	shareableMemory = "PVDRMphy"
+	shareablePool   = "PVDRMpol"
 
 	// shareableSeals keep a descriptor as it was made, so that what was checked stays so.
 	shareableSeals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
@@ -42,9 +43,9 @@ func (c *call) handleKinds(kinds uint32) (bool, error) {
 	case handleFile:
 		return true, nil
 	case handleFabric, handleFabric | handleFile:
-		return false, c.fail(cuda.ErrNotPermitted, "memory for other machines (handles of kind %d)", kinds)
+		return false, c.fail(cuda.ErrNotPermitted, "handles for other machines, of kind %d", kinds)
 	}
-	return false, c.fail(cuda.ErrInvalidValue, "memory with handles of kind %d", kinds)
+	return false, c.fail(cuda.ErrInvalidValue, "handles of kind %d", kinds)
 }
 
 // encodeShareable makes the content of a descriptor.
@@ -72,7 +73,7 @@ func shareableFile(kind string, key drm.Key) (fd int, err error) {
 }
 
 // errShareable is the error for descriptors that shareableFile did not make.
-var errShareable = errors.New("the descriptor is none of cuMemExportToShareableHandle")
+var errShareable = errors.New("the descriptor is none of cuMemExportToShareableHandle or cuMemPoolExportToShareableHandle")
 
 // readShareable reads the key that a descriptor of a program carries. The descriptor may be of
 // anything: only of a sealed memfd is anything read, which never waits and takes nothing away.
@@ -98,6 +99,14 @@ func decodeShareable(kind string, b []byte) (key drm.Key, err error) {
 	return key, nil
 }
 
+// fileHandle checks the kind of a handle in one argument, and the flags in another.
+func (c *call) fileHandle(kind, flags int) error {
+	if c.u32(kind) != handleFile || c.u64(flags) != 0 {
+		return c.fail(cuda.ErrInvalidValue, "a handle of kind %d with flags 0x%x; there are file descriptors, 1, without flags", c.u32(kind), c.u64(flags))
+	}
+	return nil
+}
+
 func memExport(c *call) error {
 	to, err := c.out32(0)
 	if err != nil {
@@ -107,14 +116,19 @@ func memExport(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.u32(2) != handleFile || c.u64(3) != 0 {
-		return c.fail(cuda.ErrInvalidValue, "a handle of kind %d with flags 0x%x; there are file descriptors, 1, without flags", c.u32(2), c.u64(3))
+	if err := c.fileHandle(2, 3); err != nil {
+		return err
 	}
-	key, err := p.Share()
+	return c.exports(to, shareableMemory, p.Share)
+}
+
+// exports writes a descriptor that carries the key that share returns.
+func (c *call) exports(to out, kind string, share func() (drm.Key, error)) error {
+	key, err := share()
 	if err != nil {
 		return err
 	}
-	fd, err := shareableFile(shareableMemory, key)
+	fd, err := shareableFile(kind, key)
 	if err != nil {
 		return c.fail(cuda.ErrOperatingSystem, "%w", err)
 	}

@@ -68,6 +68,51 @@ func TestMemoryOfContexts(t *testing.T) {
 	p.ok("cuMemAddressFree", at, 2<<20)
 }
 
+// Pools for other processes are made, exported and imported as their kinds of handles allow.
+func TestSharedPoolHandles(t *testing.T) {
+	p := newProgram(t)
+	pool := func(kinds uint32) uint64 {
+		b := make([]byte, poolBytes)
+		binary.LittleEndian.PutUint32(b[poolType:], allocationPinned)
+		binary.LittleEndian.PutUint32(b[poolHandles:], kinds)
+		binary.LittleEndian.PutUint32(b[poolLocation:], locationDevice)
+		return p.mem.Keep(b)
+	}
+	for kinds, want := range map[uint32]cuda.Result{1: cuda.ErrNotSupported, 2: cuda.ErrInvalidValue, 8: cuda.ErrNotPermitted} {
+		p.gives(want, "cuMemPoolCreate", p.out, pool(kinds))
+	}
+	own := p.word64("cuMemPoolCreate", pool(0))
+	p.gives(cuda.ErrInvalidValue, "cuMemPoolExportToShareableHandle", p.out, own, handleFile, 0)
+	p.gives(cuda.ErrInvalidValue, "cuMemPoolExportToShareableHandle", p.out, own, handleNone, 0)
+	p.gives(cuda.ErrInvalidValue, "cuMemPoolExportToShareableHandle", p.out, own, handleFile, 1)
+	p.gives(cuda.ErrInvalidValue, "cuMemPoolImportFromShareableHandle", p.out, 1<<30, handleFile, 1)
+	p.gives(cuda.ErrInvalidValue, "cuMemPoolImportFromShareableHandle", p.out, 1<<30, handleNone, 0)
+	p.gives(cuda.ErrUnknown, "cuMemPoolImportFromShareableHandle", p.out, 1<<30, handleFile, 0)
+	for _, kind := range []string{shareablePool, shareableMemory} {
+		fd, err := shareableFile(kind, drm.Key{1})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, unix.Close(fd)) }()
+		want := cuda.ErrUnknown // a descriptor of memory
+		if kind == shareablePool {
+			want = cuda.ErrNotSupported // the device shares nothing
+		}
+		p.gives(want, "cuMemPoolImportFromShareableHandle", p.out, uint64(fd), handleFile, 0)
+	}
+	p.ok("cuMemPoolDestroy", own)
+}
+
+// FuzzPoolPointer gives arbitrary bytes to the decoder of CUmemPoolPtrExportData: only what the
+// encoder writes is taken.
+func FuzzPoolPointer(f *testing.F) {
+	f.Add(encodePoolPointer(drm.Key{1}, cuda.SharedMemory{Key: drm.Key{2}, At: 3, Len: 4}))
+	f.Add([]byte(poolPointer))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if pool, name, ok := decodePoolPointer(b); ok {
+			require.Equal(t, encodePoolPointer(pool, name), b)
+		}
+	})
+}
+
 // FuzzShareable gives arbitrary bytes to the decoder of descriptors: only what the encoder writes is
 // taken.
 func FuzzShareable(f *testing.F) {

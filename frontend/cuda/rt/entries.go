@@ -19,6 +19,7 @@ const (
 	noteTextures  = "not on NVIDIA GPUs"
 	noteTogether  = noteTextures
 	noteStays     = "checked, without effect: managed memory does not move"
+	noteShareable = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
 	notePools     = "memory of the device only"
 	noteHostFuncs = "later calls for the stream wait in the program until the function has run"
 )
@@ -138,13 +139,17 @@ var families = []family{
 		{name: "cudaDeviceGetDefaultMemPool"},
 		{name: "cudaDeviceGetMemPool"},
 		{name: "cudaDeviceSetMemPool"},
-		{name: "cudaMemPoolCreate", note: notePools + ", not for other processes"},
+		{name: "cudaMemPoolCreate", note: notePools},
 		{name: "cudaMemPoolDestroy"},
 		{name: "cudaMemPoolTrimTo"},
 		{name: "cudaMemPoolSetAttribute"},
 		{name: "cudaMemPoolGetAttribute"},
 		{name: "cudaMemPoolSetAccess", note: noteOneDevice},
 		{name: "cudaMemPoolGetAccess", note: noteOneDevice},
+		{name: "cudaMemPoolExportToShareableHandle", note: noteShareable},
+		{name: "cudaMemPoolImportFromShareableHandle", note: noteShareable},
+		{name: "cudaMemPoolExportPointer", note: noteIPC},
+		{name: "cudaMemPoolImportPointer", note: noteIPC},
 		{name: "cudaMemGetDefaultMemPool", note: notePools},
 		{name: "cudaMemGetMemPool", note: notePools},
 		{name: "cudaMemSetMemPool", note: notePools},
@@ -167,8 +172,7 @@ var families = []family{
 		{name: "cudaMemPrefetchAsync_v2", perThread: ptsz, note: noteStays},
 		{name: "cudaStreamAttachMemAsync", perThread: ptsz, note: noteStays},
 	}, missing(`
-		cudaMemPoolExportToShareableHandle cudaMemPoolImportFromShareableHandle cudaMemPoolExportPointer
-		cudaMemPoolImportPointer cudaMemRangeGetAttribute cudaMemRangeGetAttributes
+		cudaMemRangeGetAttribute cudaMemRangeGetAttributes
 		cudaMemPrefetchBatchAsync/_ptsz cudaMemDiscardBatchAsync/_ptsz cudaMemDiscardAndPrefetchBatchAsync/_ptsz`))},
 	{"Copies", slices.Concat([]entry{
 		{name: "cudaMemcpy", perThread: ptds},

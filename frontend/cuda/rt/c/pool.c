@@ -33,6 +33,11 @@ WITH_DEVICES(cudaMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *v
 WITH_DEVICES(cudaMemPoolSetAccess, (CUmemoryPool pool, const void *access, size_t count), cuMemPoolSetAccess(pool, access, count))
 WITH_DEVICES(cudaMemPoolGetAccess, (int *flags, CUmemoryPool pool, void *location), cuMemPoolGetAccess(flags, pool, location))
 
+WITH_DEVICES(cudaMemPoolExportToShareableHandle, (void *to, CUmemoryPool pool, int kind, unsigned flags), cuMemPoolExportToShareableHandle(to, pool, kind, flags))
+WITH_DEVICES(cudaMemPoolImportFromShareableHandle, (CUmemoryPool *pool, void *from, int kind, unsigned flags), cuMemPoolImportFromShareableHandle(pool, from, kind, flags))
+API(cudaMemPoolExportPointer, (void *to, void *p), cuMemPoolExportPointer(to, (CUdeviceptr)p))
+API(cudaMemPoolImportPointer, (void **p, CUmemoryPool pool, void *from), cuMemPoolImportPointer((CUdeviceptr *)p, pool, from))
+
 // The pools of a location, which is the device, for a kind of allocations.
 static int pool_device(const void *location, int kind, int *device)
 {
