@@ -16,6 +16,7 @@ import (
 	"pvdrm/internal/bench/clang"
 	"pvdrm/internal/bench/direct"
 	"pvdrm/internal/bench/micro"
+	"pvdrm/internal/bench/opencl"
 	"pvdrm/internal/suite"
 )
 
@@ -27,14 +28,26 @@ const benchNative = "bench-native"
 func newBenchNative() *cobra.Command {
 	var dev deviceFlags
 	var library string
+	var onOpenCL bool
 	c := &cobra.Command{
 		Use:    benchNative,
 		Short:  "Serve pvdrm bench: run programs on the device itself",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if library != "" {
-				return serveKernels(library)
+			switch {
+			case library != "":
+				k, err := clang.Open(library, runtime.NumCPU())
+				if err != nil {
+					return err
+				}
+				return servePrograms("", k.Device)
+			case onOpenCL:
+				p, err := opencl.Open()
+				if err != nil {
+					return err
+				}
+				return servePrograms(p.Version, p.Device)
 			}
 			device, err := dev.open(zap.NewNop(), dev.connect)
 			if err != nil {
@@ -53,23 +66,22 @@ func newBenchNative() *cobra.Command {
 	}
 	dev.add(c)
 	c.Flags().StringVar(&library, "kernels", "", "run programs with the kernels of this library, without a device")
+	c.Flags().BoolVar(&onOpenCL, "opencl", false, "run programs on PoCL, without a device")
 	return c
 }
 
-// serveKernels runs programs whose kernels are C code of this machine.
-func serveKernels(library string) error {
-	k, err := clang.Open(library, runtime.NumCPU())
-	if err != nil {
-		return err
-	}
+// servePrograms runs programs on devices that open opens, without any of PVDRM. The agent
+// tells the name of them.
+func servePrograms(name string, open func() (suite.RawDevice, error)) error {
 	served := make(chan error)
 	go func() { // not on the main goroutine; see newBenchNative
 		served <- agent.Serve(os.Stdin, os.Stdout, func(req agent.Request) (agent.Answer, error) {
 			if req.Hello {
 				h := agent.Here()
+				h.Device = name
 				return agent.Answer{Hello: &h}, nil
 			}
-			res, err := suite.RunRaw(req.Bench, k.Device, options(req))
+			res, err := suite.RunRaw(req.Bench, open, options(req))
 			return agent.Answer{Result: &res}, err
 		})
 	}()

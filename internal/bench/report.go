@@ -123,6 +123,13 @@ func (r Report) WriteCSV(w io.Writer) error {
 		lines = append(lines,
 			[]string{x.Clang, "softgpu", Full, kernelPhase, gpu, "", "", number(x.Ratio), number(x.P10), number(x.P90), "", "", "", verified},
 			[]string{x.Clang, string(Clang), Full, kernelPhase, native, "", "", "", "", "", "", "", "", verified})
+		if x.RatioPoCL > 0 {
+			pocl := ""
+			if x.PoCL > 0 {
+				pocl = number(x.PoCL)
+			}
+			lines = append(lines, []string{x.Clang, string(PoCL), Full, kernelPhase, pocl, "", "", number(x.RatioPoCL), "", "", "", "", "", verified})
+		}
 	}
 	if err := out.WriteAll(lines); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)

@@ -28,7 +28,6 @@ const (
 	batchGoal      = 500   // ns, that is two million a second
 	reuseGoal      = 0.01  // of the first allocation
 	copyGoal       = 1.10  // of a memcpy
-	clangGoal      = 8.0   // times the kernels in C, geometric mean
 	thesisPooling  = "thesis: 1.04, at most 1.09"
 	thesisDoorbell = "thesis, with multicall"
 )

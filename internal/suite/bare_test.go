@@ -246,7 +246,7 @@ func (p *player) read(dst []byte, _ cuda.DevicePtr) error {
 func TestPrograms(t *testing.T) {
 	dev := softGPU(t)
 	before := dev.Stats()
-	programs := All()
+	programs := append(All(), Extra()...)
 	if raceDetector {
 		programs = []Bench{nopBench, maddBench, cpyBench, pincpyBench, bpBench, nnBench}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"pvdrm/frontend/cuda"
 )
@@ -11,8 +12,8 @@ import (
 // RawDevice is one context of something that runs kernels, to run a program
 // without PVDRM: on the driver of a GPU, or on C code of the host.
 type RawDevice interface {
-	// Load loads the kernels, PTX.
-	Load(ptx []byte) error
+	// Load loads the kernels of a module, PTX.
+	Load(module string, ptx []byte) error
 	// Alloc allocates device memory, and AllocHost memory that both reach.
 	Alloc(n uint64) (address uint64, err error)
 	AllocHost(n uint64) ([]byte, error)
@@ -58,7 +59,9 @@ type rawMemory []byte
 
 func (m rawMemory) Bytes() []byte { return m }
 
-func (d rawDevice) load(_ string, ptx []byte) error { return d.raw.Load(ptx) }
+func (d rawDevice) load(name string, ptx []byte) error {
+	return d.raw.Load(strings.TrimSuffix(name, ".ptx"), ptx)
+}
 
 func (d rawDevice) alloc(n uint64) (cuda.DevicePtr, error) {
 	p, err := d.raw.Alloc(n)

@@ -22,7 +22,7 @@ type fakeRaw struct {
 
 const fakeBase = 1 << 40
 
-func (f *fakeRaw) Load([]byte) error { return f.refuse }
+func (f *fakeRaw) Load(string, []byte) error { return f.refuse }
 func (f *fakeRaw) Alloc(n uint64) (uint64, error) {
 	at := len(f.mem)
 	f.mem = append(f.mem, make([]byte, n)...)

@@ -29,7 +29,7 @@ type Bench struct {
 	Name        string
 	Description string // what it computes
 	Input       string // and on how much, unless it is scaled
-	Fixed       bool   // there is nothing to scale
+	Fixed       bool   // the input is never scaled
 
 	// Run makes the input, runs the program and checks its result. Its error
 	// says what failed, or how the result is wrong.
@@ -139,9 +139,9 @@ func Run(drv *cuda.Driver, name string, opts Options) (Result, error) {
 	return run(b, func() (device, error) { return openCUDA(drv) }, opts), nil
 }
 
-// Find returns the program of that name.
+// Find returns the program of that name, of All and Extra.
 func Find(name string) (Bench, error) {
-	all := All()
+	all := append(All(), Extra()...)
 	if i := slices.IndexFunc(all, func(b Bench) bool { return b.Name == name }); i >= 0 {
 		return all[i], nil
 	}

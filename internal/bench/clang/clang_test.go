@@ -4,11 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	ptxexec "pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/suite"
 )
 
@@ -20,10 +20,10 @@ func TestPrograms(t *testing.T) {
 		compiler, err = exec.LookPath("gcc") // which the tests need anyway; the code is C
 	}
 	require.NoError(t, err)
-	path, version, err := Compile(t.Context(), compiler, t.TempDir())
+	path, version, err := Compile(t.Context(), compiler, t.TempDir(), ptxexec.InUse())
 	require.NoError(t, err)
 	require.NotEmpty(t, version)
-	for _, run := range []struct{ threads, scale int }{{1, 1}, {runtime.NumCPU(), 2}, {5, 1}} {
+	for _, run := range []struct{ threads, scale int }{{1, 1}, {5, 2}} {
 		lib, err := Open(path, run.threads)
 		require.NoError(t, err)
 		for _, name := range Programs {
@@ -40,7 +40,7 @@ func TestPrograms(t *testing.T) {
 func TestNoCompiler(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "clang")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo clang 0 || { echo no stdio.h; exit 1; }\n"), 0o700))
-	_, version, err := Compile(t.Context(), broken, t.TempDir())
+	_, version, err := Compile(t.Context(), broken, t.TempDir(), ptxexec.Plain)
 	require.ErrorContains(t, err, "no stdio.h")
 	require.ErrorContains(t, err, "apt install libc6-dev")
 	require.Empty(t, version)

@@ -27,7 +27,7 @@ func (l *Library) Device() (suite.RawDevice, error) {
 }
 
 // Load does nothing: the kernels are those of the library.
-func (d *device) Load([]byte) error { return nil }
+func (d *device) Load(string, []byte) error { return nil }
 
 // Alloc maps pages that are there already, so that no kernel waits for them.
 func (d *device) Alloc(n uint64) (uint64, error) {

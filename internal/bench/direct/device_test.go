@@ -76,7 +76,7 @@ func TestPrograms(t *testing.T) {
 	require.ErrorContains(t, err, "cuDeviceGet: CUDA error 101", "there are two")
 	raw, err := d.Opener(0)()
 	require.NoError(t, err)
-	require.ErrorContains(t, raw.Load([]byte("no PTX")), "cuModuleLoadData: CUDA error 218")
+	require.ErrorContains(t, raw.Load("none", []byte("no PTX")), "cuModuleLoadData: CUDA error 218")
 	p, err := raw.Alloc(8)
 	require.NoError(t, err)
 	require.NoError(t, raw.Fill(p, 7, 2))

@@ -84,7 +84,7 @@ func (d Driver) open(number int) (suite.RawDevice, error) {
 }
 
 // Load implements suite.RawDevice.
-func (d *device) Load(ptx []byte) error {
+func (d *device) Load(_ string, ptx []byte) error {
 	image := append(append([]byte(nil), ptx...), 0) // the driver reads up to the zero
 	return result("cuModuleLoadData")(purego.SyscallN(d.Driver["cuModuleLoadData"],
 		uintptr(unsafe.Pointer(&d.module)), uintptr(unsafe.Pointer(unsafe.SliceData(image)))))

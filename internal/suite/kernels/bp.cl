@@ -23,7 +23,7 @@
 
 static inline float sigmoid(float x)
 {
-	return 1.0f / (1.0f + __nvvm_ex2_approx_f(-x * LOG2_E));
+	return 1.0f / (1.0f + EX2(-x * LOG2_E));
 }
 
 /* One block adds up inputs times weights over SLICES * ROWS inputs. */

@@ -12,5 +12,5 @@ __kernel void nn(__global const float2 *place, __global float *distance, uint n,
 	float2 p = place[i];
 	float dx = p.x - latitude, dy = p.y - longitude;
 
-	distance[i] = __builtin_sqrtf(dx * dx + dy * dy);
+	distance[i] = SQRT(dx * dx + dy * dy);
 }

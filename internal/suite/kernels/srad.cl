@@ -17,7 +17,7 @@ __kernel void srad_extract(__global float *image, uint n, float inverse)
 	uint i = GX;
 
 	if (i < n)
-		image[i] = __nvvm_ex2_approx_f(image[i] * inverse * LOG2_E);
+		image[i] = EX2(image[i] * inverse * LOG2_E);
 }
 
 /* And back. */
@@ -26,7 +26,7 @@ __kernel void srad_compress(__global float *image, uint n, float scale)
 	uint i = GX;
 
 	if (i < n)
-		image[i] = __nvvm_lg2_approx_f(image[i]) * LN_2 * scale;
+		image[i] = LG2(image[i]) * LN_2 * scale;
 }
 
 /* Adds up what the threads of a block hold in s; thread 0 gets the sum. */
@@ -54,7 +54,7 @@ __kernel void srad_sum(__global const float *image, __global float2 *partial, ui
 
 	SHARED(sum);
 
-	for (uint y = BX; y < rows; y += __nvvm_read_ptx_sreg_nctaid_x())
+	for (uint y = BX; y < rows; y += NBX)
 		for (uint x = TX; x < cols; x += THREADS) {
 			float v = image[y * pitch + x];
 

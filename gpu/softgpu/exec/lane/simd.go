@@ -8,6 +8,7 @@ func init() {
 	if !archsimd.X86.AVX2() || !archsimd.X86.FMA() {
 		return
 	}
+	Vectors = true
 	for key, fn := range simdAccesses {
 		AccessFuncs[key] = fn
 	}

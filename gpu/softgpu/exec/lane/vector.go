@@ -281,6 +281,9 @@ func storeLocal(w *ir.Warp, addr uint64, lane int, size, x uint64) {
 	}
 }
 
+// Vectors says whether this process computes several lanes at once; it is set at its start.
+var Vectors bool
+
 var AccessFuncs = map[ir.AccessKey]ir.Func{
 	{Size: 1, Wide: false, Writes: false}: load[uint8, uint32, uint32],
 	{Size: 2, Wide: false, Writes: false}: load[uint16, uint32, uint32],

@@ -9,11 +9,6 @@ struct hs_step {
 	float kpower, kx, ky, kair, air;
 };
 
-uint hs_step_items(const struct shape *s)
-{
-	return s->grid_y * s->block_y * 4;
-}
-
 static float hs_cell(const struct hs_step *p, float here, float power, float north, float south, float west,
 		     float east)
 {
@@ -51,11 +46,6 @@ struct nn {
 	uint n;
 	float latitude, longitude;
 };
-
-uint nn_items(const struct shape *s)
-{
-	return s->grid_x;
-}
 
 void nn(const void *params, const struct shape *s, uint from, uint to)
 {

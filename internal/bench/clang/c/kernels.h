@@ -1,7 +1,7 @@
 /*
- * The kernels of six programs of the Gdev suite in plain C, to compare the
- * software GPU with: the same arithmetic on the same data as the OpenCL C of
- * the suite, with loops in place of a block's threads.
+ * The kernels of package suite in plain C, to compare the software GPU with:
+ * the same arithmetic on the same data as their OpenCL C, with loops in place
+ * of a block's threads.
  *
  * A kernel does the items from `from` to `to - 1` of a launch, which are rows,
  * tiles or the like, in any order. Its parameters lie one after the other, each
@@ -20,33 +20,57 @@ struct shape {
 	uint grid_x, grid_y, block_x, block_y;
 };
 
-/* The number of items of a launch, and the kernel. */
 #define KERNEL(name) void name(const void *params, const struct shape *s, uint from, uint to)
-#define ITEMS(name) uint name(const struct shape *s)
 
-ITEMS(fmadd_items);
-KERNEL(fmadd);
-ITEMS(fmmul_items);
-KERNEL(fmmul);
-ITEMS(hs_step_items);
-KERNEL(hs_step);
-ITEMS(lud_diagonal_items);
-KERNEL(lud_diagonal);
-ITEMS(lud_border_items);
-KERNEL(lud_border);
-ITEMS(lud_inner_items);
-KERNEL(lud_inner);
-ITEMS(nn_items);
-KERNEL(nn);
-ITEMS(srad_flat_items);
-KERNEL(srad_extract);
-KERNEL(srad_compress);
-KERNEL(srad_sum);
-ITEMS(srad_scale_items);
-KERNEL(srad_scale);
-ITEMS(srad_row_items);
-KERNEL(srad_coefficient);
-KERNEL(srad_update);
+/* All kernels, and what counts the items of their launches. */
+#define KERNELS(X) \
+	X(attention, tile_items) \
+	X(bfs_step, block_items) \
+	X(binomial, block_items) \
+	X(bitonic_step, block_items) \
+	X(bitonic_tile, block_items) \
+	X(blackscholes, block_items) \
+	X(bp_adjust, block_items) \
+	X(bp_forward, block_items) \
+	X(bp_hidden, one_item) \
+	X(conv2d, row_items) \
+	X(fft, block_items) \
+	X(fmadd, row_items) \
+	X(fmmul, tile_items) \
+	X(histogram, block_items) \
+	X(hs_step, strip_items) \
+	X(layernorm, block_items) \
+	X(longmadd, row_items) \
+	X(loop, block_items) \
+	X(lud_border, pair_items) \
+	X(lud_diagonal, one_item) \
+	X(lud_inner, tile_items) \
+	X(madd, row_items) \
+	X(mmul, tile_items) \
+	X(nbody, block_items) \
+	X(nn, block_items) \
+	X(reduction, block_items) \
+	X(scan_add, block_items) \
+	X(scan_blocks, block_items) \
+	X(scan_sums, one_item) \
+	X(sha256, block_items) \
+	X(sobel, row_items) \
+	X(softmax, block_items) \
+	X(sort_count, block_items) \
+	X(sort_scan, one_item) \
+	X(sort_scatter, block_items) \
+	X(spmv, block_items) \
+	X(srad_coefficient, strip_items) \
+	X(srad_compress, block_items) \
+	X(srad_extract, block_items) \
+	X(srad_scale, one_item) \
+	X(srad_sum, block_items) \
+	X(srad_update, strip_items) \
+	X(transpose, tile_items)
+
+#define DECLARE(name, items) KERNEL(name);
+KERNELS(DECLARE)
+#undef DECLARE
 
 static inline uint least(uint a, uint b)
 {

@@ -1,72 +1,114 @@
 #include "kernels.h"
 
-/* fmadd: an item is a row. */
-
-struct fmadd {
-	const float *a, *b;
-	float *c;
-	uint width; /* vectors of four in a row */
-};
-
-uint fmadd_items(const struct shape *s)
-{
-	return s->grid_y * s->block_y;
-}
-
-void fmadd(const void *params, const struct shape *s, uint from, uint to)
-{
-	const struct fmadd *p = params;
-	size_t first = (size_t)from * p->width * 4, n = (size_t)(to - from) * p->width * 4;
-	const float *restrict a = p->a + first, *restrict b = p->b + first;
-	float *restrict c = p->c + first;
-
-	(void)s;
-	for (size_t i = 0; i < n; i++)
-		c[i] = a[i] + b[i];
-}
-
 /*
- * fmmul: an item is a tile of c, as of a block of the GPU's kernel, which walks
- * along k in the same steps; what its threads do side by side are loops here.
+ * fmadd and madd: an item is a row. fmmul and mmul: an item is a tile of c, as of
+ * a block of the GPU's kernel, which walks along k in the same steps; what its
+ * threads do side by side are loops here. Sums of integers wrap.
  */
 
 #define TILE 128
 #define STEP 8
 
-struct fmmul {
-	const float *a, *b;
-	float *c;
-	uint n; /* a multiple of TILE */
+#define MATRICES(T, ADD, MUL)                                                                                     \
+	struct ADD {                                                                                              \
+		const T *a, *b;                                                                                   \
+		T *c;                                                                                             \
+		uint width; /* vectors of four in a row */                                                        \
+	};                                                                                                        \
+                                                                                                                  \
+	void ADD(const void *params, const struct shape *s, uint from, uint to)                                   \
+	{                                                                                                         \
+		const struct ADD *p = params;                                                                     \
+		size_t first = (size_t)from * p->width * 4, n = (size_t)(to - from) * p->width * 4;               \
+		const T *restrict a = p->a + first, *restrict b = p->b + first;                                   \
+		T *restrict c = p->c + first;                                                                     \
+                                                                                                                  \
+		(void)s;                                                                                          \
+		for (size_t i = 0; i < n; i++)                                                                    \
+			c[i] = a[i] + b[i];                                                                       \
+	}                                                                                                         \
+                                                                                                                  \
+	struct MUL {                                                                                              \
+		const T *a, *b;                                                                                   \
+		T *c;                                                                                             \
+		uint n; /* a multiple of TILE */                                                                  \
+	};                                                                                                        \
+                                                                                                                  \
+	void MUL(const void *params, const struct shape *s, uint from, uint to)                                   \
+	{                                                                                                         \
+		const struct MUL *p = params;                                                                     \
+		uint n = p->n;                                                                                    \
+		T strip[STEP][TILE], sum[TILE][TILE];                                                             \
+                                                                                                                  \
+		for (uint item = from; item < to; item++) {                                                       \
+			size_t row = item / s->grid_x * TILE, col = item % s->grid_x * TILE;                      \
+                                                                                                                  \
+			memset(sum, 0, sizeof(sum));                                                              \
+			for (uint k = 0; k < n; k += STEP) {                                                      \
+				for (uint i = 0; i < STEP; i++)                                                   \
+					memcpy(strip[i], p->b + (k + i) * n + col, sizeof(strip[i]));             \
+				for (uint y = 0; y < TILE; y++) {                                                 \
+					const T *a = p->a + (row + y) * n + k;                                    \
+                                                                                                                  \
+					for (uint i = 0; i < STEP; i++)                                           \
+						for (uint x = 0; x < TILE; x++)                                   \
+							sum[y][x] += a[i] * strip[i][x];                          \
+				}                                                                                 \
+			}                                                                                         \
+			for (uint y = 0; y < TILE; y++)                                                           \
+				memcpy(p->c + (row + y) * n + col, sum[y], sizeof(sum[y]));                       \
+		}                                                                                                 \
+	}
+
+MATRICES(float, fmadd, fmmul)
+MATRICES(uint, madd, mmul)
+
+/* An item is a row. */
+
+struct longmadd {
+	const uint *a, *b;
+	uint *c, width, mask, rounds;
 };
 
-uint fmmul_items(const struct shape *s)
+void longmadd(const void *params, const struct shape *s, uint from, uint to)
 {
-	return s->grid_x * s->grid_y;
+	const struct longmadd *p = params;
+	size_t n = (size_t)p->width * 4;
+
+	(void)s;
+	for (uint y = from; y < to; y++) {
+		uint *restrict c = p->c + y * n;
+
+		memset(c, 0, n * sizeof(*c));
+		for (uint r = 0; r < p->rounds; r++) {
+			const uint *restrict a = p->a + ((y + r) & p->mask) * n, *restrict b = p->b + ((y + r) & p->mask) * n;
+
+			for (size_t x = 0; x < n; x++)
+				c[x] += a[x] + b[x];
+		}
+	}
 }
 
-void fmmul(const void *params, const struct shape *s, uint from, uint to)
+/* An item is the words of a block, of which LANES are done side by side. */
+
+#define LANES 64
+
+struct loop {
+	uint *data, mul, add, n;
+};
+
+void loop(const void *params, const struct shape *s, uint from, uint to)
 {
-	const struct fmmul *p = params;
-	uint n = p->n;
-	float strip[STEP][TILE], sum[TILE][TILE];
+	const struct loop p = *(const struct loop *)params;
 
-	for (uint item = from; item < to; item++) {
-		size_t row = item / s->grid_x * TILE, col = item % s->grid_x * TILE;
+	for (uint i = from * s->block_x; i < to * s->block_x; i += LANES) {
+		uint x[LANES];
 
-		memset(sum, 0, sizeof(sum));
-		for (uint k = 0; k < n; k += STEP) {
-			for (uint i = 0; i < STEP; i++)
-				memcpy(strip[i], p->b + (k + i) * n + col, sizeof(strip[i]));
-			for (uint y = 0; y < TILE; y++) {
-				const float *a = p->a + (row + y) * n + k;
-
-				for (uint i = 0; i < STEP; i++)
-					for (uint x = 0; x < TILE; x++)
-						sum[y][x] += a[i] * strip[i][x];
-			}
-		}
-		for (uint y = 0; y < TILE; y++)
-			memcpy(p->c + (row + y) * n + col, sum[y], sizeof(sum[y]));
+		memcpy(x, p.data + i, sizeof(x));
+		for (uint k = 0; k < p.n; k++)
+			for (uint l = 0; l < LANES; l++)
+				x[l] = x[l] * p.mul + p.add;
+		memcpy(p.data + i, x, sizeof(x));
 	}
 }
 
@@ -81,12 +123,6 @@ struct lud {
 	float *a;
 	uint n, at;
 };
-
-uint lud_diagonal_items(const struct shape *s)
-{
-	(void)s;
-	return 1;
-}
 
 void lud_diagonal(const void *params, const struct shape *s, uint from, uint to)
 {
@@ -109,11 +145,6 @@ void lud_diagonal(const void *params, const struct shape *s, uint from, uint to)
 		}
 	for (uint r = 0; r < LUD; r++)
 		memcpy(a + r * p->n, tile[r], sizeof(tile[r]));
-}
-
-uint lud_border_items(const struct shape *s)
-{
-	return s->grid_x * 2;
 }
 
 void lud_border(const void *params, const struct shape *s, uint from, uint to)
@@ -149,11 +180,6 @@ void lud_border(const void *params, const struct shape *s, uint from, uint to)
 		for (uint r = 0; r < LUD; r++)
 			memcpy(a + r * n, tile[r], sizeof(tile[r]));
 	}
-}
-
-uint lud_inner_items(const struct shape *s)
-{
-	return s->grid_x * s->grid_y;
 }
 
 void lud_inner(const void *params, const struct shape *s, uint from, uint to)

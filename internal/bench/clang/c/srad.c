@@ -11,11 +11,6 @@ struct srad_scaled {
 	float factor;
 };
 
-uint srad_flat_items(const struct shape *s)
-{
-	return s->grid_x;
-}
-
 void srad_extract(const void *params, const struct shape *s, uint from, uint to)
 {
 	const struct srad_scaled *p = params;
@@ -71,12 +66,6 @@ void srad_sum(const void *params, const struct shape *s, uint from, uint to)
 	}
 }
 
-uint srad_scale_items(const struct shape *s)
-{
-	(void)s;
-	return 1;
-}
-
 struct srad_scale {
 	const float (*partial)[2];
 	uint parts;
@@ -102,11 +91,6 @@ void srad_scale(const void *params, const struct shape *s, uint from, uint to)
 
 	p->scale[0] = q;
 	p->scale[1] = 1.0f / (q * (1.0f + q));
-}
-
-uint srad_row_items(const struct shape *s)
-{
-	return s->grid_y * s->block_y * 4;
 }
 
 struct srad_coefficient {

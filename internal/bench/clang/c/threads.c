@@ -9,25 +9,48 @@
 
 #include "kernels.h"
 
+/* Items are blocks, tiles of a grid with two dimensions, rows, rows of threads that make four rows
+ * each, pairs of tiles beside a diagonal one, or all at once. */
+static uint block_items(const struct shape *s)
+{
+	return s->grid_x;
+}
+
+static uint tile_items(const struct shape *s)
+{
+	return s->grid_x * s->grid_y;
+}
+
+static uint row_items(const struct shape *s)
+{
+	return s->grid_y * s->block_y;
+}
+
+static uint strip_items(const struct shape *s)
+{
+	return row_items(s) * 4;
+}
+
+static uint pair_items(const struct shape *s)
+{
+	return s->grid_x * 2;
+}
+
+static uint one_item(const struct shape *s)
+{
+	(void)s;
+	return 1;
+}
+
 /* The kernels by name, and how many items a launch has. */
 static const struct kernel {
 	const char *name;
 	uint (*items)(const struct shape *s);
 	void (*run)(const void *params, const struct shape *s, uint from, uint to);
 } kernels[] = {
-	{ "fmadd", fmadd_items, fmadd },
-	{ "fmmul", fmmul_items, fmmul },
-	{ "hs_step", hs_step_items, hs_step },
-	{ "lud_diagonal", lud_diagonal_items, lud_diagonal },
-	{ "lud_border", lud_border_items, lud_border },
-	{ "lud_inner", lud_inner_items, lud_inner },
-	{ "nn", nn_items, nn },
-	{ "srad_extract", srad_flat_items, srad_extract },
-	{ "srad_compress", srad_flat_items, srad_compress },
-	{ "srad_sum", srad_flat_items, srad_sum },
-	{ "srad_scale", srad_scale_items, srad_scale },
-	{ "srad_coefficient", srad_row_items, srad_coefficient },
-	{ "srad_update", srad_row_items, srad_update },
+#define ROW(name, items) { #name, items, name },
+	KERNELS(ROW)
+#undef ROW
 };
 
 /* What the threads work on. Each launch is a generation of it. */
@@ -36,7 +59,7 @@ static struct {
 	const void *params;
 	struct shape shape;
 	uint items, chunk;
-	atomic_uint next;	/* item that nobody has taken */
+	atomic_uint next;	/* item that no thread has taken */
 	atomic_uint working;	/* threads that have not seen the end of the items */
 	atomic_uint generation; /* written last */
 } work;
