@@ -21,18 +21,23 @@ func FuzzEngines(f *testing.F) {
 		if len(data) > 4096 {
 			return // a kernel makes fewer choices
 		}
-		source := random.FromBytes(data)
-		k, err := fixture.Parse("fuzz", []byte(source))
-		require.NoError(t, err)
-		want, err := runRef(k)
-		require.NoError(t, err, source)
-		for _, native := range []exec.Native{exec.NativeNever, exec.NativeAtOnce} {
-			got, err := runExec(k, native, 1)
-			require.NoError(t, err, source)
-			diffs, _ := k.Compare(got, want)
-			if len(diffs) > 0 {
-				t.Fatalf("exec (native code %d) differs from ref in %d values, the first: %v\n%s", native, len(diffs), diffs[0], source)
-			}
-		}
+		compareEngines(t, random.FromBytes(data))
+		compareEngines(t, random.InClusters(data))
 	})
+}
+
+// compareEngines runs a kernel on all engines.
+func compareEngines(t *testing.T, source string) {
+	k, err := fixture.Parse("fuzz", []byte(source))
+	require.NoError(t, err)
+	want, err := runRef(k)
+	require.NoError(t, err, source)
+	for _, native := range []exec.Native{exec.NativeNever, exec.NativeAtOnce} {
+		got, err := runExec(k, native, 1)
+		require.NoError(t, err, source)
+		diffs, _ := k.Compare(got, want)
+		if len(diffs) > 0 {
+			t.Fatalf("exec (native code %d) differs from ref in %d values, the first: %v\n%s", native, len(diffs), diffs[0], source)
+		}
+	}
 }

@@ -162,14 +162,19 @@ func endlessLaunch() Launch {
 // preempted is a launch of a kernel that never ends, and the state where it was preempted.
 func preempted(t testing.TB, text [2]string) (*Kernel, Launch, *exectest.Memory, *State) {
 	t.Helper()
+	return preemptedLaunch(t, source(text[0], text[1]), endlessLaunch())
+}
+
+func preemptedLaunch(t testing.TB, text []byte, l Launch) (*Kernel, Launch, *exectest.Memory, *State) {
+	t.Helper()
 	m := exectest.NewMemory(4096)
-	k := kernel(t, build(t, "k.ptx", source(text[0], text[1]), m), "k")
+	k := kernel(t, build(t, "k.ptx", text, m), "k")
 	m.Map(exectest.BufA, 8192)
 	c := new(Control)
 	time.AfterFunc(time.Millisecond, c.Preempt)
 	var stopped *Preempted
-	require.ErrorAs(t, Run(k, endlessLaunch(), m, c, 2), &stopped)
-	return k, endlessLaunch(), m, stopped.State
+	require.ErrorAs(t, Run(k, l, m, c, 2), &stopped)
+	return k, l, m, stopped.State
 }
 
 // TestPreemptBeforeTheRun checks that a launch which was preempted before it ran has
@@ -224,57 +229,90 @@ var fuzzKernel = [2]string{`.func f(.reg .u32 %n) { .local .b32 l[4]; .reg .u32 
 	st.local.u32 [l], %n; setp.eq.u32 %p, %n, 0; @%p ret; sub.u32 %m, %n, 1; bar.warp.sync -1; call f, (%m); call f, (%m); ret; }`,
 	"setp.lt.u32 %p1, %r2, 5; @%p1 bra L; bar.sync 0; L: call f, (%r2); shfl.sync.bfly.b32 %r4|%p2, %r2, 1, 31, -1; @%p2 bra M; bar.sync 1; M: nanosleep.u32 10; st.global.u32 [%rd1], %r4; bra L;"}
 
+// fuzzClusters has what the state of a cluster may hold: a barrier of all its blocks, which threads of a
+// warp reach one after another.
+const fuzzClusters = `.version 8.0
+.target sm_90
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+{
+	.reg .b32 %r<8>; .reg .pred %p1;
+	.shared .b32 s[4];
+	mov.u32 %r2, %tid.x; mov.u32 %r5, s; mapa.shared::cluster.u32 %r6, %r5, 1;
+L:	barrier.cluster.arrive; setp.lt.u32 %p1, %r2, 5; @%p1 bra M; add.u32 %r4, %r4, 1;
+M:	barrier.cluster.wait; ld.shared::cluster.u32 %r7, [%r6]; red.relaxed.cluster.shared::cluster.add.u32 [%r6], 1;
+	barrier.cluster.arrive.aligned; bar.sync 0; barrier.cluster.wait.aligned; bra L;
+}
+`
+
+// stateTarget is a launch that goes on from states of its own.
+type stateTarget struct {
+	k    *Kernel
+	l    Launch
+	m    *exectest.Memory
+	head []byte // what tells programs and launches apart stays as it is
+}
+
+// newStateTarget adds some states of the launch to the seeds.
+func newStateTarget(f *testing.F, text []byte, l Launch) *stateTarget {
+	var s stateTarget
+	for range 4 {
+		k, l, m, state := preemptedLaunch(f, text, l)
+		code, err := state.MarshalBinary()
+		require.NoError(f, err)
+		s = stateTarget{k: k, l: l, m: m, head: code[:8+4+len("k")+8+9*4+4+4+len(l.Params)]}
+		f.Add(code[len(s.head):])
+		for _, waits := range [][]byte{nil, code[8:]} {
+			tree := withTree(code[len(s.head):], waits)
+			require.NoError(f, new(State).UnmarshalBinary(append(s.head[:len(s.head):len(s.head)], tree...)))
+			f.Add(tree)
+		}
+	}
+	return &s
+}
+
 // FuzzState goes on from any state. Nothing that it says may crash the engine, or reach
 // memory that is not the kernel's.
 func FuzzState(f *testing.F) {
-	k, l, m, state := preempted(f, fuzzKernel)
-	code, err := state.MarshalBinary()
-	require.NoError(f, err)
-	// What tells programs and launches apart stays as it is.
-	head := code[:8+4+len("k")+8+9*4+4+4+len(l.Params)]
-	f.Add(code[len(head):])
-	for _, waits := range [][]byte{nil, code[8:]} {
-		tree := withTree(code[len(head):], waits)
-		require.NoError(f, new(State).UnmarshalBinary(append(head[:len(head):len(head)], tree...)))
-		f.Add(tree)
-	}
-	for range 3 {
-		_, _, _, state := preempted(f, fuzzKernel)
-		code, err := state.MarshalBinary()
-		require.NoError(f, err)
-		f.Add(code[len(head):])
-	}
+	clusters := endlessLaunch()
+	clusters.Grid, clusters.Cluster = grid(6, 1, 1), grid(2, 1, 1)
+	targets := []*stateTarget{newStateTarget(f, source(fuzzKernel[0], fuzzKernel[1]), endlessLaunch()), newStateTarget(f, []byte(fuzzClusters), clusters)}
 	f.Fuzz(func(t *testing.T, rest []byte) {
-		s := new(State)
-		if err := s.UnmarshalBinary(append(append([]byte(nil), head...), rest...)); err != nil {
-			require.ErrorIs(t, err, gpu.ErrInvalid)
-			return
-		}
-		if tree := s.Tree(); tree != nil {
-			for range len(rest) + 1 { // each launch takes some bytes
-				if tree.Next() == nil {
-					break
-				}
-			}
-			require.Nil(t, tree.Next())
-		}
-		for _, native := range []Native{NativeNever, NativeAtOnce} {
-			l := l
-			l.From, l.Native, l.Tree = s, native, s.Tree()
-			c := &Control{Deadline: time.Now().Add(2 * time.Millisecond)}
-			stop := time.AfterFunc(2*time.Millisecond, func() { c.Stop(gpu.LostTimeout) })
-			err := Run(k, l, m, c, 2)
-			stop.Stop()
-			var fault *gpu.LostError
-			switch {
-			case err == nil, errors.Is(err, gpu.ErrInvalid):
-			case !errors.As(err, &fault):
-				t.Fatalf("neither a fault nor a bad launch: %v", err)
-			case fault.Cause == gpu.LostDevice:
-				t.Fatalf("the engine failed: %v", err)
-			}
+		for _, target := range targets {
+			target.goOn(t, rest)
 		}
 	})
+}
+
+func (target *stateTarget) goOn(t *testing.T, rest []byte) {
+	s := new(State)
+	if err := s.UnmarshalBinary(append(append([]byte(nil), target.head...), rest...)); err != nil {
+		require.ErrorIs(t, err, gpu.ErrInvalid)
+		return
+	}
+	if tree := s.Tree(); tree != nil {
+		for range len(rest) + 1 { // each launch takes some bytes
+			if tree.Next() == nil {
+				break
+			}
+		}
+		require.Nil(t, tree.Next())
+	}
+	for _, native := range []Native{NativeNever, NativeAtOnce} {
+		l := target.l
+		l.From, l.Native, l.Tree = s, native, s.Tree()
+		c := &Control{Deadline: time.Now().Add(2 * time.Millisecond)}
+		stop := time.AfterFunc(2*time.Millisecond, func() { c.Stop(gpu.LostTimeout) })
+		err := Run(target.k, l, target.m, c, 2)
+		stop.Stop()
+		var fault *gpu.LostError
+		switch {
+		case err == nil, errors.Is(err, gpu.ErrInvalid):
+		case !errors.As(err, &fault):
+			t.Fatalf("neither a fault nor a bad launch: %v", err)
+		case fault.Cause == gpu.LostDevice:
+			t.Fatalf("the engine failed: %v", err)
+		}
+	}
 }
 
 // withTree puts two launches by kernels that wait, and an error of a thread, into an encoded state, of

@@ -50,6 +50,7 @@ type writer struct {
 	tame     bool   // it stays inside variables in .local
 	wild     bool   // this access goes anywhere
 	wildness int    // one access in so many is wild
+	cluster  int    // blocks of a cluster, 0 without
 }
 
 // Kernel returns the fixture for a seed.
@@ -87,9 +88,13 @@ func (c *choices) Uint64() uint64 {
 // write writes a kernel. Nan is the tolerance of columns of floating point.
 func write(source rand.Source, title, nan string) string {
 	w := &writer{rng: rand.New(source), engines: nan == ""}
+	return w.kernel(title, nan)
+}
+
+func (w *writer) kernel(title, nan string) string {
 	w.header(title, nan)
 	w.function()
-	w.line(".visible .entry k(.param .u64 in, .param .u64 out)\n{")
+	w.line(".visible .entry k(.param .u64 in, .param .u64 out)%s\n{", w.clusterRule())
 	w.indent = 1
 	w.line(".shared .align 8 .b8 shared[%d];\n.local .align 8 .b8 local[64];", 8*block)
 	w.line(".reg .pred %%p<4>;\n.reg .b32 %%i<8>, %%t<4>, %%row;\n.reg .b64 %%from, %%to, %%at;")
@@ -103,7 +108,14 @@ func write(source rand.Source, title, nan string) string {
 			w.apart()
 		case 4:
 			w.exchange()
+		case 5, 6, 7:
+			if w.cluster > 0 {
+				w.remote()
+			}
 		}
+	}
+	if w.cluster > 0 {
+		w.remote()
 	}
 	w.store()
 	w.line("ret;")

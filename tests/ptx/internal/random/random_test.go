@@ -28,6 +28,23 @@ func TestKernelsAreValid(t *testing.T) {
 	}
 }
 
+func TestKernelsInClustersAreValid(t *testing.T) {
+	used := map[string]bool{}
+	words := []string{"reqnctapercluster 2", "reqnctapercluster 4", "mapa.shared::cluster", "ld.shared::cluster", "st.shared::cluster", "red.relaxed.cluster", "atom.acq_rel.cluster",
+		"cvta.shared::cluster", "barrier.cluster.arrive.relaxed.aligned", "barrier.cluster.wait.acquire", "%clusterid.x"}
+	for seed := range 300 {
+		text := InClusters([]byte{byte(seed), byte(seed >> 8)})
+		_, err := ptx.Load("random.ptx", []byte(text))
+		require.NoError(t, err, "seed %d\n%s", seed, text)
+		for _, word := range words {
+			used[word] = used[word] || strings.Contains(text, word)
+		}
+	}
+	for _, word := range words {
+		require.True(t, used[word], "no kernel has %s", word)
+	}
+}
+
 func TestHostileKernelsAreValid(t *testing.T) {
 	used := map[string]bool{}
 	words := []string{"ld.global.v4.b32", "ld.v2", "st.shared", "ld.volatile", "atom.global.cas", "red.", "ld.const", "st.local", "0x100000000000000", "-", "ld.global.u8"}
