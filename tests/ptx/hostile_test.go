@@ -206,9 +206,6 @@ func (r *hostileRun) compare(t *testing.T, other *hostileRun, source string) {
 		if e == nil {
 			return "nothing"
 		}
-		if other.name == "ref" { // which does not read first for atomics
-			return fmt.Sprintf("%s at 0x%x", e.Cause, e.Addr)
-		}
 		return fmt.Sprintf("%s at 0x%x, write %t, block %v thread %v", e.Cause, e.Addr, e.Write, e.Block, e.Thread)
 	}
 	if a, b := what(r.err), what(other.err); a != b {

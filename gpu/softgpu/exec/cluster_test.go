@@ -177,5 +177,12 @@ func TestClusterFaults(t *testing.T) {
 		e := lost(t, Run(k, l, m, new(Control), 2))
 		require.Equal(t, c.cause, e.Cause, "%s: %v", name, e)
 		require.Contains(t, e.Detail, c.detail, name)
+		if at := atomicFaults[name]; at != 0 {
+			require.Equal(t, at, e.Addr, name)
+			require.True(t, e.Write, name)
+		}
 	}
 }
+
+// atomicFaults are the addresses of faults of atomics, which count as stores.
+var atomicFaults = map[string]uint64{"no such rank": 0xff << ClusterShift, "misaligned": 1<<ClusterShift + 2}

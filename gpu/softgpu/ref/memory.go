@@ -22,6 +22,7 @@ func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
 		bad(gpu.LostAlign)
 	}
 	var memory []byte
+	at := addr // in it
 	switch t.where(s) {
 	case ptx.SpaceShared, ptx.SpaceSharedCluster:
 		rank := addr >> rankShift
@@ -33,7 +34,7 @@ func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
 		default:
 			memory = blocks[rank].shared
 		}
-		addr &= 1<<rankShift - 1
+		at &= 1<<rankShift - 1
 	case ptx.SpaceLocal:
 		memory = t.local
 	case ptx.SpaceParam:
@@ -48,10 +49,10 @@ func (t *thread) bytes(s ptx.Space, addr, size uint64, write bool) []byte {
 		}
 		return page[addr-base:][:size]
 	}
-	if addr >= uint64(len(memory)) || uint64(len(memory))-addr < size {
+	if at >= uint64(len(memory)) || uint64(len(memory))-at < size {
 		bad(gpu.LostAddress)
 	}
-	return memory[addr:][:size]
+	return memory[at:][:size]
 }
 
 // rankShift is where addresses in .shared have the number of their block in its cluster.

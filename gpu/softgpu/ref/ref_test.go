@@ -83,6 +83,21 @@ func run(t *testing.T, extra, body string, threads uint32, budget uint64) ([]uin
 	return m.words(bufA, int(threads)), err
 }
 
+// Faults in .shared have the rank of the block in their address.
+func TestFaultInAnotherBlock(t *testing.T) {
+	m := &memory{pages: map[uint64][]byte{bufA / pageSize: make([]byte, pageSize)}}
+	p, err := compile(t, source(".shared .align 4 .b8 s[100];", "mov.u32 %r2, s; mapa.shared::cluster.u32 %r2, %r2, 1; atom.shared::cluster.add.u32 %r3, [%r2+100], 1; bar.sync 0;"), m)
+	require.NoError(t, err)
+	k, ok := p.Kernel("k")
+	require.True(t, ok)
+	l := exec.Launch{Grid: [3]uint32{2, 1, 1}, Cluster: [3]uint32{2, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, bufA)}
+	var lost *gpu.LostError
+	require.ErrorAs(t, Run(k, l, m, plenty), &lost)
+	require.Equal(t, gpu.LostAddress, lost.Cause)
+	require.EqualValues(t, 1<<exec.ClusterShift+100, lost.Addr)
+	require.True(t, lost.Write)
+}
+
 const plenty = 1 << 22
 
 func TestFaults(t *testing.T) {

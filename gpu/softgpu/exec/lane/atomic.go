@@ -154,6 +154,7 @@ func atomLane(w *ir.Warp, s ir.Space, lane int, addr uint64, op *ir.AtomOp, b, c
 	}
 	if s != ir.SpaceGlobal {
 		// The block runs on this goroutine alone.
+		checkLane(w, s, lane, addr, op.Size, op.Size, true)
 		old := loadLane(w, s, lane, addr, op.Size, op.Size)
 		storeLane(w, s, lane, addr, op.Size, op.Size, op.Update(old, b, c))
 		return old

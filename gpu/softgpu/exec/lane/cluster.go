@@ -61,6 +61,7 @@ func AsyncLanes(w *ir.Warp, in *ir.Inst) {
 		for k, r := range op.Regs[:op.Count] {
 			x, at := operand(w, r, op.Size, lane), addr+uint64(k)*op.Size
 			if op.Update != nil {
+				checkLane(w, ir.SpaceCluster, lane, at, op.Size, align, true)
 				x = op.Update(loadLane(w, ir.SpaceCluster, lane, at, op.Size, align), x, 0)
 			}
 			storeLane(w, ir.SpaceCluster, lane, at, op.Size, align, x)
@@ -85,6 +86,7 @@ func clusterAddress(w *ir.Warp, in *ir.Inst, lane int, addr uint64) uint64 {
 
 // completeBytes ends the wait of an mbarrier of the cluster for so many bytes.
 func completeBytes(w *ir.Warp, lane int, addr, n uint64) {
+	checkLane(w, ir.SpaceCluster, lane, addr, 8, 8, true)
 	b := mbarrierOf(loadLane(w, ir.SpaceCluster, lane, addr, 8, 8))
 	b.bytes -= int64(n)
 	if b.bytes < -mbarrierMask {

@@ -51,6 +51,7 @@ func MBarrierLanes(w *ir.Warp, in *ir.Inst) {
 				w.FailAddress(lane, gpu.LostAddress, addr, true, "mbarrier outside of .shared")
 			}
 		}
+		checkLane(w, s, lane, addr, 8, 8, true)
 		old := loadLane(w, s, lane, addr, 8, 8)
 		x := uint64(1)
 		if op.Operand != ir.NoReg {
