@@ -98,7 +98,7 @@ func (c *call) loadLibrary(file bool, image func(*cuda.Device) ([]byte, error)) 
 	if err := errors.Join(err, j.done(0, err)); err != nil {
 		return err
 	}
-	l := &library{ptx: ptx, loaded: map[*context]*module{}, kernels: map[string]*kernel{}}
+	l := &library{ptx: j.limited(ptx), loaded: map[*context]*module{}, kernels: map[string]*kernel{}}
 	l.handle = c.lib.handles.add(l)
 	return to.set(l.handle)
 }

@@ -39,3 +39,16 @@ func TestLimitsOfRegisters(t *testing.T) {
 	all, _ = tunings([]byte(".entry k() .maxntid 4294967295, 4294967295 .minnctapersm 4294967295 { ret; }"))
 	require.EqualValues(t, 24, all["k"].limit(0))
 }
+
+// A library carries the limit to the contexts that load it.
+func TestLimitOfRegistersOfALibrary(t *testing.T) {
+	p := newProgramInContext(t)
+	p.gpu.KernelAdd()
+	p.gpu.Kernels["add"].Attributes.Regs = 100
+	text := p.text(".entry add")
+	for option, want := range map[uint64]uint32{0: 100, 48: 48} {
+		lib := p.word64("cuLibraryLoadData", text, p.halves(jitMaxRegisters), p.words(option), 1, 0, 0, 0)
+		k := p.word64("cuLibraryGetKernel", lib, p.text("add"))
+		require.Equal(t, want, p.word32("cuKernelGetAttribute", funcRegs, k, 0))
+	}
+}

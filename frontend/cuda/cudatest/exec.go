@@ -14,7 +14,7 @@ import (
 // The modules and the engine of File.
 
 // A module is lines of "kernel NAME", or ".entry NAME" as PTX has it, "global NAME" and, as PTX
-// has it, ".texref NAME;"; a variable has 64 bytes.
+// has it, ".texref NAME;"; a variable has 64 bytes. Pragmas are passed over.
 func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
@@ -29,6 +29,7 @@ func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 	for i, line := range strings.Split(strings.TrimSpace(string(source)), "\n") {
 		kind, word, _ := strings.Cut(line, " ")
 		switch {
+		case kind == ".pragma":
 		case (kind == "kernel" || kind == ".entry") && f.g.Kernels[word] != nil:
 			m.names[word] = mapping{}
 		case kind == "global" || kind == ".texref":
