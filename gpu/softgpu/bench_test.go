@@ -69,7 +69,7 @@ func BenchmarkLookup(b *testing.B) {
 	m, err := c.NewVRAM(size)
 	require.NoError(b, err)
 	require.NoError(b, c.Map(vramBase, m, 0, size, gpu.ProtRead))
-	w := view{c.space, c.space.directory}
+	w := view{c.space, hw.View{MMU: &c.space.MMU, Directory: c.space.directory}}
 	va := uint64(0)
 	for b.Loop() {
 		_, _, _, ok := w.Lookup(vramBase + va%size)

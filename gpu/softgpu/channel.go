@@ -18,7 +18,11 @@ import (
 type channel struct {
 	ctx    *context
 	id     uint64        // order of creation
-	number int           // of its descriptor
+	number int           // among the channels of the device
+	raw    bool          // its descriptor is another's: the channel does not write there
+
+	descriptor uint64 // VRAM address
+
 	stop   chan struct{} // closed by Close: nothing more is begun
 	ended  chan struct{} // closed when the goroutine has ended
 	failed error         // of the first command that failed; the goroutine's own
@@ -73,12 +77,24 @@ func (c *context) newChannel() (*channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &channel{ctx: c, id: c.nextID(), number: number, stop: make(chan struct{}), ended: make(chan struct{})}
+	return c.addChannel(number, hw.Descriptor(number)), nil
+}
+
+// addChannel makes a channel whose number is taken. Preconditions: c.mu is held.
+func (c *context) addChannel(number int, descriptor uint64) *channel {
+	ch := &channel{ctx: c, id: c.nextID(), number: number, descriptor: descriptor, stop: make(chan struct{}), ended: make(chan struct{})}
 	ch.wake.L = &ch.mu
 	ch.timer = time.AfterFunc(time.Hour, ch.look)
 	ch.timer.Stop()
 	c.channels[ch] = struct{}{}
-	return ch, nil
+	return ch
+}
+
+// note writes a word of the descriptor that is for statistics.
+func (c *channel) note(word, value uint64) {
+	if !c.raw {
+		c.ctx.dev.vram.SetWord(c.descriptor+word, value)
+	}
 }
 
 // Submit implements gpu.Channel.
@@ -93,7 +109,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	}
 	c.queue = append(c.queue, batch{cmds: cmds, done: done})
 	c.submitted++
-	c.ctx.dev.vram.SetWord(hw.Descriptor(c.number)+hw.DescSubmitted, c.submitted)
+	c.note(hw.DescSubmitted, c.submitted)
 	c.wake.Signal()
 	return nil
 }
@@ -107,7 +123,7 @@ func (c *channel) Close() error {
 		c.wake.Signal()
 		c.mu.Unlock()
 		<-c.ended
-		c.ctx.dev.closeSlot(c.number)
+		c.ctx.dev.closeSlot(c)
 		c.ctx.mu.Lock()
 		defer c.ctx.mu.Unlock()
 		delete(c.ctx.channels, c)
@@ -121,7 +137,6 @@ func (c *channel) loop() {
 	defer close(c.ended)
 	// Granted memory can go away under the copy engine; see touch.
 	debug.SetPanicOnFault(true)
-	vram, desc := c.ctx.dev.vram, hw.Descriptor(c.number)
 	c.mu.Lock()
 	completed := c.submitted - uint64(len(c.queue)) // before a snapshot
 	c.mu.Unlock()
@@ -135,9 +150,9 @@ func (c *channel) loop() {
 			c.failed = r.Err
 		}
 		if _, lost := errors.AsType[*gpu.LostError](r.Err); lost {
-			vram.SetWord(desc+hw.DescState, hw.StateHalted)
+			c.note(hw.DescState, hw.StateHalted)
 		}
-		vram.SetWord(desc+hw.DescCompleted, n)
+		c.note(hw.DescCompleted, n)
 		b.done(r) // before next, after which a snapshot may be taken
 	}
 }
@@ -247,14 +262,15 @@ func (c *channel) execute(cmd gpu.Command) error {
 		return c.word(cmd)
 	case *gpu.Launch:
 		return c.launch(cmd)
+	case *program:
+		return cmd.run()
 	}
 	return fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, cmd)
 }
 
 // view is the address space of the channel as its descriptor says.
 func (c *channel) view() view {
-	dir := c.ctx.dev.vram.Word(hw.Descriptor(c.number) + hw.DescDirectory)
-	return view{c.ctx.space, dir}
+	return view{c.ctx.space, hw.ViewOf(&c.ctx.space.MMU, c.descriptor)}
 }
 
 // fault ends the context and returns what its commands fail with from now on:

@@ -150,16 +150,19 @@ func (d *device) openSlot(directory uint64) (number int, err error) {
 	desc := hw.Descriptor(number)
 	d.vram.SetWord(desc+hw.DescNumber, uint64(number))
 	d.vram.SetWord(desc+hw.DescDirectory, directory)
+	d.vram.SetWord(desc+hw.DescLimit, hw.AddressMax-1)
 	d.vram.SetWord(desc+hw.DescState, hw.StateOpen)
 	return number, nil
 }
 
 // closeSlot gives a channel number back. Preconditions: the channel is idle.
-func (d *device) closeSlot(number int) {
+func (d *device) closeSlot(c *channel) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	clear(d.vram.Bytes(hw.Descriptor(number), hw.DescBytes))
-	d.slots[number] = false
+	if !c.raw {
+		clear(d.vram.Bytes(c.descriptor, hw.DescBytes))
+	}
+	d.slots[c.number] = false
 	d.open--
 }
 

@@ -97,7 +97,7 @@ func TestDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	read := func(number int) (words [5]uint64) {
 		for i := range words {
-			words[i] = d.vram.Word(uint64(number)*4096 + uint64(i)*8)
+			words[i] = d.vram.Word(uint64(number)*4096 + []uint64{0x100, 0x108, 0x200, 0x110, 0x118}[i])
 		}
 		return words
 	}

@@ -55,12 +55,16 @@ func newSpace(v *vram, count *mappings) (*space, error) {
 
 // destroy frees the page tables. Preconditions: no engine uses the space.
 func (s *space) destroy() {
+	if s.tables == nil { // that of a Domain
+		return
+	}
 	for _, t := range s.tables {
 		s.vram.free(t.extent())
 	}
 	s.vram.free(extent{s.directory, hw.DirectoryBytes})
 	s.count.n.Add(-int64(len(s.maps)))
-	s.tables, s.maps = nil, nil
+	clear(s.tables)
+	s.maps = nil
 }
 
 func (t *table) extent() extent { return extent{t.small, hw.TableBytes} }

@@ -54,7 +54,7 @@ func TestLookup(t *testing.T) {
 		prot       gpu.Prot
 	}
 	look := func(va uint64) found {
-		page, base, prot, ok := view{s, s.directory}.Lookup(va)
+		page, base, prot, ok := view{s, hw.View{MMU: &s.MMU, Directory: s.directory}}.Lookup(va)
 		require.Equal(t, ok, page != nil)
 		return found{base, uint64(len(page)), place(page), prot}
 	}

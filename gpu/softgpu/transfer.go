@@ -61,7 +61,7 @@ func (c *channel) hold(e *engine, j hw.Job) (more bool, err error) {
 // slice does one step of a job.
 func (c *channel) slice(j hw.Job) (more bool, fault *gpu.LostError) {
 	s := c.ctx.space
-	slice := hw.NewSlice(hw.View{MMU: &s.MMU, Directory: c.view().directory})
+	slice := hw.NewSlice(c.view().View)
 	defer func() {
 		c.moved += slice.Moved
 		c.ctx.dev.copyBytes.Add(slice.Moved)

@@ -1,19 +1,22 @@
 package softgpu
 
-import "pvdrm/gpu"
+import (
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/hw"
+)
 
 // view is an address space as an engine sees it: through the directory that a
 // channel descriptor names. It is the exec.Space of kernels.
 type view struct {
-	space     *space
-	directory uint64 // VRAM address
+	space *space
+	hw.View
 }
 
 // Lookup implements exec.Space.
 func (w view) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
 	w.space.mu.RLock()
 	defer w.space.mu.RUnlock()
-	page, base, readOnly, ok := w.space.Lookup(w.directory, va)
+	page, base, readOnly, ok := w.View.Lookup(va)
 	switch {
 	case !ok:
 		return nil, 0, 0, false

@@ -11,6 +11,21 @@ const (
 type View struct {
 	MMU       *MMU
 	Directory uint64 // VRAM address
+	End       uint64 // first address that is not translated, a multiple of LargePage; 0 for none
+}
+
+// ViewOf reads the descriptor at a VRAM address.
+func ViewOf(m *MMU, descriptor uint64) View {
+	limit := m.VRAM.Word(descriptor + DescLimit)
+	return View{MMU: m, Directory: m.VRAM.Word(descriptor + DescDirectory), End: (limit | (LargePage - 1)) + 1}
+}
+
+// Lookup is MMU.Lookup within the limit of the view.
+func (v View) Lookup(va uint64) (page []byte, base uint64, readOnly, ok bool) {
+	if v.End != 0 && va >= v.End {
+		return nil, 0, false, false
+	}
+	return v.MMU.Lookup(v.Directory, va)
 }
 
 // Fault is an access that a view does not allow.
@@ -42,7 +57,7 @@ type piece struct {
 // at returns the memory from va to the end of the piece that holds it.
 func (s *Slice) at(p *piece, va uint64, write bool) ([]byte, *Fault) {
 	if va-p.base >= uint64(len(p.mem)) {
-		mem, base, readOnly, ok := s.view.MMU.Lookup(s.view.Directory, va)
+		mem, base, readOnly, ok := s.view.Lookup(va)
 		if !ok {
 			return nil, &Fault{Addr: va, Write: write}
 		}
@@ -168,11 +183,11 @@ func (j *Word) Step(s *Slice) (more bool, fault *Fault) {
 	case j.Write && j.Size == 8:
 		StoreWord(b[:8], j.Value)
 	case j.Write:
-		storeHalf(b[:4], uint32(j.Value))
+		StoreHalf(b[:4], uint32(j.Value))
 	case j.Size == 8:
 		j.Value = LoadWord(b[:8])
 	default:
-		j.Value = uint64(loadHalf(b[:4]))
+		j.Value = uint64(LoadHalf(b[:4]))
 	}
 	return false, fault
 }

@@ -107,24 +107,37 @@ func (e PDE) Small() (addr uint64, ok bool) {
 	return uint64(e&(0xfffffff<<36)) >> 24, e&pdeSmall != 0 && e&pdeReserved == 0
 }
 
-// Channel descriptor: 4 KiB, one for each channel that the device has, from
-// VRAM address 0 in order of their numbers.
+// Channel descriptor: 4 KiB in VRAM. The hardware reads
 //
-//	0x00  u64  state: 0 free, 1 open, 2 halted by a fault
-//	0x08  u64  number of the channel
-//	0x10  u64  VRAM address of the page directory, 4 KiB aligned
-//	0x18  u64  batches submitted since it was opened
-//	0x20  u64  batches completed since it was opened
+//	0x008  u64  VRAM address of the control page, 4 KiB aligned
+//	0x048  u64  bits 0-39 virtual address of the indirect buffer, bits 48-52 log2 of its entries
+//	0x050  u64  virtual address of the notifier, a multiple of 16; 0 for none
+//	0x200  u64  VRAM address of the page directory, 4 KiB aligned
+//	0x208  u64  last virtual address that is translated; its lowest 21 bits count as set
 //
-// The rest is zero. The device reads the page directory from here for each
-// command; the counters are for statistics.
+// for each command, so that who changes them changes what the next command sees. The control page,
+// the indirect buffer and the notifier belong to channels that fetch their commands (registers.go).
+// The driver in package softgpu, which hands commands over itself, has the descriptors of all its
+// channels from VRAM address 0 in order of their numbers, and keeps for statistics
+//
+//	0x100  u64  state: 0 free, 1 open, 2 halted by a fault
+//	0x108  u64  number of the channel
+//	0x110  u64  batches submitted since it was opened
+//	0x118  u64  batches completed since it was opened
+//
+// The rest is zero.
 const (
 	DescBytes     = SmallPage
-	DescState     = 0x00
-	DescNumber    = 0x08
-	DescDirectory = 0x10
-	DescSubmitted = 0x18
-	DescCompleted = 0x20
+	DescControl   = 0x008
+	DescIndirect  = 0x048
+	DescNotifier  = 0x050
+	DescDirectory = 0x200
+	DescLimit     = 0x208
+
+	DescState     = 0x100
+	DescNumber    = 0x108
+	DescSubmitted = 0x110
+	DescCompleted = 0x118
 
 	StateFree   = 0
 	StateOpen   = 1

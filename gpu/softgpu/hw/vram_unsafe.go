@@ -19,14 +19,14 @@ func StoreWord(b []byte, v uint64) {
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), v)
 }
 
-// loadHalf is LoadWord for 4 bytes.
-func loadHalf(b []byte) uint32 {
+// LoadHalf is LoadWord for 4 bytes.
+func LoadHalf(b []byte) uint32 {
 	// As in LoadWord, with 4 bytes.
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// storeHalf is StoreWord for 4 bytes.
-func storeHalf(b []byte, v uint32) {
+// StoreHalf is StoreWord for 4 bytes.
+func StoreHalf(b []byte, v uint32) {
 	// As in LoadWord, with 4 bytes.
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), v)
 }
