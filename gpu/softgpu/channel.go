@@ -17,9 +17,9 @@ import (
 // implements gpu.Channel.
 type channel struct {
 	ctx    *context
-	id     uint64        // order of creation
-	number int           // among the channels of the device
-	raw    bool          // its descriptor is another's: the channel does not write there
+	id     uint64 // order of creation
+	number int    // among the channels of the device
+	raw    bool   // its descriptor is another's: the channel does not write there
 
 	descriptor uint64 // VRAM address
 
