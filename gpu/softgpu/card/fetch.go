@@ -10,14 +10,17 @@ import (
 // fetch runs what the indirect buffer names until get is put. It is the goroutine of the channel.
 func (c *channel) fetch(raw *softgpu.Raw) error {
 	for {
-		get, more := c.more()
+		get, put, more := c.more()
 		if !more {
 			return nil
+		}
+		if err := raw.Err(); err != nil {
+			return err
 		}
 		buffer := c.card.vram.Word(c.descriptor + hw.DescIndirect)
 		log := buffer >> hw.IndirectLog
 		entries := uint32(1) << min(log, hw.IndirectMaxLog)
-		if log > hw.IndirectMaxLog || get >= entries {
+		if log > hw.IndirectMaxLog || max(get, put) >= entries { // else get would never be put
 			return wrong("the indirect buffer has no such entry")
 		}
 		words, err := entry(raw, buffer&hw.IndirectVA+8*uint64(get))
@@ -32,14 +35,14 @@ func (c *channel) fetch(raw *softgpu.Raw) error {
 }
 
 // more returns the next entry to fetch. Where there is none, the channel is not busy any more.
-func (c *channel) more() (get uint32, ok bool) {
+func (c *channel) more() (get, put uint32, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.get == c.put || !c.runs {
 		c.busy = false
-		return 0, false
+		return 0, 0, false
 	}
-	return c.get, true
+	return c.get, c.put, true
 }
 
 // advance notes that an entry has been run, and shows it in the control page.
