@@ -45,12 +45,11 @@ func (c *channel) command(raw *softgpu.Raw, op uint32, f fields) error {
 	case hw.OpRelease:
 		return do(raw, &f, &gpu.Word{Op: gpu.WordWrite, VA: f.u64(), Value: f.u64(), Size: 8})
 	}
-	s := &c.slots[0]
-	if n := f.u32(); n < hw.ModuleSlots {
-		s = &c.slots[n]
-	} else {
+	n := f.u32()
+	if n >= hw.ModuleSlots {
 		return wrong("there is no such slot for a module, or no such command")
 	}
+	s := &c.slots[n]
 	switch op {
 	case hw.OpLoad:
 		return c.load(raw, s, f)
