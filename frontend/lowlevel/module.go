@@ -13,8 +13,8 @@ type found struct {
 	params uint64 // bytes
 }
 
-// Load loads PTX. A context has one module.
-func (c *Context) Load(ptx []byte) error {
+// Load loads PTX. A context has one module; the name is for people, whom the card does not tell.
+func (c *Context) Load(_ string, ptx []byte) error {
 	if c.loaded {
 		return fmt.Errorf("lowlevel: the context has a module already")
 	}
