@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,8 +18,22 @@ import (
 	"pvdrm/hypercall"
 )
 
-// SocketEnv names the environment variable with the path of a local backend's socket.
+// SocketEnv names the environment variable with the path of a local backend's socket. Those of further
+// devices are in variables with a number behind that name; see SocketEnvOf.
 const SocketEnv = "PVDRM_SOCKET"
+
+// SocketEnvOf names the environment variable with the path of the socket of a device, which are numbered
+// from 0 on: PVDRM_SOCKET, PVDRM_SOCKET_1, PVDRM_SOCKET_2 and so on. The first that is not set, or empty,
+// ends the list.
+func SocketEnvOf(device int) string {
+	if device == 0 {
+		return SocketEnv
+	}
+	return SocketEnv + "_" + strconv.Itoa(device)
+}
+
+// MaxDevices bounds the devices of a process.
+const MaxDevices = 16
 
 const (
 	pageBytes = 4096
@@ -67,29 +82,42 @@ func OpenDefault() (*File, error) {
 	return New(c)
 }
 
-// OpenBound is OpenDefault for callers that are threads of a C program; see Config.Bound and Unlisted.
-func OpenBound(unlisted bool) (*File, error) {
-	cfg, err := ConfigFromEnv()
-	if err != nil {
-		return nil, err
+// Opener opens a file on one device.
+type Opener func() (*File, error)
+
+// BoundOpeners returns what opens files on each device that this process has, for callers that are
+// threads of a C program; see Config.Bound and Unlisted. The first is the device of OpenDefault.
+func BoundOpeners(unlisted bool) []Opener {
+	open := func(reach func() (carrier.Carrier, error)) Opener {
+		return func() (*File, error) {
+			cfg, err := ConfigFromEnv()
+			if err != nil {
+				return nil, err
+			}
+			c, err := reach()
+			if err != nil {
+				return nil, err
+			}
+			cfg.Bound, cfg.Unlisted = true, unlisted
+			return NewConfig(c, cfg)
+		}
 	}
-	c, err := DefaultCarrier()
-	if err != nil {
-		return nil, err
+	all := []Opener{open(DefaultCarrier)}
+	if os.Getenv(SocketEnv) == "" {
+		return all
 	}
-	cfg.Bound, cfg.Unlisted = true, unlisted
-	return NewConfig(c, cfg)
+	for i := 1; i < MaxDevices && os.Getenv(SocketEnvOf(i)) != ""; i++ {
+		path := os.Getenv(SocketEnvOf(i))
+		all = append(all, open(func() (carrier.Carrier, error) { return openLocal(path) }))
+	}
+	return all
 }
 
 // DefaultCarrier reaches the backend that this process has: the local one that
 // PVDRM_SOCKET names, else the first virtio-gpu render node.
 func DefaultCarrier() (carrier.Carrier, error) {
 	if path := os.Getenv(SocketEnv); path != "" {
-		c, err := local.Open(path)
-		if err != nil {
-			return nil, err // not a nil pointer inside of an interface
-		}
-		return c, nil
+		return openLocal(path)
 	}
 	path, err := virtio.Find()
 	if err != nil {
@@ -98,6 +126,14 @@ func DefaultCarrier() (carrier.Carrier, error) {
 	c, err := virtio.Open(path)
 	if err != nil {
 		return nil, err
+	}
+	return c, nil
+}
+
+func openLocal(path string) (carrier.Carrier, error) {
+	c, err := local.Open(path)
+	if err != nil {
+		return nil, err // not a nil pointer inside of an interface
 	}
 	return c, nil
 }

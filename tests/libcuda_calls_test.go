@@ -28,13 +28,13 @@ const addressedPTX = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .g
 // libcuda is the library of a program with a memory of its own.
 func (h *host) libcuda(t *testing.T, mem capi.Memory) *capi.Library {
 	return capi.New(capi.Config{
-		Open: func() (drm.File, error) {
+		Open: []cuda.Opener{func() (drm.File, error) {
 			c, err := local.Open(h.socket)
 			if err != nil {
 				return nil, err
 			}
 			return frontend.New(c)
-		},
+		}},
 		Memory: mem,
 		Symbol: func(i int) uint64 { return uint64(i) },
 		Invoke: func(_, a, _, _ uint64) uint64 { return a },

@@ -24,7 +24,7 @@ import (
 // libnvml is the management library of a program with a memory of its own.
 func (h *host) libnvml(mem *progmemtest.Memory) *nvml.Library {
 	return nvml.New(nvml.Config{
-		Open: func() (nvml.File, error) {
+		Open: []nvml.Opener{func() (nvml.File, error) {
 			c, err := local.Open(h.socket)
 			if err != nil {
 				return nil, err
@@ -34,7 +34,7 @@ func (h *host) libnvml(mem *progmemtest.Memory) *nvml.Library {
 				return nil, err // not a nil *frontend.File inside of an interface
 			}
 			return file, nil
-		},
+		}},
 		Memory: mem,
 		Sleep:  func(time.Duration) { time.Sleep(time.Millisecond) },
 		Logf:   func(string, ...any) {},

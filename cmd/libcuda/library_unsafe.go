@@ -13,6 +13,7 @@ import (
 	"pvdrm/drm"
 	"pvdrm/drm/trace"
 	"pvdrm/frontend"
+	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/capi"
 	"pvdrm/internal/progmem"
 )
@@ -23,7 +24,7 @@ var program *C.struct_pvdrm_program
 // library is made at the first call, when the program's environment is there.
 var library = sync.OnceValue(func() *capi.Library {
 	return capi.New(capi.Config{
-		Open: openFile, Memory: progmem.Own{}, Output: standardOutput{},
+		Open: openers(), Memory: progmem.Own{}, Output: standardOutput{},
 		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(program, C.uint32_t(i))) },
 		Invoke: func(fn, a, b, c uint64) uint64 {
 			return uint64(C.pvdrm_invoke(program, C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))
@@ -43,12 +44,18 @@ func (standardOutput) Write(b []byte) (int, error) {
 	return int(C.pvdrm_print(program, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)))), nil
 }
 
-func openFile() (drm.File, error) {
-	file, err := frontend.OpenBound(false)
-	if err != nil {
-		return nil, err // not a nil *frontend.File inside of an interface
+// openers open the devices that this process has.
+func openers() (all []cuda.Opener) {
+	for _, open := range frontend.BoundOpeners(false) {
+		all = append(all, func() (drm.File, error) {
+			file, err := open()
+			if err != nil {
+				return nil, err // not a nil *frontend.File inside of an interface
+			}
+			return trace.FromEnv(file)
+		})
 	}
-	return trace.FromEnv(file)
+	return all
 }
 
 // pvdrmStart comes before all other calls, and says whether they may come.

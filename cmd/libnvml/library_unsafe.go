@@ -16,15 +16,21 @@ import (
 
 // library is made at the first call, when the program's environment is there.
 var library = sync.OnceValue(func() *nvml.Library {
-	return nvml.New(nvml.Config{Open: openFile, Memory: progmem.Own{}})
+	return nvml.New(nvml.Config{Open: openers(), Memory: progmem.Own{}})
 })
 
-func openFile() (nvml.File, error) {
-	file, err := frontend.OpenBound(true)
-	if err != nil {
-		return nil, err // not a nil *frontend.File inside of an interface
+// openers open the devices that this process has.
+func openers() (all []nvml.Opener) {
+	for _, open := range frontend.BoundOpeners(true) {
+		all = append(all, func() (nvml.File, error) {
+			file, err := open()
+			if err != nil {
+				return nil, err // not a nil *frontend.File inside of an interface
+			}
+			return file, nil
+		})
 	}
-	return file, nil
+	return all
 }
 
 // pvdrmNVMLStart comes before all other calls, and reports whether they may come.

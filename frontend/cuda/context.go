@@ -48,14 +48,14 @@ type loss struct {
 // no channel left or the backend is gone.
 func (dev *Device) CreateContext() (*Context, error) {
 	const call = "cuCtxCreate"
-	if f := dev.driver.takeSpare(); f != nil {
+	if f := dev.takeSpare(); f != nil {
 		c, err := dev.newContext(call, f)
 		if err == nil || !errors.Is(err, syscall.ENODEV) {
 			return c, err
 		}
 		// The backend of back then is gone. There may be another.
 	}
-	f, err := dev.driver.openFile(call)
+	f, err := dev.openFile(call)
 	if err != nil {
 		return nil, err
 	}

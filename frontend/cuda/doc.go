@@ -2,6 +2,14 @@
 // the ioctls of PVDRM's DRM driver (drm.File) and knows nothing of how they
 // reach the GPU.
 //
+// # Devices
+//
+// Init gets a function for each device of the process, which opens DRM files on it: each device has a
+// backend of its own, and knows nothing of the others. Contexts of all devices take their
+// addresses from one space (addressSpace), so that an address tells the device. Devices do not reach each
+// other's memory: what is copied between contexts goes through the program, which its callers do,
+// and a stream waits for another context's event in the program (Event.Recorded).
+//
 // # What belongs to whom
 //
 // Each Context owns one DRM file and all that lives in it: channels, objects,
@@ -53,6 +61,6 @@
 //	Context.mu     the order of work: what each stream has queued, EXEC itself
 //	pools.mu       the default and the current pool of a device
 //	Pool.mu        the amounts and attributes of a pool
-//	addressWindow.mu the addresses of all contexts
+//	addressWindow.mu, addressSpace.mu the addresses of all contexts
 //	graphMemory.mu the amounts of memory of graphs
 package cuda

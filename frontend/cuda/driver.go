@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 	"sync"
 	"syscall"
 
 	"pvdrm/drm"
 )
 
-// Opener opens PVDRM's DRM file. Each context opens one of its own.
+// Opener opens PVDRM's DRM file on a device. Each context opens one of its own.
 type Opener func() (drm.File, error)
 
 // Driver is the CUDA driver after cuInit.
@@ -23,21 +24,36 @@ type Driver struct {
 	// Errors takes what failed assertions of kernels print; nil stands for os.Stderr.
 	Errors io.Writer
 
-	open    Opener
 	info    drm.Info
 	devices []*Device
 
 	keys keys // that contexts have given to other processes
 
-	mu    sync.Mutex
-	spare drm.File // the file that Init opened, until a context takes it
+	mu sync.Mutex // guards Device.spare
 }
 
-// Init is cuInit: it opens the DRM file and reads the properties of the device
-// behind it. It is ErrNoDevice when there is none. The first context takes the
-// file over, since opening one costs a guest some exits; a program that makes no
-// context may call Close.
-func Init(open Opener) (*Driver, error) {
+// Init is cuInit for the devices that openers open: it opens a DRM file of each and reads
+// the properties of the device behind it. It is ErrNoDevice when there is none. The first context
+// of a device takes its file over, since opening one costs a guest some exits; a program that makes
+// no context may call Close.
+func Init(open ...Opener) (*Driver, error) {
+	if len(open) == 0 {
+		return nil, errorf("cuInit", ErrNoDevice, "there is no device")
+	}
+	d := &Driver{}
+	for _, o := range open {
+		if err := d.add(o); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	if err := d.shareAddresses(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// add opens a device, which is the last one from then on.
+func (d *Driver) add(open Opener) error {
 	const call = "cuInit"
 	f, err := open()
 	if err != nil {
@@ -46,23 +62,50 @@ func Init(open Opener) (*Driver, error) {
 		if errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENXIO) {
 			r = ErrNoDevice
 		}
-		return nil, &Error{call, r, err}
+		return &Error{call, r, err}
 	}
-	d := &Driver{open: open, spare: f}
-	if err := d.probe(f); err != nil {
+	dev := &Device{driver: d, open: open, spare: f, place: len(d.devices), ordinal: len(d.devices)}
+	if err := dev.probe(f); err != nil {
 		var r Result
 		if !errors.As(err, &r) {
 			r = resultOf(err)
 		}
-		return nil, &Error{call, r, errors.Join(err, f.Close())}
+		return &Error{call, r, errors.Join(err, f.Close())}
 	}
-	return d, nil
+	d.devices = append(d.devices, dev)
+	return nil
 }
 
-// Close closes the file that Init opened, if no context took it. Contexts are
+// Close closes the files that Init opened, if no context took them. Contexts are
 // not touched, and others can still be made.
-func (d *Driver) Close() error {
-	f := d.takeSpare()
+func (d *Driver) Close() (err error) {
+	for _, dev := range d.devices {
+		err = errors.Join(err, dev.closeSpare())
+	}
+	return err
+}
+
+// Show leaves only the devices that which numbers, in that order, which then have the numbers from 0
+// on. It is for CUDA_VISIBLE_DEVICES, before anything else is asked of the driver.
+func (d *Driver) Show(which []int) (err error) {
+	var shown []*Device
+	for _, i := range which {
+		shown = append(shown, d.devices[i])
+	}
+	for _, dev := range d.devices {
+		if !slices.Contains(shown, dev) {
+			err = errors.Join(err, dev.closeSpare())
+		}
+	}
+	for i, dev := range shown {
+		dev.ordinal = i
+	}
+	d.devices = shown
+	return err
+}
+
+func (dev *Device) closeSpare() error {
+	f := dev.takeSpare()
 	if f == nil {
 		return nil
 	}
@@ -72,17 +115,17 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-func (d *Driver) takeSpare() drm.File {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f := d.spare
-	d.spare = nil
+func (dev *Device) takeSpare() drm.File {
+	dev.driver.mu.Lock()
+	defer dev.driver.mu.Unlock()
+	f := dev.spare
+	dev.spare = nil
 	return f
 }
 
 // openFile opens a file of a device that was there at Init.
-func (d *Driver) openFile(call string) (drm.File, error) {
-	f, err := d.open()
+func (dev *Device) openFile(call string) (drm.File, error) {
+	f, err := dev.open()
 	if err != nil {
 		r := resultOf(err)
 		// A backend that cannot be found is gone.
@@ -94,7 +137,7 @@ func (d *Driver) openFile(call string) (drm.File, error) {
 	return f, nil
 }
 
-func (d *Driver) probe(f drm.File) error {
+func (dev *Device) probe(f drm.File) error {
 	info, err := f.Version()
 	if err != nil {
 		return fmt.Errorf("reading the version of the DRM driver: %w", err)
@@ -103,7 +146,7 @@ func (d *Driver) probe(f drm.File) error {
 		return fmt.Errorf("the DRM driver is %q, version %d.%d, but %q, version %d, is needed: %w",
 			info.Name, info.Major, info.Minor, drm.DriverName, drm.DriverMajor, ErrDriverMismatch)
 	}
-	dev := &Device{driver: d, name: info.Desc}
+	dev.name = info.Desc
 	for p := drm.Param(1); int(p) <= drm.NumParams; p++ {
 		if p == drm.ParamVRAMUsed {
 			continue // changes, and asks the backend
@@ -112,7 +155,7 @@ func (d *Driver) probe(f drm.File) error {
 			return fmt.Errorf("reading parameter %d of the device: %w", p, err)
 		}
 	}
-	d.info, d.devices = info, []*Device{dev}
+	dev.driver.info = info
 	return nil
 }
 
@@ -132,16 +175,23 @@ func (d *Driver) Device(i int) (*Device, error) {
 
 // Device is one GPU. Its properties were read by Init and do not change; its pools do.
 type Device struct {
-	driver *Driver
-	name   string
-	params [drm.NumParams + 1]uint64 // by drm.Param
-	pools  pools
-	graphs graphMemory
+	driver  *Driver
+	open    Opener
+	spare   drm.File // the file that Init opened, until a context takes it
+	place   int      // among the devices of the process
+	ordinal int      // among those that the program sees
+	name    string
+	params  [drm.NumParams + 1]uint64 // by drm.Param
+	pools   pools
+	graphs  graphMemory
 
 	vram, system addressWindow // of all contexts
 
 	virtual virtual
 }
+
+// Ordinal is the CUdevice of the device: its number among those that the program sees.
+func (dev *Device) Ordinal() int { return dev.ordinal }
 
 // Name is cuDeviceGetName.
 func (dev *Device) Name() string { return dev.name }
@@ -149,12 +199,20 @@ func (dev *Device) Name() string { return dev.name }
 // DriverVersion is the CUDA version whose driver API this is, as cuDriverGetVersion writes it.
 const DriverVersion = 12080
 
-// BusID is cuDeviceGetPCIBusId: where every paravirtual GPU seems to be.
-const BusID = "0000:00:00.0"
+// Bus is the number of the PCI bus on which the device seems to be alone: 0 for the first of the
+// process, whichever of them the program sees.
+func (dev *Device) Bus() int { return dev.place }
+
+// BusID is cuDeviceGetPCIBusId: where the paravirtual GPU seems to be.
+func (dev *Device) BusID() string { return fmt.Sprintf("0000:%02x:00.0", dev.Bus()) }
 
 // UUID is cuDeviceGetUuid. There is none to ask for: the same device gives the same.
 func (dev *Device) UUID() (id [16]byte) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "pvdrm %s %d", dev.Name(), dev.TotalMem()))
+	what := fmt.Appendf(nil, "pvdrm %s %d", dev.Name(), dev.TotalMem())
+	if n := dev.params[drm.ParamDevice]; n != 0 {
+		what = fmt.Appendf(what, " %d", n)
+	}
+	sum := sha256.Sum256(what)
 	copy(id[:], sum[:])
 	return id
 }
@@ -194,7 +252,9 @@ func readWindow(f drm.File, p drm.Param) (w window, err error) {
 	return w, w.check()
 }
 
-// check is nil if there may be such a window.
+func (w window) end() uint64 { return w.base + w.size }
+
+// check refuses what is no range of addresses with whole pages.
 func (w window) check() error {
 	if bits.OnesCount64(w.page) != 1 || w.base+w.size < w.base || w.base%w.page != 0 || w.size < w.page {
 		return fmt.Errorf("the driver offers a window of addresses that cannot be: base 0x%x, size 0x%x, page 0x%x", w.base, w.size, w.page)

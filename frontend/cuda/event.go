@@ -119,6 +119,24 @@ func (e *Event) Record(s *Stream) error {
 // It returns at once when nothing was recorded.
 func (e *Event) Synchronize() error { return e.await("cuEventSynchronize", waitForever) }
 
+// Recorded returns a function that waits for what the event stands for now, whatever is recorded later.
+func (e *Event) Recorded() (wait func() error, err error) {
+	const call = "cuStreamWaitEvent"
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.destroyed {
+		return nil, errorf(call, ErrInvalidHandle, "the event is destroyed")
+	}
+	p := e.last
+	return func() error {
+		if err := e.c.enter(call); err != nil {
+			return err
+		}
+		defer e.c.life.RUnlock()
+		return e.awaitPoint(call, p, waitForever)
+	}, nil
+}
+
 // Query is cuEventQuery: nil when what was recorded is done or nothing was
 // recorded, ErrNotReady otherwise.
 func (e *Event) Query() error { return e.await("cuEventQuery", 0) }
@@ -134,6 +152,11 @@ func (e *Event) await(call string, timeout time.Duration) error {
 	if destroyed {
 		return errorf(call, ErrInvalidHandle, "the event is destroyed")
 	}
+	return e.awaitPoint(call, p, timeout)
+}
+
+// awaitPoint waits for p, which was recorded last. Preconditions: the caller has entered the context.
+func (e *Event) awaitPoint(call string, p point, timeout time.Duration) error {
 	if e.shared != nil {
 		return e.awaitShared(call, p, timeout)
 	}

@@ -62,6 +62,9 @@ type pools struct {
 	current  *Pool // cuDeviceGetMemPool; nil: the default one
 }
 
+// Device returns the device that the pool belongs to.
+func (p *Pool) Device() *Device { return p.dev }
+
 // DefaultPool is cuDeviceGetDefaultMemPool.
 func (dev *Device) DefaultPool() *Pool {
 	dev.pools.mu.Lock()

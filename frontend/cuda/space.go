@@ -48,6 +48,9 @@ type mapping struct {
 // Only returns the context whose memory it is, and without which it ends; nil if it is no context's.
 func (p *Physical) Only() *Context { return p.only }
 
+// Device returns the device that has the memory.
+func (p *Physical) Device() *Device { return p.dev }
+
 // Shareable reports whether Share gives a key.
 func (p *Physical) Shareable() bool { return p.shareable }
 
@@ -92,7 +95,7 @@ func (v *virtual) home(call string, dev *Device, c *Context) (drm.File, error) {
 	if !shares || v.file != nil {
 		return v.file, nil
 	}
-	f, err := dev.driver.openFile(call)
+	f, err := dev.openFile(call)
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,15 @@ func (dev *Device) AddressReserve(n, align uint64) (DevicePtr, error) {
 	return DevicePtr(addr), nil
 }
 
+// Reserves reports whether an address is one of AddressReserve.
+func (dev *Device) Reserves(p DevicePtr) bool {
+	v := &dev.virtual
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.reserved.find(uint64(p), 1)
+	return ok
+}
+
 // AddressFree is cuMemAddressFree, of a whole reservation in which nothing is
 // mapped any more.
 func (dev *Device) AddressFree(p DevicePtr, n uint64) error {

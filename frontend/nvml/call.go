@@ -4,20 +4,24 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"pvdrm/frontend/cuda"
 	"pvdrm/internal/progmem"
 )
 
-// deviceHandle is the nvmlDevice_t of the one device. It looks like a pointer and is none.
-const deviceHandle = 0x5056_4d4c_0010
+// deviceHandle is the nvmlDevice_t of the first device, and those of the others follow. They look
+// like pointers and are none.
+const (
+	deviceHandle = 0x5056_4d4c_0010
+	handleStep   = 16
+)
 
 // call is one call of an entry point.
 type call struct {
-	lib    *Library
-	args   *[MaxArgs]uint64
-	device *cuda.Device // nil before nvmlInit
-	file   File
-	driver string
+	lib     *Library
+	args    *[MaxArgs]uint64
+	devices []*device // nil before nvmlInit
+	*device           // the first that an argument names, or else the first there is
+	peer    *device   // the second that an argument names; nil if none does
+	driver  string
 }
 
 // The ABI leaves the upper half of a 32-bit argument undefined, so it is cut off.

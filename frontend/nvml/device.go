@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,10 +50,23 @@ func number(i int, v uint32) func(*call) error {
 func none(i int) func(*call) error { return number(i, 0) }
 
 func handleByIndex(c *call) error {
-	if i := c.u32(0); i != 0 {
-		return fail(ErrInvalidArgument, "device %d of 1", i)
+	i := c.u32(0)
+	if uint64(i) >= uint64(len(c.devices)) {
+		return fail(ErrInvalidArgument, "device %d of %d", i, len(c.devices))
 	}
-	return c.set64(1, deviceHandle)
+	return c.set64(1, c.devices[i].handle())
+}
+
+func deviceCount(c *call) error { return c.set32(0, uint32(len(c.devices))) }
+func deviceIndex(c *call) error { return c.set32(1, uint32(c.device.index)) }
+
+// handleOf writes the handle of the first device that fits to argument 1.
+func (c *call) handleOf(fits func(*device) bool, what string) error {
+	i := slices.IndexFunc(c.devices, fits)
+	if i < 0 {
+		return fail(ErrNotFound, "no device has %s", what)
+	}
+	return c.set64(1, c.devices[i].handle())
 }
 
 // uuid is the answer of cuDeviceGetUuid, as NVML writes it.
@@ -67,10 +81,7 @@ func handleByUUID(c *call) error {
 	if err != nil {
 		return err
 	}
-	if id != uuid(c.device) {
-		return fail(ErrNotFound, "no device has the UUID %q", id)
-	}
-	return c.set64(1, deviceHandle)
+	return c.handleOf(func(d *device) bool { return id == uuid(d.Device) }, fmt.Sprintf("the UUID %q", id))
 }
 
 // handleByUUIDV is handleByUUID for a struct: its version, the kind (1: a string, 2: bytes), and
@@ -84,15 +95,15 @@ func handleByUUIDV(c *call) error {
 	if err != nil {
 		return err
 	}
-	id := c.device.UUID()
-	got, _, _ := strings.Cut(string(b[at:]), "\x00")
-	switch kind := le32(b[4:]); {
-	case kind != text && kind != raw:
+	kind := le32(b[4:])
+	if kind != text && kind != raw {
 		return fail(ErrInvalidArgument, "there is no kind %d of UUIDs", kind)
-	case kind == text && got != uuid(c.device), kind == raw && string(b[at:at+len(id)]) != string(id[:]):
-		return fail(ErrNotFound, "no device has this UUID")
 	}
-	return c.set64(1, deviceHandle)
+	got, _, _ := strings.Cut(string(b[at:]), "\x00")
+	return c.handleOf(func(d *device) bool {
+		id := d.UUID()
+		return kind == text && got == uuid(d.Device) || kind == raw && string(b[at:at+len(id)]) == string(id[:])
+	}, "this UUID")
 }
 
 func handleBySerial(c *call) error {
@@ -115,16 +126,23 @@ func handleByBusID(c *call) error {
 	if parts == nil {
 		return fail(ErrInvalidArgument, "%q is no ID of a bus", id)
 	}
-	for _, part := range parts[1:] {
-		if n, err := strconv.ParseUint(part, 16, 32); part != "" && (err != nil || n != 0) {
-			return fail(ErrNotFound, "no device at %q", id)
+	const bus = 1 // of domain, bus, device and function, which are 0 but for the bus
+	return c.handleOf(func(d *device) bool {
+		for i, part := range parts[1:] {
+			want := uint64(0)
+			if i == bus {
+				want = uint64(d.Bus())
+			}
+			if n, err := strconv.ParseUint(part, 16, 32); part != "" && (err != nil || n != want) {
+				return false
+			}
 		}
-	}
-	return c.set64(1, deviceHandle)
+		return true
+	}, fmt.Sprintf("the bus ID %q", id))
 }
 
 func deviceName(c *call) error { return c.setText(1, c.device.Name()) }
-func deviceUUID(c *call) error { return c.setText(1, uuid(c.device)) }
+func deviceUUID(c *call) error { return c.setText(1, uuid(c.device.Device)) }
 
 // Numbers of nvmlDeviceArchitecture_t, by the compute capability from which on they count.
 var architectures = []struct {
@@ -187,13 +205,55 @@ func busWidth(c *call) error {
 // pciInfo makes the handler for a version of nvmlPciInfo_t: the older ones are the newest, cut.
 func pciInfo(bytes int) func(*call) error {
 	return func(c *call) error {
-		b := fixedText(cuda.BusID, 16)
-		b = put32(b, 0, 0, 0, 0, 0) // domain, bus, device; ids of device and subsystem, which it has none of
-		return c.write(1, append(b, fixedText("0000"+cuda.BusID, 32)...)[:bytes])
+		b := fixedText(c.BusID(), 16)
+		b = put32(b, 0, uint32(c.Bus()), 0, 0, 0) // domain, bus, device; ids of device and subsystem, which it has none of
+		return c.write(1, append(b, fixedText("0000"+c.BusID(), 32)...)[:bytes])
 	}
 }
 
-// peerStatus is nvmlDeviceGetP2PStatus, for the one device and itself.
+// hostBridge is NVML_TOPOLOGY_HOSTBRIDGE: devices on PCI buses of their own meet there.
+const hostBridge = 30
+
+// topology is nvmlDeviceGetTopologyCommonAncestor. As on an H100, a device and itself have none.
+func topology(c *call) error {
+	if c.peer == c.device {
+		return ErrNotSupported
+	}
+	return c.set32(2, hostBridge)
+}
+
+// nearest is nvmlDeviceGetTopologyNearestGpus, for the level in argument 1: how many others there are, and
+// as many of them as there is room for.
+func nearest(c *call) error {
+	room, err := c.read32(2)
+	if err != nil {
+		return err
+	}
+	var others []byte
+	for _, d := range c.devices {
+		if d != c.device && c.u32(1) == hostBridge {
+			others = put64(others, d.handle())
+		}
+	}
+	if room > 0 && c.args[3] != 0 && len(others) > 0 {
+		others = others[:min(8*uint64(room), uint64(len(others)))]
+		if err := c.write(3, others); err != nil {
+			return err
+		}
+	}
+	return c.set32(2, uint32(len(others)/8))
+}
+
+// onSameBoard is nvmlDeviceOnSameBoard.
+func onSameBoard(c *call) error {
+	same := uint32(0)
+	if c.peer == c.device {
+		same = 1
+	}
+	return c.set32(2, same)
+}
+
+// peerStatus is nvmlDeviceGetP2PStatus, which is the same for each two devices, and for one and itself.
 func peerStatus(c *call) error {
 	const kinds, notSupported = 5, 5
 	if kind := c.u32(2); kind >= kinds {
@@ -228,7 +288,7 @@ func memoryInfoV2(c *call) error {
 }
 
 func utilization(c *call) error {
-	r, err := c.lib.rates(c.file)
+	r, err := c.lib.rates(c.device)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -24,9 +25,12 @@ type File interface {
 	Usage() (hypercall.Usage, error)
 }
 
+// Opener opens a file on one device.
+type Opener func() (File, error)
+
 // Config is what a Library needs from the program it lives in.
 type Config struct {
-	Open   func() (File, error)
+	Open   []Opener // of each device
 	Memory progmem.Memory
 	// Now and Sleep are time's; nil: these.
 	Now   func() time.Time
@@ -42,13 +46,22 @@ type Library struct {
 	cfg             Config
 	logAll, logErrs bool
 
-	mu     sync.Mutex
-	count  uint64 // of nvmlInit without nvmlShutdown
-	file   File   // while count is not 0
-	device *cuda.Device
-	driver string // version
-	meter  meter
+	mu      sync.Mutex
+	count   uint64    // of nvmlInit without nvmlShutdown
+	devices []*device // while count is not 0
+	driver  string    // version
 }
+
+// device is one of the guest's.
+type device struct {
+	*cuda.Device
+	file  File
+	index int
+	meter meter
+}
+
+// handle is the nvmlDevice_t of a device.
+func (d *device) handle() uint64 { return deviceHandle + handleStep*uint64(d.index) }
 
 // New makes a library. Nothing is opened before nvmlInit.
 func New(cfg Config) *Library {
@@ -88,16 +101,22 @@ func (l *Library) Call(symbol int, args *[MaxArgs]uint64) Result {
 func (l *Library) run(e *entry, args *[MaxArgs]uint64) error {
 	c := &call{lib: l, args: args}
 	l.mu.Lock()
-	c.device, c.file, c.driver = l.device, l.file, l.driver
+	c.devices, c.driver = l.devices, l.driver
 	l.mu.Unlock()
-	if c.device == nil && !e.early {
+	if c.devices == nil && !e.early {
 		return fail(ErrUninitialized, "nvmlInit was not called")
 	}
 	for i, kind := range e.args {
 		switch kind {
 		case 'd':
-			if args[i] != deviceHandle {
+			at := slices.IndexFunc(c.devices, func(d *device) bool { return d.handle() == args[i] })
+			if at < 0 {
 				return fail(ErrInvalidArgument, "argument %d is no device", i+1)
+			}
+			if c.device == nil {
+				c.device = c.devices[at]
+			} else {
+				c.peer = c.devices[at]
 			}
 		case 'h':
 			return fail(ErrInvalidArgument, "argument %d is no handle", i+1)
@@ -147,23 +166,29 @@ func (l *Library) init() error {
 		l.count++
 		return nil
 	}
-	var file File
-	driver, err := cuda.Init(func() (drm.File, error) {
-		var err error
-		file, err = l.cfg.Open()
-		return file, err
-	})
+	var devices []*device
+	var openers []cuda.Opener
+	for i, open := range l.cfg.Open {
+		d := &device{index: i}
+		devices = append(devices, d)
+		openers = append(openers, func() (drm.File, error) {
+			var err error
+			d.file, err = open()
+			return d.file, err
+		})
+	}
+	driver, err := cuda.Init(openers...)
 	if err != nil {
 		return fail(initResult(err), "opening the device: %w", err)
 	}
-	device, err := driver.Device(0)
-	if err != nil {
-		return errors.Join(err, file.Close())
+	for i, d := range devices {
+		if d.Device, err = driver.Device(i); err != nil {
+			return errors.Join(err, driver.Close())
+		}
+		d.meter.begin(l, d.file) // a failure shows when somebody asks
 	}
 	major, minor := driver.Version()
-	l.count, l.file, l.device, l.driver = 1, file, device, fmt.Sprintf("%d.%d", major, minor)
-	l.meter = meter{}
-	l.meter.begin(l) // a failure shows when somebody asks
+	l.count, l.devices, l.driver = 1, devices, fmt.Sprintf("%d.%d", major, minor)
 	return nil
 }
 
@@ -189,9 +214,13 @@ func (l *Library) shutdown() error {
 	if l.count--; l.count > 0 {
 		return nil
 	}
-	file := l.file
-	l.file, l.device = nil, nil
-	if err := file.Close(); err != nil {
+	devices := l.devices
+	l.devices = nil
+	var err error
+	for _, d := range devices {
+		err = errors.Join(err, d.file.Close())
+	}
+	if err != nil {
 		return fail(ErrUnknown, "closing the device: %w", err)
 	}
 	return nil

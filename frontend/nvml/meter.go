@@ -38,32 +38,32 @@ type rates struct {
 type processRates struct{ pid, compute, copies uint32 }
 
 // begin begins the first sample period. Without it the first question begins it.
-func (m *meter) begin(l *Library) {
-	if s, err := l.sample(); err == nil {
+func (m *meter) begin(l *Library, file File) {
+	if s, err := l.sample(file); err == nil {
 		m.last = s
 	}
 }
 
-func (l *Library) sample() (sample, error) {
-	u, err := l.file.Usage()
+func (l *Library) sample(file File) (sample, error) {
+	u, err := file.Usage()
 	return sample{l.cfg.Now(), u}, err
 }
 
-// rates returns those of the last sample period. If there is none that ended lately, it waits for
+// rates returns those of a device in the last sample period. If there is none that ended lately, it waits for
 // the end of one.
-func (l *Library) rates(file File) (rates, error) {
+func (l *Library) rates(d *device) (rates, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if l.file != file {
+		if !slices.Contains(l.devices, d) {
 			return rates{}, fail(ErrUninitialized, "nvmlShutdown was called meanwhile")
 		}
-		m, now := &l.meter, l.cfg.Now()
+		m, now := &d.meter, l.cfg.Now()
 		if !m.now.at.IsZero() && now.Sub(m.now.at) < shortestPeriod {
 			return m.now, nil
 		}
 		if now.Sub(m.last.at) > longestPeriod {
-			s, err := l.sample()
+			s, err := l.sample(d.file)
 			if err != nil {
 				return rates{}, err
 			}
@@ -71,7 +71,7 @@ func (l *Library) rates(file File) (rates, error) {
 		}
 		left := shortestPeriod - now.Sub(m.last.at)
 		if left <= 0 {
-			s, err := l.sample()
+			s, err := l.sample(d.file)
 			if err != nil {
 				return rates{}, err
 			}

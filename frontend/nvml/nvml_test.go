@@ -58,10 +58,10 @@ func newProgram(t *testing.T) *program {
 	p.room = p.mem.Keep(make([]byte, 4096))
 	p.usage = hypercall.Usage{VRAM: 64 << 20, VRAMFree: 48 << 20}
 	p.lib = New(Config{
-		Open: func() (File, error) {
+		Open: []Opener{func() (File, error) {
 			f, err := p.gpu.Opener()
 			return file{f, p}, err
-		},
+		}},
 		Memory: p.mem, Logf: t.Logf, Proc: t.TempDir(),
 		Now: func() time.Time { return p.now },
 		Sleep: func(d time.Duration) {
@@ -203,8 +203,8 @@ func TestDevice(t *testing.T) {
 	p.gives(ErrInsufficientSize, "nvmlDeviceGetName", dev, p.room, 0)
 	p.gives(ErrInvalidArgument, "nvmlDeviceGetName", dev+1, p.room, 64)
 	p.ok("nvmlDeviceGetPciInfo_v3", dev, p.room)
-	require.Equal(t, cuda.BusID, p.text(p.room))
-	require.Equal(t, "0000"+cuda.BusID, p.text(p.room+36))
+	require.Equal(t, "0000:00:00.0", p.text(p.room))
+	require.Equal(t, "00000000:00:00.0", p.text(p.room+36))
 	p.ok("nvmlDeviceGetArchitecture", dev, p.room)
 	require.Equal(t, []uint32{6}, p.words32(1))
 	p.ok("nvmlDeviceGetCudaComputeCapability", dev, p.room, p.room+4)
@@ -228,7 +228,7 @@ func TestUUIDStruct(t *testing.T) {
 	p.ok("nvmlDeviceGetHandleByUUIDV", p.room, p.room+512)
 	p.put(4, 2)
 	p.gives(ErrNotFound, "nvmlDeviceGetHandleByUUIDV", p.room, p.room+512)
-	id := p.lib.device.UUID()
+	id := p.lib.devices[0].UUID()
 	require.NoError(t, p.mem.Write(p.room+8, id[:]))
 	p.ok("nvmlDeviceGetHandleByUUIDV", p.room, p.room+512)
 	p.put(4, 3)

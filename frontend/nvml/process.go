@@ -103,7 +103,7 @@ func processDetails(c *call) error {
 // processUtilization is nvmlDeviceGetProcessUtilization: a sample for each process, if the last
 // period ended after the time in argument 3.
 func processUtilization(c *call) error {
-	r, err := c.lib.rates(c.file)
+	r, err := c.lib.rates(c.device)
 	if err != nil {
 		return err
 	}

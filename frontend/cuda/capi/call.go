@@ -167,6 +167,16 @@ func (c *call) device(i int) (*cuda.Device, error) {
 	return c.lib.driver.Load().Device(int(c.i32(i)))
 }
 
+// devices lists those that the program sees.
+func (c *call) devices() []*cuda.Device {
+	d := c.lib.driver.Load()
+	all := make([]*cuda.Device, d.DeviceCount())
+	for i := range all {
+		all[i], _ = d.Device(i) // there is one
+	}
+	return all
+}
+
 // current is the current context of the thread.
 func (c *call) current() (*context, error) {
 	n := len(c.thread.stack)

@@ -283,10 +283,11 @@ func ctxGetDevice(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.current(); err != nil {
+	x, err := c.current()
+	if err != nil {
 		return err
 	}
-	return to.set(0)
+	return to.set(uint64(x.Device().Ordinal()))
 }
 
 func ctxGetDeviceOf(c *call) error {
@@ -294,10 +295,11 @@ func ctxGetDeviceOf(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.currentOr(1); err != nil {
+	x, err := c.currentOr(1)
+	if err != nil {
 		return err
 	}
-	return to.set(0)
+	return to.set(uint64(x.Device().Ordinal()))
 }
 
 func ctxSynchronize(c *call) error {

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 
@@ -79,7 +80,8 @@ func (c *call) asynchronous(dst, src place) error {
 		if err := c.settle(x, s, s.Synchronize); err != nil {
 			return err
 		}
-		return c.line(has, has.DefaultStream(), dst, src, c.u64(2), false)
+		err := c.line(has, has.DefaultStream(), dst, src, c.u64(2), false)
+		return errors.Join(err, has.DefaultStream().Synchronize()) // before what comes later on the stream
 	})
 }
 

@@ -1,10 +1,13 @@
 package capi
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"sync"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/link"
 )
 
 // library is a CUlibrary: an image that is loaded into a context when it is
@@ -69,6 +72,11 @@ func libraryLoadData(c *call) error {
 	})
 }
 
+// leastCapable finds the device whose code the others run, too.
+func (c *call) leastCapable() *cuda.Device {
+	return slices.MinFunc(c.devices(), func(a, b *cuda.Device) int { return cmp.Compare(capability(a), capability(b)) })
+}
+
 func libraryLoadFromFile(c *call) error {
 	return c.loadLibrary(true, func(dev *cuda.Device) ([]byte, error) {
 		path, err := c.text(1)
@@ -90,11 +98,7 @@ func (c *call) loadLibrary(file bool, image func(*cuda.Device) ([]byte, error)) 
 	if err != nil {
 		return err
 	}
-	dev, err := c.lib.driver.Load().Device(0)
-	if err != nil {
-		return err
-	}
-	ptx, err := image(dev)
+	ptx, err := image(c.leastCapable())
 	if err := errors.Join(err, j.done(0, err)); err != nil {
 		return err
 	}
@@ -121,6 +125,11 @@ func (c *call) libraryModule(l *library) (*module, error) {
 	defer l.mu.Unlock()
 	if m := l.loaded[x]; m != nil {
 		return m, nil
+	}
+	for other := range l.loaded {
+		if other.Device() != x.Device() && !other.isEnded() && len(link.ManagedOf(l.ptx)) > 0 {
+			return nil, c.fail(cuda.ErrNotSupported, "the library has managed variables, and the device %d has them", other.Device().Ordinal())
+		}
 	}
 	m, _, err := c.load(x, "library", l.ptx)
 	if err != nil {

@@ -12,8 +12,6 @@ import (
 // driverVersion is the CUDA version whose driver API this is, as cuDriverGetVersion writes it.
 const driverVersion = cuda.DriverVersion
 
-const busID = cuda.BusID
-
 func initDriver(c *call) error {
 	if c.u32(0) != 0 {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u32(0))
@@ -26,9 +24,12 @@ func initDriver(c *call) error {
 	if c.lib.driver.Load() != nil {
 		return nil
 	}
-	d, err := cuda.Init(c.lib.cfg.Open)
+	d, err := cuda.Init(c.lib.cfg.Open...)
 	if err != nil {
 		return err
+	}
+	if err := c.showVisible(d); err != nil {
+		return errors.Join(err, d.Close())
 	}
 	d.Output = c.lib.cfg.Output
 	c.lib.driver.Store(d)
@@ -100,12 +101,18 @@ func (o out) setString(s string) error {
 	return out{o.c, o.addr, min(o.n, len(s)+1)}.setText(s)
 }
 
-func deviceGetName(c *call) error {
+// textOfDevice is textOut for a text (argument 0) of the device in argument 2.
+func (c *call) textOfDevice() (out, *cuda.Device, error) {
 	to, err := c.textOut(0)
 	if err != nil {
-		return err
+		return to, nil, err
 	}
 	dev, err := c.device(2)
+	return to, dev, err
+}
+
+func deviceGetName(c *call) error {
+	to, dev, err := c.textOfDevice()
 	if err != nil {
 		return err
 	}
@@ -186,7 +193,9 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 	switch a {
 	case 14: // TEXTURE_ALIGNMENT
 		return 512, true
-	case 33, 34, 50: // PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID
+	case 33: // PCI_BUS_ID
+		return dev.Bus(), true
+	case 34, 50: // PCI_DEVICE_ID, PCI_DOMAIN_ID
 		return 0, true
 	case 51: // TEXTURE_PITCH_ALIGNMENT
 		return 32, true
@@ -296,13 +305,11 @@ func deviceGetProperties(c *call) error {
 }
 
 func deviceGetPCIBusID(c *call) error {
-	to, err := c.textOut(0)
+	to, dev, err := c.textOfDevice()
 	if err != nil {
 		return err
 	}
-	if _, err := c.device(2); err != nil {
-		return err
-	}
+	busID := dev.BusID()
 	if to.n <= len(busID) {
 		return c.fail(cuda.ErrInvalidValue, "room for %d bytes; the ID has %d and a zero byte", to.n, len(busID))
 	}
@@ -325,30 +332,37 @@ func deviceGetByPCIBusID(c *call) error {
 	if !busIDs.MatchString(id) {
 		return c.fail(cuda.ErrInvalidValue, "%q is no ID of a bus", id)
 	}
-	if id != busID && "0000:"+id != busID && id+".0" != busID {
-		return c.fail(cuda.ErrInvalidDevice, "no device at %q", id)
+	for _, dev := range c.devices() {
+		if busID := dev.BusID(); id == busID || "0000:"+id == busID || id+".0" == busID {
+			return to.set(uint64(dev.Ordinal()))
+		}
 	}
-	return to.set(0)
+	return c.fail(cuda.ErrInvalidDevice, "no device at %q", id)
 }
 
-// deviceGetP2PAttribute gets (value, attribute, device, device), which have to be two devices.
+// deviceGetP2PAttribute gets (value, attribute, device, device), which have to be two devices. No two
+// reach each other's memory.
 func deviceGetP2PAttribute(c *call) error {
 	const lastP2P = 5 // of CUdevice_P2PAttribute
-	if _, err := c.out32(0); err != nil {
+	to, err := c.out32(0)
+	if err != nil {
 		return err
-	}
-	if a := c.u32(1); a == 0 || a > lastP2P {
-		return c.fail(cuda.ErrInvalidValue, "the attribute %d of two devices", a)
 	}
 	for i := 2; i <= 3; i++ {
 		if _, err := c.device(i); err != nil {
 			return err
 		}
 	}
-	return c.fail(cuda.ErrInvalidDevice, "there is one device, which is no peer of its own")
+	if c.i32(2) == c.i32(3) {
+		return c.fail(cuda.ErrInvalidDevice, "a device is no peer of its own")
+	}
+	if a := c.u32(1); a == 0 || a > lastP2P {
+		return c.fail(cuda.ErrInvalidValue, "the attribute %d of two devices", a)
+	}
+	return to.set(0)
 }
 
-// deviceCanAccessPeer answers for the one device: it is no peer of its own.
+// deviceCanAccessPeer answers that a device is the peer of none.
 func deviceCanAccessPeer(c *call) error {
 	to, err := c.out32(0)
 	if err != nil {

@@ -17,6 +17,13 @@
 // numbers of a table that is looked into at each use, so a handle that is wrong
 // or destroyed is an error too.
 //
+// # Devices
+//
+// A CUdevice is the number of a cuda.Device among those that CUDA_VISIBLE_DEVICES shows (visible.go). What belongs to a
+// context belongs to its device. Copies find the context by the address, and go through this
+// process where two contexts have the ends; so do waits of a stream for another context's event. Nothing else
+// joins devices: peer access is refused.
+//
 // # What belongs to whom
 //
 // Calls come from any thread of the program. A thread's stack of contexts is used

@@ -20,7 +20,7 @@ const (
 	noteOverlap       = "source and destination must not overlap"
 	notePeers         = "between contexts the call waits for the copy"
 	noteHostFuncs     = "later calls for the stream wait in the program until the function has run"
-	noteOneDevice     = "there is one device, which is no peer"
+	noteNoPeers       = "devices do not reach each other's memory"
 	notePools         = "memory of the context of the stream"
 	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
@@ -61,13 +61,13 @@ var families = []family{
 		{name: "cuDeviceGetAttribute", args: 3, do: deviceGetAttribute, note: noteNewNumbers},
 		{name: "cuDeviceComputeCapability", args: 3, do: deviceComputeCapability},
 		{name: "cuDeviceGetProperties", args: 2, do: deviceGetProperties},
-		{name: "cuDeviceGetPCIBusId", args: 3, do: deviceGetPCIBusID, note: "always 0000:00:00.0"},
+		{name: "cuDeviceGetPCIBusId", args: 3, do: deviceGetPCIBusID, note: "0000:00:00.0, 0000:01:00.0 …"},
 		{name: "cuDeviceGetByPCIBusId", args: 2, do: deviceGetByPCIBusID},
-		{name: "cuDeviceCanAccessPeer", args: 3, do: deviceCanAccessPeer, note: noteOneDevice},
-		{name: "cuCtxEnablePeerAccess", args: 2, do: enablePeer, note: noteOneDevice},
-		{name: "cuCtxDisablePeerAccess", args: 1, do: disablePeer, note: noteOneDevice},
+		{name: "cuDeviceCanAccessPeer", args: 3, do: deviceCanAccessPeer, note: noteNoPeers},
+		{name: "cuCtxEnablePeerAccess", args: 2, do: enablePeer, note: noteNoPeers},
+		{name: "cuCtxDisablePeerAccess", args: 1, do: disablePeer, note: noteNoPeers},
 		{name: "cuDeviceGetLuid", args: 3},
-		{name: "cuDeviceGetP2PAttribute", args: 4, do: deviceGetP2PAttribute, note: noteOneDevice},
+		{name: "cuDeviceGetP2PAttribute", args: 4, do: deviceGetP2PAttribute, note: noteNoPeers},
 		{name: "cuDeviceGetTexture1DLinearMaxWidth", args: 4},
 		{name: "cuDeviceGetHostAtomicCapabilities", args: 4},
 		{name: "cuDeviceGetP2PAtomicCapabilities", args: 5},
@@ -207,8 +207,8 @@ var families = []family{
 		{name: "cuMemPoolTrimTo", args: 2, do: memPoolTrimTo},
 		{name: "cuMemPoolSetAttribute", args: 3, do: memPoolSetAttribute},
 		{name: "cuMemPoolGetAttribute", args: 3, do: memPoolGetAttribute},
-		{name: "cuMemPoolSetAccess", args: 3, do: memPoolSetAccess, note: noteOneDevice},
-		{name: "cuMemPoolGetAccess", args: 3, do: memPoolGetAccess, note: noteOneDevice},
+		{name: "cuMemPoolSetAccess", args: 3, do: memPoolSetAccess, note: noteNoPeers},
+		{name: "cuMemPoolGetAccess", args: 3, do: memPoolGetAccess, note: noteNoPeers},
 		{name: "cuMemPoolExportToShareableHandle", args: 4, do: memPoolExport, note: noteShareable},
 		{name: "cuMemPoolImportFromShareableHandle", args: 4, do: memPoolImport, note: noteShareable},
 		{name: "cuMemPoolExportPointer", args: 2, do: memPoolExportPointer, note: notePoolPointer},

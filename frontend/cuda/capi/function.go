@@ -32,10 +32,11 @@ func funcGetAttribute(c *call) error { return c.functionAttribute(2) }
 
 // kernelGetAttribute gets (value, attribute, kernel, device).
 func kernelGetAttribute(c *call) error {
-	if _, err := c.device(3); err != nil {
+	d, err := c.onDeviceOf(3)
+	if err != nil {
 		return err
 	}
-	return c.functionAttribute(2)
+	return d.functionAttribute(2)
 }
 
 // functionAttribute writes attribute (argument 1) of a function to argument 0.
@@ -121,10 +122,11 @@ func funcSetAttribute(c *call) error { return c.setAttribute(2, 0, 1) }
 
 // kernelSetAttribute gets (attribute, value, kernel, device).
 func kernelSetAttribute(c *call) error {
-	if _, err := c.device(3); err != nil {
+	d, err := c.onDeviceOf(3)
+	if err != nil {
 		return err
 	}
-	return c.setAttribute(1, 2, 0)
+	return d.setAttribute(1, 2, 0)
 }
 
 // setAttribute takes the value, the function and the attribute by argument.
@@ -192,10 +194,11 @@ func (c *call) funcHint(most uint32) error {
 
 // kernelSetCacheConfig gets (kernel, config, device).
 func kernelSetCacheConfig(c *call) error {
-	if _, err := c.device(2); err != nil {
+	d, err := c.onDeviceOf(2)
+	if err != nil {
 		return err
 	}
-	return funcSetCacheConfig(c)
+	return funcSetCacheConfig(d)
 }
 
 // funcLoad has nothing to do: a function is loaded with its module.

@@ -194,8 +194,16 @@ func (c *call) allocNodeContext(raw []byte) (*context, error) {
 	case le64(raw[allocNodeCount:]) > maxAccesses:
 		return nil, c.fail(cuda.ErrInvalidValue, "%d accesses", le64(raw[allocNodeCount:]))
 	}
-	if _, err := c.of(uint64(le32(raw[12:]))).device(0); err != nil {
+	dev, err := c.of(uint64(le32(raw[12:]))).device(0)
+	if err != nil {
 		return nil, c.fail(cuda.ErrInvalidValue, "memory of the device %d", le32(raw[12:]))
+	}
+	x, err := c.current()
+	if err != nil {
+		return nil, err
+	}
+	if dev != x.Device() {
+		return nil, c.fail(cuda.ErrNotSupported, "memory of the device %d, while a context of the device %d is current", dev.Ordinal(), x.Device().Ordinal())
 	}
 	for i := range le64(raw[allocNodeCount:]) {
 		b, err := c.read(le64(raw[allocNodeAccesses:])+12*i, 12)
@@ -205,11 +213,11 @@ func (c *call) allocNodeContext(raw []byte) (*context, error) {
 		if le32(b) != device || le32(b[8:]) != uint32(cuda.AccessReadWrite) {
 			return nil, c.fail(cuda.ErrNotSupported, "access %d of a location of type %d", le32(b[8:]), le32(b))
 		}
-		if _, err := c.of(uint64(le32(b[4:]))).device(0); err != nil {
+		if err := c.onlyOn(x.Device(), b); err != nil {
 			return nil, err
 		}
 	}
-	return c.current()
+	return x, nil
 }
 
 // graphAddMemFreeNode gets (node, graph, dependencies, count, address).
@@ -264,6 +272,7 @@ func captureAlloc(c *call, g *graphs, x *context, s *cuda.Stream) error {
 	}
 	raw := make([]byte, allocNodeBytes)
 	raw[0], raw[8] = 1, 1 // pinned, of a device
+	binary.LittleEndian.PutUint32(raw[12:], uint32(x.Device().Ordinal()))
 	binary.LittleEndian.PutUint64(raw[allocNodeSize:], c.u64(1))
 	var addr uint64
 	err = g.captures.Put(s, func(into *graph.Graph, before []*graph.Node) (*graph.Node, error) {

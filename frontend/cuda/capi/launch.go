@@ -29,7 +29,7 @@ func (c *call) launchShape() cuda.LaunchConfig {
 
 // launch runs a function with arguments as cuLaunchKernel has them.
 func (c *call) launch(f *function, cfg cuda.LaunchConfig, stream, kernelParams, extra uint64) error {
-	s, err := c.streamOf(f.mod.ctx, stream)
+	s, err := c.streamWith(f.mod.ctx, stream)
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (c *call) launchGrid(w, h int32, stream uint64) error {
 	if cfg.Cluster, err = c.clusterOf(f, &cfg); err != nil {
 		return err
 	}
-	s, err := c.streamOf(f.mod.ctx, stream)
+	s, err := c.streamWith(f.mod.ctx, stream)
 	if err != nil {
 		return err
 	}

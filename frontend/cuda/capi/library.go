@@ -24,7 +24,7 @@ const MaxArgs = 15
 
 // Config is what a Library needs from the program it lives in.
 type Config struct {
-	Open   cuda.Opener
+	Open   []cuda.Opener // of each device
 	Memory Memory
 	// Symbol is the address of the entry point with an index of Symbols().
 	Symbol func(i int) uint64
@@ -50,7 +50,7 @@ type Library struct {
 	missing  *missing.Sender
 
 	once    sync.Mutex // held for long, so not for more than these
-	primary primary
+	primary map[*cuda.Device]*primary
 
 	mu        sync.Mutex
 	threads   map[uint64]*thread
@@ -66,7 +66,7 @@ func New(cfg Config) *Library {
 	}
 	how := os.Getenv(LogEnv)
 	return &Library{cfg: cfg, logAll: how == "calls", logErrs: how == "errors" || how == "calls",
-		missing: missing.FromEnv(), threads: map[uint64]*thread{}, contexts: map[*context]struct{}{}}
+		missing: missing.FromEnv(), primary: map[*cuda.Device]*primary{}, threads: map[uint64]*thread{}, contexts: map[*context]struct{}{}}
 }
 
 // Call runs the entry point with an index of Symbols() for a thread of the

@@ -121,6 +121,8 @@ func (m *module) answers() error {
 		}
 	}
 	words[link.DevicePTX], words[link.DeviceBinary] = uint64(m.target), uint64(capability(m.ctx.Device()))
+	words[link.DeviceOrdinal] = uint64(m.ctx.Device().Ordinal())
+	words[link.DeviceOthers] = uint64(m.ctx.Device().Driver().DeviceCount() - 1)
 	for l := range uint32(len(defaultLimits)) {
 		if l != limitSyncDepth || capability(m.ctx.Device()) < hopper {
 			words[link.DeviceLimits+l] = m.ctx.limitOf(l)

@@ -32,8 +32,8 @@ func (c *call) inContexts(x *context, dst, src place, within func(*context) erro
 	return within(cmp.Or(to, from, x))
 }
 
-// betweenContexts copies from one context to another, after all work of both. Their address spaces
-// have nothing in common, so the bytes go through the program.
+// betweenContexts copies from one context to another, after all work of both and before what comes later on
+// any of their streams. Their address spaces have nothing in common, so the bytes go through the program.
 func (c *call) betweenContexts(to, from *context, dst, src, n uint64) error {
 	for _, x := range []*context{from, to} {
 		if err := c.synchronize(x); err != nil {
@@ -50,7 +50,7 @@ func (c *call) betweenContexts(to, from *context, dst, src, n uint64) error {
 			return err
 		}
 	}
-	return nil
+	return to.DefaultStream().Synchronize()
 }
 
 // peers finds the contexts of a copy (dst, its context, src, its context, bytes).

@@ -41,6 +41,7 @@ const (
 // pointed describes the memory at an address of the program or of the device.
 type pointed struct {
 	ctx         *context
+	ordinal     int // of its device
 	kind        uint64
 	dev, host   uint64
 	start, size uint64
@@ -58,6 +59,13 @@ func (c *call) pointed(p uint64) (pointed, bool) {
 	if err != nil {
 		return pointed{}, false
 	}
+	q, ok := c.pointedIn(x, p)
+	q.ordinal = x.Device().Ordinal()
+	return q, ok
+}
+
+// pointedIn finds memory of a context.
+func (c *call) pointedIn(x *context, p uint64) (pointed, bool) {
 	if h, off := x.HostMemAt(p, 1); h != nil {
 		q := pointed{ctx: x, kind: memoryHost, dev: uint64(h.DevicePtr()) + off, host: p, start: h.Address(), size: uint64(len(h.Bytes())),
 			id: x.AllocationID(h.DevicePtr()), managed: h.Managed(), mapped: true}
@@ -104,7 +112,7 @@ func (q pointed) value(attr uint32) (v uint64, n int) {
 	case pointerManaged:
 		return flag(q.managed)
 	case pointerOrdinal:
-		return 0, 4
+		return uint64(q.ordinal), 4
 	case pointerLegacyIPC:
 		return flag(q.exports)
 	case pointerRDMA, pointerDecompress:

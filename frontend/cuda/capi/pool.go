@@ -60,7 +60,7 @@ func memPoolCreate(c *call) error {
 	if usage := binary.LittleEndian.Uint16(b[poolUsage:]); usage != 0 {
 		return c.fail(cuda.ErrNotSupported, "a pool for the use 0x%x", usage)
 	}
-	dev, err := c.located(b[poolLocation:])
+	dev, err := c.onDevice(b[poolLocation:])
 	if err != nil {
 		return err
 	}
@@ -72,14 +72,6 @@ func memPoolCreate(c *call) error {
 		return err
 	}
 	return to.set(c.lib.poolHandle(p))
-}
-
-// located finds the device of a CUmemLocation: a kind and a number.
-func (c *call) located(b []byte) (*cuda.Device, error) {
-	if err := c.onDevice(b); err != nil {
-		return nil, err
-	}
-	return c.lib.driver.Load().Device(int(int32(le32(b[4:]))))
 }
 
 // memPoolDestroy leaves what is allocated from the pool.
@@ -144,10 +136,11 @@ func memPoolSetAttribute(c *call) error {
 	return p.SetAttribute(a, le64(append(b, make([]byte, 8-len(b))...)))
 }
 
-// memPoolSetAccess gets (pool, array of CUmemAccessDesc, its length). The one device
-// owns the pool, and keeps all access.
+// memPoolSetAccess gets (pool, array of CUmemAccessDesc, its length). The device
+// that owns the pool keeps all access, and others have none.
 func memPoolSetAccess(c *call) error {
-	if _, err := c.pool(0); err != nil {
+	p, err := c.pool(0)
+	if err != nil {
 		return err
 	}
 	n := c.u64(2)
@@ -162,31 +155,46 @@ func memPoolSetAccess(c *call) error {
 		return err
 	}
 	for ; len(b) > 0; b = b[accessBytes:] {
-		if _, err := c.located(b); err != nil {
+		dev, err := c.onDevice(b)
+		if err != nil {
 			return err
 		}
-		if f := cuda.Access(le32(b[accessFlags:])); f != cuda.AccessReadWrite {
+		switch f := cuda.Access(le32(b[accessFlags:])); {
+		case dev == p.Device() && f != cuda.AccessReadWrite:
 			return c.fail(cuda.ErrInvalidValue, "access %d to a pool of the device itself", f)
+		case dev != p.Device() && f != 0:
+			return c.fail(cuda.ErrInvalidDevice, "the device %d does not reach memory of the device %d", dev.Ordinal(), p.Device().Ordinal())
 		}
 	}
 	return nil
 }
 
-// memPoolGetAccess gets (flags, pool, CUmemLocation).
-func memPoolGetAccess(c *call) error {
+// outAndPool is out for 4 bytes that are asked of the pool in argument 1.
+func (c *call) outAndPool() (out, *cuda.Pool, error) {
 	to, err := c.out32(0)
 	if err != nil {
-		return err
+		return to, nil, err
 	}
-	if _, err := c.pool(1); err != nil {
+	p, err := c.pool(1)
+	return to, p, err
+}
+
+// memPoolGetAccess gets (flags, pool, CUmemLocation).
+func memPoolGetAccess(c *call) error {
+	to, p, err := c.outAndPool()
+	if err != nil {
 		return err
 	}
 	b, err := c.read(c.u64(2), 8)
 	if err != nil {
 		return err
 	}
-	if _, err := c.located(b); err != nil {
+	dev, err := c.onDevice(b)
+	if err != nil {
 		return err
+	}
+	if dev != p.Device() {
+		return to.set(0)
 	}
 	return to.set(uint64(cuda.AccessReadWrite))
 }
@@ -240,7 +248,7 @@ func (c *call) poolDevice(location, kind int) (*cuda.Device, error) {
 	if k := c.u32(kind); k != allocationPinned {
 		return nil, c.fail(cuda.ErrNotSupported, "a pool of allocations of kind %d", k)
 	}
-	return c.located(b)
+	return c.onDevice(b)
 }
 
 // memSetMemPool gets (CUmemLocation, kind of allocations, pool).

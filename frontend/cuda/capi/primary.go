@@ -1,13 +1,39 @@
 package capi
 
-import "errors"
+import (
+	"errors"
 
-// primary is the primary context of the one device.
+	"pvdrm/frontend/cuda"
+)
+
+// primary is the primary context of a device. Library.once guards it.
 type primary struct {
-	ctx   *context
+	ctx   *context // nil before the first one
 	users int
 	flags uint32
 }
+
+// primary finds what is known of the primary context of the device in argument 0. Preconditions: l.once is held.
+func (c *call) primary() (*primary, error) {
+	dev, err := c.device(0)
+	if err != nil {
+		return nil, err
+	}
+	return c.lib.primaryOf(dev), nil
+}
+
+// primaryOf finds what is known of the primary context of a device. l.once is held.
+func (l *Library) primaryOf(dev *cuda.Device) *primary {
+	p := l.primary[dev]
+	if p == nil {
+		p = &primary{}
+		l.primary[dev] = p
+	}
+	return p
+}
+
+// active reports whether there is a primary context.
+func (p *primary) active() bool { return p.ctx != nil && !p.ctx.isEnded() }
 
 func primaryRetain(c *call) error {
 	to, dev, err := c.outAndDevice(0, 8, 1)
@@ -17,8 +43,8 @@ func primaryRetain(c *call) error {
 	l := c.lib
 	l.once.Lock()
 	defer l.once.Unlock()
-	p := &l.primary
-	if p.ctx == nil || p.ctx.isEnded() {
+	p := l.primaryOf(dev)
+	if !p.active() {
 		x, err := c.newContext(dev, p.flags)
 		if err != nil {
 			return err
@@ -38,42 +64,44 @@ func primaryRetain(c *call) error {
 }
 
 func primaryRelease(c *call) error {
-	if _, err := c.device(0); err != nil {
-		return err
-	}
 	l := c.lib
 	l.once.Lock()
 	defer l.once.Unlock()
-	if l.primary.users == 0 {
+	p, err := c.primary()
+	if err != nil {
+		return err
+	}
+	if p.users == 0 {
 		return c.fail(invalidContext, "the primary context is not retained")
 	}
-	if l.primary.users--; l.primary.users > 0 {
+	if p.users--; p.users > 0 {
 		return nil
 	}
-	return l.resetPrimary()
+	return l.resetPrimary(p)
 }
 
-// resetPrimary destroys the primary context. l.once is held.
-func (l *Library) resetPrimary() error {
-	x := l.primary.ctx
-	if x == nil || x.isEnded() {
+// resetPrimary destroys a primary context. l.once is held.
+func (l *Library) resetPrimary(p *primary) error {
+	if !p.active() {
 		return nil
 	}
-	l.forget(x)
-	return l.destroy(x)
+	l.forget(p.ctx)
+	return l.destroy(p.ctx)
 }
 
 func primaryReset(c *call) error {
-	if _, err := c.device(0); err != nil {
-		return err
-	}
 	c.lib.once.Lock()
 	defer c.lib.once.Unlock()
-	return c.lib.resetPrimary()
+	p, err := c.primary()
+	if err != nil {
+		return err
+	}
+	return c.lib.resetPrimary(p)
 }
 
 func primaryGetState(c *call) error {
-	if _, err := c.device(0); err != nil {
+	dev, err := c.device(0)
+	if err != nil {
 		return err
 	}
 	flags, err := c.out32(1)
@@ -85,28 +113,49 @@ func primaryGetState(c *call) error {
 		return err
 	}
 	c.lib.once.Lock()
-	f, p := c.lib.primary.flags, c.lib.primary.ctx
+	p := *c.lib.primaryOf(dev)
 	c.lib.once.Unlock()
 	on := uint64(0)
-	if p != nil && !p.isEnded() {
+	if p.active() {
 		on = 1
 	}
-	return errors.Join(flags.set(uint64(f)), active.set(on))
+	return errors.Join(flags.set(uint64(p.flags)), active.set(on))
 }
 
 func primarySetFlags(c *call) error {
-	if _, err := c.device(0); err != nil {
+	c.lib.once.Lock()
+	defer c.lib.once.Unlock()
+	p, err := c.primary()
+	if err != nil {
 		return err
 	}
 	if err := c.contextFlags(1); err != nil {
 		return err
 	}
-	c.lib.once.Lock()
-	defer c.lib.once.Unlock()
-	p := &c.lib.primary
 	p.flags = c.u32(1)
 	if p.ctx != nil {
 		p.ctx.setFlags(p.flags)
 	}
 	return nil
+}
+
+// onDeviceOf makes a call of a thread with a current context of a device: this thread's own one if it is
+// of the device, or else the primary one.
+func (c *call) onDeviceOf(arg int) (*call, error) {
+	dev, err := c.device(arg)
+	if err != nil {
+		return nil, err
+	}
+	if x, err := c.current(); err != nil || x.Device() == dev {
+		return c, nil // without a context the call fails as ever
+	}
+	c.lib.once.Lock()
+	p := *c.lib.primaryOf(dev)
+	c.lib.once.Unlock()
+	if !p.active() {
+		return nil, c.fail(cuda.ErrNotSupported, "the device %d has no primary context, in which the kernel would be loaded", dev.Ordinal())
+	}
+	d := c.of(c.args[:]...)
+	d.thread = &thread{id: c.thread.id, stack: []*context{p.ctx}}
+	return d, nil
 }

@@ -40,10 +40,17 @@ var symbolsByName = func() map[string]int {
 // newProgram starts a program that has called cuInit. The end of the test closes the library and
 // checks that nothing is left on the device.
 func newProgram(t *testing.T) *program {
+	p := newIdleProgram(t)
+	p.ok("cuInit", 0)
+	return p
+}
+
+// newIdleProgram is newProgram without cuInit.
+func newIdleProgram(t *testing.T) *program {
 	p := &program{t: t, gpu: cudatest.NewGPU(t), mem: new(fakeMemory), thread: 1}
 	p.out = p.mem.Keep(make([]byte, 64))
 	p.lib = New(Config{
-		Open:   p.gpu.Opener,
+		Open:   []cuda.Opener{p.gpu.Opener},
 		Memory: p.mem,
 		Symbol: func(i int) uint64 { return uint64(i) + 1 },
 		Invoke: func(fn, a, b, c uint64) uint64 {
@@ -55,7 +62,6 @@ func newProgram(t *testing.T) *program {
 		Logf: t.Logf,
 	})
 	t.Cleanup(p.lib.Close)
-	p.ok("cuInit", 0)
 	return p
 }
 

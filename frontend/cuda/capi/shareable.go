@@ -152,5 +152,5 @@ func memImport(c *call) error {
 	if err != nil {
 		return c.fail(cuda.ErrUnknown, "descriptor %d: %w", c.i32(1), err)
 	}
-	return c.makesPhysical(to, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) { return dev.MemImport(x, key) })
+	return c.makesPhysical(to, nil, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) { return dev.MemImport(x, key) })
 }

@@ -43,11 +43,7 @@ func decodePoolPointer(b []byte) (pool drm.Key, name cuda.SharedMemory, ok bool)
 
 // memPoolExport gets (descriptor, pool, kind of handle, flags).
 func memPoolExport(c *call) error {
-	to, err := c.out32(0)
-	if err != nil {
-		return err
-	}
-	p, err := c.pool(1)
+	to, p, err := c.outAndPool()
 	if err != nil {
 		return err
 	}
@@ -70,7 +66,7 @@ func memPoolImport(c *call) error {
 	if err != nil {
 		return c.fail(cuda.ErrUnknown, "descriptor %d: %w", c.i32(1), err)
 	}
-	dev, err := c.lib.driver.Load().Device(0)
+	dev, _, err := c.anywhere()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"pvdrm/frontend/cuda"
@@ -26,7 +27,7 @@ func (c *call) newPhysical(p *cuda.Physical, x *context) uint64 {
 	return c.lib.handles.add(h)
 }
 
-// anywhere returns the device, and the context that is current, or nil.
+// anywhere returns the context that is current, or nil, and its device, or else the first.
 func (c *call) anywhere() (*cuda.Device, *context, error) {
 	dev, err := c.lib.driver.Load().Device(0)
 	if err != nil || len(c.thread.stack) == 0 {
@@ -36,21 +37,34 @@ func (c *call) anywhere() (*cuda.Device, *context, error) {
 	if err != nil || x.isEnded() {
 		return dev, nil, err
 	}
-	return dev, x, x.Err(c.entry.name)
+	return x.Device(), x, x.Err(c.entry.name)
 }
 
-// makesPhysical writes the handle of memory that from makes on the device. Its context is nil where
-// none is current.
-func (c *call) makesPhysical(to out, from func(*cuda.Device, *cuda.Context) (*cuda.Physical, error)) error {
-	dev, x, err := c.anywhere()
+// reserver returns the device whose addresses are reserved at the address in argument i, or else that of
+// anywhere.
+func (c *call) reserver(i int) (*cuda.Device, error) {
+	found, _, err := c.anywhere()
+	for _, dev := range c.devices() {
+		if dev.Reserves(c.devicePtr(i)) {
+			found = dev
+		}
+	}
+	return found, err
+}
+
+// makesPhysical writes the handle of memory that from makes on a device; nil: that of anywhere. Its
+// context is nil where none of the device is current.
+func (c *call) makesPhysical(to out, dev *cuda.Device, from func(*cuda.Device, *cuda.Context) (*cuda.Physical, error)) error {
+	now, x, err := c.anywhere()
 	if err != nil {
 		return err
 	}
+	dev = cmp.Or(dev, now)
 	var in *cuda.Context
-	if x != nil {
+	if x != nil && dev == now {
 		in = x.Context
 	} else if dev.Shares() == 0 {
-		return c.fail(invalidContext, "no context is current, and memory of this device is of contexts")
+		return c.fail(invalidContext, "no context of the device is current, and its memory is of contexts")
 	}
 	p, err := from(dev, in)
 	if err != nil {
@@ -84,33 +98,43 @@ const (
 	allocationPinned = 1
 	locationDevice   = 1
 
-	// maxAccess bounds the descriptions of one call: there is one device.
+	// maxAccess bounds the descriptions of one call.
 	maxAccess = 64
 )
 
-// onDevice checks a CUmemLocation: a kind and a number.
-func (c *call) onDevice(b []byte) error {
+// onDevice finds the device of a CUmemLocation: a kind and a number.
+func (c *call) onDevice(b []byte) (*cuda.Device, error) {
 	if kind := le32(b); kind != locationDevice {
-		return c.fail(cuda.ErrNotSupported, "memory at a location of kind %d; there is that of devices, 1", kind)
+		return nil, c.fail(cuda.ErrNotSupported, "memory at a location of kind %d; there is that of devices, 1", kind)
 	}
-	_, err := c.lib.driver.Load().Device(int(int32(le32(b[4:]))))
+	return c.lib.driver.Load().Device(int(int32(le32(b[4:]))))
+}
+
+// onlyOn checks that a CUmemLocation is the device that has the memory. Devices do not reach each
+// other's memory.
+func (c *call) onlyOn(has *cuda.Device, b []byte) error {
+	dev, err := c.onDevice(b)
+	if err == nil && dev != has {
+		err = c.fail(cuda.ErrInvalidDevice, "the device %d does not reach memory of the device %d", dev.Ordinal(), has.Ordinal())
+	}
 	return err
 }
 
-// prop checks the CUmemAllocationProp in argument i. It reports whether the memory is for other
-// processes, too.
-func (c *call) prop(i int) (shareable bool, err error) {
+// prop checks the CUmemAllocationProp in argument i, and finds its device. It reports whether the memory
+// is for other processes, too.
+func (c *call) prop(i int) (dev *cuda.Device, shareable bool, err error) {
 	b, err := c.read(c.u64(i), propBytes)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if kind := le32(b[propType:]); kind != allocationPinned {
-		return false, c.fail(cuda.ErrInvalidValue, "an allocation of kind %d", kind)
+		return nil, false, c.fail(cuda.ErrInvalidValue, "an allocation of kind %d", kind)
 	}
 	if shareable, err = c.handleKinds(le32(b[propHandles:])); err != nil {
-		return false, err
+		return nil, false, err
 	}
-	return shareable, c.onDevice(b[propLocation:])
+	dev, err = c.onDevice(b[propLocation:])
+	return dev, shareable, err
 }
 
 func memGetAllocationGranularity(c *call) error {
@@ -118,15 +142,12 @@ func memGetAllocationGranularity(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.prop(1); err != nil {
+	dev, _, err := c.prop(1)
+	if err != nil {
 		return err
 	}
 	if minimumOrRecommended := c.u32(2); minimumOrRecommended > 1 {
 		return c.fail(cuda.ErrInvalidValue, "option %d", minimumOrRecommended)
-	}
-	dev, err := c.lib.driver.Load().Device(0)
-	if err != nil {
-		return err
 	}
 	return to.set(dev.Granularity())
 }
@@ -152,7 +173,7 @@ func memAddressReserve(c *call) error {
 }
 
 func memAddressFree(c *call) error {
-	dev, _, err := c.anywhere()
+	dev, err := c.reserver(0)
 	if err != nil {
 		return err
 	}
@@ -164,14 +185,14 @@ func memCreate(c *call) error {
 	if err != nil {
 		return err
 	}
-	shareable, err := c.prop(2)
+	dev, shareable, err := c.prop(2)
 	if err != nil {
 		return err
 	}
 	if c.u64(3) != 0 {
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", c.u64(3))
 	}
-	return c.makesPhysical(to, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) {
+	return c.makesPhysical(to, dev, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) {
 		if shareable {
 			return dev.MemCreateShareable(x, c.u64(1))
 		}
@@ -208,15 +229,18 @@ func memMap(c *call) error {
 	if c.u64(2) != 0 || c.u64(4) != 0 {
 		return c.fail(cuda.ErrInvalidValue, "offset %d, flags 0x%x: both must be 0", c.u64(2), c.u64(4))
 	}
-	dev, _, err := c.anywhere()
+	dev, err := c.reserver(0)
 	if err != nil {
 		return err
+	}
+	if dev != p.Device() {
+		return c.fail(cuda.ErrInvalidDevice, "addresses that were reserved for the device %d, and memory of the device %d", dev.Ordinal(), p.Device().Ordinal())
 	}
 	return dev.MemMap(c.devicePtr(0), c.u64(1), p.Physical)
 }
 
 func memUnmap(c *call) error {
-	dev, _, err := c.anywhere()
+	dev, err := c.reserver(0)
 	if err != nil {
 		return err
 	}
@@ -232,16 +256,16 @@ func memSetAccess(c *call) error {
 	if err != nil {
 		return err
 	}
+	dev, err := c.reserver(0)
 	for at := 0; at < len(b); at += accessBytes {
-		if err := c.onDevice(b[at:]); err != nil {
+		if err := c.onlyOn(dev, b[at:]); err != nil {
 			return err
 		}
 	}
-	dev, _, err := c.anywhere()
 	if err != nil {
 		return err
 	}
-	// All are of the one device, so the last one counts.
+	// All are of one device, so the last one counts.
 	access := cuda.Access(le32(b[len(b)-accessBytes+accessFlags:]))
 	return c.settleEverywhere(func() error { return dev.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
 }
@@ -255,16 +279,20 @@ func memGetAccess(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.onDevice(b); err != nil {
+	by, err := c.onDevice(b)
+	if err != nil {
 		return err
 	}
-	dev, _, err := c.anywhere()
+	dev, err := c.reserver(2)
 	if err != nil {
 		return err
 	}
 	access, err := dev.MemAccess(c.devicePtr(2))
 	if err != nil {
 		return err
+	}
+	if by != dev {
+		access = cuda.AccessNone
 	}
 	return to.set(uint64(access))
 }
@@ -284,5 +312,6 @@ func memGetAllocationProperties(c *call) error {
 		binary.LittleEndian.PutUint32(b[propHandles:], handleFile)
 	}
 	binary.LittleEndian.PutUint32(b[propLocation:], locationDevice)
+	binary.LittleEndian.PutUint32(b[propLocation+4:], uint32(p.Device().Ordinal()))
 	return to.write(b)
 }

@@ -32,12 +32,15 @@ const (
 )
 
 // DeviceVariable is the variable of the device runtime with what the device answers: DeviceWords of 8
-// bytes, its attributes by number, the compute capabilities that the module is compiled from and for, and from
-// DeviceLimits on its limits. DeviceLacks marks one that it does not have.
+// bytes, from DeviceOrdinal on its attributes by number, the compute capabilities that the module is compiled from
+// and for, and from DeviceLimits on its limits. DeviceLacks marks one that it does not have. The word DeviceOthers
+// is how many other devices there are.
 const (
 	DeviceVariable = "__pvdrm_device"
+	DeviceOrdinal  = 0 // no attribute: the number of the device
 	DevicePTX      = 144
 	DeviceBinary   = 145
+	DeviceOthers   = 159
 	DeviceLimits   = 160
 	DeviceWords    = 176
 	DeviceLacks    = ^uint64(0)

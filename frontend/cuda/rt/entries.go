@@ -14,7 +14,8 @@ const (
 const (
 	noteHint      = "accepted, without effect"
 	noteIPC       = "between processes of one guest; not on NVIDIA GPUs"
-	noteOneDevice = "there is one device, which is no peer"
+	noteNoPeers   = "devices do not reach each other's memory"
+	notePeers     = "between devices the call waits for the copy"
 	notePaged     = "with memory that is not pinned the call waits for the copy"
 	noteTextures  = "not on NVIDIA GPUs"
 	noteTogether  = noteTextures
@@ -49,7 +50,7 @@ var families = []family{
 		{name: "cudaSetDevice"},
 		{name: "cudaInitDevice"},
 		{name: "cudaSetValidDevices"},
-		{name: "cudaChooseDevice", note: "there is one device"},
+		{name: "cudaChooseDevice", note: "always device 0"},
 		{name: "cudaGetDeviceProperties", note: "features that PVDRM lacks are 0"},
 		{name: "cudaGetDeviceProperties_v2", note: "as cudaGetDeviceProperties"},
 		{name: "cudaDeviceGetAttribute", note: "attributes of features that PVDRM lacks are 0"},
@@ -66,10 +67,10 @@ var families = []family{
 		{name: "cudaDeviceGetStreamPriorityRange", note: notePriority},
 		{name: "cudaDeviceGetPCIBusId", note: "always 0000:00:00.0"},
 		{name: "cudaDeviceGetByPCIBusId"},
-		{name: "cudaDeviceCanAccessPeer", note: noteOneDevice},
-		{name: "cudaDeviceGetP2PAttribute", note: noteOneDevice},
-		{name: "cudaDeviceEnablePeerAccess", note: noteOneDevice},
-		{name: "cudaDeviceDisablePeerAccess", note: noteOneDevice},
+		{name: "cudaDeviceCanAccessPeer", note: noteNoPeers},
+		{name: "cudaDeviceGetP2PAttribute", note: noteNoPeers},
+		{name: "cudaDeviceEnablePeerAccess", note: noteNoPeers},
+		{name: "cudaDeviceDisablePeerAccess", note: noteNoPeers},
 		{name: "cudaCtxResetPersistingL2Cache", note: noteHint},
 		{name: "cudaProfilerStart", note: noteHint},
 		{name: "cudaProfilerStop", note: noteHint},
@@ -144,8 +145,8 @@ var families = []family{
 		{name: "cudaMemPoolTrimTo"},
 		{name: "cudaMemPoolSetAttribute"},
 		{name: "cudaMemPoolGetAttribute"},
-		{name: "cudaMemPoolSetAccess", note: noteOneDevice},
-		{name: "cudaMemPoolGetAccess", note: noteOneDevice},
+		{name: "cudaMemPoolSetAccess", note: noteNoPeers},
+		{name: "cudaMemPoolGetAccess", note: noteNoPeers},
 		{name: "cudaMemPoolExportToShareableHandle", note: noteShareable},
 		{name: "cudaMemPoolImportFromShareableHandle", note: noteShareable},
 		{name: "cudaMemPoolExportPointer", note: noteIPC},
@@ -194,8 +195,8 @@ var families = []family{
 		{name: "cudaMemcpyToSymbolAsync", perThread: ptsz, note: notePaged},
 		{name: "cudaMemcpyFromSymbol", perThread: ptds},
 		{name: "cudaMemcpyFromSymbolAsync", perThread: ptsz, note: notePaged},
-		{name: "cudaMemcpyPeer", note: "there is one device"},
-		{name: "cudaMemcpyPeerAsync", note: "there is one device"},
+		{name: "cudaMemcpyPeer", note: notePeers},
+		{name: "cudaMemcpyPeerAsync", note: notePeers},
 		{name: "cudaMemset", perThread: ptds},
 		{name: "cudaMemsetAsync", perThread: ptsz},
 		{name: "cudaMemset2D", perThread: ptds},

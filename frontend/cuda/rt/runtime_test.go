@@ -203,7 +203,10 @@ func TestKindsOfCopies(t *testing.T) {
 		p.gives(21, "cudaMemcpyAsync 10 20 64 "+kind+" 7")
 	}
 	p.gives(12, "cudaMemcpy2D 10 16 20 16 17 2 1")
-	p.gives(101, "cudaMemcpyPeer 10 0 20 1 64")
+	p.tell("set cuDeviceGetCount 1")
+	p.gives(101, "cudaMemcpyPeer 10 0 20 1 64", "cuDeviceGetCount *")
+	p.gives(101, "cudaMemcpyPeer 10 -1 20 0 64")
+	p.gives(0, "cudaMemcpyPeer 10 0 20 1 0")
 	p.gives(0, "cudaMemcpyPeer 10 0 20 0 64", "cuMemcpyDtoD_v2 10 20 64")
 	p.gives(13, "cudaMemcpyToSymbol 10 20 64 0 1")
 	p.gives(1, "cudaMemcpyToSymbol 10 0 64 0 1")
@@ -307,7 +310,8 @@ func TestContext(t *testing.T) {
 	p.tell("set cuCtxGetCurrent 0")
 	p.tell("set cuDevicePrimaryCtxRetain 4096")
 	p.gives(0, "cudaDeviceSynchronize", "cuInit 0", "cuCtxGetCurrent *", "cuDevicePrimaryCtxRetain * 0", "cuCtxSetCurrent 4096", "cuCtxSynchronize")
-	p.gives(0, "cudaDeviceReset", "cuInit 0", "cuDevicePrimaryCtxReset_v2 0")
+	p.tell("set cuDeviceGetCount 1")
+	p.gives(0, "cudaDeviceReset", "cuInit 0", "cuDeviceGetCount *", "cuDevicePrimaryCtxReset_v2 0")
 	p.gives(0, "cudaDeviceSynchronize", "cuInit 0", "cuCtxGetCurrent *", "cuDevicePrimaryCtxRetain * 0", "cuCtxSetCurrent 4096", "cuCtxSynchronize")
 	p.tell("fail cuInit 100")
 	p.gives(0, "cudaDeviceSynchronize", "cuCtxSynchronize")
@@ -318,6 +322,8 @@ func TestContext(t *testing.T) {
 func TestPeers(t *testing.T) {
 	p := started(t, 13)
 	state := []string{"cuCtxGetCurrent *", "cuDevicePrimaryCtxGetState 0 * *", "cuDevicePrimaryCtxRetain * 0", "cuDevicePrimaryCtxRelease_v2 0"}
+	p.tell("set cuDeviceGetCount 1")
+	p.gives(0, "cudaGetDevice @0", "cuDeviceGetCount *")
 	p.tell("set cuDevicePrimaryCtxGetState 1")
 	p.gives(217, "cudaDeviceEnablePeerAccess 0 0", state...)
 	p.gives(705, "cudaDeviceDisablePeerAccess 0", state...)

@@ -1,6 +1,6 @@
 // Devices and the context. The runtime API has no call that makes a context: the
 // first call of a thread that needs one gives it the primary context of the
-// device, unless the program has made another one current by the driver API.
+// thread's device, unless the program has made another one current by the driver API.
 #include <stdatomic.h>
 
 #include "cudart.h"
@@ -10,14 +10,51 @@ static atomic_uint age = 1;
 static __thread unsigned seen;   // the age at which this thread has looked for its context
 static __thread CUcontext given; // what we made current in this thread
 
+// The device of threads that have chosen none: the first of cudaSetValidDevices.
+static atomic_int standard;
+static __thread int chosen; // by this thread: its number + 1; 0 for none
+
 int initialize(void) { return cuInit(0); }
+
+// chosen_device is the device that the thread uses where it has no context.
+static int chosen_device(void) { return chosen ? chosen - 1 : atomic_load(&standard); }
+
+// device_count is how many devices there are, 0 before cuInit. It does not change.
+static int device_count(void)
+{
+	static atomic_int known;
+	int count = atomic_load_explicit(&known, memory_order_relaxed);
+	if (!count && !cuDeviceGetCount(&count))
+		atomic_store(&known, count);
+	return count;
+}
+
+// is_device checks the number of a device, after cuInit.
+int is_device(int device) { return device >= 0 && device < device_count() ? SUCCESS : INVALID_DEVICE; }
+
+// device_now is the device of the current context, which may be one of the driver API.
+int device_now(void)
+{
+	CUcontext current = NULL;
+	CUdevice device;
+	if (device_count() < 2 || cuCtxGetCurrent(&current) || !current || cuCtxGetDevice(&device))
+		return chosen_device();
+	return device;
+}
+
+static int get_device(int *to)
+{
+	int r = device_count() ? SUCCESS : initialize();
+	int device = r ? 0 : device_now();
+	return r ? r : store(to, &device, sizeof device);
+}
 
 // use_primary makes the primary context current, and makes one if there is none.
 static int use_primary(void)
 {
 	unsigned now = atomic_load(&age);
 	CUcontext context = NULL;
-	int r = cuDevicePrimaryCtxRetain(&context, 0);
+	int r = cuDevicePrimaryCtxRetain(&context, chosen_device());
 	if (r || (r = cuCtxSetCurrent(context)))
 		return r;
 	given = context;
@@ -68,7 +105,7 @@ static int reset(void)
 	int r = initialize();
 	if (r)
 		return r;
-	r = cuDevicePrimaryCtxReset_v2(0);
+	r = cuDevicePrimaryCtxReset_v2(device_now());
 	forget_managed();
 	atomic_fetch_add(&age, 1);
 	return r;
@@ -78,7 +115,10 @@ static int reset(void)
 static int set_device(int device)
 {
 	int r = check_device(device);
-	return r ? r : use_primary();
+	if (r)
+		return r;
+	chosen = device + 1;
+	return use_primary();
 }
 
 static int init_device(int device, unsigned device_flags, unsigned flags)
@@ -92,10 +132,15 @@ static int init_device(int device, unsigned device_flags, unsigned flags)
 
 static int valid_devices(const int *devices, int n)
 {
-	for (int i = 0, device, r; i < n; i++)
-		if (i > 0 || (r = fetch(&device, devices, sizeof device)) || (r = check_device(device)))
-			return i > 0 ? INVALID_DEVICE : r; // there is one
-	return n < 0 ? INVALID_VALUE : SUCCESS;
+	int first = 0, r = initialize();
+	if (!r && (n < 0 || n > device_count()))
+		r = INVALID_VALUE;
+	for (int i = 0, device; i < n && !r; i++)
+		if (!(r = fetch(&device, devices + i, sizeof device)) && !(r = is_device(device)) && i == 0)
+			first = device;
+	if (!r)
+		atomic_store(&standard, first);
+	return r;
 }
 
 static int choose_device(int *device, const void *properties)
@@ -109,19 +154,32 @@ static int choose_device(int *device, const void *properties)
 static int set_flags(unsigned flags)
 {
 	int r = initialize();
-	return r ? r : cuDevicePrimaryCtxSetFlags_v2(0, flags);
+	return r ? r : cuDevicePrimaryCtxSetFlags_v2(device_now(), flags);
 }
 
-// in_primary reports whether the current context is the primary one.
+// primary_of finds the primary context of a device, and makes it if there is none.
+int primary_of(int device, CUcontext *context)
+{
+	unsigned flags;
+	int active = 0;
+	int r = cuDevicePrimaryCtxGetState(device, &flags, &active);
+	if (r || (r = cuDevicePrimaryCtxRetain(context, device)))
+		return r;
+	if (active)
+		(void)cuDevicePrimaryCtxRelease_v2(device); // the one that was active stays so
+	return SUCCESS;
+}
+
+// in_primary reports whether the current context is the primary one of its device.
 int in_primary(void)
 {
 	CUcontext current = NULL, primary = NULL;
 	unsigned flags;
-	int active = 0;
-	if (cuCtxGetCurrent(&current) || cuDevicePrimaryCtxGetState(0, &flags, &active) || !active ||
-	    cuDevicePrimaryCtxRetain(&primary, 0))
+	int active = 0, device = device_now();
+	if (cuCtxGetCurrent(&current) || cuDevicePrimaryCtxGetState(device, &flags, &active) || !active ||
+	    cuDevicePrimaryCtxRetain(&primary, device))
 		return 0;
-	(void)cuDevicePrimaryCtxRelease_v2(0); // the one that was active stays so
+	(void)cuDevicePrimaryCtxRelease_v2(device); // the one that was active stays so
 	return current == primary;
 }
 
@@ -136,7 +194,7 @@ static int get_flags(unsigned *to)
 		return r;
 	if (current && !in_primary())
 		return cuCtxGetFlags(to);
-	if ((r = cuDevicePrimaryCtxGetState(0, &flags, &active)))
+	if ((r = cuDevicePrimaryCtxGetState(device_now(), &flags, &active)))
 		return r;
 	flags |= MAP_HOST;
 	return store(to, &flags, sizeof flags);
@@ -158,7 +216,7 @@ static int store_int(int *to, int value) { return store(to, &value, sizeof value
 FREE(cudaDriverGetVersion, (int *version), driver_version(version))
 FREE(cudaRuntimeGetVersion, (int *version), store_int(version, RUNTIME_VERSION))
 FREE(cudaGetDeviceCount, (int *count), count_devices(count))
-FREE(cudaGetDevice, (int *device), store_int(device, 0))
+FREE(cudaGetDevice, (int *device), get_device(device))
 FREE(cudaSetDevice, (int device), set_device(device))
 FREE(cudaInitDevice, (int device, unsigned device_flags, unsigned flags), init_device(device, device_flags, flags))
 FREE(cudaSetValidDevices, (int *devices, int n), valid_devices(devices, n))

@@ -195,9 +195,18 @@ static int from_symbol(void *to, const void *symbol, size_t bytes, size_t offset
 
 static int copy_peer(void *to, int to_device, const void *from, int from_device, size_t bytes, CUstream stream, int wait)
 {
-	if (to_device || from_device)
-		return INVALID_DEVICE;
-	return copy_line(to, from, bytes, DEVICE_TO_DEVICE, stream, wait);
+	CUcontext t, f;
+	int r;
+	if (!bytes) // whichever the devices, as NVIDIA's runtime
+		return SUCCESS;
+	if ((r = is_device(to_device)) || (r = is_device(from_device)))
+		return r;
+	if (to_device == from_device)
+		return copy_line(to, from, bytes, DEVICE_TO_DEVICE, stream, wait);
+	if ((r = primary_of(to_device, &t)) || (r = primary_of(from_device, &f)))
+		return r;
+	return wait ? cuMemcpyPeer((CUdeviceptr)to, t, (CUdeviceptr)from, f, bytes)
+		    : cuMemcpyPeerAsync((CUdeviceptr)to, t, (CUdeviceptr)from, f, bytes, stream);
 }
 
 BOTH(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, int kind), copy_line(to, from, bytes, kind, ON(NULL), 1))

@@ -110,9 +110,12 @@ int store(void *to, const void *from, size_t bytes);
 
 // context.c
 int enter(void);
+int device_now(void);
+int is_device(int device);
 int in_primary(void);
 int initialize(void);
 void look_again(void);
+int primary_of(int device, CUcontext *context);
 
 // texture.c
 int element_bytes(void *array, size_t *bytes);

@@ -88,15 +88,16 @@ WITH_DEVICES(cudaDeviceGetByPCIBusId, (int *device, const char *id), cuDeviceGet
 WITH_DEVICES(cudaDeviceGetP2PAttribute, (int *value, int attribute, int device, int peer), cuDeviceGetP2PAttribute(value, attribute, device, peer))
 WITH_DEVICES(cudaDeviceCanAccessPeer, (int *can, int device, int peer), cuDeviceCanAccessPeer(can, device, peer))
 
-// There is one device, which is no peer. Peers are those of primary contexts.
+// Devices do not reach each other's memory, so none is a peer. Peers are those of primary contexts.
 enum { INCOMPATIBLE_DRIVER_CONTEXT = 49, PEER_ACCESS_UNSUPPORTED = 217, PEER_ACCESS_NOT_ENABLED = 705 };
 
 static int peer(int device, unsigned flags, int result)
 {
 	if (flags)
 		return INVALID_VALUE;
-	if (device)
-		return INVALID_DEVICE;
+	int r = is_device(device);
+	if (r)
+		return r;
 	return in_primary() ? result : INCOMPATIBLE_DRIVER_CONTEXT;
 }
 

@@ -162,6 +162,7 @@ static int get_attributes(struct attributes *to, const void *function)
 	}
 
 WITH(set_attribute, (const void *f, int attribute, int value), f, cuFuncSetAttribute(kernel, attribute, value))
+WITH(set_attribute_for, (const void *f, int attribute, int value, int device), f, cuKernelSetAttribute(attribute, value, (CUkernel)kernel, device))
 WITH(set_cache, (const void *f, int config), f, cuFuncSetCacheConfig(kernel, config))
 WITH(set_banks, (const void *f, int config), f, cuFuncSetSharedMemConfig(kernel, config))
 WITH(get_name, (const char **name, const void *f), f, cuFuncGetName(name, kernel))
@@ -175,7 +176,7 @@ API(cudaFuncSetAttribute, (const void *function, int attribute, int value), with
 API(cudaFuncSetCacheConfig, (const void *function, int config), with_set_cache(function, config))
 API(cudaFuncSetSharedMemConfig, (const void *function, int config), with_set_banks(function, config))
 API(cudaKernelSetAttributeForDevice, (const void *kernel, int attribute, int value, int device),
-    device ? INVALID_DEVICE : with_set_attribute(kernel, attribute, value))
+    with_set_attribute_for(kernel, attribute, value, device))
 API(cudaFuncGetName, (const char **name, const void *function), with_get_name(name, function))
 API(cudaFuncGetParamInfo, (const void *function, size_t i, size_t *offset, size_t *bytes), with_get_param(function, i, offset, bytes))
 API(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, const void *function, int threads, size_t dynamic),

@@ -75,12 +75,12 @@ enum { MEMORY_MANAGED = 3, NO_DEVICE_ORDINAL = -2 }; // cudaMemoryTypeManaged, c
 
 static int pointed(struct pointer *q, const void *p)
 {
-	enum { TYPE = 2, ON_DEVICE = 3, ON_HOST = 4, IS_MANAGED = 8 }; // CUpointer_attribute
-	static const int attributes[] = {TYPE, ON_DEVICE, ON_HOST, IS_MANAGED};
+	enum { TYPE = 2, ON_DEVICE = 3, ON_HOST = 4, IS_MANAGED = 8, ORDINAL = 9 }; // CUpointer_attribute
+	static const int attributes[] = {TYPE, ON_DEVICE, ON_HOST, IS_MANAGED, ORDINAL};
 	int managed = 0;
 	*q = (struct pointer){0};
-	void *values[] = {&q->type, &q->on_device, &q->on_host, &managed};
-	int r = cuPointerGetAttributes(4, attributes, values, (CUdeviceptr)p);
+	void *values[] = {&q->type, &q->on_device, &q->on_host, &managed, &q->device};
+	int r = cuPointerGetAttributes(5, attributes, values, (CUdeviceptr)p);
 	if (r)
 		return r;
 	if (q->type == 0) { // memory that only the program knows of

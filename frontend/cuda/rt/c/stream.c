@@ -1,14 +1,6 @@
 // Streams, events and functions of the program that are queued.
 #include "cudart.h"
 
-static int get_device(CUstream stream, int *device)
-{
-	int first = 0;
-	unsigned flags;
-	int r = cuStreamGetFlags(stream, &flags);
-	return r ? r : store(device, &first, sizeof first);
-}
-
 API(cudaStreamCreate, (CUstream *stream), cuStreamCreate(stream, 0))
 API(cudaStreamCreateWithFlags, (CUstream *stream, unsigned flags), cuStreamCreate(stream, flags))
 API(cudaStreamCreateWithPriority, (CUstream *stream, unsigned flags, int priority), cuStreamCreateWithPriority(stream, flags, priority))
@@ -22,7 +14,7 @@ BOTH(cudaStreamGetAttribute, _ptsz, (CUstream stream, unsigned attribute, void *
 BOTH(cudaStreamSetAttribute, _ptsz, (CUstream stream, unsigned attribute, const void *value), cuStreamSetAttribute(ON(stream), attribute, value))
 BOTH(cudaStreamCopyAttributes, _ptsz, (CUstream to, CUstream from), cuStreamCopyAttributes(ON(to), ON(from)))
 BOTH(cudaStreamGetId, _ptsz, (CUstream stream, uint64_t *id), cuStreamGetId(ON(stream), id))
-BOTH(cudaStreamGetDevice, _ptsz, (CUstream stream, int *device), get_device(ON(stream), device))
+BOTH(cudaStreamGetDevice, _ptsz, (CUstream stream, int *device), cuStreamGetDevice(ON(stream), device))
 BOTH(cudaStreamAddCallback, _ptsz, (CUstream stream, void *function, void *data, unsigned flags),
      cuStreamAddCallback(ON(stream), function, data, flags))
 BOTH(cudaLaunchHostFunc, _ptsz, (CUstream stream, void *function, void *data), cuLaunchHostFunc(ON(stream), function, data))
