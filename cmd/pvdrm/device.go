@@ -23,6 +23,7 @@ import (
 // deviceFlags choose and configure the GPU.
 type deviceFlags struct {
 	device deviceName
+	more   []deviceName // further devices of the guest
 	vram   string
 	sms    int // of the software GPU
 	sm     capability
@@ -43,11 +44,13 @@ type deviceFlags struct {
 	service service
 	wait    bool // for an arbiter that is away
 
+	several bool // the command takes several devices
+
 	gl glFlags
 }
 
 func (d *deviceFlags) add(c *cobra.Command) {
-	c.Flags().Var(&d.device, "device", deviceHelp())
+	c.Flags().Var(deviceList{d}, "device", d.deviceHelp())
 	for _, k := range deviceKinds {
 		k.flags(d, c.Flags())
 	}
@@ -89,6 +92,9 @@ func (d *deviceFlags) share() sched.Share {
 
 // check finds what is wrong with the flags.
 func (d *deviceFlags) check() error {
+	if err := d.checkSeveral(); err != nil {
+		return err
+	}
 	if d.vram != "" {
 		if _, err := parseBytes(d.vram); err != nil {
 			return usageError{fmt.Errorf("--vram: %w", err)}

@@ -89,6 +89,54 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
+func TestDeviceLists(t *testing.T) {
+	for in, want := range map[string]string{
+		"softgpu": "softgpu", "softgpu:0,1": "softgpu,softgpu:1", "cuda:3,0,softgpu,7": "cuda:3,cuda,softgpu,softgpu:7", "softgpu,cuda:0,1": "softgpu,cuda,cuda:1",
+	} {
+		var d deviceFlags
+		require.NoError(t, deviceList{&d}.Set(in))
+		require.Equal(t, want, deviceList{&d}.String())
+		var again deviceFlags
+		require.NoError(t, deviceList{&again}.Set(want))
+		require.Equal(t, d, again)
+		require.NoError(t, deviceList{&again}.Set("cuda"), "the last flag counts")
+		require.Empty(t, again.more)
+	}
+	for in, want := range map[string]string{
+		"softgpu,softgpu:0": "softgpu is named twice", "softgpu:1,1": "softgpu:1 is named twice", "0,1": `unknown device "0"`, "softgpu,": `unknown device ""`,
+		"softgpu:0,-1": `unknown device "-1"`, "softgpu" + strings.Repeat(",1", 16): "named twice", "softgpu:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16": "more than 16 devices",
+	} {
+		var d deviceFlags
+		require.ErrorContains(t, deviceList{&d}.Set(in), want, in)
+	}
+}
+
+// Each device has flags of its own: the name, and of the memory that one would have its part.
+func TestFlagsOfEachDevice(t *testing.T) {
+	d := deviceFlags{guest: "g", box: sandboxOn, weight: 1}
+	require.NoError(t, deviceList{&d}.Set("softgpu:0,1"))
+	require.ErrorContains(t, d.check(), "only local guests (pvdrm run) can have several devices")
+	d.several = true
+	require.NoError(t, d.check())
+	each := d.each()
+	require.Len(t, each, 2)
+	require.Equal(t, []string{"softgpu", "softgpu:1", "g", "g-1"}, []string{each[0].device.String(), each[1].device.String(), each[0].guest, each[1].guest})
+	all, err := (&deviceFlags{}).memory()
+	require.NoError(t, err)
+	for i := range each {
+		require.Empty(t, each[i].more)
+		part, err := each[i].memory()
+		require.NoError(t, err)
+		require.LessOrEqual(t, 2*part, all)
+		require.NotZero(t, part)
+	}
+	d.vram = "128M"
+	require.Equal(t, "128M", d.each()[1].vram)
+	d.arbiter = "/run/arbiter"
+	require.ErrorContains(t, d.check(), "an arbiter shares one GPU")
+	require.Equal(t, "", (&deviceFlags{}).each()[0].vram, "one alone takes its default where it is opened")
+}
+
 // Each row has what the commands call without looking, and its flags travel to another pvdrm.
 func TestDeviceKinds(t *testing.T) {
 	for _, k := range deviceKinds {

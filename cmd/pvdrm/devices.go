@@ -85,7 +85,7 @@ var deviceKinds = []*deviceKind{
 	},
 }
 
-// deviceName is the value of --device: a kind of device, and the number of one of that
+// deviceName names a device: its kind, and the number of one of that
 // kind. The zero value is the first device of the default kind.
 type deviceName struct {
 	named  *deviceKind
@@ -100,7 +100,7 @@ func (n *deviceName) kind() *deviceKind {
 	return n.named
 }
 
-// String is part of pflag.Value.
+// String returns what Set takes.
 func (n *deviceName) String() string {
 	if n.number == 0 {
 		return n.kind().name
@@ -108,10 +108,7 @@ func (n *deviceName) String() string {
 	return n.kind().name + ":" + strconv.Itoa(n.number)
 }
 
-// Type is part of pflag.Value.
-func (*deviceName) Type() string { return "NAME[:N]" }
-
-// Set is part of pflag.Value.
+// Set reads the name of one device.
 func (n *deviceName) Set(s string) error {
 	name, digits, numbered := strings.Cut(s, ":")
 	var names []string
@@ -135,12 +132,16 @@ func (n *deviceName) Set(s string) error {
 }
 
 // deviceHelp is the help of --device.
-func deviceHelp() string {
+func (d *deviceFlags) deviceHelp() string {
 	var kinds []string
 	for _, k := range deviceKinds {
 		kinds = append(kinds, k.name+", "+k.about)
 	}
-	return "the GPU: " + strings.Join(kinds, "; or ") + ". The number is 0 where it is left out"
+	help := "the GPU: " + strings.Join(kinds, "; or ") + ". The number is 0 where it is left out"
+	if d.several {
+		help += ". Several, as in softgpu:0,1, are several devices of the program"
+	}
+	return help
 }
 
 func addSoftGPUFlags(d *deviceFlags, fl *pflag.FlagSet) {

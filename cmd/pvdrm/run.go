@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,7 @@ import (
 )
 
 func newRun(g *global) *cobra.Command {
-	var dev deviceFlags
+	dev := deviceFlags{several: true}
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENT ...]",
 		Short: "Run a program as a local guest, without a virtual machine",
@@ -34,8 +35,13 @@ unless the program was stripped of its symbol table. Where it runs nvcc, the mac
 code gets PTX (NVCC_APPEND_FLAGS gets -lineinfo, unless it is set and empty). PVDRM_CUDA_LOG=errors makes
 them say what fails and why. Where the program fails, pvdrm says at its end what it
 asked for that is not supported. A program that makes DRM ioctls itself runs under
-pvdrm-run.`,
-		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog",
+pvdrm-run.
+
+With several devices (--device softgpu:0,1 or cuda:0,1) the program has as many CUDA
+devices, in this order, each with a backend of its own. --vram and --quota are for each;
+without --vram, software GPUs share a quarter of the host's memory. Programs that make
+DRM ioctls themselves have the first only.`,
+		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog\n  pvdrm run --device softgpu:0,1 -- ./simpleMultiGPU",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runLocal(c.Context(), g, &dev, args)
@@ -67,24 +73,22 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
-	socket := dir.path(socketGPU)
-	backend, err := startBackend(ctx, g, log, dev, localGuest, socket, dir.path(socketStats))
+	backends, sockets, err := startBackends(ctx, g, log, dev, dir)
+	defer func() {
+		for _, b := range backends {
+			b.stop()
+		}
+	}()
 	if err != nil {
 		return err
 	}
-	defer backend.stop()
-
-	// A program whose GPU is gone is stopped.
-	gone, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		<-backend.Done()
-		cancel()
-	}()
+	gone, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchBackends(backends, cancel)
 	cmd := exec.CommandContext(gone, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(env, frontend.SocketEnv+"="+socket)
+	cmd.Env = append(withoutSockets(env), sockets...)
 	lacking, err := missing.Listen(dir.path(socketMissing))
 	if err != nil {
 		log.Warn("the end of a program that fails will not say what it lacked", zap.Error(err))
@@ -97,11 +101,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	err = runCommand(cmd)
 	report := lacking.Close()
 	if gone.Err() != nil && ctx.Err() == nil {
-		<-backend.Done()
-		if backend.Err() == nil {
-			return errors.New("the backend ended, so the program was stopped")
-		}
-		return fmt.Errorf("the backend ended (%w), so the program was stopped", backend.Err())
+		return context.Cause(gone)
 	}
 	var failed exitError
 	if ctx.Err() == nil && errors.As(err, &failed) {
@@ -110,6 +110,44 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 		}
 	}
 	return err
+}
+
+// startBackends starts a backend for each device, and returns what programs find them by in their
+// environment. Those that were started are returned with an error, too.
+func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags, dir *runDir) (backends []*backendProcess, env []string, err error) {
+	for i, one := range dev.each() {
+		suffix := ""
+		if i > 0 {
+			suffix = fmt.Sprintf("-%d", i)
+		}
+		socket := dir.path(socketGPU + suffix)
+		b, err := startBackend(ctx, g, log, &one, localGuest, socket, dir.path(socketStats+suffix))
+		if err != nil {
+			return backends, nil, err
+		}
+		backends = append(backends, b)
+		env = append(env, frontend.SocketEnvOf(i)+"="+socket)
+	}
+	return backends, env, nil
+}
+
+// watchBackends has a program stopped when a GPU of it is gone, and says why.
+func watchBackends(backends []*backendProcess, stop context.CancelCauseFunc) {
+	for _, b := range backends {
+		go func() {
+			<-b.Done()
+			if b.Err() == nil {
+				stop(errors.New("the backend ended, so the program was stopped"))
+				return
+			}
+			stop(fmt.Errorf("the backend ended (%w), so the program was stopped", b.Err()))
+		}()
+	}
+}
+
+// withoutSockets is an environment without the devices of a pvdrm that this one may run in.
+func withoutSockets(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, frontend.SocketEnv) })
 }
 
 // runCommand runs cmd and turns its exit code into an exitError.

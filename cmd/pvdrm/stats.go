@@ -123,7 +123,7 @@ func readStats(path string) (st backendStats, err error) {
 
 // runningBackends asks all backends of this user, and their arbiters.
 func runningBackends(ctx context.Context) (all []backendStats) {
-	sockets, _ := filepath.Glob(filepath.Join(runRoot(), "vm-*", socketStats)) // the pattern is good
+	sockets, _ := filepath.Glob(filepath.Join(runRoot(), "vm-*", socketStats+"*")) // the pattern is good
 	for _, path := range sockets {
 		if st, err := readStats(path); err == nil { // else it ended between the look and the question
 			all = append(all, st)
