@@ -3,6 +3,8 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,6 +43,7 @@ type Context struct {
 // loss is why no more work can be done in a context.
 type loss struct {
 	result Result
+	addr   uint64 // that was not mapped; 0: none, or it is not known
 	err    error
 }
 
@@ -220,8 +223,8 @@ func (c *Context) fail(call string, err error) error {
 	case errors.Is(err, syscall.EIO):
 		l = c.askLoss(err)
 	case errors.Is(err, syscall.ENODEV):
-		l = &loss{ErrDeviceUnavailable,
-			fmt.Errorf("the backend is gone; destroy the context and create another when it is back: %w", err)}
+		l = &loss{result: ErrDeviceUnavailable,
+			err: fmt.Errorf("the backend is gone; destroy the context and create another when it is back: %w", err)}
 	default:
 		return &Error{call, resultOf(err), err}
 	}
@@ -234,10 +237,30 @@ func (c *Context) fail(call string, err error) error {
 func (c *Context) askLoss(err error) *loss {
 	cause, text, serr := c.file.LostStatus()
 	if serr != nil {
-		return &loss{ErrUnknown, fmt.Errorf("the context is lost and why could not be asked (%w): %w", serr, err)}
+		return &loss{result: ErrUnknown, err: fmt.Errorf("the context is lost and why could not be asked (%w): %w", serr, err)}
 	}
 	if text == "" {
 		text = "no reason given"
 	}
-	return &loss{lostResult(cause), fmt.Errorf("the context is lost, destroy it and create another: %s: %w", text, err)}
+	return &loss{result: lostResult(cause), addr: faultAddress(text), err: fmt.Errorf("the context is lost, destroy it and create another: %s: %w", text, err)}
+}
+
+// faulted finds the address in what the device tells of a fault.
+var faulted = regexp.MustCompile(` at 0x([0-9a-f]{1,16})\b`)
+
+func faultAddress(text string) uint64 {
+	m := faulted.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	addr, _ := strconv.ParseUint(m[1], 16, 64)
+	return addr
+}
+
+// FaultAddress returns the address for which the context was lost, or 0.
+func (c *Context) FaultAddress() uint64 {
+	if l := c.lost.Load(); l != nil {
+		return l.addr
+	}
+	return 0
 }

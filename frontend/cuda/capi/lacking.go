@@ -2,6 +2,7 @@ package capi
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"pvdrm/drm"
@@ -16,6 +17,21 @@ func lacking(e *entry, r cuda.Result) bool {
 		return true
 	case cuda.ErrNotFound:
 		return e.name == callerEntry
+	}
+	return false
+}
+
+// explain adds to the error of a fault that it was in registered memory, if so, which an NVIDIA GPU
+// would have reached. It reports whether this is the first such error.
+func (l *Library) explain(err *error) bool {
+	for _, x := range l.allContexts() {
+		at := x.FaultAddress()
+		if _, n, _ := x.registered(at); at == 0 || n == 0 {
+			continue
+		}
+		*err = &cuda.Error{Call: "cuMemHostRegister", Result: cuda.ErrIllegalAddress,
+			Err: fmt.Errorf("0x%x is memory of cuMemHostRegister, which the device cannot map; allocate it with cuMemHostAlloc (%v)", at, *err)}
+		return l.explained.CompareAndSwap(false, true)
 	}
 	return false
 }

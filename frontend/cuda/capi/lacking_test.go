@@ -7,8 +7,40 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/cuda/cudatest"
 	"pvdrm/internal/missing"
 )
+
+// A kernel that uses registered memory is told of as something that PVDRM lacks, once.
+func TestLackingRegisteredMemory(t *testing.T) {
+	at, strange := uint64(0), uint64(0)
+	for _, own := range []bool{true, false} {
+		c, err := missing.Listen(filepath.Join(t.TempDir(), "s"))
+		require.NoError(t, err)
+		t.Setenv(missing.Env, c.Address())
+		p := newProgramInContext(t)
+		at, strange = p.mem.Keep(make([]byte, 64)), p.mem.Keep(make([]byte, 64))
+		p.gpu.AddKernel("fault", func(*cudatest.File, []byte) *cudatest.Fault {
+			if own {
+				return &cudatest.Fault{Cause: 1, Addr: at + 8}
+			}
+			return &cudatest.Fault{Cause: 1, Addr: strange}
+		})
+		p.ok("cuMemHostRegister_v2", at, 64, 0)
+		p.gives(cuda.ErrNotSupported, "cuMemHostGetDevicePointer_v2", p.out, at, 0)
+		p.ok("cuLaunchKernel", p.function("fault"), 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+		for range 2 {
+			p.gives(cuda.ErrIllegalAddress, "cuCtxSynchronize")
+		}
+		r := c.Close()
+		if !own {
+			require.Len(t, r.Lines, 1)
+			continue
+		}
+		require.Len(t, r.Lines, 2)
+		require.Regexp(t, `^cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS: 0x[0-9a-f]+ is memory of cuMemHostRegister, which the device cannot map`, r.Lines[1])
+	}
+}
 
 // What PVDRM lacks is told to what started the program, and mistakes of the program are not.
 func TestLacking(t *testing.T) {

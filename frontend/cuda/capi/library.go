@@ -46,8 +46,9 @@ type Library struct {
 	graphs  graphs
 	texts   sync.Map // string → address of a C string
 
-	noTables sync.Map // objects that were told that there are no private tables
-	missing  *missing.Sender
+	noTables  sync.Map // objects that were told that there are no private tables
+	missing   *missing.Sender
+	explained atomic.Bool // a fault in registered memory
 
 	once    sync.Mutex // held for long, so not for more than these
 	primary map[*cuda.Device]*primary
@@ -77,13 +78,14 @@ func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64) cuda.
 	}
 	s := &symbols[symbol]
 	r, err := l.run(s, threadID, args)
+	explained := r == cuda.ErrIllegalAddress && l.explain(&err)
 	if l.logAll || l.logErrs && err != nil && r != cuda.ErrNotReady {
 		if err == nil {
 			err = r
 		}
 		l.cfg.Logf("%s(%#x): %s: %v", s.Name, args[:s.entry.args], r.String(), err)
 	}
-	if l.missing != nil && lacking(s.entry, r) {
+	if l.missing != nil && (explained || lacking(s.entry, r)) {
 		l.missing.Send(s.Name + ": " + r.String() + ": " + reason(err))
 	}
 	return r
