@@ -104,6 +104,12 @@ func (p *division) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 			}
 		}
 	}
+	if p.account(v, best).usage > divisionPause*p.least(v, best) {
+		// The others have just been served, and are expected back: they go before it.
+		if until := v.expected(func(g *Guest) bool { return p.account(v, g).usage < p.account(v, best).usage/divisionPause }); until > v.Now() {
+			return nil, until
+		}
+	}
 	for _, g := range ready { // that would have gone before, left out a round
 		if g.arrival < best.arrival {
 			p.account(v, g).paused = true

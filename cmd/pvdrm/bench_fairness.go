@@ -30,15 +30,17 @@ type fairFlags struct {
 	rounds    int // of one busy guest
 	idle      int // guests beside it
 	quick     bool
+	vm        bool // guests are virtual machines
 	json      string
 	html      string
 }
 
 // Windows in which shares are looked at.
-var fairWindows = []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second}
+var fairWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second}
 
 const (
 	fairLength  = 10 * time.Second
+	fairLeast   = 100 * time.Millisecond
 	quickLength = 3 * time.Second
 	// settling is the time before a run counts: the policy learns who is there.
 	settling = time.Second
@@ -49,7 +51,7 @@ func newBenchFairness(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fairness [flags]",
 		Short: "Measure how local guests share the GPU under each policy",
-		Long: `Run local guests that share the GPU through an arbiter: every other one launches
+		Long: `Run local guests (or, with --vm, virtual machines) that share the GPU through an arbiter: every other one launches
 madd, a short kernel, the others long-madd, one of fifteen times the work, each
 again and again. For each policy and number of guests the table has each guest's
 part of the GPU time that all of them used, what its weight entitles it to, the
@@ -74,7 +76,7 @@ do, in rounds of two short turns each: what a policy costs beside FIFO.
 Then what one busy guest loses, under the last of the policies but none: under an arbiter
 against without one, and beside idle guests against alone, with the memory of
 an idle backend.`,
-		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --policies none,band --guests 2\n  pvdrm bench fairness --policies band --workloads gl:shader,gl:shader@160x120 --guests 2 --rounds 0",
+		Example: "  pvdrm bench fairness --quick\n  pvdrm bench fairness --policies band --weights 50,30,20\n  pvdrm bench fairness --vm --policies fifo,band --guests 2 --rounds 0 --idle 0\n  pvdrm bench fairness --policies band,wfq,priority,elastic,division --guests 4\n  pvdrm bench fairness --device cuda --workloads 100us,1500us --policies none,band --guests 2\n  pvdrm bench fairness --policies band --workloads gl:shader,gl:shader@160x120 --guests 2 --rounds 0",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.quick {
@@ -95,8 +97,8 @@ an idle backend.`,
 			if len(f.policies) == 0 || len(f.workloads) == 0 {
 				return usageError{errors.New("--policies, --workloads: name at least one")}
 			}
-			if f.length < fairWindows[0] {
-				return usageError{fmt.Errorf("--length: at least %v", fairWindows[0])}
+			if f.length < fairLeast {
+				return usageError{fmt.Errorf("--length: at least %v", fairLeast)}
 			}
 			return f.run(c.Context(), g, c.OutOrStdout())
 		},
@@ -111,6 +113,7 @@ an idle backend.`,
 	fl.IntVar(&f.rounds, "rounds", fairRounds, "rounds in which one busy guest is measured; 0 leaves that out")
 	fl.IntVar(&f.idle, "idle", fairIdle, "idle guests beside which a busy one is measured; 0 leaves that out")
 	fl.DurationVar(&f.length, "length", fairLength, "how long each run is looked at")
+	fl.BoolVar(&f.vm, "vm", false, "each guest is a virtual machine, in place of a local guest; see --idle")
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("runs of %v, %d and %d rounds, %d idle guests", quickLength, quickTurns, quickFairRounds, quickIdle))
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with charts of usage over time to this file")
@@ -221,7 +224,7 @@ func (f *fairFlags) calibrate(ctx context.Context) error {
 		if _, err := time.ParseDuration(w); err != nil {
 			continue
 		}
-		s, err := startSpinner(f.guestDevice("", "calibration", 1), w, "rounds")
+		s, err := f.startSpinner(f.guestDevice("", "calibration", 1), w, "rounds")
 		if err != nil {
 			return err
 		}
@@ -292,7 +295,7 @@ func (f *fairFlags) contest(ctx context.Context, log *zap.Logger, policy string,
 			return nil, usageError{fmt.Errorf("--weights: %d", w)}
 		}
 		guest := bench.FairGuest{Name: fmt.Sprintf("guest-%d", i+1), Workload: workloads[i%len(workloads)], Weight: uint32(w)}
-		s, err := startSpinner(f.guestDevice(socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
+		s, err := f.startSpinner(f.guestDevice(socket, guest.Name, guest.Weight), f.kernels[guest.Workload])
 		if err != nil {
 			return nil, err
 		}

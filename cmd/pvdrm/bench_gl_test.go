@@ -95,10 +95,13 @@ func TestGLPair(t *testing.T) {
 
 func TestSpinnerArgs(t *testing.T) {
 	tail := func(workload ...string) string {
-		args := spinnerArgs(deviceFlags{}, workload)
+		args := spinnerArgs(deviceFlags{}, workload, false)
 		return args[0] + " …" + strings.Join(args[slices.Index(args, "--"):], " ")
 	}
 	require.Equal(t, "run …-- gdev spin 100us rounds", tail("100us", "rounds"))
 	require.Equal(t, "up …-- glscene -spin -size 640x480 cubes", tail("gl:cubes"))
 	require.Equal(t, "up …-- glscene -spin -size 160x120 shader", tail("gl:shader@160x120"))
+	machine := spinnerArgs(deviceFlags{}, []string{"madd"}, true)
+	require.Equal(t, "up", machine[0])
+	require.Equal(t, []string{"--", "gdev", "spin", "madd"}, machine[len(machine)-4:])
 }

@@ -42,7 +42,7 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 		var all spinners
 		defer func() { err = errors.Join(err, all.end()) }()
 		for i := range f.idle {
-			s, err := startSpinner(f.guestDevice(a.socket, fmt.Sprintf("idle-%d", i+1), 1), idle)
+			s, err := f.startSpinner(f.guestDevice(a.socket, fmt.Sprintf("idle-%d", i+1), 1), idle)
 			if err != nil {
 				return 0, err
 			}
@@ -97,7 +97,7 @@ func (f *fairFlags) lone(ctx context.Context, log *zap.Logger, policy string) (r
 
 // one is the kernels a second of a guest that runs a workload for a while.
 func (f *fairFlags) one(ctx context.Context, socket, workload string, length time.Duration) (rate float64, err error) {
-	s, err := startSpinner(f.guestDevice(socket, "busy", 1), f.kernels[workload])
+	s, err := f.startSpinner(f.guestDevice(socket, "busy", 1), f.kernels[workload])
 	if err != nil {
 		return 0, err
 	}

@@ -20,7 +20,8 @@ import (
 
 // spinner is a local guest, a `pvdrm run` with a backend and `gdev spin` in it,
 // that launches one kernel again and again, or idles; or a virtual machine, a
-// `pvdrm up` with `glscene -spin` in it, that draws one scene again and again.
+// `pvdrm up` with the same in it, or with `glscene -spin`, which draws one scene
+// again and again.
 type spinner struct {
 	name   string
 	cmd    *exec.Cmd
@@ -35,19 +36,23 @@ const idle = "idle"
 // gl:SCENE, or gl:SCENE@WIDTHxHEIGHT for another size than glSize.
 const glWorkload = "gl:"
 
-// spinnerArgs is the command line of a guest.
-func spinnerArgs(dev deviceFlags, workload []string) []string {
+// spinnerArgs is the command line of a guest, a virtual machine if vm is set.
+func spinnerArgs(dev deviceFlags, workload []string, vm bool) []string {
 	if scene, ok := strings.CutPrefix(workload[0], glWorkload); ok {
 		args := append([]string{"up", "--console=false", "--image", guestimage.Mesa, "--cpus", "1"}, dev.args()...)
 		scene, size, _ := strings.Cut(scene, "@")
 		return append(args, "--gl", glOn, "--", "glscene", "-spin", "-size", cmp.Or(size, glSize), scene)
 	}
-	return append(append(append([]string{"run"}, dev.args()...), "--", "gdev", "spin"), workload...)
+	command := []string{"run"}
+	if vm {
+		command = []string{"up", "--console=false", "--cpus", "1"}
+	}
+	return append(append(append(command, dev.args()...), "--", "gdev", "spin"), workload...)
 }
 
 // startSpinner starts a guest.
-func startSpinner(dev deviceFlags, workload ...string) (*spinner, error) {
-	return startGuest(dev.guest, spinnerArgs(dev, workload))
+func (f *fairFlags) startSpinner(dev deviceFlags, workload ...string) (*spinner, error) {
+	return startGuest(dev.guest, spinnerArgs(dev, workload, f.vm))
 }
 
 // startGuest starts a pvdrm for a guest, with arguments.
