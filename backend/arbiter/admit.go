@@ -12,6 +12,9 @@ import (
 // Admission is the identity and share with which a guest is admitted.
 type Admission struct {
 	Share sched.Share
+	// Needs are the amounts of the GPU's channels, contexts and memory that the guest is to be
+	// promised, where the arbiter limits them; see Limits.
+	Needs Amounts
 	// Payer names the owner of the guest's debts. The debt of a guest that leaves passes to
 	// the next guest of the same payer, whatever its name.
 	Payer string
@@ -23,7 +26,7 @@ func SameUser(p Peer, h Hello) (Admission, error) {
 	if !ownUser(p.UID) {
 		return Admission{}, fmt.Errorf("process %d is of user %d; the arbiter serves user %d: %w", p.PID, p.UID, os.Getuid(), unix.EACCES)
 	}
-	return Admission{Share: h.Share, Payer: fmt.Sprintf("user %d", p.UID)}, nil
+	return Admission{Share: h.Share, Needs: h.Needs, Payer: fmt.Sprintf("user %d", p.UID)}, nil
 }
 
 // ownUser reports whether a process of a user may do all that the arbiter's own may.

@@ -33,22 +33,25 @@ type arena struct {
 	tokens  [Engines]*token
 	members map[string]*member // by name
 	debts   []debt
+	bounds  Limits
 	next    sched.ID
 	closed  bool
 }
 
 // member is a connected backend. Its arena's mutex guards it.
 type member struct {
-	id     sched.ID
-	name   string
-	peer   Peer
-	payer  string // see Admission
-	share  sched.Share
-	page   *page
-	link   link
-	joined time.Duration
-	gone   bool
-	seats  [Engines]seat
+	id    sched.ID
+	name  string
+	peer  Peer
+	payer string // see Admission
+	share sched.Share
+	// promised is what of the GPU is kept for the guest.
+	promised Amounts
+	page     *page
+	link     link
+	joined   time.Duration
+	gone     bool
+	seats    [Engines]seat
 }
 
 // seat is the state of a member at one engine.
@@ -69,7 +72,11 @@ type seat struct {
 var errName = errors.New("name is taken")
 
 func newArena(number int, c GPU, l limits, observe func(Use), log *zap.Logger) (*arena, error) {
-	a := &arena{number: number, limits: l, log: log, observe: observe, start: time.Now(), settings: c.Settings, members: map[string]*member{}}
+	bounds, err := c.Limits.normal()
+	if err != nil {
+		return nil, fmt.Errorf("GPU %d: %w", number, err)
+	}
+	a := &arena{bounds: bounds, number: number, limits: l, log: log, observe: observe, start: time.Now(), settings: c.Settings, members: map[string]*member{}}
 	for e := range a.tokens {
 		s, err := sched.New(c.Policy, c.Settings, 0)
 		if err != nil {
@@ -93,8 +100,13 @@ func (a *arena) join(name string, peer Peer, as Admission, p *page, l link) (*me
 	if other := a.members[name]; other != nil {
 		return nil, fmt.Errorf("%w: guest %s is served by process %d", errName, name, other.peer.PID)
 	}
+	promised, err := a.bounds.promise(as.Needs, a.promised())
+	if err != nil {
+		return nil, fmt.Errorf("guest %s: %w", name, err)
+	}
+	p.promise(promised) // before the guest has the page
 	now := a.now()
-	m := &member{name: name, peer: peer, payer: as.Payer, share: as.Share, page: p, link: l, joined: now}
+	m := &member{name: name, promised: promised, peer: peer, payer: as.Payer, share: as.Share, page: p, link: l, joined: now}
 	if err := a.account(m, now); err != nil {
 		return nil, err
 	}
@@ -103,6 +115,14 @@ func (a *arena) join(name string, peer Peer, as Admission, p *page, l link) (*me
 	}
 	a.members[name] = m
 	return m, nil
+}
+
+// promised is what of the GPU is kept for all members. a.mu is held.
+func (a *arena) promised() (sum Amounts) {
+	for _, m := range a.members {
+		sum = sum.add(m.promised)
+	}
+	return sum
 }
 
 // account gives a member its accounts: those that an earlier guest left to its payer, or new ones.

@@ -82,7 +82,14 @@
 // before, and is disconnected after Config.AnswerLimit. A hold during which no command was begun is
 // not preempted until one was.
 //
-// # Wire format, version 1.3
+// # Promises
+//
+// Config bounds the channels, contexts and memory of a GPU (Limits). A guest that joins is promised
+// the amounts that it needs, or is refused if the GPU is full; the promise stands in its page and ends
+// when it leaves. Its backend keeps the guest to it. A backend that has joined keeps what it was
+// promised, so no guest can take from another what a GPU has only once.
+//
+// # Wire format, version 1.4
 //
 // The socket is of type SOCK_SEQPACKET. All numbers are little-endian.
 //
@@ -100,7 +107,10 @@
 //	104  4   class wished for: 0 batch, 1 latency   (this and the next two
 //	108  4   priority wished for                     since version 1.2; zero
 //	112  4   SLA wished for, microseconds; 0 is none  before)
-//	116  12  zero
+//	116  4   channels needed                         (this and the next two
+//	120  4   contexts needed                          since version 1.4; zero
+//	124  4   memory needed, MiB: less than 1<<24      before). 0 is what the
+//	         arbiter gives each guest
 //
 // All other messages have 32 bytes, Refuse up to 256 more of text:
 //
@@ -125,7 +135,8 @@
 //
 // The page is a memfd of 4096 bytes, sealed against any change of its size. It
 // never leaves the host: its words are in the host's byte order.
-// Engine e has two lines of 64 bytes at 128·(e+1):
+// The first line has what the guest is promised, since version 1.4: at 0 channels (4 bytes), at 4
+// contexts (4 bytes), at 8 bytes of memory (8 bytes); 0 is no limit. Engine e has two lines of 64 bytes at 128·(e+1):
 //
 //	0    4   the word of the token
 //	4    4   zero

@@ -169,6 +169,10 @@ func (g *Gate) Preempted(e Engine) bool {
 	return p != nil && p.load(e)&bitPreempt != 0
 }
 
+// Promised returns what the arbiter keeps for the guest of the GPU: the most that the backend may let
+// it have. An amount of 0 is not limited, as where there is no arbiter.
+func (g *Gate) Promised() Amounts { return g.page.Load().promised() }
+
 // Alone reports whether the token is here and stays, because no other backend waits for it.
 func (g *Gate) Alone(e Engine) bool {
 	return g.page.Load().load(e)&(bitHeld|bitShared|bitOnce|bitRevoked) == bitHeld

@@ -1,6 +1,7 @@
 package arbiter
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"runtime"
@@ -31,6 +32,10 @@ const (
 	grantOff    = 8
 	usedOff     = 64
 	commandsOff = 72
+
+	channelsOff = 0 // in the first block: what the guest is promised of the GPU
+	contextsOff = 4
+	vramOff     = 8
 )
 
 // pageSeals keep either side from taking pages away from the other.
@@ -125,6 +130,22 @@ func mapPage(fd int) (*page, error) {
 		_ = unix.Munmap(mem) // our own mapping; cannot fail
 	}, mem)
 	return p, nil
+}
+
+// promise writes what the guest is promised, before another process has the page.
+func (p *page) promise(a Amounts) {
+	binary.NativeEndian.PutUint32(p.mem[channelsOff:], a.Channels)
+	binary.NativeEndian.PutUint32(p.mem[contextsOff:], a.Contexts)
+	binary.NativeEndian.PutUint64(p.mem[vramOff:], a.VRAM)
+	runtime.KeepAlive(p)
+}
+
+// promised reads what promise wrote.
+func (p *page) promised() Amounts {
+	a := Amounts{Channels: binary.NativeEndian.Uint32(p.mem[channelsOff:]), Contexts: binary.NativeEndian.Uint32(p.mem[contextsOff:]),
+		VRAM: binary.NativeEndian.Uint64(p.mem[vramOff:])}
+	runtime.KeepAlive(p)
+	return a
 }
 
 // load is the word of an engine.

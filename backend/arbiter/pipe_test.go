@@ -117,7 +117,7 @@ func (h *host) connectAs(hello *Hello, payer string) (link, *member, *page, erro
 	ours, theirs := newPipe()
 	p := privatePage()
 	a := s.arenas[hello.GPU]
-	m, err := a.join(hello.Name, Peer{PID: 1}, Admission{Share: hello.Share, Payer: payer}, p, theirs)
+	m, err := a.join(hello.Name, Peer{PID: 1}, Admission{Share: hello.Share, Needs: hello.Needs, Payer: payer}, p, theirs)
 	if err != nil {
 		return nil, nil, nil, &RefusedError{unix.EBUSY, err.Error()}
 	}

@@ -22,6 +22,8 @@ import (
 // Entry is the entry of a guest in a Roster.
 type Entry struct {
 	Share sched.Share
+	// Needs are what the guest is promised of the GPU, in place of what it wishes for.
+	Needs Amounts
 	Key   Key
 	// Users are the users of the host who may start the guest; empty stands for the user who
 	// runs the arbiter, and root.
@@ -45,7 +47,7 @@ func (r Roster) Admit(p Peer, h Hello) (Admission, error) {
 	if !allowed {
 		return Admission{}, fmt.Errorf("guest %s may not be started by user %d: %w", h.Name, p.UID, unix.EACCES)
 	}
-	return Admission{Share: e.Share, Payer: "guest " + h.Name}, nil
+	return Admission{Share: e.Share, Needs: e.Needs, Payer: "guest " + h.Name}, nil
 }
 
 // Shared reports whether users other than the arbiter's own, and root, may start guests.
@@ -73,6 +75,9 @@ type rosterEntry struct {
 	Class    sched.Class   `toml:"class"`
 	Priority uint32        `toml:"priority"`
 	SLA      time.Duration `toml:"sla"`
+	Channels uint32        `toml:"channels"`
+	Contexts uint32        `toml:"contexts"`
+	VRAM     uint64        `toml:"vram-mib"`
 	Users    []uint32      `toml:"users"`
 }
 
@@ -108,7 +113,7 @@ func parseRoster(text []byte, readKey func(path string) (Key, error)) (Roster, e
 		return nil, err
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return nil, fmt.Errorf("unknown setting %s (want [[guest]] with name, key or key-file, weight, cap, reserve, class, priority, sla, users)", unknown[0])
+		return nil, fmt.Errorf("unknown setting %s (want [[guest]] with name, key or key-file, weight, cap, reserve, class, priority, sla, channels, contexts, vram-mib, users)", unknown[0])
 	}
 	if len(file.Guests) == 0 {
 		return nil, errors.New("it lists no guest: add a [[guest]] with a name and a key")
@@ -122,7 +127,10 @@ func parseRoster(text []byte, readKey func(path string) (Key, error)) (Roster, e
 			return nil, fmt.Errorf("guest %s is listed twice", g.Name)
 		}
 		e := Entry{Share: sched.Share{Weight: g.Weight, Cap: g.Cap / percent, Reserve: g.Reserve / percent,
-			Class: g.Class, Priority: g.Priority, SLA: g.SLA}, Users: g.Users}
+			Class: g.Class, Priority: g.Priority, SLA: g.SLA}, Needs: Amounts{Channels: g.Channels, Contexts: g.Contexts, VRAM: g.VRAM * MiB}, Users: g.Users}
+		if g.VRAM >= maxVRAM/MiB {
+			return nil, fmt.Errorf("guest %s: %d MiB of memory", g.Name, g.VRAM)
+		}
 		if err := e.Share.Check(); err != nil {
 			return nil, fmt.Errorf("guest %s: %w", g.Name, err)
 		}

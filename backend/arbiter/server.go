@@ -49,6 +49,7 @@ type Config struct {
 type GPU struct {
 	Policy   string // "" stands for DefaultPolicy
 	Settings sched.Settings
+	Limits   Limits
 }
 
 // Use is a time for which a guest used an engine; of a time in which several used it concurrently,

@@ -15,6 +15,9 @@ type GPUStats struct {
 	Policy  string               `json:"policy"`
 	Engines [Engines]EngineStats `json:"engines"` // compute, copy
 	Guests  []GuestStats         `json:"guests"`  // that are connected, by name
+	// Capacity is what the arbiter may promise of the GPU, and Promised what it has.
+	Capacity Amounts `json:"capacity"`
+	Promised Amounts `json:"promised"`
 }
 
 // EngineStats are the counts of an engine.
@@ -27,11 +30,13 @@ type EngineStats struct {
 
 // GuestStats are the counts of a connected guest.
 type GuestStats struct {
-	Name    string
-	Peer    Peer
-	Share   sched.Share
-	Joined  time.Duration // ago
-	Engines [Engines]GuestEngineStats
+	Name   string
+	Peer   Peer
+	Share  sched.Share
+	Joined time.Duration // ago
+	// Promised is what of the GPU is kept for the guest.
+	Promised Amounts
+	Engines  [Engines]GuestEngineStats
 }
 
 // GuestEngineStats are the counts of a guest at one engine.
@@ -47,11 +52,11 @@ func (a *arena) stats() GPUStats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	out := GPUStats{Number: a.number, Policy: a.tokens[0].sched.Policy()}
+	out := GPUStats{Number: a.number, Policy: a.tokens[0].sched.Policy(), Capacity: a.bounds.Capacity, Promised: a.promised()}
 	byID := map[sched.ID]int{}
 	for _, m := range a.members {
 		byID[m.id] = len(out.Guests)
-		out.Guests = append(out.Guests, GuestStats{Name: m.name, Peer: m.peer, Share: m.share, Joined: now - m.joined})
+		out.Guests = append(out.Guests, GuestStats{Name: m.name, Peer: m.peer, Share: m.share, Joined: now - m.joined, Promised: m.promised})
 	}
 	for e, t := range a.tokens {
 		out.Engines[e] = EngineStats{Holders: []string{}, Grants: t.grants, Revokes: t.revokes, Expired: t.expelled}

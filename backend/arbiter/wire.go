@@ -14,7 +14,7 @@ import (
 // Version of the wire format. Minor versions add, major versions change.
 const (
 	VersionMajor = 1
-	VersionMinor = 3
+	VersionMinor = 4
 )
 
 // Engine is a part of a GPU for which there is a token.
@@ -49,6 +49,7 @@ type Hello struct {
 	Name  string
 	Key   Key
 	Share sched.Share
+	Needs Amounts // of the GPU; an amount of 0 is what the arbiter gives each guest
 }
 
 const (
@@ -60,6 +61,8 @@ const (
 	// follow the name, up to helloRest.
 	helloClasses = 2
 	helloRest    = helloEnd + 12
+	// helloNeeds is the minor version since which needs follow, up to the end.
+	helloNeeds = 4
 )
 
 // encode makes the message; the name must be valid.
@@ -78,6 +81,9 @@ func (h *Hello) encode() []byte {
 	le.PutUint32(b[helloEnd:], uint32(h.Share.Class))
 	le.PutUint32(b[helloEnd+4:], h.Share.Priority)
 	le.PutUint32(b[helloEnd+8:], uint32(h.Share.SLA/time.Microsecond))
+	le.PutUint32(b[helloRest:], h.Needs.Channels)
+	le.PutUint32(b[helloRest+4:], h.Needs.Contexts)
+	le.PutUint32(b[helloRest+8:], uint32(h.Needs.VRAM/MiB))
 	return b
 }
 
@@ -117,6 +123,13 @@ func decodeHello(b []byte) (h Hello, err error) {
 		h.Share.Class, h.Share.Priority = sched.Class(class), le.Uint32(rest[4:])
 		h.Share.SLA = time.Duration(le.Uint32(rest[8:])) * time.Microsecond
 		rest = b[helloRest:]
+	}
+	if le.Uint16(b[6:]) >= helloNeeds {
+		h.Needs = Amounts{Channels: le.Uint32(rest), Contexts: le.Uint32(rest[4:]), VRAM: uint64(le.Uint32(rest[8:])) * MiB}
+		if h.Needs.VRAM >= maxVRAM {
+			return h, fmt.Errorf("hello with %d MiB of memory: %w", h.Needs.VRAM/MiB, ErrWire)
+		}
+		rest = nil
 	}
 	for _, c := range append(name[n:len(name):len(name)], rest...) {
 		if c != 0 {

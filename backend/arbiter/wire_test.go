@@ -15,7 +15,7 @@ import (
 
 func goodHello() Hello {
 	return Hello{GPU: 3, Name: "guest-1.a_B", Key: Key{1, 2, 3}, Share: sched.Share{Weight: 50, Cap: 0.5, Reserve: 0.125,
-		Class: sched.Latency, Priority: 7, SLA: 150 * time.Millisecond}}
+		Class: sched.Latency, Priority: 7, SLA: 150 * time.Millisecond}, Needs: Amounts{Channels: 6, Contexts: 1 << 31, VRAM: 512 * MiB}}
 }
 
 func TestHello(t *testing.T) {
@@ -29,18 +29,19 @@ func TestHello(t *testing.T) {
 	require.Equal(t, h.Name, got.Name)
 
 	for name, spoil := range map[string]func(b []byte) []byte{
-		"empty":        func(b []byte) []byte { return nil },
-		"short":        func(b []byte) []byte { return b[:helloBytes-1] },
-		"long":         func(b []byte) []byte { return append(b, 0) },
-		"magic":        func(b []byte) []byte { b[0]++; return b },
-		"no name":      func(b []byte) []byte { clear(b[helloTo:helloEnd]); return b },
-		"name too big": func(b []byte) []byte { copy(b[helloTo:], strings.Repeat("n", maxName+1)); return b },
-		"control":      func(b []byte) []byte { b[helloTo] = '\n'; return b },
-		"slash":        func(b []byte) []byte { b[helloTo] = '/'; return b },
-		"after name":   func(b []byte) []byte { b[helloEnd-1] = 'x'; return b },
-		"after end":    func(b []byte) []byte { b[helloBytes-1] = 1; return b },
-		"class":        func(b []byte) []byte { b[helloEnd+1] = 1; return b },
-		"1.1 with SLA": func(b []byte) []byte { b[6] = 1; return b },
+		"empty":          func(b []byte) []byte { return nil },
+		"short":          func(b []byte) []byte { return b[:helloBytes-1] },
+		"long":           func(b []byte) []byte { return append(b, 0) },
+		"magic":          func(b []byte) []byte { b[0]++; return b },
+		"no name":        func(b []byte) []byte { clear(b[helloTo:helloEnd]); return b },
+		"name too big":   func(b []byte) []byte { copy(b[helloTo:], strings.Repeat("n", maxName+1)); return b },
+		"control":        func(b []byte) []byte { b[helloTo] = '\n'; return b },
+		"slash":          func(b []byte) []byte { b[helloTo] = '/'; return b },
+		"after name":     func(b []byte) []byte { b[helloEnd-1] = 'x'; return b },
+		"after end":      func(b []byte) []byte { b[helloBytes-1] = 1; return b },
+		"class":          func(b []byte) []byte { b[helloEnd+1] = 1; return b },
+		"1.3 with needs": func(b []byte) []byte { b[6] = 3; return b },
+		"1.1 with SLA":   func(b []byte) []byte { b[6] = 1; return b },
 	} {
 		h := goodHello()
 		_, err := decodeHello(spoil(h.encode()))
@@ -53,7 +54,7 @@ func TestHello(t *testing.T) {
 	require.ErrorIs(t, err, errVersion)
 
 	h = goodHello()
-	h.Share.Class, h.Share.Priority, h.Share.SLA = 0, 0, 0
+	h.Share.Class, h.Share.Priority, h.Share.SLA, h.Needs = 0, 0, 0, Amounts{}
 	b = h.encode()
 	b[6] = 1
 	got, err = decodeHello(b)

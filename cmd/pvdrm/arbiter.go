@@ -23,6 +23,7 @@ type arbiterFlags struct {
 	policy          string
 	roster          string // file
 	perUser         int
+	capacity, most  []string // of the GPU, and of a guest; see parseAmounts
 	metrics         string
 }
 
@@ -88,6 +89,8 @@ As a service of systemd it takes over the sockets at these paths that systemd pa
 	c.Flags().StringVar(&f.policy, "policy", f.policy, "who runs next: "+strings.Join(sched.Names(), ", ")+"; with "+wholeCommands+" after it, such as band"+wholeCommands+", kernels are not preempted")
 	c.Flags().StringVar(&f.roster, "roster", "", "file that lists the guests that may join, with their keys and shares")
 	c.Flags().IntVar(&f.perUser, "guests-per-user", arbiter.DefaultMaxPerUser, "most guests that one user may have started at a time")
+	c.Flags().StringSliceVar(&f.capacity, "capacity", nil, "what the GPU has, such as channels=48,contexts=48,vram=8G, of which each guest is promised a part when it joins: by its --quota, else what --guest-most says; a guest for which too little is left is refused (default: no limits)")
+	c.Flags().StringSliceVar(&f.most, "guest-most", nil, "with --capacity: the most that one guest may have, such as channels=6,vram=1G (default: an eighth of the capacity)")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 	c.AddCommand(newArbiterPolicy(&f), newArbiterSet(&f), newArbiterStats(&f), newArbiterKey())
 	return c
@@ -140,6 +143,13 @@ func policyOf(name string) (g arbiter.GPU) {
 // start starts an arbiter that ends with ctx.
 func (f *arbiterFlags) start(ctx context.Context, log *zap.Logger, observe func(arbiter.Use)) (*arbiterProcess, error) {
 	cfg := arbiter.Config{GPUs: []arbiter.GPU{policyOf(f.policy)}, MaxPerUser: f.perUser, Observe: observe, Log: log}
+	var err error
+	if cfg.GPUs[0].Limits.Capacity, err = parseAmounts("capacity", f.capacity); err != nil {
+		return nil, err
+	}
+	if cfg.GPUs[0].Limits.Most, err = parseAmounts("guest-most", f.most); err != nil {
+		return nil, err
+	}
 	const ownerOnly, everybody = os.FileMode(0o600), os.FileMode(0o666)
 	mode := ownerOnly
 	if f.roster != "" {
@@ -154,7 +164,7 @@ func (f *arbiterFlags) start(ctx context.Context, log *zap.Logger, observe func(
 	}
 	s, err := arbiter.NewServer(cfg)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--policy: %w", err)}
+		return nil, usageError{fmt.Errorf("--policy, --capacity, --guest-most: %w", err)}
 	}
 	l, err := listenArbiter("unixpacket", f.socket, func() (*net.UnixListener, error) { return arbiter.Listen(f.socket, mode) })
 	if err != nil {

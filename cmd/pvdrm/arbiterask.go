@@ -153,6 +153,9 @@ func newArbiterStats(f *arbiterFlags) *cobra.Command {
 func printArbiter(out io.Writer, gpus []arbiter.GPUStats) error {
 	for _, g := range gpus {
 		fmt.Fprintf(out, "GPU %d, policy %s\n", g.Number, g.Policy)
+		if g.Capacity != (arbiter.Amounts{}) {
+			fmt.Fprintf(out, "promised to guests: %s\n", promisedText(g.Promised, g.Capacity))
+		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "engine\tbusy\twaited\tcommands\tpreempted\tentitled\tused\t  guest\t")
 		for _, guest := range g.Guests {

@@ -97,6 +97,7 @@ func (f *backendFlags) serveVM(ctx context.Context, log *zap.Logger, dev *device
 	if err != nil {
 		return err
 	}
+	limits = promised(limits, device)
 	guest := &virtio.Guest{Device: device, Log: log}
 	guest.SetLimits(limits)
 	gl, err := dev.openGL(log, limits, device, guest)
@@ -148,6 +149,7 @@ func (f *backendFlags) serveLocal(ctx context.Context, log *zap.Logger, dev *dev
 	if err != nil {
 		return err
 	}
+	limits = promised(limits, device)
 	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
 	if err := f.begin(log, dev, child, ownStats(device, server.Sessions)); err != nil {
 		return err

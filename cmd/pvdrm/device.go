@@ -155,7 +155,11 @@ func (d *deviceFlags) memory() (uint64, error) {
 
 // taking says which seat at the arbiter is the guest's.
 func (d *deviceFlags) taking() (t arbiter.Taking, err error) {
-	t = arbiter.Taking{Socket: d.arbiter, Hello: arbiter.Hello{Name: d.guest, Share: d.share()}}
+	limits, err := d.limits()
+	if err != nil {
+		return t, err
+	}
+	t = arbiter.Taking{Socket: d.arbiter, Hello: arbiter.Hello{Name: d.guest, Share: d.share(), Needs: needs(limits)}}
 	if d.ofRoot {
 		t.Owners = []uint32{uint32(os.Geteuid()), 0}
 	}
