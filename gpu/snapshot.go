@@ -11,14 +11,15 @@ import (
 //	running ──Preempt──► stopped ──Resume──► running
 //	running ──Snapshot─► stopped
 //
-// While a context is stopped its engines do nothing for it, Submit queues, and calls
-// that change memory, mappings and modules work as ever. Close ends it. A fault of a
-// context that is lost is reported to the batches that are queued, stopped or not.
+// While a context is stopped its engines do nothing for it, Submit queues, and calls that change
+// memory, mappings and modules work as ever; those for which the device needs its engines may wait
+// until the context goes on. Close ends it. A fault of a context that is lost is reported to the
+// batches that are queued, stopped or not.
 type Preempter interface {
-	// Preempt stops the context: kernels at their next preemption point (a loop head, or
-	// between blocks), copies between two slices; no command begins. It returns when no
+	// Preempt stops the context: kernels at their next preemption point (a loop head or between
+	// blocks; on a GPU, an instruction), copies between two slices; no command begins. It returns when no
 	// engine works for the context. When ctx ends first the context goes on, and the error
-	// is ctx's.
+	// is ctx's. ErrUnsupported where the device cannot stop it.
 	Preempt(ctx context.Context) error
 	// Resume makes a stopped context go on where it stopped. A context that is not
 	// stopped stays as it is.

@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) gpu.Device, groups ...string) {
 		{"fault", faultTests},
 		{"close", closeTests},
 		{"model", modelTests},
+		{"preempt", preemptTests},
 		{"snapshot", snapshotTests},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {

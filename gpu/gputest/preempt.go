@@ -3,16 +3,49 @@ package gputest
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/gpu"
 )
 
+var preemptTests = []test{
+	{"support", func(r *rig) {
+		// A device that cannot stop a context says so, and the context lives.
+		c := r.client()
+		s, ok := c.Context.(gpu.Preempter)
+		if !ok {
+			return
+		}
+		if err := s.Preempt(context.Background()); err != nil {
+			require.ErrorIs(r, err, gpu.ErrUnsupported)
+			require.ErrorIs(r, s.Resume(), gpu.ErrUnsupported)
+		} else {
+			require.NoError(r, s.Resume())
+		}
+		c.alive()
+	}},
+	{"preempt and resume", preemptAndResume},
+	{"preempt a kernel", preemptKernel},
+	{"close a preempted context", closePreempted},
+	{"calls of a preempted context", callsWhilePreempted},
+}
+
+// preempter is the context of a client, which can be stopped.
+func (c *client) preempter() gpu.Preempter {
+	c.Helper()
+	s, ok := c.Context.(gpu.Preempter)
+	if !ok || errors.Is(s.Resume(), gpu.ErrUnsupported) {
+		c.Skip("the device cannot stop a context")
+	}
+	return s
+}
+
 // preemptAndResume stops a context at some moments of its work.
 func preemptAndResume(r *rig) {
 	c, other := r.client(), r.client()
-	s := c.snapshotter()
+	s := c.preempter()
 	require.NoError(r, s.Resume(), "it runs")
 	b := c.system(8)
 	require.NoError(r, s.Preempt(context.Background()))
@@ -25,8 +58,6 @@ func preemptAndResume(r *rig) {
 	require.Empty(r, queued)
 	require.Empty(r, second)
 	require.Zero(r, word(b, 0))
-	far := c.device(4096) // other calls work
-	require.NoError(r, far.Close())
 	require.NoError(r, s.Resume())
 	require.NoError(r, (<-queued).Err)
 	require.NoError(r, (<-second).Err)
@@ -52,7 +83,7 @@ func preemptAndResume(r *rig) {
 // preemptKernel stops a kernel that would run for as long as it likes, and makes it go on.
 func preemptKernel(r *rig) {
 	c, other := r.client(), r.client()
-	s := c.snapshotter()
+	s := c.preempter()
 	gate, out := c.system(4), c.system(8)
 	batch := c.running(c.ch, "await", gate.va, out.va)
 	for range 20 {
@@ -68,11 +99,14 @@ func preemptKernel(r *rig) {
 	require.NoError(r, s.Resume())
 	require.NoError(r, (<-batch).Err)
 	require.NotZero(r, word(out, 0))
+}
 
-	// A snapshot leaves a kernel that was preempted where it is.
-	storeWord(gate.host, 0, 0)
-	storeWord(out.host, 0, 0)
-	batch = c.running(c.ch, "await", gate.va, out.va)
+// snapshotPreempted takes a snapshot of a kernel that was preempted, and leaves it where it is.
+func snapshotPreempted(r *rig) {
+	c := r.client()
+	s := c.snapshotter()
+	gate, out := c.system(4), c.system(8)
+	batch := c.running(c.ch, "await", gate.va, out.va)
 	require.NoError(r, s.Preempt(context.Background()))
 	storeWord(gate.host, 0, 7)
 	_, err := s.Snapshot(context.Background(), &bytes.Buffer{})
@@ -80,12 +114,45 @@ func preemptKernel(r *rig) {
 	require.Empty(r, batch)
 	require.NoError(r, s.Resume())
 	require.NoError(r, (<-batch).Err)
+}
 
-	// A context that ends takes its preempted kernel along.
-	storeWord(gate.host, 0, 0)
-	batch = c.running(c.ch, "await", gate.va, out.va)
+// closePreempted ends a context, which takes its preempted kernel along.
+func closePreempted(r *rig) {
+	c, other := r.client(), r.client()
+	s := c.preempter()
+	gate, out := c.system(4), c.system(8)
+	batch := c.running(c.ch, "await", gate.va, out.va)
 	require.NoError(r, s.Preempt(context.Background()))
+	queued := c.submit(c.ch, set(out.va, 1))
 	require.NoError(r, c.Close())
 	require.ErrorIs(r, (<-batch).Err, gpu.ErrClosed)
+	require.ErrorIs(r, (<-queued).Err, gpu.ErrClosed)
+	require.ErrorIs(r, s.Resume(), gpu.ErrClosed)
 	other.alive()
+}
+
+// callsWhilePreempted changes memory and modules of a context that is stopped: that works, at the
+// latest when the context goes on.
+func callsWhilePreempted(r *rig) {
+	c := r.client()
+	s := c.preempter()
+	gate, out := c.system(4), c.system(8)
+	batch := c.running(c.ch, "await", gate.va, out.va)
+	require.NoError(r, s.Preempt(context.Background()))
+	called := make(chan error, 1)
+	go func() {
+		m, err := c.NewVRAM(c.dev.Properties().VRAM.Page)
+		if err == nil {
+			err = m.Close()
+		}
+		called <- err
+	}()
+	storeWord(gate.host, 0, 7)
+	require.NoError(r, s.Resume())
+	require.NoError(r, (<-batch).Err)
+	require.NoError(r, <-called)
+	late, err := c.NewChannel()
+	require.NoError(r, err)
+	require.NoError(r, (<-c.submit(late, set(out.va, 5))).Err)
+	require.Equal(r, uint32(5), word(out, 0))
 }

@@ -24,12 +24,13 @@ type channel struct {
 
 	// run is held to begin or complete commands: by the goroutine, except while it waits
 	// for the GPU, or by Submit, which only tries to lock it. It guards flight, built,
-	// failed and watched. mu and context.laneMu may be taken with it held.
+	// failed, watched and parked. mu and context.laneMu may be taken with it held.
 	run     sync.Mutex
 	flight  flight // commands that have begun
 	built   int    // the context.built to which flight belongs
 	failed  error  // of the first command that failed
 	watched *batch // the goroutine waits for a command of it, without run
+	parked  bool   // the commands in flight are stopped and wait for their engine
 
 	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
 	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
@@ -228,6 +229,9 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if err := c.halted(); err != nil { // an empty batch reports it, too
 			return err
 		}
+		if c.parked || c.held() {
+			return nil
+		}
 		if len(b.cmds) == 0 {
 			if !f.empty() || !mayEnd {
 				return nil
@@ -247,8 +251,12 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 			if !mayWait {
 				return nil
 			}
-			if !e.enter(c) {
+			if !e.enter(c, c.stop) {
 				return c.halted()
+			}
+			if c.held() { // it was stopped meanwhile
+				e.leave(0, 0)
+				return nil
 			}
 		}
 		if began, err := c.begin(b, &w, e, mayWait); !began || err != nil {
@@ -290,7 +298,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 		for !p.room(1) {
 			tail := p.taken
 			c.ctx.laneMu.Unlock()
-			err = c.await(f, c.flight.start(), func() bool { return p.lane.load(offTail) != tail })
+			err = c.await(f, c.flight.start(), 0, func() bool { return p.lane.load(offTail) != tail })
 			c.ctx.laneMu.Lock()
 			if err != nil {
 				return true, err
@@ -329,13 +337,22 @@ const isDue = 1 << 32
 // command may begin behind it. It returns errRevoked if all commands in flight were revoked
 // and have to begin again. c.run is held, except while it waits.
 func (c *channel) settle(seen uint32) error {
-	f, since := c.flight.oldest(), c.flight.start()
+	f, since, spent := c.flight.oldest(), c.flight.start(), c.flight.spent
 	l := c.ctx.worker.lane
 	c.watched = f.batch
 	c.run.Unlock()
-	err := c.await(f, since, func() bool { return reached(l.fence(c.slot), f.number) || c.news.Load() != seen })
+	interrupted := false
+	err := c.await(f, since, spent, func() bool {
+		interrupted = c.interrupted(f, since)
+		return interrupted || reached(l.fence(c.slot), f.number) || c.news.Load() != seen
+	})
 	c.run.Lock()
 	c.watched = nil
+	if interrupted && err == nil && c.flight.oldest() == f && !reached(l.fence(c.slot), f.number) {
+		if err = c.park(); err == nil {
+			return nil
+		}
+	}
 	switch {
 	case c.flight.oldest() != f: // Poll was first; the next call returns an error again
 	case err == errRevoked:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"pvdrm/gpu"
 )
@@ -31,6 +32,11 @@ type context struct {
 	memories map[*memory]struct{}
 	modules  map[*module]struct{}
 	channels [maxChannels]*channel
+
+	halt    halt
+	waiting [gpu.Engines]atomic.Int32 // channels that wait for an engine
+	calls   atomic.Int64              // when the call began that the worker answers, since processStart; 0 if it answers none
+	why     atomic.Pointer[string]    // for what the worker was killed, if not for the end of the context
 
 	laneMu  sync.Mutex // one writer of the lane at a time
 	running []*channel // those that have a command in the lane or on the GPU, oldest first; under laneMu
@@ -94,6 +100,8 @@ func (c *context) do(q *request, fds []int, r *reply) error {
 	if r == nil {
 		r = &reply{}
 	}
+	c.calls.Store(max(int64(time.Since(processStart)), 1))
+	defer c.calls.Store(0)
 	err := c.worker.do(q, fds, r)
 	refused, ok := errors.AsType[*driverError](err)
 	if err != nil && !ok && c.rebuild(err.Error()) {

@@ -25,6 +25,9 @@ type Config struct {
 	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when it
 	// is negative.
 	LaunchLimit time.Duration
+	// LimitWaiting makes LaunchLimit count, of kernels that can be preempted, only the time for which
+	// another call of their context waits for them in the driver. Others need not wait for such kernels.
+	LimitWaiting bool
 	// RevokeAfter is the time after which the task (gpu.Task) that runs is taken
 	// off the GPU, to run again later, if the gate says that others want it. 0
 	// means never.
@@ -49,7 +52,7 @@ type device struct {
 
 	compute, copy engine
 
-	launches, copyBytes, faults, replays atomic.Uint64
+	launches, copyBytes, faults, replays, preemptions atomic.Uint64
 
 	mu       sync.Mutex
 	closed   bool
@@ -222,7 +225,7 @@ func (d *device) Stats() gpu.Stats {
 	times, launched := d.compute.ended()
 	return gpu.Stats{
 		ComputeBusy: d.compute.busyTime(), CopyBusy: d.copy.busyTime(),
-		Launches: d.launches.Load(), LaunchTimes: times, LaunchTime: launched, CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(),
+		Launches: d.launches.Load(), LaunchTimes: times, LaunchTime: launched, CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(), Preemptions: d.preemptions.Load(),
 		VRAMUsed: d.VRAMUsed(), Channels: open,
 	}
 }

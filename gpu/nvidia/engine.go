@@ -37,15 +37,19 @@ func (e *engine) use(now time.Time) {
 	e.mu.Unlock()
 }
 
-// enter takes a turn at the gate. It returns false if a stop came first.
-func (e *engine) enter(c *channel) bool {
+// enter takes a turn at the gate. It returns false if the context ended first, or stop was closed.
+func (e *engine) enter(c *channel, stop <-chan struct{}) bool {
 	e.waiting.Add(1)
-	defer e.waiting.Add(-1)
+	c.ctx.waiting[e.kind].Add(1)
+	defer func() {
+		c.ctx.waiting[e.kind].Add(-1)
+		e.waiting.Add(-1)
+	}()
 	select {
 	case e.turn <- struct{}{}:
 	case <-c.ctx.over:
 		return false
-	case <-c.stop:
+	case <-stop:
 		return false
 	}
 	admitted := e.gate.Enter(e.kind, false)
@@ -56,7 +60,7 @@ func (e *engine) enter(c *channel) bool {
 	case <-admitted:
 		return true
 	case <-c.ctx.over:
-	case <-c.stop:
+	case <-stop:
 	}
 	e.gate.Cancel(e.kind)
 	<-e.turn
@@ -76,9 +80,19 @@ func (e *engine) release(used time.Duration, commands uint64) {
 	}
 	e.mu.Unlock()
 	if e.gate != nil {
-		e.gate.Leave(e.kind, used, commands, e.waiting.Load() > 0)
-		<-e.turn
+		e.leave(used, commands)
 	}
+}
+
+// leave ends a channel's turn.
+func (e *engine) leave(used time.Duration, commands uint64) {
+	e.gate.Leave(e.kind, used, commands, e.waiting.Load() > 0)
+	<-e.turn
+}
+
+// contended reports whether other contexts of the device wait for the engine than the one that has it.
+func (e *engine) contended(user *context) bool {
+	return e.waiting.Load() > user.waiting[e.kind].Load()
 }
 
 // count adds a kernel that has ended.

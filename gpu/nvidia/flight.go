@@ -26,7 +26,8 @@ type flight struct {
 	since  time.Time     // it is held
 	used   time.Duration // of it
 	ran    uint64        // commands that used it and have ended
-	landed time.Time     // when the last command ended
+	landed time.Time     // when the last command ended, or those in flight went on
+	spent  time.Duration // that those in flight had the GPU before they were preempted
 }
 
 // flying is a command in flight.
@@ -126,12 +127,13 @@ func (f *flight) arrived(number uint32) int {
 // Those that are seen to end at once are taken to have shared the time evenly.
 func (f *flight) land(n int) {
 	now := time.Now()
-	took := now.Sub(f.start()) / time.Duration(n)
-	f.landed = now
+	last := now.Sub(f.start()) / time.Duration(n)
+	took := last + f.spent/time.Duration(n)
+	f.landed, f.spent = now, 0
 	for _, c := range f.flying[:n] {
 		f.cost -= c.cost
 		if len(c.entries) > 0 {
-			f.used += took
+			f.used += last
 			f.ran++
 		}
 		if c.fn != nil {
@@ -142,10 +144,19 @@ func (f *flight) land(n int) {
 	f.flying = f.flying[n:]
 }
 
+// pause ends the use of the engine by commands that go on later.
+func (f *flight) pause(now time.Time) {
+	took := now.Sub(f.start())
+	f.used += took
+	f.spent += took
+	f.release()
+}
+
 // abandon ends all that is in flight: the oldest has failed.
 func (f *flight) abandon() {
 	f.used += time.Since(f.start())
 	f.ran++
+	f.spent = 0
 	for !f.empty() {
 		f.remove()
 	}

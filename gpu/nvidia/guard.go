@@ -5,113 +5,68 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/internal/unixsock"
 	"pvdrm/internal/usernotify"
 )
 
-// NV_ESC_RM_CONTROL is one request that stands for some thousand controls, told apart in memory
-// that a filter of system calls does not see. Among them is one that stops the channels of any
-// client (NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS: it looks up the handles of its list everywhere),
-// and others that lengthen time slices or pass objects on. NVIDIA's driver calls a handful while
-// it serves, to find out about faults. So a worker does not get to make the request itself: a
-// filter of its own traps it, and its keeper, which no guest reaches, makes those that are in
-// servingControls, with a copy of the arguments, on a duplicate of the worker's descriptor, to
-// which the worker's handles belong.
+// Two requests of NVIDIA's driver stand for many, told apart in memory that a filter of system
+// calls does not see. NV_ESC_RM_CONTROL is some thousand controls. Among them is one that stops the
+// channels of any client (NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS: it looks up the handles of its list
+// everywhere), and others that lengthen time slices or pass objects on. NV_ESC_RM_ALLOC makes any
+// object, such as a channel. While it serves, the driver makes a handful of the controls, to find out
+// about faults, and allocates memory.
+//
+// So a filter of the worker traps both requests for its whole life, and its keeper, which no guest
+// reaches, answers them:
+//
+//	starting ──seal──► serving
+//
+// A worker that starts is trusted. Its keeper lets each call go on, and notes the channels and what
+// they belong to (census). When the worker has started it seals itself, in a call that is trapped
+// too, and gets no more than what servingControls and servingClasses have. The keeper makes these
+// calls itself, with a copy of the arguments, on a duplicate of the worker's descriptor, to which
+// the worker's handles belong. So no channel comes about later that the keeper does not know, and
+// it can stop all that the worker runs (stopper).
 
-// requestControl is NV_ESC_RM_CONTROL with its argument, an NVOS54_PARAMETERS.
-const (
-	requestControl   = 0xc0000000 | controlBytes<<16 | typeControl
-	typeControl      = 'F'<<8 | 0x2a
-	typeMask         = 0xffff // type and number
-	controlBytes     = 32     // client, object, command, flags, address and size of parameters, status
-	controlCommand   = 8
-	controlParams    = 16
-	controlSize      = 24
-	controlStatus    = 28
-	maxControlParams = 64 << 10 // bytes
-)
-
-// handover gives a keeper what it needs to answer a worker: the descriptors of the listener, of
-// the worker's memory, and of its devices, which have these numbers in the worker.
-type handover struct{ Devices []int32 }
-
-// maxDevices is how many descriptors of the device a worker may have.
-const maxDevices = 64
-
-// controlDevice is where controls go.
-const controlDevice = "/dev/nvidiactl"
-
-// yieldControls traps the controls of this process from now on, and hands them over to the keeper
-// at the other end of a link.
-func yieldControls(keeper *link) error {
-	var h handover
-	fds := []int{-1, -1}
-	files, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		return err
-	}
-	for _, path := range files {
-		if target, err := os.Readlink(path); err != nil || target != controlDevice {
-			continue // another one, or that by which the directory was read
-		}
-		fd, err := strconv.Atoi(filepath.Base(path))
-		if err != nil {
-			return err
-		}
-		h.Devices, fds = append(h.Devices, int32(fd)), append(fds, fd)
-	}
-	mem, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = mem.Close() }() // the keeper has it
-	listener, err := usernotify.Install(usernotify.Calls(typeMask, typeControl), true)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = listener.Close() }() // likewise
-	fds[0], fds[1] = int(listener), int(mem.Fd())
-	return keeper.send(&h, fds)
-}
-
-// guard answers the controls of one worker, in its keeper.
+// guard answers the trapped requests of one worker, in its keeper.
 type guard struct {
 	listener usernotify.Listener
 	memory   *os.File      // of the worker
-	devices  map[int32]int // our descriptors, by number in the worker
+	link     *link         // on which its descriptors come
+	devices  map[int32]int // our descriptors, by number in the worker; nil until it is sealed
 	controls []uint32      // that it may have
-	// control makes the request with an argument whose parameters are those.
-	control func(fd int, argument, params []byte) unix.Errno
+	classes  []uint32      // of which it may have objects
+	call     rmCall
+	seen     census
+	stopper  *stopper
 }
 
-// guardWorker serves a worker's controls until it has ended. A worker that is not confined hands
-// nothing over.
-func guardWorker(worker *link) error {
+// guardWorker answers a worker until it has ended. A worker that is not confined hands nothing over.
+func guardWorker(worker *link, stop int) error {
 	defer worker.close()
 	var h handover
 	if err := worker.decode(&h, maxMessage); err != nil {
+		unixsock.Close([]int{stop})
 		return nil // it ended, or has no need
 	}
-	fds, err := worker.takeFDs(2 + len(h.Devices))
+	fds, err := worker.takeFDs(2)
 	if err != nil {
+		unixsock.Close([]int{stop})
 		return err
 	}
-	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"),
-		devices: map[int32]int{}, controls: servingControls, control: makeControl}
+	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"), link: worker,
+		controls: servingControls, classes: servingClasses, call: makeCall, stopper: newStopper(stop)}
 	defer func() {
+		g.stopper.close()
 		_ = errors.Join(g.listener.Close(), g.memory.Close()) // no worker is left that could be answered
 		for _, fd := range g.devices {
 			_ = unix.Close(fd) // the last reference, perhaps
 		}
 	}()
-	for i, number := range h.Devices {
-		g.devices[number] = fds[2+i]
-	}
 	return g.serve()
 }
 
@@ -123,31 +78,109 @@ func (g *guard) serve() error {
 			return nil
 		}
 		if err == nil && came {
-			err = g.listener.Answer(&c, g.answer(&c))
+			err = g.handle(&c)
 		}
 		if err != nil {
-			return fmt.Errorf("RM controls of a CUDA worker: %w", err)
+			return fmt.Errorf("RM requests of a CUDA worker: %w", err)
 		}
 	}
 }
 
-// answer makes the control that a call asks for, if the worker may have it. What the worker writes
-// meanwhile makes no difference.
+// handle answers a call. An error ends the worker.
+func (g *guard) handle(c *usernotify.Call) error {
+	switch {
+	case g.devices != nil:
+		return g.listener.Answer(c, g.answer(c))
+	case uint32(c.Args[1]) == requestSeal:
+		if err := g.seal(); err != nil {
+			return err
+		}
+		return g.listener.Answer(c, 0)
+	case uint32(c.Args[1])&typeMask == typeAlloc:
+		g.note(c)
+	}
+	return g.listener.Proceed(c)
+}
+
+// note counts an object that a worker is about to make.
+func (g *guard) note(c *usernotify.Call) {
+	at, argument := int64(c.Args[2]), make([]byte, allocParams)
+	if at < 0 {
+		return // the driver refuses it
+	}
+	if _, err := g.memory.ReadAt(argument, at); err == nil {
+		g.seen.add(int32(c.Args[0]), argument)
+	}
+}
+
+// seal takes the descriptors of a worker that has started, and finds out whether it can be stopped.
+func (g *guard) seal() error {
+	var h handover
+	if err := g.link.decode(&h, maxMessage); err != nil {
+		return err
+	}
+	fds, err := g.link.takeFDs(len(h.Devices))
+	if err != nil {
+		return err
+	}
+	g.devices = map[int32]int{}
+	for i, number := range h.Devices {
+		g.devices[number] = fds[i]
+	}
+	t, err := g.seen.target(g.devices)
+	g.stopper.begin(t, err, g.call)
+	return nil
+}
+
+// answer makes the call of a sealed worker, if it may have it.
 func (g *guard) answer(c *usernotify.Call) unix.Errno {
 	fd, ok := g.devices[int32(c.Args[0])]
-	at := int64(c.Args[2])
-	argument := make([]byte, controlBytes)
-	if !ok || uint32(c.Args[1]) != requestControl || at < 0 {
+	switch request := uint32(c.Args[1]); {
+	case !ok:
+		return unix.EPERM
+	case request == requestControl:
+		return g.make(fd, request, int64(c.Args[2]), g.mayControl)
+	case request == requestAlloc:
+		return g.make(fd, request, int64(c.Args[2]), g.mayAllocate)
+	}
+	return unix.EPERM
+}
+
+// mayControl reports whether a worker may make a control, and how many bytes its parameters have.
+func (g *guard) mayControl(argument []byte) (params uint32, may bool) {
+	command := binary.LittleEndian.Uint32(argument[controlCommand:])
+	if command == resetChannel {
+		g.stopper.awaitRunning() // it could bring a channel back that is stopped
+	}
+	return binary.LittleEndian.Uint32(argument[controlSize:]), slices.Contains(g.controls, command)
+}
+
+// mayAllocate is mayControl for an allocation. None has rights to ask for.
+func (g *guard) mayAllocate(argument []byte) (params uint32, may bool) {
+	params = binary.LittleEndian.Uint32(argument[allocSize:])
+	if params == 0 { // older libraries leave it to the class
+		params = memoryParams
+	}
+	return params, slices.Contains(g.classes, binary.LittleEndian.Uint32(argument[allocClass:])) &&
+		binary.LittleEndian.Uint64(argument[allocRights:]) == 0
+}
+
+// make makes a call with an argument at an address of the worker. What the worker writes meanwhile
+// makes no difference.
+func (g *guard) make(fd int, request uint32, at int64, may func([]byte) (uint32, bool)) unix.Errno {
+	argument := make([]byte, request>>16&0x3fff)
+	if at < 0 {
 		return unix.EPERM
 	}
 	if _, err := g.memory.ReadAt(argument, at); err != nil {
 		return unix.EFAULT
 	}
-	size := binary.LittleEndian.Uint32(argument[controlSize:])
-	if !slices.Contains(g.controls, binary.LittleEndian.Uint32(argument[controlCommand:])) || size > maxControlParams {
+	size, ok := may(argument)
+	if !ok || size > maxParams {
 		return unix.EPERM
 	}
-	from := int64(binary.LittleEndian.Uint64(argument[controlParams:]))
+	address := binary.LittleEndian.Uint64(argument[paramsAddress:])
+	from := int64(address)
 	params := make([]byte, size)
 	if from < 0 {
 		return unix.EFAULT
@@ -155,12 +188,13 @@ func (g *guard) answer(c *usernotify.Call) unix.Errno {
 	if _, err := g.memory.ReadAt(params, from); err != nil {
 		return unix.EFAULT
 	}
-	if errno := g.control(fd, argument, params); errno != 0 {
+	if errno := g.call(fd, request, argument, params); errno != 0 {
 		return errno
 	}
+	binary.LittleEndian.PutUint64(argument[paramsAddress:], address)
 	_, err := g.memory.WriteAt(params, from)
 	if err == nil {
-		_, err = g.memory.WriteAt(argument[controlStatus:], at+controlStatus)
+		_, err = g.memory.WriteAt(argument, at)
 	}
 	if err != nil {
 		return unix.EFAULT

@@ -30,7 +30,7 @@ func newGuarded(t *testing.T, g *guard) *guardedThread {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		var err error
-		g.listener, err = usernotify.Install(usernotify.Calls(typeMask, typeControl), false)
+		g.listener, err = usernotify.Install(usernotify.Calls(trapMask, typeControl), false)
 		installed <- err
 		for c := range x.calls {
 			_, _, errno := unix.Syscall(unix.SYS_IOCTL, c[0], c[1], uintptr(addressOf(mem)))
@@ -57,7 +57,7 @@ func newGuarded(t *testing.T, g *guard) *guardedThread {
 // control makes one.
 func (x *guardedThread) control(fd, request uintptr, command, size uint32, params uint64) unix.Errno {
 	binary.LittleEndian.PutUint32(x.mem[controlCommand:], command)
-	binary.LittleEndian.PutUint64(x.mem[controlParams:], params)
+	binary.LittleEndian.PutUint64(x.mem[paramsAddress:], params)
 	binary.LittleEndian.PutUint32(x.mem[controlSize:], size)
 	x.calls <- [2]uintptr{fd, request}
 	return <-x.errs
@@ -70,7 +70,7 @@ func TestGuardMakesAllowedControlsOnly(t *testing.T) {
 		params string
 	}
 	controls := make(chan made, 10)
-	g := &guard{devices: map[int32]int{number: ours}, controls: []uint32{allowed}, control: func(fd int, argument, params []byte) unix.Errno {
+	g := &guard{devices: map[int32]int{number: ours}, controls: []uint32{allowed}, call: func(fd int, _ uint32, argument, params []byte) unix.Errno {
 		controls <- made{fd: fd, params: string(params)}
 		copy(params, "answer")
 		binary.LittleEndian.PutUint32(argument[controlStatus:], 7)
@@ -83,7 +83,7 @@ func TestGuardMakesAllowedControlsOnly(t *testing.T) {
 	require.Equal(t, made{fd: ours, params: "question"}, <-controls)
 	require.Equal(t, "answeron", string(x.mem[guardParams:][:8]))
 	require.EqualValues(t, 7, binary.LittleEndian.Uint32(x.mem[controlStatus:]))
-	require.Equal(t, at, binary.LittleEndian.Uint64(x.mem[controlParams:]), "the worker's own address stays")
+	require.Equal(t, at, binary.LittleEndian.Uint64(x.mem[paramsAddress:]), "the worker's own address stays")
 
 	const disableChannels = 0x2080110b
 	for _, test := range []struct {
@@ -97,7 +97,7 @@ func TestGuardMakesAllowedControlsOnly(t *testing.T) {
 		{name: "another control", fd: number, request: requestControl, command: disableChannels, size: 8, params: at, want: unix.EPERM},
 		{name: "another descriptor", fd: number + 1, request: requestControl, command: allowed, size: 8, params: at, want: unix.EPERM},
 		{name: "another size of the argument", fd: number, request: requestControl + 1<<16, command: allowed, size: 8, params: at, want: unix.EPERM},
-		{name: "too many parameters", fd: number, request: requestControl, command: allowed, size: maxControlParams + 1, params: at, want: unix.EPERM},
+		{name: "too many parameters", fd: number, request: requestControl, command: allowed, size: maxParams + 1, params: at, want: unix.EPERM},
 		{name: "parameters nowhere", fd: number, request: requestControl, command: allowed, size: 8, params: 0, want: unix.EFAULT},
 		{name: "parameters in the kernel", fd: number, request: requestControl, command: allowed, size: 8, params: ^uint64(0) - 100, want: unix.EFAULT},
 	} {

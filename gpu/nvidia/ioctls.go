@@ -36,3 +36,8 @@ var servingControls = []uint32{
 	0x83de0310, // NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES
 	0x906f0102, // NV906F_CTRL_CMD_RESET_CHANNEL
 }
+
+// servingClasses are the classes of objects that a worker makes while it serves, by NV_ESC_RM_ALLOC.
+var servingClasses = []uint32{
+	0x40, // NV01_MEMORY_LOCAL_USER
+}

@@ -37,23 +37,35 @@ func InOrder(env []string) []string {
 	return append(slices.Clone(env), order+"PCI_BUS_ID")
 }
 
-// backendFiles is how many files prepareWorker makes for the backend: the lane and the wake.
-const backendFiles = 2
+// backendFiles is how many files prepareWorker makes for the backend: the lane, the wake and the
+// socket on which its worker is stopped.
+const backendFiles = 3
 
-// prepareWorker makes the descriptors that a worker and its backend share, and the link on which the
-// worker hands over its controls.
+// prepareWorker makes the descriptors that a worker and its backend share, the link on which the
+// worker hands over its requests, and the socket on which its backend has it stopped.
 func prepareWorker() (e workers.Equipment, err error) {
 	fd, guarded, err := unixsock.Pair(unix.SOCK_STREAM)
 	if err != nil {
 		return e, err
 	}
 	e.Worker = []*os.File{guarded} // fdGuard
+	ours := []int{fd}
 	defer func() {
 		if err != nil {
-			unixsock.Close([]int{fd})
+			unixsock.Close(ours)
 			for _, f := range e.Worker {
 				_ = f.Close() // err is the one to report
 			}
+		}
+	}()
+	stop, stops, err := unixsock.Pair(unix.SOCK_SEQPACKET)
+	if err != nil {
+		return e, err
+	}
+	ours = append(ours, stop)
+	defer func() {
+		if err != nil {
+			_ = stops.Close() // likewise
 		}
 	}()
 	lane, err := newLane()
@@ -66,8 +78,8 @@ func prepareWorker() (e workers.Equipment, err error) {
 		return e, err
 	}
 	e.Worker = append(e.Worker, os.NewFile(uintptr(wake), "wake"))
-	e.Backend = e.Worker[1:]
-	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices)) }
+	e.Backend = []*os.File{e.Worker[1], e.Worker[2], stops}
+	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices), stop) }
 	return e, nil
 }
 

@@ -20,6 +20,8 @@ type process struct {
 	published        uint32 // entries of the lane; under context.laneMu
 	taken            uint32 // entries of the lane that the worker had taken when we last looked; under context.laneMu
 	wake             int    // eventfd; -1 until it was started
+	stop             stopLine
+	unstoppable      error // why its channels cannot be stopped; nil if they can
 	props            gpu.Properties
 }
 
@@ -46,7 +48,7 @@ func (k keeper) startAs(role op) (p *process, err error) {
 }
 
 func (k keeper) tryProcess(role op) (*process, error) {
-	p := &process{wake: -1}
+	p := &process{wake: -1, stop: stopLine{fd: -1}}
 	err := p.spawn(k)
 	if err == nil {
 		err = p.hello(role, k.number)
@@ -72,7 +74,7 @@ func (p *process) spawn(k keeper) error {
 	if err != nil {
 		return err
 	}
-	p.Process, p.link, p.wake = running, newLink(fds[0], 0), fds[2]
+	p.Process, p.link, p.wake, p.stop.fd = running, newLink(fds[0], 0), fds[2], fds[3]
 	p.lane, err = mapLane(fds[1])
 	err = errors.Join(err, os.NewSyscallError("close", unix.Close(fds[1])))
 	if err != nil {
@@ -91,6 +93,7 @@ func (p *process) hello(role op, number int32) error {
 		return err
 	}
 	p.props = r.Props
+	p.unstoppable = p.stop.order(stopAsk, stopLimit)
 	return p.link.limit(0)
 }
 
@@ -171,6 +174,7 @@ func (p *process) discard() {
 	if p.wake >= 0 {
 		_ = unix.Close(p.wake)
 	}
+	p.stop.close()
 	if p.Process != nil {
 		p.Close()
 	}

@@ -37,6 +37,9 @@ func (c *context) watch(p *process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	why := fmt.Sprintf("the CUDA worker ended: %v", p.Reason())
+	if reason := c.why.Swap(nil); reason != nil {
+		why = fmt.Sprintf("%s (%s)", why, *reason)
+	}
 	if c.worker != p || c.rebuild(why) { // another has taken its place
 		return
 	}
@@ -115,7 +118,7 @@ func (c *context) rebuild(why string) bool {
 	c.losses.Add(1)
 	c.dev.replays.Add(1)
 	go c.watch(p)
-	if err := c.restore(); err != nil {
+	if err := errors.Join(c.restore(), c.renewed()); err != nil {
 		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: fmt.Sprintf("%s; what it had could not be made again: %v", why, err)})
 	}
 	return true

@@ -9,14 +9,8 @@ import (
 )
 
 // errNoSnapshot is the answer to all that a snapshot or its restoration needs: what a kernel
-// has of the GPU is known to the driver alone, which neither stops it nor writes it down.
-var errNoSnapshot = fmt.Errorf("%w: libcuda cannot stop a context or write it down; use the software GPU to move guests", gpu.ErrUnsupported)
-
-// Preempt implements gpu.Preempter.
-func (c *context) Preempt(gocontext.Context) error { return c.wrap("preempt", errNoSnapshot) }
-
-// Resume implements gpu.Preempter.
-func (c *context) Resume() error { return c.wrap("resume", errNoSnapshot) }
+// has of the GPU is known to the driver alone, which does not write it down.
+var errNoSnapshot = fmt.Errorf("%w: libcuda cannot write a context down; use the software GPU to move guests", gpu.ErrUnsupported)
 
 // Snapshot implements gpu.Snapshotter.
 func (c *context) Snapshot(gocontext.Context, io.Writer) (*gpu.Objects, error) {

@@ -32,11 +32,10 @@ func looksOn(ample bool) int {
 }
 
 // await waits until ready, or for what keeps it from ever becoming so. The oldest
-// command of the channel has the GPU for itself since a time; f is that one or one
-// behind it.
-func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
+// command of the channel has the GPU for itself since a time, and had it for some before it was
+// preempted; f is that one or one behind it.
+func (c *channel) await(f *flying, since time.Time, spent time.Duration, ready func() bool) error {
 	l := c.ctx.worker.lane
-	limit := c.ctx.dev.config.LaunchLimit
 	helped := c.polling.helps()
 	for n := 1; !ready(); n++ {
 		if n%looks != 0 && !helped {
@@ -63,7 +62,7 @@ func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 			c.ctx.revoke()
 			return errRevoked
 		}
-		if limit > 0 && waited > limit {
+		if limit := c.ctx.dev.config.LaunchLimit; limit > 0 && c.ctx.limited(waited+spent) > limit {
 			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.ctx.suspect(), Detail: fmt.Sprintf("after %v", limit)})
 		}
 		if helped {
@@ -76,6 +75,23 @@ func (c *channel) await(f *flying, since time.Time, ready func() bool) error {
 	}
 	return nil
 }
+
+// limited returns the part of the time that a command has run for which the limit counts. That is all,
+// or with Config.LimitWaiting that during which a call of its context waits in the driver, if others
+// need not wait because the command can be preempted.
+func (c *context) limited(ran time.Duration) time.Duration {
+	if !c.dev.config.LimitWaiting || c.worker.unstoppable != nil {
+		return ran
+	}
+	since := c.calls.Load()
+	if since == 0 {
+		return 0
+	}
+	return min(ran, time.Since(processStart)-time.Duration(since))
+}
+
+// processStart is what times in atomic words are relative to.
+var processStart = time.Now()
 
 // refused is the error of a command that the driver did not take.
 func (c *channel) refused(code result) error {

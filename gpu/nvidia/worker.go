@@ -81,17 +81,16 @@ func serveWorker(drv *driver, missing error, confine Confine) error {
 		name, requests = "cuda-compiler", compilingRequests
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // for people, and for gpu/nvidia/record
+	guarded := newLink(fdGuard, 0)
 	switch {
 	case missing != nil:
 		err = missing
 	case compiles:
 		err = w.startCompiler()
+	case confine != nil:
+		r.Props, err = w.startGuarded(guarded)
 	default:
 		r.Props, err = w.start()
-	}
-	guarded := newLink(fdGuard, 0)
-	if err == nil && confine != nil && !compiles {
-		err = yieldControls(guarded)
 	}
 	guarded.close() // a worker is handed over once
 	if err == nil && confine != nil {
@@ -110,6 +109,17 @@ func serveWorker(drv *driver, missing error, confine Confine) error {
 	}
 	go w.serve()
 	return w.path.loop()
+}
+
+// startGuarded starts under the eyes of the keeper, which answers what the worker asks for from then on.
+func (w *worker) startGuarded(keeper *link) (p gpu.Properties, err error) {
+	if err := yieldRequests(keeper); err != nil {
+		return p, err
+	}
+	if p, err = w.start(); err != nil {
+		return p, err
+	}
+	return p, seal(keeper)
 }
 
 // asDriverError makes an error that can be sent.

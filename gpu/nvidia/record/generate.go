@@ -62,8 +62,17 @@ var never = map[uint32]string{
 	63:            "writes the memory of another process",
 }
 
-// control is the request that stands for many (NV_ESC_RM_CONTROL).
-const control = 'F'<<8 | 0x2a
+// Requests that stand for many: NV_ESC_RM_CONTROL and NV_ESC_RM_ALLOC.
+const (
+	control  = 'F'<<8 | 0x2a
+	allocate = 'F'<<8 | 0x2b
+)
+
+// memoryClasses are the classes of objects that a worker may make while it serves: memory, by which
+// it can neither run anything nor stop others. Channels are not among them, so its keeper knows all.
+var memoryClasses = map[uint32]string{
+	0x40: "NV01_MEMORY_LOCAL_USER",
+}
 
 // neverControls are those that no worker may have.
 var neverControls = map[uint32]string{
@@ -85,7 +94,7 @@ func pattern(request uint32) (mask, value uint32) {
 // generate makes Go source of a table.
 func generate(table string) ([]byte, error) {
 	seen := map[string]map[[2]uint32]bool{} // mask and value, by process
-	controls := map[uint32]bool{}
+	controls, classes := map[uint32]bool{}, map[uint32]bool{}
 	var facts []string
 	for line := range strings.Lines(table) {
 		line = strings.TrimSpace(line)
@@ -107,18 +116,22 @@ func generate(table string) ([]byte, error) {
 			continue
 		}
 		mask, value := pattern(uint32(request))
-		if value == control && f[0] != lists[0].process {
-			return nil, fmt.Errorf("%s was seen to ask for RM controls while it serves: its keeper answers none", f[0])
-		}
-		if value == control {
+		if value == control || value == allocate {
+			if f[0] != lists[0].process {
+				return nil, fmt.Errorf("%s was seen to ask for %s while it serves: its keeper answers none", f[0], names[value])
+			}
 			detail, err := strconv.ParseUint(f[4], 0, 32)
 			if err != nil {
 				return nil, fmt.Errorf("%q: %w", line, err)
 			}
-			if why, bad := neverControls[uint32(detail)]; bad {
-				return nil, fmt.Errorf("%s was seen to ask for RM control %#x while it serves, which %s: decide what to do about it", f[0], detail, why)
+			if err := answered(f[0], value, uint32(detail)); err != nil {
+				return nil, err
 			}
-			controls[uint32(detail)] = true
+			if value == control {
+				controls[uint32(detail)] = true
+			} else {
+				classes[uint32(detail)] = true
+			}
 		}
 		// NVIDIA's devices look at the number alone, so that one of UVM's may mean something else there.
 		if _, bad := names['F'<<8|value]; bad && mask == ^uint32(0) {
@@ -149,6 +162,25 @@ func generate(table string) ([]byte, error) {
 	for _, c := range slices.Sorted(maps.Keys(controls)) {
 		fmt.Fprintf(&b, "%#x, // %s\n", c, controlNames[c])
 	}
+	b.WriteString("}\n\n// servingClasses are the classes of objects that a worker makes while it serves, by NV_ESC_RM_ALLOC.\nvar servingClasses = []uint32{\n")
+	for _, c := range slices.Sorted(maps.Keys(classes)) {
+		fmt.Fprintf(&b, "%#x, // %s\n", c, memoryClasses[c])
+	}
 	b.WriteString("}\n")
 	return format.Source(b.Bytes())
+}
+
+// answered reports an error if a keeper must not answer a control or allocation of a worker that
+// serves.
+func answered(process string, request, detail uint32) error {
+	if request == allocate {
+		if memoryClasses[detail] == "" {
+			return fmt.Errorf("%s was seen to make an object of class %#x while it serves, which its keeper may not know: decide what to do about it", process, detail)
+		}
+		return nil
+	}
+	if why, bad := neverControls[detail]; bad {
+		return fmt.Errorf("%s was seen to ask for RM control %#x while it serves, which %s: decide what to do about it", process, detail, why)
+	}
+	return nil
 }

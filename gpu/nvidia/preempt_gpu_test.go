@@ -1,0 +1,94 @@
+package nvidia_test
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/nvidia"
+	"pvdrm/internal/hostmem"
+)
+
+// TestPreemptEndlessKernel takes a kernel that counts off the first NVIDIA GPU and lets it go on, again and
+// again, with the worker confined. It stands still while it is stopped, and loses nothing.
+func TestPreemptEndlessKernel(t *testing.T) {
+	if _, err := nvidia.Probe(); err != nil {
+		t.Skipf("needs an NVIDIA GPU: %v", err)
+	}
+	dev, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	k := startCounting(t, dev)
+	p := k.ctx.(gpu.Preempter)
+	if err := p.Preempt(context.Background()); err != nil {
+		require.ErrorIs(t, err, gpu.ErrUnsupported)
+		t.Skipf("this driver: %v", err)
+	}
+	require.NoError(t, p.Resume())
+	const rounds = 200
+	var off, on, again []time.Duration
+	for range rounds {
+		begin := time.Now()
+		require.NoError(t, p.Preempt(context.Background()))
+		off = append(off, time.Since(begin))
+		before := k.count()
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, before, k.count(), "it runs while it is stopped")
+		begin = time.Now()
+		require.NoError(t, p.Resume())
+		on = append(on, time.Since(begin))
+		for k.count() == before {
+		}
+		again = append(again, time.Since(begin))
+		require.Greater(t, k.count(), before, "it began again")
+		time.Sleep(2 * time.Millisecond)
+	}
+	for _, x := range []struct {
+		what string
+		took []time.Duration
+	}{{what: "off", took: off}, {what: "on", took: on}, {what: "counts again", took: again}} {
+		slices.Sort(x.took)
+		t.Logf("%s: p50 %v p99 %v most %v", x.what, x.took[rounds/2], x.took[rounds*99/100], x.took[rounds-1])
+	}
+	hostmem.SwapUint32(k.mem, 64, 1)
+	require.NoError(t, (<-k.done).Err)
+}
+
+// counter is a context with a kernel that counts in granted memory.
+type counter struct {
+	ctx  gpu.Context
+	mem  []byte
+	done chan gpu.Result
+}
+
+func (k *counter) count() uint32 { return hostmem.LoadUint32(k.mem, 0) }
+
+func startCounting(t *testing.T, dev gpu.Device) *counter {
+	k := &counter{done: make(chan gpu.Result, 1)}
+	var err error
+	k.ctx, err = dev.NewContext("counts")
+	require.NoError(t, err)
+	region, err := hostmem.New(4096)
+	require.NoError(t, err)
+	t.Cleanup(region.Release)
+	k.mem = region.Bytes()
+	sys, err := k.ctx.NewSystem([][]byte{k.mem})
+	require.NoError(t, err)
+	at := dev.Properties().System.Base
+	require.NoError(t, k.ctx.Map(at, sys, 0, sys.Size(), gpu.ProtRead|gpu.ProtWrite))
+	ch, err := k.ctx.NewChannel()
+	require.NoError(t, err)
+	mod, err := k.ctx.LoadModule(context.Background(), "count.ptx", []byte(countSource), nil)
+	require.NoError(t, err)
+	f, err := mod.Function("count")
+	require.NoError(t, err)
+	launch := &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, at)}
+	require.NoError(t, ch.Submit([]gpu.Command{launch}, func(r gpu.Result) { k.done <- r }))
+	require.Eventually(t, func() bool { return k.count() != 0 }, 5*time.Minute, time.Millisecond)
+	return k
+}

@@ -1,0 +1,82 @@
+package nvidia
+
+import "golang.org/x/sys/unix"
+
+// Requests and structures of NVIDIA's resource manager (RM), as its open kernel modules have them:
+// nv_escape.h, nvos.h, ctrl2080fifo.h and the headers of classes. All numbers are little-endian.
+
+// Types and numbers of requests. The sizes of their arguments are those of 64-bit programs.
+const (
+	typeMask    = 0xffff // of a request: type and number
+	typeControl = 'F'<<8 | 0x2a
+	typeAlloc   = 'F'<<8 | 0x2b
+
+	// trapMask and typeControl, as mask and value, are both.
+	trapMask = typeMask &^ 1
+
+	requestControl = 0xc0000000 | controlBytes<<16 | typeControl // NV_ESC_RM_CONTROL
+	requestAlloc   = 0xc0000000 | allocBytes<<16 | typeAlloc     // NV_ESC_RM_ALLOC
+	// requestSeal is none of the driver's, but is trapped like one: a worker has started.
+	requestSeal = typeControl
+)
+
+// The argument of NV_ESC_RM_CONTROL is an NVOS54_PARAMETERS: client, object, command, flags, address
+// and size of parameters, status.
+const (
+	controlClient  = 0
+	controlObject  = 4
+	controlCommand = 8
+	controlSize    = 24
+	controlStatus  = 28
+	controlBytes   = 32
+)
+
+// The argument of NV_ESC_RM_ALLOC is an NVOS64_PARAMETERS: client, parent, object, class, address of
+// parameters, address of rights asked for, size of parameters, flags, status.
+const (
+	allocClient = 0
+	allocParent = 4
+	allocObject = 8
+	allocClass  = 12
+	allocParams = 16
+	allocRights = 24
+	allocSize   = 32
+	allocBytes  = 48
+)
+
+// paramsAddress is where both have the address of their parameters.
+const paramsAddress = 16
+
+// maxParams bounds these parameters, in bytes.
+const maxParams = 64 << 10
+
+// memoryParams is the size of an NV_MEMORY_ALLOCATION_PARAMS.
+const memoryParams = 128
+
+// Classes of objects.
+const (
+	classSubdevice = 0x2080
+	// Classes of all generations end alike. On Hopper they are 0xc86f and 0xcbc0.
+	classKindMask = 0xff
+	classChannel  = 0x6f // a channel
+	classCompute  = 0xc0 // an object of a channel that runs kernels
+)
+
+// Controls.
+const (
+	resetChannel    = 0x906f0102 // NV906F_CTRL_CMD_RESET_CHANNEL
+	disableChannels = 0x2080110b // NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS
+)
+
+// The parameters of disableChannels are an NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS.
+const (
+	disableOff     = 0  // a byte: whether they are to stop, or to go on
+	disableCount   = 4  // of the channels
+	disableClients = 24 // a list
+	disableHandles = 280
+	disableMost    = 64 // channels
+	disableBytes   = 536
+)
+
+// rmCall makes a request with an argument, of which the parameters are those.
+type rmCall func(fd int, request uint32, argument, params []byte) unix.Errno

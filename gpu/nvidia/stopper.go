@@ -1,0 +1,165 @@
+package nvidia
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/unixsock"
+)
+
+// stopper stops a worker's channels and makes them go on, in its keeper, when the backend says so.
+// The worker has no part in it. What runs on the GPU keeps its state.
+//
+// The driver's control stops the channels at the next instruction at which their kernels can be
+// taken off, and returns when they have left the GPU.
+type stopper struct {
+	socket int // to the backend
+	target target
+	call   rmCall
+	able   stopStatus // whether the channels can be stopped
+	served chan struct{}
+
+	mu      sync.Mutex
+	changed sync.Cond
+	stopped bool
+	ended   bool
+}
+
+// stopStatus is what became of an order: 0, a status of the driver, or one of ours.
+type stopStatus uint32
+
+// Statuses that the driver does not have.
+const (
+	stopUnable stopStatus = 0xffff_ffff // the channels of the worker are not known
+	stopErrno  stopStatus = 0xffff_0000 // with an errno: the call failed
+)
+
+// Orders of a backend.
+const (
+	stopAsk     = iota // whether the channels can be stopped
+	stopKernels        // stop those channels that can run kernels, which takes less time
+	stopAll            // stop all
+	stopNone           // make all go on
+	stopEnds           // no order
+)
+
+// stopBytes is the size of an order, which is its number and what to do, and of the answer to it,
+// which is the number and the status.
+const stopBytes = 8
+
+func newStopper(socket int) *stopper {
+	s := &stopper{socket: socket, able: stopUnable}
+	s.changed.L = &s.mu
+	return s
+}
+
+// begin finds out whether it can stop a target, and serves the backend from now on.
+func (s *stopper) begin(t target, err error, call rmCall) {
+	s.target, s.call = t, call
+	if err == nil {
+		s.able = max(s.set(stopAll), s.set(stopNone))
+	}
+	s.served = make(chan struct{})
+	go s.serve()
+}
+
+// serve carries orders out until the backend or the worker is gone.
+func (s *stopper) serve() {
+	defer close(s.served)
+	defer s.end()
+	var b [stopBytes + 1]byte
+	for {
+		n, err := unix.Read(s.socket, b[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		what := binary.LittleEndian.Uint32(b[4:])
+		if err != nil || n != stopBytes || what >= stopEnds {
+			return
+		}
+		status := s.able
+		if status == 0 && what != stopAsk {
+			status = s.set(what)
+		}
+		binary.LittleEndian.PutUint32(b[4:], uint32(status))
+		if err := unix.Sendmsg(s.socket, b[:stopBytes], nil, nil, unix.MSG_NOSIGNAL); err != nil {
+			return
+		}
+	}
+}
+
+// end lets go of a call that waits for the channels to go on.
+func (s *stopper) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.changed.Broadcast()
+}
+
+// close ends the service.
+func (s *stopper) close() {
+	_ = unix.Shutdown(s.socket, unix.SHUT_RDWR) // fails only where the other end is gone
+	if s.served != nil {
+		<-s.served
+	}
+	unixsock.Close([]int{s.socket})
+}
+
+// set carries an order out that changes something.
+func (s *stopper) set(order uint32) (status stopStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	off := order != stopNone
+	if off {
+		s.stopped = true // before they are: see awaitRunning
+	}
+	var some []channelOf
+	for _, c := range s.target.channels {
+		if c.computes || order != stopKernels {
+			some = append(some, c)
+		}
+	}
+	for some := range slices.Chunk(some, disableMost) {
+		status = max(status, s.disable(some, off))
+	}
+	if !off && status == 0 {
+		s.stopped = false
+		s.changed.Broadcast()
+	}
+	return status
+}
+
+// awaitRunning returns when the channels are not stopped.
+func (s *stopper) awaitRunning() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.stopped && !s.ended {
+		s.changed.Wait()
+	}
+}
+
+// disable makes the control for some channels.
+func (s *stopper) disable(some []channelOf, off bool) stopStatus {
+	params := make([]byte, disableBytes)
+	if off {
+		params[disableOff] = 1
+	}
+	binary.LittleEndian.PutUint32(params[disableCount:], uint32(len(some)))
+	for i, c := range some {
+		binary.LittleEndian.PutUint32(params[disableClients+4*i:], c.client)
+		binary.LittleEndian.PutUint32(params[disableHandles+4*i:], c.handle)
+	}
+	argument := make([]byte, controlBytes)
+	binary.LittleEndian.PutUint32(argument[controlClient:], s.target.client)
+	binary.LittleEndian.PutUint32(argument[controlObject:], s.target.subdevice)
+	binary.LittleEndian.PutUint32(argument[controlCommand:], disableChannels)
+	binary.LittleEndian.PutUint32(argument[controlSize:], uint32(len(params)))
+	if errno := s.call(s.target.fd, requestControl, argument, params); errno != 0 {
+		return stopErrno | stopStatus(errno)
+	}
+	return stopStatus(binary.LittleEndian.Uint32(argument[controlStatus:]))
+}
