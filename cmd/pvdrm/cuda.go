@@ -23,7 +23,7 @@ func cudaArgs(d *deviceFlags) []string { return []string{"--revoke-after", d.rev
 
 func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined())},
-		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), RevokeAfter: d.revoke, Gate: gate})
+		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Gate: gate})
 }
 
 // cudaNativeEnv is the environment of a process that runs programs on NVIDIA's driver.

@@ -55,7 +55,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 		k.flags(d, c.Flags())
 	}
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: a quarter of the host's memory for the software GPU, which takes it only where it is written to; all of an NVIDIA GPU)")
-	c.Flags().DurationVar(&d.limit, "launch-limit", 0, "longest time that a kernel may run; one that runs longer is stopped and its context lost (0, the default: 10s, of the software GPU only while another program or guest waits for the GPU)")
+	c.Flags().DurationVar(&d.limit, "launch-limit", 0, "longest time that a kernel may run; one that runs longer is stopped and its context lost (0, the default: 10s; of a kernel that can be preempted only while another program waits for it, on an NVIDIA GPU a call of the same program)")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
 	d.gl.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
@@ -129,7 +129,7 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 	if d.wait {
 		lost = arbiter.WaitForArbiter
 	}
-	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt, Log: log})
+	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt(d), Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}

@@ -27,10 +27,10 @@ type deviceKind struct {
 	flags func(d *deviceFlags, fl *pflag.FlagSet)
 	args  func(d *deviceFlags) []string
 
-	memory  func() uint64 // default of --vram; 0 is all that the GPU has
-	private bool          // each backend has a device of its own, in memory of the host
-	workers bool          // contexts live in processes of their own
-	preempt bool          // commands can be preempted (arbiter.GateConfig.Preemptible)
+	memory  func() uint64             // default of --vram; 0 is all that the GPU has
+	private bool                      // each backend has a device of its own, in memory of the host
+	workers bool                      // contexts live in processes of their own
+	preempt func(d *deviceFlags) bool // whether commands can be preempted (arbiter.GateConfig.Preemptible)
 
 	files       []string // of the host that its driver opens, as patterns
 	threadNames bool     // its driver names threads, by writing to /proc
@@ -60,7 +60,7 @@ var deviceKinds = []*deviceKind{
 		args:     softGPUArgs,
 		memory:   softGPUMemory,
 		private:  true,
-		preempt:  true,
+		preempt:  func(*deviceFlags) bool { return true },
 		open:     openSoftGPU,
 		examine:  func() []check { return []check{checkCPUs(), checkNativeCode()} },
 		programs: func(device gpu.Device, _ int) (programs, error) { return onDevice(device), nil },
@@ -76,6 +76,7 @@ var deviceKinds = []*deviceKind{
 		files:       []string{"/dev/nvidia*"},
 		threadNames: true,
 		hostPIDs:    true,
+		preempt:     (*deviceFlags).confined, // by the keeper, of a worker that it watches
 		open:        openCUDA,
 		commands:    newCUDAProcesses,
 		examine:     func() []check { return []check{checkNVIDIA()} },

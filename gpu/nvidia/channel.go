@@ -337,13 +337,13 @@ const isDue = 1 << 32
 // command may begin behind it. It returns errRevoked if all commands in flight were revoked
 // and have to begin again. c.run is held, except while it waits.
 func (c *channel) settle(seen uint32) error {
-	f, since, spent := c.flight.oldest(), c.flight.start(), c.flight.spent
+	f, since, held, spent := c.flight.oldest(), c.flight.start(), c.flight.since, c.flight.spent
 	l := c.ctx.worker.lane
 	c.watched = f.batch
 	c.run.Unlock()
 	interrupted := false
 	err := c.await(f, since, spent, func() bool {
-		interrupted = c.interrupted(f, since)
+		interrupted = c.interrupted(f, since, held)
 		return interrupted || reached(l.fence(c.slot), f.number) || c.news.Load() != seen
 	})
 	c.run.Lock()

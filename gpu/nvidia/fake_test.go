@@ -25,6 +25,8 @@ const fakeSource = `.version 6.0
 .address_size 64
 .visible .entry store(.param .u64 p, .param .u32 v) { ret; }
 .visible .entry idle() { ret; }
+.visible .entry count(.param .u64 p) { ret; }
+.visible .entry frees() { ret; }
 .visible .entry spin() { ret; }
 .visible .entry once(.param .u64 p, .param .u32 hang) { ret; }
 .visible .entry trapped() { ret; }
@@ -196,6 +198,8 @@ func TestInstructionsAreTheDriversMatter(t *testing.T) {
 	ret;
 }
 .visible .entry idle() { ret; }
+.visible .entry count(.param .u64 p) { ret; }
+.visible .entry frees() { ret; }
 `), nil)
 	require.NoError(t, err)
 	f, err := mod.Function("store")

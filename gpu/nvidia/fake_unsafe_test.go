@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/internal/hostmem"
 	"pvdrm/internal/yield"
 )
 
@@ -27,6 +28,7 @@ type fake struct {
 	state   []byte // source being linked
 	log     []byte // where the caller wants complaints about it
 	sticky  atomic.Int32
+	control *fakeControl
 }
 
 // fakeDevices is how many GPUs the fake driver has.
@@ -55,6 +57,20 @@ var fakeKernels = []struct {
 		return resultOK
 	}},
 	{"idle", func([]byte, int) result { return resultOK }},
+	{"count", func(p []byte, _ int) result { // in granted memory, until told to end
+		at := bytesAt(word64(p, 0), 4096)
+		for ended := false; !ended; time.Sleep(10 * time.Microsecond) {
+			theControl.step(func() {
+				hostmem.SwapUint32(at, 0, hostmem.LoadUint32(at, 0)+1)
+				ended = hostmem.LoadUint32(at, 64) != 0
+			})
+		}
+		return resultOK
+	}},
+	{"frees", func([]byte, int) result { // the channels of its worker
+		hostmem.SwapUint32(theControl.mem, fakeFreed, 1)
+		select {}
+	}},
 	{"spin", func([]byte, int) result { select {} }},
 	{"once", func(p []byte, _ int) result { // dies, or hangs if told so, unless it did before
 		before := (*uint32)(address(word64(p, 0))) // granted memory, which the test has mapped
@@ -71,6 +87,22 @@ var fakeKernels = []struct {
 	{"trapped", func([]byte, int) result { return resultLaunchFailed }},
 	{"other", func([]byte, int) result { return resultInstruction }}, // stands for kernels that the fake lacks
 	{"dies", func([]byte, int) result { os.Exit(7); return resultOK }},
+}
+
+// step does a step of a kernel, but not while kernels are stopped. A keeper that stops them waits for
+// the step.
+func (c *fakeControl) step(do func()) {
+	inside := (*atomic.Uint32)(address(addressOf(c.mem) + fakeInside))
+	for {
+		c.pass(fakeKernelsOff)
+		inside.Add(1)
+		if hostmem.LoadUint32(c.mem, fakeKernelsOff) == 0 {
+			break
+		}
+		inside.Add(^uint32(0))
+	}
+	do()
+	inside.Add(^uint32(0))
 }
 
 func put(at uint64, v uint32) result {
@@ -90,9 +122,9 @@ func word64(p []byte, off int) (v uint64) {
 }
 
 func newFake() *driver {
-	f := &fake{}
+	f := &fake{control: newFakeControl()}
 	d := &f.driver
-	d.init = func(uint32) result { return resultOK }
+	d.init = func(uint32) result { return f.control.open() }
 	d.deviceGet = func(device *int32, ordinal int32) result {
 		if ordinal >= fakeDevices {
 			return resultInvalidDevice
@@ -295,10 +327,17 @@ func (f *fake) path(d *driver) {
 		if extra != nil {
 			params = append(params, bytesAt(uint64(extra[1]), *(*uint64)(address(uint64(extra[3]))))...)
 		}
-		return f.enqueue(s, func() result { return fakeKernels[fn-1].run(params, threads) })
+		return f.enqueue(s, func() result {
+			theControl.pass(fakeKernelsOff)
+			return fakeKernels[fn-1].run(params, threads)
+		})
 	}
 	d.memcpyAsync = func(dst, src, n uint64, s uintptr) result {
-		return f.enqueue(s, func() result { copy(bytesAt(dst, n), bytesAt(src, n)); return resultOK })
+		return f.enqueue(s, func() result {
+			theControl.pass(fakeCopiesOff)
+			copy(bytesAt(dst, n), bytesAt(src, n))
+			return resultOK
+		})
 	}
 	d.memcpy2DAsync = func(a *[16]uint64, s uintptr) result {
 		c := *a
@@ -311,7 +350,11 @@ func (f *fake) path(d *driver) {
 	}
 	flat := func(size uint64) func(uint64, uint32, uint64, uintptr) result {
 		return func(at uint64, v uint32, n uint64, s uintptr) result {
-			return f.enqueue(s, func() result { fill(bytesAt(at, n*size), v, size); return resultOK })
+			return f.enqueue(s, func() result {
+				theControl.pass(fakeKernelsOff) // as with NVIDIA's driver, kernels do it
+				fill(bytesAt(at, n*size), v, size)
+				return resultOK
+			})
 		}
 	}
 	rows := func(size uint64) func(uint64, uint64, uint32, uint64, uint64, uintptr) result {

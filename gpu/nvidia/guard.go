@@ -45,6 +45,9 @@ type guard struct {
 	stopper  *stopper
 }
 
+// callRM makes the requests.
+var callRM rmCall = makeCall
+
 // guardWorker answers a worker until it has ended. A worker that is not confined hands nothing over.
 func guardWorker(worker *link, stop int) error {
 	defer worker.close()
@@ -59,7 +62,7 @@ func guardWorker(worker *link, stop int) error {
 		return err
 	}
 	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"), link: worker,
-		controls: servingControls, classes: servingClasses, call: makeCall, stopper: newStopper(stop)}
+		controls: servingControls, classes: servingClasses, call: callRM, stopper: newStopper(stop)}
 	defer func() {
 		g.stopper.close()
 		_ = errors.Join(g.listener.Close(), g.memory.Close()) // no worker is left that could be answered
@@ -139,35 +142,16 @@ func (g *guard) answer(c *usernotify.Call) unix.Errno {
 	case !ok:
 		return unix.EPERM
 	case request == requestControl:
-		return g.make(fd, request, int64(c.Args[2]), g.mayControl)
+		return g.make(fd, request, int64(c.Args[2]), ruleOfControls)
 	case request == requestAlloc:
-		return g.make(fd, request, int64(c.Args[2]), g.mayAllocate)
+		return g.make(fd, request, int64(c.Args[2]), ruleOfAllocations)
 	}
 	return unix.EPERM
 }
 
-// mayControl reports whether a worker may make a control, and how many bytes its parameters have.
-func (g *guard) mayControl(argument []byte) (params uint32, may bool) {
-	command := binary.LittleEndian.Uint32(argument[controlCommand:])
-	if command == resetChannel {
-		g.stopper.awaitRunning() // it could bring a channel back that is stopped
-	}
-	return binary.LittleEndian.Uint32(argument[controlSize:]), slices.Contains(g.controls, command)
-}
-
-// mayAllocate is mayControl for an allocation. None has rights to ask for.
-func (g *guard) mayAllocate(argument []byte) (params uint32, may bool) {
-	params = binary.LittleEndian.Uint32(argument[allocSize:])
-	if params == 0 { // older libraries leave it to the class
-		params = memoryParams
-	}
-	return params, slices.Contains(g.classes, binary.LittleEndian.Uint32(argument[allocClass:])) &&
-		binary.LittleEndian.Uint64(argument[allocRights:]) == 0
-}
-
-// make makes a call with an argument at an address of the worker. What the worker writes meanwhile
-// makes no difference.
-func (g *guard) make(fd int, request uint32, at int64, may func([]byte) (uint32, bool)) unix.Errno {
+// make makes a call with an argument at an address of the worker, if the rule allows it. What the
+// worker writes meanwhile makes no difference.
+func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 	argument := make([]byte, request>>16&0x3fff)
 	if at < 0 {
 		return unix.EPERM
@@ -175,24 +159,27 @@ func (g *guard) make(fd int, request uint32, at int64, may func([]byte) (uint32,
 	if _, err := g.memory.ReadAt(argument, at); err != nil {
 		return unix.EFAULT
 	}
-	size, ok := may(argument)
-	if !ok || size > maxParams {
+	size, room, may := allows(g, argument)
+	if !may || size > maxParams {
 		return unix.EPERM
 	}
 	address := binary.LittleEndian.Uint64(argument[paramsAddress:])
 	from := int64(address)
-	params := make([]byte, size)
+	params := make([]byte, max(size, room))
 	if from < 0 {
 		return unix.EFAULT
 	}
-	if _, err := g.memory.ReadAt(params, from); err != nil {
+	if _, err := g.memory.ReadAt(params[:size], from); err != nil {
 		return unix.EFAULT
+	}
+	if request == requestAlloc && binary.LittleEndian.Uint64(params[memoryAddress:]) != 0 {
+		return unix.EPERM // it would be one of this process
 	}
 	if errno := g.call(fd, request, argument, params); errno != 0 {
 		return errno
 	}
 	binary.LittleEndian.PutUint64(argument[paramsAddress:], address)
-	_, err := g.memory.WriteAt(params, from)
+	_, err := g.memory.WriteAt(params[:size], from)
 	if err == nil {
 		_, err = g.memory.WriteAt(argument, at)
 	}
@@ -200,4 +187,35 @@ func (g *guard) make(fd int, request uint32, at int64, may func([]byte) (uint32,
 		return unix.EFAULT
 	}
 	return 0
+}
+
+// rule reports whether a worker may have a call, the size of its parameters, and how many bytes the
+// driver may read and write there if that is more.
+type rule func(g *guard, argument []byte) (size, room uint32, may bool)
+
+// ruleOfControls is the rule of NV_ESC_RM_CONTROL.
+func ruleOfControls(g *guard, argument []byte) (size, room uint32, may bool) {
+	command := binary.LittleEndian.Uint32(argument[controlCommand:])
+	if !slices.Contains(g.controls, command) {
+		return 0, 0, false
+	}
+	if command == resetChannel {
+		g.stopper.awaitRunning() // it could bring a channel back that is stopped
+	}
+	size = binary.LittleEndian.Uint32(argument[controlSize:])
+	return size, size, true
+}
+
+// ruleOfAllocations is the rule of NV_ESC_RM_ALLOC. The driver knows the size of the parameters by the
+// class, and newer drivers have larger ones.
+func ruleOfAllocations(g *guard, argument []byte) (size, room uint32, may bool) {
+	const largest = 4 << 10
+	if !slices.Contains(g.classes, binary.LittleEndian.Uint32(argument[allocClass:])) || binary.LittleEndian.Uint64(argument[allocRights:]) != 0 {
+		return 0, 0, false
+	}
+	switch size = binary.LittleEndian.Uint32(argument[allocSize:]); size {
+	case 0, memoryParams:
+		return memoryParams, largest, true
+	}
+	return 0, 0, false
 }

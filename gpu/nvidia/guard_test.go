@@ -107,11 +107,60 @@ func TestGuardMakesAllowedControlsOnly(t *testing.T) {
 	require.Zero(t, x.control(number, requestControl, allowed, 0, 0), "without parameters")
 }
 
+// A worker that serves gets memory, made by its keeper with a copy of the parameters, and no other
+// object, such as a channel.
+func TestGuardMakesMemoryOnly(t *testing.T) {
+	const number, ours = 77, 1234
+	calls := 0
+	g := &guard{devices: map[int32]int{number: ours}, classes: servingClasses, call: func(fd int, request uint32, argument, params []byte) unix.Errno {
+		calls++
+		require.Equal(t, ours, fd)
+		require.Equal(t, uint32(requestAlloc), request)
+		require.GreaterOrEqual(t, len(params), 4096, "a newer driver may have more parameters")
+		require.Equal(t, "question", string(params[:8]))
+		copy(params, "answer")
+		params[memoryParams] = 9 // beyond what the worker has
+		binary.LittleEndian.PutUint32(argument[allocObject:], 55)
+		binary.LittleEndian.PutUint32(argument[40:], 7)
+		return 0
+	}}
+	x := newGuarded(t, g)
+	const memory, channel = 0x40, 0xc86f
+	ask := func(class, size uint32, rights, address uint64) unix.Errno {
+		copy(x.mem, allocation(1, 2, 3, class))
+		binary.LittleEndian.PutUint64(x.mem[paramsAddress:], addressOf(x.mem)+guardParams)
+		binary.LittleEndian.PutUint64(x.mem[allocRights:], rights)
+		binary.LittleEndian.PutUint32(x.mem[allocSize:], size)
+		clear(x.mem[guardParams:])
+		copy(x.mem[guardParams:], "question")
+		binary.LittleEndian.PutUint64(x.mem[guardParams+memoryAddress:], address)
+		x.calls <- [2]uintptr{number, requestAlloc}
+		return <-x.errs
+	}
+	for _, size := range []uint32{0, memoryParams} {
+		require.Zero(t, ask(memory, size, 0, 0))
+		require.Equal(t, "answeron", string(x.mem[guardParams:][:8]))
+		require.Zero(t, x.mem[guardParams+memoryParams])
+		require.EqualValues(t, 55, binary.LittleEndian.Uint32(x.mem[allocObject:]))
+		require.EqualValues(t, 7, binary.LittleEndian.Uint32(x.mem[40:]))
+		require.Equal(t, addressOf(x.mem)+guardParams, binary.LittleEndian.Uint64(x.mem[paramsAddress:]))
+	}
+	require.Equal(t, 2, calls)
+	require.Equal(t, unix.EPERM, ask(channel, 0, 0, 0))
+	require.Equal(t, unix.EPERM, ask(0, 0, 0, 0), "another client")
+	require.Equal(t, unix.EPERM, ask(memory, memoryParams-8, 0, 0), "not the size that the class has")
+	require.Equal(t, unix.EPERM, ask(memory, 0, 0x1000, 0), "rights")
+	require.Equal(t, unix.EPERM, ask(memory, 0, 0, 0x1000), "memory of the keeper")
+	require.Equal(t, 2, calls)
+}
+
 // Controls that may be made are none that harm others, whatever a recording says.
 func TestNoControlOfOthersIsAllowed(t *testing.T) {
 	for _, c := range []uint32{0x2080110b, 0xa06c0103, 0xa06c0105, 0x3d05, 0x3d06} {
 		require.NotContains(t, servingControls, c)
 	}
 	require.Contains(t, servingRequests, Request{Mask: typeMask, Value: typeControl}, "else the guard is not asked")
+	require.Contains(t, servingRequests, Request{Mask: typeMask, Value: typeAlloc}, "likewise")
+	require.Equal(t, []uint32{0x40}, servingClasses, "with any other the keeper may not know all channels")
 	require.Empty(t, compilingRequests)
 }

@@ -21,7 +21,8 @@ const (
 	fakeWorker = "fake"
 	// A fake that is confined has no VRAM: it would be memory files.
 	confinedFake = "confined-fake"
-	keeping      = "keeper-of-" // and the kind of the workers
+	guardedFake  = "guarded-fake" // it is guarded by its keeper, and not confined
+	keeping      = "keeper-of-"   // and the kind of the workers
 
 	// Kinds that are none.
 	missingWorker = "missing"
@@ -42,14 +43,23 @@ func TestMain(m *testing.M) {
 		end(nvidia.ServeFake(nil))
 	case confinedFake:
 		end(nvidia.ServeFake(confine))
+	case guardedFake:
+		end(nvidia.ServeFake(func([]nvidia.Request) error { return nil }))
 	case keeping + missingWorker:
 		end(nvidia.ServeKeeper([]string{"/nonexistent/worker"}))
 	case keeping + falseWorker:
 		end(nvidia.ServeKeeper([]string{"/bin/false"}))
-	case keeping + realWorker, keeping + confinedFake:
+	case keeping + realWorker:
 		end(sandbox.EnterCUDAKeeper())
-		end(nvidia.ServeKeeper(workerCommand(strings.TrimPrefix(os.Getenv(workerEnv), keeping))))
-	case keeping + freeWorker, keeping + fakeWorker:
+		end(nvidia.ServeKeeper(workerCommand(realWorker)))
+	case keeping + confinedFake:
+		nvidia.FakeKeeper()
+		end(sandbox.EnterCUDAKeeper())
+		end(nvidia.ServeKeeper(workerCommand(confinedFake)))
+	case keeping + freeWorker, keeping + fakeWorker, keeping + guardedFake:
+		if os.Getenv(workerEnv) != keeping+freeWorker {
+			nvidia.FakeKeeper()
+		}
 		end(nvidia.ServeKeeper(workerCommand(strings.TrimPrefix(os.Getenv(workerEnv), keeping))))
 	}
 	os.Exit(1)

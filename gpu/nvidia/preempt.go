@@ -27,8 +27,11 @@ import (
 // takes the driver a millisecond, or ten where a kernel waits for memory of the host.
 const stopLimit = 5 * time.Second
 
-// contextSlice is how long a kernel keeps the compute engine from other contexts of its device. To
-// stop it and make it go on costs a tenth of that.
+// leastTurn is how long a kernel keeps the compute engine when it has to leave it to other guests. To
+// stop it and make it go on keeps the GPU idle for half a millisecond.
+const leastTurn = 5 * time.Millisecond
+
+// contextSlice is how long a kernel keeps the compute engine from other contexts of its device.
 const contextSlice = 10 * time.Millisecond
 
 // patience is for how long a copy in flight keeps its engine when the kernels of its context are
@@ -178,17 +181,22 @@ func (c *context) mayStop() error {
 	return nil
 }
 
-// interrupted reports whether a command in flight, which has had its engine since a time, is to give
-// it back: its context is stopped, or is to be, because others are to have the engine.
-func (c *channel) interrupted(f *flying, since time.Time) bool {
+// interrupted reports whether a command in flight, which runs since a time, is to give its engine back,
+// which the channel has since another: its context is stopped, or is to be, because others are to
+// have the engine.
+func (c *channel) interrupted(f *flying, since, held time.Time) bool {
 	e := f.engine
-	if e == nil || c.ctx.worker.unstoppable != nil {
+	switch {
+	case e == nil || c.ctx.worker.unstoppable != nil:
+		return false
+	case e.kind != gpu.EngineCompute:
+		return c.ctx.halt.on.Load() && time.Since(since) > patience
+	case c.ctx.halt.on.Load():
+		return true
+	case e.gate == nil:
 		return false
 	}
-	if e.kind == gpu.EngineCompute {
-		return c.ctx.halt.on.Load() || e.gate != nil && (e.gate.Preempted(e.kind) || e.contended(c.ctx) && time.Since(since) > contextSlice)
-	}
-	return c.ctx.halt.on.Load() && time.Since(since) > patience
+	return e.gate.Preempted(e.kind) && time.Since(held) > leastTurn || e.contended(c.ctx) && time.Since(held) > contextSlice
 }
 
 // park gives the engine back on which the commands in flight run, which are stopped or to be stopped,

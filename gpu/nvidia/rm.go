@@ -50,8 +50,11 @@ const paramsAddress = 16
 // maxParams bounds these parameters, in bytes.
 const maxParams = 64 << 10
 
-// memoryParams is the size of an NV_MEMORY_ALLOCATION_PARAMS.
-const memoryParams = 128
+// The parameters of an allocation of memory are an NV_MEMORY_ALLOCATION_PARAMS.
+const (
+	memoryAddress = 96 // of memory of the process; none for VRAM
+	memoryParams  = 128
+)
 
 // Classes of objects.
 const (

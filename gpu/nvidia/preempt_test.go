@@ -1,0 +1,258 @@
+package nvidia_test
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/nvidia"
+	"pvdrm/internal/hostmem"
+)
+
+// counts submits a kernel that counts in granted memory until told to end.
+func (c *fakeClient) counts() (mem []byte, done chan gpu.Result) {
+	mem, at := c.granted(4096)
+	done = make(chan gpu.Result, 1)
+	require.NoError(c, c.ch.Submit([]gpu.Command{c.launch("count", binary.LittleEndian.AppendUint64(nil, at)...)}, func(r gpu.Result) { done <- r }))
+	goesOn(c.T, mem)
+	return mem, done
+}
+
+func goesOn(t *testing.T, mem []byte) {
+	before := hostmem.LoadUint32(mem, 0)
+	require.Eventually(t, func() bool { return hostmem.LoadUint32(mem, 0) > before }, 5*time.Minute, time.Millisecond)
+}
+
+// standsStill looks for longer than a count takes.
+func standsStill(t *testing.T, mem []byte) {
+	before := hostmem.LoadUint32(mem, 0)
+	time.Sleep(20 * time.Millisecond)
+	require.Equal(t, before, hostmem.LoadUint32(mem, 0))
+}
+
+func TestPreemptByTheKeeper(t *testing.T) { bothWays(t, preemptByTheKeeper) }
+
+func preemptByTheKeeper(t *testing.T, polls bool) {
+	c := newFakeClientOf(t, nvidia.Config{LaunchLimit: -1}, guardedFake)
+	c.polls = polls
+	other := &fakeClient{T: t, dev: c.dev, props: c.props}
+	other.open()
+	p := c.ctx.(gpu.Preempter)
+	mem, done := c.counts()
+	for range 5 {
+		require.NoError(t, p.Preempt(context.Background()))
+		standsStill(t, mem)
+		require.NoError(t, other.do(other.launch("idle")).Err, "others run")
+		require.NoError(t, p.Resume())
+		goesOn(t, mem)
+	}
+	require.NoError(t, p.Preempt(context.Background()))
+	late := make(chan gpu.Result, 1)
+	require.NoError(t, c.ch.Submit([]gpu.Command{c.launch("idle")}, func(r gpu.Result) { late <- r }))
+	hostmem.SwapUint32(mem, 64, 1)
+	require.NoError(t, other.do(other.launch("idle")).Err)
+	require.Empty(t, late)
+	require.Empty(t, done)
+	require.NoError(t, p.Resume())
+	require.NoError(t, receive(c, done).Err)
+	require.NoError(t, receive(c, late).Err)
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, p.Preempt(canceled), context.Canceled)
+	require.NoError(t, c.do(c.launch("idle")).Err, "it goes on")
+}
+
+// A context without work in flight begins none while it is stopped.
+func TestPreemptBetweenCommands(t *testing.T) {
+	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+	p := c.ctx.(gpu.Preempter)
+	require.NoError(t, p.Preempt(context.Background()))
+	results := make(chan gpu.Result, 10)
+	for range cap(results) {
+		require.NoError(t, c.ch.Submit([]gpu.Command{c.launch("idle")}, func(r gpu.Result) { results <- r }))
+	}
+	require.Zero(t, c.dev.Stats().Launches)
+	require.NoError(t, p.Resume())
+	for range cap(results) {
+		require.NoError(t, receive(c, results).Err)
+	}
+}
+
+// A worker of which the keeper knows nothing cannot be stopped, and works as ever.
+func TestUnguardedWorkerIsNotPreempted(t *testing.T) {
+	c := newFakeClient(t, nvidia.Config{})
+	p := c.ctx.(gpu.Preempter)
+	require.ErrorIs(t, p.Preempt(context.Background()), gpu.ErrUnsupported)
+	require.ErrorIs(t, p.Resume(), gpu.ErrUnsupported)
+	require.NoError(t, c.do(c.launch("idle")).Err)
+}
+
+// A worker that has freed its channels cannot be stopped by them: it is killed.
+func TestWorkerThatHidesChannelsIsKilled(t *testing.T) {
+	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+	done := make(chan gpu.Result, 1)
+	require.NoError(t, c.ch.Submit([]gpu.Command{c.launch("frees")}, func(r gpu.Result) { done <- r }))
+	p := c.ctx.(gpu.Preempter)
+	var err error
+	for err == nil { // until the kernel runs
+		if err = p.Preempt(context.Background()); err == nil {
+			err = p.Resume()
+		}
+	}
+	var lost *gpu.LostError
+	require.ErrorAs(t, receive(c, done).Err, &lost)
+	require.Equal(t, gpu.LostDevice, lost.Cause)
+	require.Contains(t, lost.Error(), "taken off the GPU")
+	require.Contains(t, lost.Error(), "status 0x21")
+	require.Error(t, p.Resume())
+	require.NoError(t, c.ctx.Close())
+	c.open()
+	require.NoError(t, c.do(c.launch("idle")).Err, "the device lives")
+}
+
+// What ends while a context is stopped ends it, and nothing waits.
+func TestDeathWhileStopped(t *testing.T) {
+	for name, kill := range map[string]func(t *testing.T) int{"worker": workerOf, "keeper": keeperOf} {
+		t.Run(name, func(t *testing.T) {
+			c := newFakeClientOf(t, nvidia.Config{LaunchLimit: -1}, guardedFake)
+			_, done := c.counts()
+			p := c.ctx.(gpu.Preempter)
+			require.NoError(t, p.Preempt(context.Background()))
+			require.NoError(t, unix.Kill(kill(t), unix.SIGKILL))
+			var lost *gpu.LostError
+			require.ErrorAs(t, receive(c, done).Err, &lost)
+			require.Error(t, p.Resume())
+			require.Error(t, p.Preempt(context.Background()))
+		})
+	}
+}
+
+// turnGate lets one command in at a time, and is told when the one that is in has to go.
+type turnGate struct {
+	wantedGate
+	preempts [gpu.Engines]atomic.Bool
+
+	mu       sync.Mutex
+	entered  [gpu.Engines]int
+	used     [gpu.Engines]time.Duration
+	commands uint64
+	admitted chan struct{} // a token for each Enter after the first; nil: all are let in
+}
+
+func (g *turnGate) Preempted(e gpu.Engine) bool { return g.preempts[e].Load() }
+func (g *turnGate) Wanted(gpu.Engine) bool      { return false }
+
+// Enter is part of gpu.Gate.
+func (g *turnGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.entered[e]++
+	if g.admitted == nil || e != gpu.EngineCompute || g.entered[e] == 1 {
+		return nil
+	}
+	return g.admitted
+}
+
+// Leave is part of gpu.Gate.
+func (g *turnGate) Leave(e gpu.Engine, used time.Duration, commands uint64, _ bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used[e] += used
+	g.commands += commands
+	g.preempts[e].Store(false)
+}
+
+func (g *turnGate) entries(e gpu.Engine) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.entered[e]
+}
+
+// A kernel that has to leave the engine is stopped, gives it back with the time that it used, and
+// goes on when it is admitted again.
+func TestKernelLeavesTheEngine(t *testing.T) {
+	g := &turnGate{admitted: make(chan struct{})}
+	c := newFakeClientOf(t, nvidia.Config{Gate: g, LaunchLimit: -1}, guardedFake)
+	mem, done := c.counts()
+	for i := range 5 {
+		g.preempts[gpu.EngineCompute].Store(true)
+		require.Eventually(t, func() bool { return g.entries(gpu.EngineCompute) == i+2 }, 5*time.Minute, time.Millisecond)
+		standsStill(t, mem)
+		g.admitted <- struct{}{}
+		goesOn(t, mem)
+	}
+	hostmem.SwapUint32(mem, 64, 1)
+	require.NoError(t, receive(c, done).Err)
+	require.Equal(t, uint64(5), c.dev.Stats().Preemptions)
+	require.Eventually(t, func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.commands == 1 }, 5*time.Minute, time.Millisecond)
+	require.Greater(t, g.used[gpu.EngineCompute], time.Duration(0))
+	times := c.dev.Stats().LaunchTimes
+	require.Equal(t, uint64(1), times.Count(), "one kernel, in pieces")
+}
+
+// While a kernel is off the GPU its context begins no copies, and copies that need its channels give
+// their engine back.
+func TestCopiesOfAStoppedContext(t *testing.T) {
+	g := &turnGate{admitted: make(chan struct{})}
+	c := newFakeClientOf(t, nvidia.Config{Gate: g, LaunchLimit: -1}, guardedFake)
+	va := c.vram()
+	second, err := c.ctx.NewChannel()
+	require.NoError(t, err)
+	mem, done := c.counts()
+	g.preempts[gpu.EngineCompute].Store(true)
+	require.Eventually(t, func() bool { return g.entries(gpu.EngineCompute) == 2 }, 5*time.Minute, time.Millisecond)
+	copied := make(chan gpu.Result, 1)
+	require.NoError(t, second.Submit([]gpu.Command{&gpu.Fill{Dst: va, Size: 4, Width: 1 << 20, Height: 1}}, func(r gpu.Result) { copied <- r }))
+	standsStill(t, mem)
+	require.Empty(t, copied)
+	g.admitted <- struct{}{}
+	require.NoError(t, receive(c, copied).Err)
+	hostmem.SwapUint32(mem, 64, 1)
+	require.NoError(t, receive(c, done).Err)
+}
+
+// A guest's endless kernel leaves the engine to the guest's other contexts, too.
+func TestContextsOfADeviceTakeTurns(t *testing.T) {
+	g := &turnGate{}
+	c := newFakeClientOf(t, nvidia.Config{Gate: g, LaunchLimit: time.Hour, LimitWaiting: true}, guardedFake)
+	other := &fakeClient{T: t, dev: c.dev, props: c.props}
+	other.open()
+	mem, done := c.counts()
+	for range 3 {
+		require.NoError(t, other.do(other.launch("idle")).Err)
+		goesOn(t, mem)
+	}
+	require.NotZero(t, c.dev.Stats().Preemptions)
+	hostmem.SwapUint32(mem, 64, 1)
+	require.NoError(t, receive(c, done).Err)
+}
+
+// The launch limit holds for the time that a kernel ran, in pieces or not; with LimitWaiting only
+// while a call of its context waits.
+func TestLimitOfPreemptedKernels(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	g := &turnGate{}
+	c := newFakeClientOf(t, nvidia.Config{Gate: g, LaunchLimit: limit}, guardedFake)
+	_, done := c.counts()
+	for c.ctx.Err() == nil {
+		g.preempts[gpu.EngineCompute].Store(true)
+		time.Sleep(10 * time.Millisecond)
+	}
+	var lost *gpu.LostError
+	require.ErrorAs(t, receive(c, done).Err, &lost)
+	require.Equal(t, gpu.LostTimeout, lost.Cause)
+
+	c = newFakeClientOf(t, nvidia.Config{LaunchLimit: limit, LimitWaiting: true}, guardedFake)
+	mem, done := c.counts()
+	time.Sleep(3 * limit)
+	goesOn(t, mem)
+	hostmem.SwapUint32(mem, 64, 1)
+	require.NoError(t, receive(c, done).Err)
+}
