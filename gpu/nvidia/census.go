@@ -51,9 +51,9 @@ func (c *census) isCompute(channel *object) bool {
 
 // target is what a stopper stops: the channels of a worker, by way of a subdevice of theirs.
 type target struct {
-	fd                int // to which the handles belong
-	client, subdevice uint32
-	channels          []channelOf
+	fd                        int // to which the handles belong
+	client, device, subdevice uint32
+	channels                  []channelOf
 }
 
 // channelOf is a channel and its client.
@@ -84,6 +84,6 @@ func (c *census) target(devices map[int32]int) (t target, err error) {
 	if !open {
 		return t, fmt.Errorf("the driver has closed the descriptor of its channels")
 	}
-	t.fd, t.subdevice = fd, c.objects[i].handle
+	t.fd, t.device, t.subdevice = fd, c.objects[i].parent, c.objects[i].handle
 	return t, nil
 }

@@ -36,6 +36,7 @@ type context struct {
 	halt    halt
 	waiting [gpu.Engines]atomic.Int32 // channels that wait for an engine
 	calls   atomic.Int64              // when the call began that the worker answers, since processStart; 0 if it answers none
+	called  atomic.Uint64             // such calls, in all
 	why     atomic.Pointer[string]    // for what the worker was killed, if not for the end of the context
 
 	laneMu  sync.Mutex // one writer of the lane at a time
@@ -100,6 +101,7 @@ func (c *context) do(q *request, fds []int, r *reply) error {
 	if r == nil {
 		r = &reply{}
 	}
+	c.called.Add(1)
 	c.calls.Store(max(int64(time.Since(processStart)), 1))
 	defer c.calls.Store(0)
 	err := c.worker.do(q, fds, r)

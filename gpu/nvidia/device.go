@@ -52,6 +52,8 @@ type device struct {
 
 	compute, copy engine
 
+	unwatch, watched chan struct{} // end the watchdog, and its end; nil without one
+
 	launches, copyBytes, faults, replays, preemptions atomic.Uint64
 
 	mu       sync.Mutex
@@ -111,12 +113,17 @@ func newDevice(config Config) (*device, error) {
 	if config.VRAMBytes != 0 {
 		props.VRAMBytes = min(props.VRAMBytes, config.VRAMBytes)
 	}
-	return &device{
+	d := &device{
 		config: config, props: props, keeper: k, compiler: compiler, spare: p,
 		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate, turn: make(chan struct{}, 1)},
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, turn: make(chan struct{}, 1)},
 		contexts: map[*context]struct{}{},
-	}, nil
+	}
+	if config.Gate != nil {
+		d.unwatch, d.watched = make(chan struct{}), make(chan struct{})
+		go d.watchdog()
+	}
+	return d, nil
 }
 
 // Probe says whether there is an NVIDIA driver, by its version, such as "13.0".
@@ -240,6 +247,10 @@ func (d *device) VRAMUsed() uint64 {
 // Close implements gpu.Device.
 func (d *device) Close() error {
 	d.closing.Do(func() {
+		if d.unwatch != nil {
+			close(d.unwatch)
+			<-d.watched
+		}
 		d.mu.Lock()
 		d.closed = true
 		spare := d.spare

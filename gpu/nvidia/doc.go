@@ -11,8 +11,8 @@
 // its backend, whatever its kernels do. A context trusts its worker no more than its guest.
 //
 // A confined backend cannot start processes. So each device has a keeper, another process
-// of the same program (ServeKeeper), that starts workers (package workers) and makes RM
-// controls for them (guard).
+// of the same program (ServeKeeper), that starts workers (package workers), answers what they
+// ask of NVIDIA's resource manager (guard), and stops what they run (stopper).
 //
 // # Memory and addresses
 //
@@ -61,9 +61,16 @@
 //
 // ServeWorker has its caller confine a worker (Confine) before it serves the first guest.
 // Command record records the ioctl requests that the driver makes from then on
-// (testdata/ioctls.txt), and generates the list for the filter. One request, RM control,
-// stands for many that a filter cannot distinguish: a worker's keeper makes the recorded ones
+// (testdata/ioctls.txt), and generates the list for the filter. Two requests, RM control and RM
+// alloc, stand for many that a filter cannot distinguish: a worker's keeper makes the recorded ones
 // (guard).
+//
+// # Preemption
+//
+// The keeper sees the channels that a worker makes while it starts, and can disable them with a
+// duplicate of the worker's descriptor (stopper): what runs leaves the GPU with its state. A context
+// is stopped so by its owner (gpu.Preempter), by a channel whose kernel has to leave the compute
+// engine (channel.park), or not at all. The watchdog finds workers that use the GPU on their own.
 //
 // # Ownership and locks
 //
@@ -77,6 +84,7 @@
 //	context.gen     the current worker; read-locked to begin or complete commands
 //	compiler.turn   the worker that compiles; under the two above only to rebuild a context
 //	channel.run     the commands in flight
+//	halt.mu         whether the context is stopped; orders to the keeper
 //	device.mu       counts of VRAM and channels, the set of contexts
 //	space.mu        the mappings
 //

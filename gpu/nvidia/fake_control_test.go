@@ -26,6 +26,7 @@ const (
 	fakeCopiesOff  = 4  // the other channels are
 	fakeFreed      = 8  // the worker has freed its channels
 	fakeInside     = 12 // kernels within a step
+	fakeWorks      = 16 // the worker runs something of its own
 )
 
 // The fake driver's objects. It has more channels than one control takes.
@@ -93,6 +94,9 @@ func (c *fakeControl) pass(kind int) {
 
 // fakeCall is the fake's RM, in a keeper.
 func fakeCall(fd int, request uint32, argument, params []byte) unix.Errno {
+	if request == requestIdle {
+		return fakeIdle(fd, argument)
+	}
 	if request != requestControl || binary.LittleEndian.Uint32(argument[controlCommand:]) != disableChannels {
 		return unix.ENOTTY
 	}
@@ -127,6 +131,24 @@ func fakeCall(fd int, request uint32, argument, params []byte) unix.Errno {
 		}
 		time.Sleep(10 * time.Microsecond)
 	}
+	return 0
+}
+
+// fakeIdle waits for a channel.
+func fakeIdle(fd int, argument []byte) unix.Errno {
+	var word [4]byte
+	if _, err := unix.Pread(fd, word[:], fakeWorks); err != nil {
+		return unix.EIO
+	}
+	field := func(at int) uint32 { return binary.LittleEndian.Uint32(argument[at:]) }
+	status := uint32(0)
+	switch {
+	case field(idleClient) != fakeClient0 || field(idleDevice) != fakeDevice0 || field(idleChannel)-fakeChannel >= fakeComputes || field(idleCount) != 1:
+		status = badChannel
+	case word[0] != 0:
+		status = statusTimeout
+	}
+	binary.LittleEndian.PutUint32(argument[idleStatus:], status)
 	return 0
 }
 

@@ -27,6 +27,7 @@ const fakeSource = `.version 6.0
 .visible .entry idle() { ret; }
 .visible .entry count(.param .u64 p) { ret; }
 .visible .entry frees() { ret; }
+.visible .entry stays() { ret; }
 .visible .entry spin() { ret; }
 .visible .entry once(.param .u64 p, .param .u32 hang) { ret; }
 .visible .entry trapped() { ret; }
@@ -200,6 +201,7 @@ func TestInstructionsAreTheDriversMatter(t *testing.T) {
 .visible .entry idle() { ret; }
 .visible .entry count(.param .u64 p) { ret; }
 .visible .entry frees() { ret; }
+.visible .entry stays() { ret; }
 `), nil)
 	require.NoError(t, err)
 	f, err := mod.Function("store")
@@ -219,8 +221,8 @@ func TestComplaintsOfTheCompiler(t *testing.T) {
 	require.ErrorAs(t, err, &build)
 	const text = "error: Not a name of any known instruction: 'bogus'"
 	require.Equal(t, []gpu.Diagnostic{
-		{File: "x.ptx", Line: 11, Col: 1, Message: text},
-		{File: "x.ptx", Line: 13, Col: 1, Message: text},
+		{File: "x.ptx", Line: 14, Col: 1, Message: text},
+		{File: "x.ptx", Line: 16, Col: 1, Message: text},
 	}, build.Diagnostics)
 }
 

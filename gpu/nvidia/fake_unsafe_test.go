@@ -67,6 +67,10 @@ var fakeKernels = []struct {
 		}
 		return resultOK
 	}},
+	{"stays", func([]byte, int) result { // the command ends, and something goes on
+		hostmem.SwapUint32(theControl.mem, fakeWorks, 1)
+		return resultOK
+	}},
 	{"frees", func([]byte, int) result { // the channels of its worker
 		hostmem.SwapUint32(theControl.mem, fakeFreed, 1)
 		select {}
@@ -332,6 +336,11 @@ func (f *fake) path(d *driver) {
 			return fakeKernels[fn-1].run(params, threads)
 		})
 	}
+	f.transfers(d)
+}
+
+// transfers makes the copies and fills of the path.
+func (f *fake) transfers(d *driver) {
 	d.memcpyAsync = func(dst, src, n uint64, s uintptr) result {
 		return f.enqueue(s, func() result {
 			theControl.pass(fakeCopiesOff)

@@ -175,6 +175,10 @@ func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 	if request == requestAlloc && binary.LittleEndian.Uint64(params[memoryAddress:]) != 0 {
 		return unix.EPERM // it would be one of this process
 	}
+	binary.LittleEndian.PutUint64(argument[paramsAddress:], 0)
+	if len(params) == 0 {
+		params = nil
+	}
 	if errno := g.call(fd, request, argument, params); errno != 0 {
 		return errno
 	}

@@ -8,17 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeCall makes a request with parameters of ours in place of the worker's. None of those that a
+// makeCall makes a request with parameters of ours, if it has any, in place of the worker's. None of those that a
 // guard makes has addresses in its parameters that the driver would take for this process's.
 func makeCall(fd int, request uint32, argument, params []byte) unix.Errno {
 	var pin runtime.Pinner
 	defer pin.Unpin()
-	var at uint64
-	if len(params) > 0 {
+	if params != nil {
 		pin.Pin(&params[0])
-		at = addressOf(params)
+		binary.LittleEndian.PutUint64(argument[paramsAddress:], addressOf(params))
 	}
-	binary.LittleEndian.PutUint64(argument[paramsAddress:], at)
 	// Both buffers live until the call returns, and have the sizes that the request says.
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(unsafe.Pointer(&argument[0])))
 	return errno

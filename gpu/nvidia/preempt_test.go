@@ -256,3 +256,17 @@ func TestLimitOfPreemptedKernels(t *testing.T) {
 	hostmem.SwapUint32(mem, 64, 1)
 	require.NoError(t, receive(c, done).Err)
 }
+
+// A worker that uses the GPU when no command was begun is killed.
+func TestWorkWithoutTheToken(t *testing.T) {
+	c := newFakeClientOf(t, nvidia.Config{Gate: wantedGate{}}, guardedFake)
+	honest := &fakeClient{T: t, dev: c.dev, props: c.props}
+	honest.open()
+	require.NoError(t, c.do(c.launch("stays")).Err)
+	require.Eventually(t, func() bool { return c.ctx.Err() != nil }, 5*time.Minute, time.Millisecond)
+	var lost *gpu.LostError
+	require.ErrorAs(t, c.ctx.Err(), &lost)
+	require.Equal(t, gpu.LostDevice, lost.Cause)
+	require.Contains(t, lost.Error(), "uses the GPU on its own")
+	require.NoError(t, honest.do(honest.launch("idle")).Err)
+}

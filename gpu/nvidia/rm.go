@@ -11,11 +11,14 @@ const (
 	typeControl = 'F'<<8 | 0x2a
 	typeAlloc   = 'F'<<8 | 0x2b
 
+	typeIdle = 'F'<<8 | 0x41
+
 	// trapMask and typeControl, as mask and value, are both.
 	trapMask = typeMask &^ 1
 
 	requestControl = 0xc0000000 | controlBytes<<16 | typeControl // NV_ESC_RM_CONTROL
 	requestAlloc   = 0xc0000000 | allocBytes<<16 | typeAlloc     // NV_ESC_RM_ALLOC
+	requestIdle    = 0xc0000000 | idleBytes<<16 | typeIdle       // NV_ESC_RM_IDLE_CHANNELS
 	// requestSeal is none of the driver's, but is trapped like one: a worker has started.
 	requestSeal = typeControl
 )
@@ -80,6 +83,26 @@ const (
 	disableMost    = 64 // channels
 	disableBytes   = 536
 )
+
+// The argument of NV_ESC_RM_IDLE_CHANNELS, which waits until a channel has no work left, is an
+// NVOS30_PARAMETERS.
+const (
+	idleClient  = 0
+	idleDevice  = 4
+	idleChannel = 8
+	idleCount   = 12
+	idleFlags   = 40
+	idleTimeout = 44 // microseconds
+	idleStatus  = 48
+	idleBytes   = 56
+
+	idleForceCheck = 3          // NVOS30_FLAGS_BEHAVIOR_FORCE_BUSY_CHECK
+	idleSingle     = 1 << 4     // NVOS30_FLAGS_CHANNEL_SINGLE
+	idleEngines    = 0x3ff << 8 // NVOS30_FLAGS_IDLE_*, of all engines
+)
+
+// statusTimeout is NV_ERR_TIMEOUT.
+const statusTimeout = 0x65
 
 // rmCall makes a request with an argument, of which the parameters are those.
 type rmCall func(fd int, request uint32, argument, params []byte) unix.Errno

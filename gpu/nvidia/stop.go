@@ -86,6 +86,8 @@ func (s stopStatus) Error() string {
 	switch {
 	case s == stopUnable:
 		return "the keeper does not know them"
+	case s == stopWorks:
+		return "kernels run"
 	case s >= stopErrno:
 		return fmt.Sprintf("NVIDIA's driver: %v", unix.Errno(s&^stopErrno))
 	}

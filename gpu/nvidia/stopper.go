@@ -35,6 +35,7 @@ type stopStatus uint32
 // Statuses that the driver does not have.
 const (
 	stopUnable stopStatus = 0xffff_ffff // the channels of the worker are not known
+	stopWorks  stopStatus = 0xffff_fffe // kernels run or wait to
 	stopErrno  stopStatus = 0xffff_0000 // with an errno: the call failed
 )
 
@@ -44,6 +45,7 @@ const (
 	stopKernels        // stop those channels that can run kernels, which takes less time
 	stopAll            // stop all
 	stopNone           // make all go on
+	stopBusy           // whether kernels run or wait to
 	stopEnds           // no order
 )
 
@@ -82,7 +84,11 @@ func (s *stopper) serve() {
 			return
 		}
 		status := s.able
-		if status == 0 && what != stopAsk {
+		switch {
+		case status != 0 || what == stopAsk:
+		case what == stopBusy:
+			status = s.busy()
+		default:
 			status = s.set(what)
 		}
 		binary.LittleEndian.PutUint32(b[4:], uint32(status))
@@ -131,6 +137,34 @@ func (s *stopper) set(order uint32) (status stopStatus) {
 		s.changed.Broadcast()
 	}
 	return status
+}
+
+// busy reports whether a channel for kernels has work, which the driver waits for a moment.
+func (s *stopper) busy() stopStatus {
+	const wait = 2000 // microseconds
+	for _, c := range s.target.channels {
+		if !c.computes {
+			continue
+		}
+		argument := make([]byte, idleBytes)
+		binary.LittleEndian.PutUint32(argument[idleClient:], c.client)
+		binary.LittleEndian.PutUint32(argument[idleDevice:], s.target.device)
+		binary.LittleEndian.PutUint32(argument[idleChannel:], c.handle)
+		binary.LittleEndian.PutUint32(argument[idleCount:], 1)
+		binary.LittleEndian.PutUint32(argument[idleFlags:], idleForceCheck|idleSingle|idleEngines)
+		binary.LittleEndian.PutUint32(argument[idleTimeout:], wait)
+		if errno := s.call(s.target.fd, requestIdle, argument, nil); errno != 0 {
+			return stopErrno | stopStatus(errno)
+		}
+		switch status := binary.LittleEndian.Uint32(argument[idleStatus:]); status {
+		case 0:
+		case statusTimeout:
+			return stopWorks
+		default:
+			return stopStatus(status)
+		}
+	}
+	return 0
 }
 
 // awaitRunning returns when the channels are not stopped.

