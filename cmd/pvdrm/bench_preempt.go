@@ -102,7 +102,7 @@ func (f *preemptFlags) measure(ctx context.Context, log *zap.Logger, policy stri
 
 	progress("%s, beside an endless kernel", policy)
 	dev, how, on := fair.guestDevice(a.socket, "endless", 1), "endless", bench.PreemptOn
-	if !f.dev.device.kind().preempt {
+	if !f.dev.device.kind().preempt(&f.dev) {
 		dev.revoke, how, on = time.Millisecond, "task", bench.PreemptReplay
 	}
 	s, err := startGuest(dev.guest, append(append([]string{"run"}, dev.args()...), "--", "gdev", "preempt", how))
