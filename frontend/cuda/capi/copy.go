@@ -210,7 +210,7 @@ func (c *call) copyStruct(n, streamArg int) error {
 	if err != nil {
 		return err
 	}
-	return c.settle(x, s, func() error { return c.copyRows(x, s, dst, src, e, streamArg >= 0) })
+	return c.box(x, s, dst, src, e, streamArg >= 0)
 }
 
 // span is how many bytes a place takes from its first to its last.

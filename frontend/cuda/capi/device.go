@@ -150,6 +150,7 @@ func deviceGetAttribute(c *call) error {
 
 // Values of CUdevice_attribute that frontend/cuda does not answer.
 const (
+	attrLinearWidth             = 69 // elements of a texture in linear memory
 	attrSharedPerMultiprocessor = 81
 	attrRegsPerMultiprocessor   = 82
 	attrSharedOptin             = 97

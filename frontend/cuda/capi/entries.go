@@ -16,6 +16,7 @@ const (
 	noteTogether      = noteTextures
 	noteTensorMaps    = noteTextures + "; from compute capability 9.0 on; types and swizzles up to CUDA 12.6's"
 	noteMemOps        = noteTextures + "; no remote writes to flush"
+	noteBatches       = "one after the other; not in captures"
 	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
 	noteOverlap       = "source and destination must not overlap"
 	notePeers         = "between contexts the call waits for the copy"
@@ -24,7 +25,7 @@ const (
 	notePools         = "memory of the context of the stream"
 	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
-	noteStays         = "checked, without effect: managed memory does not move"
+	noteStays         = "checked and noted, without effect: managed memory does not move"
 	noteVirtual       = "memory of the device; on NVIDIA GPUs of the current context"
 	notePoolPointer   = "memory of the context that it was allocated or is imported in; not on NVIDIA GPUs"
 	noteShareable     = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
@@ -68,11 +69,11 @@ var families = []family{
 		{name: "cuCtxDisablePeerAccess", args: 1, do: disablePeer, note: noteNoPeers},
 		{name: "cuDeviceGetLuid", args: 3},
 		{name: "cuDeviceGetP2PAttribute", args: 4, do: deviceGetP2PAttribute, note: noteNoPeers},
-		{name: "cuDeviceGetTexture1DLinearMaxWidth", args: 4},
-		{name: "cuDeviceGetHostAtomicCapabilities", args: 4},
+		{name: "cuDeviceGetTexture1DLinearMaxWidth", args: 4, do: deviceGetTexture1DLinearMaxWidth},
+		{name: "cuDeviceGetHostAtomicCapabilities", args: 4, do: deviceGetHostAtomicCapabilities},
 		{name: "cuDeviceGetP2PAtomicCapabilities", args: 5},
 		{name: "cuDeviceGetNvSciSyncAttributes", args: 3},
-		{name: "cuDeviceGetExecAffinitySupport", args: 3},
+		{name: "cuDeviceGetExecAffinitySupport", args: 3, do: deviceGetExecAffinitySupport},
 		{name: "cuDeviceGetGraphMemAttribute", args: 3, do: deviceGetGraphMemAttribute},
 		{name: "cuDeviceSetGraphMemAttribute", args: 3, do: deviceSetGraphMemAttribute},
 		{name: "cuDeviceGraphMemTrim", args: 1, do: deviceGraphMemTrim},
@@ -117,9 +118,9 @@ var families = []family{
 		{name: "cuCtxGetSharedMemConfig", args: 1, do: ctxGetSharedMemConfig},
 		{name: "cuCtxGetStreamPriorityRange", args: 2, do: priorityRange, note: notePriority},
 		{name: "cuCtxResetPersistingL2Cache", args: 0, do: nothing, note: noteHint},
-		{name: "cuCtxGetExecAffinity", args: 2},
-		{name: "cuCtxRecordEvent", args: 2},
-		{name: "cuCtxWaitEvent", args: 2},
+		{name: "cuCtxGetExecAffinity", args: 2, do: ctxGetExecAffinity},
+		{name: "cuCtxRecordEvent", args: 2, do: ctxRecordEvent, note: "waits for the work of the context"},
+		{name: "cuCtxWaitEvent", args: 2, do: ctxWaitEvent, note: "waits for the event"},
 		{name: "cuGreenCtxCreate", args: 4},
 		{name: "cuGreenCtxDestroy", args: 1},
 		{name: "cuCtxFromGreenCtx", args: 2},
@@ -193,11 +194,11 @@ var families = []family{
 		{name: "cuMemPrefetchAsync_v2", args: 5, do: memPrefetchAsyncV2, perThread: "_ptsz", note: noteStays},
 		{name: "cuMemAdvise", args: 4, do: memAdvise, note: noteStays},
 		{name: "cuMemAdvise_v2", args: 4, do: memAdviseV2, note: noteStays},
-		{name: "cuMemPrefetchBatchAsync", args: 8, perThread: "_ptsz"},
-		{name: "cuMemDiscardBatchAsync", args: 5, perThread: "_ptsz"},
-		{name: "cuMemDiscardAndPrefetchBatchAsync", args: 8, perThread: "_ptsz"},
-		{name: "cuMemRangeGetAttribute", args: 5},
-		{name: "cuMemRangeGetAttributes", args: 6},
+		{name: "cuMemPrefetchBatchAsync", args: 8, do: memPrefetchBatch, perThread: "_ptsz", note: noteStays},
+		{name: "cuMemDiscardBatchAsync", args: 5, do: memDiscardBatch, perThread: "_ptsz", note: "checked, without effect: what is discarded stays"},
+		{name: "cuMemDiscardAndPrefetchBatchAsync", args: 8, do: memPrefetchBatch, perThread: "_ptsz", note: noteStays},
+		{name: "cuMemRangeGetAttribute", args: 5, do: memRangeGetAttribute},
+		{name: "cuMemRangeGetAttributes", args: 6, do: memRangeGetAttributes},
 		{name: "cuMemAllocFromPoolAsync", args: 4, do: memAllocFromPoolAsync, perThread: "_ptsz", note: notePools},
 		{name: "cuMemGetDefaultMemPool", args: 3, do: memGetDefaultMemPool, note: "memory of the device only"},
 		{name: "cuMemGetMemPool", args: 3, do: memGetMemPool, note: "memory of the device only"},
@@ -256,8 +257,8 @@ var families = []family{
 		{name: "cuMemcpy3DAsync_v2", args: 2, do: memcpy3DAsync, perThread: "_ptsz", others: "cuMemcpy3DAsync", note: noteSyncPaged},
 		{name: "cuMemcpyPeer", args: 5, do: memcpyPeer, perThread: "_ptds", note: notePeers},
 		{name: "cuMemcpyPeerAsync", args: 6, do: memcpyPeerAsync, perThread: "_ptsz", note: notePeers},
-		{name: "cuMemcpy3DPeer", args: 1, perThread: "_ptds"},
-		{name: "cuMemcpy3DPeerAsync", args: 2, perThread: "_ptsz"},
+		{name: "cuMemcpy3DPeer", args: 1, do: memcpy3DPeer, perThread: "_ptds", note: notePeers},
+		{name: "cuMemcpy3DPeerAsync", args: 2, do: memcpy3DPeerAsync, perThread: "_ptsz", note: notePeers},
 		{name: "cuMemcpyDtoA_v2", args: 4, do: memcpyDtoA, perThread: "_ptds", others: "cuMemcpyDtoA"},
 		{name: "cuMemcpyAtoD_v2", args: 4, do: memcpyAtoD, perThread: "_ptds", others: "cuMemcpyAtoD"},
 		{name: "cuMemcpyHtoA_v2", args: 4, do: memcpyHtoA, perThread: "_ptds", others: "cuMemcpyHtoA"},
@@ -265,10 +266,10 @@ var families = []family{
 		{name: "cuMemcpyAtoA_v2", args: 5, do: memcpyAtoA, perThread: "_ptds", others: "cuMemcpyAtoA"},
 		{name: "cuMemcpyHtoAAsync_v2", args: 5, do: memcpyHtoAAsync, perThread: "_ptsz", others: "cuMemcpyHtoAAsync"},
 		{name: "cuMemcpyAtoHAsync_v2", args: 5, do: memcpyAtoHAsync, perThread: "_ptsz", others: "cuMemcpyAtoHAsync"},
-		{name: "cuMemcpyBatchAsync", args: 9, perThread: "_ptsz"},
-		{name: "cuMemcpyBatchAsync_v2", args: 8, perThread: "_ptsz"},
-		{name: "cuMemcpy3DBatchAsync", args: 5, perThread: "_ptsz"},
-		{name: "cuMemcpy3DBatchAsync_v2", args: 4, perThread: "_ptsz"},
+		{name: "cuMemcpyBatchAsync", args: 9, do: memcpyBatch, perThread: "_ptsz", note: noteBatches},
+		{name: "cuMemcpyBatchAsync_v2", args: 8, do: memcpyBatchV2, perThread: "_ptsz", note: noteBatches},
+		{name: "cuMemcpy3DBatchAsync", args: 5, do: memcpy3DBatch, perThread: "_ptsz", note: noteBatches},
+		{name: "cuMemcpy3DBatchAsync_v2", args: 4, do: memcpy3DBatchV2, perThread: "_ptsz", note: noteBatches},
 		{name: "cuMemBatchDecompressAsync", args: 5, perThread: "_ptsz"},
 		{name: "cuMemsetD8_v2", args: 3, do: memsetD8, perThread: "_ptds", others: "cuMemsetD8"},
 		{name: "cuMemsetD16_v2", args: 3, do: memsetD16, perThread: "_ptds", others: "cuMemsetD16"},

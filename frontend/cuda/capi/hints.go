@@ -2,7 +2,7 @@ package capi
 
 import "pvdrm/frontend/cuda"
 
-// Hints of where managed memory is used. It does not move, so they are checked and have no effect.
+// Hints of where managed memory is used. It does not move, so they are checked and noted only.
 
 // managed checks that n bytes at p are managed memory of the current context.
 func (c *call) managed(p, n uint64) error {
@@ -18,31 +18,45 @@ func (c *call) managed(p, n uint64) error {
 
 // Locations of managed memory: CU_DEVICE_CPU, and the last CUmemLocationType of CUDA 12.8.
 const (
-	deviceCPU = -1
+	deviceCPU     = -1
+	deviceInvalid = -2
 
 	locationHost     = 2
 	locationHostLast = 4 // kinds of a NUMA node of the host are 3 and 4
 )
 
-// onOrdinal checks the device in argument i, where the program itself is one, too.
-func (c *call) onOrdinal(i int) error {
+// onOrdinal is the device in argument i, where the program itself is one, too.
+func (c *call) onOrdinal(i int) (location, error) {
 	if c.i32(i) == deviceCPU {
-		return nil
+		return location{kind: locationHost}, nil
 	}
 	_, err := c.device(i)
-	return err
+	return location{kind: locationDevice, id: c.i32(i)}, err
 }
 
-// onLocation checks the CUmemLocation in argument i: a kind and, in the upper half, a number.
-func (c *call) onLocation(i int) error {
-	switch kind := c.u32(i); {
-	case kind == locationDevice:
-		_, err := c.lib.driver.Load().Device(int(int32(c.u64(i) >> 32)))
+// onLocation is the CUmemLocation in argument i.
+func (c *call) onLocation(i int) (location, error) {
+	return locationOf(c.u64(i)), c.isLocation(c.u64(i))
+}
+
+// locationOf decodes a CUmemLocation: a kind and, in the upper half, a number.
+func locationOf(v uint64) location {
+	if l := (location{kind: uint32(v), id: int32(v >> 32)}); l.kind != locationHost {
+		return l
+	}
+	return location{kind: locationHost} // which has no number
+}
+
+// isLocation checks a CUmemLocation.
+func (c *call) isLocation(v uint64) error {
+	switch l := locationOf(v); {
+	case l.kind == locationDevice:
+		_, err := c.lib.driver.Load().Device(int(l.id))
 		return err
-	case kind >= locationHost && kind <= locationHostLast:
+	case l.kind >= locationHost && l.kind <= locationHostLast:
 		return nil
 	default:
-		return c.fail(cuda.ErrInvalidValue, "memory at a location of kind %d", kind)
+		return c.fail(cuda.ErrInvalidValue, "memory at a location of kind %d", l.kind)
 	}
 }
 
@@ -52,47 +66,71 @@ const (
 	lastAdvice    = 6
 	readMostly    = 1 // has no location
 	notReadMostly = 2
+	preferred     = 3
 	notPreferred  = 4 // the same
+	accessedBy    = 5
 )
 
 func memAdvise(c *call) error   { return c.advise(c.onOrdinal) }
 func memAdviseV2(c *call) error { return c.advise(c.onLocation) }
 
 // advise gets (address, bytes, advice, device or location).
-func (c *call) advise(located func(argument int) error) error {
-	switch advice := c.u32(2); {
+func (c *call) advise(located func(argument int) (location, error)) error {
+	advice, at := c.u32(2), location{}
+	switch {
 	case advice < firstAdvice || advice > lastAdvice:
 		return c.fail(cuda.ErrInvalidValue, "advice %d", advice)
 	case advice != readMostly && advice != notReadMostly && advice != notPreferred:
-		if err := located(3); err != nil {
+		var err error
+		if at, err = located(3); err != nil {
 			return err
 		}
 	}
-	return c.managed(c.u64(0), c.u64(1))
+	if err := c.managed(c.u64(0), c.u64(1)); err != nil {
+		return err
+	}
+	by := uint64(1) << max(at.device()+1, 0)
+	return c.note(c.u64(0), c.u64(1), func(h *hint) {
+		switch advice {
+		case readMostly, notReadMostly:
+			h.readMostly = advice == readMostly
+		case preferred, notPreferred:
+			h.preferred = at
+		case accessedBy:
+			h.accessed |= by
+		default:
+			h.accessed &^= by
+		}
+	})
 }
 
 func memPrefetchAsync(c *call) error {
-	if err := c.onOrdinal(2); err != nil {
+	at, err := c.onOrdinal(2)
+	if err != nil {
 		return err
 	}
-	return c.prefetch(3)
+	return c.prefetch(3, at)
 }
 
 func memPrefetchAsyncV2(c *call) error {
 	if err := c.noFlags(3); err != nil {
 		return err
 	}
-	if err := c.onLocation(2); err != nil {
+	at, err := c.onLocation(2)
+	if err != nil {
 		return err
 	}
-	return c.prefetch(4)
+	return c.prefetch(4, at)
 }
 
-func (c *call) prefetch(stream int) error {
+func (c *call) prefetch(stream int, at location) error {
 	if _, _, err := c.stream(stream); err != nil {
 		return err
 	}
-	return c.managed(c.u64(0), c.u64(1))
+	if err := c.managed(c.u64(0), c.u64(1)); err != nil {
+		return err
+	}
+	return c.note(c.u64(0), c.u64(1), func(h *hint) { h.prefetched = at })
 }
 
 // Values of CUmemAttach_flags.

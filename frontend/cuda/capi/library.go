@@ -46,6 +46,7 @@ type Library struct {
 	graphs  graphs
 	texts   sync.Map // string → address of a C string
 
+	hints     hints    // of managed memory
 	noTables  sync.Map // objects that were told that there are no private tables
 	missing   *missing.Sender
 	explained atomic.Bool // a fault in registered memory

@@ -180,6 +180,7 @@ func memAllocManaged(c *call) error {
 		if err != nil {
 			return 0, err
 		}
+		c.lib.forgetHints(uint64(h.DevicePtr()), c.u64(1))
 		return h.DevicePtr(), nil
 	})
 }

@@ -9,23 +9,7 @@ import (
 // inContexts copies (dst, src, bytes) in the context that has the memory: x if it has, or if both
 // places are in the program. Between two contexts it copies by way of the program.
 func (c *call) inContexts(x *context, dst, src place, within func(*context) error) error {
-	owner := func(p place) *context {
-		if p.host {
-			return nil
-		}
-		if _, _, err := x.MemGetAddressRange(cuda.DevicePtr(p.addr)); err == nil {
-			return x
-		}
-		has, err := c.ofMemory(p.addr)
-		if err != nil {
-			return x
-		}
-		if _, _, err := has.MemGetAddressRange(cuda.DevicePtr(p.addr)); err != nil {
-			return x // to be refused there
-		}
-		return has
-	}
-	to, from := owner(dst), owner(src)
+	to, from := c.ownerOf(x, dst), c.ownerOf(x, src)
 	if to != nil && from != nil && to != from {
 		return c.betweenContexts(to, from, dst.addr, src.addr, c.u64(2))
 	}

@@ -8,12 +8,13 @@ import (
 
 // Results of cuda.h that only a C library returns.
 const (
-	notInitialized   cuda.Result = 3
-	invalidImage     cuda.Result = 200
-	invalidContext   cuda.Result = 201
-	noBinaryForGPU   cuda.Result = 209
-	unsupportedLimit cuda.Result = 215
-	illegalState     cuda.Result = 401
+	notInitialized      cuda.Result = 3
+	invalidImage        cuda.Result = 200
+	invalidContext      cuda.Result = 201
+	noBinaryForGPU      cuda.Result = 209
+	unsupportedLimit    cuda.Result = 215
+	unsupportedAffinity cuda.Result = 224
+	illegalState        cuda.Result = 401
 
 	peerAccessUnsupported cuda.Result = 217
 	peerAccessNotEnabled  cuda.Result = 705

@@ -38,8 +38,8 @@ const (
 const (
 	DeviceVariable = "__pvdrm_device"
 	DeviceOrdinal  = 0 // no attribute: the number of the device
-	DevicePTX      = 144
-	DeviceBinary   = 145
+	DevicePTX      = 157
+	DeviceBinary   = 158
 	DeviceOthers   = 159
 	DeviceLimits   = 160
 	DeviceWords    = 176
