@@ -13,7 +13,7 @@ import (
 func registers(t Type) string {
 	return map[Type]string{Pred: "p", B8: "h", U8: "u", S8: "u", B16: "h", U16: "u", S16: "u", F16: "h", BF16: "h",
 		B32: "r", U32: "r", S32: "r", F32: "f", F16x2: "r", BF16x2: "r", U16x2: "r", S16x2: "r", TF32: "r",
-		B64: "d", U64: "d", S64: "d", F64: "g", F32x2: "d", E4M3x2: "h", E5M2x2: "h", E2M3x2: "h", E3M2x2: "h"}[t]
+		B64: "d", B128: "wide", U64: "d", S64: "d", F64: "g", F32x2: "d", E4M3x2: "h", E5M2x2: "h", E2M3x2: "h", E3M2x2: "h"}[t]
 }
 
 // operandText returns an operand that a takes in an instruction with modifiers m.

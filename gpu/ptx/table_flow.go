@@ -88,6 +88,8 @@ func syncForms() []Form {
 			dst = "=d_ "
 			add(dst, op, pick(fieldAtomic, AtomicExch), typ(B32, B64))
 			f = append(f, form(op, s, "=d_ [a b c", order, opt(scope), space, pick(fieldAtomic, AtomicCas), typ(B16, B32, B64)))
+			f = append(f, form(op, s, "=d_ [a b", order, opt(scope), space, pick(fieldAtomic, AtomicExch), typ(B128)).since(90),
+				form(op, s, "=d_ [a b c", order, opt(scope), space, pick(fieldAtomic, AtomicCas), typ(B128)).since(90))
 		}
 		add(dst, op, bits, typ(B32, B64))
 		add(dst, op, pick(fieldAtomic, AtomicAdd), typ(U32, S32, U64, F32, F64))

@@ -1,6 +1,12 @@
 package ptx
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
+
+// quadArchitecture is the first architecture with values of 128 bits.
+const quadArchitecture = 70
 
 // memSpaces are the state spaces of ld.
 var memSpaces = []Space{SpaceConst, SpaceGlobal, SpaceLocal, SpaceParam, SpaceShared, SpaceSharedCTA,
@@ -9,42 +15,21 @@ var memSpaces = []Space{SpaceConst, SpaceGlobal, SpaceLocal, SpaceParam, SpaceSh
 // moveForms move data: 9.7.8, but for cvt.
 func moveForms() []Form {
 	const s = "9.7.8"
-	vec := opt(pick(fieldVec, uint8(2), uint8(4)))
-	l1 := opt(pick(fieldL1, span(EvictL1Normal, EvictL1NoAllocate)...))
-	size := opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256))
-	mem := typ(mem8to64...)
-	anywhere, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA, SpaceSharedCluster))
-	order := func(os ...Order) slot { return pick(fieldOrder, os...) }
-	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
 	shfl := pick(fieldMode, ModeUp, ModeDown, ModeBfly, ModeIdx)
 	movTypes := []Type{B16, B32, B64, U16, U32, U64, S16, S32, S64, F32, F64}
-	const load, store = "=d~ [a", "[a b~"
-	const policy = " policy:u64"
-	hint, global := flag(Hint), opt(pick(fieldSpace, SpaceGlobal))
-	return append(wideMoves(), []Form{
+	f := append(wideMoves(), accessForms(opt(pick(fieldVec, uint8(2), uint8(4))), typ(mem8to64...))...)
+	for _, quad := range accessForms(typ(B128)) {
+		if !quad.hints() { // which no GPU at hand has run yet
+			f = append(f, quad.since(quadArchitecture))
+		}
+	}
+	return append(f, []Form{
 		form(OpMov, s, "=&d &a", typ(append(movTypes, Pred)...)),
+		form(OpMov, s, "=&d &a", typ(B128)).since(quadArchitecture),
 		form(OpMov, s, "=d~ a~", pick(fieldVec, uint8(2), uint8(4)), typ(movTypes...)),
 		form(OpShfl, s, "=|d a b:u32 c:u32", shfl, typ(B32)),
 		form(OpShfl, s, "=|d a b:u32 c:u32 mask:u32", flag(Sync), shfl, typ(B32)),
 		form(OpPrmt, s, dabc, typ(B32), opt(pick(fieldMode, span(ModeF4E, ModeRC16)...))),
-
-		form(OpLd, s, load, opt(order(OrderWeak)), anywhere,
-			opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, size, vec, mem).with(checkMem),
-		form(OpLd, s, load+policy, opt(order(OrderWeak)), global, opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, hint, size, vec, mem).with(checkMem),
-		form(OpLd, s, load, order(OrderVolatile), anywhere, size, vec, mem).with(checkMem),
-		form(OpLd, s, load, order(OrderRelaxed, OrderAcquire), scope, anywhere, l1, size, vec, mem).with(checkMem),
-		form(OpLd, s, load+policy, order(OrderRelaxed, OrderAcquire), scope, global, l1, hint, size, vec, mem).with(checkMem),
-		form(OpLd, s, load, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, size, vec, mem).with(checkMem),
-		form(OpLd, s, load+policy, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, hint, size, vec, mem).with(checkMem),
-		form(OpLd, s, load, flag(MMIO), order(OrderRelaxed), pick(fieldScope, ScopeSys), global, mem),
-		form(OpLdu, s, load, opt(pick(fieldSpace, SpaceGlobal)), vec, mem),
-		form(OpSt, s, store, opt(order(OrderWeak)), writable,
-			opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1, vec, mem).with(checkMem),
-		form(OpSt, s, store+policy, opt(order(OrderWeak)), global, opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1, hint, vec, mem).with(checkMem),
-		form(OpSt, s, store, order(OrderVolatile), writable, vec, mem).with(checkMem),
-		form(OpSt, s, store, order(OrderRelaxed, OrderRelease), scope, writable, l1, vec, mem).with(checkMem),
-		form(OpSt, s, store+policy, order(OrderRelaxed, OrderRelease), scope, global, l1, hint, vec, mem).with(checkMem),
-		form(OpSt, s, store, flag(MMIO), order(OrderRelaxed), pick(fieldScope, ScopeSys), global, mem),
 
 		form(OpPrefetch, s, "[a", opt(pick(fieldSpace, SpaceGlobal, SpaceLocal)), pick(fieldPrefetch, PrefetchL1, PrefetchL2)),
 		form(OpPrefetch, s, "[a", pick(fieldSpace, SpaceGlobal), pick(fieldL2, EvictL2Normal, EvictL2Last)),
@@ -57,6 +42,42 @@ func moveForms() []Form {
 		form(OpCvta, s, "=d *a", opt(flag(To)), pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
 			SpaceSharedCTA, SpaceSharedCluster, SpaceParam, SpaceParamEntry), typ(U32, U64)),
 	}...)
+}
+
+// hints reports whether a row has a policy of the cache, or is for the memory of devices.
+func (f *Form) hints() bool {
+	return slices.ContainsFunc(f.slots, func(s slot) bool { return s.field == fieldFlag && s.allowed&uint64(Hint|MMIO) != 0 })
+}
+
+// accessForms are ld and st. What they move is said by the last slots.
+func accessForms(what ...slot) (f []Form) {
+	const s, load, store, policy = "9.7.8", "=d~ [a", "[a b~", " policy:u64"
+	l1 := opt(pick(fieldL1, span(EvictL1Normal, EvictL1NoAllocate)...))
+	size := opt(pick(fieldPrefetch, PrefetchL2x64, PrefetchL2x128, PrefetchL2x256))
+	anywhere, writable := opt(pick(fieldSpace, memSpaces...)), opt(pick(fieldSpace, SpaceGlobal, SpaceLocal, SpaceParam, SpaceParamFunc, SpaceShared, SpaceSharedCTA, SpaceSharedCluster))
+	order := func(os ...Order) slot { return pick(fieldOrder, os...) }
+	scope := pick(fieldScope, ScopeCTA, ScopeCluster, ScopeGPU, ScopeSys)
+	hint, global := flag(Hint), opt(pick(fieldSpace, SpaceGlobal))
+	add := func(op Op, args string, slots ...slot) {
+		f = append(f, form(op, s, args, append(slots, what...)...).with(checkMem))
+	}
+	single := what[len(what)-1:] // no vectors
+	add(OpLd, load, opt(order(OrderWeak)), anywhere, opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, size)
+	add(OpLd, load+policy, opt(order(OrderWeak)), global, opt(pick(fieldCache, CacheCA, CacheCG, CacheCS, CacheLU, CacheCV)), l1, hint, size)
+	add(OpLd, load, order(OrderVolatile), anywhere, size)
+	add(OpLd, load, order(OrderRelaxed, OrderAcquire), scope, anywhere, l1, size)
+	add(OpLd, load+policy, order(OrderRelaxed, OrderAcquire), scope, global, l1, hint, size)
+	add(OpLd, load, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, size)
+	add(OpLd, load+policy, pick(fieldSpace, SpaceGlobal), opt(pick(fieldCache, CacheCA, CacheCG, CacheCS)), flag(NC), l1, hint, size)
+	f = append(f, form(OpLd, s, load, append([]slot{flag(MMIO), order(OrderRelaxed), pick(fieldScope, ScopeSys), global}, single...)...))
+	f = append(f, form(OpLdu, s, load, append([]slot{opt(pick(fieldSpace, SpaceGlobal))}, what...)...))
+	add(OpSt, store, opt(order(OrderWeak)), writable, opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1)
+	add(OpSt, store+policy, opt(order(OrderWeak)), global, opt(pick(fieldCache, CacheWB, CacheCG, CacheCS, CacheWT)), l1, hint)
+	add(OpSt, store, order(OrderVolatile), writable)
+	add(OpSt, store, order(OrderRelaxed, OrderRelease), scope, writable, l1)
+	add(OpSt, store+policy, order(OrderRelaxed, OrderRelease), scope, global, l1, hint)
+	f = append(f, form(OpSt, s, store, append([]slot{flag(MMIO), order(OrderRelaxed), pick(fieldScope, ScopeSys), global}, single...)...))
+	return f
 }
 
 // wideMoves are ld and st of 32 bytes, in global memory only.

@@ -17,7 +17,7 @@ const snippetBody = `.version 8.5
 .visible .entry kernel(.param .u64 prm, .param .u32 prm32)
 {
 .reg .pred p, q; .reg .b16 h, h2; .reg .u16 u, u2; .reg .b32 r, r2, r3, r4; .reg .u32 w; .reg .f32 f, f2, f3;
-.reg .b64 d, d2, d3; .reg .u64 e; .reg .f64 g, g2, g3; .reg .f16 hf, hf2, hf3; .reg .b8 tiny;
+.reg .b128 wide, wide2; .reg .b64 d, d2, d3; .reg .u64 e; .reg .f64 g, g2, g3; .reg .f16 hf, hf2, hf3; .reg .b8 tiny;
 .shared .b32 sh[64]; .local .b32 lo[8]; .param .b32 pp[8];
 L0:
 %s

@@ -6,7 +6,7 @@ func compatible(t, r Type, relaxed bool) bool {
 	switch {
 	case t == r:
 		return true
-	case t == Pred || r == Pred || t == TypeNone || r == TypeNone:
+	case t == Pred || r == Pred || t == TypeNone || r == TypeNone || r == B128:
 		return false
 	case t.Size() == r.Size():
 		return t.Untyped() || r.Untyped() || !t.Float() && !r.Float()
@@ -173,7 +173,7 @@ func (v *verifier) scalar(i *Instr, a *argSpec, o *Operand, n int, t Type, dst b
 	}
 	switch o.Kind {
 	case OperandImm:
-		if !immFits(o.ImmKind, t) {
+		if !immFits(o.ImmKind, t) || t == B128 && int64(o.Value) < 0 { // of which the upper half is not written
 			return v.mismatch(i, o, n, "cannot be this constant, expected .%s", t)
 		}
 		return true
@@ -277,7 +277,7 @@ func (v *verifier) elems(i *Instr, o *Operand, n int, t Type, dst, relaxed bool)
 // pack checks the vector of a mov that packs or unpacks.
 func (v *verifier) pack(i *Instr, o *Operand, n int, t Type, dst bool) bool {
 	count := len(o.Elems)
-	if !t.Untyped() || count != 2 && count != 4 && count != 8 || t.Bits()%count != 0 {
+	if !t.Untyped() || count != 2 && count != 4 && (count != 8 || t == B128) || t.Bits()%count != 0 {
 		return v.mismatch(i, o, n, "cannot be a vector of %d elements", count)
 	}
 	part := Type(TypeNone)

@@ -66,6 +66,10 @@ func pair(o *ptx.Operand) (d, p *ptx.Operand) {
 // exec runs one instruction, whose guard holds. Section numbers are those of
 // the PTX ISA manual.
 func (t *thread) exec(i *ptx.Instr) {
+	if i.Mods.Type() == ptx.B128 {
+		t.quad(i)
+		return
+	}
 	switch i.Op {
 	// 9.7.11: control flow
 	case ptx.OpBra:

@@ -128,8 +128,8 @@ func (p *Program) function(f *ptx.Func) {
 				p.place(v, fn.offsets, &fn.params)
 			case v.Space == ptx.SpaceParam:
 				p.place(v, fn.offsets, &fn.local)
-			case v.Vec > 0:
-				p.fail(v.Pos, "parameter '%s' is a register of vector type, which is not supported", v.Name)
+			case v.Vec > 0 || v.Type == ptx.B128:
+				p.fail(v.Pos, "parameter '%s' is a register of vector type or of 128 bits, which is not supported", v.Name)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (p *Program) function(f *ptx.Func) {
 	}
 	fn.local = alignUp(fn.local, 16)
 	for _, r := range f.Regs {
-		if r.Type.Size() > 8 {
+		if r.Type.Size() > 8 && r.Type != ptx.B128 {
 			p.fail(f.Pos, "register '%s' of type .%s is not supported", r.Name, r.Type)
 		}
 	}

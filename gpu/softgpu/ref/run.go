@@ -56,9 +56,10 @@ type thread struct {
 // frame is one activation of a function.
 type frame struct {
 	fn    *function
-	regs  []uint64 // bits, by Operand.Reg; a predicate is 0 or 1
-	pc    int      // next statement of the body
-	base  uint64   // of its part of the thread's local memory
+	regs  []uint64         // bits, by Operand.Reg; a predicate is 0 or 1
+	upper map[int32]uint64 // of registers of 128 bits: the upper halves, nil until one is written
+	pc    int              // next statement of the body
+	base  uint64           // of its part of the thread's local memory
 	carry bool
 	site  *ptx.Instr // the call that made it; nil for a kernel
 }

@@ -77,7 +77,7 @@ var derived = sync.OnceValue(func() map[string]bool {
 // sources returns the text of all fixtures by name.
 func sources() map[string]string {
 	files := map[string]string{}
-	groups := [][]spec{intSpecs(), carrySpecs(), logicSpecs(), floatSpecs(), halfSpecs(), compareSpecs(),
+	groups := [][]spec{intSpecs(), quadSpecs(), carrySpecs(), logicSpecs(), floatSpecs(), halfSpecs(), compareSpecs(),
 		selectSpecs(), convertSpecs(), moveSpecs(), memorySpecs(), atomicSpecs(), vectorAtomicSpecs(), warpSpecs(), barrierSpecs(), miscSpecs(), contractSpecs(), videoSpecs(), hintSpecs(), derivedSpecs()}
 	for _, group := range groups {
 		for _, s := range group {

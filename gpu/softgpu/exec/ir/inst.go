@@ -41,6 +41,13 @@ type AsyncOp struct {
 	Update  UpdateFunc // of red.async
 }
 
+// PairOp is atom.exch.b128 or atom.cas.b128: pairs of 64-bit registers, the lower half first. Old gets
+// what was there, or is NoReg; B is stored, or with Compare it is compared, and C stored.
+type PairOp struct {
+	Old, B, C [2]uint32
+	Compare   bool
+}
+
 // MBarrierKind is what an MBarrierOp does.
 type MBarrierKind uint8
 
@@ -163,6 +170,7 @@ type Extra struct {
 	Replace  *ReplaceOp
 	MBarrier *MBarrierOp
 	Async    *AsyncOp
+	Pair     *PairOp
 	Video    *VideoOp
 	Detail   string // of KTrap
 }

@@ -72,7 +72,7 @@ func (x *Extra) Bytes() int {
 	if g := x.Group; g != nil {
 		n += groupBytes + 4*cap(g.Sums)
 	}
-	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.Replace != nil || x.MBarrier != nil || x.Async != nil || x.Video != nil {
+	if x.Barrier != nil || x.Atom != nil || x.Shfl != nil || x.Copy != nil || x.Replace != nil || x.MBarrier != nil || x.Async != nil || x.Video != nil || x.Pair != nil {
 		n += 64
 	}
 	return n

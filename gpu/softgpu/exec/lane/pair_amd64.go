@@ -7,5 +7,10 @@ package lane
 //go:noescape
 func loadPair(p *[2]uint64) (lo, hi uint64)
 
+// swapPair replaces 16 bytes that equal old by next, in one atomic step, and returns what they were.
+//
+//go:noescape
+func swapPair(p *[2]uint64, oldLo, oldHi, nextLo, nextHi uint64) (lo, hi uint64)
+
 //go:noescape
 func storePair(p *[2]uint64, lo, hi uint64)

@@ -37,11 +37,12 @@ type builder struct {
 	offsets  map[*ptx.Var]int // .local and .param variables, in the frame's local memory
 	params   map[*ptx.Var]int // of a kernel, in its parameter block
 	mentions []mention
-	adds     map[int]fused // what contract found: additions that take in products
-	gone     map[int]bool  // and statements that are not needed
-	stmt     int32         // statement that is decoded
-	spend    func(int)     // counts memory that is needed until the function is decoded
-	results  []int32       // registers of the source that hold results of the function
+	adds     map[int]fused   // what contract found: additions that take in products
+	gone     map[int]bool    // and statements that are not needed
+	stmt     int32           // statement that is decoded
+	spend    func(int)       // counts memory that is needed until the function is decoded
+	results  []int32         // registers of the source that hold results of the function
+	upper    map[int32]int32 // upper halves of registers of 128 bits, see halve
 }
 
 // register is where a register of the source lives.
@@ -71,8 +72,9 @@ func (c *compiler) lower(f *ptx.Func, fn *ir.Function) {
 	}
 	before := *fn
 	spend(len(f.Body)*4 + len(f.Regs)*(registerBytes+8))
+	f, upper := c.halve(f)
 	b := c.newBuilder(f, fn)
-	b.spend = spend
+	b.spend, b.upper = spend, upper
 	b.adds, b.gone = b.contract()
 	b.decode(nil)
 	if len(c.diags) > 0 {
@@ -114,7 +116,7 @@ func (c *compiler) newBuilder(f *ptx.Func, fn *ir.Function) *builder {
 // reset makes b ready to decode its function, again. What contract found stays.
 func (b *builder) reset() {
 	*b = builder{
-		c: b.c, f: b.f, fn: b.fn, spend: b.spend, adds: b.adds, gone: b.gone, carry: ir.NoReg,
+		c: b.c, f: b.f, fn: b.fn, spend: b.spend, upper: b.upper, adds: b.adds, gone: b.gone, carry: ir.NoReg,
 		const32: map[uint32]uint32{}, const64: map[uint64]uint32{}, shared: map[sharedConst]uint32{}, data: map[uint64]uint32{},
 		offsets: map[*ptx.Var]int{}, params: map[*ptx.Var]int{},
 		ops: b.ops[:0], lines: b.lines[:0], stmts: b.stmts[:0], mentions: b.mentions[:0],

@@ -30,7 +30,7 @@ func (b *builder) declare() {
 					b.offsets[v] = places[i].Offset
 					continue
 				}
-				if places[i].Kind == ir.InPred || v.Vec > 0 {
+				if places[i].Kind == ir.InPred || v.Vec > 0 || v.Type == ptx.B128 {
 					b.c.fail(v.Pos, "parameter '%s' of type .%s in a register is not supported", v.Name, v.Type)
 				}
 				if next < len(b.regs) {

@@ -27,11 +27,13 @@ func (b *builder) instr(i *ptx.Instr, add *fused) {
 			b.place(over)
 		}
 	}
-	if add != nil {
+	switch f := families[i.Op]; {
+	case add != nil:
 		b.fma(i, add)
-	} else if f := families[i.Op]; f != nil {
+	case b.quad(i):
+	case f != nil:
 		f(b, i)
-	} else {
+	default:
 		b.table(i)
 	}
 	if skip >= 0 {
