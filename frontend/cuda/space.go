@@ -33,9 +33,12 @@ type Physical struct {
 
 	shareable bool // other processes may have it
 
-	released bool                // guarded by virtual.mu, like all below
-	mapped   int                 // how often
-	handles  map[*Context]uint32 // of it in contexts; of no use where only is set
+	// Handle is what the caller knows the memory by; it is of no use here.
+	Handle uint64
+
+	refs    int                 // of the program; guarded by virtual.mu, like all below
+	mapped  int                 // how often
+	handles map[*Context]uint32 // of it in contexts; of no use where only is set
 }
 
 // mapping is memory at a range of reserved addresses.
@@ -135,7 +138,7 @@ func (v *virtual) leaveFile() error {
 
 // drop frees memory that nothing holds any more. V.mu is held.
 func (v *virtual) drop(call string, p *Physical) error {
-	if !p.released || p.mapped > 0 {
+	if p.refs > 0 || p.mapped > 0 {
 		return nil
 	}
 	delete(v.memory, p)
@@ -199,7 +202,7 @@ func (v *virtual) leave(c *Context) (handles []uint32) {
 			handles = append(handles, handle)
 		}
 		if p.only == c {
-			p.released = true
+			p.refs = 0
 			delete(v.memory, p)
 			handles = append(handles, p.handle)
 		}

@@ -39,6 +39,13 @@ func mustUnmap(t require.TestingT, dev *Device, p DevicePtr) {
 	require.NoError(t, dev.AddressFree(p, virtualPage))
 }
 
+// mustRelease releases memory for the last time.
+func mustRelease(t require.TestingT, p *Physical) {
+	last, err := p.Release()
+	require.NoError(t, err)
+	require.True(t, last)
+}
+
 // Memory needs no context, is the same in all, and outlives them.
 func TestVirtualMemoryOfNoContext(t *testing.T) {
 	g, dev := newSharing(t)
@@ -52,7 +59,7 @@ func TestVirtualMemoryOfNoContext(t *testing.T) {
 	require.Equal(t, "from b", string(readBack(t, a, q, 6)))
 	require.NoError(t, a.Destroy())
 	require.NoError(t, b.Destroy())
-	require.NoError(t, mem.Release()) // it is still mapped
+	mustRelease(t, mem) // it is still mapped
 	c := mustContext(t, dev)
 	require.Equal(t, "from a", string(readBack(t, c, p, 6)))
 	mustUnmap(t, dev, p)
@@ -60,7 +67,7 @@ func TestVirtualMemoryOfNoContext(t *testing.T) {
 	require.NoError(t, c.Destroy())
 	mustUnmap(t, dev, q)
 	require.EqualValues(t, 64<<20-virtualPage, g.VRAMFree)
-	require.NoError(t, more.Release())
+	mustRelease(t, more)
 	require.NoError(t, dev.Driver().Close())
 	require.Zero(t, g.Open, "the file of the memory is closed with the last of it")
 }
@@ -83,7 +90,7 @@ func TestVirtualMemoryAccessFails(t *testing.T) {
 	g.FailNext(1, "GemOpen", syscall.ENOMEM)
 	_, err = dev.CreateContext()
 	isResult(t, ErrOutOfMemory, err)
-	require.NoError(t, mem.Release())
+	mustRelease(t, mem)
 	mustUnmap(t, dev, p)
 	require.NoError(t, a.Destroy())
 	require.NoError(t, b.Destroy())
@@ -99,10 +106,33 @@ func TestVirtualMemoryBesideLostContext(t *testing.T) {
 	require.NoError(t, dev.MemSetAccess(p, virtualPage, AccessReadWrite))
 	require.NoError(t, b.MemcpyHtoD(p, []byte("x")))
 	require.Equal(t, "x", string(readBack(t, b, p, 1)))
-	require.NoError(t, mem.Release())
+	mustRelease(t, mem)
 	mustUnmap(t, dev, p)
 	_ = a.Destroy() // tells of the loss
 	require.NoError(t, b.Destroy())
+}
+
+// Memory that is mapped is had again by its address, and is there as long as it is retained.
+func TestRetainedMemory(t *testing.T) {
+	g, dev := newSharing(t)
+	p, mem := mustMapped(t, dev, AccessReadWrite)
+	mustRelease(t, mem)
+	_, err := dev.Retain(p - 1)
+	isResult(t, ErrInvalidValue, err)
+	for range 2 {
+		again, err := dev.Retain(p + virtualPage - 1)
+		require.NoError(t, err)
+		require.Same(t, mem, again)
+	}
+	mustUnmap(t, dev, p)
+	_, err = dev.Retain(p)
+	isResult(t, ErrInvalidValue, err)
+	last, err := mem.Release()
+	require.NoError(t, err)
+	require.False(t, last)
+	require.EqualValues(t, 64<<20-virtualPage, g.VRAMFree)
+	mustRelease(t, mem)
+	require.EqualValues(t, 64<<20, g.VRAMFree)
 }
 
 // What takes memory away waits for the work of all contexts.
@@ -115,7 +145,7 @@ func TestVirtualMemoryWaitsEverywhere(t *testing.T) {
 		require.NoError(t, c.MemsetD8Async(p, 1, virtualPage, mustStream(t, c)))
 	}
 	mustUnmap(t, dev, p)
-	require.NoError(t, mem.Release())
+	mustRelease(t, mem)
 	require.NoError(t, a.Destroy())
 	require.NoError(t, b.Destroy())
 }

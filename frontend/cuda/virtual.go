@@ -110,7 +110,7 @@ func (dev *Device) MemCreate(c *Context, n uint64) (*Physical, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Physical{dev: dev, n: n}
+	p := &Physical{dev: dev, n: n, refs: 1}
 	if file == nil {
 		file, p.only = c.file, c
 	}
@@ -126,17 +126,32 @@ func (dev *Device) MemCreate(c *Context, n uint64) (*Physical, error) {
 	return p, nil
 }
 
-// Release is cuMemRelease. Memory that is mapped lives until it is unmapped.
-func (p *Physical) Release() error {
+// Retain is cuMemRetainAllocationHandle: the memory that is mapped at p, which is released once more
+// than before.
+func (dev *Device) Retain(p DevicePtr) (*Physical, error) {
+	v := &dev.virtual
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e, ok := v.mappings.find(uint64(p), 1)
+	if !ok {
+		return nil, errorf("cuMemRetainAllocationHandle", ErrInvalidValue, "nothing is mapped at 0x%x", uint64(p))
+	}
+	e.value.mem.refs++
+	return e.value.mem, nil
+}
+
+// Release is cuMemRelease, and reports whether it was the last. Memory that is mapped lives until it is
+// unmapped.
+func (p *Physical) Release() (last bool, err error) {
 	const call = "cuMemRelease"
 	v := &p.dev.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p.released {
-		return errorf(call, ErrInvalidValue, "the memory is released already")
+	if p.refs == 0 {
+		return false, errorf(call, ErrInvalidValue, "the memory is released already")
 	}
-	p.released = true
-	return v.drop(call, p)
+	p.refs--
+	return p.refs == 0, v.drop(call, p)
 }
 
 // MemMap is cuMemMap: the first n bytes of mem at reserved addresses. The device
@@ -153,7 +168,7 @@ func (dev *Device) MemMap(at DevicePtr, n uint64, mem *Physical) error {
 	switch {
 	case !ok || uint64(at)%dev.Granularity() != 0:
 		return errorf(call, ErrInvalidValue, "%d bytes at 0x%x do not lie in reserved addresses", n, uint64(at))
-	case mem.dev != dev || mem.released:
+	case mem.dev != dev || mem.refs == 0:
 		return errorf(call, ErrInvalidValue, "the memory is released, or of another device")
 	case n > mem.n:
 		return errorf(call, ErrInvalidValue, "%d bytes of a memory of %d", n, mem.n)
@@ -255,7 +270,7 @@ func (p *Physical) Share() (drm.Key, error) {
 	v := &p.dev.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p.released || !p.shareable {
+	if p.refs == 0 || !p.shareable {
 		return drm.Key{}, errorf("cuMemExportToShareableHandle", ErrInvalidValue, "the memory is released, or was not created for other processes")
 	}
 	return p.key, nil
@@ -285,7 +300,7 @@ func (dev *Device) MemImport(c *Context, key drm.Key) (*Physical, error) {
 	if err := dev.whole(call, size); err != nil {
 		return nil, v.fails(call, c, errors.Join(err, file.GemClose(handle)))
 	}
-	p := &Physical{dev: dev, handle: handle, n: size, shareable: true, key: key}
+	p := &Physical{dev: dev, handle: handle, n: size, shareable: true, key: key, refs: 1}
 	v.memory[p] = struct{}{}
 	return p, nil
 }

@@ -46,8 +46,9 @@ func TestVirtualMemory(t *testing.T) {
 
 	// The handle of a can go; its memory stays until it is unmapped. That of b can be
 	// mapped a second time.
-	require.NoError(t, a.Release())
-	isResult(t, ErrInvalidValue, a.Release())
+	mustRelease(t, a)
+	_, err := a.Release()
+	isResult(t, ErrInvalidValue, err)
 	isResult(t, ErrInvalidValue, c.dev.MemMap(p+3*virtualPage, virtualPage, a))
 	require.NoError(t, c.dev.MemMap(p+3*virtualPage, virtualPage, b))
 	require.NoError(t, c.dev.MemSetAccess(p+3*virtualPage, virtualPage, AccessReadWrite))
@@ -56,7 +57,7 @@ func TestVirtualMemory(t *testing.T) {
 	require.NoError(t, c.dev.MemUnmap(p, 3*virtualPage))
 	isResult(t, ErrInvalidValue, c.MemcpyHtoD(at, text))
 	require.NoError(t, c.dev.MemUnmap(p+3*virtualPage, virtualPage))
-	require.NoError(t, b.Release())
+	mustRelease(t, b)
 	require.EqualValues(t, 64<<20, g.VRAMFree)
 	require.NoError(t, c.dev.AddressFree(p, 4*virtualPage))
 	isResult(t, ErrInvalidValue, c.dev.AddressFree(p, 4*virtualPage))

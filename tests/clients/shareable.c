@@ -12,6 +12,7 @@
 
 #ifndef USE_CUDA_H
 CUresult cuMemExportToShareableHandle(void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long flags);
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *, void *);
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType);
 #endif
 
@@ -148,7 +149,7 @@ static void child(int peer)
 
 int main(void)
 {
-	CUmemGenericAllocationHandle h, own;
+	CUmemGenericAllocationHandle h, own, again;
 	int peers[2], fd, status = -1;
 	char c;
 	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, peers));
@@ -171,6 +172,10 @@ int main(void)
 	CHECK(import(&own, fd));
 	CUcontext ctx = begin();
 	CUdeviceptr p = map(h, 2 * n), q = map(own, n);
+	CHECK(cuMemRetainAllocationHandle(&again, (void *)(p + n + 1)));
+	REQUIRE(again == h);
+	CHECK(cuMemRelease(again));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemRetainAllocationHandle(&again, &again));
 	CHECK(cuMemsetD32(p, 5, WORDS));
 	CHECK(cuCtxSynchronize());
 	holds(q, 5);

@@ -23,6 +23,7 @@ func newProgramOnTwo(t *testing.T, environment ...string) *program {
 	p := newIdleProgram(t)
 	second.Params[drm.ParamDevice] = 1
 	second.Params[drm.ParamVRAMSize] *= 2
+	p.second = second
 	p.lib.cfg.Open = append(p.lib.cfg.Open, second.Opener)
 	return p
 }

@@ -227,7 +227,7 @@ var families = []family{
 		{name: "cuMemImportFromShareableHandle", args: 3, do: memImport, note: noteShareable},
 		{name: "cuMemGetAllocationGranularity", args: 3, do: memGetAllocationGranularity},
 		{name: "cuMemGetAllocationPropertiesFromHandle", args: 2, do: memGetAllocationProperties},
-		{name: "cuMemRetainAllocationHandle", args: 2},
+		{name: "cuMemRetainAllocationHandle", args: 2, do: memRetain},
 		{name: "cuMemGetHandleForAddressRange", args: 5},
 		{name: "cuIpcGetEventHandle", args: 2, do: ipcGetEvent, note: noteIPC},
 		{name: "cuIpcOpenEventHandle", args: 14, do: ipcOpenEvent, note: noteIPC},

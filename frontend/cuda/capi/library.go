@@ -46,6 +46,8 @@ type Library struct {
 	graphs  graphs
 	texts   sync.Map // string → address of a C string
 
+	retaining sync.Mutex // while the last handle of memory may be made or removed
+
 	hints     hints    // of managed memory
 	noTables  sync.Map // objects that were told that there are no private tables
 	missing   *missing.Sender
@@ -225,6 +227,13 @@ func (h *handles) add(v any) uint64 {
 	h.last += handleStep
 	h.all[h.last] = v
 	return h.last
+}
+
+// put gives a handle back that was removed, or leaves it.
+func (h *handles) put(handle uint64, v any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all[handle] = v
 }
 
 // replace lets a handle stand for what another stands for, which is none any more.

@@ -20,6 +20,7 @@ const memoryBase = progmemtest.Base
 type program struct {
 	t      *testing.T
 	gpu    *cudatest.GPU
+	second *cudatest.GPU // nil: there is one
 	mem    *fakeMemory
 	lib    *Library
 	out    uint64 // room for a result of 8 bytes

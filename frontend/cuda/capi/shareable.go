@@ -152,5 +152,13 @@ func memImport(c *call) error {
 	if err != nil {
 		return c.fail(cuda.ErrUnknown, "descriptor %d: %w", c.i32(1), err)
 	}
-	return c.makesPhysical(to, nil, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) { return dev.MemImport(x, key) })
+	return c.makesPhysical(to, nil, func(dev *cuda.Device, x *cuda.Context) (*cuda.Physical, error) {
+		p, err := dev.MemImport(x, key)
+		for _, other := range c.devices() { // of which the key may be, as well as of the current one
+			if other != dev && errors.Is(err, cuda.ErrInvalidValue) {
+				p, err = other.MemImport(nil, key)
+			}
+		}
+		return p, err
+	})
 }

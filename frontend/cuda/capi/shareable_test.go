@@ -101,6 +101,30 @@ func TestSharedPoolHandles(t *testing.T) {
 	p.ok("cuMemPoolDestroy", own)
 }
 
+// A descriptor is imported on the device whose memory it names, whichever is current.
+func TestImportOfAnotherDevice(t *testing.T) {
+	p := newProgramOnTwo(t)
+	p.gpu.Params[drm.ParamShares], p.second.Params[drm.ParamShares] = 1, 1
+	p.ok("cuInit", 0)
+	p.ok("cuCtxCreate_v2", p.out, 0, 0)
+	prop := make([]byte, propBytes)
+	binary.LittleEndian.PutUint32(prop[propType:], allocationPinned)
+	binary.LittleEndian.PutUint32(prop[propHandles:], handleFile)
+	binary.LittleEndian.PutUint32(prop[propLocation:], locationDevice)
+	for dev := range uint32(2) {
+		binary.LittleEndian.PutUint32(prop[propLocation+4:], dev)
+		own := p.word64("cuMemCreate", 2<<20, p.mem.Keep(prop), 0)
+		fd := p.word32("cuMemExportToShareableHandle", own, handleFile, 0)
+		again := p.word64("cuMemImportFromShareableHandle", uint64(fd), handleFile)
+		p.ok("cuMemGetAllocationPropertiesFromHandle", p.out, again)
+		require.Equal(t, uint64(dev)<<32|locationDevice, p.word(p.out+propLocation))
+		p.ok("cuMemRelease", own)
+		p.ok("cuMemRelease", again)
+		p.gives(cuda.ErrInvalidValue, "cuMemImportFromShareableHandle", p.out, uint64(fd), handleFile)
+		require.NoError(t, unix.Close(int(fd)))
+	}
+}
+
 // FuzzPoolPointer gives arbitrary bytes to the decoder of CUmemPoolPtrExportData: only what the
 // encoder writes is taken.
 func FuzzPoolPointer(f *testing.F) {

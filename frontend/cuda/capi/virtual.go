@@ -24,7 +24,8 @@ func (c *call) newPhysical(p *cuda.Physical, x *context) uint64 {
 	if p.Only() != nil {
 		h.ctx = x
 	}
-	return c.lib.handles.add(h)
+	p.Handle = c.lib.handles.add(h)
+	return p.Handle
 }
 
 // anywhere returns the context that is current, or nil, and its device, or else the first.
@@ -214,11 +215,40 @@ func memRelease(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Release(); err != nil {
+	c.lib.retaining.Lock()
+	defer c.lib.retaining.Unlock()
+	last, err := p.Release()
+	if last {
+		c.lib.handles.remove(p.Handle)
+	}
+	return err
+}
+
+// memRetain gets (handle, address). The handle is the one that the memory was mapped by, also after it
+// was released.
+func memRetain(c *call) error {
+	to, err := c.out64(0)
+	if err != nil {
 		return err
 	}
-	c.lib.handles.remove(c.u64(0))
-	return nil
+	dev, err := c.reserver(1)
+	if err != nil {
+		return err
+	}
+	c.lib.retaining.Lock()
+	defer c.lib.retaining.Unlock()
+	p, err := dev.Retain(c.devicePtr(1))
+	if err != nil {
+		return err
+	}
+	h := &physical{Physical: p}
+	for _, x := range c.lib.allContexts() {
+		if x.Context == p.Only() {
+			h.ctx = x
+		}
+	}
+	c.lib.handles.put(p.Handle, h)
+	return to.set(p.Handle)
 }
 
 func memMap(c *call) error {

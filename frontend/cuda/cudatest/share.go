@@ -28,6 +28,7 @@ func (f *File) GemShare(handle uint32) (key drm.Key, err error) {
 		}
 		f.g.keys++
 		binary.LittleEndian.PutUint64(o.key[:], f.g.keys)
+		o.key[8] = byte(f.g.Params[drm.ParamDevice]) // keys of different devices differ
 		f.g.shared[o.key] = o
 	}
 	return o.key, nil
