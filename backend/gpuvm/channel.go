@@ -1,0 +1,104 @@
+package gpuvm
+
+import "pvdrm/gpu/softgpu/hw"
+
+// channel is a channel of a VM.
+type channel struct {
+	descriptor uint64 // the shadow descriptor, VRAM address in the reserved area
+	bound      bool
+	value      uint32 // RegChannel, as the guest wrote it
+	guest      uint64 // the guest's descriptor
+	shadow     *shadow
+	granted    *shadow // with PV: the directory that a hypercall set
+}
+
+// bind serves a write of RegChannel.
+func (vm *VM) bind(i int, v uint32) {
+	vm.unbind(i)
+	c := &vm.channels[i]
+	guest := uint64(v&hw.AddressField) << 12
+	if v&hw.Valid == 0 {
+		return
+	}
+	if !vm.inVRAM(guest, hw.DescBytes) {
+		vm.n.Refused++
+		return
+	}
+	c.bound, c.value, c.guest = true, v&(hw.Valid|hw.AddressField), guest
+	vm.watch(guest, 1)
+	vm.renew(c)
+	vm.agg.card.Write(hw.BAR0, vm.onCard(i), hw.Valid|uint32(c.descriptor>>12))
+}
+
+// onCard is RegChannel of a channel on the card.
+func (vm *VM) onCard(i int) uint64 { return hw.RegChannel + hw.ChannelBytes*uint64(vm.first+i) }
+
+// unbind ends a channel.
+func (vm *VM) unbind(i int) {
+	c := &vm.channels[i]
+	if !c.bound {
+		return
+	}
+	vm.agg.card.Write(hw.BAR0, vm.onCard(i), 0)
+	c.bound, c.value = false, 0
+	vm.watch(c.guest, -1)
+	vm.release(c.shadow)
+	c.shadow = nil
+}
+
+// renew makes the shadow descriptor of what the guest's says.
+func (vm *VM) renew(c *channel) {
+	v := vm.agg.vram
+	control := vm.word(c.guest + hw.DescControl)
+	if control%hw.ControlBytes != 0 || !vm.inVRAM(control, hw.ControlBytes) {
+		vm.n.Refused++
+		control = 1 // no page: it is not aligned
+	} else {
+		control += vm.base
+	}
+	v.SetWord(c.descriptor+hw.DescControl, control)
+	for _, word := range []uint64{hw.DescIndirect, hw.DescNotifier, hw.DescLimit} { // virtual addresses
+		v.SetWord(c.descriptor+word, vm.word(c.guest+word))
+	}
+	old := c.shadow
+	if vm.mode.PV {
+		c.shadow = vm.hold(c.granted)
+	} else {
+		c.shadow = vm.shadowOf(vm.word(c.guest + hw.DescDirectory))
+	}
+	directory := vm.agg.empty
+	if c.shadow != nil {
+		directory = c.shadow.directory
+	}
+	v.SetWord(c.descriptor+hw.DescDirectory, directory)
+	if old != nil && old != c.shadow {
+		vm.agg.flush(old.directory) // the channel may have translations of it
+		vm.agg.flush(directory)
+	}
+	vm.release(old)
+}
+
+// controlAt returns where the control page that BAR1 shows at an offset lies in the card's BAR1, and
+// of which channel it is; i is -1 where it shows none.
+func (vm *VM) controlAt(b *bar, off uint64) (at uint64, i int) {
+	if b != &vm.bar1 || vm.control&hw.ControlValid == 0 {
+		return 0, -1
+	}
+	n := off/hw.ControlBytes - uint64(vm.control&^hw.ControlValid)
+	if n >= uint64(len(vm.channels)) {
+		return 0, -1
+	}
+	return (uint64(vm.first)+n)*hw.ControlBytes + off%hw.ControlBytes, int(n)
+}
+
+// setControl serves a write to a control page: the doorbell activates the channel.
+func (vm *VM) setControl(i int, at uint64, v uint32) {
+	c := &vm.channels[i]
+	if at%hw.ControlBytes == hw.ControlPut && c.bound {
+		vm.n.Activations++
+		if c.shadow != nil && c.shadow.dirty {
+			vm.scan(c.shadow)
+		}
+	}
+	vm.agg.card.Write(hw.BAR1, at, v)
+}

@@ -1,0 +1,302 @@
+package gpuvm
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"pvdrm/gpu/softgpu"
+	"pvdrm/gpu/softgpu/hw"
+)
+
+// VM is a card as a virtual machine sees it.
+type VM struct {
+	agg    *Aggregator
+	mode   Mode
+	index  int // of its part
+	base   uint64
+	size   uint64 // of VRAM
+	first  int    // channel
+	domain *softgpu.Domain
+	ram    uint64
+
+	mu          sync.Mutex
+	closed      bool
+	n           Counters
+	window      uint32 // registers, as the guest wrote them
+	control     uint32
+	runList     uint32
+	flushed     uint32
+	bar1, bar3  bar
+	channels    []channel
+	shadows     map[uint64]*shadow // by guest directory
+	directories map[uint32]*shadow // with PV, by number; their guest directory has no meaning
+	barrier     map[uint64]int     // guest pages with descriptors in use, and how many
+	tables      int                // pairs in use
+}
+
+// bar is an aperture of a VM.
+type bar struct {
+	host     *hostBAR
+	at       uint64 // the window in the card's BAR
+	register uint32
+	traps    []atomic.Bool // by page; only with Mode.Remap
+}
+
+// NewVM gives a VM a part of the card. The memory is the VM's system memory, and must stay mapped
+// until Close.
+func (a *Aggregator) NewVM(mode Mode, ram []byte) (*VM, error) {
+	if len(ram) == 0 || len(ram)%hw.SmallPage != 0 {
+		return nil, fmt.Errorf("gpuvm: a VM's memory consists of pages; %d bytes do not", len(ram))
+	}
+	a.mu.Lock()
+	index := slices.Index(a.used, false)
+	if index >= 0 {
+		a.used[index] = true
+	}
+	a.mu.Unlock()
+	if index < 0 {
+		return nil, ErrFull
+	}
+	vm := &VM{agg: a, mode: mode, index: index, base: a.start + uint64(index)*a.part, size: a.part, first: index * a.channels,
+		domain: a.card.NewDomain(), channels: make([]channel, a.channels), shadows: map[uint64]*shadow{},
+		directories: map[uint32]*shadow{}, barrier: map[uint64]int{}}
+	vm.bar1 = bar{host: &a.bar1, at: a.bar1.first + uint64(index)*a.bar1.window}
+	vm.bar3 = bar{host: &a.bar3, at: a.bar3.first + uint64(index)*a.bar3.window}
+	if mode.Remap {
+		vm.bar3.traps = make([]atomic.Bool, a.bar3.window/hw.SmallPage)
+	}
+	var err error
+	if vm.ram, err = vm.domain.Add(ram); err != nil {
+		vm.Close()
+		return nil, fmt.Errorf("gpuvm: %w", err)
+	}
+	for i := range vm.channels {
+		a.card.SetDomain(vm.first+i, vm.domain)
+		if vm.channels[i].descriptor, err = a.take(hw.DescBytes); err != nil {
+			vm.Close()
+			return nil, err
+		}
+	}
+	return vm, nil
+}
+
+// Base returns the guest-physical address of the VM's system memory.
+func (vm *VM) Base() uint64 { return vm.ram }
+
+// Counters returns what has been counted.
+func (vm *VM) Counters() Counters {
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	return vm.n
+}
+
+// Size returns the bytes of a BAR.
+func (vm *VM) Size(number int) uint64 {
+	switch number {
+	case hw.BAR0:
+		return hw.BAR0Bytes
+	case hw.BAR1:
+		return vm.bar1.host.window
+	case hw.BAR3:
+		return vm.bar3.host.window
+	}
+	return 0
+}
+
+// direct reports whether an access goes to the card without a trap, and where.
+func (vm *VM) direct(number int, off uint64) (at uint64, ok bool) {
+	b := &vm.bar3
+	if number != hw.BAR3 || b.traps == nil || off%4 != 0 || off >= b.host.window || b.traps[off/hw.SmallPage].Load() {
+		return 0, false
+	}
+	return b.at + off, true
+}
+
+// Read reads 4 bytes of a BAR.
+func (vm *VM) Read(number int, off uint64) (v uint32) {
+	if at, ok := vm.direct(number, off); ok {
+		return vm.agg.card.Read(hw.BAR3, at)
+	}
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	p := vm.trap(number, off)
+	switch p.kind {
+	case registers:
+		return vm.register(off)
+	case windowed:
+		vm.agg.throughWindow(vm.base+p.at, func(off uint64) { v = vm.agg.card.Read(hw.BAR0, off) })
+		return v
+	case controls, memory:
+		return vm.agg.card.Read(number, p.at)
+	}
+	return ^uint32(0)
+}
+
+// Write writes 4 bytes of a BAR.
+func (vm *VM) Write(number int, off uint64, v uint32) {
+	if at, ok := vm.direct(number, off); ok {
+		vm.agg.card.Write(hw.BAR3, at, v)
+		return
+	}
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	p := vm.trap(number, off)
+	switch p.kind {
+	case registers:
+		vm.setRegister(off, v)
+	case windowed:
+		vm.agg.throughWindow(vm.base+p.at, func(off uint64) { vm.agg.card.Write(hw.BAR0, off, v) })
+		vm.touched(p.at)
+	case controls:
+		vm.setControl(p.channel, p.at, v)
+	case memory:
+		vm.agg.card.Write(number, p.at, v)
+		if addr, ok := vm.shown(p.bar, off); ok {
+			vm.touched(addr)
+		}
+	}
+}
+
+// place is what an access that trapped is for.
+type place struct {
+	kind    kind
+	at      uint64 // windowed: the guest's VRAM address; controls and memory: the offset in the card's BAR
+	channel int    // of controls
+	bar     *bar   // of memory
+}
+
+type kind int
+
+const (
+	nowhere kind = iota
+	registers
+	windowed
+	controls
+	memory
+)
+
+// trap counts an access and finds out what it is for.
+func (vm *VM) trap(number int, off uint64) place {
+	b := &vm.bar3
+	switch number {
+	case hw.BAR1:
+		vm.n.TrapsBAR1++
+		b = &vm.bar1
+	case hw.BAR3:
+		vm.n.TrapsBAR3++
+	default:
+		vm.n.TrapsBAR0++
+		b = nil
+	}
+	switch {
+	case vm.closed || off%4 != 0 || off >= vm.Size(number):
+		vm.n.Refused++
+		return place{}
+	case b != nil:
+		if at, i := vm.controlAt(b, off); i >= 0 {
+			return place{kind: controls, at: at, channel: i}
+		}
+		return place{kind: memory, at: b.at + off, bar: b}
+	case off < hw.WindowBase || off >= hw.WindowBase+hw.WindowBytes:
+		return place{kind: registers}
+	}
+	addr := uint64(vm.window)<<hw.WindowShift + off - hw.WindowBase
+	if !vm.inVRAM(addr, 4) {
+		vm.n.Refused++
+		return place{}
+	}
+	return place{kind: windowed, at: addr}
+}
+
+// inVRAM reports whether a range lies in the VM's VRAM.
+func (vm *VM) inVRAM(addr, n uint64) bool { return addr <= vm.size && n <= vm.size-addr }
+
+// word reads a word of a structure in the guest's VRAM, once. What is not aligned or not there
+// reads as zero, as it does for the card.
+func (vm *VM) word(addr uint64) uint64 {
+	if !vm.inVRAM(addr, 8) {
+		return 0
+	}
+	return vm.agg.vram.Word(vm.base + addr)
+}
+
+// shown returns the guest's VRAM address that an aperture shows, as the card's tables say.
+func (vm *VM) shown(b *bar, off uint64) (addr uint64, ok bool) {
+	e, size, _ := vm.agg.vram.Walk(b.host.directory, b.at+off)
+	if size == 0 || e.Target() != hw.TargetVRAM {
+		return 0, false
+	}
+	return e.Addr() + (b.at+off)%size - vm.base, true
+}
+
+// remap decides which pages of BAR3 trap: those that show a page of the barrier.
+func (vm *VM) remap() {
+	b := &vm.bar3
+	for i := range b.traps {
+		addr, ok := vm.shown(b, uint64(i)*hw.SmallPage)
+		b.traps[i].Store(ok && vm.barrier[addr&^(hw.SmallPage-1)] > 0)
+	}
+}
+
+// watch adds a page to the barrier, or with by = -1 takes it away.
+func (vm *VM) watch(page uint64, by int) {
+	vm.barrier[page] += by
+	if vm.barrier[page] == 0 {
+		delete(vm.barrier, page)
+	}
+	vm.remap()
+}
+
+// touched renews what depends on a page that the guest has written.
+func (vm *VM) touched(addr uint64) {
+	page := addr &^ (hw.SmallPage - 1)
+	if vm.barrier[page] == 0 {
+		return
+	}
+	for i := range vm.channels {
+		if c := &vm.channels[i]; c.bound && c.guest == page {
+			vm.renew(c)
+		}
+	}
+	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
+		if at, ok := b.descriptor(); ok && at == page {
+			vm.scanBAR(b)
+		}
+	}
+}
+
+// Close ends all that the VM runs, zeroes its part of VRAM and gives it to the next.
+func (vm *VM) Close() {
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	if vm.closed {
+		return
+	}
+	vm.closed = true
+	vm.agg.schedule(vm.first, make([]bool, len(vm.channels)))
+	for i := range vm.channels {
+		c := &vm.channels[i]
+		vm.unbind(i)
+		vm.release(c.granted)
+		c.granted = nil
+		vm.agg.card.SetDomain(vm.first+i, nil)
+		if c.descriptor != 0 {
+			vm.agg.give(c.descriptor, hw.DescBytes)
+		}
+	}
+	for id := range vm.directories {
+		vm.freeDirectory(id)
+	}
+	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
+		vm.clearBAR(b)
+		for i := range b.traps {
+			b.traps[i].Store(true)
+		}
+	}
+	vm.agg.vram.Zero(vm.base, vm.size)
+	vm.agg.mu.Lock()
+	defer vm.agg.mu.Unlock()
+	vm.agg.used[vm.index] = false
+}
