@@ -73,6 +73,7 @@ func (dev *Device) newContext(call string, f drm.File) (*Context, error) {
 		for _, handle := range dev.virtual.leave(c) {
 			err = errors.Join(err, f.GemClose(handle))
 		}
+		dev.driver.portable.leave(c)
 		r := resultOf(err)
 		if errors.Is(err, syscall.EIO) {
 			r = ErrUnknown
@@ -96,6 +97,9 @@ func (c *Context) setUp() error {
 	}
 	c.memory.vram.closed = func(o *object) { c.dev.driver.keys.remove(o.key) }
 	if err := c.dev.virtual.join(c); err != nil {
+		return err
+	}
+	if err := c.dev.driver.portable.join(c); err != nil {
 		return err
 	}
 	id, err := c.file.ChannelAlloc()
@@ -139,6 +143,7 @@ func (c *Context) Synchronize() error {
 func (c *Context) Destroy() error {
 	const call = "cuCtxDestroy"
 	mapped := c.dev.virtual.leave(c)
+	c.dev.driver.portable.settle(call, c)
 	c.life.Lock()
 	defer c.life.Unlock()
 	if c.destroyed {
@@ -177,6 +182,7 @@ func (c *Context) Destroy() error {
 	for _, handle := range append(mapped, c.dev.virtual.leave(c)...) {
 		keep(c.file.GemClose(handle))
 	}
+	c.dev.driver.portable.leave(c)
 	c.memory.close(keep)
 	if err := errors.Join(c.file.Close(), c.memory.leave()); err != nil && first == nil {
 		first = &Error{call, resultOf(err), err}

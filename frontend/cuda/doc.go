@@ -61,6 +61,7 @@
 //	Context.mu     the order of work: what each stream has queued, EXEC itself
 //	pools.mu       the default and the current pool of a device
 //	Pool.mu        the amounts and attributes of a pool
+//	portable.mu    pinned memory of several devices
 //	addressWindow.mu, addressSpace.mu the addresses of all contexts
 //	graphMemory.mu the amounts of memory of graphs
 package cuda

@@ -27,7 +27,8 @@ type Driver struct {
 	info    drm.Info
 	devices []*Device
 
-	keys keys // that contexts have given to other processes
+	keys     keys // that contexts have given to other processes
+	portable portable
 
 	mu sync.Mutex // guards Device.spare
 }

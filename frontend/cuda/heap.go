@@ -21,7 +21,8 @@ type heap struct {
 	chunk  uint64     // bytes of a shared object
 	align  uint64     // of blocks
 
-	closed func(*object) // told of objects that end; may be nil
+	made   func(*object) error // told of objects that are mapped; may be nil
+	closed func(*object)       // told of objects that end; may be nil
 
 	shared []*object
 	whole  map[uint64]*object // objects with one block, by address

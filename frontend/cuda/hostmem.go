@@ -136,6 +136,7 @@ func (h *HostMem) DevicePtr() DevicePtr { return h.addr }
 func (h *HostMem) Free() error {
 	const call = "cuMemFreeHost"
 	c := h.c
+	c.dev.driver.portable.settle(call, c)
 	if err := c.enter(call); err != nil {
 		return err
 	}

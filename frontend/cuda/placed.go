@@ -23,7 +23,11 @@ func (h *heap) newPlaced(size uint64) (*object, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.file.GemClose(o.handle))
 	}
-	if err := h.bind(o); err != nil {
+	err = h.bind(o)
+	if err == nil && h.made != nil {
+		err = h.made(o)
+	}
+	if err != nil {
 		return nil, errors.Join(err, h.closeObject(o))
 	}
 	return o, nil

@@ -147,6 +147,34 @@ static void between(void)
 	all_are(a, 80);
 }
 
+// Pinned and managed memory has one address, on every device and in the program.
+static void shared(void)
+{
+	CUdeviceptr managed, there;
+	void *pinned;
+	CHECK(cuCtxSetCurrent(devices[0].ctx));
+	CHECK(cuMemHostAlloc(&pinned, BYTES, 0));
+	CHECK(cuMemAllocManaged(&managed, BYTES, 1));
+	memset(pinned, 0, BYTES);
+	memset((void *)managed, 0, BYTES);
+	for (int i = count - 1; i >= 0; i--) {
+		struct device *d = &devices[i];
+		CHECK(cuCtxSetCurrent(d->ctx));
+		CHECK(cuMemHostGetDevicePointer(&there, pinned, 0));
+		REQUIRE(there == (CUdeviceptr)pinned);
+		CHECK(cuMemPrefetchAsync(managed, BYTES, i, d->stream));
+		CHECK(add(d, there, 1, d->stream));
+		CHECK(add(d, managed, 2, d->stream));
+		CHECK(cuStreamSynchronize(d->stream));
+	}
+	for (int i = 0; i < WORDS; i++)
+		REQUIRE(((unsigned *)pinned)[i] == (unsigned)count && ((unsigned *)managed)[i] == 2 * (unsigned)count);
+	CHECK(add(&devices[count - 1], managed, 1, devices[count - 1].stream)); // freeing waits for it
+	CHECK(cuCtxSetCurrent(devices[0].ctx));
+	CHECK(cuMemFree(managed));
+	CHECK(cuMemFreeHost(pinned));
+}
+
 // A kernel that goes for memory of another device ends its own context, and that only.
 static void astray(void)
 {
@@ -173,6 +201,7 @@ int main(void)
 	for (int i = 0; i < count; i++)
 		all_are(&devices[i], 1000 * (unsigned)i + 3);
 	around();
+	shared();
 	if (count > 1) {
 		between();
 		astray();

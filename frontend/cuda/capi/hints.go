@@ -4,13 +4,13 @@ import "pvdrm/frontend/cuda"
 
 // Hints of where managed memory is used. It does not move, so they are checked and noted only.
 
-// managed checks that n bytes at p are managed memory of the current context.
+// managed checks that n bytes at p are managed memory that the current context reaches.
 func (c *call) managed(p, n uint64) error {
 	x, err := c.current()
 	if err != nil {
 		return err
 	}
-	if h, _ := x.HostMemAt(p, n); h == nil || !h.Managed() {
+	if _, h, _ := c.hostMem(p, n); h == nil || !h.Managed() || !h.ReachedBy(x.Context) {
 		return c.fail(cuda.ErrInvalidValue, "%d bytes at 0x%x are not managed memory of the context", n, p)
 	}
 	return nil

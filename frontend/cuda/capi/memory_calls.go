@@ -231,7 +231,7 @@ func memHostGetDevicePointer(c *call) error {
 	if err != nil {
 		return err
 	}
-	if h, off := x.HostMemAt(c.u64(1), 1); h != nil {
+	if _, h, off := c.hostMem(c.u64(1), 1); h != nil && h.ReachedBy(x.Context) {
 		return to.set(uint64(h.DevicePtr()) + off)
 	}
 	if _, n, _ := x.registered(c.u64(1)); n > 0 {
