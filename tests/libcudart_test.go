@@ -117,7 +117,7 @@ func TestProgramsOfNvccAsLocalGuests(t *testing.T) {
 
 func TestRuntimeABI(t *testing.T) {
 	for _, v := range runtimeVersions {
-		for _, name := range []string{"works", "refuses", "textures"} {
+		for _, name := range []string{"works", "refuses", "textures", "moves"} {
 			t.Run(name+v, func(t *testing.T) {
 				require.Contains(t, startHost(t, softgpu.Config{}).runtimeClient(t, name+v), name+": PASS")
 			})

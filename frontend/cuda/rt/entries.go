@@ -88,9 +88,10 @@ var families = []family{
 		{name: "cudaIpcGetMemHandle", note: noteIPC},
 		{name: "cudaIpcOpenMemHandle", note: noteIPC},
 		{name: "cudaIpcCloseMemHandle"},
+		{name: "cudaDeviceGetTexture1DLinearMaxWidth"},
+		{name: "cudaDeviceGetHostAtomicCapabilities"},
 	}, missing(`
-		cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetNvSciSyncAttributes cudaDeviceGetTexture1DLinearMaxWidth
-		cudaDeviceRegisterAsyncNotification cudaDeviceUnregisterAsyncNotification cudaDeviceGetHostAtomicCapabilities cudaDeviceGetP2PAtomicCapabilities`))},
+		cudaDeviceFlushGPUDirectRDMAWrites cudaDeviceGetNvSciSyncAttributes cudaDeviceRegisterAsyncNotification cudaDeviceUnregisterAsyncNotification cudaDeviceGetP2PAtomicCapabilities`))},
 	{"Errors and versions", slices.Concat([]entry{
 		{name: "cudaGetLastError"},
 		{name: "cudaPeekAtLastError"},
@@ -172,9 +173,12 @@ var families = []family{
 		{name: "cudaMemPrefetchAsync", perThread: ptsz, note: noteStays},
 		{name: "cudaMemPrefetchAsync_v2", perThread: ptsz, note: noteStays},
 		{name: "cudaStreamAttachMemAsync", perThread: ptsz, note: noteStays},
-	}, missing(`
-		cudaMemRangeGetAttribute cudaMemRangeGetAttributes
-		cudaMemPrefetchBatchAsync/_ptsz cudaMemDiscardBatchAsync/_ptsz cudaMemDiscardAndPrefetchBatchAsync/_ptsz`))},
+		{name: "cudaMemPrefetchBatchAsync", perThread: ptsz, note: noteStays},
+		{name: "cudaMemDiscardBatchAsync", perThread: ptsz, note: "checked, without effect: what is discarded stays"},
+		{name: "cudaMemDiscardAndPrefetchBatchAsync", perThread: ptsz, note: noteStays},
+		{name: "cudaMemRangeGetAttribute"},
+		{name: "cudaMemRangeGetAttributes"},
+	})},
 	{"Copies", slices.Concat([]entry{
 		{name: "cudaMemcpy", perThread: ptds},
 		{name: "cudaMemcpyAsync", perThread: ptsz, note: notePaged},
@@ -197,14 +201,17 @@ var families = []family{
 		{name: "cudaMemcpyFromSymbolAsync", perThread: ptsz, note: notePaged},
 		{name: "cudaMemcpyPeer", note: notePeers},
 		{name: "cudaMemcpyPeerAsync", note: notePeers},
+		{name: "cudaMemcpy3DPeer", perThread: ptds, note: notePeers},
+		{name: "cudaMemcpy3DPeerAsync", perThread: ptsz, note: notePeers},
+		{name: "cudaMemcpyBatchAsync", perThread: ptsz, note: "one after the other; not in captures"},
+		{name: "cudaMemcpy3DBatchAsync", perThread: ptsz, note: "one after the other; not in captures"},
 		{name: "cudaMemset", perThread: ptds},
 		{name: "cudaMemsetAsync", perThread: ptsz},
 		{name: "cudaMemset2D", perThread: ptds},
 		{name: "cudaMemset2DAsync", perThread: ptsz},
 		{name: "cudaMemset3D", perThread: ptds},
 		{name: "cudaMemset3DAsync", perThread: ptsz},
-	}, missing(`
-		cudaMemcpy3DPeer/_ptds cudaMemcpy3DPeerAsync/_ptsz cudaMemcpyBatchAsync/_ptsz cudaMemcpy3DBatchAsync/_ptsz cudaMemcpyArrayToArray/_ptds`))},
+	}, missing(`cudaMemcpyArrayToArray/_ptds`))},
 	{"Streams and events", slices.Concat([]entry{
 		{name: "cudaStreamCreate"},
 		{name: "cudaStreamCreateWithFlags"},

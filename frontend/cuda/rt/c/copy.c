@@ -60,13 +60,11 @@ static int copy_line(void *to, const void *from, size_t bytes, int kind, CUstrea
 
 _Static_assert(sizeof(struct copy) == 160, "cudaMemcpy3DParms has 160 bytes");
 
-// as_copy3d reads what the program asks for as the driver has it.
-int as_copy3d(struct copy3d *c, const struct copy *copy)
+// to_driver gives what the program asks for as the driver has it.
+static int to_driver(struct copy3d *c, const struct copy *copy)
 {
-	struct copy p;
-	int r = fetch(&p, copy, sizeof p);
-	if (r)
-		return r;
+	struct copy p = *copy;
+	int r;
 	size_t from_unit = 1, to_unit = 1;
 	if (p.to_array && (r = element_bytes(p.to_array, &to_unit)))
 		return r;
@@ -89,6 +87,14 @@ int as_copy3d(struct copy3d *c, const struct copy *copy)
 	if (p.to_array)
 		c->dst_kind = MEMORY_ARRAY;
 	return 0;
+}
+
+// as_copy3d reads what the program asks for.
+int as_copy3d(struct copy3d *c, const struct copy *copy)
+{
+	struct copy p;
+	int r = fetch(&p, copy, sizeof p);
+	return r ? r : to_driver(c, &p);
 }
 
 static int copy_3d(const struct copy *copy, CUstream stream, int wait)
@@ -209,6 +215,42 @@ static int copy_peer(void *to, int to_device, const void *from, int from_device,
 		    : cuMemcpyPeerAsync((CUdeviceptr)to, t, (CUdeviceptr)from, f, bytes, stream);
 }
 
+// cudaMemcpy3DPeerParms
+struct peers {
+	void *from_array;
+	struct pos from_pos;
+	struct pitched from;
+	int from_device;
+	void *to_array;
+	struct pos to_pos;
+	struct pitched to;
+	int to_device;
+	struct extent extent;
+};
+
+_Static_assert(sizeof(struct peers) == 168, "cudaMemcpy3DPeerParms has 168 bytes");
+
+static int copy_peers(const struct peers *copy, CUstream stream, int wait)
+{
+	struct peers p;
+	struct copy3d c;
+	int r = fetch(&p, copy, sizeof p);
+	if (r || (r = is_device(p.to_device)) || (r = is_device(p.from_device)))
+		return r;
+	struct copy plain = {.from_array = p.from_array, .from_pos = p.from_pos, .from = p.from, .to_array = p.to_array, .to_pos = p.to_pos, .to = p.to,
+	                     .extent = p.extent, .kind = DEVICE_TO_DEVICE};
+	if ((r = to_driver(&c, &plain)))
+		return r;
+	if (p.to_device == p.from_device)
+		return then_wait(cuMemcpy3DAsync_v2(&c, stream), stream, wait);
+	CUcontext to, from; // for which CUDA_MEMCPY3D_PEER has the reserved fields
+	if ((r = primary_of(p.to_device, &to)) || (r = primary_of(p.from_device, &from)))
+		return r;
+	c.dst_reserved = to;
+	c.src_reserved = from;
+	return then_wait(cuMemcpy3DPeerAsync(&c, stream), stream, wait);
+}
+
 BOTH(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, int kind), copy_line(to, from, bytes, kind, ON(NULL), 1))
 BOTH(cudaMemcpyAsync, _ptsz, (void *to, const void *from, size_t bytes, int kind, CUstream stream), copy_line(to, from, bytes, kind, ON(stream), 0))
 BOTH(cudaMemcpy2D, _ptds, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind),
@@ -246,6 +288,21 @@ BOTH(cudaMemcpyFromSymbolAsync, _ptsz, (void *to, const void *symbol, size_t byt
 API(cudaMemcpyPeer, (void *to, int to_device, const void *from, int from_device, size_t bytes), copy_peer(to, to_device, from, from_device, bytes, NULL, 1))
 API(cudaMemcpyPeerAsync, (void *to, int to_device, const void *from, int from_device, size_t bytes, CUstream stream),
     copy_peer(to, to_device, from, from_device, bytes, stream, 0))
+
+BOTH(cudaMemcpy3DPeer, _ptds, (const struct peers *copy), copy_peers(copy, ON(NULL), 1))
+BOTH(cudaMemcpy3DPeerAsync, _ptsz, (const struct peers *copy, CUstream stream), copy_peers(copy, ON(stream), 0))
+
+// Batches have the structures of the driver. CUDA 13 does not say which copy has failed.
+#if MAJOR >= 13
+#define FAILED
+#define WHICH NULL
+#else
+#define FAILED size_t *failed,
+#define WHICH failed
+#endif
+BOTH(cudaMemcpyBatchAsync, _ptsz, (const CUdeviceptr *to, const CUdeviceptr *from, const size_t *bytes, size_t n, const void *attributes, const size_t *begin, size_t many, FAILED CUstream stream),
+     cuMemcpyBatchAsync(to, from, bytes, n, attributes, begin, many, WHICH, ON(stream)))
+BOTH(cudaMemcpy3DBatchAsync, _ptsz, (size_t n, const void *copies, FAILED uint64_t flags, CUstream stream), cuMemcpy3DBatchAsync(n, copies, WHICH, flags, ON(stream)))
 
 // Fills of memory of the device need not be waited for; the driver waits for others.
 

@@ -117,6 +117,9 @@ int initialize(void);
 void look_again(void);
 int primary_of(int device, CUcontext *context);
 
+// device.c
+int newer(const char *name, void **function);
+
 // texture.c
 int element_bytes(void *array, size_t *bytes);
 

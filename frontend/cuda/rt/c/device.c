@@ -88,6 +88,22 @@ WITH_DEVICES(cudaDeviceGetByPCIBusId, (int *device, const char *id), cuDeviceGet
 WITH_DEVICES(cudaDeviceGetP2PAttribute, (int *value, int attribute, int device, int peer), cuDeviceGetP2PAttribute(value, attribute, device, peer))
 WITH_DEVICES(cudaDeviceCanAccessPeer, (int *can, int device, int peer), cuDeviceCanAccessPeer(can, device, peer))
 
+// newer finds a function of the driver API of CUDA 13.
+int newer(const char *name, void **function)
+{
+	int status;
+	return cuGetProcAddress_v2(name, function, 13000, 0, &status);
+}
+
+static int host_atomics(unsigned *can, const int *operations, unsigned n, int device)
+{
+	void *call;
+	int r = newer("cuDeviceGetHostAtomicCapabilities", &call);
+	return r ? r : ((int (*)(unsigned *, const int *, unsigned, CUdevice))call)(can, operations, n, device);
+}
+
+WITH_DEVICES(cudaDeviceGetHostAtomicCapabilities, (unsigned *can, const int *operations, unsigned n, int device), host_atomics(can, operations, n, device))
+
 // Devices do not reach each other's memory, so none is a peer. Peers are those of primary contexts.
 enum { INCOMPATIBLE_DRIVER_CONTEXT = 49, PEER_ACCESS_UNSUPPORTED = 217, PEER_ACCESS_NOT_ENABLED = 705 };
 

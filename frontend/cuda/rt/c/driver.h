@@ -161,6 +161,9 @@ CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, int advice, CUdevice dev
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, int advice, uint64_t location);
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream stream);
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, uint64_t location, unsigned flags, CUstream stream);
+CUresult cuMemRangeGetAttribute(void *to, size_t room, int attribute, CUdeviceptr address, size_t bytes);
+CUresult cuMemRangeGetAttributes(void **to, size_t *room, int *attributes, size_t n, CUdeviceptr address, size_t bytes);
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *elements, uint32_t format, uint32_t channels, CUdevice device);
 CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t bytes, unsigned flags);
 // CUipcMemHandle and CUipcEventHandle
 struct ipc_handle {
@@ -186,6 +189,9 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpy2DAsync_v2(const struct copy2d *copy, CUstream stream);
+CUresult cuMemcpyBatchAsync(const CUdeviceptr *to, const CUdeviceptr *from, const size_t *bytes, size_t n, const void *attributes, const size_t *begin, size_t many, size_t *failed, CUstream stream);
+CUresult cuMemcpy3DBatchAsync(size_t n, const void *copies, size_t *failed, uint64_t flags, CUstream stream);
+CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream);
 CUresult cuMemcpy3DAsync_v2(const struct copy3d *copy, CUstream stream);
 CUresult cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t bytes);
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr address, unsigned char value, size_t bytes);

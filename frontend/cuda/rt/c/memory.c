@@ -101,8 +101,8 @@ static int pointer_attributes(struct pointer *to, const void *p)
 
 API(cudaPointerGetAttributes, (struct pointer *to, const void *p), pointer_attributes(to, p))
 
-// Managed memory is pinned memory: where it lies does not change, so the driver checks advice and
-// prefetches, and that is all. A cudaMemLocation fits into one word.
+// Managed memory is pinned memory: where it lies does not change, so the driver checks and notes advice
+// and prefetches, and that is all. A cudaMemLocation fits into one word.
 #define ADVISE(name, call, type)                                   \
 	API(name, (const void *p, size_t bytes, int advice, type where), call((CUdeviceptr)p, bytes, advice, where))
 #define PREFETCH(name)                                                                                         \
@@ -119,5 +119,36 @@ ADVISE(cudaMemAdvise, cuMemAdvise, int)
 BOTH(cudaMemPrefetchAsync, _ptsz, (const void *p, size_t bytes, int device, CUstream stream),
      cuMemPrefetchAsync((CUdeviceptr)p, bytes, device, ON(stream)))
 #endif
+// What is newer than what libcuda.so.1 exports has to be asked for.
+typedef CUresult prefetches(const CUdeviceptr *at, const size_t *bytes, size_t n, const uint64_t *where, const size_t *begin, size_t many, uint64_t flags, CUstream stream);
+typedef CUresult discards(const CUdeviceptr *at, const size_t *bytes, size_t n, uint64_t flags, CUstream stream);
+
+#define PREFETCHES(name, driver)                                                                                                               \
+	static int name##_(const CUdeviceptr *at, const size_t *bytes, size_t n, const uint64_t *where, const size_t *begin, size_t many,      \
+	                   uint64_t flags, CUstream stream)                                                                                  \
+	{                                                                                                                                      \
+		void *call;                                                                                                                    \
+		int r = newer(driver, &call);                                                                                                  \
+		return r ? r : (int)((prefetches *)call)(at, bytes, n, where, begin, many, flags, stream);                                     \
+	}                                                                                                                                      \
+	BOTH(name, _ptsz, (const CUdeviceptr *at, const size_t *bytes, size_t n, const uint64_t *where, const size_t *begin, size_t many,      \
+	                   uint64_t flags, CUstream stream),                                                                                 \
+	     name##_(at, bytes, n, where, begin, many, flags, ON(stream)))
+
+static int discard(const CUdeviceptr *at, const size_t *bytes, size_t n, uint64_t flags, CUstream stream)
+{
+	void *call;
+	int r = newer("cuMemDiscardBatchAsync", &call);
+	return r ? r : (int)((discards *)call)(at, bytes, n, flags, stream);
+}
+
+PREFETCHES(cudaMemPrefetchBatchAsync, "cuMemPrefetchBatchAsync")
+PREFETCHES(cudaMemDiscardAndPrefetchBatchAsync, "cuMemDiscardAndPrefetchBatchAsync")
+BOTH(cudaMemDiscardBatchAsync, _ptsz, (const CUdeviceptr *at, const size_t *bytes, size_t n, uint64_t flags, CUstream stream),
+     discard(at, bytes, n, flags, ON(stream)))
+API(cudaMemRangeGetAttribute, (void *to, size_t room, int attribute, const void *p, size_t bytes),
+    cuMemRangeGetAttribute(to, room, attribute, (CUdeviceptr)p, bytes))
+API(cudaMemRangeGetAttributes, (void **to, size_t *room, int *attributes, size_t n, const void *p, size_t bytes),
+    cuMemRangeGetAttributes(to, room, attributes, n, (CUdeviceptr)p, bytes))
 BOTH(cudaStreamAttachMemAsync, _ptsz, (CUstream stream, void *p, size_t bytes, unsigned flags),
      cuStreamAttachMemAsync(ON(stream), (CUdeviceptr)p, bytes, flags))

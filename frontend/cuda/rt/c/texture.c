@@ -73,6 +73,18 @@ static int array_info(struct channel *channel, struct extent *extent, unsigned *
 	return flags ? store(flags, &d.flags, sizeof d.flags) : SUCCESS;
 }
 
+static int linear_width(size_t *elements, const struct channel *channel, int device)
+{
+	struct channel c;
+	uint32_t format, channels;
+	int r = fetch(&c, channel, sizeof c);
+	if (r || (r = format_of(&c, &format, &channels)))
+		return r;
+	return cuDeviceGetTexture1DLinearMaxWidth(elements, format, channels, device);
+}
+
+WITH_DEVICES(cudaDeviceGetTexture1DLinearMaxWidth, (size_t *elements, const struct channel *channel, int device), linear_width(elements, channel, device))
+
 API(cudaMallocArray, (void **array, const struct channel *channel, size_t width, size_t height, unsigned flags),
     make_array(array, channel, (struct extent){width, height, 0}, flags))
 API(cudaMalloc3DArray, (void **array, const struct channel *channel, struct extent extent, unsigned flags), make_array(array, channel, extent, flags))
