@@ -56,6 +56,8 @@ type Config struct {
 	Libraries []string
 	// Modules are kernel modules to be loaded beside those for virtio and the GPU.
 	Modules []string
+	// Shares says that the guest is to see directories of the host; an image of kind Root always is.
+	Shares bool
 	// Progress is told what takes long, one line at a time. May be nil.
 	Progress func(line string)
 }
@@ -129,6 +131,7 @@ type builder struct {
 	modules   []string
 	kind      kind
 	libraries []string
+	shares    bool
 	apt       apt
 	progress  func(string, ...any)
 }
@@ -146,7 +149,7 @@ func newBuilder(cfg Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
+	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, shares: cfg.Shares || k.name == Root, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
 	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
 	b.progress = func(format string, args ...any) {
 		if cfg.Progress != nil {
@@ -307,7 +310,7 @@ func (b *builder) readPrograms(ctx context.Context) (contents map[string][]byte,
 		if err != nil {
 			return nil, nil, err
 		}
-		if contents[p.Name], err = readProgram(path, b.kind.disk()); err != nil {
+		if contents[p.Name], err = readProgram(path, b.kind.dynamic()); err != nil {
 			return nil, nil, fmt.Errorf("guest program %s: %w", p.Name, err)
 		}
 		sum := sha256.Sum256(contents[p.Name])
@@ -347,15 +350,19 @@ func (b *builder) fromDebs(ctx context.Context, packages []debPackage, name stri
 
 // wanted are the modules that the image's kind asks for.
 func (b *builder) wanted() []string {
+	modules := slices.Clone(b.modules)
 	if b.kind.disk() {
-		return slices.Concat(b.modules, diskModules, inputModules)
+		modules = slices.Concat(modules, diskModules, inputModules)
 	}
-	return b.modules
+	if b.shares {
+		modules = append(modules, shareModules...)
+	}
+	return modules
 }
 
 // kernel returns the kernel with the modules that any kind of image asks for: kinds share it.
 func (b *builder) kernel(ctx context.Context, packages []debPackage) (kernel, error) {
-	all := slices.Concat(b.modules, diskModules, inputModules)
+	all := slices.Concat(b.modules, diskModules, inputModules, shareModules)
 	sum := sha256.Sum256([]byte(strings.Join(all, " ")))
 	dir, err := b.fromDeb(ctx, packages, "_"+hex.EncodeToString(sum[:4]), func(debs []string, dir string) error {
 		return unpackKernel(ctx, debs, dir, all)

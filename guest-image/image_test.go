@@ -76,7 +76,7 @@ func kernelFile(release string) file {
 
 func moduleFiles(release string) (files []file) {
 	for _, m := range []struct{ name, depends string }{{"virtio", ""}, {"virtio_ring", "virtio"}, {"virtio_pci", "virtio,virtio_ring"},
-		{"virtio_console", "virtio"}, {"drm", ""}, {"virtio-gpu", "drm,virtio,builtin_thing"}, {"virtio_blk", "virtio"}, {"crc32c_generic", ""}, {"erofs", ""}, {"virtio_input", "virtio"}, {"evdev", ""}, {"unrelated", "also_unrelated"}} {
+		{"virtio_console", "virtio"}, {"drm", ""}, {"virtio-gpu", "drm,virtio,builtin_thing"}, {"virtio_blk", "virtio"}, {"crc32c_generic", ""}, {"erofs", ""}, {"virtio_input", "virtio"}, {"evdev", ""}, {"9pnet_virtio", "virtio"}, {"9p", ""}, {"unrelated", "also_unrelated"}} {
 		files = append(files, file{"./lib/modules/" + release + "/kernel/" + m.name + ".ko", string(makeModule("depends=" + m.depends + "\x00"))})
 	}
 	return append(files, file{"./lib/modules/" + release + "/modules.builtin", "kernel/lib/builtin-thing.ko\n"})

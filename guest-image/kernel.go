@@ -93,7 +93,9 @@ func unpackKernel(ctx context.Context, debs []string, dir string, wanted []strin
 	if p.release == "" {
 		return fmt.Errorf("unpack %s: no boot/vmlinuz-* in the package", filepath.Base(debs[0]))
 	}
-	wanted = slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return p.absent(name) && name == oldCRC32C })
+	wanted = slices.DeleteFunc(slices.Clone(wanted), func(name string) bool {
+		return p.absent(name) && (name == oldCRC32C || slices.Contains(shareModules, name))
+	})
 	order, err := moduleOrder(wanted, func(name string) ([]string, error) { return p.place(k, name) })
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ const (
 	Base   = "base"   // static programs only
 	Debian = "debian" // Debian's C and C++ libraries too, for programs of its suite
 	Mesa   = "mesa"   // Debian's Mesa too: OpenGL on EGL and GBM
+	Root   = "root"   // PVDRM's libraries too, for a directory of the host as root file system
 )
 
 // kind is what an image has beside the base.
@@ -18,6 +19,7 @@ type kind struct {
 	name     string
 	packages []string          // Debian packages whose files are taken, and those of what they depend on
 	keep     func(string) bool // which of them, by path without a leading slash
+	hidden   bool              // no user names it
 }
 
 var kinds = []kind{
@@ -26,15 +28,23 @@ var kinds = []kind{
 		packages: []string{"libc6", "libgcc-s1", "libstdc++6", "libgomp1", "zlib1g"}},
 	{name: Mesa, keep: isGraphics,
 		packages: []string{"libstdc++6", "libgomp1", "zlib1g", "libegl1", "libgl1", "libgles2", "libgbm1", "libgl1-mesa-dri", "glmark2-es2-drm", "kmscube"}},
+	{name: Root, hidden: true},
 }
 
 // disk says whether the image has a second part beside the initramfs: a disk with
 // files of Debian packages. Its programs may then need libraries.
 func (k kind) disk() bool { return len(k.packages) > 0 }
 
+// dynamic says whether programs of the image may need libraries.
+func (k kind) dynamic() bool { return k.disk() || k.name == Root }
+
 // diskModules are the modules with which a guest reads a disk. In older kernels libcrc32c, on
 // which erofs depends, asks for crc32c by name when it is loaded.
 var diskModules = []string{"virtio_blk", oldCRC32C, "erofs"}
+
+// shareModules are what a guest needs to see directories of the host, one of them as its root below
+// a layer of its own. A kernel may lack them: the guest's init says so where they are needed.
+var shareModules = []string{"9pnet_virtio", "9p", "overlay"}
 
 // oldCRC32C is a module that Linux no longer has since 6.16.
 const oldCRC32C = "crc32c_generic"
@@ -42,11 +52,13 @@ const oldCRC32C = "crc32c_generic"
 // inputModules are what a guest needs to have a keyboard and a pointer, for the programs of a disk.
 var inputModules = []string{"virtio_input", "evdev"}
 
-// Kinds lists the names of all kinds of images.
+// Kinds lists the names of the kinds of images that users choose among.
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds {
-		names = append(names, k.name)
+		if !k.hidden {
+			names = append(names, k.name)
+		}
 	}
 	return names
 }

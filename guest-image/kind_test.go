@@ -136,3 +136,32 @@ func TestRootPath(t *testing.T) {
 		require.Equal(t, want, rootPath(from), from)
 	}
 }
+
+// The image for a directory of the host has PVDRM's libraries and the modules to mount it, and
+// nothing of Debian's packages.
+func TestRootImage(t *testing.T) {
+	a := newArchive(t)
+	ours := filepath.Join(t.TempDir(), "libcuda.so.1")
+	library := bytes.Clone(executable)
+	library[16] = 3 // ET_DYN
+	require.NoError(t, os.WriteFile(ours, library, 0o644))
+	cfg := a.config()
+	cfg.Kind, cfg.Libraries = Root, []string{ours}
+	image, err := Build(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Empty(t, image.Disk)
+	m := unpack(t, image.Initrd)
+	require.Equal(t, string(library), text(t, m["lib/libcuda.so.1"]))
+	require.Contains(t, text(t, m["lib/modules/order"]), "9pnet_virtio.ko\n9p.ko\n", "this kernel has no overlay")
+	require.NotContains(t, Kinds(), Root)
+
+	cfg.Kind, cfg.Libraries, cfg.Shares = Base, nil, true
+	shares, err := Build(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Contains(t, text(t, unpack(t, shares.Initrd)["lib/modules/order"]), "9p.ko\n")
+	cfg.Shares = false
+	base, err := Build(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NotContains(t, text(t, unpack(t, base.Initrd)["lib/modules/order"]), "9p.ko\n")
+	require.NotEqual(t, base.Key, shares.Key)
+}

@@ -116,7 +116,7 @@ func linksTo(root string) (links []string, err error) {
 // readLibraries reads the libraries of our own, and their hashes for the key.
 func (b *builder) readLibraries() (contents map[string][]byte, sums map[string]string, err error) {
 	for _, file := range b.libraries {
-		if !b.kind.disk() {
+		if !b.kind.dynamic() {
 			return nil, nil, fmt.Errorf("library %s: programs of the image %q are static", file, b.kind.name)
 		}
 		text, err := os.ReadFile(file)

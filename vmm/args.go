@@ -67,6 +67,9 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 	if cfg.Disk != "" {
 		a = append(a, "-drive", "if=none,id=disk,format=raw,readonly=on,file="+escape(cfg.Disk), "-device", "virtio-blk-pci,drive=disk")
 	}
+	for _, s := range cfg.Shares {
+		a = append(a, s.arguments()...)
+	}
 	if cfg.GPUSocket != "" {
 		a = append(a, "-chardev", "socket,id=gpu,path="+escape(cfg.GPUSocket), "-device", cfg.gpuDevice())
 	}

@@ -60,6 +60,7 @@ type Config struct {
 	Display     string    // QEMU's -display: none, gtk or sdl, with its options; none where empty
 	Width       int       // of the guest's screen in pixels; 0 for QEMU's default, 1280x800
 	Height      int       // 0 exactly if Width is
+	Shares      []Share   // directories of the host that the guest may mount
 	Input       bool      // a keyboard and a tablet beside the keyboard and the mouse that every PC has
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
@@ -116,6 +117,9 @@ func (cfg *Config) complete() error {
 		if _, err := os.Stat(f); err != nil {
 			return fmt.Errorf("%w: build the image again (pvdrm image)", err)
 		}
+	}
+	if err := cfg.checkShares(); err != nil {
+		return err
 	}
 	return cfg.checkSocket()
 }

@@ -200,6 +200,11 @@ func TestArguments(t *testing.T) {
 		require.Contains(t, run, want)
 	}
 	require.True(t, strings.HasSuffix(run, " -device x"))
+	cfg.Shares = []Share{{Dir: "/a,b", Tag: "one"}, {Dir: "/c", Tag: "two", Writable: true}}
+	shared := strings.Join(arguments(cfg, TCG, false), " ")
+	require.Contains(t, shared, "-fsdev local,id=one,path=/a,,b,security_model=none,multidevs=remap,readonly=on -device virtio-9p-pci,fsdev=one,mount_tag=one")
+	require.Contains(t, shared, "-fsdev local,id=two,path=/c,security_model=none,multidevs=remap -device virtio-9p-pci,fsdev=two,mount_tag=two")
+	cfg.Shares = nil
 	person := strings.Join(arguments(cfg, KVM, true), " ")
 	require.Contains(t, person, "-accel kvm -cpu host")
 	require.Contains(t, person, "-serial mon:stdio")

@@ -21,16 +21,26 @@ const guestHome = "/root"
 type guestFiles struct {
 	paths   []string
 	program bool // the first of them is the program
+
+	inGuest string // the program, where the guest has it already; else empty
+	cwd     string // where it runs, if no file was copied; else empty
 }
 
 // filesForGuest lists what must be copied, and looks whether it is there before
 // a machine is booted for it.
 func filesForGuest(f *upFlags, args []string) (g guestFiles, err error) {
-	if f.image != guestimage.Base && len(args) > 0 && strings.ContainsRune(args[0], filepath.Separator) {
+	switch {
+	case len(args) == 0 || !strings.ContainsRune(args[0], filepath.Separator):
+	case f.image == guestimage.Root:
+		if p, ok := f.share.inRoot(args[0]); ok {
+			g.inGuest = p
+		}
+	case f.image != guestimage.Base:
 		if _, err := os.Stat(args[0]); err == nil || !filepath.IsAbs(args[0]) {
 			g.paths, g.program = append(g.paths, args[0]), true
 		}
 	}
+	g.cwd, _ = f.share.inRoot(".")
 	g.paths = append(g.paths, f.copies...)
 	names := map[string]string{}
 	for _, p := range g.paths {
@@ -75,6 +85,9 @@ func copyFile(ctx context.Context, machine *vmm.VM, name string) error {
 
 // args is the command line with the program's name in the guest.
 func (g guestFiles) args(args []string) []string {
+	if g.inGuest != "" {
+		return append([]string{g.inGuest}, args[1:]...)
+	}
 	if !g.program {
 		return args
 	}
@@ -84,7 +97,7 @@ func (g guestFiles) args(args []string) []string {
 // dir is where the program runs; empty: where it always does.
 func (g guestFiles) dir() string {
 	if len(g.paths) == 0 {
-		return ""
+		return g.cwd
 	}
 	return guestHome
 }

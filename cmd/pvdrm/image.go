@@ -32,7 +32,7 @@ libnvidia-ml.so.1; the image mesa also has the distribution's Mesa. These files 
 on a read-only disk.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			i, err := buildImage(c.Context(), cache, kind)
+			i, err := buildImage(c.Context(), cache, kind, false)
 			if err != nil {
 				return err
 			}

@@ -33,6 +33,7 @@ type upFlags struct {
 	image   string
 	copies  []string
 	guests  guestsFlags
+	share   shareFlags
 }
 
 // quietConsole keeps the text cursor from blinking: each blink would be a
@@ -61,8 +62,13 @@ The image debian also has the distribution's C and C++ libraries, and libcuda.so
 libcudart.so and libnvidia-ml.so.1 of PVDRM. The image mesa also has the
 distribution's Mesa, glscene, glmark2-es2-drm and kmscube. With either, a PROGRAM
 whose name has a slash is a file of the host: pvdrm copies it to /root and runs it
-there.`,
-		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
+there.
+
+With --root the guest has a directory of the host as its root file system, with the
+programs, libraries and interpreters that are there, and libcuda.so.1, libcudart.so
+and libnvidia-ml.so.1 of PVDRM. Where the directory has the working directory, the
+program starts in it. --share shows further directories.`,
+		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --root / --share results:rw -- python3 train.py\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return up(c.Context(), g, &f, args)
@@ -80,6 +86,8 @@ there.`,
 	c.Flags().StringArrayVar(&f.copies, "copy", nil, "copy a file of the host to the guest's /root, where the program then runs; may be given several times")
 	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
+	c.Flags().StringVar(&f.share.root, "root", "", "directory of the host that the guest has as its root file system, such as /: it reads it, and what it writes stays in its memory")
+	c.Flags().StringArrayVar(&f.share.shares, "share", nil, "directory of the host that the guest sees, as DIR (at the same path) or DIR:PATH, to read, or with :rw after it to write as the user who runs pvdrm; may be given several times")
 	f.guests.add(c)
 	f.screen.add(c)
 	return c
@@ -115,6 +123,12 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
+	if f.image, err = f.share.image(f.image); err != nil {
+		return err
+	}
+	if err := f.share.apply(&f.cfg); err != nil {
+		return err
+	}
 	if err := f.screen.apply(ctx, &f.cfg); err != nil {
 		return err
 	}
@@ -123,7 +137,12 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	image, err := findImage(f.cache, f.image, func() (guestimage.Image, error) { return buildImage(ctx, f.cache, f.image) })
+	build := func() (guestimage.Image, error) { return buildImage(ctx, f.cache, f.image, len(f.share.shares) > 0) }
+	find := build
+	if len(f.share.shares) == 0 { // a bundle's image has no modules for them
+		find = func() (guestimage.Image, error) { return findImage(f.cache, f.image, build) }
+	}
+	image, err := find()
 	if err != nil {
 		return err
 	}
@@ -186,7 +205,7 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	f, run, backend := o.flags, o.run, o.backend
 	cfg := f.cfg
 	cfg.Kernel, cfg.Initrd, cfg.Disk = image.Kernel, image.Initrd, image.Disk
-	cfg.Append = quietConsole
+	cfg.Append = quietConsole + cfg.Append
 	cfg.GPUSocket = run.path(socketGPU)
 	cfg.CacheDir, cfg.Log = f.cache, log
 	cfg.Progress = func(line string) { o.say("%s", line) }
@@ -275,10 +294,11 @@ func (o *guest) program(ctx context.Context, machine *vmm.VM, args []string, dir
 	return code, err
 }
 
-func buildImage(ctx context.Context, cache, kind string) (guestimage.Image, error) {
+func buildImage(ctx context.Context, cache, kind string, shares bool) (guestimage.Image, error) {
 	cfg := guestimage.Config{
 		CacheDir: cache,
 		Kind:     kind,
+		Shares:   shares,
 		Programs: []guestimage.Program{{Name: "gdev"}, {Name: "pvdrm-run"}},
 		Progress: func(line string) { progress("%s", line) },
 	}

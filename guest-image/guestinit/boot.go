@@ -11,6 +11,8 @@
 // # Kernel command line
 //
 //	pvdrm.probe            say so on the console and power off: does this machine boot at all?
+//	pvdrm.root=TAG         a directory of the host is the root file system, below a layer in memory
+//	pvdrm.share=TAG:PATH   a directory of the host to mount, read-only; pvdrm.share.rw= to write to it
 //	pvdrm.gpu_timeout=SEC  how long to wait for the render node where there is a GPU (default 30)
 package guestinit
 
@@ -95,18 +97,29 @@ func boot() error {
 		fmt.Fprintln(os.Stderr, control.ProbeMarker)
 		return nil
 	}
+	if err := loadModules(); err != nil {
+		// Say so and go on: what is missing will be missed by name.
+		say("%v", err)
+	}
+	root := cmdline.value(RootParameter)
+	if root != "" {
+		if err := enterRoot(root); err != nil {
+			return err
+		}
+	}
 	os.Clearenv()
 	for _, e := range defaultEnv {
 		name, value, _ := strings.Cut(e, "=")
 		_ = os.Setenv(name, value)
 	}
 	_ = unix.Sethostname([]byte("pvdrm"))
-	if err := loadModules(); err != nil {
-		// Say so and go on: what is missing will be missed by name.
-		say("%v", err)
+	if err := cmdline.mountShares(); err != nil {
+		return err // the program would miss its files, or write them where they are lost
 	}
-	if err := mountDisk(); err != nil {
-		say("%v", err)
+	if root == "" {
+		if err := mountDisk(); err != nil {
+			say("%v", err)
+		}
 	}
 	hello := control.Hello{Kernel: kernelRelease()}
 	hello.RenderNode, hello.Note = waitRenderNode(cmdline.seconds("pvdrm.gpu_timeout", gpuTimeout))

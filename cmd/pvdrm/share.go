@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	guestimage "pvdrm/guest-image"
+	"pvdrm/guest-image/guestinit"
+	"pvdrm/vmm"
+)
+
+// shareFlags are the directories of the host that machines of `pvdrm up` see.
+type shareFlags struct {
+	root   string
+	shares []string
+}
+
+// writableShare ends a --share that the guest may write to.
+const writableShare = ":rw"
+
+// rootTag is the tag of the root file system.
+const rootTag = "root"
+
+// apply checks the flags, and adds what they name to a machine and to its kernel's command line.
+func (f *shareFlags) apply(cfg *vmm.Config) error {
+	if f.root != "" {
+		st, err := os.Stat(f.root)
+		if err == nil && !st.IsDir() {
+			err = errors.New("it is no directory")
+		}
+		if err != nil {
+			return fmt.Errorf("--root %s: %w", f.root, err)
+		}
+		cfg.Shares = append(cfg.Shares, vmm.Share{Dir: f.root, Tag: rootTag})
+		cfg.Append += " " + guestinit.RootParameter + rootTag
+	}
+	for i, text := range f.shares {
+		s, at, err := parseShare(text)
+		if err != nil {
+			return fmt.Errorf("--share %s: %w", text, err)
+		}
+		s.Tag = "share" + strconv.Itoa(i)
+		cfg.Shares = append(cfg.Shares, s)
+		cfg.Append += " " + guestinit.ShareWord(s.Tag, at, s.Writable)
+	}
+	return nil
+}
+
+// parseShare reads DIR, DIR:PATH or either with :rw. Without PATH the guest sees the directory where
+// the host has it.
+func parseShare(text string) (s vmm.Share, at string, err error) {
+	text, s.Writable = strings.CutSuffix(text, writableShare)
+	dir, at, given := strings.Cut(text, ":")
+	if s.Dir, err = filepath.Abs(dir); err != nil || dir == "" {
+		return s, "", errors.Join(errors.New("it names no directory (want DIR, DIR:PATH, and :rw after either to let the guest write)"), err)
+	}
+	st, err := os.Stat(s.Dir)
+	if err == nil && !st.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return s, "", err
+	}
+	if !given {
+		at = s.Dir
+	}
+	if !filepath.IsAbs(at) || filepath.Clean(at) == "/" {
+		return s, "", fmt.Errorf("%q is no place in the guest: it wants an absolute path, and not / (see --root)", at)
+	}
+	return s, filepath.Clean(at), nil
+}
+
+// image returns the kind of image that is needed.
+func (f *shareFlags) image(kind string) (string, error) {
+	switch {
+	case f.root == "":
+		return kind, nil
+	case kind != guestimage.Base:
+		return "", errors.New("--root and --image exclude each other: the programs are those of the directory")
+	}
+	return guestimage.Root, nil
+}
+
+// inRoot returns the path that a file of the host has in a guest with --root; ok is false where the
+// directory does not have it.
+func (f *shareFlags) inRoot(file string) (path string, ok bool) {
+	if f.root == "" {
+		return "", false
+	}
+	root, err := filepath.Abs(f.root)
+	if err != nil {
+		return "", false
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return "", false
+	}
+	rel, err := filepath.Rel(root, file)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", false
+	}
+	return filepath.Join("/", rel), true
+}
