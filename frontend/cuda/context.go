@@ -96,18 +96,19 @@ func (c *Context) setUp() error {
 		return err
 	}
 	c.memory.vram.closed = func(o *object) { c.dev.driver.keys.remove(o.key) }
-	if err := c.dev.virtual.join(c); err != nil {
-		return err
-	}
-	if err := c.dev.driver.portable.join(c); err != nil {
-		return err
-	}
 	id, err := c.file.ChannelAlloc()
 	if err != nil {
 		return fmt.Errorf("a channel for the default stream: %w", err)
 	}
 	c.def = newStream(c, id, false)
 	c.streams, c.users = []*Stream{c.def}, map[uint32]int{id: 1}
+	// From now on calls for memory of all contexts may use this one.
+	if err = c.dev.virtual.join(c); err == nil {
+		err = c.dev.driver.portable.join(c)
+	}
+	if err != nil {
+		return errors.Join(err, c.file.ChannelFree(id))
+	}
 	if len(staged.sizes) == 1 {
 		// The first copies need not wait for it. A copy that finds none makes it, or says
 		// why not.

@@ -1,9 +1,12 @@
 package cuda
 
 import (
+	"errors"
+	"sync"
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/drm"
@@ -110,6 +113,48 @@ func TestVirtualMemoryBesideLostContext(t *testing.T) {
 	mustUnmap(t, dev, p)
 	_ = a.Destroy() // tells of the loss
 	require.NoError(t, b.Destroy())
+}
+
+// used makes memory, maps it and uses it in a context, which it may outlive, and frees all.
+func used(dev *Device, c *Context) error {
+	p, err := dev.AddressReserve(virtualPage, 0)
+	if err != nil {
+		return err
+	}
+	mem, err := dev.MemCreate(c, virtualPage)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(dev.MemMap(p, virtualPage, mem), dev.MemSetAccess(p, virtualPage, AccessReadWrite))
+	if c != nil {
+		err = errors.Join(err, c.MemsetD8(p, 1, virtualPage), c.Destroy())
+	}
+	_, released := mem.Release()
+	return errors.Join(err, released, dev.MemUnmap(p, virtualPage), dev.AddressFree(p, virtualPage))
+}
+
+// Contexts come and go while memory is mapped, used and unmapped.
+func TestVirtualMemoryConcurrently(t *testing.T) {
+	_, dev := newSharing(t)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 12 {
+				var c *Context
+				var err error
+				if i%2 == 0 {
+					c, err = dev.CreateContext()
+				}
+				if err == nil {
+					err = used(dev, c)
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Memory that is mapped is had again by its address, and is there as long as it is retained.

@@ -297,7 +297,11 @@ func memSetAccess(c *call) error {
 	}
 	// All are of one device, so the last one counts.
 	access := cuda.Access(le32(b[len(b)-accessBytes+accessFlags:]))
-	return c.settleEverywhere(func() error { return dev.MemSetAccess(c.devicePtr(0), c.u64(1), access) })
+	set := func() error { return dev.MemSetAccess(c.devicePtr(0), c.u64(1), access) }
+	if access == cuda.AccessReadWrite {
+		return set() // which takes nothing away, and so waits for nothing
+	}
+	return c.settleEverywhere(set)
 }
 
 func memGetAccess(c *call) error {
