@@ -162,6 +162,7 @@ func (c *Context) submit(op uint32, words ...uint32) error {
 	c.at += len(b)
 	c.last++
 	c.put = (c.put + 1) % indirectEnd
+	c.driver.doorbells++
 	c.driver.Bus.Write(hw.BAR1, uint64(c.number)*hw.ControlBytes+hw.ControlPut, c.put)
 	return nil
 }

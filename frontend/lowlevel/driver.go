@@ -46,6 +46,7 @@ type Driver struct {
 	own            []*instance   // to be freed by Close
 	runList        *instance
 	channels       []*Context // by number; nil where free
+	doorbells      uint64
 }
 
 // barTables is how much of a BAR the driver has tables for.
@@ -136,6 +137,9 @@ func (d *Driver) Close() error {
 	}
 	return errors.Join(errs...) // what lies in VRAM goes with the driver
 }
+
+// Doorbells returns how many were rung.
+func (d *Driver) Doorbells() uint64 { return d.doorbells }
 
 func (d *Driver) setRegister(r uint64, v uint32) { d.Bus.Write(hw.BAR0, r, v) }
 

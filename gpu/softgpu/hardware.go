@@ -3,6 +3,7 @@ package softgpu
 import (
 	gocontext "context"
 	"fmt"
+	"sync/atomic"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/ptx"
@@ -37,7 +38,10 @@ func (h *Hardware) Close() error { return h.dev.Close() }
 
 // Domain is the system memory that channels reach, by addresses of its own, as an IOMMU shows it
 // to one virtual machine. Its methods may be called by any goroutine.
-type Domain struct{ space *space }
+type Domain struct {
+	space *space
+	held  atomic.Int64
+}
 
 // NewDomain makes a domain without memory.
 func (h *Hardware) NewDomain() *Domain {
@@ -55,6 +59,19 @@ func (d *Domain) Add(mem []byte) (base uint64, err error) {
 	}
 	return o.Base, nil
 }
+
+// Hold counts host memory that is kept for what uses the domain, and reports whether it is at most a
+// limit. Where it is not, nothing is counted. A negative n gives back.
+func (d *Domain) Hold(n, limit int64) bool {
+	if d.held.Add(n) > limit {
+		d.held.Add(-n)
+		return n < 0
+	}
+	return true
+}
+
+// Held returns what is counted.
+func (d *Domain) Held() int64 { return d.held.Load() }
 
 // Has reports whether all of [addr, addr+n) is memory of the domain.
 func (d *Domain) Has(addr, n uint64) bool {

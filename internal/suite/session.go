@@ -180,7 +180,7 @@ func (s *session) end() error {
 	if s.dev == nil {
 		return s.err
 	}
-	err := timed(&s.phases.Close, s.dev.close)
+	err := s.env.timed(&s.phases.Close, s.dev.close)
 	if s.err == nil && err != nil {
 		return fmt.Errorf("close the context: %w", err)
 	}
@@ -200,7 +200,7 @@ func (s *session) step(phase *float64, what string, do func() error) {
 	if s.err != nil {
 		return
 	}
-	if err := timed(phase, do); err != nil {
+	if err := s.env.timed(phase, do); err != nil {
 		s.err = fmt.Errorf("%s: %w", what, err)
 	}
 }

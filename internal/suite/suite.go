@@ -45,6 +45,7 @@ type Env struct {
 	known  string // Options.Known
 	digest string // Result.Digest
 	phases Phases
+	passed func(phase string) // Options.Passed, or nil
 }
 
 // What ends a run in place of the check of its result.
@@ -91,6 +92,9 @@ type Options struct {
 	// Exits reads the counters of doorbells and interrupts. Without it both are
 	// 0 in the Result.
 	Exits func() (doorbells, interrupts uint64)
+	// Passed, if it is not nil, is called when a part of a phase has ended, with the phase's
+	// name: whatever else has counted since the last call belongs to it.
+	Passed func(phase string)
 	// Scale makes the input larger, so that there is about as many times the work:
 	// a power of two up to MaxScale. 0 is 1, the input that Bench names.
 	Scale int
@@ -160,7 +164,7 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 	// What the last program left behind is collected now, not in this one's
 	// phases; a guest's memory is small.
 	debug.FreeOSMemory()
-	env := &Env{open: open, scale: max(opts.Scale, 1), trial: opts.Trial, known: opts.Known}
+	env := &Env{open: open, scale: max(opts.Scale, 1), trial: opts.Trial, known: opts.Known, passed: opts.Passed}
 	doorbells, interrupts := count()
 	err := b.Run(env)
 	if err == errKnown {
@@ -180,9 +184,13 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 }
 
 // timed runs one step of a phase and adds its time to *phase.
-func timed(phase *float64, step func() error) error {
+func (e *Env) timed(phase *float64, step func() error) error {
 	start := time.Now()
 	err := step()
 	*phase += time.Since(start).Seconds()
+	if e.passed != nil {
+		p := &e.phases
+		e.passed(map[*float64]string{&p.Init: "init", &p.HtoD: "htod", &p.Launch: "launch", &p.DtoH: "dtoh", &p.Close: "close"}[phase])
+	}
 	return err
 }

@@ -18,7 +18,6 @@ type Card struct {
 	channels []channel
 	bar1     aperture
 	bar3     aperture
-	modules  atomic.Int64 // bytes of host memory that loaded modules take
 	refused  atomic.Uint64
 
 	registers struct {

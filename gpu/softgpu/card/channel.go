@@ -33,7 +33,8 @@ type channel struct {
 	cause      uint32 // why it is halted; 0 if it is not
 	fault      uint64 // the address
 
-	slots [hw.ModuleSlots]slot // the goroutine's own
+	slots  [hw.ModuleSlots]slot // the goroutine's own
+	holder *softgpu.Domain      // likewise: the domain as it was bound
 }
 
 func (c *channel) init(card *Card, number int) { c.card, c.number, c.domain = card, number, card.host }
@@ -47,6 +48,7 @@ func (c *channel) set(v uint32) {
 		return
 	}
 	descriptor := uint64(v&hw.AddressField) << 12
+	c.holder = c.domain
 	raw, err := c.card.hardware.Open(c.number, c.domain, descriptor)
 	if err != nil {
 		return // the card is being closed

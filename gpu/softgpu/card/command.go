@@ -9,13 +9,13 @@ import (
 	"pvdrm/gpu/softgpu/hw"
 )
 
-// maxModules bounds the host memory that the modules of all channels take.
-const maxModules = 1 << 30
+// maxModules bounds the host memory that the modules of all channels of a domain take.
+const maxModules = 512 << 20
 
 // slot is a place for a module of a channel.
 type slot struct {
 	code    *softgpu.Code
-	bytes   int64 // of Card.modules
+	bytes   int64 // that are held of the domain
 	linked  bool
 	kernels [hw.KernelSlots]kernel
 }
@@ -27,7 +27,7 @@ type kernel struct {
 
 // unload empties a slot.
 func (c *channel) unload(s *slot) {
-	c.card.modules.Add(-s.bytes)
+	c.holder.Hold(-s.bytes, maxModules)
 	*s = slot{}
 }
 
@@ -100,11 +100,11 @@ func (c *channel) load(raw *softgpu.Raw, s *slot, f fields) error {
 	if n > hw.MaxModule {
 		return reply(raw, answer, 0, 0, wrong("the module is larger than a card takes"))
 	}
-	s.bytes = int64(gpu.ModuleMemory(uint64(n)))
-	if c.card.modules.Add(s.bytes) > maxModules {
-		c.unload(s)
-		return reply(raw, answer, 0, 0, wrong("the modules of the card's channels take all the memory that there is for them"))
+	charge := int64(gpu.ModuleMemory(uint64(n)))
+	if !c.holder.Hold(charge, maxModules) {
+		return reply(raw, answer, 0, 0, wrong("the modules of the domain's channels take all the memory that there is for them"))
 	}
+	s.bytes = charge
 	text := make([]byte, n)
 	err := raw.Read(text, source)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *channel) load(raw *softgpu.Raw, s *slot, f fields) error {
 		return reply(raw, answer, 0, 0, err)
 	}
 	kept := min(s.bytes, int64(s.code.HostBytes()))
-	c.card.modules.Add(kept - s.bytes)
+	c.holder.Hold(kept-s.bytes, maxModules)
 	s.bytes = kept
 	size, align := s.code.Variables()
 	return reply(raw, answer, size, align, nil)

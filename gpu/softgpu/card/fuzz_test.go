@@ -33,7 +33,7 @@ func FuzzCommands(f *testing.F) {
 		r.idle(0)
 		require.True(t, bytes.Equal(marked, outside))
 		r.set(hw.RegKill, 0)
-		require.Zero(t, r.modules.Load())
+		require.Zero(t, r.Host().Held())
 	})
 }
 

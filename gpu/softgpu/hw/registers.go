@@ -85,7 +85,7 @@ const (
 	IndirectLog     = 48        // in DescIndirect: log2 of the entries
 	IndirectMaxLog  = 12        // at most
 	IndirectVA      = 1<<40 - 8 // in DescIndirect
-	MaxModule       = 8 << 20   // bytes of PTX
+	MaxModule       = 4 << 20   // bytes of PTX
 	MaxName         = 256       // bytes of a kernel's name
 	MaxText         = 4096 - 24 // bytes of a reply's text
 	ModuleSlots     = 8         // modules of a channel
