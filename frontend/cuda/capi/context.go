@@ -113,10 +113,21 @@ func (c *context) waitsForMemory() bool {
 
 func ctxCreate(c *call) error { return c.create(1, 2) }
 
+// noAffinity refuses n execution affinities at list, as a GPU without MPS does.
+func (c *call) noAffinity(list uint64, n int32) error {
+	switch {
+	case n <= 0:
+		return nil
+	case list == 0:
+		return c.fail(cuda.ErrInvalidValue, "%d execution affinities at a null pointer", n)
+	}
+	return c.fail(unsupportedAffinity, "execution affinity")
+}
+
 // ctxCreateAffinity is cuCtxCreate_v3, with an array of CUexecAffinityParam.
 func ctxCreateAffinity(c *call) error {
-	if c.i32(2) != 0 {
-		return c.fail(cuda.ErrNotSupported, "execution affinity")
+	if err := c.noAffinity(c.u64(1), c.i32(2)); err != nil {
+		return err
 	}
 	return c.create(3, 4)
 }
@@ -130,8 +141,11 @@ func ctxCreateParams(c *call) error {
 		if err != nil {
 			return err
 		}
-		if le32(b[affinities:]) != 0 || le64(b[graphics:]) != 0 {
-			return c.fail(cuda.ErrNotSupported, "execution affinity, or sharing with a graphics queue")
+		if err := c.noAffinity(le64(b), int32(le32(b[affinities:]))); err != nil {
+			return err
+		}
+		if le64(b[graphics:]) != 0 {
+			return c.fail(cuda.ErrNotSupported, "sharing with a graphics queue")
 		}
 	}
 	return c.create(2, 3)

@@ -45,7 +45,7 @@ func TestFlagsAreChecked(t *testing.T) {
 	p.gives(cuda.Success, "cuMemAdvise", managed, 4096, 5, 0xffffffff)
 	p.gives(cuda.Success, "cuMemAdvise_v2", managed, 4096, 3, gpuLocation)
 	p.gives(cuda.Success, "cuMemAdvise_v2", managed, 4096, 3, hostLocation)
-	p.gives(cuda.ErrInvalidDevice, "cuMemAdvise_v2", managed, 4096, 3, otherGPU)
+	p.gives(cuda.ErrInvalidValue, "cuMemAdvise_v2", managed, 4096, 3, otherGPU)
 	p.gives(cuda.ErrInvalidValue, "cuMemAdvise_v2", managed, 4096, 3, 0)
 	p.gives(cuda.ErrInvalidDevice, "cuMemPrefetchAsync", managed, 4096, 1, 0)
 	p.gives(cuda.ErrInvalidValue, "cuMemPrefetchAsync_v2", managed, 4096, gpuLocation, 1, 0)

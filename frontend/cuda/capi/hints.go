@@ -1,6 +1,10 @@
 package capi
 
-import "pvdrm/frontend/cuda"
+import (
+	"errors"
+
+	"pvdrm/frontend/cuda"
+)
 
 // Hints of where managed memory is used. It does not move, so they are checked and noted only.
 
@@ -10,7 +14,7 @@ func (c *call) managed(p, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if _, h, _ := c.hostMem(p, n); h == nil || !h.Managed() || !h.ReachedBy(x.Context) {
+	if _, h, _ := c.hostMem(p, n); h == nil || !h.Managed() || !h.ReachedBy(x.Context) || n == 0 {
 		return c.fail(cuda.ErrInvalidValue, "%d bytes at 0x%x are not managed memory of the context", n, p)
 	}
 	return nil
@@ -37,6 +41,15 @@ func (c *call) onOrdinal(i int) (location, error) {
 // onLocation is the CUmemLocation in argument i.
 func (c *call) onLocation(i int) (location, error) {
 	return locationOf(c.u64(i)), c.isLocation(c.u64(i))
+}
+
+// onAdvised is onLocation with an H100's error of cuMemAdvise for a device that there is not.
+func (c *call) onAdvised(i int) (location, error) {
+	at, err := c.onLocation(i)
+	if errors.Is(err, cuda.ErrInvalidDevice) {
+		err = c.fail(cuda.ErrInvalidValue, "memory on device %d", at.id)
+	}
+	return at, err
 }
 
 // locationOf decodes a CUmemLocation: a kind and, in the upper half, a number.
@@ -72,7 +85,7 @@ const (
 )
 
 func memAdvise(c *call) error   { return c.advise(c.onOrdinal) }
-func memAdviseV2(c *call) error { return c.advise(c.onLocation) }
+func memAdviseV2(c *call) error { return c.advise(c.onAdvised) }
 
 // advise gets (address, bytes, advice, device or location).
 func (c *call) advise(located func(argument int) (location, error)) error {
@@ -85,6 +98,9 @@ func (c *call) advise(located func(argument int) (location, error)) error {
 		if at, err = located(3); err != nil {
 			return err
 		}
+	}
+	if advice == preferred && at.kind > locationHost {
+		at = location{} // as an H100: a NUMA node of the host is taken, and no preference comes of it
 	}
 	if err := c.managed(c.u64(0), c.u64(1)); err != nil {
 		return err

@@ -229,7 +229,7 @@ func (c *call) rangeAttribute(attribute uint32, to, size, from, n uint64) error 
 	case rangePreferredType, rangePrefetchedType:
 		value = int32(where.kind)
 	case rangePreferredID, rangePrefetchedID:
-		if where.kind != 0 {
+		if where.kind != 0 && where.kind != locationHost { // which is device -1
 			value = where.id
 		}
 	}
@@ -251,8 +251,8 @@ func (c *call) accessors(parts []hint, to, size uint64) error {
 	}
 	none := int32(deviceInvalid)
 	b := make([]byte, 0, size)
-	for bit := range 64 {
-		if all>>bit&1 != 0 && len(b) < int(size) {
+	for n := range 64 { // the devices, and the program behind them
+		if bit := (n + 1) % 64; all>>bit&1 != 0 && len(b) < int(size) {
 			b = binary.LittleEndian.AppendUint32(b, uint32(bit-1))
 		}
 	}

@@ -36,7 +36,7 @@ func TestRangeAttributes(t *testing.T) {
 	require.Equal(t, []int32{0, -2, -2, -2, 0, -2, 0, -2}, all(n), "not all of it")
 	p.ok("cuMemAdvise", m, 16, 5, 0xffffffff) // the program
 	p.ok("cuMemRangeGetAttribute", p.out, 12, 3, m, 16)
-	require.EqualValues(t, 0x00000000_ffffffff, p.word(p.out))
+	require.EqualValues(t, uint64(0xffffffff_00000000), p.word(p.out))
 	require.EqualValues(t, -2, int32(p.word(p.out+8)))
 	p.ok("cuMemPrefetchAsync_v2", m, 16, host, 0, stream)
 	require.EqualValues(t, -1, ask(4, 16))
@@ -46,7 +46,13 @@ func TestRangeAttributes(t *testing.T) {
 	for _, advice := range []uint64{2, 4, 6} {
 		p.ok("cuMemAdvise_v2", m, 16, advice, device)
 	}
-	require.Equal(t, []int32{0, -2, -1, -1, 0, -2, 2, 0}, all(16))
+	require.Equal(t, []int32{0, -2, -1, -1, 0, -2, 2, -1}, all(16))
+	p.ok("cuMemAdvise_v2", m, 16, 3, device)
+	p.ok("cuMemAdvise_v2", m, 16, 3, locationHostLast)
+	require.EqualValues(t, -2, ask(2, 16), "a NUMA node takes the preference back")
+	p.gives(cuda.ErrInvalidValue, "cuMemAdvise_v2", m, 16, 3, device|7<<32)
+	p.gives(cuda.ErrInvalidValue, "cuMemAdvise_v2", m, 0, 1, device)
+	p.gives(cuda.ErrInvalidValue, "cuMemPrefetchAsync_v2", m, 0, device, 0, stream)
 	p.ok("cuMemPrefetchBatchAsync", p.words(m, m+16, m+2048), p.words(16, 16, 16), 3, p.words(device, host), p.words(0, 2), 2, 0, stream)
 	require.EqualValues(t, 0, ask(4, 32))
 	p.ok("cuMemDiscardBatchAsync", p.words(m), p.words(n), 1, 0, stream)
@@ -124,6 +130,9 @@ func TestDeviceAnswersOfCUDA13(t *testing.T) {
 	require.Zero(t, uint32(n))
 	require.EqualValues(t, n>>32, p.word32("cuDeviceGetAttribute", 16, 0))
 	p.gives(unsupportedAffinity, "cuCtxGetExecAffinity", p.out, 1)
+	p.gives(unsupportedAffinity, "cuCtxCreate_v3", p.out, p.words(0, 0), 1, 0, 0)
+	p.gives(cuda.ErrInvalidValue, "cuCtxCreate_v3", p.out, 0, 1, 0, 0)
+	p.gives(unsupportedAffinity, "cuCtxCreate_v4", p.out, p.words(p.out, 2, 0), 0, 0)
 	p.gives(cuda.ErrInvalidValue, "cuDeviceGetTexture1DLinearMaxWidth", p.out, 1, 3, 0)
 	p.gives(cuda.ErrInvalidValue, "cuDeviceGetTexture1DLinearMaxWidth", p.out, 99, 1, 0)
 	require.LessOrEqual(t, p.word64("cuDeviceGetTexture1DLinearMaxWidth", 0x20, 4, 0), uint64(1)<<28)

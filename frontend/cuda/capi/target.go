@@ -8,7 +8,7 @@ import (
 )
 
 // ptxTarget is the virtual architecture that PTX was compiled for, compute capability × 10: the
-// number in its .target sm_N (PTX ISA, 11.1.2), which suffixes such as the a of sm_90a may follow;
+// number in its .target sm_N or compute_N (PTX ISA, 11.1.2), which suffixes such as the a of sm_90a may follow;
 // 0 where there is none. Libraries such as CUB choose what to launch a kernel with by it.
 func ptxTarget(ptx []byte) uint32 {
 	word := ""
@@ -22,7 +22,9 @@ func ptxTarget(ptx []byte) uint32 {
 		}
 		digits, ok := bytes.CutPrefix([]byte(word), []byte("sm_"))
 		if !ok {
-			return 0
+			if digits, ok = bytes.CutPrefix(digits, []byte("compute_")); !ok {
+				return 0
+			}
 		}
 		n := 0
 		for n < len(digits) && digits[n] >= '0' && digits[n] <= '9' {

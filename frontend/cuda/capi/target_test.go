@@ -26,6 +26,7 @@ func TestPTXTarget(t *testing.T) {
 		".version 7.8\n.target sm_52\n.address_size 64\n":                                     52,
 		"//\n// .target sm_10\n//\n.version 8.0 /* .target sm_20 */\n.target sm_90a, debug\n": 90,
 		".version 8.0 .target sm_100f,texmode_independent":                                    100,
+		".version 8.0\n.target compute_90a\n":                                                 90,
 		".version 8.0\n.target\tsm_70//x":                                                     70,
 		".version 8.0\n":                                                                      0,
 		"":                                                                                    0,
