@@ -1,8 +1,10 @@
 package tests
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +27,7 @@ func TestProgramsOnSeveralDevices(t *testing.T) {
 	cmd := startHost(t, softgpu.Config{}).client(t, "devices")
 	out, err := onSeveral(t, cmd).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "devices: PASS on 3")
+	require.Contains(t, string(out), "3 devices\ndevices: PASS\n")
 
 	dir, err := runtimeClients()
 	require.NoError(t, err)
@@ -34,16 +36,25 @@ func TestProgramsOnSeveralDevices(t *testing.T) {
 			cmd := startHost(t, softgpu.Config{}).program(t, filepath.Join(dir, "devices"+v))
 			out, err := onSeveral(t, cmd).CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), "devices: PASS on 3")
+			require.Contains(t, string(out), "3 devices\ndevices: PASS\n")
 		})
 	}
+}
+
+// shortDir is a directory whose path is short enough for the names of sockets.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pvdrm-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
 }
 
 // pvdrm run gives a program several devices, of which the program's user may hide some.
 func TestRunWithSeveralDevices(t *testing.T) {
 	dir, err := clients()
 	require.NoError(t, err)
-	for list, want := range map[string]string{"": "PASS on 2", "CUDA_VISIBLE_DEVICES=1": "PASS on 1", "CUDA_VISIBLE_DEVICES=1,0": "PASS on 2"} {
+	for list, want := range map[string]string{"": "2 devices\ndevices: PASS\n", "CUDA_VISIBLE_DEVICES=1": "1 devices\ndevices: PASS\n", "CUDA_VISIBLE_DEVICES=1,0": "2 devices\ndevices: PASS\n"} {
 		args := []string{"run", "--log", "error", "--device", "softgpu:2,0", "--"}
 		if list != "" {
 			args = append(args, "env", list)
@@ -59,7 +70,7 @@ func TestRunWithSeveralDevices(t *testing.T) {
 	code, out := start(t, "run", "--log", "error", "--device", "softgpu:0,1", "--",
 		filepath.Join(bin, "pvdrm"), "run", "--", filepath.Join(dir.path, "devices")).wait(t)
 	require.Zero(t, code, out)
-	require.Contains(t, out, "PASS on 1")
+	require.Contains(t, out, "1 devices\ndevices: PASS\n")
 
 	code, out = start(t, "up", "--device", "softgpu:0,1", "--", "true").wait(t)
 	require.Equal(t, 2, code, out)
@@ -68,7 +79,23 @@ func TestRunWithSeveralDevices(t *testing.T) {
 	require.Equal(t, 2, code, out)
 	require.Contains(t, out, "an arbiter shares one GPU")
 
-	// A program is stopped when one of its GPUs is gone, or none can be had.
+	// Each device may have an arbiter of its own.
+	var sockets []string
+	var arbiters []*command
+	for range 2 {
+		socket := filepath.Join(shortDir(t), "arbiter")
+		arbiter := start(t, "arbiter", "--socket", socket, "--log", "info")
+		arbiter.waitFor(t, "waiting for backends")
+		sockets, arbiters = append(sockets, socket), append(arbiters, arbiter)
+	}
+	code, out = start(t, "run", "--log", "error", "--device", "softgpu:0,1", "--arbiter", strings.Join(sockets, ","), "--guest", "both", "--",
+		filepath.Join(dir.path, "devices")).wait(t)
+	require.Zero(t, code, out)
+	for _, arbiter := range arbiters {
+		arbiter.waitFor(t, "both")
+	}
+
+	// A program is not started when one of its GPUs cannot be had.
 	code, out = start(t, "run", "--device", "softgpu:0,99", "--", "true").wait(t)
 	require.NotZero(t, code)
 	require.Contains(t, out, "there is no software GPU 99")

@@ -134,6 +134,10 @@ func TestFlagsOfEachDevice(t *testing.T) {
 	require.Equal(t, "128M", d.each()[1].vram)
 	d.arbiter = "/run/arbiter"
 	require.ErrorContains(t, d.check(), "an arbiter shares one GPU")
+	d.arbiter = "/run/arbiter,b"
+	require.NoError(t, d.check())
+	each = d.each()
+	require.Equal(t, []string{"/run/arbiter", "b", "g", "g"}, []string{each[0].arbiter, each[1].arbiter, each[0].guest, each[1].guest})
 	require.Equal(t, "", (&deviceFlags{}).each()[0].vram, "one alone takes its default where it is opened")
 }
 

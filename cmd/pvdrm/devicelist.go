@@ -58,14 +58,17 @@ func (d *deviceFlags) checkSeveral() error {
 		return nil
 	case !d.several:
 		return usageError{fmt.Errorf("--device %s: only local guests (pvdrm run) can have several devices; name one", deviceList{d})}
-	case d.arbiter != "":
-		return usageError{fmt.Errorf("--device %s: an arbiter shares one GPU; leave --arbiter out, or name one device", deviceList{d})}
+	case d.arbiter != "" && len(d.arbiters()) != len(d.more)+1:
+		return usageError{fmt.Errorf("--device %s: an arbiter shares one GPU; give --arbiter a socket for each device, separated by commas", deviceList{d})}
 	}
 	return nil
 }
 
+// arbiters are the sockets of the arbiters of several devices.
+func (d *deviceFlags) arbiters() []string { return strings.Split(d.arbiter, ",") }
+
 // each returns the flags for a backend of each device. Software GPUs share the memory that one would
-// have by default.
+// have by default. At the arbiters the guest has one name, and otherwise each backend its own.
 func (d *deviceFlags) each() []deviceFlags {
 	names := append([]deviceName{d.device}, d.more...)
 	all := make([]deviceFlags, len(names))
@@ -80,7 +83,9 @@ func (d *deviceFlags) each() []deviceFlags {
 		if kind := n.kind(); d.vram == "" && kind.private {
 			one.vram = strconv.FormatUint(max(kind.memory()/uint64(len(names))/unit*unit, unit), 10)
 		}
-		if i > 0 {
+		if d.arbiter != "" {
+			one.arbiter = d.arbiters()[i]
+		} else if i > 0 {
 			one.guest = fmt.Sprintf("%s-%d", d.guest, i)
 		}
 		all[i] = one

@@ -39,7 +39,8 @@ pvdrm-run.
 
 With several devices (--device softgpu:0,1 or cuda:0,1) the program has as many CUDA
 devices, in this order, each with a backend of its own. --vram and --quota are for each;
-without --vram, software GPUs share a quarter of the host's memory. Programs that make
+without --vram, software GPUs share a quarter of the host's memory. --arbiter takes the
+sockets of as many arbiters, in the same order (/tmp/a,/tmp/b). Programs that make
 DRM ioctls themselves have the first only.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog\n  pvdrm run --device softgpu:0,1 -- ./simpleMultiGPU",
 		Args:    needProgram,

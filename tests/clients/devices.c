@@ -208,6 +208,6 @@ int main(void)
 	}
 	for (int i = 0; i < count; i++)
 		CHECK(cuDevicePrimaryCtxRelease(i));
-	printf("devices: PASS on %d\n", count);
+	printf("%d devices\ndevices: PASS\n", count);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "kernels.h"
+#include "managed.h"
 
 enum { MOST = 8, N = 1000 };
 
@@ -64,6 +65,46 @@ static void work(int device)
 	OK(cudaMemcpy(got, on[device].floats, sizeof got, 2));
 	for (int i = 0; i < 32; i++)
 		REQUIRE(got[i] == two_or_more);
+}
+
+// Managed memory is there for kernels of all devices.
+static void managed(void)
+{
+	uint32_t *m;
+	OK(cudaMallocManaged((void *)&m, N * sizeof *m, 1));
+	memset(m, 0, N * sizeof *m);
+	for (int i = 0; i < count; i++) {
+		OK(cudaSetDevice(i));
+		LAUNCH(4, 256, 0, on[i].stream) add(m, 1 + (unsigned)i, N);
+		OK(cudaStreamSynchronize(on[i].stream));
+	}
+	for (int i = 0; i < N; i++)
+		REQUIRE(m[i] == (unsigned)(count * (count + 1) / 2));
+	OK(cudaFree(m));
+}
+
+// So is a __managed__ variable, while other variables are each device's own.
+static void managed_variable(void)
+{
+	static struct fatbin image;
+	static struct wrapper wrapper;
+	static unsigned *counter, plain;
+	unsigned of_last = 100;
+	fill_fatbin(&image, &wrapper, with_managed);
+	void **m = __cudaRegisterFatBinary(&wrapper);
+	__cudaRegisterFunction(m, (const char *)count_up, "count", "count", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterManagedVar(m, (void **)&counter, "counter", "counter", 0, 4, 0, 0);
+	__cudaRegisterVar(m, (char *)&plain, "plain", "plain", 0, 4, 0, 0);
+	__cudaRegisterFatBinaryEnd(m);
+	OK(cudaSetDevice(count - 1));
+	OK(cudaMemcpyToSymbol(&plain, &of_last, 4, 0, 1));
+	for (int i = 0; i < count; i++) {
+		OK(cudaSetDevice(i));
+		count_up();
+		OK(cudaDeviceSynchronize());
+	}
+	REQUIRE(*counter == 5 + 100 + 3 * (unsigned)(count - 1));
+	__cudaUnregisterFatBinary(m);
 }
 
 // The current device is the thread's own.
@@ -169,10 +210,12 @@ int main(void)
 	run(other_thread);
 	all_are(on[count - 1].numbers, 100 + (unsigned)count);
 	REQUIRE(current() == count - 1);
+	managed();
+	managed_variable();
 	if (count > 1)
 		between();
 	choices();
 	run(chooses_none);
-	printf("devices: PASS on %d\n", count);
+	printf("%d devices\ndevices: PASS\n", count);
 	return 0;
 }

@@ -7,7 +7,7 @@ static const char with_managed[] =
 static void count_up(void) { OK(cudaLaunchKernel((const void *)count_up, (dim3){1, 1, 1}, (dim3){1, 1, 1}, NULL, 0, NULL)); }
 
 // A __managed__ variable as nvcc generates code for it: a pointer, which __cudaInitModule sets.
-static void managed_variables(void)
+static inline void managed_variables(void)
 {
 	static struct fatbin image;
 	static struct wrapper wrapper;
