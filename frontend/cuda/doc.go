@@ -6,8 +6,8 @@
 //
 // Init gets a function for each device of the process, which opens DRM files on it: each device has a
 // backend of its own, and knows nothing of the others. Contexts of all devices take their
-// addresses from one space (addressSpace), so that an address tells the device. Devices do not reach each
-// other's memory: what is copied between contexts goes through the program, which its callers do,
+// addresses from one space (addressSpace), so that an address tells the device. Pinned memory is lent to
+// the contexts of all devices, at the same address (portable). Devices do not reach each other's own memory: what is copied between contexts goes through the program, which its callers do,
 // and a stream waits for another context's event in the program (Event.Recorded).
 //
 // # What belongs to whom

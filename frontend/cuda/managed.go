@@ -16,13 +16,22 @@ type ManagedVariable struct {
 
 // LoadManaged is LoadModule for PTX with managed variables. Each lies in managed memory of its own
 // for as long as the module is loaded: the device's code uses it there, and the contents that it begins
-// with come from where the device would have it otherwise.
-func (c *Context) LoadManaged(name string, ptx []byte, variables []ManagedVariable) (*Module, error) {
+// with come from where the device would have it otherwise. The variables lie where those of like do, the same
+// module in a context of another device, unless that is nil.
+func (c *Context) LoadManaged(name string, ptx []byte, variables []ManagedVariable, like *Module) (*Module, error) {
 	if len(variables) == 0 {
 		return c.LoadModule(name, ptx)
 	}
 	all := make(managed, len(variables))
-	ptx, err := all.allocate(c, bytes.TrimRight(ptx, "\x00"), variables)
+	ptx = bytes.TrimRight(bytes.Clone(ptx), "\x00")
+	if like != nil {
+		ptx, err := all.borrow(like, c, ptx, variables)
+		if err != nil {
+			return nil, err
+		}
+		return c.loadModule(name, ptx, all)
+	}
+	ptx, err := all.allocate(c, ptx, variables)
 	if err != nil {
 		return nil, errors.Join(err, all.free(c))
 	}
@@ -44,13 +53,13 @@ type managed map[string]placedVariable
 type placedVariable struct {
 	mem       *HostMem
 	off, size uint64
+	borrowed  bool // from the module of another context
 }
 
 func (p placedVariable) addr() DevicePtr { return p.mem.DevicePtr() + DevicePtr(p.off) }
 
 // allocate makes the memory of variables, and returns the PTX with the addresses.
 func (all managed) allocate(c *Context, ptx []byte, variables []ManagedVariable) ([]byte, error) {
-	ptx = bytes.Clone(ptx)
 	for _, v := range variables {
 		room := uint64(0)
 		if u := c.memory.unified; u != nil && v.Align > u.align {
@@ -71,10 +80,37 @@ func (all managed) allocate(c *Context, ptx []byte, variables []ManagedVariable)
 	return ptx, nil
 }
 
+// borrow takes the memory of another module's variables, and returns the PTX with the addresses.
+func (all managed) borrow(from *Module, c *Context, ptx []byte, variables []ManagedVariable) ([]byte, error) {
+	for _, v := range variables {
+		p, ok := from.managed[v.Name]
+		if !ok || p.size != v.Size || !p.mem.ReachedBy(c) {
+			return nil, errorf("cuModuleLoadData", ErrNotSupported, "managed variable %q lies where the device %d does not reach it", v.Name, c.dev.ordinal)
+		}
+		p.borrowed = true
+		all[v.Name] = p
+		ptx = fmt.Appendf(ptx, v.Pragma, uint64(p.addr()), v.Name)
+	}
+	return ptx, nil
+}
+
+// ManagedLives reports whether the module has managed variables whose memory is there: that of another
+// context may have ended.
+func (m *Module) ManagedLives() bool {
+	for _, p := range m.managed {
+		if p.mem.Bytes() == nil {
+			return false
+		}
+	}
+	return len(m.managed) > 0
+}
+
 // release frees the memory. Preconditions: no work uses it, and the caller has entered the context.
 func (all managed) release(call string) (err error) {
 	for _, p := range all {
-		err = errors.Join(err, p.mem.release(call))
+		if !p.borrowed {
+			err = errors.Join(err, p.mem.release(call))
+		}
 	}
 	return err
 }

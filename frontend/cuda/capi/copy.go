@@ -446,16 +446,31 @@ func (c *call) memset2D(streamArg, element int) error {
 // once; on the device nothing that comes later can.
 func (c *call) fill(x *context, s *cuda.Stream, streamArg int, p cuda.DevicePtr, queue func() error) error {
 	return c.settle(x, s, func() error {
-		if err := queue(); err != nil || streamArg >= 0 || !x.PinnedDevicePtr(p) && !x.waitsForMemory() {
+		if err := queue(); err != nil || streamArg < 0 && !x.PinnedDevicePtr(p) && !x.waitsForMemory() {
 			return err
+		}
+		if streamArg >= 0 {
+			if _, own, err := c.stream(streamArg); err != nil || own == s {
+				return err
+			}
 		}
 		return s.Synchronize()
 	})
 }
 
+// fillStream finds the stream of a fill. That of memory of another context than the stream's is the
+// default one there, when what is queued on the stream is done.
 func (c *call) fillStream(arg int) (*context, *cuda.Stream, error) {
 	if arg >= 0 {
-		return c.stream(arg)
+		x, s, err := c.stream(arg)
+		if err != nil || x.has(c.u64(0)) {
+			return x, s, err
+		}
+		other, err := c.ofMemory(c.u64(0))
+		if err != nil || other == x || !other.has(c.u64(0)) {
+			return x, s, nil // to be refused there
+		}
+		return other, other.DefaultStream(), c.settle(x, s, s.Synchronize)
 	}
 	x, err := c.current()
 	if err == nil {

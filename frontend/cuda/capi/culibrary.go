@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"pvdrm/frontend/cuda"
-	"pvdrm/frontend/cuda/link"
 )
 
 // library is a CUlibrary: an image that is loaded into a context when it is
@@ -126,12 +125,13 @@ func (c *call) libraryModule(l *library) (*module, error) {
 	if m := l.loaded[x]; m != nil {
 		return m, nil
 	}
-	for other := range l.loaded {
-		if other.Device() != x.Device() && !other.isEnded() && len(link.ManagedOf(l.ptx)) > 0 {
-			return nil, c.fail(cuda.ErrNotSupported, "the library has managed variables, and the device %d has them", other.Device().Ordinal())
+	var like *cuda.Module // managed variables are the same on all devices
+	for other, m := range l.loaded {
+		if c.lib.driver.Load().DeviceCount() > 1 && !other.isEnded() && m.ManagedLives() {
+			like = m.Module
 		}
 	}
-	m, _, err := c.load(x, "library", l.ptx)
+	m, _, err := c.loadLike(x, "library", l.ptx, like)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,14 @@ func TestContextsOfSeveralDevices(t *testing.T) {
 	p.ok("cuMemcpyDtoH_v2", host, memory[1]+4092, 4)
 	require.EqualValues(t, 0x05050505, uint32(p.word(host)))
 	p.gives(peerAccessUnsupported, "cuCtxEnablePeerAccess", contexts[0], 0)
+	// The addresses count, and not the contexts that are named.
+	p.ok("cuMemcpyPeer", memory[1], contexts[0], memory[0], contexts[1], 4096)
+	p.ok("cuMemcpyPeer", memory[1], 0, memory[0], 0, 4096)
+	p.ok("cuMemcpyPeerAsync", memory[0], 0, memory[1], contexts[0], 4096, streams[1])
+	p.gives(invalidContext, "cuMemcpyPeer", memory[1], 99, memory[0], contexts[0], 4096)
+	p.ok("cuMemsetD8Async", memory[0], 6, 4096, streams[1])
+	p.ok("cuMemcpyDtoH_v2", host, memory[0]+4092, 4)
+	require.EqualValues(t, 0x06060606, uint32(p.word(host)))
 	p.gives(peerAccessNotEnabled, "cuCtxDisablePeerAccess", contexts[0])
 
 	// What an H100 answers for two contexts; the second is current.
@@ -112,6 +120,18 @@ func TestContextsOfSeveralDevices(t *testing.T) {
 		p.ok("cuDevicePrimaryCtxReset_v2", dev)
 	}
 	require.Zero(t, p.second64("cuDevicePrimaryCtxGetState", 0, p.out+8)&0xffffffff)
+}
+
+// Pinned memory of one device is there for all.
+func TestPinnedMemoryOfAnotherDevice(t *testing.T) {
+	p, contexts := onTwo(t)
+	p.ok("cuCtxSetCurrent", contexts[0])
+	pinned := p.word64("cuMemHostAlloc", 4096, 0)
+	here := p.word64("cuMemHostGetDevicePointer_v2", pinned, 0)
+	p.ok("cuCtxSetCurrent", contexts[1])
+	require.Equal(t, here, p.word64("cuMemHostGetDevicePointer_v2", pinned, 0))
+	p.ok("cuMemFreeHost", pinned)
+	p.gives(cuda.ErrInvalidValue, "cuMemHostGetDevicePointer_v2", p.out, pinned, 0)
 }
 
 // Work on a stream that waits for an event of another device begins when that is reached.

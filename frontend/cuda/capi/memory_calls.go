@@ -46,20 +46,13 @@ func memAllocPitch(c *call) error {
 // that has it. Without any it is the current one. Only variables of modules of several contexts may
 // have the same address.
 func (c *call) ofMemory(p uint64) (*context, error) {
-	has := func(x *context) bool {
-		if h, _ := x.HostMemAt(p, 1); h != nil {
-			return true
-		}
-		_, _, err := x.MemGetAddressRange(cuda.DevicePtr(p))
-		return err == nil
-	}
 	now, err := c.current()
-	if err == nil && (now.isEnded() || has(now)) {
+	if err == nil && (now.isEnded() || now.has(p)) {
 		return now, nil
 	}
 	var all []*context
 	for _, x := range c.lib.allContexts() {
-		if has(x) {
+		if x.has(p) {
 			all = append(all, x)
 		}
 	}
@@ -67,6 +60,15 @@ func (c *call) ofMemory(p uint64) (*context, error) {
 		return all[0], nil
 	}
 	return now, err
+}
+
+// has reports whether an address lies in memory of the context.
+func (c *context) has(p uint64) bool {
+	if h, _ := c.HostMemAt(p, 1); h != nil {
+		return true
+	}
+	_, _, err := c.MemGetAddressRange(cuda.DevicePtr(p))
+	return err == nil
 }
 
 func memFree(c *call) error {

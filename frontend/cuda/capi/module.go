@@ -85,6 +85,11 @@ func capability(dev *cuda.Device) uint32 {
 
 // load loads PTX into a context.
 func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error) {
+	return c.loadLike(x, name, ptx, nil)
+}
+
+// loadLike is load with managed variables where those of another module lie, or nil.
+func (c *call) loadLike(x *context, name string, ptx []byte, like *cuda.Module) (*module, uint64, error) {
 	ptx, err := link.WithConditional(name, ptx)
 	if err != nil {
 		return nil, 0, linkError(err)
@@ -93,7 +98,7 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	for _, v := range link.ManagedOf(ptx) {
 		managed = append(managed, cuda.ManagedVariable{Name: v.Name, Size: v.Size, Align: v.Align, Pragma: link.ManagedPragma})
 	}
-	m, err := x.LoadManaged(name, ptx, managed)
+	m, err := x.LoadManaged(name, ptx, managed, like)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -37,12 +37,28 @@ func (c *call) betweenContexts(to, from *context, dst, src, n uint64) error {
 	return to.DefaultStream().Synchronize()
 }
 
-// peers finds the contexts of a copy (dst, its context, src, its context, bytes).
+// peers finds the contexts of a copy (dst, its context, src, its context, bytes): those that have the memory,
+// whichever the program names, as on an H100.
 func (c *call) peers() (to, from *context, err error) {
-	if to, err = c.context(1); err == nil {
-		from, err = c.context(3)
+	if to, err = c.peerOf(0); err == nil {
+		from, err = c.peerOf(2)
 	}
 	return to, from, err
+}
+
+// peerOf finds the context of the address in argument i. The next argument names one, or is null.
+func (c *call) peerOf(i int) (*context, error) {
+	if c.u64(i+1) == 0 {
+		return c.ofMemory(c.u64(i))
+	}
+	x, err := c.context(i + 1)
+	if err != nil || x.isEnded() || x.has(c.u64(i)) {
+		return x, err
+	}
+	if other, err := c.ofMemory(c.u64(i)); err == nil && other.has(c.u64(i)) {
+		return other, nil
+	}
+	return x, nil
 }
 
 func memcpyPeer(c *call) error {

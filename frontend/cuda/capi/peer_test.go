@@ -49,7 +49,7 @@ func TestMemoryOfOtherContexts(t *testing.T) {
 	p.ok("cuMemcpyPeerAsync", memory[1], contexts[1], memory[1], contexts[1], 0, 0)
 	p.gives(cuda.ErrInvalidValue, "cuMemcpyDtoD_v2", memory[0], memory[1]+1, n)
 	p.gives(cuda.ErrInvalidValue, "cuMemcpyPeer", memory[0]+1, contexts[0], memory[1], contexts[1], n)
-	p.gives(invalidContext, "cuMemcpyPeer", memory[0], 0, memory[1], contexts[1], n)
+	p.gives(invalidContext, "cuMemcpyPeer", memory[0], 1, memory[1], contexts[1], n)
 	for i := range contexts {
 		p.ok("cuMemFree_v2", memory[i])
 		p.gives(cuda.ErrInvalidValue, "cuMemsetD8_v2", memory[i], 0, 1)

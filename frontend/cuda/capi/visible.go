@@ -22,8 +22,8 @@ const uuidChars = 36
 
 var orders = []string{"", "FASTEST_FIRST", "PCI_BUS_ID"}
 
-// showVisible leaves the devices that the environment names, if it names any. Its errors are an
-// H100's (tests/answers).
+// showVisible leaves the devices that the environment names, if it names any. It does with a list what
+// driver 580 does on an H100.
 func (c *call) showVisible(d *cuda.Driver) error {
 	if order := os.Getenv(orderEnv); !slices.Contains(orders, order) {
 		return c.fail(cuda.ErrInvalidDevice, "%s=%q is neither FASTEST_FIRST nor PCI_BUS_ID", orderEnv, order)
