@@ -255,7 +255,7 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 				return c.halted()
 			}
 			if c.held() { // it was stopped meanwhile
-				e.leave(0, 0)
+				e.leave(0, 0, false)
 				return nil
 			}
 		}

@@ -73,20 +73,21 @@ func (e *engine) wanted() bool {
 }
 
 // release ends a channel's use of the engine, which took that long and ran so many commands.
-func (e *engine) release(used time.Duration, commands uint64) {
+// With more, the channel enters again at once.
+func (e *engine) release(used time.Duration, commands uint64, more bool) {
 	e.mu.Lock()
 	if e.users--; e.users == 0 {
 		e.busy += time.Since(e.since)
 	}
 	e.mu.Unlock()
 	if e.gate != nil {
-		e.leave(used, commands)
+		e.leave(used, commands, more)
 	}
 }
 
 // leave ends a channel's turn.
-func (e *engine) leave(used time.Duration, commands uint64) {
-	e.gate.Leave(e.kind, used, commands, e.waiting.Load() > 0)
+func (e *engine) leave(used time.Duration, commands uint64, more bool) {
+	e.gate.Leave(e.kind, used, commands, more || e.waiting.Load() > 0)
 	<-e.turn
 }
 

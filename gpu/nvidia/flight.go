@@ -28,6 +28,10 @@ type flight struct {
 	ran    uint64        // commands that used it and have ended
 	landed time.Time     // when the last command ended, or those in flight went on
 	spent  time.Duration // that those in flight had the GPU before they were preempted
+
+	// What commands did after their engine was given back. The next hold counts it.
+	owed    time.Duration
+	owedRan uint64
 }
 
 // flying is a command in flight.
@@ -73,12 +77,15 @@ func (f *flight) takes(w *work, e *engine) bool {
 }
 
 // hold begins the use of an engine, which is the channel's since a time.
-func (f *flight) hold(e *engine, since time.Time) { f.engine, f.since, f.used, f.ran = e, since, 0, 0 }
+func (f *flight) hold(e *engine, since time.Time) {
+	f.engine, f.since, f.used, f.ran = e, since, f.owed, f.owedRan
+	f.owed, f.owedRan = 0, 0
+}
 
 // release ends the use of the engine, if it is held.
 func (f *flight) release() {
 	if f.engine != nil {
-		f.engine.release(f.used, f.ran)
+		f.engine.release(f.used, f.ran, !f.empty())
 		f.engine = nil
 	}
 }
@@ -132,7 +139,12 @@ func (f *flight) land(n int) {
 	f.landed, f.spent = now, 0
 	for _, c := range f.flying[:n] {
 		f.cost -= c.cost
-		if len(c.entries) > 0 {
+		switch {
+		case len(c.entries) == 0:
+		case f.engine == nil:
+			f.owed += last
+			f.owedRan++
+		default:
 			f.used += last
 			f.ran++
 		}
@@ -149,7 +161,15 @@ func (f *flight) pause(now time.Time) {
 	took := now.Sub(f.start())
 	f.used += took
 	f.spent += took
+	f.landed = now
 	f.release()
+}
+
+// stops counts the time that commands in flight took to leave the GPU since pause.
+func (f *flight) stops(now time.Time) {
+	took := now.Sub(f.start())
+	f.owed += took
+	f.spent += took
 }
 
 // abandon ends all that is in flight: the oldest has failed.

@@ -131,7 +131,7 @@ func (g *guard) seal() error {
 		g.devices[number] = fds[i]
 	}
 	t, err := g.seen.target(g.devices)
-	g.stopper.begin(t, err, g.call)
+	g.stopper.begin(t, err, g.call, h.Runs)
 	return nil
 }
 

@@ -202,31 +202,35 @@ func (c *channel) interrupted(f *flying, since, held time.Time) bool {
 // park gives the engine back on which the commands in flight run, which are stopped or to be stopped,
 // and returns when they go on, or have ended. c.run is held, except while it waits. The error is
 // errRevoked or the context's.
+//
+// The next guest's command reaches the GPU while this one's kernels still leave it, which takes as
+// long as the messages: they pay for that time later.
 func (c *channel) park() error {
-	f, h := &c.flight, c.ctx
+	f, ctx := &c.flight, c.ctx
 	e := f.oldest().engine
 	turn := func(n int) error {
 		if e.kind != gpu.EngineCompute {
 			return nil
 		}
-		return h.stopped(func(h *halt) { h.turns += n })
+		return ctx.stopped(func(h *halt) { h.turns += n })
 	}
+	ctx.dev.preemptions.Add(1)
+	f.pause(time.Now())
 	if turn(1) != nil {
-		return h.ended()
+		return ctx.ended()
 	}
-	if fence := h.worker.lane.fence(c.slot); reached(fence, f.oldest().number) {
+	if fence := ctx.worker.lane.fence(c.slot); reached(fence, f.oldest().number) {
 		c.land(fence) // it ended meanwhile
 	}
 	if !f.empty() {
-		h.dev.preemptions.Add(1)
-		f.pause(time.Now())
+		f.stops(time.Now())
 		c.parked = true
 		c.run.Unlock()
 		entered := c.unpark(e)
 		c.run.Lock()
 		c.parked = false
 		if !entered {
-			return h.ended()
+			return ctx.ended()
 		}
 		now := time.Now()
 		e.use(now)
@@ -234,7 +238,7 @@ func (c *channel) park() error {
 		f.landed = now
 	}
 	if turn(-1) != nil {
-		return h.ended()
+		return ctx.ended()
 	}
 	if f.empty() { // Poll was first
 		f.release()
@@ -263,7 +267,7 @@ func (c *channel) unpark(e *engine) bool {
 		if c.ctx.halt.waitFor(e.kind) == nil {
 			return true
 		}
-		e.leave(0, 0)
+		e.leave(0, 0, true)
 	}
 }
 

@@ -61,14 +61,23 @@ func TestPreemptEndlessKernel(t *testing.T) {
 
 // counter is a context with a kernel that counts in granted memory.
 type counter struct {
-	ctx  gpu.Context
-	mem  []byte
-	done chan gpu.Result
+	ctx    gpu.Context
+	ch     gpu.Channel
+	launch *gpu.Launch
+	mem    []byte
+	done   chan gpu.Result
 }
 
 func (k *counter) count() uint32 { return hostmem.LoadUint32(k.mem, 0) }
 
 func startCounting(t *testing.T, dev gpu.Device) *counter {
+	k := newCounting(t, dev)
+	require.NoError(t, k.ch.Submit([]gpu.Command{k.launch}, func(r gpu.Result) { k.done <- r }))
+	require.Eventually(t, func() bool { return k.count() != 0 }, 5*time.Minute, time.Millisecond)
+	return k
+}
+
+func newCounting(t *testing.T, dev gpu.Device) *counter {
 	k := &counter{done: make(chan gpu.Result, 1)}
 	var err error
 	k.ctx, err = dev.NewContext("counts")
@@ -81,14 +90,36 @@ func startCounting(t *testing.T, dev gpu.Device) *counter {
 	require.NoError(t, err)
 	at := dev.Properties().System.Base
 	require.NoError(t, k.ctx.Map(at, sys, 0, sys.Size(), gpu.ProtRead|gpu.ProtWrite))
-	ch, err := k.ctx.NewChannel()
+	k.ch, err = k.ctx.NewChannel()
 	require.NoError(t, err)
 	mod, err := k.ctx.LoadModule(context.Background(), "count.ptx", []byte(countSource), nil)
 	require.NoError(t, err)
 	f, err := mod.Function("count")
 	require.NoError(t, err)
-	launch := &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, at)}
-	require.NoError(t, ch.Submit([]gpu.Command{launch}, func(r gpu.Result) { k.done <- r }))
-	require.Eventually(t, func() bool { return k.count() != 0 }, 5*time.Minute, time.Millisecond)
+	k.launch = &gpu.Launch{Func: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, at)}
 	return k
+}
+
+// TestWorkOnItsOwn has a worker run a kernel of which its backend knows nothing, on the first NVIDIA
+// GPU. A context beside it that does nothing is left alone.
+func TestWorkOnItsOwn(t *testing.T) {
+	if _, err := nvidia.Probe(); err != nil {
+		t.Skipf("needs an NVIDIA GPU: %v", err)
+	}
+	dev, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), Gate: wantedGate{}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	idle, k := newCounting(t, dev), newCounting(t, dev)
+	if err := k.ctx.(gpu.Preempter).Resume(); err != nil {
+		require.ErrorIs(t, err, gpu.ErrUnsupported)
+		t.Skipf("this driver: %v", err)
+	}
+	require.NoError(t, nvidia.LaunchOnItsOwn(k.ch, k.launch))
+	begin := time.Now()
+	require.Eventually(t, func() bool { return k.ctx.Err() != nil }, 5*time.Minute, time.Millisecond)
+	t.Logf("after %v: %v", time.Since(begin), k.ctx.Err())
+	var lost *gpu.LostError
+	require.ErrorAs(t, k.ctx.Err(), &lost)
+	require.Equal(t, gpu.LostDevice, lost.Cause)
+	require.NoError(t, idle.ctx.Err())
 }

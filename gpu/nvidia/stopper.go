@@ -59,11 +59,16 @@ func newStopper(socket int) *stopper {
 	return s
 }
 
-// begin finds out whether it can stop a target, and serves the backend from now on.
-func (s *stopper) begin(t target, err error, call rmCall) {
+// begin finds out whether it can stop a target, and serves the backend from now on. A target that
+// does not run stays stopped, whatever the backend says.
+func (s *stopper) begin(t target, err error, call rmCall, runs bool) {
 	s.target, s.call = t, call
-	if err == nil {
+	switch {
+	case err != nil:
+	case runs:
 		s.able = max(s.set(stopAll), s.set(stopNone))
+	default:
+		_ = s.set(stopAll) // where the driver refuses, none of its channels can be stopped
 	}
 	s.served = make(chan struct{})
 	go s.serve()

@@ -91,13 +91,17 @@ func (r *rm) running() (n int) {
 
 // newStopped starts a stopper for a worker with so many channels, and returns the backend's end.
 func newStopped(t *testing.T, r *rm, channels int) (*stopper, *stopLine) {
+	return newStoppedOf(t, r, channels, true)
+}
+
+func newStoppedOf(t *testing.T, r *rm, channels int, runs bool) (*stopper, *stopLine) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	s, l := newStopper(fds[0]), &stopLine{fd: fds[1]}
 	r.on = map[uint32]bool{}
 	c := objectsOf(channels)
 	of, err := c.target(map[int32]int{10: 77})
-	s.begin(of, err, r.call)
+	s.begin(of, err, r.call, runs)
 	t.Cleanup(l.close)
 	t.Cleanup(s.close)
 	return s, l
@@ -126,6 +130,14 @@ func TestStopperOfADriverThatRefuses(t *testing.T) {
 	require.ErrorContains(t, l.order(stopAll, time.Minute), "operation not permitted")
 	_, l = newStopped(t, &rm{}, 0)
 	require.ErrorContains(t, l.order(stopAll, time.Minute), "does not know them")
+}
+
+// A worker that only compiles never runs anything on the GPU.
+func TestStopperOfACompiler(t *testing.T) {
+	r := &rm{}
+	_, l := newStoppedOf(t, r, 3, false)
+	require.ErrorIs(t, l.order(stopNone, time.Minute), errUnstoppable)
+	require.Zero(t, r.running())
 }
 
 // A keeper that takes too long is not waited for, and what it says later is not taken for the next

@@ -82,15 +82,17 @@ func serveWorker(drv *driver, missing error, confine Confine) error {
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // for people, and for gpu/nvidia/record
 	guarded := newLink(fdGuard, 0)
+	start := w.start
+	if compiles {
+		start = w.startCompiler
+	}
 	switch {
 	case missing != nil:
 		err = missing
-	case compiles:
-		err = w.startCompiler()
 	case confine != nil:
-		r.Props, err = w.startGuarded(guarded)
+		r.Props, err = startGuarded(start, guarded, !compiles)
 	default:
-		r.Props, err = w.start()
+		r.Props, err = start()
 	}
 	guarded.close() // a worker is handed over once
 	if err == nil && confine != nil {
@@ -111,15 +113,16 @@ func serveWorker(drv *driver, missing error, confine Confine) error {
 	return w.path.loop()
 }
 
-// startGuarded starts under the eyes of the keeper, which answers what the worker asks for from then on.
-func (w *worker) startGuarded(keeper *link) (p gpu.Properties, err error) {
+// startGuarded starts under the eyes of the keeper, which answers what the worker asks for from then
+// on. The channels of a worker that runs nothing stay stopped.
+func startGuarded(start func() (gpu.Properties, error), keeper *link, runs bool) (p gpu.Properties, err error) {
 	if err := yieldRequests(keeper); err != nil {
 		return p, err
 	}
-	if p, err = w.start(); err != nil {
+	if p, err = start(); err != nil {
 		return p, err
 	}
-	return p, seal(keeper)
+	return p, seal(keeper, runs)
 }
 
 // asDriverError makes an error that can be sent.

@@ -8,18 +8,20 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pvdrm/gpu"
 )
 
 // A worker that compiles has a CUDA context, because the driver links for that of the calling
 // thread, and nothing in it. One thread does all.
 
 // startCompiler makes the CUDA context, and has the driver load all that it compiles with.
-func (w *worker) startCompiler() error {
+func (w *worker) startCompiler() (gpu.Properties, error) {
 	if err := w.retain(); err != nil {
-		return err
+		return gpu.Properties{}, err
 	}
 	_, err := w.drv.compile([]byte(stampSource))
-	return err
+	return gpu.Properties{}, err
 }
 
 // serveCompiler compiles until the backend is gone.

@@ -13,7 +13,10 @@ import (
 // handover gives a keeper what it needs to answer a worker. The first one comes with descriptors of
 // the listener and of the worker's memory, the second one, when the worker has started, with those
 // of its devices, which have these numbers in the worker.
-type handover struct{ Devices []int32 }
+type handover struct {
+	Devices []int32
+	Runs    bool // it is to use the GPU
+}
 
 // maxDevices is how many descriptors of the device a worker may have.
 const maxDevices = 64
@@ -38,8 +41,8 @@ func yieldRequests(keeper *link) error {
 }
 
 // seal hands the devices of this process over, which has started, and gives up what it needs no more.
-func seal(keeper *link) error {
-	var h handover
+func seal(keeper *link, runs bool) error {
+	h := handover{Runs: runs}
 	var fds []int
 	files, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
