@@ -270,3 +270,79 @@ func TestWorkWithoutTheToken(t *testing.T) {
 	require.Contains(t, lost.Error(), "uses the GPU on its own")
 	require.NoError(t, honest.do(honest.launch("idle")).Err)
 }
+
+// Contexts are stopped at any moment of what they do: while they copy, load modules, fault, lose their
+// worker and close. All that was submitted ends, and the device goes on.
+func TestPreemptAtAnyTime(t *testing.T) {
+	for name, last := range map[string]func(c *fakeClient){
+		"close": func(*fakeClient) {},
+		"fault": func(c *fakeClient) { _ = c.ch.Submit([]gpu.Command{c.launch("trapped")}, func(gpu.Result) {}) },
+		"death": func(c *fakeClient) { _ = c.ch.Submit([]gpu.Command{c.launch("dies")}, func(gpu.Result) {}) },
+	} {
+		for gated, gate := range map[string]gpu.Gate{"alone": nil, "gated": &turnGate{}} {
+			t.Run(name+", "+gated, func(t *testing.T) { preemptAtAnyTime(t, gate, last) })
+		}
+	}
+}
+
+func preemptAtAnyTime(t *testing.T, gate gpu.Gate, last func(*fakeClient)) {
+	c := newFakeClientOf(t, nvidia.Config{Gate: gate, LaunchLimit: -1}, guardedFake)
+	va := c.vram()
+	p := c.ctx.(gpu.Preempter)
+	ends := make(chan struct{})
+	var stops sync.WaitGroup
+	stops.Go(func() {
+		for {
+			select {
+			case <-ends:
+				return
+			default:
+			}
+			if g, ok := gate.(*turnGate); ok {
+				g.preempts[gpu.EngineCompute].Store(true)
+			}
+			_ = p.Preempt(context.Background()) // fails when the context has ended
+			_ = p.Resume()
+		}
+	})
+	const batches = 40
+	results := make(chan gpu.Result, batches)
+	for i := range batches {
+		if i%10 == 0 {
+			m, err := c.ctx.LoadModule(context.Background(), "more.ptx", []byte(fakeSource), nil)
+			require.NoError(t, err)
+			require.NoError(t, m.Close())
+		}
+		require.NoError(t, c.ch.Submit([]gpu.Command{c.store(va, uint32(i)), &gpu.Fill{Dst: va + 4096, Size: 4, Width: 4096, Height: 1}, c.launch("idle")},
+			func(r gpu.Result) { results <- r }))
+	}
+	for range batches {
+		require.NoError(t, receive(c, results).Err)
+	}
+	last(c)
+	require.NoError(t, c.ctx.Close())
+	close(ends)
+	stops.Wait()
+	c.open()
+	require.NoError(t, c.do(c.launch("idle")).Err, "the device lives")
+}
+
+// A context that survives its worker is stopped with the next one, too, until it is to go on.
+func TestReplayOfAStoppedContext(t *testing.T) {
+	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+	mem, system := c.granted(3 * 4096)
+	vram := c.vram()
+	p := c.ctx.(gpu.Preempter)
+	require.NoError(t, p.Preempt(context.Background()))
+	done := make(chan gpu.Result, 1)
+	mem[0] = 1 // the kernel finds that it has died before
+	mem[4096] = 42
+	require.NoError(t, c.ch.Submit(c.once(system, vram, false), func(r gpu.Result) { done <- r }))
+	require.NoError(t, unix.Kill(workerOf(t), unix.SIGKILL))
+	require.Eventually(t, func() bool { return c.dev.Stats().Replays == 1 }, 5*time.Minute, time.Millisecond)
+	require.NoError(t, p.Preempt(context.Background()), "it lives, and is stopped already")
+	require.Empty(t, done)
+	require.NoError(t, p.Resume())
+	require.NoError(t, receive(c, done).Err)
+	require.EqualValues(t, 42, mem[8192])
+}
