@@ -45,6 +45,7 @@ type hold struct {
 	grant    uint64
 	granted  time.Duration
 	standing bool
+	keep     bool          // the policy lets the holder keep the token while it has nothing to do
 	wanted   bool          // the holder was asked to return it
 	wantedAt time.Duration // when others began to wait while it was held; Never if none did
 	seen     time.Duration // use charged since then
@@ -129,9 +130,14 @@ func (t *token) free(h *hold) {
 func (t *token) settle(now time.Duration) {
 	for _, h := range t.holds {
 		t.look(h, now)
-		if h.wantedAt > now {
-			h.wantedAt, h.seen = now, 0
-		}
+		h.waited(now)
+	}
+}
+
+// waited notes that others wait, unless the holder may keep them waiting.
+func (h *hold) waited(now time.Duration) {
+	if !h.keep && h.wantedAt > now {
+		h.wantedAt, h.seen = now, 0
 	}
 }
 
@@ -183,6 +189,11 @@ func (t *token) owed(h *hold, now time.Duration) (used time.Duration, commands u
 func (t *token) decide() {
 	now := t.arena.now()
 	again := sched.Never
+	if t.sched.Observes() {
+		for _, h := range t.holds {
+			t.look(h, now)
+		}
+	}
 	for !t.arena.closed {
 		d := t.sched.Next(now)
 		if d.Run != 0 {
@@ -224,8 +235,10 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 		word |= bitBeside
 	}
 	if !d.Standing {
-		h.wantedAt = now
-		word |= bitShared
+		if h.keep = d.Keep; !d.Keep {
+			h.wantedAt = now
+			word |= bitShared
+		}
 		if d.Slice == 0 {
 			word |= bitOnce
 			h.wanted, h.begins = true, t.patience(h)
@@ -243,7 +256,8 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 func (t *token) revoke(h *hold, now time.Duration) {
 	p := h.member.page
 	t.revokes++
-	h.wanted = true
+	h.wanted, h.keep = true, false
+	h.waited(now)
 	if p.load(t.engine)&bitBegun == 0 && now < t.patience(h) {
 		p.or(t.engine, bitOnce) // it may be about to wake up
 		h.begins = t.patience(h)

@@ -106,6 +106,7 @@ func (p *Page) addSeat(st *arbiter.GuestEngineStats, labels ...string) {
 	p.add("pvdrm_arbiter_entitled_ratio", st.Fraction, labels...)
 	p.add("pvdrm_arbiter_usage_ratio", st.Usage, labels...)
 	p.add("pvdrm_arbiter_preemptions_total", float64(st.Preempted), labels...)
+	p.add("pvdrm_arbiter_denials_total", float64(st.Denied), labels...)
 	p.add("pvdrm_arbiter_implausible_total", float64(st.Implausible), labels...)
 }
 

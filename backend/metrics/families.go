@@ -53,5 +53,6 @@ var families = []Family{
 	{Name: "pvdrm_arbiter_entitled_ratio", Type: gauge, Labels: "gpu, guest, engine", Help: "Part of the engine's time the guest is entitled to now; 0 while it is not active."},
 	{Name: "pvdrm_arbiter_usage_ratio", Type: gauge, Labels: "gpu, guest, engine", Help: "Part of the engine's time used over the policy's window."},
 	{Name: "pvdrm_arbiter_preemptions_total", Type: counter, Labels: "gpu, guest, engine", Help: "Commands that had to stop, so that other guests got the engine."},
+	{Name: "pvdrm_arbiter_denials_total", Type: counter, Labels: "gpu, guest, engine", Help: "Free runs of dfq in which the guest was left out, because it had used too much."},
 	{Name: "pvdrm_arbiter_implausible_total", Type: counter, Labels: "gpu, guest, engine", Help: "Claims of the backend to have used more time than there was."},
 }

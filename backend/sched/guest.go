@@ -61,4 +61,5 @@ type Stats struct {
 	Fraction float64       // of the engine's time it is entitled to now; 0 while not active
 	Usage    float64       // used of the last window; 0 to 1
 	Waiting  bool
+	Denied   uint64 // times that the policy left it out, because it had used too much
 }

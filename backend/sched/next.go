@@ -13,6 +13,9 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 	for _, c := range s.running {
 		if !c.revoked {
 			end := s.ends(c, len(ready) > 0)
+			if p, ok := s.policy.(Observer); ok && !c.standing {
+				end = min(end, max(p.Enough(&View{s}, c.guest), s.now))
+			}
 			if end <= s.now {
 				c.revoked = true
 				return Decision{Revoke: c.guest.ID, Again: Never}
@@ -63,8 +66,12 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	g.stats.Waited += s.now - g.since
 	contended := s.contended() || len(s.running) > 0
 	// The use of a guest with a cap has to be known even while no other guest waits.
+	h, holds := s.policy.(Holder)
 	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: g.beside, Again: Never}
-	if !d.Standing {
+	d.Standing = d.Standing && !(holds && len(s.active) > 1) // its time is not over when another arrives
+	if holds && !d.Standing {
+		d.Slice, d.Keep = h.Hold(v, g)
+	} else if !d.Standing {
 		d.Slice = s.policy.Slice(v)
 	}
 	if d.Slice > 0 {

@@ -59,6 +59,24 @@ type Divider interface {
 	Part(v *View, g *Guest) time.Duration
 }
 
+// Holder is a Policy that says itself for how long a guest has the engine while others wait, in place
+// of Slice.
+type Holder interface {
+	Policy
+	// Hold returns that time, for the guest that Pick chose; 0 is one command. With keep the guest has
+	// the engine for all of it, whether it has commands or not, and needs no message for each of them.
+	Hold(v *View, g *Guest) (d time.Duration, keep bool)
+}
+
+// Observer is a Policy that counts the commands of a guest while it has the engine. Before each call
+// of Next the caller calls Charge for those who have it.
+type Observer interface {
+	Policy
+	// Enough returns when the guest has to return the engine before its time is over, or when to ask
+	// again.
+	Enough(v *View, g *Guest) time.Duration
+}
+
 // Settings are the constants of the policies. Zero values stand for the defaults.
 type Settings struct {
 	// Period is the longest time between two distributions of credit.
@@ -83,6 +101,9 @@ type Settings struct {
 	// preempts may stop it, for a guest with the mean share of the active ones. Others get time
 	// by share, but at least a quarter of this. NoWait means that no command is stopped.
 	Preempt time.Duration
+	// Keep makes timeslice leave the engine idle while the guest whose slice it is has no command, as
+	// the original does.
+	Keep bool
 }
 
 // Defaults of Settings.

@@ -105,7 +105,7 @@ func TestPreemptionIsSoon(t *testing.T) {
 	for _, policy := range sched.Names() {
 		r := stopping(t, policy, sched.Settings{}, little, long)
 		switch policy {
-		case "fifo", "credit", "gdev-band", "gpuvm-band":
+		case "fifo", "credit", "gdev-band", "gpuvm-band", "timeslice", "dtimeslice", "dfq", "dfq-roundrobin":
 			require.Zero(t, r.Guests[1].Preempted, policy)
 			continue
 		case "priority":

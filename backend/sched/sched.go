@@ -27,6 +27,9 @@ type Decision struct {
 	// Slice bounds, with Run and without Standing, the time for which the guest may
 	// go on while it has the next command ready. 0 is one command.
 	Slice time.Duration
+	// Keep reports, with Slice, that the guest keeps the engine until the slice is over, even while it
+	// has no command.
+	Keep bool
 	// Revoke is a guest that has to return the engine when its command ends; 0 is
 	// none. Next names it once, and not at all if it has the engine for one command.
 	Revoke ID
@@ -119,6 +122,13 @@ func (s *Scheduler) Switch(policy string, settings Settings, now time.Duration) 
 	}
 	s.name, s.policy, s.settings = policy, p, settings
 	return nil
+}
+
+// Observes reports whether the caller has to call Charge for those who have the engine before each
+// Next; see Observer.
+func (s *Scheduler) Observes() bool {
+	_, ok := s.policy.(Observer)
+	return ok
 }
 
 // Policy returns the name of the policy.

@@ -21,11 +21,12 @@ func TestTopRows(t *testing.T) {
 		gate.Waited[arbiter.Compute] = waited
 		share := &arbiter.GuestStats{Share: sched.Share{Weight: 30}}
 		share.Engines[arbiter.Compute].Fraction = 0.3
-		return backendStats{PID: pid, Name: "a", Device: gpu.Stats{ComputeBusy: busy, Launches: launches, Preemptions: 2 * launches, VRAMUsed: 5 << 20}, Gate: gate, Share: share}
+		share.Engines[arbiter.Compute].Denied = launches / 10
+		return backendStats{PID: pid, Name: "a", Device: gpu.Stats{ComputeBusy: busy, Launches: launches, Preemptions: 2 * launches, Replays: launches / 5, VRAMUsed: 5 << 20}, Gate: gate, Share: share}
 	}
 	before := topSample{start, []backendStats{backend(1, time.Second, 10, 0)}}
 	after := topSample{start.Add(2 * time.Second), []backendStats{backend(1, 1500*time.Millisecond, 30, time.Second), backend(2, 0, 0, 0)}}
-	require.Equal(t, []topRow{{Guest: "a", PID: 1, Weight: 30, Expected: 0.3, Share: 0.25, Waiting: 0.5, Launches: 10, Preempts: 20, VRAM: 5 << 20}},
+	require.Equal(t, []topRow{{Guest: "a", PID: 1, Weight: 30, Expected: 0.3, Share: 0.25, Waiting: 0.5, Launches: 10, Preempts: 20, Denials: 1, Revokes: 2, VRAM: 5 << 20}},
 		topRows(before, after), "and nothing of a guest that is new")
 	require.Empty(t, topRows(after, after))
 
@@ -36,11 +37,11 @@ func TestTopRows(t *testing.T) {
 }
 
 func TestTopTable(t *testing.T) {
-	rows := []topRow{{Guest: "guest-1", Weight: 50, Expected: 0.5, Share: 0.48, Render: 0.2, Copy: 0.01, Waiting: 0.5, Launches: 123.4, Preempts: 2.5, Queued: 7, VRAM: 3 << 20}, {Guest: "alone", Share: 1}}
+	rows := []topRow{{Guest: "guest-1", Weight: 50, Expected: 0.5, Share: 0.48, Render: 0.2, Copy: 0.01, Waiting: 0.5, Launches: 123.4, Preempts: 2.5, Denials: 1.5, Revokes: 0.5, Queued: 7, VRAM: 3 << 20}, {Guest: "alone", Share: 1}}
 	require.Equal(t, []string{
-		"GUEST        WEIGHT  SHARE EXPECT RENDER   COPY   WAIT LAUNCH/S STOPS/S QUEUE    MIB",
-		"guest-1          50  48.0%  50.0%  20.0%   1.0%  50.0%    123.4     2.5     7      3 #####|....",
-		"alone             - 100.0%      -   0.0%   0.0%   0.0%      0.0     0.0     0      0 ##########",
+		"GUEST        WEIGHT  SHARE EXPECT RENDER   COPY   WAIT LAUNCH/S STOPS/S DENY/S REVOKE/S QUEUE    MIB",
+		"guest-1          50  48.0%  50.0%  20.0%   1.0%  50.0%    123.4     2.5    1.5      0.5     7      3 #####|....",
+		"alone             - 100.0%      -   0.0%   0.0%   0.0%      0.0     0.0    0.0      0.0     0      0 ##########",
 	}, topTable(rows, topNumbers+11))
 }
 

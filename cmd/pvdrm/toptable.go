@@ -31,6 +31,8 @@ type topRow struct {
 	Waiting  float64 `json:"waiting"`  // time its commands waited for the arbiter
 	Launches float64 `json:"launches_per_s"`
 	Preempts float64 `json:"preemptions_per_s"` // commands stopped to go on later
+	Denials  float64 `json:"denials_per_s"`     // times that dfq left the guest out
+	Revokes  float64 `json:"revocations_per_s"` // contexts killed for others, and run again
 	Queued   uint64  `json:"queued"`            // work now, as its quota counts it
 	VRAM     uint64  `json:"vram_bytes"`
 }
@@ -54,6 +56,7 @@ func topRows(before, after topSample) []topRow {
 			Copy:     (b.Device.CopyBusy - a.Device.CopyBusy).Seconds() / elapsed,
 			Launches: float64(b.Device.Launches-a.Device.Launches) / elapsed,
 			Preempts: float64(b.Device.Preemptions-a.Device.Preemptions) / elapsed,
+			Revokes:  float64(b.Device.Replays-a.Device.Replays) / elapsed,
 		}
 		if a.GL != nil && b.GL != nil {
 			r.Render = (b.GL.Busy - a.GL.Busy).Seconds() / elapsed
@@ -72,6 +75,9 @@ func topRows(before, after topSample) []topRow {
 		if b.Share != nil {
 			r.Weight = max(b.Share.Share.Weight, 1)
 			r.Expected = b.Share.Engines[arbiter.Compute].Fraction
+			if was := a.Share; was != nil && b.Share.Engines[arbiter.Compute].Denied >= was.Engines[arbiter.Compute].Denied { // else it has joined again
+				r.Denials = float64(b.Share.Engines[arbiter.Compute].Denied-was.Engines[arbiter.Compute].Denied) / elapsed
+			}
 		}
 		rows = append(rows, r)
 	}
@@ -110,7 +116,7 @@ func sortRows(rows []topRow, order int) {
 
 // Widths of the table, columns.
 const (
-	topNumbers = 84 // all but the bar
+	topNumbers = 100 // all but the bar
 	topName    = 12
 	topBarMost = 60
 )
@@ -119,14 +125,14 @@ const (
 // columns; the bar takes what is left of it, and has a mark at the expected share.
 func topTable(rows []topRow, width int) []string {
 	bar := min(width-topNumbers-1, topBarMost)
-	lines := []string{fmt.Sprintf("%-*s %6s %6s %6s %6s %6s %6s %8s %7s %5s %6s", topName, "GUEST", "WEIGHT", "SHARE", "EXPECT", "RENDER", "COPY", "WAIT", "LAUNCH/S", "STOPS/S", "QUEUE", "MIB")}
+	lines := []string{fmt.Sprintf("%-*s %6s %6s %6s %6s %6s %6s %8s %7s %6s %8s %5s %6s", topName, "GUEST", "WEIGHT", "SHARE", "EXPECT", "RENDER", "COPY", "WAIT", "LAUNCH/S", "STOPS/S", "DENY/S", "REVOKE/S", "QUEUE", "MIB")}
 	for _, r := range rows {
 		weight, expected := "-", "-"
 		if r.Weight > 0 {
 			weight, expected = fmt.Sprint(r.Weight), fmt.Sprintf("%.1f%%", r.Expected*percent)
 		}
-		line := fmt.Sprintf("%-*.*s %6s %5.1f%% %6s %5.1f%% %5.1f%% %5.1f%% %8.1f %7.1f %5d %6d", topName, topName, r.Guest, weight,
-			r.Share*percent, expected, r.Render*percent, r.Copy*percent, r.Waiting*percent, r.Launches, r.Preempts, r.Queued, r.VRAM>>20)
+		line := fmt.Sprintf("%-*.*s %6s %5.1f%% %6s %5.1f%% %5.1f%% %5.1f%% %8.1f %7.1f %6.1f %8.1f %5d %6d", topName, topName, r.Guest, weight,
+			r.Share*percent, expected, r.Render*percent, r.Copy*percent, r.Waiting*percent, r.Launches, r.Preempts, r.Denials, r.Revokes, r.Queued, r.VRAM>>20)
 		if bar > 0 {
 			line += " " + topBar(r.Share, r.Expected, bar)
 		}

@@ -1,0 +1,313 @@
+package sched
+
+import (
+	"slices"
+	"time"
+)
+
+func init() {
+	Register("dfq", "guests together on the GPU most of the time, corrected by samples and denial; NEON's",
+		func() Policy { return &dfq{accounts: map[ID]*dfqAccount{}} })
+	Register("dfq-roundrobin", "the same with NEON's estimate of usage, to compare dfq with",
+		func() Policy { return &dfq{accounts: map[ID]*dfqAccount{}, roundRobin: true} })
+}
+
+// Constants of dfq.
+const (
+	dfqSample   = 5 * time.Millisecond // each guest alone, or
+	dfqCommands = 32                   // so many commands, whichever is first
+	dfqLook     = time.Millisecond     // between two looks at their number
+	// dfqFree is the length of a free run, of the time that the engagement before it took, within
+	// bounds: the drain of a long command must not put the next correction off for as long.
+	dfqFree     = 5
+	dfqShortest = 50 * time.Millisecond
+	dfqLongest  = 500 * time.Millisecond
+	dfqBacklog  = 0.6              // part of the turns in which a guest with pending work had a command
+	dfqSlice    = time.Millisecond // of guests that cannot be on the GPU together, or are denied
+)
+
+// dfqPhase is what dfq does at a time.
+type dfqPhase int
+
+const (
+	dfqFreeRun  dfqPhase = iota // those who are admitted have the engine together
+	dfqDrain                    // nobody begins a command
+	dfqSampling                 // guests with pending work have the engine one after the other
+)
+
+// dfq is NEON's disengaged fair queueing, for guests whose work may be on the GPU together
+// (Scheduler.Beside).
+//
+//	free run ──its time is over──► drain ──no guest has the engine──► sampling ──all done──► free run
+//
+// In a free run all guests that are not denied have the engine, and begin commands without a message.
+// Then comes an engagement: nobody begins a command, and those that have begun are waited for. Each
+// guest with pending work has the engine alone for a moment, which gives its mean time of a command.
+// From these times and the number of commands follows what each used in the free run; that is added to
+// its virtual time. A guest that is ahead of the one that is furthest behind by the length of the next
+// free run is denied in it. A guest without pending work is not sampled. Nor does one save time that got
+// all it asked for: active is who has work pending and had as many commands as there were turns. The
+// original counts all that issued a command since the last engagement, so that a guest that is idle
+// most of the time holds the others back.
+//
+// Usage is counted: the commands of the free run times their mean time. With roundRobin it is the
+// original's estimate, by which the GPU serves the guests with pending work in turn.
+//
+// A guest that is alone is not engaged. Guests whose work cannot be on the GPU together have it one
+// after the other, by virtual time.
+type dfq struct {
+	roundRobin bool
+
+	phase     dfqPhase
+	engaged   time.Duration // when the engagement began
+	until     time.Duration // end of the free run
+	interval  time.Duration // its length
+	accounts  map[ID]*dfqAccount
+	queue     []ID // to sample
+	sampled   ID   // has the engine alone; 0 if none
+	spare     bool // the guest that was picked is denied, and nobody else wants the engine
+	exclusive bool // a guest waits whose work cannot be beside that of others
+}
+
+// dfqAccount is the account of a guest.
+type dfqAccount struct {
+	virtual  float64       // nanoseconds, by share
+	mean     time.Duration // of a command; 0 if unknown
+	active   bool          // it had pending work at the last engagement, and did not get all that it asked for
+	denied   bool
+	commands uint64        // of Stats, when the free run or the sample began
+	did      uint64        // commands in the free run
+	busy     time.Duration // of Stats, when last looked at
+}
+
+// account returns the account of a guest. A new one is owed nothing for the time before.
+func (p *dfq) account(g *Guest) *dfqAccount {
+	a := p.accounts[g.ID]
+	if a == nil {
+		a = &dfqAccount{commands: g.stats.Commands, busy: g.stats.Busy, virtual: p.system()}
+		p.accounts[g.ID] = a
+	}
+	return a
+}
+
+// system is the virtual time of the engine: that of the active guest that is furthest behind, or of
+// the one that is furthest ahead if none is active.
+func (p *dfq) system() float64 {
+	least, latest, found := 0.0, 0.0, false
+	for _, a := range p.accounts {
+		latest = max(latest, a.virtual)
+		if a.active && (!found || a.virtual < least) {
+			least, found = a.virtual, true
+		}
+	}
+	if !found {
+		return latest
+	}
+	return least
+}
+
+// Arrived opens an account, and lets a guest that was idle save nothing.
+func (p *dfq) Arrived(v *View, g *Guest) {
+	if a := p.account(g); !v.s.wants(g) && !a.active {
+		a.virtual = max(a.virtual, p.system())
+	}
+}
+
+func (p *dfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
+	p.forget(v)
+	if len(v.s.active) == 1 {
+		return ready[0], Never
+	}
+	if p.exclusive = slices.ContainsFunc(ready, func(g *Guest) bool { return !g.beside }); p.exclusive {
+		if len(v.s.running) > 0 {
+			return nil, Never
+		}
+		return v.first(ready, func(a, b *Guest) bool { return p.account(a).virtual < p.account(b).virtual })
+	}
+	if p.phase == dfqFreeRun && v.Now() >= p.until {
+		p.phase, p.engaged = dfqDrain, v.Now()
+	}
+	switch p.phase {
+	case dfqFreeRun:
+		return p.admit(v, ready)
+	case dfqDrain:
+		if len(v.s.running) > 0 {
+			return nil, Never
+		}
+		// Who has had a command in the free run may have been the last to end it.
+		if until := v.expected(func(g *Guest) bool { return g.stats.Commands > p.account(g).commands }); until > v.Now() {
+			return nil, until
+		}
+		p.barrier(v, ready)
+	}
+	if len(v.s.running) > 0 {
+		return nil, Never
+	}
+	for len(p.queue) > 0 {
+		id := p.queue[0]
+		p.queue = p.queue[1:]
+		if i := slices.IndexFunc(ready, func(g *Guest) bool { return g.ID == id }); i >= 0 {
+			a := p.account(ready[i])
+			a.commands, a.busy, p.sampled = ready[i].stats.Commands, ready[i].stats.Busy, id
+			return ready[i], Never
+		}
+	}
+	p.maintain(v)
+	return p.admit(v, ready)
+}
+
+// admit picks the next guest of a free run. If all that wait are denied and no other is expected, one
+// of them has the engine for a moment rather than nobody.
+func (p *dfq) admit(v *View, ready []*Guest) (*Guest, time.Duration) {
+	p.spare = false
+	if g := p.furthestBehind(slices.DeleteFunc(slices.Clone(ready), func(g *Guest) bool { return p.account(g).denied })); g != nil {
+		return g, Never
+	}
+	if len(v.s.running) > 0 {
+		return nil, p.until
+	}
+	if until := v.expected(func(g *Guest) bool { return !p.account(g).denied }); until > v.Now() {
+		return nil, until
+	}
+	p.spare = true
+	return p.furthestBehind(ready), Never
+}
+
+// furthestBehind returns the guest with the least virtual time; nil if there is none.
+func (p *dfq) furthestBehind(guests []*Guest) (best *Guest) {
+	for _, g := range guests {
+		if best == nil || p.account(g).virtual < p.account(best).virtual {
+			best = g
+		}
+	}
+	return best
+}
+
+// barrier ends a free run: no command of anyone is on the GPU.
+func (p *dfq) barrier(v *View, ready []*Guest) {
+	p.phase, p.queue = dfqSampling, nil
+	for _, g := range v.List() {
+		a := p.account(g)
+		a.did = g.stats.Commands - min(a.commands, g.stats.Commands)
+		if a.active = slices.Contains(ready, g); a.active {
+			p.queue = append(p.queue, g.ID)
+		}
+	}
+}
+
+// maintain accounts for the last free run, and begins the next.
+func (p *dfq) maintain(v *View) {
+	last := p.interval
+	p.phase, p.sampled = dfqFreeRun, 0
+	p.interval = min(max(dfqFree*(v.Now()-p.engaged), dfqShortest), dfqLongest)
+	p.until = v.Now() + p.interval
+	means, used, turn := time.Duration(0), time.Duration(0), time.Duration(0)
+	for _, a := range p.accounts {
+		if a.active && !a.denied {
+			means += a.mean
+		}
+		if a.did > 0 {
+			turn += a.mean
+		}
+		used += time.Duration(a.did) * a.mean
+	}
+	for _, g := range v.List() {
+		a := p.account(g)
+		switch {
+		case !p.roundRobin:
+			// The GPU did not do more than there was time for.
+			a.charge(v, g, float64(time.Duration(a.did)*a.mean)*min(1, float64(last)/float64(max(used, 1))))
+		case a.active && !a.denied && means > 0:
+			a.charge(v, g, float64(last)*float64(a.mean)/float64(means))
+		}
+		// Where the GPU serves channels in turn, one that always had a command waiting had one in each
+		// turn. A guest that was admitted and had fewer got all that it asked for.
+		if a.active && !a.denied && float64(a.did+1)*float64(turn) < dfqBacklog*float64(last) {
+			a.active = false
+		}
+		a.did = 0
+	}
+	least := p.system()
+	for _, g := range v.List() {
+		a := p.account(g)
+		if !a.active {
+			a.virtual = max(a.virtual, least)
+		}
+		if a.denied = a.virtual-least >= float64(p.interval); a.denied {
+			g.stats.Denied++
+		}
+		a.commands = g.stats.Commands
+	}
+}
+
+// charge adds engine time to a guest's virtual time, by its share of the active guests.
+func (a *dfqAccount) charge(v *View, g *Guest, used float64) {
+	if g.fraction > 0 {
+		a.virtual += used / (g.fraction * float64(len(v.s.active)))
+	}
+}
+
+// forget drops the accounts of guests that have left.
+func (p *dfq) forget(v *View) {
+	if len(p.accounts) > len(v.List()) {
+		for id := range p.accounts {
+			if v.s.guests[id] == nil {
+				delete(p.accounts, id)
+			}
+		}
+	}
+}
+
+// Hold gives the rest of a free run, or a sample.
+func (p *dfq) Hold(v *View, g *Guest) (d time.Duration, keep bool) {
+	switch {
+	case p.exclusive || !g.beside || p.spare:
+		return dfqSlice, false
+	case p.sampled == g.ID:
+		return dfqSample, true
+	}
+	return max(p.until-v.Now(), 1), true
+}
+
+// Enough ends a sample when it has enough commands, or when its guest leaves the engine idle for half
+// of the time: its commands are known then, and the others wait.
+func (p *dfq) Enough(v *View, g *Guest) (again time.Duration) {
+	if p.sampled != g.ID {
+		return Never
+	}
+	a := p.account(g)
+	n, idle := g.stats.Commands-a.commands, (v.Now()-g.tenure.since)-(g.stats.Busy-a.busy)
+	if n >= dfqCommands || n > 0 && idle >= dfqLook/2 && idle >= (v.Now()-g.tenure.since)/2 {
+		return v.Now()
+	}
+	return v.Now() + dfqLook
+}
+
+// Beside lets guests join a free run.
+func (p *dfq) Beside(v *View, g *Guest) time.Duration {
+	if p.phase == dfqFreeRun && !p.exclusive {
+		return v.Now()
+	}
+	return Never
+}
+
+// Completed ends a sample, or a turn of a guest that had the engine for itself.
+func (p *dfq) Completed(v *View, g *Guest) {
+	a := p.account(g)
+	used := g.stats.Busy - a.busy
+	a.busy = g.stats.Busy
+	switch {
+	case p.sampled == g.ID:
+		p.sampled = 0
+		if n := g.stats.Commands - a.commands; n > 0 {
+			a.mean = used / time.Duration(n)
+		}
+		a.charge(v, g, float64(used))
+		a.commands = g.stats.Commands
+	case !g.beside:
+		a.charge(v, g, float64(used))
+		a.commands = g.stats.Commands
+	}
+}
+
+func (p *dfq) Slice(*View) time.Duration { return dfqSlice }
