@@ -36,6 +36,7 @@ type context struct {
 	attributes map[*cuda.Stream]map[uint32][]byte // that were set, of streams
 
 	conditions conditions // of conditional nodes
+	launcher   launcher   // of graphs by kernels
 }
 
 func (c *context) owner() *context { return nil } // its handle stays known, to be refused

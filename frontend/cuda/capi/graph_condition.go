@@ -82,7 +82,7 @@ func (s *conditions) memory(x *context) (*cuda.HostMem, error) {
 
 // led lets the kernels of a module set handles of its context, if they call for it.
 func (m *module) led() error {
-	if err := m.answers(); err != nil {
+	if err := errors.Join(m.answers(), m.launches()); err != nil {
 		return err
 	}
 	at, n, err := m.Global(link.ConditionsVariable)

@@ -6,7 +6,7 @@ import "slices"
 const (
 	notePriority    = "it is kept, and changes nothing"
 	noteNodes       = "kernels, copies, fills, host functions, children, empty nodes, events, memory, memory operations, conditions; no others"
-	noteInstantiate = noteOneStream + "; not for launches by the device"
+	noteInstantiate = noteOneStream + "; what kernels launch runs when their graph has ended"
 	noteUpdate      = "more may change than NVIDIA's allows"
 	noteOneStream   = "the nodes run one after the other"
 	noteGraphMem    = "of the device; NVIDIA's shares more memory"

@@ -23,6 +23,10 @@ type graphExec struct {
 	memory launchMemory // of a launch by the steps
 	ctx    *context     // of the last launch, and its stream: launches wait for each other
 	last   *cuda.Stream
+
+	handle   uint64
+	launcher *context // whose kernels in it may ask for launches of graphs, or nil; as of steps
+	uploaded *context // whose kernels may launch it, or nil
 }
 
 // graphStep is one of three: work for the device, an event, or what the program itself must do
@@ -37,9 +41,19 @@ type graphStep struct {
 
 // Flags of cuGraphInstantiateWithFlags.
 const (
+	instantiateUpload = 2 // CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD
 	instantiateDevice = 4 // CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH
 	instantiateFlags  = 15
 )
+
+// uploadNew uploads the executable graph that argument 0 leads to, on a stream.
+func (c *call) uploadNew(stream uint64) error {
+	h, err := c.read64(c.u64(0))
+	if err != nil {
+		return err
+	}
+	return graphUpload(c.of(h, stream))
+}
 
 // Results of CUgraphInstantiateResult.
 const (
@@ -62,10 +76,10 @@ func (c *call) instantiate(flags uint64) error {
 			return err
 		}
 		if flags&instantiateDevice != 0 {
-			if hasConditions(g) {
-				return c.fail(cuda.ErrInvalidValue, "the device cannot launch graphs with conditional nodes")
+			if err := c.forDevice(g, flags); err != nil {
+				return err
 			}
-			return c.fail(cuda.ErrNotSupported, "graphs that the device launches")
+			flags = instantiateDevice // as an H100 answers later
 		}
 		if gs.ready[g] != nil {
 			return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory or has conditional nodes, and has an executable copy already")
@@ -88,7 +102,8 @@ func (c *call) instantiate(flags uint64) error {
 			}
 		}
 		gs.share(e.graph, g)
-		return to.set(c.lib.handles.add(e))
+		e.handle = c.lib.handles.add(e)
+		return to.set(e.handle)
 	})
 }
 
@@ -113,7 +128,12 @@ func graphInstantiate(c *call) error {
 	return errors.Join(c.instantiate(0), node.set(0))
 }
 
-func graphInstantiateWithFlags(c *call) error { return c.instantiate(c.u64(2)) }
+func graphInstantiateWithFlags(c *call) error {
+	if both := uint64(instantiateDevice | instantiateUpload); c.u64(2)&both == both {
+		return c.fail(cuda.ErrInvalidValue, "an upload needs a stream")
+	}
+	return c.instantiate(c.u64(2))
+}
 
 // graphInstantiateWithParams gets (exec, graph, CUDA_GRAPH_INSTANTIATE_PARAMS): flags, a stream
 // for the upload, and where the node of an error and the result go.
@@ -123,13 +143,18 @@ func graphInstantiateWithParams(c *call) error {
 		return err
 	}
 	done := c.instantiate(le64(b))
-	result := uint64(0)
+	result, node := uint64(0), uint64(0)
 	if done != nil {
 		if result = instantiateError; errors.Is(done, graph.ErrCycle) {
 			result = instantiateInvalid
 		}
+		if why, ok := errors.AsType[*notForDevice](done); ok {
+			result, node, done = why.result, c.nodeHandles([]*graph.Node{why.node})[0], why.error
+		}
+	} else if both := uint64(instantiateDevice | instantiateUpload); le64(b)&both == both {
+		done = c.uploadNew(le64(b[8:]))
 	}
-	return errors.Join(done, out{c: c, addr: c.u64(2) + 16, n: 8}.set(0), out{c: c, addr: c.u64(2) + 24, n: 4}.set(result))
+	return errors.Join(done, out{c: c, addr: c.u64(2) + 16, n: 8}.set(node), out{c: c, addr: c.u64(2) + 24, n: 4}.set(result))
 }
 
 func (c *call) exec(i int) (*graphExec, error) {
@@ -147,6 +172,7 @@ func graphExecDestroy(c *call) error {
 	}
 	c.lib.handles.remove(c.u64(0))
 	e.mu.Lock()
+	e.forgetUpload()
 	x, last := e.ctx, e.last
 	e.mu.Unlock()
 	if err := c.dropWhenDone(e.graph, x, last); err != nil || !e.single() {
@@ -222,7 +248,7 @@ func (e *graphExec) prepare(c *call) error {
 	if err := p.walk(e.graph); err != nil {
 		return err
 	}
-	e.steps, e.memory = p.steps, p.memory
+	e.steps, e.memory, e.launcher = p.steps, p.memory, e.launcherOf()
 	return nil
 }
 
@@ -313,21 +339,29 @@ func graphLaunch(c *call) error {
 		}
 		s.After(last)
 	}
-	before, done := x.reserve(s)
-	for _, b := range before {
-		<-b
+	queue := func() error {
+		before, done := x.reserve(s)
+		for _, b := range before {
+			<-b
+		}
+		if late := x.late.Load(); late != nil {
+			done()
+			return errors.Join(*late, l.memory.queued(s))
+		}
+		return c.runLaunch(x, s, l, done)
 	}
-	if late := x.late.Load(); late != nil {
-		done()
-		return errors.Join(*late, l.memory.queued(s))
+	if l.launcher == nil {
+		return queue()
 	}
-	return c.runLaunch(x, s, l, done)
+	l.steps = e.following(l.steps)
+	return l.launcher.inTurn(x, s, queue)
 }
 
 // graphLaunching is a launch that is to be queued.
 type graphLaunching struct {
-	steps  []graphStep
-	memory launchMemory // in use for it
+	steps    []graphStep
+	memory   launchMemory // in use for it
+	launcher *launcher    // of kernels that may launch graphs, or nil
 }
 
 // start notes a launch on a stream. It returns what is to be done, and the stream of the launch
@@ -345,7 +379,11 @@ func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (l graphLaunching
 		last = e.last
 	}
 	e.ctx, e.last = x, s
-	return graphLaunching{steps: e.steps, memory: e.memory}, last, nil
+	l = graphLaunching{steps: e.steps, memory: e.memory}
+	if e.launcher != nil {
+		l.launcher = &e.launcher.launcher
+	}
+	return l, last, e.upload(c, x)
 }
 
 // runLaunch queues steps up to the first that the program must do. That and those behind it run
@@ -401,10 +439,11 @@ func graphUpload(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := c.stream(1); err != nil {
+	x, _, err := c.stream(1)
+	if err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.prepare(c)
+	return errors.Join(e.prepare(c), e.upload(c, x))
 }

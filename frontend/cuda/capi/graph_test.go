@@ -219,7 +219,7 @@ func TestGraphEdges(t *testing.T) {
 	p.gives(cuda.ErrInvalidValue, "cuGraphNodeGetType", a, p.out)
 	p.gives(cuda.ErrInvalidValue, "cuGraphCreate", p.out, 1)
 	p.gives(cuda.ErrInvalidValue, "cuGraphInstantiateWithFlags", p.out, clone, 0xff00)
-	p.gives(cuda.ErrNotSupported, "cuGraphInstantiateWithFlags", p.out, clone, instantiateDevice)
+	p.gives(cuda.ErrInvalidValue, "cuGraphInstantiateWithFlags", p.out, clone, instantiateDevice)
 }
 
 // Nodes of a graph and of its executable copy change apart.

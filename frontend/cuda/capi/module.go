@@ -25,6 +25,7 @@ type module struct {
 	handle   uint64
 	entries  []string // names of its kernels
 
+	launcher   bool            // its kernels may ask for launches of graphs
 	references map[string]bool // to textures, by name; true: to surfaces
 
 	mu        sync.Mutex

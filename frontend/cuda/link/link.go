@@ -91,7 +91,7 @@ func (l *Linker) Add(name string, source []byte) error {
 }
 
 func (l *Linker) add(name string, source []byte) error {
-	source = bytes.TrimRight(source, "\x00")
+	source = withCurrentGraph(bytes.TrimRight(source, "\x00"))
 	if l.done = nil; len(l.units) == MaxUnits {
 		return fail(Unsupported, "more than %d sources", MaxUnits)
 	}

@@ -24,7 +24,10 @@ func (l *Linker) Complete() ([]byte, error) {
 	if slices.Contains(missing, SetConditional) {
 		more = append(more, conditionalSource)
 	}
-	if unit, ok := runtimeUnit(missing); ok && l.runtime {
+	if !l.runtime { // nvcc leaves no trace of the library where this alone is called
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name != launchGraph })
+	}
+	if unit, ok := runtimeUnit(missing); ok {
 		more = append(more, unit)
 	}
 	for _, unit := range more {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -21,6 +22,8 @@ var (
 	boxSource string
 	//go:embed runtime_kernel.ptx
 	kernelSource string
+	//go:embed runtime_graph.ptx
+	graphSource string
 )
 
 // SetConditional is the function by which kernels set the values of conditional handles, and
@@ -30,6 +33,27 @@ const (
 	SetConditional     = "cudaGraphSetConditional"
 	ConditionsVariable = "__pvdrm_conditions"
 )
+
+// GraphsVariable is the variable that leads kernels to where they ask for launches of graphs. The source of
+// cudaGraphLaunch has its layout.
+const GraphsVariable = "__pvdrm_graphs"
+
+const launchGraph = "cudaGraphLaunch"
+
+// currentGraph is how cudaGetCurrentGraphExec asks for the graph that runs.
+var currentGraph = regexp.MustCompile(`mov\.[bu]64\s+(%\w+)\s*,\s*%current_graph_exec\s*;`)
+
+// withCurrentGraph lets a source read the graph that runs where its launches are asked for: devices do not know it.
+// What follows .address_size is in one line with it, so that lines keep their numbers.
+func withCurrentGraph(source []byte) []byte {
+	if !currentGraph.Match(source) {
+		return source
+	}
+	source = currentGraph.ReplaceAll(source, []byte("{ .reg .b64 %pvdrm; ld.global.u64 %pvdrm, ["+GraphsVariable+"]; ld.volatile.u64 $1, [%pvdrm+8]; }"))
+	return addressSize.ReplaceAll(source, []byte("$0 .weak .global .align 8 .u64 "+GraphsVariable+"[1];"))
+}
+
+var addressSize = regexp.MustCompile(`(?m)^\s*\.address_size\s+64`)
 
 // DeviceVariable is the variable of the device runtime with what the device answers: DeviceWords of 8
 // bytes, from DeviceOrdinal on its attributes by number, the compute capabilities that the module is compiled from
@@ -61,7 +85,7 @@ type part struct {
 // runtimeCommons is what the functions of each source have in common, and runtimeParts are the functions by name.
 var runtimeCommons, runtimeParts = func() (commons []string, parts map[string]part) {
 	parts = map[string]part{}
-	for i, source := range []string{runtimeSource, boxSource, kernelSource} {
+	for i, source := range []string{runtimeSource, boxSource, kernelSource, graphSource} {
 		common, rest, _ := strings.Cut(source, runtimePart)
 		commons = append(commons, common)
 		for function := range strings.SplitSeq(rest, "\n"+runtimePart) {

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ func TestDeviceRuntime(t *testing.T) {
 	for base := range runtimeParts {
 		names = append(names, "cuda"+base, "__cudaCDP2"+base, "__cudaCDP2"+base+perThread)
 	}
-	require.Len(t, runtimeParts, 35)
+	require.Len(t, runtimeParts, 36)
 	source, ok := runtimeUnit(names)
 	require.True(t, ok)
 	m, err := ptx.Load("runtime.ptx", []byte(source))
@@ -87,4 +88,20 @@ func TestWithConditional(t *testing.T) {
 	}
 	_, err = WithConditional("a", []byte(head+".extern .func cudaGraphSetConditional;\n.entry k() { call cudaGraphSetConditional; ret; }"))
 	require.ErrorContains(t, err, "Prototype doesn't match for 'cudaGraphSetConditional'")
+}
+
+// A source that asks for the graph that runs reads it where launches are asked for; lines keep their numbers.
+func TestCurrentGraph(t *testing.T) {
+	const unit = head + ".extern .func (.param .b32 r) cudaGraphLaunch(.param .b64 g, .param .b64 s);\n.entry k() {\n.reg .b64 %rd<2>;\n" +
+		"mov.u64 %rd1, %current_graph_exec;\nmov.b64 \t%rd0 , %current_graph_exec ;\n.param .b64 g; .param .b64 s; .param .b32 r;\n" +
+		"st.param.b64 [g], %rd1; st.param.b64 [s], %rd0; call (r), cudaGraphLaunch, (g, s); ret; }"
+	l := New()
+	require.NoError(t, l.Add("a", []byte(unit)))
+	text, err := l.Complete()
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "current_graph_exec")
+	_, err = ptx.Load("linked", text)
+	require.NoError(t, err)
+	require.Equal(t, strings.Count(unit, "\n"), strings.Count(string(withCurrentGraph([]byte(unit))), "\n"))
+	require.Equal(t, head+callsFoo, string(withCurrentGraph([]byte(head+callsFoo))))
 }
