@@ -24,23 +24,84 @@ L:	mul.lo.u32 %r7, %r5, 0x9e3779b1; shr.u32 %r7, %r7, 26; mul.wide.u32 %rd5, %r7
 	add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra L;
 	st.global.u32 [%rd4], %r6;`
 
+// apart is accesses of lanes that lie in several pages each: words, pairs and vectors, one whose
+// result is its own address, and those of some lanes.
+const apart = `setp.lt.u32 %p2, %r2, 13; mov.u32 %r5, 0; mov.u32 %r6, 0;
+L:	mad.lo.u32 %r7, %r2, 7, %r5; and.b32 %r7, %r7, 63; mul.wide.u32 %rd5, %r7, 4096; add.u64 %rd6, %rd1, %rd5;
+	ld.global.u32 %r9, [%rd6+128]; add.u32 %r6, %r6, %r9;
+	ld.global.v2.u32 {%r10, %r11}, [%rd6+256]; add.u32 %r6, %r6, %r11;
+	mul.wide.u32 %rd8, %r2, 16; add.u64 %rd8, %rd6, %rd8;
+	ld.global.v2.u32 {%r10, %r11}, [%rd8+512]; add.u32 %r6, %r6, %r11;
+	ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd8+640]; xor.b32 %r6, %r6, %r13;
+	@%p2 ld.global.u32 %r9, [%rd6+896]; add.u32 %r6, %r6, %r9;
+	@!%p2 ld.global.v2.u32 {%r10, %r11}, [%rd8+1024]; add.u32 %r6, %r6, %r10;
+	ld.global.u16 %r9, [%rd6+130]; add.u32 %r6, %r6, %r9;
+	st.global.u32 [%rd6+1152], %r6;
+	@%p2 st.global.u32 [%rd6+1280], %r5;
+	st.global.v2.u32 [%rd8+1408], {%r5, %r6};
+	cvt.u64.u32 %rd7, %r6; st.global.u64 [%rd8+1664], %rd7; @%p2 st.global.u64 [%rd8+1920], %rd7;
+	ld.global.u64 %rd6, [%rd8+2176]; cvt.u32.u64 %r9, %rd6; add.u32 %r6, %r6, %r9;
+	@%p2 ld.global.u64 %rd8, [%rd8+2432]; cvt.u32.u64 %r9, %rd8; add.u32 %r6, %r6, %r9;
+	add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra L;
+	st.global.u32 [%rd4], %r6;`
+
 // TestPagesChange compares accesses that change their pages with those of the interpreter, for
 // a warp with all lanes and one with some.
 func TestPagesChange(t *testing.T) {
-	const pages = 66
-	run := func(when Native) []uint32 {
-		m := exectest.NewMemory(4096)
-		k := kernel(t, build(t, "k.ptx", source("", jumping), m), "k")
-		data := make([]uint32, pages*1024)
-		for i := range data {
-			data[i] = uint32(i) * 0x85ebca6b
-		}
-		writeAll(m, exectest.BufA, data)
-		require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(48, 1, 1), Native: when,
-			Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1))
-		return readAll[uint32](m, exectest.BufA, len(data))
+	for name, code := range map[string]string{"jumping": jumping, "apart": apart} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, runOnPages(t, code, NativeNever), runOnPages(t, code, NativeAtOnce))
+		})
 	}
-	require.Equal(t, run(NativeNever), run(NativeAtOnce))
+}
+
+// runOnPages returns what a kernel leaves in its memory.
+func runOnPages(t *testing.T, code string, when Native) []uint32 {
+	const pages = 66
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", source("", code), m), "k")
+	data := make([]uint32, pages*1024)
+	for i := range data {
+		data[i] = uint32(i) * 0x85ebca6b
+	}
+	writeAll(m, exectest.BufA, data)
+	require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(48, 1, 1), Native: when,
+		Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1))
+	return readAll[uint32](m, exectest.BufA, len(data))
+}
+
+// TestLanesInPagesKeepRights has one lane of several pages in one that may only be read, or is not
+// there, or at an address that is not aligned.
+func TestLanesInPagesKeepRights(t *testing.T) {
+	const bad = 9
+	for name, c := range map[string]struct {
+		access, wrong string
+		threads       uint32
+		cause         gpu.LostCause
+	}{
+		"store, read only":             {"st.global.u32 [%rd6], %r5;", "mov.u64 %rd5, 36864", 32, gpu.LostAddress},
+		"store, read only, some lanes": {"st.global.u32 [%rd6], %r5;", "mov.u64 %rd5, 36864", 20, gpu.LostAddress},
+		"load, not there":              {"ld.global.u32 %r6, [%rd6];", "mov.u64 %rd5, 0x100000", 32, gpu.LostAddress},
+		"load, not there, some lanes":  {"ld.global.v2.u32 {%r6, %r7}, [%rd6];", "mov.u64 %rd5, 0x100000", 20, gpu.LostAddress},
+		"load, not aligned":            {"ld.global.u32 %r6, [%rd6];", "mov.u64 %rd5, 2", 32, gpu.LostAlign},
+		"store, not aligned":           {"st.global.v2.u32 [%rd6], {%r5, %r5};", "mov.u64 %rd5, 4", 20, gpu.LostAlign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := exectest.NewMemory(4096)
+			k := kernel(t, build(t, "k.ptx", source("", `mov.u32 %r5, 0; setp.eq.u32 %p2, %r2, 9;
+			L:	mov.u32 %r8, %r2; @%p2 mov.u32 %r8, 40; mul.wide.u32 %rd5, %r8, 4096; setp.gt.u32 %p3, %r5, 900;
+				and.pred %p3, %p3, %p2; @%p3 `+c.wrong+`; add.u64 %rd6, %rd1, %rd5;
+				`+c.access+`
+				add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra L;`), m), "k")
+			m.Map(exectest.BufA, 41*4096)
+			m.Prot[exectest.BufA+bad*4096] = gpu.ProtRead
+			err := Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(c.threads, 1, 1), Native: NativeAtOnce,
+				Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1)
+			var lost *gpu.LostError
+			require.ErrorAs(t, err, &lost)
+			require.Equal(t, c.cause, lost.Cause)
+		})
+	}
 }
 
 // TestPagesKeepRights stores to a page that may only be read, and which loads of the same kernel
@@ -77,6 +138,23 @@ func BenchmarkPages(b *testing.B) {
 		add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra L;
 		st.global.u32 [%rd4], %r6;`), m), "k")
 	m.Map(exectest.BufA, rows*pitch)
+	l := Launch{Grid: grid(1, 1, 1), Block: grid(32, 1, 1), Params: params(uint64(exectest.BufA), uint64(0), uint32(100000))}
+	start := cpuTime()
+	for b.Loop() {
+		require.NoError(b, Run(k, l, m, new(Control), 1))
+	}
+	b.ReportMetric((cpuTime()-start).Seconds()/float64(b.N)/100000*1e9, "ns/load")
+}
+
+// BenchmarkPagesOfLanes loads a row for each lane, of rows that are longer than a page.
+func BenchmarkPagesOfLanes(b *testing.B) {
+	const pitch = 1 << 16
+	m := exectest.NewMemory(pitch)
+	k := kernel(b, build(b, "k.ptx", source("", `mov.u32 %r5, 0; mov.u32 %r6, 0; mul.wide.u32 %rd5, %r2, 65536; add.u64 %rd6, %rd1, %rd5;
+	L:	ld.global.u32 %r8, [%rd6]; add.u32 %r6, %r6, %r8;
+		add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra L;
+		st.global.u32 [%rd4], %r6;`), m), "k")
+	m.Map(exectest.BufA, 32*pitch)
 	l := Launch{Grid: grid(1, 1, 1), Block: grid(32, 1, 1), Params: params(uint64(exectest.BufA), uint64(0), uint32(100000))}
 	start := cpuTime()
 	for b.Loop() {

@@ -21,7 +21,10 @@
 // .shared after a comparison with its size; and pages by an offset that was
 // checked against the page's size, lane by lane, after a look-up by the
 // interpreter with the rights that the access needs; it takes over pages that other accesses
-// found, loads from loads and stores from stores. It has no stack, no calls,
+// found, loads from loads and stores from stores. Lanes in several pages have each a page of its
+// own: a lane's address, with the bits of its offset cleared, must be the base of that page, and the
+// size of the page, which says how many bits that are, must be the same; the address in the host's
+// memory is the page's and that offset, which are below its size. It has no stack, no calls,
 // and jumps to its own labels only. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head counts, so that it returns within some ten microseconds, and

@@ -25,6 +25,7 @@ type Frame struct {
 	fuel            int64
 	own             uint64    // first address in .shared
 	limits          [6]uint64 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
+	shifts          [2]uint64 // of the page that an access looks for: less siteBits, and whole
 	mask            uint32
 	limit           int32 // as of the warp
 	pc              int32 // out: where the interpreter goes on
@@ -35,7 +36,7 @@ type Site struct {
 	base    uint64
 	outside uint64         // bits of an offset that are beyond the page
 	page    unsafe.Pointer // keeps the memory alive
-	shift   uint64         // from an address to the page's number, less siteBits
+	tag     uint64         // base, and in its low bits the shift from an address to the page's number, less siteBits; 0 if empty
 }
 
 // siteBits is the logarithm of the size of a Site: native code has offsets in a table without
@@ -103,6 +104,7 @@ const (
 	offFuel   = int32(unsafe.Offsetof(Frame{}.fuel))
 	offOwn    = int32(unsafe.Offsetof(Frame{}.own))
 	offLimits = int32(unsafe.Offsetof(Frame{}.limits))
+	offShifts = int32(unsafe.Offsetof(Frame{}.shifts))
 	offMask   = int32(unsafe.Offsetof(Frame{}.mask))
 	offLimit  = int32(unsafe.Offsetof(Frame{}.limit))
 	offPC     = int32(unsafe.Offsetof(Frame{}.pc))
@@ -111,7 +113,7 @@ const (
 	siteBase    = int(unsafe.Offsetof(Site{}.base))
 	siteOutside = int(unsafe.Offsetof(Site{}.outside))
 	sitePage    = int(unsafe.Offsetof(Site{}.page))
-	siteShift   = int(unsafe.Offsetof(Site{}.shift))
+	siteTag     = int(unsafe.Offsetof(Site{}.tag))
 
 	offStep64    = int32(unsafe.Offsetof(nativeTable{}.step64))
 	offStep32    = int32(unsafe.Offsetof(nativeTable{}.step32))

@@ -127,7 +127,7 @@ func (n *Code) Warm() {
 
 // siteOf returns what native code keeps of a page.
 func siteOf(e *tlb.Translation) Site {
-	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page, shift: uint64(bits.Len64(e.Mask) - siteBits)}
+	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page, tag: e.Base | uint64(bits.Len64(e.Mask)-siteBits)}
 }
 
 // Sites are the pages that a worker keeps for native code.
@@ -206,12 +206,27 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 	if stores(in.Op) {
 		need, table = gpu.ProtWrite, sites.pages[tableSites:ownSites]
 	}
-	va := w.R64[in.A][ir.FirstOf(mask)] + in.Imm
-	if e := w.Worker.TLB.Translate(va, need); e != nil {
-		s := siteOf(e)
-		sites.pages[ownSites+n.sites[pc-n.first]], sites.found = s, true
-		table[va>>(s.shift+siteBits)%tableSites] = s
+	first := ir.FirstOf(mask)
+	va := w.R64[in.A][first] + in.Imm
+	e := w.Worker.TLB.Translate(va, need)
+	if e == nil {
+		return
 	}
+	sites.pages[ownSites+n.sites[pc-n.first]], sites.found = siteOf(e), true
+	enter(table, e)
+	for m := mask &^ (1 << first); m != 0; m &= m - 1 { // where lanes lie in several pages
+		if va := w.R64[in.A][ir.FirstOf(m)] + in.Imm; va&^e.Mask != e.Base {
+			if e = w.Worker.TLB.Translate(va, need); e == nil {
+				return
+			}
+			enter(table, e)
+		}
+	}
+}
+
+// enter puts a page into a table.
+func enter(table []Site, e *tlb.Translation) {
+	table[e.Base>>bits.Len64(e.Mask)%tableSites] = siteOf(e)
 }
 
 // stores reports whether an access writes.

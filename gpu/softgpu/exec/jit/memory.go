@@ -75,7 +75,9 @@ type memoryAccess struct {
 	half  [2]x86.Z  // the same of 32 bits, where not all lanes run
 	rows  [2]x86.R  // address of the first lane of each half
 	dst   [4][4]x86.Z
-	whole bool // all lanes
+	whole bool      // all lanes
+	found x86.Label // where offsets, and the address of the page, are known
+	apart bool      // of lanes in several pages: offsets are addresses, and have 64 bits
 }
 
 func (e *emitter) access(pc int32, in *ir.Inst) {
@@ -100,7 +102,9 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	}
 	m.off = [4]x86.Z{t0, t1, t2, t3}
 	m.out = e.aside(pc)
+	m.found = e.a.NewLabel()
 	m.offsets(pc, &addr)
+	e.a.Bind(m.found)
 	scattered, done := e.a.NewLabel(), e.a.NewLabel()
 	apart := m.size >= 4 || !stores(in.Op)
 	if !apart {
@@ -129,6 +133,10 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		}
 		return
 	}
+	mode := m.mode
+	if m.in.Space != ir.SpaceShared && m.size >= 4 && !addr.uniform {
+		m.lanesApart(mode, done)
+	}
 	if m.wide {
 		m.narrow()
 	} else {
@@ -136,9 +144,9 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	}
 	if m.n > 1 {
 		m.each()
+		e.a.Bind(done)
 		return
 	}
-	mode := m.mode
 	m.some(scattered)
 	e.a.Bind(done)
 	if !apart {

@@ -5,9 +5,9 @@ package jit
 import "pvdrm/gpu/softgpu/exec/jit/internal/x86"
 
 // anotherPage is where an access goes that is not in the page that it found last. It begins again
-// with the page of its first active lane if the worker's table has that one, else it leaves. It
-// leaves, too, where this lane is in the page that it has: others are not, or are not aligned.
-// The access begins here.
+// with the page of its first active lane if the worker's table has that one, else it leaves. Where
+// this lane is in the page that it has, others are not, or are not aligned: then it goes on with
+// the pages of all lanes, unless it is of one address. The access begins here.
 func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 	again, other, mode, where := m.a.NewLabel(), m.a.NewLabel(), m.mode, *addr
 	m.a.Bind(again)
@@ -25,9 +25,13 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
 		a.RM(x86.SUB, true, x86.RDX, plus(site, siteBase))
 		a.RM(x86.AND, true, x86.RDX, plus(site, siteOutside))
-		a.JumpIf(x86.Equal, m.out)
+		several := m.out
+		if m.size >= 4 && !where.uniform {
+			several = a.NewLabel()
+		}
+		a.JumpIf(x86.Equal, several)
 		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
-		a.RM(x86.MOV, true, x86.RCX, plus(site, siteShift))
+		a.RM(x86.MOV, true, x86.RCX, plus(site, siteTag)) // of which a shift takes the low bits
 		a.ShiftByCL(x86.RDX)
 		a.RI(x86.AND, true, x86.RDX, (tableSites-1)*siteBytes)
 		a.RR(x86.ADD, true, x86.RDX, rSites)
@@ -38,13 +42,71 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 		a.RR(x86.TEST, true, x86.RAX, x86.RAX)
 		a.JumpIf(x86.Equal, m.out)
 		a.Store(true, plus(site, sitePage), x86.RAX)
-		for _, part := range []int{siteBase, siteOutside, siteShift} {
+		for _, part := range []int{siteBase, siteOutside, siteTag} {
 			a.RM(x86.MOV, true, x86.RAX, plus(entry, part))
 			a.Store(true, plus(site, part), x86.RAX)
 		}
 		a.Jump(again)
+		if several != m.out {
+			a.Bind(several)
+			m.severalPages(site, &where)
+		}
 	})
 	return other
+}
+
+// severalPages finds the page of each active lane in the worker's table, and has the addresses of
+// what they access in m.off, with 0 for that of the page in rdx; lanes that are not active have 0.
+// It leaves if the table does not have the page of a lane, one of another size, or if a lane
+// is not aligned.
+func (m *memoryAccess) severalPages(site x86.Mem, addr *value) {
+	a := &m.emitter.a
+	table := int32(0)
+	if stores(m.in.Op) {
+		table = tableSites * siteBytes
+	}
+	a.RM(x86.MOV, true, x86.RAX, plus(site, siteTag))
+	a.RI(x86.AND, true, x86.RAX, 63)
+	a.Store(true, frameAt(offShifts), x86.RAX)
+	a.RI(x86.ADD, true, x86.RAX, siteBits)
+	a.Store(true, frameAt(offShifts+8), x86.RAX)
+	arg := func(p int) x86.Arg {
+		if m.mode == allOfThem {
+			return x86.Arg{}
+		}
+		return x86.Arg{Mask: m.lanes(true, p), Zero: true}
+	}
+	a.Imm64(x86.RAX, m.in.Imm)
+	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{})
+	for p, off := range m.off {
+		a.V(&x86.PADDQ, off, addr.part(p), m.s[0], arg(p))
+	}
+	a.V(&x86.PORQ, m.s[0], m.off[0], m.off[1], x86.Arg{})
+	a.V(&x86.PTERNLOGQ, m.s[0], m.off[2], m.off[3], x86.Arg{Imm: or3})
+	a.RI(x86.MOV, true, x86.RAX, int32(m.in.Align))
+	a.FromGP(&x86.FROMGPQ, m.s[1], x86.RAX, x86.Arg{})
+	a.VK(&x86.PTESTMQ, k7, m.s[0], m.s[1], x86.Arg{})
+	a.KK(&x86.KORTESTD, k7, 0, k7)
+	a.JumpIf(x86.NotEqual, m.out)
+	index, base, found := m.s[0], m.s[1], m.s[2]
+	for p, off := range m.off {
+		a.VB(&x86.PSRLVQ, index, off, frameAt(offShifts+8), x86.Arg{})
+		a.VB(&x86.PSLLVQ, base, index, frameAt(offShifts+8), x86.Arg{})
+		a.V(&x86.PSUBQ, off, off, base, x86.Arg{})
+		a.VB(&x86.PORQ, base, base, frameAt(offShifts), x86.Arg{}) // the tag that is wanted
+		a.V(&x86.PSLLQ, index, 0, index, x86.Arg{Imm: siteBits})
+		a.VB(&x86.PANDQ, index, index, double((tableSites-1)<<siteBits), x86.Arg{})
+		m.chosen(true, p)
+		a.Lanes(&x86.PGATHERQQ, found, rSites, index, table+int32(siteTag), k7)
+		a.VK(&x86.PCMPQ, k7, found, base, x86.Arg{Mask: arg(p).Mask, Imm: intNotEqual})
+		a.KK(&x86.KORTESTD, k7, 0, k7)
+		a.JumpIf(x86.NotEqual, m.out)
+		m.chosen(true, p)
+		a.Lanes(&x86.PGATHERQQ, found, rSites, index, table+int32(sitePage), k7)
+		a.V(&x86.PADDQ, off, off, found, arg(p))
+	}
+	a.RI(x86.MOV, true, x86.RDX, 0)
+	a.Jump(m.found)
 }
 
 // firstAddress has the address of the first active lane in rax, before its offset.

@@ -69,6 +69,20 @@ func (m *memoryAccess) small() {
 	}
 }
 
+// lanesApart goes off for lanes in several pages.
+func (m *memoryAccess) lanesApart(mode maskMode, done x86.Label) {
+	apart, one := m.emitter.a.NewLabel(), *m
+	one.apart = true
+	m.emitter.a.RR(x86.TEST, true, x86.RDX, x86.RDX)
+	m.emitter.a.JumpIf(x86.Equal, apart)
+	m.later = append(m.later, func() {
+		m.emitter.a.Bind(apart)
+		one.mode = mode
+		one.each()
+		one.emitter.a.Jump(done)
+	})
+}
+
 // chosen has the lanes of group g that are to move in k7.
 func (m *memoryAccess) chosen(wide bool, g int) {
 	a := &m.emitter.a
@@ -90,7 +104,7 @@ func (m *memoryAccess) each() {
 		return
 	}
 	groups, wide := 2, false // lanes that one instruction moves
-	if m.wide && m.whole || m.size == 8 {
+	if m.wide && (m.whole || m.apart) || m.size == 8 {
 		groups, wide = 4, true
 	}
 	half := m.half
