@@ -9,8 +9,12 @@ type AtomOp struct {
 	Align  uint64 // of the address, where it is more: that of a vector
 	Update UpdateFunc
 	Global UpdateFunc // in global memory, where that differs
+	Word   WordFunc   // the same as Global or Update of 32 bits in global memory, faster; may be nil
 	Result bool       // atom, not red
 }
+
+// WordFunc updates *p in one atomic step and returns the old value.
+type WordFunc func(p *uint32, b, c uint64) uint32
 
 // CopyOp is a cp.async: register b (64 bits) + Offset is the address that Size bytes come
 // from, and Source, a 32-bit register or NoReg, how many of them there are.

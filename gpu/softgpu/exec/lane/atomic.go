@@ -13,10 +13,7 @@ import (
 // GlobalUpdates are the operations that global memory computes for itself and
 // in its own way: f32 flushes subnormals, f64 leaves NaNs as they are.
 var GlobalUpdates = map[string]ir.UpdateFunc{
-	"add.f32": func(old, b, _ uint64) uint64 {
-		x, y := math.Float32frombits(scalar.FtzBits(uint32(old))), math.Float32frombits(scalar.FtzBits(uint32(b)))
-		return uint64(scalar.FtzBits(math.Float32bits(scalar.Canon32(x + y))))
-	},
+	"add.f32": func(old, b, _ uint64) uint64 { return uint64(addFlushed(uint32(old), uint32(b))) },
 	"add.f64": func(old, b, _ uint64) uint64 {
 		x, y := math.Float64frombits(old), math.Float64frombits(b)
 		switch {
@@ -27,6 +24,29 @@ var GlobalUpdates = map[string]ir.UpdateFunc{
 		}
 		return math.Float64bits(x + y)
 	},
+}
+
+// WordUpdates are the most frequent of those of 32 bits, as global memory computes them.
+var WordUpdates = map[string]ir.WordFunc{
+	"add.f32": func(p *uint32, b, _ uint64) uint32 {
+		for {
+			old := atomic.LoadUint32(p)
+			if x := addFlushed(old, uint32(b)); x == old || atomic.CompareAndSwapUint32(p, old, x) {
+				return old
+			}
+		}
+	},
+	"add.u32": addWord, "add.s32": addWord,
+	"exch.b32": func(p *uint32, b, _ uint64) uint32 { return atomic.SwapUint32(p, uint32(b)) },
+	"and.b32":  func(p *uint32, b, _ uint64) uint32 { return atomic.AndUint32(p, uint32(b)) },
+	"or.b32":   func(p *uint32, b, _ uint64) uint32 { return atomic.OrUint32(p, uint32(b)) },
+}
+
+func addWord(p *uint32, b, _ uint64) uint32 { return atomic.AddUint32(p, uint32(b)) - uint32(b) }
+
+func addFlushed(old, b uint32) uint32 {
+	x, y := math.Float32frombits(scalar.FtzBits(old)), math.Float32frombits(scalar.FtzBits(b))
+	return scalar.FtzBits(math.Float32bits(scalar.Canon32(x + y)))
 }
 
 // Updates are the atomic operations by name and type.
@@ -118,6 +138,10 @@ func addPacked(add ir.UpdateFunc) ir.UpdateFunc {
 // towards all other workers.
 func AtomLanes(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Atom
+	if atomTogether(w, in, op) {
+		w.Budget -= SpinCost
+		return
+	}
 	addrs := &w.R64[in.A]
 	for m := w.Mask; m != 0; m &= m - 1 {
 		i := ir.FirstOf(m)
@@ -136,6 +160,62 @@ func AtomLanes(w *ir.Warp, in *ir.Inst) {
 		}
 	}
 	w.Budget -= SpinCost
+}
+
+// atomTogether is AtomLanes for lanes that are all in one page of global memory, or in .shared, where
+// one check does for all. It reports false, and has done nothing, for others.
+func atomTogether(w *ir.Warp, in *ir.Inst, op *ir.AtomOp) bool {
+	if op.Size < 4 {
+		return false
+	}
+	s := resolve(w, in, &w.R64[in.A])
+	e := memory(w, s, gpu.ProtRead|gpu.ProtWrite)
+	if e == nil {
+		return false
+	}
+	update := op.Update
+	if s.space == ir.SpaceGlobal && op.Global != nil {
+		update = op.Global
+	}
+	switch global := s.space == ir.SpaceGlobal; {
+	case global && op.Word != nil:
+		eachAtom(w, in, op, e, s.offset, op.Word)
+	case global && op.Size == 4:
+		eachAtom(w, in, op, e, s.offset, func(p *uint32, b, c uint64) uint32 { return update32(p, update, b, c) })
+	case global:
+		eachAtom(w, in, op, e, s.offset, func(p *uint64, b, c uint64) uint64 { return update64(p, update, b, c) })
+	case op.Size == 4:
+		eachAtom(w, in, op, e, s.offset, updateShared[uint32](update))
+	default:
+		eachAtom(w, in, op, e, s.offset, updateShared[uint64](update))
+	}
+	return true
+}
+
+// updateShared updates a word of .shared: the block runs on this goroutine alone.
+func updateShared[T uint32 | uint64](update ir.UpdateFunc) func(p *T, b, c uint64) T {
+	return func(p *T, b, c uint64) T {
+		old := *p
+		*p = T(update(uint64(old), b, c))
+		return old
+	}
+}
+
+// eachAtom updates the word of each active lane in turn. Precondition: all are in e.
+func eachAtom[T uint32 | uint64](w *ir.Warp, in *ir.Inst, op *ir.AtomOp, e *tlb.Translation, off uint64, update func(p *T, b, c uint64) T) {
+	addrs, b, d := &w.R64[in.A], reg[T](w, in.B), (*[32]T)(nil)
+	if op.Result && in.D != ir.NoReg {
+		d = reg[T](w, in.D)
+	}
+	for m := w.Mask; m != 0; m &= m - 1 {
+		i, c := ir.FirstOf(m), uint64(0)
+		if in.C != ir.NoReg {
+			c = operand(w, in.C, op.Size, i)
+		}
+		if old := update(tlb.At[T](e, addrs[i]+off), uint64(b[i]), c); d != nil {
+			d[i] = old
+		}
+	}
 }
 
 func operand(w *ir.Warp, r uint32, size uint64, lane int) uint64 {

@@ -373,14 +373,14 @@ func (b *builder) atom(i *ptx.Instr) {
 		return
 	}
 	if i.Mods.Vec > 0 {
-		b.atomVector(i, ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()]})
+		b.atomVector(i, ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()], Word: lane.WordUpdates[key+t.String()]})
 		return
 	}
 	if i.Mods.Has(ptx.Async) {
 		b.async(i, update)
 		return
 	}
-	args, op := i.Args, &ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()]}
+	args, op := i.Args, &ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()], Word: lane.WordUpdates[key+t.String()]}
 	dst := &sink
 	if i.Op == ptx.OpAtom {
 		dst, args, op.Result = &i.Args[0], i.Args[1:], i.Args[0].Kind == ptx.OperandReg
@@ -396,7 +396,7 @@ func (b *builder) atom(i *ptx.Instr) {
 		}
 		return b.src32(o, t)
 	}
-	in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset, Space: at.space, C: ir.NoReg, D: ir.NoReg, Other: -1}
+	in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset, Space: at.space, Align: uint8(op.Size - 1), C: ir.NoReg, D: ir.NoReg, Other: -1}
 	in.B = src(&args[1])
 	if i.Mods.Atomic == ptx.AtomicCas {
 		in.C = src(&args[2])
@@ -432,7 +432,7 @@ func (b *builder) atomVector(i *ptx.Instr, op ir.AtomOp) {
 		if n == 0 {
 			one.Align = op.Size * uint64(len(elems))
 		}
-		in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset + uint64(n)*op.Size, Space: at.space, B: r, C: ir.NoReg, D: ir.NoReg, Other: -1}
+		in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset + uint64(n)*op.Size, Space: at.space, Align: uint8(max(op.Size, one.Align) - 1), B: r, C: ir.NoReg, D: ir.NoReg, Other: -1}
 		if dst != nil && dst[n].Kind == ptx.OperandReg {
 			one.Result, in.D = true, b.dst(&dst[n], ir.In32)
 		}
