@@ -27,6 +27,7 @@ const (
 	OpPredMask
 	OpTid      // dimension imm
 	OpBlock    // word imm of blockWords
+	OpDynamic  // the address of dynamic .shared
 	OpParam    // c bytes at imm of the kernel's parameters
 	OpLoad     // target bytes, with the address in a 32-bit register
 	OpLoadWide // the same with a 64-bit register

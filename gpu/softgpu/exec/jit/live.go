@@ -73,7 +73,7 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		if op == ir.OpBallot {
 			visit(ir.In32, in.D, true)
 		}
-	case op == ir.OpTid || op == ir.OpBlock || op == ir.OpParam || op == ir.OpPredMask:
+	case op == ir.OpTid || op == ir.OpBlock || op == ir.OpDynamic || op == ir.OpParam || op == ir.OpPredMask:
 		visit(dst, in.D, true)
 	case op >= ir.OpLoad && op <= ir.OpStoresWide:
 		visit(addressFile(op), in.A, false)

@@ -26,6 +26,9 @@ var (
 		2.48015872888517045348e-5, -1.38888888888730564116e-3, 4.16666666666665929218e-2}
 )
 
+// wideNaN is the NaN of f32 arithmetic, as a float64.
+const wideNaN = 0x7fffffffe0000000
+
 // minNormal is the smallest normal float32. A number below flushLimit is below it after
 // rounding to 24 bits with any exponent.
 const (
@@ -37,7 +40,7 @@ const (
 var (
 	theDoubles = doubleBits(slices.Concat([]float64{1, 2, 0.5, -1, 1000, -1000, ln2Hi, -ln2Lo, ln2Lo, math.Sqrt2 / 2, 1 / math.Ln2,
 		4 / math.Pi, pi4A, pi4B, pi4C, 1 << 52, 1 << 29, flushLimit, 1 << 31, 1 << 63}, expSeries, logOdd, logEven, sines, cosines),
-		1, 2, 1<<51, 1<<63, 1<<63-1, 0xffffffff<<32, 0xfff8<<48, (tableSites-1)<<siteBits)
+		1, 2, 1<<51, 1<<63, 1<<63-1, 0xffffffff<<32, 0xfff8<<48, wideNaN, (tableSites-1)<<siteBits)
 	theWords = []uint32{0, 1, 3, 31, 32, 0xff, 0xffff, 0x7fff, 0x8000, 0x7fc00000, 0x00800000, 0x7f800000, 0xff800000, 0x3f800000, 1 << 31,
 		0x4e000000, 0x55555555, 0x33333333, 0x0f0f0f0f, 0x01010101, 0x03030303, 0x04040404, 0x80808080, 0xf0, 0xf00, 0xf000, 0xf, 0x007fffff, 1023 + 31}
 )

@@ -44,6 +44,12 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 			e.a.RM(x86.MOV, true, x86.RAX, frameAt(offBlock))
 			e.a.VM(&x86.BROADCASTD, z, 0, x86.Mem{Base: x86.RAX, Disp: 4 * int32(in.Imm)}, x86.Arg{Mask: e.lanes(false, part)})
 		}, true)
+	case in.Op == ir.OpDynamic:
+		e.load(in, func(z x86.Z, part int) {
+			e.a.RM(x86.MOV, true, x86.RAX, frameAt(offOwn))
+			e.a.RI(x86.ADD, true, x86.RAX, int32(e.fn.DynShared))
+			e.a.FromGP(&x86.FROMGPD, z, x86.RAX, x86.Arg{Mask: e.lanes(false, part)})
+		}, true)
 	case in.Op == ir.OpParam:
 		e.param(in)
 	case in.Op == ir.OpPredMask:
@@ -198,6 +204,9 @@ func (e *emitter) comparison(in *ir.Inst) {
 	b := a
 	if len(op.form) > 3 {
 		b = *e.use(file, in.B, op.form[2] == 'f')
+	}
+	if op.flush {
+		a, b = e.flushedValue(a), e.flushedValue(b)
 	}
 	cmp := func(k x86.K, p int) { e.a.VK(op.cmp, k, a.part(p), b.part(p), x86.Arg{Imm: op.pred}) }
 	cmp(k7, 0)

@@ -145,6 +145,14 @@ func doubleRows(rows map[string]rowOp) {
 	rows["cvt.rn.f64.u64"] = rowOp{form: "g=q", emit: one(&x86.CVTUQQ2PD)}
 	rows["cvt.rn.f32.s64"] = rowOp{form: "f=q", emit: narrowed(&x86.CVTQQ2PS, nil)}
 	rows["cvt.rn.f32.u64"] = rowOp{form: "f=q", emit: narrowed(&x86.CVTUQQ2PS, nil)}
+	rows["cvt.ftz.f64.f32"] = rowOp{form: "g=f", emit: func(e *emitter, l vec) {
+		e.with(&x86.PANDQ, t2, l.a, double(1<<63-1))
+		e.a.VKB(&x86.CMPPD, k7, t2, f64(flushLimit), x86.Arg{Mask: l.k, Imm: cmpLess})
+		e.a.V(&x86.MOVQ, l.d, 0, l.a, l.arg())
+		e.a.VB(&x86.PANDQ, l.d, l.a, double(1<<63), x86.Arg{Mask: k7})
+		e.a.VK(&x86.CMPPD, k7, l.a, l.a, x86.Arg{Mask: l.k, Imm: cmpUnordered})
+		e.a.VM(&x86.BROADCASTQ, l.d, 0, double(wideNaN), x86.Arg{Mask: k7})
+	}, widen: &x86.CVTPS2PD}
 	rows["cvt.rn.f32.f64"] = rowOp{form: "w=g", emit: narrowed(&x86.CVTPD2PS, nil)}
 	rows["cvt.rzi.s32.f64"] = rowOp{form: "w=g", emit: narrowed(&x86.CVTTPD2DQ, clampSigned)}
 	rows["cvt.rzi.u32.f64"] = rowOp{form: "w=g", emit: narrowed(&x86.CVTTPD2UDQ, clampUnsigned)}

@@ -16,6 +16,20 @@ func (e *emitter) flush(d, s x86.Z) {
 	e.a.VB(&x86.PANDD, d, s, word(1<<31), x86.Arg{Mask: k7})
 }
 
+// flushedValue is v with subnormal numbers as zeros, in scratch.
+func (e *emitter) flushedValue(v value) value {
+	n := 2
+	if v.uniform {
+		n = 1
+	}
+	for p := range n {
+		z := e.scratch()
+		e.flush(z, v.z[p])
+		v.z[p] = z
+	}
+	return v
+}
+
 // operands flushes the first n operands of l.
 func (e *emitter) flushOperands(l *vec, n int) {
 	for _, z := range []*x86.Z{&l.a, &l.b, &l.c}[:n] {

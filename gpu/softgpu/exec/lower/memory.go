@@ -69,7 +69,7 @@ func (b *builder) address(i *ptx.Instr, o *ptx.Operand) (where, bool) {
 			return at, true
 		}
 		at.base = b.temp32()
-		b.emit(ir.Inst{Kind: ir.KLane32, Fn: lane.DynamicShared, D: at.base, Other: -1})
+		b.emit(ir.Inst{Kind: ir.KLane32, Fn: lane.DynamicShared, Op: ir.OpDynamic, D: at.base, Other: -1})
 	default:
 		if off, ok := b.params[v]; ok {
 			at.space, at.param, at.offset = ir.SpaceParam, true, uint64(off)+o.Value
@@ -119,7 +119,7 @@ func (b *builder) addressOf(o *ptx.Operand) uint32 {
 		}
 		if ref.Space == ptx.SpaceShared && ref.Linkage == ptx.LinkExtern {
 			t := b.temp32()
-			b.emit(ir.Inst{Kind: ir.KLane32, Fn: lane.DynamicShared, D: t, Other: -1})
+			b.emit(ir.Inst{Kind: ir.KLane32, Fn: lane.DynamicShared, Op: ir.OpDynamic, D: t, Other: -1})
 			b.lane("cvt.u64.u32", d, t)
 			if o.Value != 0 {
 				b.lane("add.u64", d, d, b.imm64(o.Value))
