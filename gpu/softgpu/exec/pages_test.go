@@ -7,6 +7,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/internal/exectest"
+	"pvdrm/gpu/softgpu/exec/tlb"
 )
 
 // jumping loads and stores in pages of 4 KiB in no order: by all lanes, by some, of one address,
@@ -60,14 +61,63 @@ func runOnPages(t *testing.T, code string, when Native) []uint32 {
 	const pages = 66
 	m := exectest.NewMemory(4096)
 	k := kernel(t, build(t, "k.ptx", source("", code), m), "k")
+	writeAll(m, exectest.BufA, pageData(pages))
+	require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(48, 1, 1), Native: when,
+		Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1))
+	return readAll[uint32](m, exectest.BufA, pages*1024)
+}
+
+func pageData(pages int) []uint32 {
 	data := make([]uint32, pages*1024)
 	for i := range data {
 		data[i] = uint32(i) * 0x85ebca6b
 	}
-	writeAll(m, exectest.BufA, data)
-	require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(48, 1, 1), Native: when,
-		Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1))
-	return readAll[uint32](m, exectest.BufA, len(data))
+	return data
+}
+
+// mixed is an address space at BufA of pages of several sizes.
+type mixed struct{ pages [][]byte }
+
+func (m mixed) Lookup(va uint64) (page []byte, base uint64, p gpu.Prot, ok bool) {
+	base = exectest.BufA
+	for _, page := range m.pages {
+		if va >= base && va-base < uint64(len(page)) {
+			return page, base, gpu.ProtRead | gpu.ProtWrite, true
+		}
+		base += uint64(len(page))
+	}
+	return nil, 0, 0, false
+}
+
+// TestLanesInPagesOfSeveralSizes has lanes in pages of four sizes, and of six.
+func TestLanesInPagesOfSeveralSizes(t *testing.T) {
+	for name, sizes := range map[string][]int{
+		"four": {4, 4, 8, 16, 32, 8, 8, 16, 32, 32, 32, 32, 32, 8, 4, 4, 16},
+		"six":  {4, 4, 8, 16, 32, 64, 128, 4, 4, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(when Native) (all []byte) {
+				var m mixed
+				data := pageData(74)
+				for _, size := range sizes {
+					page := make([]uint64, size<<10/8)
+					for i := range page {
+						page[i] = uint64(data[0]) | uint64(data[1])<<32
+						data = data[2:]
+					}
+					m.pages = append(m.pages, tlb.WordBytes(page))
+				}
+				k := kernel(t, build(t, "k.ptx", source("", apart), exectest.NewMemory(4096)), "k")
+				require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(48, 1, 1), Native: when,
+					Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1))
+				for _, page := range m.pages {
+					all = append(all, page...)
+				}
+				return all
+			}
+			require.Equal(t, run(NativeNever), run(NativeAtOnce))
+		})
+	}
 }
 
 // TestLanesInPagesKeepRights has one lane of several pages in one that may only be read, or is not
@@ -79,12 +129,12 @@ func TestLanesInPagesKeepRights(t *testing.T) {
 		threads       uint32
 		cause         gpu.LostCause
 	}{
-		"store, read only":             {"st.global.u32 [%rd6], %r5;", "mov.u64 %rd5, 36864", 32, gpu.LostAddress},
-		"store, read only, some lanes": {"st.global.u32 [%rd6], %r5;", "mov.u64 %rd5, 36864", 20, gpu.LostAddress},
-		"load, not there":              {"ld.global.u32 %r6, [%rd6];", "mov.u64 %rd5, 0x100000", 32, gpu.LostAddress},
-		"load, not there, some lanes":  {"ld.global.v2.u32 {%r6, %r7}, [%rd6];", "mov.u64 %rd5, 0x100000", 20, gpu.LostAddress},
-		"load, not aligned":            {"ld.global.u32 %r6, [%rd6];", "mov.u64 %rd5, 2", 32, gpu.LostAlign},
-		"store, not aligned":           {"st.global.v2.u32 [%rd6], {%r5, %r5};", "mov.u64 %rd5, 4", 20, gpu.LostAlign},
+		"store, read only":             {access: "st.global.u32 [%rd6], %r5;", wrong: "mov.u64 %rd5, 36864", threads: 32, cause: gpu.LostAddress},
+		"store, read only, some lanes": {access: "st.global.u32 [%rd6], %r5;", wrong: "mov.u64 %rd5, 36864", threads: 20, cause: gpu.LostAddress},
+		"load, not there":              {access: "ld.global.u32 %r6, [%rd6];", wrong: "mov.u64 %rd5, 0x100000", threads: 32, cause: gpu.LostAddress},
+		"load, not there, some lanes":  {access: "ld.global.v2.u32 {%r6, %r7}, [%rd6];", wrong: "mov.u64 %rd5, 0x100000", threads: 20, cause: gpu.LostAddress},
+		"load, not aligned":            {access: "ld.global.u32 %r6, [%rd6];", wrong: "mov.u64 %rd5, 2", threads: 32, cause: gpu.LostAlign},
+		"store, not aligned":           {access: "st.global.v2.u32 [%rd6], {%r5, %r5};", wrong: "mov.u64 %rd5, 4", threads: 20, cause: gpu.LostAlign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := exectest.NewMemory(4096)

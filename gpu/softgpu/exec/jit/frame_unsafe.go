@@ -23,9 +23,10 @@ type Frame struct {
 	shared          unsafe.Pointer // .shared, or nil
 	budget          int64          // as of the warp
 	fuel            int64
-	own             uint64    // first address in .shared
-	limits          [6]uint64 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
-	shifts          [2]uint64 // of the page that an access looks for: less siteBits, and whole
+	own             uint64         // first address in .shared
+	limits          [6]uint64      // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
+	sizes           unsafe.Pointer // *Sites.sizes of the worker
+	left            [4]uint32      // lanes whose pages are not found yet, in groups of 8
 	mask            uint32
 	limit           int32 // as of the warp
 	pc              int32 // out: where the interpreter goes on
@@ -104,12 +105,14 @@ const (
 	offFuel   = int32(unsafe.Offsetof(Frame{}.fuel))
 	offOwn    = int32(unsafe.Offsetof(Frame{}.own))
 	offLimits = int32(unsafe.Offsetof(Frame{}.limits))
-	offShifts = int32(unsafe.Offsetof(Frame{}.shifts))
+	offSizes  = int32(unsafe.Offsetof(Frame{}.sizes))
+	offLeft   = int32(unsafe.Offsetof(Frame{}.left))
 	offMask   = int32(unsafe.Offsetof(Frame{}.mask))
 	offLimit  = int32(unsafe.Offsetof(Frame{}.limit))
 	offPC     = int32(unsafe.Offsetof(Frame{}.pc))
 
 	siteBytes   = int32(unsafe.Sizeof(Site{}))
+	sizeBytes   = int32(unsafe.Sizeof(size{}))
 	siteBase    = int(unsafe.Offsetof(Site{}.base))
 	siteOutside = int(unsafe.Offsetof(Site{}.outside))
 	sitePage    = int(unsafe.Offsetof(Site{}.page))
@@ -143,6 +146,7 @@ const (
 // Prepare sets what does not change in the life of the warp.
 func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	b := w.Block
+	f.sizes = unsafe.Pointer(&sites.sizes)                                                                                  // ends with a zero, where native code stops
 	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites.pages)), unsafe.Pointer(theTable)                              // of the worker, which owns the warp
 	f.word = unsafe.Pointer(word)                                                                                           // only read; aligned, so loads are atomic
 	f.tid, f.block, f.params = unsafe.Pointer(&w.Tid), unsafe.Pointer(&b.Words), unsafe.Pointer(unsafe.SliceData(b.Params)) // accessed within their bounds, which are known when code is made

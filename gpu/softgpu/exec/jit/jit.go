@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,7 +26,7 @@ const maxSites = 1024
 // one for stores, where an access that changes its page looks first. The place of a page in them
 // is its number, modulo their size.
 const (
-	tableBits  = 5
+	tableBits  = 6
 	tableSites = 1 << tableBits
 	ownSites   = 2 * tableSites // the first that belongs to one access
 )
@@ -133,8 +134,15 @@ func siteOf(e *tlb.Translation) Site {
 // Sites are the pages that a worker keeps for native code.
 type Sites struct {
 	pages []Site
-	found bool // some page
+	found bool               // some page
+	sizes [maxSizes + 1]size // of the pages in the tables, most of them; the rest are empty
 }
+
+// maxSizes bounds the sizes of pages that native code tries for the lanes of one access.
+const maxSizes = 10
+
+// size is a size of pages, as shifts of an address: less siteBits, and whole.
+type size struct{ less, whole uint64 }
 
 // NewSites makes room for the pages that a worker keeps for n.
 func (n *Code) NewSites() *Sites { return &Sites{pages: make([]Site, ownSites+n.count)} }
@@ -144,7 +152,7 @@ func (n *Code) NewSites() *Sites { return &Sites{pages: make([]Site, ownSites+n.
 func (s *Sites) Drop() {
 	if s != nil && s.found {
 		clear(s.pages)
-		s.found = false
+		s.found, s.sizes = false, [maxSizes + 1]size{}
 	}
 }
 
@@ -213,20 +221,27 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 		return
 	}
 	sites.pages[ownSites+n.sites[pc-n.first]], sites.found = siteOf(e), true
-	enter(table, e)
+	sites.enter(table, e)
 	for m := mask &^ (1 << first); m != 0; m &= m - 1 { // where lanes lie in several pages
 		if va := w.R64[in.A][ir.FirstOf(m)] + in.Imm; va&^e.Mask != e.Base {
 			if e = w.Worker.TLB.Translate(va, need); e == nil {
 				return
 			}
-			enter(table, e)
+			sites.enter(table, e)
 		}
 	}
 }
 
 // enter puts a page into a table.
-func enter(table []Site, e *tlb.Translation) {
-	table[e.Base>>bits.Len64(e.Mask)%tableSites] = siteOf(e)
+func (s *Sites) enter(table []Site, e *tlb.Translation) {
+	whole := uint64(bits.Len64(e.Mask))
+	table[e.Base>>whole%tableSites] = siteOf(e)
+	known := s.sizes[:maxSizes]
+	this := size{less: whole - siteBits, whole: whole}
+	if at := slices.Index(known, this); at < 0 {
+		copy(known[1:], known)
+		known[0] = this
+	}
 }
 
 // stores reports whether an access writes.

@@ -49,7 +49,7 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 		a.Jump(again)
 		if several != m.out {
 			a.Bind(several)
-			m.severalPages(site, &where)
+			m.severalPages(&where)
 		}
 	})
 	return other
@@ -57,29 +57,15 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 
 // severalPages finds the page of each active lane in the worker's table, and has the addresses of
 // what they access in m.off, with 0 for that of the page in rdx; lanes that are not active have 0.
-// It leaves if the table does not have the page of a lane, one of another size, or if a lane
-// is not aligned.
-func (m *memoryAccess) severalPages(site x86.Mem, addr *value) {
+// It tries the sizes that pages have, one after the other, and leaves if the table does not have the
+// page of a lane, or if a lane is not aligned.
+func (m *memoryAccess) severalPages(addr *value) {
 	a := &m.emitter.a
-	table := int32(0)
-	if stores(m.in.Op) {
-		table = tableSites * siteBytes
-	}
-	a.RM(x86.MOV, true, x86.RAX, plus(site, siteTag))
-	a.RI(x86.AND, true, x86.RAX, 63)
-	a.Store(true, frameAt(offShifts), x86.RAX)
-	a.RI(x86.ADD, true, x86.RAX, siteBits)
-	a.Store(true, frameAt(offShifts+8), x86.RAX)
-	arg := func(p int) x86.Arg {
-		if m.mode == allOfThem {
-			return x86.Arg{}
-		}
-		return x86.Arg{Mask: m.lanes(true, p), Zero: true}
-	}
 	a.Imm64(x86.RAX, m.in.Imm)
 	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{})
 	for p, off := range m.off {
-		a.V(&x86.PADDQ, off, addr.part(p), m.s[0], arg(p))
+		arg := x86.Arg{Mask: m.lanes(true, p), Zero: m.mode != allOfThem}
+		a.V(&x86.PADDQ, off, addr.part(p), m.s[0], arg)
 	}
 	a.V(&x86.PORQ, m.s[0], m.off[0], m.off[1], x86.Arg{})
 	a.V(&x86.PTERNLOGQ, m.s[0], m.off[2], m.off[3], x86.Arg{Imm: or3})
@@ -88,25 +74,57 @@ func (m *memoryAccess) severalPages(site x86.Mem, addr *value) {
 	a.VK(&x86.PTESTMQ, k7, m.s[0], m.s[1], x86.Arg{})
 	a.KK(&x86.KORTESTD, k7, 0, k7)
 	a.JumpIf(x86.NotEqual, m.out)
-	index, base, found := m.s[0], m.s[1], m.s[2]
-	for p, off := range m.off {
-		a.VB(&x86.PSRLVQ, index, off, frameAt(offShifts+8), x86.Arg{})
-		a.VB(&x86.PSLLVQ, base, index, frameAt(offShifts+8), x86.Arg{})
-		a.V(&x86.PSUBQ, off, off, base, x86.Arg{})
-		a.VB(&x86.PORQ, base, base, frameAt(offShifts), x86.Arg{}) // the tag that is wanted
-		a.V(&x86.PSLLQ, index, 0, index, x86.Arg{Imm: siteBits})
-		a.VB(&x86.PANDQ, index, index, double((tableSites-1)<<siteBits), x86.Arg{})
-		m.chosen(true, p)
-		a.Lanes(&x86.PGATHERQQ, found, rSites, index, table+int32(siteTag), k7)
-		a.VK(&x86.PCMPQ, k7, found, base, x86.Arg{Mask: arg(p).Mask, Imm: intNotEqual})
-		a.KK(&x86.KORTESTD, k7, 0, k7)
-		a.JumpIf(x86.NotEqual, m.out)
-		m.chosen(true, p)
-		a.Lanes(&x86.PGATHERQQ, found, rSites, index, table+int32(sitePage), k7)
-		a.V(&x86.PADDQ, off, off, found, arg(p))
+	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{}) // anything: its lanes are counted
+	for p := range m.off {
+		a.VK(&x86.PCMPQ, k7, m.s[0], m.s[0], x86.Arg{Mask: m.lanes(true, p), Imm: intEqual})
+		a.KStore(m.left(p), k7)
 	}
+	next := a.NewLabel()
+	a.RM(x86.MOV, true, x86.RCX, frameAt(offSizes))
+	a.Bind(next)
+	a.RM(x86.MOV, true, x86.RAX, x86.Mem{Base: x86.RCX})
+	a.RR(x86.TEST, true, x86.RAX, x86.RAX)
+	a.JumpIf(x86.Equal, m.out)
+	for p := range m.off {
+		m.pagesOfSize(p)
+	}
+	a.RI(x86.ADD, true, x86.RCX, sizeBytes)
+	a.RM(x86.MOV, false, x86.RAX, m.left(0))
+	for p := 1; p < 4; p++ {
+		a.RM(x86.OR, false, x86.RAX, m.left(p))
+	}
+	a.RR(x86.TEST, false, x86.RAX, x86.RAX)
+	a.JumpIf(x86.NotEqual, next)
 	a.RI(x86.MOV, true, x86.RDX, 0)
 	a.Jump(m.found)
+}
+
+// left is where the lanes of group p are whose pages are still to be found.
+func (m *memoryAccess) left(p int) x86.Mem { return frameAt(offLeft + 4*int32(p)) }
+
+// pagesOfSize makes addresses of the host of those of group p that lie in pages of the size at rcx.
+func (m *memoryAccess) pagesOfSize(p int) {
+	a, off, table := &m.emitter.a, m.off[p], int32(0)
+	if stores(m.in.Op) {
+		table = tableSites * siteBytes
+	}
+	index, base, tag, page := m.s[0], m.s[1], m.s[2], m.s[3]
+	less, whole := x86.Mem{Base: x86.RCX}, x86.Mem{Base: x86.RCX, Disp: 8}
+	a.VB(&x86.PSRLVQ, index, off, whole, x86.Arg{})
+	a.VB(&x86.PSLLVQ, base, index, whole, x86.Arg{})
+	a.V(&x86.PSLLQ, index, 0, index, x86.Arg{Imm: siteBits})
+	a.VB(&x86.PANDQ, index, index, double((tableSites-1)<<siteBits), x86.Arg{})
+	a.KLoad(k7, m.left(p))
+	a.Lanes(&x86.PGATHERQQ, tag, rSites, index, table+int32(siteTag), k7)
+	a.VB(&x86.PORQ, page, base, less, x86.Arg{}) // the tag that is wanted
+	a.KLoad(k7, m.left(p))
+	a.VK(&x86.PCMPQ, k6, tag, page, x86.Arg{Mask: k7, Imm: intEqual})
+	a.KK(&x86.KANDND, k7, k6, k7)
+	a.KStore(m.left(p), k7)
+	a.V(&x86.PSUBQ, off, off, base, x86.Arg{Mask: k6})
+	a.KK(&x86.KORD, k7, k6, k6)
+	a.Lanes(&x86.PGATHERQQ, page, rSites, index, table+int32(sitePage), k7)
+	a.V(&x86.PADDQ, off, off, page, x86.Arg{Mask: k6})
 }
 
 // firstAddress has the address of the first active lane in rax, before its offset.
