@@ -3,6 +3,9 @@
 package jit
 
 import (
+	"maps"
+	"slices"
+
 	"pvdrm/gpu/softgpu/exec/ir"
 	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
 )
@@ -186,8 +189,13 @@ func (e *emitter) resume(pc int32) {
 			}
 		}
 	}
+	places := slices.Collect(maps.Values(e.places))
+	slices.Sort(places)
 	e.later = append(e.later, func() {
 		e.a.Bind(entry)
+		for _, at := range places { // what they hold is from another time
+			e.a.MI(x86.MOV, true, placeAt(at), 0)
+		}
 		for _, s := range list {
 			for p, z := range s.z {
 				switch {

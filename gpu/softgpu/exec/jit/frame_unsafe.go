@@ -24,9 +24,10 @@ type Frame struct {
 	budget          int64          // as of the warp
 	fuel            int64
 	own             uint64         // first address in .shared
-	limits          [6]uint64      // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
+	limits          [10]uint64     // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
 	sizes           unsafe.Pointer // *Sites.sizes of the worker
-	left            [4]uint32      // lanes whose pages are not found yet, in groups of 8
+	places          [maxPlaces]place
+	left            [4]uint32 // lanes whose pages are not found yet, in groups of 8
 	mask            uint32
 	limit           int32 // as of the warp
 	pc              int32 // out: where the interpreter goes on
@@ -38,6 +39,15 @@ type Site struct {
 	outside uint64         // bits of an offset that are beyond the page
 	page    unsafe.Pointer // keeps the memory alive
 	tag     uint64         // base, and in its low bits the shift from an address to the page's number, less siteBits; 0 if empty
+}
+
+// maxPlaces bounds the registers of which native code knows how their lanes lie in .shared.
+const maxPlaces = 8
+
+// place is how the lanes of a register lie, see places.go.
+type place struct {
+	kind  uint64
+	first [2]uint64
 }
 
 // siteBits is the logarithm of the size of a Site: native code has offsets in a table without
@@ -106,6 +116,7 @@ const (
 	offOwn    = int32(unsafe.Offsetof(Frame{}.own))
 	offLimits = int32(unsafe.Offsetof(Frame{}.limits))
 	offSizes  = int32(unsafe.Offsetof(Frame{}.sizes))
+	offPlaces = int32(unsafe.Offsetof(Frame{}.places))
 	offLeft   = int32(unsafe.Offsetof(Frame{}.left))
 	offMask   = int32(unsafe.Offsetof(Frame{}.mask))
 	offLimit  = int32(unsafe.Offsetof(Frame{}.limit))
@@ -113,6 +124,9 @@ const (
 
 	siteBytes   = int32(unsafe.Sizeof(Site{}))
 	sizeBytes   = int32(unsafe.Sizeof(size{}))
+	placeBytes  = int32(unsafe.Sizeof(place{}))
+	placeKind   = int32(unsafe.Offsetof(place{}.kind))
+	placeFirst  = int(unsafe.Offsetof(place{}.first) - unsafe.Offsetof(place{}.kind))
 	siteBase    = int(unsafe.Offsetof(Site{}.base))
 	siteOutside = int(unsafe.Offsetof(Site{}.outside))
 	sitePage    = int(unsafe.Offsetof(Site{}.page))

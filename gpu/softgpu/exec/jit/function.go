@@ -30,6 +30,7 @@ type emitter struct {
 	labels []x86.Label
 	masked bool
 	mode   maskMode // of the operation that is compiled
+	end    int32    // of the block that it is in
 	leave  x86.Label
 	later  []func() // code off the main path
 
@@ -38,6 +39,7 @@ type emitter struct {
 	alive            []uint64
 	entries          []x86.Label // by position from fn.entry; 0: none
 	sites            []uint16
+	places           map[regRef]int // of registers, by their number in Frame.places
 }
 
 // maskMode says which lanes an operation writes.
@@ -57,7 +59,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil, nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, masked: masked}
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]int{}, masked: masked}
 	e.fixed32, e.fixed64 = make([]bool, fn.Regs32), make([]bool, fn.Regs64)
 	for _, c := range fn.Const32 {
 		e.fixed32[c.Reg] = true
@@ -130,6 +132,7 @@ func (c *emitter) constant(file ir.RegKind, reg uint32) bool {
 // one of those itself.
 func (e *emitter) run(i int) {
 	e.clear()
+	clear(e.places)
 	e.a.Bind(e.labels[i])
 	if first := e.blocks[i].first; e.known(&e.code[first]) {
 		e.enterable(first)
@@ -190,6 +193,7 @@ func (e *emitter) body(i int) bool {
 		if !e.known(in) {
 			e.exit(pc)
 			e.clear()
+			clear(e.places)
 			for pc+1 < b.last && !e.known(&e.code[pc+1]) {
 				pc++
 			}
@@ -206,8 +210,10 @@ func (e *emitter) body(i int) bool {
 		case ir.KBranch, ir.KCompareBranch:
 			return e.branch(pc, in)
 		}
+		e.end = b.last
 		e.operation(pc, in)
 		e.unpin()
+		e.forgetPlaces(in)
 		if isAccess(in) || exchanges(in.Op) {
 			e.resume(pc + 1)
 		}

@@ -77,6 +77,8 @@ type memoryAccess struct {
 	dst   [4][4]x86.Z
 	whole bool      // all lanes
 	found x86.Label // where offsets, and the address of the page, are known
+	where *value    // of the address, for record
+	place int       // of the address, in Frame.places; -1: none
 	apart bool      // of lanes in several pages: offsets are addresses, and have 64 bits
 }
 
@@ -95,6 +97,10 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	}
 	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && m.size >= 4 && in.Space != ir.SpaceShared {
 		m.scalar(pc, addr.z[0])
+		return
+	}
+	if m.whole && in.Space == ir.SpaceShared && m.size >= 4 {
+		m.inShared(pc, &addr)
 		return
 	}
 	for i := range m.s {
@@ -133,8 +139,13 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		}
 		return
 	}
-	mode := m.mode
-	if m.in.Space != ir.SpaceShared && m.size >= 4 && !addr.uniform {
+	m.someLanes(addr.uniform, scattered, done)
+}
+
+// someLanes is the rest of an access of a warp that does not run with all lanes.
+func (m *memoryAccess) someLanes(uniform bool, scattered, done x86.Label) {
+	e, mode := m.emitter, m.mode
+	if m.in.Space != ir.SpaceShared && m.size >= 4 && !uniform {
 		m.lanesApart(mode, done)
 	}
 	if m.wide {
@@ -149,7 +160,7 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	}
 	m.some(scattered)
 	e.a.Bind(done)
-	if !apart {
+	if scattered == m.out {
 		return
 	}
 	e.later = append(e.later, func() {

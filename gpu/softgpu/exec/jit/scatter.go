@@ -36,12 +36,8 @@ func (m *memoryAccess) scattered(done x86.Label) {
 		a.VK(&x86.PTESTMD, k7, m.s[2], m.s[2], x86.Arg{})
 		a.KK(&x86.KORTESTD, k7, 0, k7)
 		a.JumpIf(x86.NotEqual, differ)
-		for i := range m.n {
-			for p := range parts(m.file) {
-				r := m.rows[p*2/parts(m.file)]
-				a.VM(m.broadcast(), m.dst[i][p], 0, x86.Mem{Base: r, Disp: int32(i * m.size)}, x86.Arg{})
-			}
-		}
+		m.record(placeSame)
+		m.sameInHalves()
 		a.Jump(done)
 		a.Bind(differ)
 	}

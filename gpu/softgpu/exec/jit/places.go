@@ -1,0 +1,215 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"math/bits"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
+)
+
+// Accesses of .shared by all lanes whose register of the address was used by another access before it,
+// with another offset, as those of a loop that is unrolled. How the lanes of a register lie in each half
+// of the warp is found once; then one lane of each half shows whether they are inside and aligned.
+
+// A place is in the frame, where native code has it while the register does not change: its kind,
+// and the register in lanes 0 and 16. The kind of lanes that follow one another is how many bytes they are apart.
+const (
+	placeSame = 1 << 8 // all lanes of a half have the same
+)
+
+// placeAhead bounds how far an access looks for another with its register.
+const placeAhead = 48
+
+func placeAt(n int) x86.Mem { return frameAt(offPlaces + placeKind + int32(n)*placeBytes) }
+
+// forgetPlaces forgets the places of registers that an operation writes.
+func (e *emitter) forgetPlaces(in *ir.Inst) {
+	if len(e.places) > 0 {
+		registers(in, func(file ir.RegKind, reg uint32, write bool) {
+			if write {
+				delete(e.places, regRef{kind: file, index: reg})
+			}
+		})
+	}
+}
+
+// reuses reports whether another access of .shared follows, in the same block, by the same register.
+func (e *emitter) reuses(pc int32, in *ir.Inst) bool {
+	file, again, over := addressFile(in.Op), false, false
+	for next := pc; next < min(e.end, pc+placeAhead) && !over; next++ {
+		op := &e.code[next]
+		if next > pc && isAccess(op) && op.Space == ir.SpaceShared && op.Guard == 0 && op.A == in.A && addressFile(op.Op) == file {
+			return true
+		}
+		over = !registers(op, func(k ir.RegKind, reg uint32, write bool) {
+			again = again || write && k == file && reg == in.A
+		}) || again
+	}
+	return false
+}
+
+// inShared is an access of .shared by all lanes.
+func (m *memoryAccess) inShared(pc int32, addr *value) {
+	e := m.emitter
+	a := &e.a
+	if addr.uniform && !stores(m.in.Op) && m.n == 1 {
+		m.out = e.aside(pc)
+		m.oneInShared(addr.z[0])
+		return
+	}
+	ref := regRef{kind: addressFile(m.in.Op), index: m.in.A}
+	place, known := e.places[ref]
+	m.place = -1
+	switch {
+	case known:
+		m.place = place
+	case len(e.places) < maxPlaces && e.reuses(pc, m.in):
+		m.place = e.freePlace()
+		e.places[ref] = m.place
+		a.MI(x86.MOV, true, placeAt(m.place), 0)
+	}
+	for i := range m.s {
+		m.s[i] = e.scratch()
+	}
+	m.off = [4]x86.Z{t0, t1, t2, t3}
+	m.out = e.aside(pc)
+	if !stores(m.in.Op) { // nothing is written to these before it is known that no lane leaves
+		for i := range m.n {
+			m.dst[i], _ = e.write(m.file, m.regs[i], false)
+		}
+	}
+	m.rows = [2]x86.R{x86.RAX, x86.RCX}
+	where, scattered, moved, done := *addr, a.NewLabel(), a.NewLabel(), a.NewLabel()
+	full := func() {
+		m.mode = allOfThem
+		m.offsets(pc, &where)
+		m.shape(scattered)
+		m.recordOf(&where, int32(m.total()))
+	}
+	if known {
+		other, all := a.NewLabel(), a.NewLabel()
+		m.inPlace(int32(m.total()), 16*m.total(), other, all)
+		e.later = append(e.later, func() {
+			a := &m.emitter.a
+			a.Bind(other)
+			if !stores(m.in.Op) {
+				m.inPlace(placeSame, m.total(), all, all)
+				m.sameInHalves()
+				a.Jump(done)
+			}
+			a.Bind(all)
+			full()
+			a.Jump(moved)
+		})
+	} else {
+		full()
+	}
+	a.Bind(moved)
+	if stores(m.in.Op) {
+		m.storeRows()
+	} else {
+		m.loadRows()
+	}
+	a.Bind(done)
+	e.later = append(e.later, func() {
+		m.emitter.a.Bind(scattered)
+		m.where = &where
+		m.scattered(done)
+		m.emitter.a.Jump(done)
+	})
+}
+
+// freePlace is the number of a place that no register has.
+func (e *emitter) freePlace() int {
+	var taken [maxPlaces]bool
+	for _, n := range e.places {
+		taken[n] = true
+	}
+	for n := range taken {
+		if !taken[n] {
+			return n
+		}
+	}
+	panic("exec: no place is free") // a bug of this package
+}
+
+// recordOf writes down how the lanes of the address lie.
+func (m *memoryAccess) recordOf(addr *value, kind int32) {
+	if m.place < 0 {
+		return
+	}
+	a, at, op := &m.emitter.a, placeAt(m.place), &x86.TOGPD
+	half := 1
+	if m.wide {
+		op, half = &x86.TOGPQ, 2
+	}
+	a.MI(x86.MOV, true, at, kind)
+	for h := range 2 {
+		a.ToGP(op, x86.RBX, addr.part(h*half))
+		a.Store(true, plus(at, placeFirst+8*h), x86.RBX)
+	}
+}
+
+// record is recordOf for an access that is scattered.
+func (m *memoryAccess) record(kind int32) {
+	if m.where != nil {
+		m.recordOf(m.where, kind)
+	}
+}
+
+// inPlace has the addresses of the first lanes of both halves in rax and rcx, if the place has a kind,
+// and these and what lies behind them, so many bytes, are in .shared. It goes to other for another
+// kind, and to full for the rest.
+func (m *memoryAccess) inPlace(kind int32, length int, other, full x86.Label) {
+	a, at := &m.emitter.a, placeAt(m.place)
+	a.MI(x86.CMP, true, at, kind)
+	a.JumpIf(x86.NotEqual, other)
+	a.Imm64(x86.RDX, m.in.Imm)
+	for h, r := range m.rows {
+		a.RM(x86.MOV, m.wide, r, plus(at, placeFirst+8*h))
+		m.offsetOf(r, length, full)
+	}
+	a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
+	for _, r := range m.rows {
+		a.RR(x86.ADD, true, r, x86.RDX)
+	}
+}
+
+// offsetOf makes an offset in .shared of a lane's register, of which the access's offset is in rdx. It
+// goes to out where it is not aligned, or so many bytes are not inside.
+func (m *memoryAccess) offsetOf(r x86.R, length int, out x86.Label) {
+	a := &m.emitter.a
+	a.RR(x86.ADD, m.wide, r, x86.RDX)
+	a.RM(x86.SUB, m.wide, r, frameAt(offOwn))
+	a.RM(x86.CMP, true, r, frameAt(offLimits+int32(bits.Len(uint(length)))*8))
+	a.JumpIf(x86.AboveEqual, out)
+	a.RR(x86.MOV, true, x86.RBX, r)
+	a.RI(x86.AND, true, x86.RBX, int32(m.in.Align))
+	a.JumpIf(x86.NotEqual, out)
+}
+
+// sameInHalves loads what each half of the warp has at rows.
+func (m *memoryAccess) sameInHalves() {
+	for i := range m.n {
+		for p := range parts(m.file) {
+			r := m.rows[p*2/parts(m.file)]
+			m.emitter.a.VM(m.broadcast(), m.dst[i][p], 0, x86.Mem{Base: r, Disp: int32(i * m.size)}, x86.Arg{})
+		}
+	}
+}
+
+// oneInShared is a load of one address by all lanes.
+func (m *memoryAccess) oneInShared(addr x86.Z) {
+	a, op := &m.emitter.a, &x86.TOGPD
+	if m.wide {
+		op = &x86.TOGPQ
+	}
+	a.ToGP(op, x86.RAX, addr)
+	a.Imm64(x86.RDX, m.in.Imm)
+	m.offsetOf(x86.RAX, m.total(), m.out)
+	a.RM(x86.ADD, true, x86.RAX, frameAt(offShared))
+	z, _ := m.write(m.file, m.regs[0], true)
+	a.VM(m.broadcast(), z[0], 0, x86.Mem{Base: x86.RAX}, x86.Arg{})
+}
