@@ -60,6 +60,17 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
+// BenchmarkBlocks is many blocks of 32 warps whose threads do next to nothing.
+func BenchmarkBlocks(b *testing.B) {
+	m := exectest.NewMemory(2 << 20)
+	k := kernel(b, build(b, "k.ptx", source("", "st.global.u32 [%rd4], %r3;"), m), "k")
+	m.Map(exectest.BufA, 4096)
+	l := Launch{Grid: grid(1000, 1, 1), Block: grid(1024, 1, 1), Params: params(uint64(exectest.BufA), uint64(0), uint32(0))}
+	for b.Loop() {
+		runKernel(b, k, l, m, 1)
+	}
+}
+
 // BenchmarkMadd is a million additions: as much memory as arithmetic.
 func BenchmarkMadd(b *testing.B) {
 	const n = 1024

@@ -23,6 +23,7 @@ type block struct {
 	count  int // threads
 	warps  []warp
 	bars   [barriers]barrier
+	waited bool // some barrier was used since the block began
 }
 
 // barrier is one of the block's barriers.
@@ -121,10 +122,11 @@ func (b *block) begin(id [3]uint32) {
 	copy(b.Words[ir.WordCTAID:], id[:])
 	clear(b.Shared)
 	for i := range b.bars {
-		if b.bars[i].used {
+		if b.waited && b.bars[i].used {
 			b.bars[i].reset()
 		}
 	}
+	b.waited = false
 	for i := range b.warps {
 		b.warps[i].start(b.kernel.fn)
 	}
@@ -216,7 +218,7 @@ func (w *warp) barrier(in *ir.Inst) bool {
 	if bar.arrived[w.Index]&w.Mask != 0 {
 		w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("a thread arrives at barrier %d twice", id))
 	}
-	bar.used, bar.need = true, need
+	bar.used, bar.need, w.block.waited = true, need, true
 	bar.arrived[w.Index] |= w.Mask
 	if op.Pred != ir.NoReg {
 		p := w.Pr[op.Pred]
@@ -257,11 +259,11 @@ func (w *warp) suspendAt(in *ir.Inst, id uint32) {
 // exited looks at all barriers, because threads have exited.
 func (b *block) exited() {
 	for id := range b.bars {
-		if b.bars[id].used {
+		if b.waited && b.bars[id].used {
 			b.settle(uint32(id))
 		}
 	}
-	b.Ended = b.live() == 0
+	b.Ended = !b.live()
 	b.warps[0].worker.settle()
 }
 

@@ -114,7 +114,7 @@ func (w *worker) runCluster(n uint64, from []blockState) {
 		if from != nil && len(from[i].warps) != 0 {
 			w.Cycles += from[i].cycles
 			b.load(w.run, &from[i])
-			b.Ended = b.live() == 0
+			b.Ended = !b.live()
 		}
 	}
 	if !w.runBlocks() {
@@ -205,7 +205,7 @@ func (w *warp) clusterBarrier(in *ir.Inst) bool {
 func (w *worker) settle() {
 	some := uint32(0)
 	for _, b := range w.blocks {
-		for i := range b.warps {
+		for i := len(b.warps) - 1; i >= 0; i-- { // the last is most often the one that is missing
 			p := &b.warps[i]
 			if p.Live&^p.met != 0 {
 				return
@@ -234,14 +234,14 @@ func (w *warp) expects() bool {
 	return false
 }
 
-// live is how many warps have threads that have not exited.
-func (b *block) live() (n int) {
-	for i := range b.warps {
+// live reports whether there are threads that have not exited.
+func (b *block) live() bool {
+	for i := len(b.warps) - 1; i >= 0; i-- { // warps run and end in order
 		if b.warps[i].Live != 0 {
-			n++
+			return true
 		}
 	}
-	return n
+	return false
 }
 
 // releaseCluster lets the fragments at the barrier of the cluster go on.

@@ -186,7 +186,7 @@ func (b *block) load(r *run, s *blockState) {
 	copy(b.Shared, s.shared)
 	for _, bar := range s.bars {
 		to := &b.bars[bar.id]
-		to.used, to.need = true, int(bar.need)
+		to.used, to.need, b.waited = true, int(bar.need), true
 		to.reduce = reduction{count: int(bar.count), and: bar.and, or: bar.or}
 		copy(to.arrived, bar.arrived)
 	}
