@@ -13,6 +13,13 @@ import (
 	"pvdrm/gpu/softgpu"
 )
 
+// What the environment of these tests says of the host's GPUs is not for programs on software GPUs.
+func init() {
+	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} {
+		_ = os.Unsetenv(name) // does not fail on Linux
+	}
+}
+
 // onSeveral has a program of a host find two more devices, each of another backend.
 func onSeveral(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
@@ -64,10 +71,15 @@ func TestRunWithSeveralDevices(t *testing.T) {
 		require.Contains(t, out, want)
 	}
 
+	// What pvdrm itself has in its environment is about GPUs of the host.
+	t.Setenv("CUDA_VISIBLE_DEVICES", "7")
+	code, out := start(t, "run", "--log", "error", "--", filepath.Join(dir.path, "devices")).wait(t)
+	require.Zero(t, code, out)
+
 	// Those inside have the devices of the inner one only.
 	bin, err := built()
 	require.NoError(t, err)
-	code, out := start(t, "run", "--log", "error", "--device", "softgpu:0,1", "--",
+	code, out = start(t, "run", "--log", "error", "--device", "softgpu:0,1", "--",
 		filepath.Join(bin, "pvdrm"), "run", "--", filepath.Join(dir.path, "devices")).wait(t)
 	require.Zero(t, code, out)
 	require.Contains(t, out, "1 devices\ndevices: PASS\n")

@@ -40,7 +40,9 @@ pvdrm-run.
 With several devices (--device softgpu:0,1 or cuda:0,1) the program has as many CUDA
 devices, in this order, each with a backend of its own. --vram and --quota are for each;
 without --vram, software GPUs share a quarter of the host's memory. --arbiter takes the
-sockets of as many arbiters, in the same order (/tmp/a,/tmp/b). Programs that make
+sockets of as many arbiters, in the same order (/tmp/a,/tmp/b). CUDA_VISIBLE_DEVICES is
+about the GPUs of this host; for the program, set it in front of that: env
+CUDA_VISIBLE_DEVICES=1 PROGRAM. Programs that make
 DRM ioctls themselves have the first only.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog\n  pvdrm run --device softgpu:0,1 -- ./simpleMultiGPU",
 		Args:    needProgram,
@@ -89,7 +91,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	cmd := exec.CommandContext(gone, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(withoutSockets(env), sockets...)
+	cmd.Env = append(ofProgram(env), sockets...)
 	lacking, err := missing.Listen(dir.path(socketMissing))
 	if err != nil {
 		log.Warn("the end of a program that fails will not say what it lacked", zap.Error(err))
@@ -146,9 +148,13 @@ func watchBackends(backends []*backendProcess, stop context.CancelCauseFunc) {
 	}
 }
 
-// withoutSockets is an environment without the devices of a pvdrm that this one may run in.
-func withoutSockets(env []string) []string {
-	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, frontend.SocketEnv) })
+// ofProgram is an environment for a program: without the devices of a pvdrm that this one may run in, and
+// without what chooses among the GPUs of this host, which it does for a backend that drives one of them.
+func ofProgram(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, frontend.SocketEnv) || name == "CUDA_VISIBLE_DEVICES" || name == "CUDA_DEVICE_ORDER"
+	})
 }
 
 // runCommand runs cmd and turns its exit code into an exitError.

@@ -138,10 +138,16 @@ func (c *Context) imports(fd int, o *object) (handle uint32, err error) {
 	return handle, nil
 }
 
-// settle waits for the work of all other contexts, which may use memory of c.
+// settle waits for the work of all other contexts, which may use memory of c, if it has lent any.
 func (p *portable) settle(call string, c *Context) {
+	var others []*Context
 	p.mu.Lock()
-	others := slices.Collect(maps.Keys(p.contexts))
+	for _, l := range p.objects {
+		if l.by == c {
+			others = slices.Collect(maps.Keys(p.contexts))
+			break
+		}
+	}
 	p.mu.Unlock()
 	for _, other := range others {
 		if other != c {

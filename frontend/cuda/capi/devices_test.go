@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -10,6 +11,12 @@ import (
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/cudatest"
 )
+
+// What the environment of these tests says of the host's GPUs is not for the fake ones.
+func init() {
+	_ = os.Unsetenv(visibleEnv) // does not fail on Linux
+	_ = os.Unsetenv(orderEnv)
+}
 
 // newProgramOnTwo is newProgram with a second GPU, which is larger and so offers a larger window of
 // addresses. The environment says which devices the program sees.
