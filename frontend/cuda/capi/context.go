@@ -35,6 +35,8 @@ type context struct {
 
 	attributes map[*cuda.Stream]map[uint32][]byte // that were set, of streams
 
+	synced map[uint64]bool // allocations with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, by id
+
 	conditions conditions // of conditional nodes
 	launcher   launcher   // of graphs by kernels
 }
@@ -109,7 +111,7 @@ func (c *context) setFlags(flags uint32) {
 func (c *context) waitsForMemory() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.flags&contextMemops != 0
+	return c.flags&contextMemops != 0 || len(c.synced) > 0
 }
 
 func ctxCreate(c *call) error { return c.create(1, 2) }

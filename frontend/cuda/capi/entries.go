@@ -189,7 +189,7 @@ var families = []family{
 		{name: "cuMemAllocManaged", args: 3, do: memAllocManaged, note: "pinned memory with one address for the program and the device; it does not move"},
 		{name: "cuPointerGetAttribute", args: 3, do: pointerGetAttribute, note: "not the tokens of nv-p2p"},
 		{name: "cuPointerGetAttributes", args: 4, do: pointerGetAttributes, note: "as cuPointerGetAttribute"},
-		{name: "cuPointerSetAttribute", args: 3},
+		{name: "cuPointerSetAttribute", args: 3, do: pointerSetAttribute},
 		{name: "cuMemPrefetchAsync", args: 4, do: memPrefetchAsync, perThread: "_ptsz", note: noteStays},
 		{name: "cuMemPrefetchAsync_v2", args: 5, do: memPrefetchAsyncV2, perThread: "_ptsz", note: noteStays},
 		{name: "cuMemAdvise", args: 4, do: memAdvise, note: noteStays},

@@ -106,7 +106,7 @@ func (q pointed) value(attr uint32) (v uint64, n int) {
 	case pointerHost:
 		return q.host, 8
 	case pointerSyncMemops:
-		return flag(q.ctx.waitsForMemory())
+		return flag(q.ctx.syncs(q.id))
 	case pointerBuffer, pointerBlock:
 		return q.id, 8
 	case pointerManaged:
@@ -188,5 +188,39 @@ func pointerGetAttributes(c *call) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// syncs reports whether calls without a stream that use an allocation wait for copies within the device, too.
+func (c *context) syncs(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flags&contextMemops != 0 || c.synced[id]
+}
+
+// pointerSetAttribute gets (value, attribute, address). There is one attribute that can be set; while an
+// allocation has it, calls of the context wait as if all had.
+func pointerSetAttribute(c *call) error {
+	if c.u32(1) != pointerSyncMemops {
+		return c.fail(cuda.ErrInvalidValue, "attribute %d cannot be set", c.u32(1))
+	}
+	value, err := c.read(c.u64(0), 4)
+	if err != nil {
+		return err
+	}
+	q, ok := c.pointed(c.u64(2))
+	if !ok || !q.mapped {
+		return c.fail(cuda.ErrInvalidValue, "0x%x is no memory that CUDA has allocated", c.u64(2))
+	}
+	q.ctx.mu.Lock()
+	defer q.ctx.mu.Unlock()
+	if le32(value) == 0 {
+		delete(q.ctx.synced, q.id)
+		return nil
+	}
+	if q.ctx.synced == nil {
+		q.ctx.synced = map[uint64]bool{}
+	}
+	q.ctx.synced[q.id] = true
 	return nil
 }

@@ -115,3 +115,22 @@ func TestRegisteredMemory(t *testing.T) {
 	p.gives(notRegistered, "cuMemHostUnregister", own)
 	p.ok("cuMemHostRegister_v2", own, 2048, 0)
 }
+
+// Calls that use an allocation wait for copies within the device where a program asks for it, as an H100 answers.
+func TestPointerSetAttribute(t *testing.T) {
+	p := newProgramInContext(t)
+	first, second := p.word64("cuMemAlloc_v2", 4096), p.word64("cuMemAlloc_v2", 4096)
+	on, off := p.halves(1), p.halves(0)
+	p.ok("cuPointerSetAttribute", off, pointerSyncMemops, first)
+	p.ok("cuPointerSetAttribute", on, pointerSyncMemops, first+8)
+	require.EqualValues(t, 1, p.word32("cuPointerGetAttribute", pointerSyncMemops, first))
+	require.Zero(t, p.word32("cuPointerGetAttribute", pointerSyncMemops, second))
+	p.ok("cuPointerSetAttribute", off, pointerSyncMemops, first)
+	require.Zero(t, p.word32("cuPointerGetAttribute", pointerSyncMemops, first))
+	p.ok("cuPointerSetAttribute", on, pointerSyncMemops, first)
+	p.ok("cuMemFree_v2", first)
+	require.Zero(t, p.word32("cuPointerGetAttribute", pointerSyncMemops, p.word64("cuMemAlloc_v2", 4096)), "another one at its place")
+	p.gives(cuda.ErrInvalidValue, "cuPointerSetAttribute", on, pointerManaged, second)
+	p.gives(cuda.ErrInvalidValue, "cuPointerSetAttribute", 0, pointerSyncMemops, second)
+	p.gives(cuda.ErrInvalidValue, "cuPointerSetAttribute", on, pointerSyncMemops, on)
+}
