@@ -113,7 +113,9 @@ func (c *context) stopped(change func(*halt)) error {
 	change(h)
 	err := c.stop()
 	if err != nil {
-		c.why.Store(new(fmt.Sprintf("it was to be taken off the GPU: %v", err)))
+		if _, refused := errors.AsType[stopStatus](err); refused || errors.Is(err, errNoAnswer) { // else it has ended
+			c.why.CompareAndSwap(nil, new(fmt.Sprintf("it was to be taken off the GPU: %v", err))) // the first is the cause
+		}
 		c.revoke()
 		h.goOn() // channels see what became of the context
 	}
