@@ -18,6 +18,8 @@ for source in "$here"/clients/nvcc/*.cu; do
 	case $name in
 	two_files_kernel) ;;
 	two_files) $nvcc -o $name "$source" "$here/clients/nvcc/two_files_kernel.cu" ;;
+	children | relaunch) $nvcc -rdc=true -o $name "$source" -lcudadevrt ;;
+	waiting) $nvcc -rdc=true -DCUDA_FORCE_CDP1_IF_SUPPORTED -D__CDPRT_SUPPRESS_SYNC_DEPRECATION_WARNING -o $name "$source" -lcudadevrt ;;
 	library) $nvcc -shared -Xcompiler -fPIC -o lib$name.so "$source" ;;
 	*) $nvcc -o "$name" "$source" ;;
 	esac
