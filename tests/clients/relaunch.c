@@ -22,6 +22,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream);
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult cuGraphExecDestroy(CUgraphExec exec);
+CUresult cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream stream);
 #endif
 
 #define NOTE(value) "atom.add.u32 %r1, [%d0], 1;\nmad.wide.u32 %d1, %r1, 4, %d0;\nmov.u32 %r2, " value ";\nst.u32 [%d1+4], %r2;\n"
@@ -38,7 +39,8 @@ static const char source[] = ".version 8.4\n.target sm_75\n.address_size 64\n"
 	KERNEL("twice") LAUNCH LAUNCH NOTE("%r0") NOTE("%r3") "ret;\n}\n"
 	// again launches its graph until the log has as many words as its number.
 	KERNEL("again") NOTE("7") "setp.ge.u32 %p0, %r1, %r0;\n@%p0 ret;\nmov.u64 %d2, %current_graph_exec;\n" LAUNCH
-	"setp.eq.u32 %p1, %r3, 0;\n@%p1 ret;\n" NOTE("%r3") "ret;\n}\n";
+	"setp.eq.u32 %p1, %r3, 0;\n@%p1 ret;\n" NOTE("%r3") "ret;\n}\n"
+	KERNEL("forever") "mov.u64 %d2, %current_graph_exec;\n" LAUNCH "ret;\n}\n";
 
 enum { TAIL = 1, FORGET, SIBLING };
 enum { DEVICE = 4 };
@@ -157,6 +159,12 @@ int main(void)
 	EXPECT(1, cuGraphInstantiateWithFlags(&e, g, DEVICE));
 	CHECK(cuGraphAddEmptyNode(&n, g, NULL, 0));
 	EXPECT(1, cuGraphInstantiateWithFlags(&e, g, DEVICE));
+	// One that goes on for ever holds no other stream up, and ends with its context.
+	CHECK(cuGraphLaunch(make("forever", NULL, TAIL, 0, DEVICE), stream));
+	CHECK(cuMemsetD8Async(out, 3, sizeof words, second));
+	CHECK(cuStreamSynchronize(second));
+	EXPECT(600, cuStreamQuery(stream));
+	CHECK(cuCtxDestroy(context));
 	puts("relaunch: PASS");
 	return 0;
 }

