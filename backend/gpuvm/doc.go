@@ -10,7 +10,7 @@
 //     scans the whole table of a directory when the guest flushes it, and writes a shadow of it, which
 //     the card uses.
 //   - Remap: accesses of BAR3 go straight to the VM's part of the card's BAR3, but for pages in which
-//     a channel descriptor lies.
+//     a channel descriptor lies. BAR1 can be remapped likewise; control pages trap.
 //   - Lazy: a flush marks the directory dirty, and the scan waits for the next activation of one of its
 //     channels. The tables of BAR1 and BAR3 are scanned at the flush: the CPU uses them at once.
 //   - Para-virtualization (pv). The card uses tables that the guest changes by hypercalls

@@ -84,6 +84,7 @@ func (vm *VM) operateBAR(c paging.Call) error {
 	case paging.Flush:
 		vm.n.Flushes++
 		vm.agg.flush(b.host.directory)
+		vm.remap()
 		return nil
 	}
 	return errors.New("apertures have no such operation")

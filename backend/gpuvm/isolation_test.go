@@ -251,7 +251,7 @@ func (a *actor) restore() {
 // Two VMs do random things at the same time. The memory of each is what its model says, so that
 // neither reached the other, and what lies in front of both is what the Aggregator wrote there.
 func TestTwoVMs(t *testing.T) {
-	for _, name := range []string{"fv", "fv-remap", "fv-opt"} {
+	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1"} {
 		t.Run(name, func(t *testing.T) {
 			a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})
 			var actors []*actor

@@ -6,12 +6,14 @@ import "fmt"
 type Mode struct {
 	Name  string
 	Remap bool // BAR3 is mapped into the guest
+	BAR1  bool // BAR1 is, too, but for control pages
 	Lazy  bool // directories are scanned at activation
 	PV    bool // page tables are changed by hypercalls
 	Multi bool // many operations a hypercall: a matter of the guest's driver
 }
 
-// Modes are all of them, in the order of the thesis.
+// Modes are all of them: those of the thesis in its order, then two that remap BAR1, which it names
+// as left out.
 var Modes = []Mode{
 	{Name: "fv"},
 	{Name: "fv-remap", Remap: true},
@@ -19,6 +21,8 @@ var Modes = []Mode{
 	{Name: "fv-opt", Remap: true, Lazy: true},
 	{Name: "pv", PV: true},
 	{Name: "pv-multicall", PV: true, Multi: true},
+	{Name: "fv-bar1", Remap: true, Lazy: true, BAR1: true},
+	{Name: "pv-bar1", PV: true, Multi: true, BAR1: true},
 }
 
 // ModeOf finds a mode by name.

@@ -63,6 +63,7 @@ func (vm *VM) setRegister(off uint64, v uint32) {
 		vm.setBAR(&vm.bar3, v)
 	case hw.RegControl:
 		vm.control = v & (hw.ControlValid | (hw.ControlValid - 1))
+		vm.remap()
 	case hw.RegRunList:
 		vm.runList = v & hw.AddressField
 	case hw.RegRunListUpdate:

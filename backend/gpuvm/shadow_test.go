@@ -210,7 +210,7 @@ func TestShared(t *testing.T) {
 
 // A descriptor that changes while its channel is bound takes effect, on all three ways to write it.
 func TestBarrier(t *testing.T) {
-	for _, name := range []string{"fv", "fv-remap"} {
+	for _, name := range []string{"fv", "fv-remap", "fv-bar1"} {
 		a := newAggregator(t, 1, softgpu.Config{VRAMBytes: 128 << 20})
 		vm, _ := newVM(t, a, name, 8<<20)
 		mapBARs(vm, atDescriptor, 4) // the descriptors of channels 0 to 3

@@ -41,7 +41,7 @@ type bar struct {
 	host     *hostBAR
 	at       uint64 // the window in the card's BAR
 	register uint32
-	traps    []atomic.Bool // by page; only with Mode.Remap
+	traps    []atomic.Bool // by page; nil where all do
 }
 
 // NewVM gives a VM a part of the card. The memory is the VM's system memory, and must stay mapped
@@ -66,6 +66,9 @@ func (a *Aggregator) NewVM(mode Mode, ram []byte) (*VM, error) {
 	vm.bar3 = bar{host: &a.bar3, at: a.bar3.first + uint64(index)*a.bar3.window}
 	if mode.Remap {
 		vm.bar3.traps = make([]atomic.Bool, a.bar3.window/hw.SmallPage)
+	}
+	if mode.BAR1 {
+		vm.bar1.traps = make([]atomic.Bool, a.bar1.window/hw.SmallPage)
 	}
 	var err error
 	if vm.ram, err = vm.domain.Add(ram); err != nil {
@@ -108,7 +111,14 @@ func (vm *VM) Size(number int) uint64 {
 // direct reports whether an access goes to the card without a trap, and where.
 func (vm *VM) direct(number int, off uint64) (at uint64, ok bool) {
 	b := &vm.bar3
-	if number != hw.BAR3 || b.traps == nil || off%4 != 0 || off >= b.host.window || b.traps[off/hw.SmallPage].Load() {
+	switch number {
+	case hw.BAR1:
+		b = &vm.bar1
+	case hw.BAR3:
+	default:
+		return 0, false
+	}
+	if b.traps == nil || off%4 != 0 || off >= b.host.window || b.traps[off/hw.SmallPage].Load() {
 		return 0, false
 	}
 	return b.at + off, true
@@ -117,7 +127,7 @@ func (vm *VM) direct(number int, off uint64) (at uint64, ok bool) {
 // Read reads 4 bytes of a BAR.
 func (vm *VM) Read(number int, off uint64) (v uint32) {
 	if at, ok := vm.direct(number, off); ok {
-		return vm.agg.card.Read(hw.BAR3, at)
+		return vm.agg.card.Read(number, at)
 	}
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
@@ -137,7 +147,7 @@ func (vm *VM) Read(number int, off uint64) (v uint32) {
 // Write writes 4 bytes of a BAR.
 func (vm *VM) Write(number int, off uint64, v uint32) {
 	if at, ok := vm.direct(number, off); ok {
-		vm.agg.card.Write(hw.BAR3, at, v)
+		vm.agg.card.Write(number, at, v)
 		return
 	}
 	vm.mu.Lock()
@@ -231,12 +241,16 @@ func (vm *VM) shown(b *bar, off uint64) (addr uint64, ok bool) {
 	return e.Addr() + (b.at+off)%size - vm.base, true
 }
 
-// remap decides which pages of BAR3 trap: those that show a page of the barrier.
+// remap decides which pages trap of the apertures that are mapped: control pages, and those that
+// show a page of the barrier.
 func (vm *VM) remap() {
-	b := &vm.bar3
-	for i := range b.traps {
-		addr, ok := vm.shown(b, uint64(i)*hw.SmallPage)
-		b.traps[i].Store(ok && vm.barrier[addr&^(hw.SmallPage-1)] > 0)
+	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
+		for i := range b.traps {
+			off := uint64(i) * hw.SmallPage
+			addr, ok := vm.shown(b, off)
+			_, number := vm.controlAt(b, off)
+			b.traps[i].Store(number >= 0 || ok && vm.barrier[addr&^(hw.SmallPage-1)] > 0)
+		}
 	}
 }
 

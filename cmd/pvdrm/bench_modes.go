@@ -30,16 +30,19 @@ func newBenchModes(*global) *cobra.Command {
 		Long: `Run the programs of the Gdev suite on the software GPU as a card, in rounds:
 
   native        the driver on the card, with nothing between
+  pt            the card is passed through: the same, with an IOMMU domain
   fv            full virtualization: every access traps, page tables are scanned at each flush
   fv-remap      BAR3 is mapped, but for the pages of channel descriptors
   fv-lazy       page tables are scanned when a channel is activated
   fv-opt        both
   pv            page tables are changed by hypercalls, one for each entry
   pv-multicall  up to 128 operations in a hypercall
+  fv-bar1       fv-opt with BAR1 mapped, too, but for the doorbells
+  pv-bar1       pv-multicall with that
 
 A guest is a driver in the same process, and a trap a call: times tell the order of the
-modes, and the counters why. docs/gpuvm.md explains the columns. Pass-through, virtual
-machines and PVDRM beside them are not there yet; pvdrm bench measures PVDRM.
+modes, and the counters why. docs/gpuvm.md explains the columns. Virtual machines of
+QEMU and PVDRM beside them are not there yet; pvdrm bench measures PVDRM.
 
 The exit code is 1 when a result is wrong.`,
 		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy",

@@ -12,7 +12,7 @@ import (
 )
 
 func TestModes(t *testing.T) {
-	modes := []string{NativeMode, "fv", "pv-multicall"}
+	modes := []string{NativeMode, PassThroughMode, "fv", "pv-multicall"}
 	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, 2, func(string) {})
 	require.NoError(t, err)
 	require.Len(t, rows, 2*len(modes)*len(modePhases))
@@ -22,8 +22,10 @@ func TestModes(t *testing.T) {
 		if r.Bench != "loop" {
 			continue
 		}
-		if r.Mode == NativeMode {
+		if r.Mode == NativeMode || r.Mode == PassThroughMode {
 			require.Zero(t, r.TrapsBAR0+r.TrapsBAR1+r.TrapsBAR3+r.Scans)
+		}
+		if r.Mode == NativeMode {
 			require.True(t, r.Ratio == 1 || r.Seconds == 0)
 			require.NotZero(t, rows[len(rows)-1].Doorbells)
 		}
