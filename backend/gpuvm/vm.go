@@ -124,6 +124,12 @@ func (vm *VM) direct(number int, off uint64) (at uint64, ok bool) {
 	return b.at + off, true
 }
 
+// Traps reports whether an access would trap.
+func (vm *VM) Traps(number int, off uint64) bool {
+	_, ok := vm.direct(number, off)
+	return !ok
+}
+
 // Read reads 4 bytes of a BAR.
 func (vm *VM) Read(number int, off uint64) (v uint32) {
 	if at, ok := vm.direct(number, off); ok {

@@ -20,6 +20,7 @@ type modesFlags struct {
 	runs           int
 	quick          bool
 	json           string
+	traps          string
 }
 
 func newBenchModes(*global) *cobra.Command {
@@ -40,12 +41,13 @@ func newBenchModes(*global) *cobra.Command {
   fv-bar1       fv-opt with BAR1 mapped, too, but for the doorbells
   pv-bar1       pv-multicall with that
 
-A guest is a driver in the same process, and a trap a call: times tell the order of the
-modes, and the counters why. docs/gpuvm.md explains the columns. Virtual machines of
-QEMU and PVDRM beside them are not there yet; pvdrm bench measures PVDRM.
+A guest is a driver in the same process, and a trap a call, or with --traps socket a
+message to another thread and back: then the modes in which much traps take seconds.
+docs/gpuvm.md explains the columns. Virtual machines of QEMU and PVDRM beside them are
+not there yet; pvdrm bench measures PVDRM.
 
 The exit code is 1 when a result is wrong.`,
-		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy",
+		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy --traps socket",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c); err != nil {
@@ -59,6 +61,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringSliceVar(&f.benches, "bench", nil, "programs to run (default: all)")
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d runs", quickRuns))
+	fl.StringVar(&f.traps, "traps", bench.TrapCall, "what a trap is: a call, or a message to another thread and back (socket)")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	return c
 }
@@ -80,6 +83,9 @@ func (f *modesFlags) complete(c *cobra.Command) error {
 			f.benches = append(f.benches, b.Name)
 		}
 	}
+	if f.traps != bench.TrapCall && f.traps != bench.TrapSocket {
+		return fmt.Errorf("--traps %s: choose %s or %s", f.traps, bench.TrapCall, bench.TrapSocket)
+	}
 	if f.quick && !c.Flags().Changed("runs") {
 		f.runs = quickRuns
 	}
@@ -100,13 +106,13 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 		defer file.Close()
 	}
 	status := newStatus()
-	rows, wrong := bench.RunModes(ctx, f.modes, f.benches, f.runs, status.show)
+	rows, wrong := bench.RunModes(ctx, f.modes, f.benches, f.traps, f.runs, status.show)
 	status.clear()
 	if rows == nil {
 		return wrong
 	}
 	fmt.Fprintf(out, "pvdrm %s, %d runs, load before: %s\n", strings.Join(os.Args[1:], " "), f.runs, loadAverage())
-	if err := bench.WriteModes(out, rows); err != nil {
+	if err := bench.WriteModes(out, f.traps, rows); err != nil {
 		return err
 	}
 	if file != nil {

@@ -81,6 +81,7 @@ type modePlace struct {
 	card   *card.Card
 	vm     *gpuvm.VM // nil natively
 	driver *lowlevel.Driver
+	socket *trapSocket // nil where traps are calls
 }
 
 // modeCounts are counters of a place.
@@ -102,7 +103,7 @@ func (c modeCounts) sub(o modeCounts) modeCounts {
 }
 
 // openMode starts a card and its driver.
-func openMode(name string) (p *modePlace, err error) {
+func openMode(name string, traps string) (p *modePlace, err error) {
 	p = &modePlace{name: name}
 	defer func() {
 		if err != nil {
@@ -127,7 +128,7 @@ func openMode(name string) (p *modePlace, err error) {
 		}
 		config.Base, err = domain.Add(p.ram)
 	default:
-		err = p.startVM(&config)
+		err = p.startVM(&config, traps)
 	}
 	if err != nil {
 		return p, err
@@ -137,7 +138,7 @@ func openMode(name string) (p *modePlace, err error) {
 }
 
 // startVM makes a VM of the card, with all of it.
-func (p *modePlace) startVM(config *lowlevel.Config) error {
+func (p *modePlace) startVM(config *lowlevel.Config, traps string) error {
 	mode, err := gpuvm.ModeOf(p.name)
 	if err != nil {
 		return err
@@ -154,12 +155,25 @@ func (p *modePlace) startVM(config *lowlevel.Config) error {
 	if mode.PV {
 		config.Calls = p.vm
 	}
+	if traps != TrapSocket {
+		return nil
+	}
+	if p.socket, err = newTrapSocket(p.vm); err != nil {
+		return err
+	}
+	config.Bus = p.socket
+	if mode.PV {
+		config.Calls = p.socket
+	}
 	return nil
 }
 
 func (p *modePlace) close() (err error) {
 	if p.driver != nil {
 		err = p.driver.Close()
+	}
+	if p.socket != nil {
+		err = errors.Join(err, p.socket.close())
 	}
 	if p.vm != nil {
 		p.vm.Close()
@@ -208,9 +222,9 @@ func (p *modePlace) run(name string) (rows []ModeRow, err error) {
 }
 
 // RunModes runs programs in modes, in rounds: each round runs each program once in each mode. With
-// more than one round the first warms up. A result that is wrong is reported by its rows, and by an
+// more than one round the first warms up. Traps is TrapCall or TrapSocket. A result that is wrong is reported by its rows, and by an
 // error beside them.
-func RunModes(ctx context.Context, modes, benches []string, rounds int, show func(string)) (rows []ModeRow, err error) {
+func RunModes(ctx context.Context, modes, benches []string, traps string, rounds int, show func(string)) (rows []ModeRow, err error) {
 	places := make([]*modePlace, 0, len(modes))
 	defer func() {
 		for _, p := range places {
@@ -218,7 +232,7 @@ func RunModes(ctx context.Context, modes, benches []string, rounds int, show fun
 		}
 	}()
 	for _, name := range modes {
-		p, err := openMode(name)
+		p, err := openMode(name, traps)
 		if err != nil {
 			return nil, fmt.Errorf("mode %s: %w", name, err)
 		}

@@ -13,7 +13,7 @@ import (
 
 func TestModes(t *testing.T) {
 	modes := []string{NativeMode, PassThroughMode, "fv", "pv-multicall"}
-	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, 2, func(string) {})
+	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, TrapCall, 2, func(string) {})
 	require.NoError(t, err)
 	require.Len(t, rows, 2*len(modes)*len(modePhases))
 	sum := ModeRow{}
@@ -53,7 +53,7 @@ func TestModes(t *testing.T) {
 	}
 
 	var text, lines bytes.Buffer
-	require.NoError(t, WriteModes(&text, rows))
+	require.NoError(t, WriteModes(&text, TrapCall, rows))
 	require.Contains(t, text.String(), "320.76")
 	require.NoError(t, WriteModesJSON(&lines, rows))
 	require.Equal(t, len(rows), strings.Count(lines.String(), "\n"))
@@ -64,11 +64,26 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// A trap over a socket does and counts the same.
+func TestModesSocket(t *testing.T) {
+	counts := func(traps string) (all []ModeRow) {
+		rows, err := RunModes(t.Context(), []string{"fv-opt", "pv-bar1"}, []string{"loop"}, traps, 1, func(string) {})
+		require.NoError(t, err)
+		for _, r := range rows {
+			require.True(t, r.Verified)
+			r.Seconds = 0
+			all = append(all, r)
+		}
+		return all
+	}
+	require.Equal(t, counts(TrapCall), counts(TrapSocket))
+}
+
 func TestModeNames(t *testing.T) {
 	require.NoError(t, CheckMode("fv-opt"))
 	require.ErrorContains(t, CheckMode("pvdrm"), "yet")
 	require.ErrorContains(t, CheckMode("xv"), "no mode")
-	_, err := RunModes(t.Context(), []string{NativeMode}, []string{"none"}, 1, func(string) {})
+	_, err := RunModes(t.Context(), []string{NativeMode}, []string{"none"}, TrapCall, 1, func(string) {})
 	require.Error(t, err)
 	require.Equal(t, []float64{2}, shorter([]ModeRow{{Mode: "fv", Bench: "a", Phase: "total", Seconds: 4}, {Mode: "pv", Bench: "a", Phase: "total", Seconds: 2},
 		{Mode: "pv", Bench: "b", Phase: "total", Seconds: 2}, {Mode: "pv", Bench: "a", Phase: "init", Seconds: 1}}, "pv"))
