@@ -263,6 +263,9 @@ func TestTwoVMs(t *testing.T) {
 			if testing.Short() {
 				ops = 10_000
 			}
+			if raceDetector {
+				ops = 2000
+			}
 			var all sync.WaitGroup
 			for _, x := range actors {
 				all.Go(func() {

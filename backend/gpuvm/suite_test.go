@@ -88,7 +88,8 @@ func TestSuite(t *testing.T) {
 			require.NoError(t, err)
 			operations := map[string]uint64{}
 			for _, b := range suite.All() {
-				if testing.Short() && (b.Name == "bfs" || b.Name == "srad" || b.Name == "long-madd") {
+				if testing.Short() && (b.Name == "bfs" || b.Name == "srad" || b.Name == "long-madd") ||
+					raceDetector && b.Name != "nop" && b.Name != "loop" && b.Name != "pincpy" {
 					continue
 				}
 				before := vm.Counters()

@@ -32,7 +32,7 @@ func TestSuite(t *testing.T) {
 	c, d := native(t)
 	for _, b := range suite.All() {
 		t.Run(b.Name, func(t *testing.T) {
-			if testing.Short() && b.Name == "long-madd" {
+			if raceDetector && b.Name != "nop" && b.Name != "loop" && b.Name != "pincpy" {
 				t.Skip("it takes long")
 			}
 			r, err := suite.RunRaw(b.Name, func() (suite.RawDevice, error) { return d.NewContext() }, suite.Options{})

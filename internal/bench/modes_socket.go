@@ -31,8 +31,8 @@ type trapSocket struct {
 	server int
 	ended  sync.WaitGroup
 
-	out    [trapBytes]byte // of the guest
-	in     [trapBytes]byte
+	out [trapBytes]byte // of the guest
+	in  [trapBytes]byte
 
 	mu     sync.Mutex
 	ops    []byte // of the hypercall that is under way

@@ -1,0 +1,5 @@
+//go:build !race
+
+package gpuvm
+
+const raceDetector = false

@@ -1,0 +1,5 @@
+//go:build !race
+
+package lowlevel_test
+
+const raceDetector = false
