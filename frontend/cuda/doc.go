@@ -22,6 +22,12 @@
 // Small allocations share objects (heap); pageable copies go through one ring
 // of pinned memory that is made at the first copy (staging).
 //
+// # Virtual memory
+//
+// Memory of cuMemCreate is of no context. A DRM file without a channel has it as long as there is
+// any; each context of the device opens it by its key and maps it where the program does, those made
+// later too (virtual). Where files share nothing, such memory is of one context.
+//
 // # Streams
 //
 // The default stream, written as a nil *Stream, is channel 0 of the context.
