@@ -39,8 +39,8 @@ launches a short kernel now and then.
           knows that it has ended; the policy's slice for the endless one is in it
   on      from the time at which the short kernel ran until the endless one makes
           progress again, by the clock of the GPU
-  replay  the same on a device that kills and replays in place of preempting: the
-          endless kernel is a task, with --revoke-after 1ms
+  replay  the same on a device that kills and replays in place of preempting (--device
+          cuda --sandbox off): the endless kernel is a task, with --revoke-after 1ms
 
 Times are in microseconds. "lost" counts short kernels beside which the endless one ran
 on: on a GPU that runs both at the same time there is nothing to measure.`,

@@ -54,7 +54,7 @@ func open(drv *cuda.Driver) (p program, err error) {
 
 // Endless runs the endless kernel on the whole GPU until stop is closed, and returns its gaps. It
 // calls ready when the kernel is queued. As a task the kernel may be run again from its start
-// (cuda.Stream.Task): a gap before that is not recorded.
+// (cuda.Stream.Task), which is the end of a gap.
 func Endless(drv *cuda.Driver, task bool, ready func(), stop <-chan struct{}) (gaps []Gap, err error) {
 	p, err := open(drv)
 	if err != nil {
@@ -65,8 +65,8 @@ func Endless(drv *cuda.Driver, task bool, ready func(), stop <-chan struct{}) (g
 	if err != nil {
 		return nil, err
 	}
-	// Host memory: the word that stops it, the number of gaps at 64, the gaps from 128 on.
-	const countAt, gapsAt = 64, 128
+	// Host memory: the word that stops it, the time of its last turn, the number of gaps, the gaps.
+	const beatAt, countAt, gapsAt = 32, 64, 128
 	host, err := p.ctx.MemAllocHost(gapsAt + maxGaps*gapBytes)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func Endless(drv *cuda.Driver, task bool, ready func(), stop <-chan struct{}) (g
 			return err
 		}
 		return kernel.Launch(cuda.LaunchConfig{Grid: [3]uint32{uint32(blocks), 1, 1}, Block: [3]uint32{threads, 1, 1}, Stream: stream},
-			at, stopped, at+countAt, at+gapsAt, uint32(maxGaps), uint64(leastGap))
+			at, stopped, at+beatAt, at+countAt, at+gapsAt, uint32(maxGaps), uint64(leastGap))
 	}
 	if task {
 		err = stream.Task(launch)
