@@ -56,7 +56,7 @@ func operandText(f *Form, a *argSpec, m *Mods) string {
 	case argOffsets:
 		return "{" + strings.Repeat(", h", m.Geometry.Axes()-2)[2:] + "}"
 	case argGradient:
-		return "{" + strings.Repeat(", f", m.Geometry.Axes())[2:] + "}"
+		return "{" + strings.Repeat(", "+reg, m.Geometry.Axes())[2:] + "}"
 	case argAddr:
 		if a.name == "s" {
 			if m.HasWord(FromShared) {

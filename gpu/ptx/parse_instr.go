@@ -100,7 +100,7 @@ func (p *parser) opcode(i *Instr, at Pos, start int) bool {
 		}
 	}
 	i.Op, i.Mods, i.Form = o.op, o.mods, o.form
-	if sampling(i.Op) && !p.plainTexel(len(i.Form.args)-2) {
+	if sampling(i.Op) && !p.plainTexel(i.Form.args) {
 		i.Op, i.Mods, i.Form = OpRaw, Mods{}, p.table.raw[o.op.String()][0]
 	}
 	switch i.Op {

@@ -18,19 +18,23 @@ func (p *parser) coordinates(o *Operand) bool {
 }
 
 // plainTexel reports whether an instruction on textures or surfaces has the operands of
-// its row of the table, so many of them behind the texture. Those with a sampler, an
-// offset or a depth to compare with have not.
-func (p *parser) plainTexel(behind int) bool {
+// its row of the table. Those with a sampler or a depth to compare with have not: an offset is a vector
+// in braces.
+func (p *parser) plainTexel(args []argSpec) bool {
 	l := p.lexer
 	l.diags = nil
 	stores := l.skip() == '['
-	commas, more, braces, closed := 0, 0, 0, false
+	behind := len(args) - 2
+	commas, more, braces, closed, vector := 0, 0, 0, false, false
 	for inside := false; ; l.pos++ {
 		switch c := l.skip(); {
 		case l.atEnd() || c == ';':
-			return commas <= 1 && (stores || more <= behind)
+			return commas <= 1 && (stores || more < behind || more == behind && (vector || !args[len(args)-1].optional))
 		case closed && c == ',' && braces == 0:
 			more++
+			l.pos++
+			vector = l.skip() == '{'
+			l.pos--
 		case c == '[' && !closed:
 			inside = true
 		case c == ']' && inside:

@@ -15,13 +15,13 @@ func textureForms() []Form {
 	vec := opt(pick(fieldVec, uint8(2), uint8(4)))
 	sizes := []Mode{ModeWidth, ModeHeight, ModeDepth, ModeChannelType, ModeChannelOrder, ModeArraySize}
 	return []Form{
-		form(OpTex, tex, "=d~ [[a", opt(flag(Base)), shape(flat...), four, texels, typ(S32, F32)),
+		form(OpTex, tex, "=d~ [[a {offset:s32?", opt(flag(Base)), shape(flat...), four, texels, typ(S32, F32)),
 		form(OpTex, tex, "=d~ [[a", opt(flag(Base)), shape(cubes...), four, texels, typ(F32)),
-		form(OpTex, tex, "=d~ [[a level:1", flag(Level), shape(flat...), four, texels, typ(S32, F32)),
+		form(OpTex, tex, "=d~ [[a level:1 {offset:s32?", flag(Level), shape(flat...), four, texels, typ(S32, F32)),
 		form(OpTex, tex, "=d~ [[a level:1", flag(Level), shape(cubes...), four, texels, typ(F32)),
 		form(OpTex, tex, "=d~ [[a {dx:1 {dy:1", flag(Gradient), shape(append(flat, cubes...)...), four, texels, typ(F32)),
-		form(OpTld4, tex, "=d~ [[a", pick(fieldMode, ModeRight, ModeGreen, ModeBlue, ModeAlpha),
-			shape(Geometry2D, GeometryArray2D, GeometryCube, GeometryArrayCube), four, texels, typ(F32)),
+		form(OpTld4, tex, "=d~ [[a {offset:s32?", pick(fieldMode, ModeRight, ModeGreen, ModeBlue, ModeAlpha), shape(Geometry2D, GeometryArray2D), four, texels, typ(F32)),
+		form(OpTld4, tex, "=d~ [[a", pick(fieldMode, ModeRight, ModeGreen, ModeBlue, ModeAlpha), shape(GeometryCube, GeometryArrayCube), four, texels, typ(F32)),
 		form(OpTxq, tex, "=d [=a", pick(fieldMode, append(sizes, ModeNormalized, ModeLevels)...), typ(B32)),
 		form(OpTxq, tex, "=d [=a level:u32", flag(Level), pick(fieldMode, sizes[:3]...), typ(B32)),
 

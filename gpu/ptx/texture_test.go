@@ -21,7 +21,10 @@ func TestTexel(t *testing.T) {
 		txq.level.width.b32 %r1, [%rd1], %r2;
 		sust.p.2d.v4.b32.trap [%rd1, {%r1, %r2}], {%r1, %r2, %r3, %r4};
 		sured.b.add.2d.u32.trap [%rd1, {%r1, %r2}], %r3;
-		tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%rd1, {%r5, %r5, %r5, %r6}];`)
+		tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%rd1, {%r5, %r5, %r5, %r6}];
+		tex.3d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2, %f3, %f3}], {%r1, -2, %r3, %r3};
+		tld4.g.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}] , /* here */ {%r1, %r2};
+		tex.level.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}], %r2, {%r3};`)
 	list := instrs(f)
 	for _, i := range list {
 		require.NotEqual(t, OpRaw, i.Op, i.Raw)
@@ -33,6 +36,10 @@ func TestTexel(t *testing.T) {
 	require.Equal(t, OperandTexel, list[4].Args[0].Kind)
 	require.Len(t, list[3].Args[0].Elems, 1)
 	require.Equal(t, GeometryArray2D, list[0].Mods.Geometry)
+	for _, i := range list[len(list)-3:] {
+		require.Equal(t, OperandVector, i.Offset().Kind, i.Name())
+	}
+	require.Nil(t, list[0].Offset())
 	require.Equal(t, "at", list[1].Args[1].Coordinates()[1].Name)
 	require.EqualValues(t, 2, list[1].Args[1].Coordinates()[1].Comp)
 }
@@ -41,9 +48,9 @@ func TestTexel(t *testing.T) {
 func TestOtherTextures(t *testing.T) {
 	for _, text := range []string{
 		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %rd2, {%f1, %f2}]",
-		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1, %r2}",
+		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1, %r2}, %f5",
 		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], %f5",
-		"tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], %f5, {%r1, %r2}",
+		"tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], %f5, %f5",
 		"tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f5, %f5}, {%f5, %f5}, {%r1, %r2}",
 		"tex.2dms.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r2, %r2, %r2}]",
 		"suq.memory_layout.b32 %r1, [%rd1]",
@@ -72,6 +79,8 @@ func TestBadTexels(t *testing.T) {
 		"tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f1, %f2};":          "cannot be a vector",
 		"tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];":                      "2 operands",
 		"sured.b.add.2d.u32.trap [%rd1, {%r1, %r2}], %rd3;":                                      "expected .u32",
+		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1};":                     "has 1 numbers, expected 2",
+		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f1, %r1};":                "expected .s32",
 		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1}];":                                 "has 1 coordinates, expected 2",
 		"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%rd1, %r2}];":                           "expected .f32",
 		"tex.a1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}];":                           "expected .u32",

@@ -96,3 +96,16 @@ func (v *verifier) gradient(i *Instr, o *Operand, n int, t Type) bool {
 	}
 	return true
 }
+
+// Offset is the operand of tex or tld4 that moves its coordinates by texels, nil without one: the vector
+// behind the level of detail.
+func (i *Instr) Offset() *Operand {
+	n := 2
+	if i.Mods.Has(Level) {
+		n = 3
+	}
+	if i.Mods.Has(Gradient) || len(i.Args) <= n {
+		return nil
+	}
+	return &i.Args[n]
+}

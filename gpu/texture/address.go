@@ -56,12 +56,26 @@ type axis struct {
 	size       uint32 // texels
 	mode       Mode
 	normalized bool
+	offset     float64 // texels
 }
+
+// by is an axis whose coordinates are so many texels further.
+func (a axis) by(texels int32) axis {
+	o := Offset{texels}
+	a.offset = float64(o.texels(0))
+	return a
+}
+
+// texels is the offset of a dimension: four bits with a sign.
+func (o *Offset) texels(n int) int32 { return o[n] << 28 >> 28 }
+
+// faceAxis is an axis of a face of a cube.
+func faceAxis(size uint32, m Mode) axis { return axis{size: size, mode: m, normalized: true} }
 
 // axis is how a dimension of a level is resolved. With mipmaps coordinates go from 0 to 1 whatever
 // the descriptor asks for, but wrap and mirror are for those that do.
 func (d *Descriptor) axis(n int, size uint32) axis {
-	a := axis{size, d.Address[n], d.Normalized || d.Levels != 0}
+	a := axis{size: size, mode: d.Address[n], normalized: d.Normalized || d.Levels != 0}
 	if a.normalized && !d.Normalized && a.mode != Border {
 		a.mode = Clamp
 	}
@@ -86,17 +100,17 @@ func (a axis) place(x float32) (u float64, m Mode) {
 		}
 	case math.IsInf(u, 0):
 		if m == Wrap || m == Mirror {
-			u = 0
+			return a.offset, m
 		}
 	default:
 		unit := float64(uint64(1) << a.fixedBits())
 		u = math.Floor(u*unit) / unit
 		if m == Wrap || m == Mirror { // the period is 1 for wrap and 2 for mirror
-			return (u - 2*math.Floor(u/2)) * size, m
+			return (u-2*math.Floor(u/2))*size + a.offset, m
 		}
 		u *= size
 	}
-	return min(max(u, -2), size+2), m
+	return min(max(u+a.offset, -2), size+2), m
 }
 
 // nearest is the texel at a coordinate.

@@ -62,6 +62,10 @@
 // 1/256 for 1 gradient in 100, which no fixture shows; of infinite gradients on cubes it can differ
 // by more, and tests/ptx/known-failures.txt names those fixtures.
 //
+// An offset has four bits with a sign, and is added in texels before the address mode counts, also to
+// the 0 that infinity is with wrap and mirror. In one dimension without layers the next four bits are the
+// offset in y, which only a border there shows.
+//
 // Not measured: extents above 16384, seamless cubes, anisotropic filters.
 //
 // The package has no state, starts no goroutines and allocates nothing.

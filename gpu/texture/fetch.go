@@ -7,7 +7,11 @@ import "math"
 type Point struct {
 	X, Y, Z float32
 	Layer   uint32
+	Offset  Offset
 }
+
+// Offset is added to coordinates in texels, in each dimension; on a cube it has to be 0.
+type Offset [3]int32
 
 // Texel is Point for whole numbers, which name a texel and are not filtered. Level counts
 // if the texture has mipmaps.
@@ -15,6 +19,7 @@ type Texel struct {
 	X, Y, Z int32
 	Layer   uint32
 	Level   int32
+	Offset  Offset
 }
 
 // layer is the first slice of a layer; beyond the last layer the last is meant.
@@ -93,32 +98,43 @@ func (d *Descriptor) footprint(l *level, p *Point, linear bool, f *footprint) {
 	f.slice = d.layer(p.Layer)
 	switch d.Shape {
 	case Shape3D:
-		f.z = d.axis(2, l.depth).around(p.Z, linear)
+		f.z = d.axis(2, l.depth).by(p.Offset[2]).around(p.Z, linear)
 		fallthrough
 	case Shape2D:
-		f.y = d.axis(1, l.height).around(p.Y, linear)
+		f.y = d.axis(1, l.height).by(p.Offset[1]).around(p.Y, linear)
 		fallthrough
 	case Shape1D:
-		f.x = d.axis(0, l.width).around(p.X, linear)
-		if d.Shape == Shape1D && !d.Layered && linear && d.Address[1] == Border { // the row lies half outside
-			f.y = span{at: [2]int32{outside, 0}, weight: one / 2}
+		f.x = d.axis(0, l.width).by(p.Offset[0]).around(p.X, linear)
+		if d.Shape == Shape1D && !d.Layered && d.Address[1] == Border {
+			d.beside(p.Offset[0]>>4<<28>>28, linear, &f.y)
 		}
 	case ShapeCube: // faces have normalized coordinates
 		n, s, t := face(p.X, p.Y, p.Z)
 		f.slice = f.slice*faces + n
-		f.x, f.y = axis{l.width, d.Address[0], true}.around(s, linear), axis{l.height, d.Address[1], true}.around(t, linear)
+		f.x, f.y = faceAxis(l.width, d.Address[0]).around(s, linear), faceAxis(l.height, d.Address[1]).around(t, linear)
+	}
+}
+
+// beside resolves the second dimension of a row whose border lies above it: a filter looks half outside.
+// An offset that has more than four bits has the next four for this dimension.
+func (d *Descriptor) beside(offset int32, linear bool, y *span) {
+	switch {
+	case linear && offset == 0:
+		*y = span{at: [2]int32{outside, 0}, weight: one / 2}
+	case offset != 0:
+		y.at = [2]int32{outside, outside}
 	}
 }
 
 // corners is footprint for tld4, whose texels are those around the point also at the ends.
 func (d *Descriptor) corners(l *level, p *Point, f *footprint) {
-	s, t, x, y := p.X, p.Y, d.axis(0, l.width), d.axis(1, l.height)
+	s, t, x, y := p.X, p.Y, d.axis(0, l.width).by(p.Offset[0]), d.axis(1, l.height).by(p.Offset[1])
 	f.slice = d.layer(p.Layer)
 	if d.Shape == ShapeCube {
 		n := uint32(0)
 		n, s, t = face(p.X, p.Y, p.Z)
 		f.slice = f.slice*faces + n
-		x, y = axis{l.width, d.Address[0], true}, axis{l.height, d.Address[1], true}
+		x, y = faceAxis(l.width, d.Address[0]), faceAxis(l.height, d.Address[1])
 	}
 	f.x, f.y = x.neighbours(s), y.neighbours(t)
 }
@@ -190,12 +206,12 @@ func (u *Unit) Load(d *Descriptor, p Texel) [4]uint32 {
 	if d.Shape == Shape1D && !d.Layered {
 		return [4]uint32{}
 	}
-	x, y, z, n := p.X, int32(0), int32(0), uint32(0)
+	x, y, z, n := p.X+p.Offset.texels(0), int32(0), int32(0), uint32(0)
 	switch d.Shape {
 	case Shape2D:
-		y = p.Y
+		y = p.Y + p.Offset.texels(1)
 	case Shape3D:
-		y, z = p.Y, p.Z
+		y, z = p.Y+p.Offset.texels(1), p.Z+p.Offset.texels(2)
 	}
 	if d.Levels != 0 {
 		if n = uint32(p.Level); n >= d.Levels {

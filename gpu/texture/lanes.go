@@ -24,7 +24,7 @@ func (d *Descriptor) Flat() bool {
 // Spans resolves 32 coordinates, which are the bits of float32 numbers, on the first or
 // second axis, just as Fetch does. Precondition: d is flat.
 func (d *Descriptor) Spans(axisNumber int, x *[32]uint32, s *Spans) {
-	a := axis{d.Width, d.Address[axisNumber], d.Normalized}
+	a := axis{size: d.Width, mode: d.Address[axisNumber], normalized: d.Normalized}
 	if axisNumber == 1 {
 		a.size = d.Height
 	}

@@ -29,7 +29,7 @@ func TestSpans(t *testing.T) {
 				for n, size := range []uint32{d.Width, d.Height} {
 					d.Spans(n, &x, &s)
 					for i := range x {
-						want := axis{size, m, d.Normalized}.around(math.Float32frombits(x[i]), d.Linear)
+						want := axis{size: size, mode: m, normalized: d.Normalized}.around(math.Float32frombits(x[i]), d.Linear)
 						if got := (span{at: [2]int32{s.A[i], s.B[i]}, weight: s.Weight[i]}); got != want {
 							t.Fatalf("%x of %d is %v, expected %v: %+v", x[i], size, got, want, d)
 						}

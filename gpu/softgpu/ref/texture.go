@@ -91,9 +91,14 @@ func (t *thread) texture(i *ptx.Instr) {
 	}
 	at, layer := t.coordinates(i, &i.Args[1])
 	p := texture.Point{X: math.Float32frombits(at[0]), Y: math.Float32frombits(at[1]), Z: math.Float32frombits(at[2]), Layer: layer}
+	if last := i.Offset(); last != nil {
+		for n := range i.Mods.Geometry.Axes() {
+			p.Offset[n] = int32(t.get(&last.Elems[n], ptx.S32))
+		}
+	}
 	var c [4]uint32
 	u := &texture.Unit{Memory: t}
-	whole := texture.Texel{X: int32(at[0]), Y: int32(at[1]), Z: int32(at[2]), Layer: layer}
+	whole := texture.Texel{X: int32(at[0]), Y: int32(at[1]), Z: int32(at[2]), Layer: layer, Offset: p.Offset}
 	switch {
 	case i.Op == ptx.OpTld4:
 		c = u.Gather(d, p, map[ptx.Mode]int{ptx.ModeGreen: 1, ptx.ModeBlue: 2, ptx.ModeAlpha: 3}[i.Mods.Mode])

@@ -22,6 +22,8 @@ type TexOp struct {
 	X, Y, Z, Layer uint32
 	Level          uint32       // of ByLevel and TexQuery
 	Gradient       [2][3]uint32 // of ByGradient
+	Offset         [3]uint32    // in texels
+	Offsets        bool         // there is an offset
 
 	Count int       // of Regs
 	Regs  [4]uint32 // results, or what is stored; NoReg: not wanted

@@ -18,7 +18,7 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 		w.Lane = ir.FirstOf(rest)
 		handle := handles[w.Lane]
 		d := object(w, op, handle)
-		if op.Kind == ir.TexFetch && op.Float && d.Flat() {
+		if op.Kind == ir.TexFetch && op.Float && !op.Offsets && d.Flat() {
 			same := uint32(0)
 			for m := rest; m != 0; m &= m - 1 {
 				if i := ir.FirstOf(m); handles[i] == handle {
@@ -87,7 +87,19 @@ func number(w *ir.Warp, r uint32) float32 { return math.Float32frombits(coordina
 
 // point is where a lane fetches.
 func point(w *ir.Warp, op *ir.TexOp) texture.Point {
-	return texture.Point{X: number(w, op.X), Y: number(w, op.Y), Z: number(w, op.Z), Layer: coordinate(w, op.Layer)}
+	p := texture.Point{X: number(w, op.X), Y: number(w, op.Y), Z: number(w, op.Z), Layer: coordinate(w, op.Layer)}
+	if op.Offsets {
+		p.Offset = offset(w, op)
+	}
+	return p
+}
+
+// offset is how many texels a fetch looks beside its point.
+func offset(w *ir.Warp, op *ir.TexOp) (by texture.Offset) {
+	for n, r := range op.Offset {
+		by[n] = int32(coordinate(w, r))
+	}
+	return by
 }
 
 // gradient is how the point changes.
@@ -111,7 +123,7 @@ func fetch(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor) {
 	case !op.Float:
 		c = u.Load(d, texture.Texel{
 			X: int32(coordinate(w, op.X)), Y: int32(coordinate(w, op.Y)), Z: int32(coordinate(w, op.Z)),
-			Layer: coordinate(w, op.Layer), Level: int32(coordinate(w, op.Level)),
+			Layer: coordinate(w, op.Layer), Level: int32(coordinate(w, op.Level)), Offset: offset(w, op),
 		})
 	case op.Detail == ir.ByLevel:
 		c = u.FetchLevel(d, point(w, op), number(w, op.Level))

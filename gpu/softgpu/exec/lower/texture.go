@@ -34,6 +34,7 @@ func (b *builder) texOp(i *ptx.Instr, kind ir.TexKind, o *ptx.Operand) (op *ir.T
 		Regs:     [4]uint32{ir.NoReg, ir.NoReg, ir.NoReg, ir.NoReg},
 		Level:    ir.NoReg,
 		Gradient: [2][3]uint32{{ir.NoReg, ir.NoReg, ir.NoReg}, {ir.NoReg, ir.NoReg, ir.NoReg}},
+		Offset:   [3]uint32{ir.NoReg, ir.NoReg, ir.NoReg},
 	}
 	t := ptx.S32
 	if kind == ir.TexFetch || kind == ir.TexGather {
@@ -105,6 +106,12 @@ func (b *builder) texture(i *ptx.Instr) {
 	}
 	op.Channel = channelOf[i.Mods.Mode]
 	b.detail(i, op)
+	if last := i.Offset(); last != nil {
+		op.Offsets = true
+		for n := range i.Mods.Geometry.Axes() {
+			op.Offset[n] = b.src32(&last.Elems[n], ptx.S32)
+		}
+	}
 	b.texResults(op, handle, i.Args[0].Elems, i.Mods.Type())
 }
 

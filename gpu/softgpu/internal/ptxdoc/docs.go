@@ -184,6 +184,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * Textures and surfaces are objects: an object is the address of a descriptor in device memory, see gpu/texture. A variable
   of type .texref or .surfref has eight bytes, which hold the object that the program has bound to it; without one the
   kernel ends with an address fault. As parameters, in arrays and with initialisers they are refused, and so are samplers.
+* Offsets of tex, tex.level and tld4 are vectors in braces, of which four bits count, as on an H100. With tex.grad, and depths to compare
+  with, they are refused.
 * Fetches return what an H100 returned, bit for bit, see gpu/texture, but for the level of detail of some gradients in
   three dimensions, which differs by 1/256, and of infinite ones on cubes. The H100's driver
   loads no txq and suq but of width, height and depth, and sust.p of .b32 alone; here the others follow PTX's text. A bad handle,
