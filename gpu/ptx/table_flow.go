@@ -89,6 +89,7 @@ func syncForms() []Form {
 			add(dst, op, pick(fieldAtomic, AtomicExch), typ(B32, B64))
 			f = append(f, form(op, s, "=d_ [a b c", order, opt(scope), space, pick(fieldAtomic, AtomicCas), typ(B16, B32, B64)))
 			f = append(f, form(op, s, "=d_ [a b", order, opt(scope), space, pick(fieldAtomic, AtomicExch), typ(B128)).since(90),
+				form(op, s, "=d_ [a b policy:u64", order, opt(scope), global, pick(fieldAtomic, AtomicExch), flag(Hint), typ(B128)).since(90),
 				form(op, s, "=d_ [a b c", order, opt(scope), space, pick(fieldAtomic, AtomicCas), typ(B128)).since(90))
 		}
 		add(dst, op, bits, typ(B32, B64))

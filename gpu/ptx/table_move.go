@@ -1,9 +1,6 @@
 package ptx
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // quadArchitecture is the first architecture with values of 128 bits.
 const quadArchitecture = 70
@@ -19,9 +16,7 @@ func moveForms() []Form {
 	movTypes := []Type{B16, B32, B64, U16, U32, U64, S16, S32, S64, F32, F64}
 	f := append(wideMoves(), accessForms(opt(pick(fieldVec, uint8(2), uint8(4))), typ(mem8to64...))...)
 	for _, quad := range accessForms(typ(B128)) {
-		if !quad.hints() { // which no GPU at hand has run yet
-			f = append(f, quad.since(quadArchitecture))
-		}
+		f = append(f, quad.since(quadArchitecture))
 	}
 	return append(f, []Form{
 		form(OpMov, s, "=&d &a", typ(append(movTypes, Pred)...)),
@@ -42,11 +37,6 @@ func moveForms() []Form {
 		form(OpCvta, s, "=d *a", opt(flag(To)), pick(fieldSpace, SpaceConst, SpaceGlobal, SpaceLocal, SpaceShared,
 			SpaceSharedCTA, SpaceSharedCluster, SpaceParam, SpaceParamEntry), typ(U32, U64)),
 	}...)
-}
-
-// hints reports whether a row has a policy of the cache, or is for the memory of devices.
-func (f *Form) hints() bool {
-	return slices.ContainsFunc(f.slots, func(s slot) bool { return s.field == fieldFlag && s.allowed&uint64(Hint|MMIO) != 0 })
 }
 
 // accessForms are ld and st. What they move is said by the last slots.

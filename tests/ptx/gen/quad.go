@@ -33,9 +33,35 @@ func quadSpecs() (list []spec) {
 	add("ld.const.b128", spec{top: []string{".const .align 16 .u64 pairs[8] = {1, 0x123456789abcdef0, 3, -4, 5, 6, 0xffffffffffffffff, 8};"},
 		body: []string{"and.b32 %t0, %row, 3", "mov.u64 %l0, pairs", "mad.wide.u32 %l0, %t0, 16, %l0", "ld.const.b128 %q0, [%l0]", "mov.b128 {%x, %y}, %q0"}})
 	list = append(list, quadMoves()...)
+	list = append(list, quadHints()...)
 	for _, q := range []string{"atom.global", "atom.shared", "atom", "atom.relaxed.gpu", "atom.acquire.cta.global", "atom.release.sys.global", "atom.acq_rel.gpu.global",
 		"atom.relaxed.cta.shared", "atom.relaxed.cluster.shared::cluster"} {
 		list = append(list, quadAtomic(q+".exch.b128"), quadAtomic(q+".cas.b128"))
+	}
+	return list
+}
+
+// quadHints are accesses with a policy or to memory of devices.
+func quadHints() (list []spec) {
+	policy := "createpolicy.fractional.L2::evict_last.b64 %l3, 1.0"
+	for _, q := range []string{"ld.global.L2::cache_hint", "ld.relaxed.gpu.global.L2::cache_hint", "ld.global.nc.L2::cache_hint", "ld.mmio.relaxed.sys.global"} {
+		hint := ""
+		if strings.HasSuffix(q, "hint") {
+			hint = ", %l3"
+		}
+		list = append(list, spec{name: q + ".b128", body: []string{policy, q + ".b128 %q0, [%from]" + hint, "mov.b128 {%x, %y}, %q0"}})
+	}
+	for _, q := range []string{"st.global.L2::cache_hint", "st.relaxed.gpu.global.L2::cache_hint", "st.mmio.relaxed.sys.global"} {
+		hint := ""
+		if strings.HasSuffix(q, "hint") {
+			hint = ", %l3"
+		}
+		list = append(list, spec{name: q + ".b128", stores: true, body: []string{policy, "mov.b128 %q0, {%a, %b}", q + ".b128 [%to], %q0" + hint}})
+	}
+	list = append(list, spec{name: "atom.global.exch.L2::cache_hint.b128", body: []string{policy, "mov.b128 %q0, {%a, %b}", "st.global.b128 [%to], %q0", "mov.b128 %q1, {%b, %a}",
+		"atom.global.exch.L2::cache_hint.b128 %q2, [%to], %q1, %l3", "mov.b128 {%x, %y}, %q2"}})
+	for n := range list {
+		list[n].in, list[n].out, list[n].rows, list[n].locals = []string{"u64:rand", "u64:rand"}, []string{"u64", "u64"}, 64, []string{quadRegisters}
 	}
 	return list
 }

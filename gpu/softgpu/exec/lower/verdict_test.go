@@ -22,7 +22,7 @@ func TestRunnable(t *testing.T) {
 	}{
 		{name: "instructions", source: head + ".visible .entry k(.param .u64 a)\n" +
 			"{ .reg .pred %p<3>; .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<9>;\n" +
-			"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1, %r1};\n" +
+			"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1, %r1}, %f3;\n" +
 			"@%p1 st.bulk [%rd1], 16, 0;\n" +
 			"redux.sync.min.f32 %f1, %f1, -1;\n" +
 			"wgmma.fence.sync.aligned;\ntcgen05.fence::before_thread_sync;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];\n}\n",

@@ -162,8 +162,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
 * .pragma "pvdrm_malloc_heap BYTES"; at module scope says how many bytes kernels can allocate with malloc, 8 MiB if it is missing; the first
   module of a context that calls malloc counts. libcuda adds it where a program has set CU_LIMIT_MALLOC_HEAP_SIZE.
 * An element of an array is written as an address, [a+4]; a[1] is refused.
-* Registers of 128 bits (.b128) are for mov, ld, ldu, st and atom of that type: not for loads and stores of less, with policies of the
-  cache or with .mmio, and not as parameters of functions. Their constants are from 0 to 1<<63-1. Special registers as vectors (tid for
+* Registers of 128 bits (.b128) are for mov, ld, ldu, st and atom of that type: not for loads and stores of less, and not as
+  parameters of functions. Their constants are from 0 to 1<<63-1. Special registers as vectors (tid for
   all three of its parts) are refused.
 * atom and red on vectors are operations on one element after another, as PTX permits.
 * Numbers must fit in 64 bits, the table of lop3 in 8.
