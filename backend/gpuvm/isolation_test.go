@@ -63,6 +63,14 @@ func TestForeignChannels(t *testing.T) {
 	require.Zero(t, vm.Read(hw.BAR0, hw.RegState)&hw.StateBound)
 }
 
+// The figures of docs/gpuvm.md.
+func TestParts(t *testing.T) {
+	a := newAggregator(t, 2, softgpu.Config{})
+	require.Equal(t, uint64(494<<20), a.part)
+	require.Equal(t, 64, a.channels)
+	require.Equal(t, 6<<30, maxTables*hw.DirectorySpan)
+}
+
 // Hypercalls write nothing that maps what is not the VM's, and take no wrong operation.
 func TestHypercalls(t *testing.T) {
 	a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})

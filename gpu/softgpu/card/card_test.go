@@ -342,3 +342,46 @@ func TestKillKernel(t *testing.T) {
 	require.Equal(t, uint32(hw.ReplyRefused), uint32(v.Word(atData+8192)), "no module")
 	require.Zero(t, r.Host().Held())
 }
+
+// storeKernel is a module with a kernel k that writes its parameter to the address that it is.
+const storeKernel = `.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 p) {
+	.reg .b64 %rd<2>;
+	ld.param.u64 %rd1, [p];
+	st.global.u64 [%rd1], %rd1;
+	ret;
+}
+`
+
+// launchStore loads storeKernel from atModule, and its name from behind that, and launches it.
+func launchStore(p uint32) [][]byte {
+	return [][]byte{
+		words(hw.OpLoad, 1, uint32(len(storeKernel)), atModule, 0, atData, 0),
+		words(hw.OpLink, 1, 0, 0x10000, 0, atData, 0),
+		words(hw.OpFind, 1, 5, atModule+4096, 0, 1, 0, atData, 0),
+		words(hw.OpLaunch, 1, 5, 1, 1, 1, 1, 1, 1, 0, 8, p, 0),
+		release(atData, 1),
+	}
+}
+
+// A kernel reaches what its channel maps. One that reaches further halts the channel.
+func TestLaunch(t *testing.T) {
+	r := newRig(t)
+	r.bind()
+	v := r.VRAM()
+	for channel, p := range []uint32{atData + 4096, mapped + 8} {
+		copy(v.Bytes(atModule, 4096), storeKernel)
+		copy(v.Bytes(atModule+4096, 1), "k")
+		r.submit(channel, 0, launchStore(p)...)
+		r.idle(channel)
+	}
+	require.Equal(t, uint64(atData+4096), v.Word(atData+4096))
+	require.Zero(t, r.state(0)&hw.StateFaulty)
+	require.NotZero(t, r.state(1)&hw.StateFaulty)
+	require.Equal(t, uint32(hw.CauseAddress), r.get(hw.RegFault+hw.FaultBytes+8))
+	require.Equal(t, uint32(mapped+8), r.get(hw.RegFault+hw.FaultBytes))
+	require.Zero(t, v.Word(mapped+8))
+	require.Equal(t, uint64(2), r.Stats().Launches)
+}

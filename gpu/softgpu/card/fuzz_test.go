@@ -22,12 +22,15 @@ func FuzzCommands(f *testing.F) {
 	f.Add(words(hw.OpFind, 0, 0, atData, 0, 4, 0, atData, 0))
 	f.Add(words(hw.OpLaunch, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0))
 	f.Add(append(words(hw.OpUnload, 7), words(hw.OpNop)...))
+	f.Add(bytes.Join(launchStore(atData+4096), nil))
 	outside := r.VRAM().Bytes(mapped, vramBytes-mapped)
 	marked := bytes.Repeat([]byte{0xa5}, len(outside))
 	copy(outside, marked)
 	f.Fuzz(func(t *testing.T, commands []byte) {
 		commands = commands[:min(len(commands), 1<<12)&^3]
 		clear(r.VRAM().Bytes(0, mapped))
+		copy(r.VRAM().Bytes(atModule, 4096), storeKernel)
+		copy(r.VRAM().Bytes(atModule+4096, 1), "k")
 		r.bind()
 		r.submit(0, 0, commands)
 		r.idle(0)
