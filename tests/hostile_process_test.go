@@ -101,7 +101,8 @@ func (c *command) watchMemory(t *testing.T) (most uint64) {
 }
 
 // exhaustions are the attacks on the memory of a host.
-var exhaustions = []string{"unfinished-sources", "compile-bombs", "module-variables", "raw-allocations", "preempted-launches", "waiting-launches"}
+var exhaustions = []string{"unfinished-sources", "compile-bombs", "module-variables", "raw-allocations", "preempted-launches", "waiting-launches",
+	"stopped-launches"}
 
 // A backend's memory has a bound whatever its guest does. Device memory and granted
 // pages are the guest's.

@@ -35,6 +35,7 @@ func Exhaustions(a Allowance) []Attack {
 		{Name: "raw-allocations", run: with(rawAllocations)},
 		{Name: "preempted-launches", run: with(preemptedLaunches)},
 		{Name: "waiting-launches", run: with(waitingLaunches)},
+		{Name: "stopped-launches", run: with(stoppedLaunches)},
 		{Name: "forge-names", run: with(forgeNames)},
 		{Name: "make-noise", run: with(makeNoise)},
 	}
