@@ -29,14 +29,10 @@ type guestFiles struct {
 // filesForGuest lists what must be copied, and looks whether it is there before
 // a machine is booted for it.
 func filesForGuest(f *upFlags, args []string) (g guestFiles, err error) {
-	switch {
-	case len(args) == 0 || !strings.ContainsRune(args[0], filepath.Separator):
-	case f.image == guestimage.Root:
-		if p, ok := f.share.inRoot(args[0]); ok {
+	if f.image != guestimage.Base && len(args) > 0 && strings.ContainsRune(args[0], filepath.Separator) {
+		if p, ok := f.share.program(args[0]); ok {
 			g.inGuest = p
-		}
-	case f.image != guestimage.Base:
-		if _, err := os.Stat(args[0]); err == nil || !filepath.IsAbs(args[0]) {
+		} else if _, err := os.Stat(args[0]); err == nil || !filepath.IsAbs(args[0]) {
 			g.paths, g.program = append(g.paths, args[0]), true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,8 +86,25 @@ func (f *shareFlags) image(kind string) (string, error) {
 	return guestimage.Root, nil
 }
 
+// program returns the path that a program has in a guest with --root: the given one, if the guest has
+// that, or that of a file of the host. ok is false where the guest has neither.
+func (f *shareFlags) program(file string) (path string, ok bool) {
+	if f.root != "" && filepath.IsAbs(file) {
+		if _, err := os.Stat(filepath.Join(f.root, file)); err == nil && !ownDirectory(file) {
+			return file, true
+		}
+	}
+	return f.inRoot(file)
+}
+
+// ownDirectory says whether the guest has a file system of its own at a path.
+func ownDirectory(path string) bool {
+	top, _, _ := strings.Cut(strings.TrimPrefix(filepath.Clean(path), "/"), "/")
+	return slices.Contains(guestinit.OwnDirectories, "/"+top)
+}
+
 // inRoot returns the path that a file of the host has in a guest with --root; ok is false where the
-// directory does not have it.
+// directory does not have it, or the guest has a file system of its own there.
 func (f *shareFlags) inRoot(file string) (path string, ok bool) {
 	if f.root == "" {
 		return "", false
@@ -102,5 +120,8 @@ func (f *shareFlags) inRoot(file string) (path string, ok bool) {
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", false
 	}
-	return filepath.Join("/", rel), true
+	if path = filepath.Join("/", rel); ownDirectory(path) {
+		return "", false
+	}
+	return path, true
 }

@@ -60,6 +60,17 @@ func TestRootOfHost(t *testing.T) {
 		require.Equal(t, want, got, file)
 		require.Equal(t, want != "", ok)
 	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "sh"), nil, 0o755))
+	for file, want := range map[string]string{"/bin/sh": "/bin/sh", filepath.Join(dir, "bin/sh"): "/bin/sh", "/bin/none": "", "/tmp/x": ""} {
+		got, ok := f.program(file)
+		require.Equal(t, want, got, file)
+		require.Equal(t, want != "", ok)
+	}
+	for file, want := range map[string]bool{"/tmp": false, "/run/x": false, "/tmpx": true, "/var/tmp": true, "/": true} {
+		_, ok := (&shareFlags{root: "/"}).inRoot(file)
+		require.Equal(t, want, ok, file)
+	}
 	_, ok := (&shareFlags{}).inRoot(dir)
 	require.False(t, ok, "the guest's root is not the host's")
 }

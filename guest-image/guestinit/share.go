@@ -38,6 +38,9 @@ const (
 	imageLibs     = imageDir + "/lib"
 )
 
+// OwnDirectories are file systems of the guest's own, whatever is its root.
+var OwnDirectories = []string{"/proc", "/sys", "/dev", "/tmp", "/run"}
+
 // Options of mounts of 9p. The root is not written to by anybody while the machine runs, or the
 // guest sees old content: so it may keep what it has read.
 const (
@@ -123,7 +126,7 @@ func enterRoot(tag string) error {
 			return fmt.Errorf("mount %s at %s: %w", from, to, err)
 		}
 	}
-	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/run"} { // and all below them
+	for _, dir := range OwnDirectories { // and all below them
 		if err := os.MkdirAll(root+dir, 0o755); err != nil {
 			return err
 		}
