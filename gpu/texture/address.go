@@ -21,8 +21,7 @@ type span struct {
 
 const outside = -1
 
-// index brings the index of a texel into [0, n), or makes it outside. The index lies in
-// [-n-1, 2n+1] with wrap and mirror.
+// index brings the index of a texel into [0, n), or makes it outside.
 func (m Mode) index(i, n int64) int32 {
 	if uint64(i) < uint64(n) {
 		return int32(i)

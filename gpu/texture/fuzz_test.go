@@ -72,6 +72,9 @@ func FuzzDescriptor(f *testing.F) {
 			return
 		}
 		p := Point{X: math.Float32frombits(x), Y: math.Float32frombits(y), Z: math.Float32frombits(z), Layer: layer}
+		if d.Shape != ShapeCube {
+			p.Offset = Offset{int32(x ^ uint32(how)), int32(y), int32(int8(how))}
+		}
 		on(m).Fetch(&d, p)
 		if m.n > 8 && d.Levels == 0 || m.n > 16 {
 			t.Fatalf("%d texels", m.n)
@@ -82,7 +85,7 @@ func FuzzDescriptor(f *testing.F) {
 			on(m).Gather(&d, p, int(how%4))
 		}
 		if d.Shape != ShapeCube {
-			on(m).Load(&d, Texel{X: int32(x), Y: int32(y), Z: int32(z), Layer: layer, Level: int32(layer)})
+			on(m).Load(&d, Texel{X: int32(x), Y: int32(y), Z: int32(z), Layer: layer, Level: int32(layer), Offset: p.Offset})
 		}
 	})
 }
