@@ -43,7 +43,7 @@ func (k kind) dynamic() bool { return k.disk() || k.name == Root }
 var diskModules = []string{"virtio_blk", oldCRC32C, "erofs"}
 
 // shareModules are what a guest needs to see directories of the host, one of them as its root below
-// a layer of its own. A kernel may lack them: the guest's init says so where they are needed.
+// a layer of its own. A kernel may lack them: the guest's init complains where they are needed.
 var shareModules = []string{"9pnet_virtio", "9p", "overlay"}
 
 // oldCRC32C is a module that Linux no longer has since 6.16.

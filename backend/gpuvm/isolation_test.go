@@ -59,7 +59,7 @@ func TestForeignChannels(t *testing.T) {
 		vm.Write(hw.BAR0, hw.WindowBase, 1)
 		require.Equal(t, ^uint32(0), vm.Read(hw.BAR0, hw.WindowBase))
 	}
-	set(vm, hw.RegChannel, hw.Valid|uint32(vm.size>>12)) // a descriptor in the other one's VRAM, or nobody's
+	set(vm, hw.RegChannel, hw.Valid|uint32(vm.size>>12)) // a descriptor in the other one's VRAM, or in no guest's
 	require.Zero(t, vm.Read(hw.BAR0, hw.RegState)&hw.StateBound)
 }
 

@@ -37,7 +37,7 @@ func TestDivisionSharesWindows(t *testing.T) {
 	}
 }
 
-// A guest that was idle for long is owed nothing for that time, and pauses nobody.
+// A guest that was idle for long is owed nothing for that time, and pauses no other.
 func TestDivisionAfterIdle(t *testing.T) {
 	r := stopping(t, "division", sched.Settings{}, schedtest.Guest{Kernel: endless}, schedtest.Guest{Kernel: 15 * ms, Start: 6 * time.Second})
 	for i := range r.Guests {

@@ -30,7 +30,7 @@ type divisionFlags struct {
 	html        string
 }
 
-// divisionExperiments are those of the paper on thread division, with smaller inputs: sides of
+// divisionExperiments come from the paper on thread division, with smaller inputs: sides of
 // products a sixteenth, of images a half, and options a thousandth. Half of the guests run each task.
 var divisionExperiments = map[string][]string{
 	"product-9k":          {"product:576"},
@@ -83,7 +83,7 @@ Experiments are named after those of the paper on thread division, whose inputs 
 	fl := c.Flags()
 	fl.StringSliceVar(&f.experiments, "experiments", names, "experiments to run")
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "band" + wholeCommands, "division", "band" + divide, "band"}, "policies to compare")
-	fl.IntVar(&f.guests, "guests", 6, "guests; their tasks are those of the experiment in turn")
+	fl.IntVar(&f.guests, "guests", 6, "guests, which have the experiment's tasks in turn")
 	fl.IntVar(&f.runs, "runs", 10, "runs of each experiment under each policy")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with box plots to this file")

@@ -14,7 +14,7 @@ import (
 	"pvdrm/internal/suite"
 )
 
-// modesFlags are those of `pvdrm bench modes`.
+// modesFlags are the flags of `pvdrm bench modes`.
 type modesFlags struct {
 	modes, benches []string
 	runs           int

@@ -81,7 +81,7 @@ func (f *shareFlags) image(kind string) (string, error) {
 	case f.root == "":
 		return kind, nil
 	case kind != guestimage.Base:
-		return "", errors.New("--root and --image exclude each other: the programs are those of the directory")
+		return "", errors.New("--root and --image exclude each other: the guest has the programs of the directory")
 	}
 	return guestimage.Root, nil
 }

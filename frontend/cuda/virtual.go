@@ -90,7 +90,7 @@ func (dev *Device) AddressFree(p DevicePtr, n uint64) error {
 }
 
 // MemCreate is cuMemCreate: n bytes of device memory. What they hold is undefined,
-// but never anything of another process. Where contexts share nothing the memory is that of c,
+// but never anything of another process. Where contexts share nothing the memory belongs to c,
 // which may be nil otherwise.
 func (dev *Device) MemCreate(c *Context, n uint64) (*Physical, error) {
 	const call = "cuMemCreate"

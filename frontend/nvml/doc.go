@@ -2,7 +2,7 @@
 // is a row of a table, with a handler that takes its arguments as machine words. cmd/libnvml gives
 // each row a C symbol and makes libnvidia-ml.so.1 of it.
 //
-// Names, numbers and layouts are those of NVIDIA's public documentation. The devices are
+// Names, numbers and layouts come from NVIDIA's public documentation. The devices are
 // those that this guest has; what it has and uses of each comes from its backend (frontend.File.Usage), and
 // is the guest's own part. What a paravirtual device does not have (sensors, fans, clocks, links)
 // is NVML_ERROR_NOT_SUPPORTED, and what only an administrator may set NVML_ERROR_NO_PERMISSION.

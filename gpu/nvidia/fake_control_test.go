@@ -17,7 +17,7 @@ type fakeControl struct {
 	mem []byte
 }
 
-// theControl is that of this process, which is a worker.
+// theControl serves this process, which is a worker.
 var theControl *fakeControl
 
 // Words of the memory.

@@ -5,7 +5,7 @@ import "golang.org/x/sys/unix"
 // Requests and structures of NVIDIA's resource manager (RM), as its open kernel modules have them:
 // nv_escape.h, nvos.h, ctrl2080fifo.h and the headers of classes. All numbers are little-endian.
 
-// Types and numbers of requests. The sizes of their arguments are those of 64-bit programs.
+// Types and numbers of requests. Their arguments have the sizes that 64-bit programs see.
 const (
 	typeMask    = 0xffff // of a request: type and number
 	typeControl = 'F'<<8 | 0x2a

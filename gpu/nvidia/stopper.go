@@ -11,7 +11,7 @@ import (
 	"pvdrm/internal/unixsock"
 )
 
-// stopper stops a worker's channels and makes them go on, in its keeper, when the backend says so.
+// stopper stops a worker's channels and makes them go on, in its keeper, at the backend's word.
 // The worker has no part in it. What runs on the GPU keeps its state.
 //
 // The driver's control stops the channels at the next instruction at which their kernels can be

@@ -12,7 +12,7 @@ import (
 
 // Hardware is a software GPU without this package's driver on top: VRAM, engines and channels,
 // whose descriptors and page tables others write. Package card puts registers and apertures before
-// it. Channels, engines, walks and counters are those of New's devices.
+// it. It has the channels, engines, walks and counters of New's devices.
 type Hardware struct{ dev *device }
 
 // NewHardware makes the hardware of a device. Close it when done.
@@ -187,7 +187,7 @@ func (r *Raw) move(p []byte, va uint64, write bool) (fault *gpu.LostError) {
 }
 
 // Notify writes a record where it is mapped. It works on a channel that has ended, too.
-func (r *Raw) Notify(va uint64, p []byte) { _ = r.move(p, va, true) } // there is nobody to tell
+func (r *Raw) Notify(va uint64, p []byte) { _ = r.move(p, va, true) } // no channel is left to tell
 
 // FlushTLB returns when the engines use no translation of the channel that was looked up before.
 func (r *Raw) FlushTLB() { r.channel.ctx.flushTLB() }

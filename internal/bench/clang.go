@@ -15,7 +15,7 @@ const (
 )
 
 // ClangRow compares the kernels of a program on the software GPU with the same in
-// C, and with their OpenCL sources on PoCL: a line of JSON. Times are those of phase launch, from the first launch until
+// C, and with their OpenCL sources on PoCL: a line of JSON. Times are of phase launch, from the first launch until
 // the last kernel has ended.
 type ClangRow struct {
 	Clang   string  `json:"clang"`             // the program, or GeometricMean

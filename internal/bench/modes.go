@@ -32,7 +32,7 @@ func ModeNames() []string {
 	return names
 }
 
-// laterModes are those of the thesis and of its open questions that are not there yet.
+// laterModes are modes of the thesis and of its open questions that are not there yet.
 var laterModes = []string{"pvdrm", "pvdrm-pool", "side-core", "nested"}
 
 // CheckMode says whether a mode can be measured.

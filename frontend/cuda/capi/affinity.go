@@ -43,7 +43,7 @@ func deviceGetTexture1DLinearMaxWidth(c *call) error {
 	return to.set(min(uint64(most), 1<<32/uint64(f.Size())/uint64(c.u32(2))))
 }
 
-// atomicOperations are those of CUatomicOperation.
+// atomicOperations lists CUatomicOperation.
 const atomicOperations = 13
 
 // deviceGetHostAtomicCapabilities gets (capabilities, operations, count, device). As an H100, the device has none

@@ -106,7 +106,7 @@ const (
 // onDevice finds the device of a CUmemLocation: a kind and a number.
 func (c *call) onDevice(b []byte) (*cuda.Device, error) {
 	if kind := le32(b); kind != locationDevice {
-		return nil, c.fail(cuda.ErrNotSupported, "memory at a location of kind %d; there is that of devices, 1", kind)
+		return nil, c.fail(cuda.ErrNotSupported, "memory at a location of kind %d; only devices have any, kind 1", kind)
 	}
 	return c.lib.driver.Load().Device(int(int32(le32(b[4:]))))
 }

@@ -14,7 +14,7 @@ import (
 // exported is the memory that descriptors of PrimeExport stand for. They may be of another GPU.
 var exported sync.Map // int → []byte
 
-// PrimeExport is that of drm.Driver.
+// PrimeExport implements drm.Driver.
 func (f *File) PrimeExport(handle uint32) (int, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
@@ -34,7 +34,7 @@ func (f *File) PrimeExport(handle uint32) (int, error) {
 	return fd, nil
 }
 
-// PrimeImport is that of drm.Driver.
+// PrimeImport implements drm.Driver.
 func (f *File) PrimeImport(fd int) (uint32, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()

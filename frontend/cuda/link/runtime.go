@@ -97,7 +97,7 @@ var runtimeCommons, runtimeParts = func() (commons []string, parts map[string]pa
 }()
 
 // The names of the functions in code for CUDA 12 and later, and before; and those in code that
-// has a default stream for each thread. The second one is that of a single function.
+// has a default stream for each thread. The second one has it for a single function.
 var runtimePrefixes = []string{"__cudaCDP2", "__cuda", "cuda"}
 
 // runtimeVersions are what cudaRuntimeGetVersion writes, by prefix. That of CUDA 13 still answers 6000.

@@ -208,6 +208,6 @@ func (c *channel) ended(raw *softgpu.Raw, err error) {
 	binary.LittleEndian.PutUint64(record[8:], c.fault)
 	if at := c.card.vram.Word(c.descriptor + hw.DescNotifier); at != 0 && at%hw.NotifierBytes == 0 {
 		raw.Notify(at+8, record[8:])
-		raw.Notify(at, record[:8]) // whoever polls sees the address, too
+		raw.Notify(at, record[:8]) // a driver that polls sees the address, too
 	}
 }

@@ -1,6 +1,6 @@
 // Package card is the software GPU as a PCI card: registers in BAR0, apertures onto VRAM in BAR1
 // and BAR3, channels that fetch their commands from GPU memory. Package hw lists the registers and
-// the formats; the engines behind are those of package softgpu, with its walks and its counters.
+// the formats; package softgpu has the engines behind them, the walks and the counters.
 //
 // # What software does
 //
@@ -10,7 +10,7 @@
 // software writes command words anywhere in the address space of the channel, an entry of the
 // indirect buffer that names them, and the new end of the buffer into the control page: that is the
 // doorbell. The channel fetches the words, once, decodes and runs them in order. A fault or a wrong
-// command halts the channel: its state says so, and it writes a record to its notifier.
+// command halts the channel: its state tells, and it writes a record to its notifier.
 //
 // System memory is reached through the domain of the channel (softgpu.Domain), which SetDomain
 // assigns, as the IOMMU of a host does: software on the card has no say in that. Apertures show VRAM

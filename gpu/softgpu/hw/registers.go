@@ -1,7 +1,7 @@
 package hw
 
 // The card as the PCI bus shows it: three windows. Registers lie in BAR0, GPU memory appears in
-// BAR1 and BAR3, each through page tables of its own. Numbers of registers are those of NVIDIA's
+// BAR1 and BAR3, each through page tables of its own. Registers have the numbers of NVIDIA's
 // Fermi (envytools), as far as it has them.
 const (
 	BAR0 = 0

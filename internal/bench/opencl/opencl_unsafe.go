@@ -28,7 +28,7 @@ const (
 // the last bit.
 const options = "-cl-std=CL1.2 -DPVDRM_OPENCL -cl-kernel-arg-info -cl-fp32-correctly-rounded-divide-sqrt"
 
-// functions are those of the library that are called.
+// functions lists what is called of the library.
 var functions = []string{
 	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clCreateContext", "clCreateCommandQueue",
 	"clCreateProgramWithSource", "clBuildProgram", "clGetProgramBuildInfo", "clCreateKernel",

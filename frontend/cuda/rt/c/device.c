@@ -104,7 +104,7 @@ static int host_atomics(unsigned *can, const int *operations, unsigned n, int de
 
 WITH_DEVICES(cudaDeviceGetHostAtomicCapabilities, (unsigned *can, const int *operations, unsigned n, int device), host_atomics(can, operations, n, device))
 
-// Devices do not reach each other's memory, so none is a peer. Peers are those of primary contexts.
+// Devices do not reach each other's memory, so none is a peer. What is a peer counts for primary contexts.
 enum { INCOMPATIBLE_DRIVER_CONTEXT = 49, PEER_ACCESS_UNSUPPORTED = 217, PEER_ACCESS_NOT_ENABLED = 705 };
 
 static int peer(int device, unsigned flags, int result)
