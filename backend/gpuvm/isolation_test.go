@@ -296,6 +296,35 @@ func TestTwoVMs(t *testing.T) {
 	}
 }
 
+// An access that does not trap ends before the VM's part of the card goes to the next.
+func TestCloseWaitsForAccesses(t *testing.T) {
+	a := newAggregator(t, 1, softgpu.Config{VRAMBytes: 64 << 20})
+	for range 40 {
+		vm, _ := newVM(t, a, "fv-opt", 8<<20)
+		newActor(vm, 1)
+		require.False(t, vm.Traps(hw.BAR3, 0))
+		var writers sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range uint64(4) {
+			writers.Go(func() {
+				for off := i * 4; ; off = (off + 4096 + 4) % (actorPages * hw.SmallPage) {
+					select {
+					case <-stop:
+						return
+					default:
+						vm.Write(hw.BAR3, off, ^uint32(0))
+					}
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		vm.Close()
+		close(stop)
+		writers.Wait()
+		require.True(t, bytes.Equal(make([]byte, vm.size), a.vram.Bytes(vm.base, vm.size)))
+	}
+}
+
 // A VM that is killed at any moment leaves zeroes to the next, and takes nothing with it.
 func TestKill(t *testing.T) {
 	a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})

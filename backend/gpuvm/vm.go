@@ -21,6 +21,10 @@ type VM struct {
 	domain *softgpu.Domain
 	ram    uint64
 
+	// flight is held for reading during an access that does not trap, and by Close while it clears
+	// what such an access may have found before. It is taken after mu.
+	flight sync.RWMutex
+
 	mu          sync.Mutex
 	closed      bool
 	n           Counters
@@ -130,10 +134,21 @@ func (vm *VM) Traps(number int, off uint64) bool {
 	return !ok
 }
 
+// untrapped makes an access that does not trap; it reports whether it was one.
+func (vm *VM) untrapped(number int, off uint64, access func(at uint64)) bool {
+	vm.flight.RLock()
+	defer vm.flight.RUnlock()
+	at, ok := vm.direct(number, off)
+	if ok {
+		access(at)
+	}
+	return ok
+}
+
 // Read reads 4 bytes of a BAR.
 func (vm *VM) Read(number int, off uint64) (v uint32) {
-	if at, ok := vm.direct(number, off); ok {
-		return vm.agg.card.Read(number, at)
+	if vm.untrapped(number, off, func(at uint64) { v = vm.agg.card.Read(number, at) }) {
+		return v
 	}
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
@@ -152,8 +167,7 @@ func (vm *VM) Read(number int, off uint64) (v uint32) {
 
 // Write writes 4 bytes of a BAR.
 func (vm *VM) Write(number int, off uint64, v uint32) {
-	if at, ok := vm.direct(number, off); ok {
-		vm.agg.card.Write(number, at, v)
+	if vm.untrapped(number, off, func(at uint64) { vm.agg.card.Write(number, at, v) }) {
 		return
 	}
 	vm.mu.Lock()
@@ -309,6 +323,7 @@ func (vm *VM) Close() {
 	for id := range vm.directories {
 		vm.freeDirectory(id)
 	}
+	vm.flight.Lock() // an access that was under way has ended, and the next one traps
 	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
 		vm.clearBAR(b)
 		for i := range b.traps {
@@ -316,6 +331,7 @@ func (vm *VM) Close() {
 		}
 	}
 	vm.agg.vram.Zero(vm.base, vm.size)
+	vm.flight.Unlock()
 	vm.agg.mu.Lock()
 	defer vm.agg.mu.Unlock()
 	vm.agg.used[vm.index] = false
