@@ -48,17 +48,17 @@ func undefined(names ...string) (all []symbol) {
 }
 
 func TestImports(t *testing.T) {
-	names := undefined("cuInit", "cuGreenCtxCreate", "cudaMalloc", "cudaMemcpy3DPeer", "cudaNothing", "cublasCreate_v2", "cuFileDriverOpen", "cufftPlan1d",
+	names := undefined("cuInit", "cuGreenCtxCreate", "cudaMalloc", "cudaGraphicsMapResources", "cudaNothing", "cublasCreate_v2", "cuFileDriverOpen", "cufftPlan1d",
 		"__cudaRegisterManagedVar", "cuGreenCtxCreate")
 	names = append(names, symbol{name: []byte("cuGreenCtxDestroy"), bind: elf.STB_WEAK})
 	r := inspect(t, imports(names, []string{"libc.so.6", "libcublas.so.12", "libcudart.so.12", "libcudart.so.10.2"}), 0)
-	require.Equal(t, []string{"library libcublas.so.12", "library libcudart.so.10.2", "call cuGreenCtxCreate", "call cudaMemcpy3DPeer", "call cudaNothing"}, missing(r))
+	require.Equal(t, []string{"library libcublas.so.12", "library libcudart.so.10.2", "call cuGreenCtxCreate", "call cudaGraphicsMapResources", "call cudaNothing"}, missing(r))
 	require.Equal(t, "program or library", r.Kind)
 	require.Contains(t, r.Missing[2].Why, "docs/cuda-driver-api.md")
 	require.Contains(t, r.Missing[3].Why, "docs/cuda-runtime-api.md")
 
-	r = inspect(t, imports(undefined("cudaMalloc@libcudart.so.13", "cudaMemcpy3DPeer", "cudaMemcpy3DPeer@libcudart.so.13"), []string{"libcudart.so.13"}), 0)
-	require.Equal(t, []string{"call cudaMemcpy3DPeer"}, missing(r))
+	r = inspect(t, imports(undefined("cudaMalloc@libcudart.so.13", "cudaGraphicsMapResources", "cudaGraphicsMapResources@libcudart.so.13"), []string{"libcudart.so.13"}), 0)
+	require.Equal(t, []string{"call cudaGraphicsMapResources"}, missing(r))
 
 	r = inspect(t, imports(undefined("cuInit", "printf"), []string{"libcuda.so.1", "libcudart.so.13"}), 0)
 	require.Empty(t, r.Missing)
@@ -74,7 +74,7 @@ func TestObjectFile(t *testing.T) {
 
 // Names that a program has as texts are hints only, and its own functions are none.
 func TestHints(t *testing.T) {
-	text := part{name: ".rodata", kind: elf.SHT_PROGBITS, data: []byte("cuInit\x00cuGreenCtxCreate\x00cuGreenCtxDestroy\x00cudaMemcpy3DPeer failed\x00cuNothing\x00cuGreen")}
+	text := part{name: ".rodata", kind: elf.SHT_PROGBITS, data: []byte("cuInit\x00cuGreenCtxCreate\x00cuGreenCtxDestroy\x00cudaGraphicsMapResources failed\x00cuNothing\x00cuGreen")}
 	exported := symbol{name: []byte("cuGreenCtxDestroy"), bind: elf.STB_GLOBAL, kind: elf.STT_FUNC, section: 1}
 	r := inspect(t, imports(append(undefined("dlsym"), exported), nil, text), 0)
 	require.Empty(t, r.Missing)
@@ -112,16 +112,16 @@ func TestStaticRuntime(t *testing.T) {
 		next := address + uint64(len(opcode)) + 4
 		binary.LittleEndian.PutUint32(code[next-4-0x1000:], uint32(to-next))
 	}
-	put(0x1100, []byte{0xe8}, "cudaMemcpy3DPeer")                       // call
+	put(0x1100, []byte{0xe8}, "cudaGraphicsUnregisterResource")         // call
 	put(0x1203, []byte{0xe9}, "cudaGraphicsMapResources")               // jmp
 	put(0x1305, []byte{0x48, 0x8d, 0x3d}, "cudaGraphicsUnmapResources") // lea, %rdi
 	put(0x1400, []byte{0xe8}, "cudaMalloc")                             // is supported
 	put(0x1501, []byte{0x90}, "cudaImportExternalMemory")               // no reference
-	put(0x2100, []byte{0xe8}, "cudaMemcpy3DPeerAsync")                  // within the runtime
+	put(0x2100, []byte{0xe8}, "cudaImportExternalSemaphore")            // within the runtime
 	put(at["cudaOfTheFuture"]+0x40, []byte{0xe8}, "cudaGraphExecGetId") // behind it
 	program, _ := withStatic(code)
 	r := inspect(t, program, 0)
-	require.Equal(t, []string{"call cudaGraphExecGetId", "call cudaGraphicsMapResources", "call cudaGraphicsUnmapResources", "call cudaMemcpy3DPeer"}, missing(r))
+	require.Equal(t, []string{"call cudaGraphExecGetId", "call cudaGraphicsMapResources", "call cudaGraphicsUnmapResources", "call cudaGraphicsUnregisterResource"}, missing(r))
 	require.Empty(t, r.Hints, "the runtime has all names of the driver as texts")
 }
 
