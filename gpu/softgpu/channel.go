@@ -268,7 +268,7 @@ func (c *channel) execute(cmd gpu.Command) error {
 	return fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, cmd)
 }
 
-// view is the address space of the channel as its descriptor says.
+// view is the address space of the channel as its descriptor says now. It is for use while space.mu is held.
 func (c *channel) view() view {
 	return view{c.ctx.space, hw.ViewOf(&c.ctx.space.MMU, c.descriptor)}
 }

@@ -63,9 +63,9 @@ func (d *Domain) Add(mem []byte) (base uint64, err error) {
 // Hold counts host memory that is kept for what uses the domain, and reports whether it is at most a
 // limit. Where it is not, nothing is counted. A negative n gives back.
 func (d *Domain) Hold(n, limit int64) bool {
-	if d.held.Add(n) > limit {
+	if d.held.Add(n) > limit && n > 0 { // what is given back counts, whatever others try to take meanwhile
 		d.held.Add(-n)
-		return n < 0
+		return false
 	}
 	return true
 }
@@ -89,7 +89,7 @@ func (d *Domain) Has(addr, n uint64) bool {
 }
 
 // Raw is a channel of the hardware. It reads page directory and limit from its descriptor for each
-// command. A fault ends it and nothing else.
+// page that it looks up. A fault ends it and nothing else.
 type Raw struct{ channel *channel }
 
 // Open takes a channel whose descriptor lies at a VRAM address. Errors are gpu.ErrBusy where it is

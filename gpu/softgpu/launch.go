@@ -191,7 +191,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 	}
 	if m := k.launch.Model; m != nil {
 		before := m.Cycles()
-		err = exec.Run(k.kernel, k.launch, c.view(), control, d.config.SMs)
+		err = exec.Run(k.kernel, k.launch, current{c}, control, d.config.SMs)
 		used = time.Duration(m.Cycles() - before)
 		k.spent += used
 		return used, err
@@ -202,7 +202,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 		c.watch(control, k.limit) // for kernels that meet barriers
 		defer c.unwatch()
 	}
-	err = exec.Run(k.kernel, k.launch, c.view(), control, d.config.SMs)
+	err = exec.Run(k.kernel, k.launch, current{c}, control, d.config.SMs)
 	used = time.Since(start)
 	k.limit -= used
 	return used, err

@@ -61,13 +61,13 @@ func (c *channel) hold(e *engine, j hw.Job) (more bool, err error) {
 // slice does one step of a job.
 func (c *channel) slice(j hw.Job) (more bool, fault *gpu.LostError) {
 	s := c.ctx.space
-	slice := hw.NewSlice(c.view().View)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	slice := hw.NewSlice(c.view().View) // with the lock, so that settle waits for it
 	defer func() {
 		c.moved += slice.Moved
 		c.ctx.dev.copyBytes.Add(slice.Moved)
 	}()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
 	defer touch(&fault)
 	more, bad := j.Step(slice)
 	if bad != nil {

@@ -16,6 +16,23 @@ type view struct {
 func (w view) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
 	w.space.mu.RLock()
 	defer w.space.mu.RUnlock()
+	return w.lookup(va)
+}
+
+// current is the address space of a channel as its descriptor says at each look-up: when the directory of a
+// kernel that runs is replaced and flushed, nothing walks the old one any more, and it may be freed.
+type current struct{ channel *channel }
+
+// Lookup implements exec.Space.
+func (w current) Lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
+	s := w.channel.ctx.space
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return w.channel.view().lookup(va)
+}
+
+// lookup is Lookup. Preconditions: space.mu is held.
+func (w view) lookup(va uint64) (page []byte, base uint64, prot gpu.Prot, ok bool) {
 	page, base, readOnly, ok := w.View.Lookup(va)
 	switch {
 	case !ok:

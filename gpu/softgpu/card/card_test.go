@@ -385,3 +385,66 @@ func TestLaunch(t *testing.T) {
 	require.Zero(t, v.Word(mapped+8))
 	require.Equal(t, uint64(2), r.Stats().Launches)
 }
+
+// waitKernel is a module with a kernel w that ends when the word at the address that it is given is not zero.
+const waitKernel = `.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry w(.param .u64 p) {
+	.reg .b64 %rd<2>;
+	.reg .b32 %r<2>;
+	.reg .pred %p<2>;
+	ld.param.u64 %rd1, [p];
+again:
+	ld.volatile.global.u32 %r1, [%rd1];
+	setp.eq.u32 %p1, %r1, 0;
+	@%p1 bra again;
+	ret;
+}
+`
+
+// A kernel that runs walks the directory that the descriptor has since the last flush, not the one with which
+// it began: that one may be another machine's by then.
+func TestDirectoryOfKernelThatRuns(t *testing.T) {
+	const otherDirectory, otherTables, va, zero, set = 0x180000, 0x280000, mapped, mapped, mapped + hw.LargePage
+	r := newRig(t)
+	r.bind()
+	v := r.VRAM()
+	large := func(tables, va, addr uint64) {
+		v.SetWord(tables+hw.SmallTable+va/hw.LargePage*8, uint64(hw.MakePTE(hw.TargetVRAM, addr, false)))
+	}
+	v.SetWord(otherDirectory, uint64(hw.MakePDE(otherTables+hw.SmallTable, otherTables)))
+	for at := uint64(0); at < mapped; at += hw.LargePage {
+		large(otherTables, at, at)
+	}
+	large(atTables, va, zero)
+	large(otherTables, va, set)
+	v.SetWord(set, 1)
+	copy(v.Bytes(atModule, 4096), waitKernel)
+	copy(v.Bytes(atModule+4096, 1), "w")
+	r.submit(0, 0,
+		words(hw.OpLoad, 1, uint32(len(waitKernel)), atModule, 0, atData, 0),
+		words(hw.OpLink, 1, 0, 0x10000, 0, atData, 0),
+		words(hw.OpFind, 1, 5, atModule+4096, 0, 1, 0, atData, 0),
+		release(atData+4096, 1),
+		words(hw.OpLaunch, 1, 5, 1, 1, 1, 1, 1, 1, 0, 8, va, 0))
+	defer r.set(hw.RegKill, 0)
+	launched := func() bool { return r.Stats().Launches == 1 }
+	require.Eventually(t, launched, time.Minute, time.Millisecond, "%s", v.Bytes(atData+hw.ReplyBytes, 200))
+	time.Sleep(10 * time.Millisecond) // the kernel has most likely begun; if it has not, it sees the new directory at once
+	require.NotZero(t, r.state(0)&hw.StateBusy)
+	v.SetWord(atDescriptor+hw.DescDirectory, otherDirectory)
+	r.set(hw.RegFlushTable, otherDirectory>>hw.DirectoryUnit)
+	r.set(hw.RegFlush, hw.Valid)
+	require.Eventually(t, func() bool { return r.state(0)&hw.StateBusy == 0 }, time.Minute, time.Millisecond)
+	require.Zero(t, r.state(0)&hw.StateFaulty)
+}
+
+// What is given back counts, also while others have more than there is.
+func TestHeldMemory(t *testing.T) {
+	d := newRig(t).NewDomain()
+	require.True(t, d.Hold(10, 10))
+	require.False(t, d.Hold(1, 10))
+	require.True(t, d.Hold(-1, 5))
+	require.Equal(t, int64(9), d.Held())
+}

@@ -115,7 +115,8 @@ func (e PDE) Small() (addr uint64, ok bool) {
 //	0x200  u64  VRAM address of the page directory, 4 KiB aligned
 //	0x208  u64  last virtual address that is translated; its lowest 21 bits count as set
 //
-// for each command, so that who changes them changes what the next command sees. The control page,
+// when it needs them: directory and limit for each page that it looks up, so that who changes them and
+// flushes changes what running commands see, too. The control page,
 // the indirect buffer and the notifier belong to channels that fetch their commands (registers.go).
 // The driver in package softgpu, which hands commands over itself, has the descriptors of all its
 // channels from VRAM address 0 in order of their numbers, and keeps for statistics
