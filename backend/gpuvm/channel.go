@@ -60,6 +60,12 @@ func (vm *VM) renew(c *channel) {
 	for _, word := range []uint64{hw.DescIndirect, hw.DescNotifier, hw.DescLimit} { // virtual addresses
 		v.SetWord(c.descriptor+word, vm.word(c.guest+word))
 	}
+	if vm.mode.Nested {
+		directory := vm.word(c.guest + hw.DescDirectory) // the second level translates it
+		v.SetWord(c.descriptor+hw.DescDirectory, directory)
+		vm.agg.flush(directory) // the channel may have translations of another
+		return
+	}
 	old := c.shadow
 	if vm.mode.PV {
 		c.shadow = vm.hold(c.granted)

@@ -96,6 +96,11 @@ func sound(t *testing.T, vm *VM) {
 			pair(at, 0, hw.DirectorySpan, false)
 		}
 	}
+	if vm.second != nil {
+		for _, at := range vm.second.tables {
+			pair(at, 0, hw.DirectorySpan, true)
+		}
+	}
 	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
 		for off := uint64(0); off < b.host.window; off += hw.SmallPage {
 			check(b.host.entry(b.at+off, hw.SmallPage), hw.SmallPage, true)

@@ -215,8 +215,8 @@ func (a *actor) act() {
 
 // fill has the GPU write somewhere, at times on the tables that map it.
 func (a *actor) fill(v uint32) {
-	if a.mode.Lazy {
-		a.restore() // the doorbell scans what a flush before left dirty
+	if a.mode.Lazy || a.mode.Nested {
+		a.restore() // the doorbell scans what a flush before left dirty, or the card walks it
 	}
 	addr, words := actorData+a.r.Uint64N(a.size-actorData-1<<16)&^3, a.r.Uint64N(1000)+1
 	if a.r.IntN(4) == 0 {
@@ -259,7 +259,7 @@ func (a *actor) restore() {
 // Two VMs do random things at the same time. The memory of each is what its model says, so that
 // neither reached the other, and what lies in front of both is what the Aggregator wrote there.
 func TestTwoVMs(t *testing.T) {
-	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1"} {
+	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1", "nested"} {
 		t.Run(name, func(t *testing.T) {
 			a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})
 			var actors []*actor

@@ -10,10 +10,13 @@ type Mode struct {
 	Lazy  bool // directories are scanned at activation
 	PV    bool // page tables are changed by hypercalls
 	Multi bool // many operations a hypercall: a matter of the guest's driver
+
+	// Nested has the card walk the guest's own tables, and a second level behind them (hw.MMU).
+	Nested bool
 }
 
 // Modes are all of them: those of the thesis in its order, then two that remap BAR1, which it names
-// as left out.
+// as left out, and one of a card that it asks for.
 var Modes = []Mode{
 	{Name: "fv"},
 	{Name: "fv-remap", Remap: true},
@@ -23,6 +26,7 @@ var Modes = []Mode{
 	{Name: "pv-multicall", PV: true, Multi: true},
 	{Name: "fv-bar1", Remap: true, Lazy: true, BAR1: true},
 	{Name: "pv-bar1", PV: true, Multi: true, BAR1: true},
+	{Name: "nested", Remap: true, Nested: true},
 }
 
 // ModeOf finds a mode by name.

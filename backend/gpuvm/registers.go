@@ -108,6 +108,10 @@ func (vm *VM) flush(guest uint64) {
 			vm.scanBAR(b)
 		}
 	}
+	if vm.mode.Nested {
+		vm.agg.flush(guest)
+		return
+	}
 	s := vm.shadows[guest]
 	switch {
 	case s == nil:

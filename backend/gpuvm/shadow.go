@@ -1,6 +1,9 @@
 package gpuvm
 
 import (
+	"errors"
+	"fmt"
+
 	"pvdrm/gpu/softgpu/hw"
 )
 
@@ -160,6 +163,26 @@ func (vm *VM) scanTables(pde hw.PDE, from, end uint64, aperture bool, at func(of
 			vm.set(at(off, hw.SmallPage), vm.translate(e, hw.SmallPage, aperture))
 		}
 	}
+}
+
+// nest makes the second level: it maps the VM's part of VRAM, all of it, by large pages. Where the
+// part is larger than a VM may have tables for, it fails.
+func (vm *VM) nest() error {
+	vm.second = vm.newShadow(0)
+	for addr := uint64(0); vm.second != nil && addr < vm.size; addr += hw.LargePage {
+		pair, ok := vm.second.tables[addr/hw.DirectorySpan]
+		if !ok {
+			if pair, ok = vm.newTable(vm.second, addr/hw.DirectorySpan); !ok {
+				return fmt.Errorf("gpuvm: no memory for second-level tables of %d MiB of VRAM", vm.size>>20)
+			}
+		}
+		vm.agg.vram.SetWord(entryAt(pair, addr, hw.LargePage), uint64(hw.MakePTE(hw.TargetVRAM, vm.base+addr, false)))
+	}
+	if vm.second == nil {
+		return errors.New("gpuvm: no memory for a second-level directory")
+	}
+	vm.domain.Nest(vm.second.directory)
+	return nil
 }
 
 // descriptor returns the guest's descriptor of the aperture.

@@ -38,6 +38,7 @@ type VM struct {
 	directories map[uint32]*shadow // with PV, by number; their guest directory has no meaning
 	barrier     map[uint64]int     // guest pages with descriptors in use, and how many
 	tables      int                // pairs in use
+	second      *shadow            // with Nested: the VM's VRAM
 }
 
 // bar is an aperture of a VM.
@@ -78,6 +79,12 @@ func (a *Aggregator) NewVM(mode Mode, ram []byte) (*VM, error) {
 	if vm.ram, err = vm.domain.Add(ram); err != nil {
 		vm.Close()
 		return nil, fmt.Errorf("gpuvm: %w", err)
+	}
+	if mode.Nested {
+		if err := vm.nest(); err != nil {
+			vm.Close()
+			return nil, err
+		}
 	}
 	for i := range vm.channels {
 		a.card.SetDomain(vm.first+i, vm.domain)
@@ -323,6 +330,7 @@ func (vm *VM) Close() {
 	for id := range vm.directories {
 		vm.freeDirectory(id)
 	}
+	vm.release(vm.second)
 	vm.flight.Lock() // an access that was under way has ended, and the next one traps
 	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
 		vm.clearBAR(b)

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
 	"pvdrm/internal/suite"
 )
 
@@ -38,13 +40,18 @@ func newBenchModes(*global) *cobra.Command {
   fv-opt        both
   pv            page tables are changed by hypercalls, one for each entry
   pv-multicall  up to 128 operations in a hypercall
+  pvdrm         PVDRM: a local guest that makes DRM calls, without the pool of memory
+  pvdrm-pool    the same with the pool
+  pvdrm-native  programs linked onto PVDRM's device, which these two are compared with
   fv-bar1       fv-opt with BAR1 mapped, too, but for the doorbells
   pv-bar1       pv-multicall with that
+  nested        fv-remap on a card that walks the guest's page tables itself, and a second
+                level of the hypervisor's behind them
 
 A guest is a driver in the same process, and a trap a call, or with --traps socket a
 message to another thread and back: then the modes in which much traps take seconds.
-docs/gpuvm.md explains the columns. Virtual machines of QEMU and PVDRM beside them are
-not there yet; pvdrm bench measures PVDRM.
+PVDRM's guests are processes. docs/gpuvm.md explains the columns. Virtual machines of
+QEMU are not there yet.
 
 The exit code is 1 when a result is wrong.`,
 		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy --traps socket",
@@ -106,7 +113,8 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 		defer file.Close()
 	}
 	status := newStatus()
-	rows, wrong := bench.RunModes(ctx, f.modes, f.benches, f.traps, f.runs, status.show)
+	open := func(mode string) (bench.ModePlace, error) { return f.open(ctx, mode) }
+	rows, wrong := bench.RunModes(ctx, f.modes, f.benches, open, f.runs, status.show)
 	status.clear()
 	if rows == nil {
 		return wrong
@@ -126,3 +134,51 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	return nil
 }
+
+// open starts what runs a mode.
+func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, error) {
+	args, config := []string{"run", "--", "gdev", "agent"}, bench.Switches(bench.Full)
+	switch mode {
+	case bench.PVDRMNativeMode:
+		args = []string{benchNative}
+	case bench.PVDRMMode:
+		config = bench.Switches("nopool")
+	case bench.PVDRMPoolMode:
+	default:
+		return bench.OpenMode(mode, f.traps)
+	}
+	self, err := ownProgram()
+	if err != nil {
+		return nil, err
+	}
+	a, err := startAgent(ctx, exec.Command(self, args...))
+	if err != nil {
+		return nil, fmt.Errorf("mode %s: %w", mode, err)
+	}
+	return &agentMode{mode: mode, agent: a, config: config}, nil
+}
+
+// agentMode runs programs in a mode of PVDRM, by an agent.
+type agentMode struct {
+	mode   string
+	agent  *agentProcess
+	config string
+}
+
+// RunMode implements bench.ModePlace.
+func (m *agentMode) RunMode(ctx context.Context, name string) ([]bench.ModeRow, error) {
+	a, err := m.agent.Do(ctx, agent.Request{Bench: name, Config: m.config})
+	if err != nil {
+		return nil, err
+	}
+	if a.Result == nil {
+		return nil, errors.New("the agent answered without a result")
+	}
+	if a.Result.Error != "" {
+		err = fmt.Errorf("%s in mode %s: %s", name, m.mode, a.Result.Error)
+	}
+	return bench.ModeRows(m.mode, *a.Result), err
+}
+
+// Close implements bench.ModePlace.
+func (m *agentMode) Close() error { return m.agent.stop() }

@@ -60,6 +60,14 @@ func (d *Domain) Add(mem []byte) (base uint64, err error) {
 	return o.Base, nil
 }
 
+// Nest has the channels' page tables walked through a second level, whose page directory lies at a
+// VRAM address; see hw.MMU. Preconditions: no channel has the domain yet.
+func (d *Domain) Nest(directory uint64) {
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	d.space.Second = directory + 1
+}
+
 // Hold counts host memory that is kept for what uses the domain, and reports whether it is at most a
 // limit. Where it is not, nothing is counted. A negative n gives back.
 func (d *Domain) Hold(n, limit int64) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,36 +24,45 @@ const (
 	PassThroughMode = "pt"
 )
 
-// ModeNames are the ways to reach a card that can be compared.
+// Modes of PVDRM beside them: local guests without and with the pool of granted memory, and the
+// program linked onto PVDRM's device, which is what these are compared with, too.
+const (
+	PVDRMMode       = "pvdrm"
+	PVDRMPoolMode   = "pvdrm-pool"
+	PVDRMNativeMode = "pvdrm-native"
+)
+
+// thesisModes is how many of gpuvm.Modes are the thesis's.
+const thesisModes = 6
+
+// ModeNames are the ways to use the software GPU that can be compared: the thesis's ten, then others.
 func ModeNames() []string {
 	names := []string{NativeMode, PassThroughMode}
-	for _, m := range gpuvm.Modes {
+	for i, m := range gpuvm.Modes {
+		if i == thesisModes {
+			names = append(names, PVDRMMode, PVDRMPoolMode, PVDRMNativeMode)
+		}
 		names = append(names, m.Name)
 	}
 	return names
 }
 
-// laterModes are modes of the thesis and of its open questions that are not there yet.
-var laterModes = []string{"pvdrm", "pvdrm-pool", "side-core", "nested"}
-
 // CheckMode says whether a mode can be measured.
 func CheckMode(name string) error {
-	switch {
-	case slices.Contains(ModeNames(), name):
+	if slices.Contains(ModeNames(), name) {
 		return nil
-	case slices.Contains(laterModes, name):
-		return fmt.Errorf("mode %s cannot be compared here yet; PVDRM itself is measured by pvdrm bench", name)
 	}
-	return fmt.Errorf("there is no mode %q, only %v", name, ModeNames())
+	return fmt.Errorf("there is no mode %q, only %s", name, strings.Join(ModeNames(), ", "))
 }
 
 // ModeRow is what one phase of a program took in one mode: a line of JSON.
 type ModeRow struct {
 	Mode         string  `json:"mode"`
 	Bench        string  `json:"bench"`
-	Phase        string  `json:"phase"`   // of modePhases
-	Seconds      float64 `json:"seconds"` // median
-	Ratio        float64 `json:"ratio"`   // to native in the same round, median; 0 where native was not measured
+	Phase        string  `json:"phase"`               // of modePhases
+	Seconds      float64 `json:"seconds"`             // median
+	Ratio        float64 `json:"ratio"`               // to native in the same round, median; 0 where native was not measured
+	RatioOwn     float64 `json:"ratio_own,omitempty"` // of PVDRM's modes: likewise to pvdrm-native
 	TrapsBAR0    uint64  `json:"traps_bar0"`
 	TrapsBAR1    uint64  `json:"traps_bar1"`
 	TrapsBAR3    uint64  `json:"traps_bar3"`
@@ -73,7 +83,15 @@ var modePhases = []string{"init", "htod", "launch", "dtoh", "close", "total"}
 // modeRAM is the system memory of a VM. The host gives it when it is touched.
 const modeRAM = 512 << 20
 
-// modePlace is a card with a driver, in one mode. It is up while all rounds run.
+// ModePlace runs programs in one mode. It is up while all rounds run.
+type ModePlace interface {
+	// RunMode runs a program once: a row for each of the phases, without ratios. It returns the
+	// rows of a result that is wrong, too, and an error beside them.
+	RunMode(ctx context.Context, bench string) ([]ModeRow, error)
+	Close() error
+}
+
+// modePlace is a card with a driver in this process.
 type modePlace struct {
 	name   string
 	multi  bool
@@ -102,23 +120,25 @@ func (c modeCounts) sub(o modeCounts) modeCounts {
 	return modeCounts{Counters: c.Sub(o.Counters), doorbells: c.doorbells - o.doorbells}
 }
 
-// openMode starts a card and its driver.
-func openMode(name string, traps string) (p *modePlace, err error) {
-	p = &modePlace{name: name}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
+// OpenMode starts a card of GPUvm and its driver.
+func OpenMode(name string, traps string) (ModePlace, error) {
+	p := &modePlace{name: name}
+	if err := p.open(traps); err != nil {
+		return nil, errors.Join(fmt.Errorf("mode %s: %w", name, err), p.Close())
+	}
+	return p, nil
+}
+
+func (p *modePlace) open(traps string) (err error) {
 	p.ram, err = unix.Mmap(-1, 0, modeRAM, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return p, fmt.Errorf("memory of a VM: %w", err)
+		return fmt.Errorf("memory of a VM: %w", err)
 	}
 	if p.card, err = card.New(softgpu.Config{}); err != nil {
-		return p, err
+		return err
 	}
 	config := lowlevel.Config{Bus: p.card, RAM: p.ram}
-	switch name {
+	switch p.name {
 	case NativeMode:
 		config.Base, err = p.card.Host().Add(p.ram)
 	case PassThroughMode:
@@ -131,10 +151,10 @@ func openMode(name string, traps string) (p *modePlace, err error) {
 		err = p.startVM(&config, traps)
 	}
 	if err != nil {
-		return p, err
+		return err
 	}
 	p.driver, err = lowlevel.Open(config)
-	return p, err
+	return err
 }
 
 // startVM makes a VM of the card, with all of it.
@@ -168,7 +188,8 @@ func (p *modePlace) startVM(config *lowlevel.Config, traps string) error {
 	return nil
 }
 
-func (p *modePlace) close() (err error) {
+// Close implements ModePlace.
+func (p *modePlace) Close() (err error) {
 	if p.driver != nil {
 		err = p.driver.Close()
 	}
@@ -187,8 +208,8 @@ func (p *modePlace) close() (err error) {
 	return err
 }
 
-// run runs a program once: a row for each phase, without its ratio.
-func (p *modePlace) run(name string) (rows []ModeRow, err error) {
+// RunMode implements ModePlace.
+func (p *modePlace) RunMode(_ context.Context, name string) (rows []ModeRow, err error) {
 	counts, last := map[string]modeCounts{}, p.counts()
 	first := last
 	passed := func(phase string) {
@@ -205,36 +226,47 @@ func (p *modePlace) run(name string) (rows []ModeRow, err error) {
 		err = fmt.Errorf("%s in mode %s: %s", name, p.name, r.Error)
 	}
 	counts["total"] = p.counts().sub(first)
-	s := r.Seconds
-	seconds := []float64{s.Init, s.HtoD, s.Launch, s.DtoH, s.Close, s.Total()}
+	rows = ModeRows(p.name, r)
 	for i, phase := range modePhases {
-		c := counts[phase]
-		row := ModeRow{Mode: p.name, Bench: name, Phase: phase, Seconds: seconds[i],
-			TrapsBAR0: c.TrapsBAR0, TrapsBAR1: c.TrapsBAR1, TrapsBAR3: c.TrapsBAR3,
-			Scans: c.Scans, BARScans: c.BARScans, Entries: c.Entries, Hypercalls: c.Hypercalls,
-			Activations: c.Activations, Flushes: c.Flushes, Doorbells: c.doorbells, Verified: r.Verified}
+		c, row := counts[phase], &rows[i]
+		row.TrapsBAR0, row.TrapsBAR1, row.TrapsBAR3 = c.TrapsBAR0, c.TrapsBAR1, c.TrapsBAR3
+		row.Scans, row.BARScans, row.Entries = c.Scans, c.BARScans, c.Entries
+		row.Hypercalls, row.Activations, row.Flushes = c.Hypercalls, c.Activations, c.Flushes
+		row.Doorbells = c.doorbells
 		if p.multi {
 			row.MulticallOps = c.Operations
 		}
-		rows = append(rows, row)
 	}
 	return rows, err
 }
 
+// ModeRows are the rows of a result, without counters but for the doorbells of PVDRM, of which only
+// the total is known.
+func ModeRows(mode string, r suite.Result) (rows []ModeRow) {
+	s := r.Seconds
+	seconds := []float64{s.Init, s.HtoD, s.Launch, s.DtoH, s.Close, s.Total()}
+	for i, phase := range modePhases {
+		rows = append(rows, ModeRow{Mode: mode, Bench: r.Bench, Phase: phase, Seconds: seconds[i], Verified: r.Verified})
+	}
+	rows[len(rows)-1].Doorbells = r.Doorbells
+	return rows
+}
+
 // RunModes runs programs in modes, in rounds: each round runs each program once in each mode. With
-// more than one round the first warms up. Traps is TrapCall or TrapSocket. A result that is wrong is reported by its rows, and by an
-// error beside them.
-func RunModes(ctx context.Context, modes, benches []string, traps string, rounds int, show func(string)) (rows []ModeRow, err error) {
-	places := make([]*modePlace, 0, len(modes))
+// more than one round the first warms up. Open starts what runs a mode; it is closed at the end. A
+// result that is wrong is reported by its rows, and by an error beside them.
+func RunModes(ctx context.Context, modes, benches []string, open func(mode string) (ModePlace, error), rounds int, show func(string)) (rows []ModeRow, err error) {
+	places := make([]ModePlace, 0, len(modes))
 	defer func() {
 		for _, p := range places {
-			err = errors.Join(err, p.close())
+			err = errors.Join(err, p.Close())
 		}
 	}()
 	for _, name := range modes {
-		p, err := openMode(name, traps)
+		show("starting mode " + name)
+		p, err := open(name)
 		if err != nil {
-			return nil, fmt.Errorf("mode %s: %w", name, err)
+			return nil, err
 		}
 		places = append(places, p)
 	}
@@ -242,43 +274,54 @@ func RunModes(ctx context.Context, modes, benches []string, traps string, rounds
 	var wrong error
 	for round := range rounds {
 		for _, b := range benches {
-			for _, p := range places {
+			for i, p := range places {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
-				show(fmt.Sprintf("round %d of %d: %s in mode %s", round+1, rounds, b, p.name))
-				r, err := p.run(b)
+				show(fmt.Sprintf("round %d of %d: %s in mode %s", round+1, rounds, b, modes[i]))
+				r, err := p.RunMode(ctx, b)
 				if r == nil {
-					return nil, err
+					return nil, fmt.Errorf("mode %s: %w", modes[i], err)
 				}
 				wrong = errors.Join(wrong, err)
 				if round > 0 || rounds == 1 {
-					found[[2]string{b, p.name}] = append(found[[2]string{b, p.name}], r)
+					found[[2]string{b, modes[i]}] = append(found[[2]string{b, modes[i]}], r)
 				}
 			}
 		}
 	}
 	for _, b := range benches {
+		of := func(mode string) [][]ModeRow { return found[[2]string{b, mode}] }
 		for _, m := range modes {
-			rows = append(rows, modeRows(found[[2]string{b, m}], found[[2]string{b, NativeMode}])...)
+			rows = append(rows, modeRows(of(m), of(NativeMode), of(PVDRMNativeMode))...)
 		}
 	}
 	return rows, wrong
 }
 
-// modeRows are the rows of a program in one mode, from those of its rounds and of native's.
-func modeRows(runs, native [][]ModeRow) (rows []ModeRow) {
+// modeRows are the rows of a program in one mode, from those of its rounds, of native's and of
+// PVDRM's own native's.
+func modeRows(runs, native, own [][]ModeRow) (rows []ModeRow) {
 	for i := range modePhases {
 		row := runs[len(runs)-1][i] // counters are the same in all
-		var seconds, ratios []float64
-		for n, r := range runs {
-			seconds = append(seconds, r[i].Seconds)
-			if n < len(native) && native[n][i].Seconds > 0 {
-				ratios = append(ratios, r[i].Seconds/native[n][i].Seconds)
+		ratio := func(base [][]ModeRow) float64 {
+			var ratios []float64
+			for n, r := range runs {
+				if n < len(base) && base[n][i].Seconds > 0 {
+					ratios = append(ratios, r[i].Seconds/base[n][i].Seconds)
+				}
 			}
+			return spread(ratios).Median
+		}
+		var seconds []float64
+		for _, r := range runs {
+			seconds = append(seconds, r[i].Seconds)
 			row.Verified = row.Verified && r[i].Verified
 		}
-		row.Seconds, row.Ratio = spread(seconds).Median, spread(ratios).Median
+		row.Seconds, row.Ratio = spread(seconds).Median, ratio(native)
+		if row.Mode == PVDRMMode || row.Mode == PVDRMPoolMode {
+			row.RatioOwn = ratio(own)
+		}
 		rows = append(rows, row)
 	}
 	return rows

@@ -11,9 +11,11 @@ import (
 	"pvdrm/internal/suite"
 )
 
+func byCall(mode string) (ModePlace, error) { return OpenMode(mode, TrapCall) }
+
 func TestModes(t *testing.T) {
 	modes := []string{NativeMode, PassThroughMode, "fv", "pv-multicall"}
-	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, TrapCall, 2, func(string) {})
+	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, byCall, 2, func(string) {})
 	require.NoError(t, err)
 	require.Len(t, rows, 2*len(modes)*len(modePhases))
 	sum := ModeRow{}
@@ -67,7 +69,7 @@ func TestModes(t *testing.T) {
 // A trap over a socket does and counts the same.
 func TestModesSocket(t *testing.T) {
 	counts := func(traps string) (all []ModeRow) {
-		rows, err := RunModes(t.Context(), []string{"fv-opt", "pv-bar1"}, []string{"loop"}, traps, 1, func(string) {})
+		rows, err := RunModes(t.Context(), []string{"fv-opt", "pv-bar1"}, []string{"loop"}, func(name string) (ModePlace, error) { return OpenMode(name, traps) }, 1, func(string) {})
 		require.NoError(t, err)
 		for _, r := range rows {
 			require.True(t, r.Verified)
@@ -81,9 +83,10 @@ func TestModesSocket(t *testing.T) {
 
 func TestModeNames(t *testing.T) {
 	require.NoError(t, CheckMode("fv-opt"))
-	require.ErrorContains(t, CheckMode("pvdrm"), "yet")
+	require.NoError(t, CheckMode("pvdrm-pool"))
+	require.Equal(t, []string{"native", "pt", "fv", "fv-remap", "fv-lazy", "fv-opt", "pv", "pv-multicall", "pvdrm", "pvdrm-pool"}, ModeNames()[:10])
 	require.ErrorContains(t, CheckMode("xv"), "no mode")
-	_, err := RunModes(t.Context(), []string{NativeMode}, []string{"none"}, TrapCall, 1, func(string) {})
+	_, err := RunModes(t.Context(), []string{NativeMode}, []string{"none"}, byCall, 1, func(string) {})
 	require.Error(t, err)
 	require.Equal(t, []float64{2}, shorter([]ModeRow{{Mode: "fv", Bench: "a", Phase: "total", Seconds: 4}, {Mode: "pv", Bench: "a", Phase: "total", Seconds: 2},
 		{Mode: "pv", Bench: "b", Phase: "total", Seconds: 2}, {Mode: "pv", Bench: "a", Phase: "init", Seconds: 1}}, "pv"))

@@ -13,21 +13,21 @@ const (
 )
 
 var publishedModes = parseTable(sourceModes,
-	[]string{"fv", "fv-remap", "fv-lazy", "fv-opt", "pv", "pv-multicall", "pt"}, `
-nop    389.11 146.58  284.33 52.2   25.68 2.98 1.06
-loop   320.76 ~124.40 230.60 50.2   30.10 12.50 1.05
-madd   267.76 ~105.44 186.24 37.95  17.60 2.30 1.03
-mmul   22.26  9.45    16.15  3.97   2.34  1.11 1.00
-fmadd  272.78 ~107.55 196.59 38.4   17.53 2.33 1.00
-fmmul  262.63 100.05  190.05 -      17.66 2.32 1.02
-cpy    90.-   30.17   68.92  -      7.54  1.55 1.02
-pincpy 63.19  ~19.-   ~47.45 7.70   13.89 1.48 1.04
-bp     -      ~106    ~16-   ~32.56 14.8  2.19 1.01
-hs     -      ~126    ~227   -      20.87 2.83 1.05
-lud    ~175.2 64.48   126.25 ~21    12.7  1.98 1.03
-nn     ~384   ~149    ~277   51.84  ~25   ~2   -
-srad   ~30    ~17.0   21.54  -      ~3    1.98 1.00
-srad2  ~3-    ~16.9   26.41  -      3.31  1.19 1.00
+	[]string{"fv", "fv-remap", "fv-lazy", "fv-opt", "pv", "pv-multicall", "pvdrm", "pvdrm-pool", "pt"}, `
+nop    389.11 146.58  284.33 52.2   25.68 2.98  1.25 1.05 1.06
+loop   320.76 ~124.40 230.60 50.2   30.10 12.50 1.20 1.06 1.05
+madd   267.76 ~105.44 186.24 37.95  17.60 2.30  1.25 1.08 1.03
+mmul   22.26  9.45    16.15  3.97   2.34  1.11  1.02 1.01 1.00
+fmadd  272.78 ~107.55 196.59 38.4   17.53 2.33  1.25 1.09 1.00
+fmmul  262.63 100.05  190.05 -      17.66 2.32  1.25 1.08 1.02
+cpy    90.-   30.17   68.92  -      7.54  1.55  1.14 1.01 1.02
+pincpy 63.19  ~19.-   ~47.45 7.70   13.89 1.48  2.3  0.97 1.04
+bp     -      ~106    ~16-   ~32.56 14.8  2.19  1.16 1.02 1.01
+hs     -      ~126    ~227   -      20.87 2.83  1.21 1.07 1.05
+lud    ~175.2 64.48   126.25 ~21    12.7  1.98  1.11 1.03 1.03
+nn     ~384   ~149    ~277   51.84  ~25   ~2    1.24 1.06 -
+srad   ~30    ~17.0   21.54  -      ~3    1.98  1.03 1.02 1.00
+srad2  ~3-    ~16.9   26.41  -      3.31  1.19  1.03 1.00 1.00
 `)
 
 var publishedScans = parseTable(sourceScans, []string{"fv", "fv-opt"}, `
@@ -63,7 +63,7 @@ func WriteModesJSON(w io.Writer, rows []ModeRow) error {
 // than with full virtualization.
 func WriteModes(w io.Writer, traps string, rows []ModeRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "program\tmode\tms\t/ native\tpublished\tBAR0\tBAR1\tBAR3\tscans\tpublished\tof BARs\thypercalls\toperations\tactivations\tverified\t")
+	fmt.Fprintln(t, "program\tmode\tms\t/ native\t/ own\tpublished\tBAR0\tBAR1\tBAR3\tscans\tpublished\tof BARs\thypercalls\toperations\tactivations\tverified\t")
 	for _, r := range rows {
 		if r.Phase != "total" {
 			continue
@@ -72,7 +72,11 @@ func WriteModes(w io.Writer, traps string, rows []ModeRow) error {
 		if !r.Verified {
 			verified = "NO"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t\n", r.Bench, r.Mode, 1e3*r.Seconds, r.Ratio,
+		own := ""
+		if r.RatioOwn > 0 {
+			own = fmt.Sprintf("%.2f", r.RatioOwn)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t\n", r.Bench, r.Mode, 1e3*r.Seconds, r.Ratio, own,
 			publishedModes.cell(r.Bench, r.Mode), r.TrapsBAR0, r.TrapsBAR1, r.TrapsBAR3, r.Scans, publishedScans.cell(r.Bench, r.Mode),
 			r.BARScans, r.Hypercalls, r.MulticallOps, r.Activations, verified)
 	}
