@@ -88,7 +88,7 @@ type Stats struct {
 	CopyBytes   uint64
 	Preemptions uint64 // times that a command was stopped to go on later
 	Faults      uint64 // contexts lost to a fault
-	Replays     uint64 // times that a context was made anew to run its tasks again
+	Replays     uint64 // times that work was run again which was taken off the device without its state
 	VRAMUsed    uint64 // bytes
 	Channels    int    // channels open now
 }

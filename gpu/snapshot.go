@@ -26,6 +26,24 @@ type Preempter interface {
 	Resume() error
 }
 
+// Revoker is a Context whose work can be taken off the device without keeping how far it came, to run
+// again: for devices that cannot stop a kernel, and to compare with those that can.
+//
+//	running or stopped ──Revoke──► stopped ──Resume──► running: kernels begin again
+type Revoker interface {
+	Preempter
+	// Revoke stops the context as Preempt does, and gives up the progress of its kernels: those that
+	// have begun and not ended begin again from their start when the context goes on. Commands that
+	// have ended are not run again, and what the context has stays as it is, but for what was saved of
+	// it before a kernel began, which is put back. Time that was lost so does not count against a
+	// limit of launches.
+	//
+	// ErrUnsupported where that would change what the kernels leave, or cannot be told: they write
+	// what they read, print, or talk to the host. The error says which and why, and the context is as
+	// it was before the call. A kernel whose module was closed meanwhile may end with ErrInvalid.
+	Revoke(ctx context.Context) error
+}
+
 // Snapshotter is a Context that can be written down and built again by a Restorer, on
 // the same machine or another one.
 type Snapshotter interface {

@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) gpu.Device, groups ...string) {
 		{"close", closeTests},
 		{"model", modelTests},
 		{"preempt", preemptTests},
+		{"revoke", revokeTests},
 		{"snapshot", snapshotTests},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {

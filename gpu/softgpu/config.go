@@ -46,6 +46,9 @@ type Config struct {
 	// Divide makes kernels give way between blocks only, as where a scheduler divides them into
 	// groups of blocks, and not at loop heads: see exec.Control.Divide.
 	Divide bool
+	// SaveBytes bounds what is saved of VRAM before launches that write what they read, so that they
+	// can be revoked (gpu.Revoker), for all that run together. 0: nothing, and they cannot be revoked.
+	SaveBytes int64
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 }

@@ -28,6 +28,8 @@ type device struct {
 
 	launches, copyBytes, faults atomic.Uint64
 	preemptions                 atomic.Uint64 // of commands
+	replays                     atomic.Uint64 // launches that were revoked, and begin again
+	kept                        atomic.Int64  // bytes saved for launches that may be revoked
 	output                      atomic.Int64  // bytes that contexts keep of what kernels print
 	mappings                    mappings
 
@@ -129,6 +131,7 @@ func (d *device) Stats() gpu.Stats {
 		CopyBytes:   d.copyBytes.Load(),
 		Preemptions: d.preemptions.Load(),
 		Faults:      d.faults.Load(),
+		Replays:     d.replays.Load(),
 		VRAMUsed:    d.vram.used(),
 		Channels:    open,
 	}

@@ -26,6 +26,9 @@ func (c *channel) launch(l *gpu.Launch) error {
 		}
 		k.save(c.from)
 	}
+	if err := k.keep(l); err != nil {
+		return err
+	}
 	e := &c.ctx.dev.compute
 	for keep := false; ; {
 		at := between
@@ -37,8 +40,11 @@ func (c *channel) launch(l *gpu.Launch) error {
 				return err
 			}
 		}
-		if at == between {
+		switch {
+		case at == between:
 			c.ctx.dev.launches.Add(1)
+		case c.from == nil: // it was revoked
+			k.again(f, l)
 		}
 		k.launch.From, c.from = c.from, nil
 		used, err := k.runTree()
@@ -72,6 +78,7 @@ type task struct {
 	used    time.Duration
 	spent   time.Duration // modelled, of the kernels that have ended
 	saved   int           // bytes of the state that it went on from, or is to go on from
+	before  []kept        // what the launch is about to change, in case it is revoked
 }
 
 func (k *task) set(c *channel, f *function, l *gpu.Launch) {
@@ -97,6 +104,7 @@ func (k *task) end() {
 		k.launch.Tree.Release()
 	}
 	k.save(nil)
+	k.drop()
 	*k = task{}
 }
 

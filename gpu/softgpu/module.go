@@ -4,6 +4,7 @@ import (
 	"bytes"
 	gocontext "context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"pvdrm/gpu"
@@ -27,6 +28,10 @@ type module struct {
 
 	hostBytes uint64
 	retained  uint64 // of what was reserved: the heap of the context
+
+	looked sync.Once // of effects, as those that follow
+	parsed *ptx.Module
+	unread error
 }
 
 // function is a kernel of a module. It implements gpu.Function.
