@@ -21,6 +21,15 @@ func Print(w io.Writer, m *Module) error {
 	return p.err
 }
 
+// PrintFunc writes one function as Print does. An instruction that is OpRaw is written as its Raw
+// says, and Func.Text before the body.
+func PrintFunc(w io.Writer, f *Func) error {
+	p := &printer{w: w, table: theTable()}
+	p.function(f)
+	p.flush(0)
+	return p.err
+}
+
 // Name returns the name of the instruction with its modifiers, such as "add.rn.f32".
 func (i *Instr) Name() string {
 	if i.Op == OpRaw {

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzEngines runs random kernels on the fast engine and on the reference
-// interpreter, with native code and without, which must agree in every bit, NaNs included. What it finds is
+// interpreter, with native code, without, and in parts, which must agree in every bit, NaNs included. What it finds is
 // kept in testdata/fuzz and, where the GPU has the last word, becomes a fixture.
 func FuzzEngines(f *testing.F) {
 	for _, seed := range []string{"", "\x00\x80\xff", "branches", "shuffle and vote", "loops in loops"} {
@@ -32,6 +32,11 @@ func compareEngines(t *testing.T, source string) {
 	require.NoError(t, err)
 	want, err := runRef(k)
 	require.NoError(t, err, source)
+	if parts, _, err := runDivided(k, 1); err != nil {
+		t.Fatalf("in parts: %v\n%s", err, source)
+	} else if diffs, _ := k.Compare(parts, want); len(diffs) > 0 {
+		t.Fatalf("exec in parts differs from ref in %d values, the first: %v\n%s", len(diffs), diffs[0], source)
+	}
 	for _, native := range []exec.Native{exec.NativeNever, exec.NativeAtOnce} {
 		got, err := runExec(k, native, 1)
 		require.NoError(t, err, source)
