@@ -37,10 +37,11 @@ func (turnstile) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	fmt.Println("enter", e)
 	return nil
 }
-func (turnstile) Cancel(gpu.Engine)         {}
-func (turnstile) Wanted(gpu.Engine) bool    { return false }
-func (turnstile) Alone(gpu.Engine) bool     { return false }
-func (turnstile) Preempted(gpu.Engine) bool { return false }
+func (turnstile) Cancel(gpu.Engine)                        {}
+func (turnstile) Wanted(gpu.Engine) bool                   { return false }
+func (turnstile) Alone(gpu.Engine) bool                    { return false }
+func (turnstile) Preempted(gpu.Engine) bool                { return false }
+func (turnstile) Charge(gpu.Engine, time.Duration, uint64) {}
 func (turnstile) Leave(e gpu.Engine, used time.Duration, commands uint64, _ bool) {
 	fmt.Println("leave", e, used, commands)
 }

@@ -44,7 +44,10 @@ type Gate interface {
 	// Alone reports whether the engine stays with this device from one command to the
 	// next, because nobody else wants it. It may be called at any time, by any goroutine.
 	Alone(Engine) bool
-	// Leave ends the use, which took that long and ran so many commands, of which parts
-	// of copies count as one each, and kernels when they end. more announces that another Enter follows at once.
+	// Charge reports a part of a use that goes on, of that length and with so many commands that
+	// have ended, so that whoever counts what each user does need not wait for Leave.
+	Charge(e Engine, used time.Duration, commands uint64)
+	// Leave ends the use, which took that long and ran so many commands since it was charged last,
+	// of which parts of copies count as one each, and kernels when they end. more announces that another Enter follows at once.
 	Leave(e Engine, used time.Duration, commands uint64, more bool)
 }

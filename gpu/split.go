@@ -18,7 +18,7 @@ func Split(g Gate) (a, b Gate) {
 type splitter struct {
 	gate Gate
 
-	mu      sync.Mutex // held while the gate is called, but for Alone and Preempted
+	mu      sync.Mutex // held while the gate is called, but for Alone, Preempted and Charge
 	engines [Engines]struct {
 		holder  *port // who is in, or waits at the gate itself
 		waiting []*port
@@ -81,6 +81,11 @@ func (p *port) Preempted(e Engine) bool { return p.s.gate.Preempted(e) }
 
 // Alone is part of Gate. What the ports share is for the other one to use, too.
 func (p *port) Alone(e Engine) bool { return p.s.gate.Alone(e) }
+
+// Charge is part of Gate. Who is in is the gate's own user then.
+func (p *port) Charge(e Engine, used time.Duration, commands uint64) {
+	p.s.gate.Charge(e, used, commands)
+}
 
 // Leave is part of Gate.
 func (p *port) Leave(e Engine, used time.Duration, commands uint64, more bool) {

@@ -48,6 +48,8 @@ func (g *oneGate) Wanted(e gpu.Engine) bool {
 func (g *oneGate) Alone(gpu.Engine) bool     { return true }
 func (g *oneGate) Preempted(gpu.Engine) bool { return false }
 
+func (g *oneGate) Charge(gpu.Engine, time.Duration, uint64) {}
+
 func (g *oneGate) Leave(e gpu.Engine, used time.Duration, _ uint64, _ bool) {
 	require.True(g.t, g.open[e])
 	g.open[e] = false

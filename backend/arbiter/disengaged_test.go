@@ -29,11 +29,12 @@ func contestBeside(t *testing.T, policy string, length time.Duration, kernels ..
 					if granted := g.Enter(Compute, true); granted != nil {
 						<-granted
 					}
+					began := time.Now()
 					engine <- struct{}{}
 					time.Sleep(kernel)
 					<-engine
 					used[i] += kernel
-					g.Leave(Compute, kernel, 1, false)
+					g.Leave(Compute, time.Since(began), 1, false)
 					time.Sleep(5 * us)
 				}
 			}()

@@ -44,6 +44,7 @@
 //	64  Beside   begin only work that may run concurrently with such work of others
 //	128 Preempt  stop the command that runs where it can go on later, and return the token
 //	             (since version 1.3)
+//	256 Turns    with Beside: also begin work that the GPU serves in turn (since version 1.5)
 //
 // and goes through these states. The arbiter's actions are in capitals.
 //
@@ -68,6 +69,11 @@
 // backend that wants to begin other work swaps Held for 0, and sends Yield to ask for the token
 // again. A token without Beside allows both kinds of work, and only one backend has one.
 //
+// Work of a backend that has declared (flag 8 of its request) that the GPU serves it in turn with such
+// work of others is like that, too, under a policy that measures what each uses (sched.Disengaged). Its
+// word then has Turns and Beside. It begins and ends commands without a message, and reports each in the
+// page when it has ended (Gate.Charge).
+//
 // # Preemption
 //
 // Where the policy takes commands off the engine (sched.Preemptive), the arbiter sets Preempt in
@@ -89,7 +95,7 @@
 // when it leaves. Its backend keeps the guest to it. A backend that has joined keeps what it was
 // promised, so no guest can take from another what a GPU has only once.
 //
-// # Wire format, version 1.4
+// # Wire format, version 1.5
 //
 // The socket is of type SOCK_SEQPACKET. All numbers are little-endian.
 //
@@ -121,6 +127,8 @@
 //	         such work (since version 1.1; before, it was ignored).
 //	         4, of the same: the backend looks at Preempt while such work runs
 //	         (since version 1.3; before, it was ignored).
+//	         8, of the same: the GPU serves the work in turn with such work of
+//	         others (since version 1.5; before, it was ignored).
 //	         Of Welcome: minor version. Of Refuse: errno
 //	8    8   number of the grant, of Grant and Yield
 //	16   16  zero

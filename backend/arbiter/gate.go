@@ -103,6 +103,9 @@ func (g *Gate) flags(x *end) (flags uint32) {
 	if x.beside {
 		flags |= flagBeside
 	}
+	if g.cfg.Turns {
+		flags |= flagTurns
+	}
 	return flags
 }
 
@@ -143,7 +146,7 @@ func (g *Gate) Cancel(e Engine) {
 	}
 }
 
-// Leave ends the use that Enter began, which took this long and ran this many commands.
+// Leave ends the use that Enter began, which took this long and ran this many commands since it was charged last.
 // more announces that another Enter follows at once; it saves time, and a wrong
 // announcement costs other guests a little.
 func (g *Gate) Leave(e Engine, used time.Duration, commands uint64, more bool) {
@@ -176,6 +179,13 @@ func (g *Gate) Promised() Amounts { return g.page.Load().promised() }
 // Alone reports whether the token is here and stays, because no other backend waits for it.
 func (g *Gate) Alone(e Engine) bool {
 	return g.page.Load().load(e)&(bitHeld|bitShared|bitOnce|bitRevoked) == bitHeld
+}
+
+// Charge reports a part of a use that goes on, between an Enter that was admitted and its Leave.
+func (g *Gate) Charge(e Engine, used time.Duration, commands uint64) {
+	if p := g.ends[e].in; p != nil {
+		p.addUsed(e, used, commands)
+	}
 }
 
 func (g *Gate) leave(e Engine, more bool) {
@@ -230,6 +240,7 @@ func (g *Gate) admit(e Engine, p *page) {
 // change switches to another page and its link; the link is nil if there is no arbiter.
 // g.mu is held.
 func (g *Gate) change(p *page, l link) {
+	p.turns = g.cfg.Turns
 	old := g.page.Swap(p)
 	g.link = l
 	for e := range Engines {

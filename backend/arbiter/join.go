@@ -37,7 +37,10 @@ type GateConfig struct {
 	// Preemptible declares that the device asks Preempted while its commands run. The arbiter
 	// then stops commands by its policy, where it would wait for their ends otherwise.
 	Preemptible bool
-	Log         *zap.Logger
+	// Turns declares that the GPU serves what it has of several backends in turn. Policies that
+	// measure what each uses (sched.Disengaged) have several backends' commands there at the same time.
+	Turns bool
+	Log   *zap.Logger
 
 	dial func() (link, *page, error) // replaces Connect in tests
 }

@@ -22,6 +22,7 @@ const (
 	bitRevoked
 	bitBeside
 	bitPreempt
+	bitTurns
 )
 
 // Layout of the page, bytes.
@@ -46,6 +47,7 @@ const pageSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 type page struct {
 	mem   []byte
 	slots [Engines]slot
+	turns bool // see GateConfig.Turns
 }
 
 // slot is the block of an engine.
@@ -169,12 +171,13 @@ func (p *page) or(e Engine, bits uint32) uint32 {
 }
 
 // begin takes the word from Held to Busy. It fails if the token is not held or
-// not to be used, or in use, or for work beside that of others, which this is not.
+// not to be used, or in use, or for work beside that of others, which this is not: bitTurns is
+// for those whose work the GPU serves in turn.
 func (p *page) begin(e Engine, beside bool) bool {
 	word := p.slots[e].word
 	for {
 		w := word.Load()
-		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld || w&bitBeside != 0 && !beside {
+		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld || w&bitBeside != 0 && !beside && !(p.turns && w&bitTurns != 0) {
 			return false
 		}
 		// Only the arbiter changes the word meanwhile, and only once or twice.

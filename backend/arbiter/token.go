@@ -71,6 +71,7 @@ func (t *token) must(err error) {
 // kind records for which kind of work, by flags of its message, a member waits.
 func (t *token) kind(m *member, flags uint32) {
 	t.sched.Beside(m.id, flags&flagBeside != 0)
+	t.sched.Turns(m.id, flags&flagTurns != 0)
 	t.sched.Preemptible(m.id, flags&flagPreempt != 0)
 }
 
@@ -233,6 +234,9 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 	word := bitHeld
 	if d.Beside {
 		word |= bitBeside
+	}
+	if d.Turns {
+		word |= bitTurns
 	}
 	if !d.Standing {
 		if h.keep = d.Keep; !d.Keep {

@@ -14,7 +14,7 @@ import (
 // Version of the wire format. Minor versions add, major versions change.
 const (
 	VersionMajor = 1
-	VersionMinor = 4
+	VersionMinor = 5
 )
 
 // Engine is a part of a GPU for which there is a token.
@@ -193,6 +193,8 @@ const (
 	// flagPreempt, of Request, and of Yield with flagMore: the backend looks at bitPreempt while
 	// it works.
 	flagPreempt = 4
+	// flagTurns, of the same: for work that the GPU serves in turn with such work of others.
+	flagTurns = 8
 )
 
 // message is any message but Hello.

@@ -130,6 +130,7 @@ func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now t
 	t.part -= used
 	t.before = t.part
 	g.stats.Busy += used
+	g.claimed += all
 	g.stats.Commands += commands
 	g.use.add(used, t.looked, s.now)
 	s.total.add(used, t.looked, s.now)

@@ -22,8 +22,9 @@ const (
 	dfqFree     = 5
 	dfqShortest = 50 * time.Millisecond
 	dfqLongest  = 500 * time.Millisecond
-	dfqBacklog  = 0.6              // part of the turns in which a guest with pending work had a command
-	dfqSlice    = time.Millisecond // of guests that cannot be on the GPU together, or are denied
+	dfqBacklog  = 0.6                  // part of the free run for which a guest that asked for more had commands
+	dfqGrace    = 5 * time.Millisecond // for commands to end before they are stopped
+	dfqSlice    = time.Millisecond     // of guests that cannot be on the GPU together, or are denied
 )
 
 // dfqPhase is what dfq does at a time.
@@ -46,12 +47,16 @@ const (
 // From these times and the number of commands follows what each used in the free run; that is added to
 // its virtual time. A guest that is ahead of the one that is furthest behind by the length of the next
 // free run is denied in it. A guest without pending work is not sampled. Nor does one save time that got
-// all it asked for: active is who has work pending and had as many commands as there were turns. The
+// all it asked for: active is who has work pending and had commands for most of the free run. The
 // original counts all that issued a command since the last engagement, so that a guest that is idle
 // most of the time holds the others back.
 //
 // Usage is counted: the commands of the free run times their mean time. With roundRobin it is the
 // original's estimate, by which the GPU serves the guests with pending work in turn.
+//
+// The original kills what does not end soon after a free run. Where commands can be stopped, they are,
+// and go on when their guest is admitted again. Such a guest is not sampled: it used what the others left,
+// but no more than the time for which it had commands.
 //
 // A guest that is alone is not engaged. Guests whose work cannot be on the GPU together have it one
 // after the other, by virtual time.
@@ -59,9 +64,11 @@ type dfq struct {
 	roundRobin bool
 
 	phase     dfqPhase
+	began     time.Duration // the free run
+	until     time.Duration // its end is due
+	interval  time.Duration // the time between
 	engaged   time.Duration // when the engagement began
-	until     time.Duration // end of the free run
-	interval  time.Duration // its length
+	lasted    time.Duration // the free run, until nobody had the engine
 	accounts  map[ID]*dfqAccount
 	queue     []ID // to sample
 	sampled   ID   // has the engine alone; 0 if none
@@ -77,6 +84,9 @@ type dfqAccount struct {
 	denied   bool
 	commands uint64        // of Stats, when the free run or the sample began
 	did      uint64        // commands in the free run
+	claimed  time.Duration // as commands: time for which it had commands
+	had      time.Duration // commands in the free run
+	long     bool          // a command had to be stopped since the free run began
 	busy     time.Duration // of Stats, when last looked at
 }
 
@@ -84,7 +94,7 @@ type dfqAccount struct {
 func (p *dfq) account(g *Guest) *dfqAccount {
 	a := p.accounts[g.ID]
 	if a == nil {
-		a = &dfqAccount{commands: g.stats.Commands, busy: g.stats.Busy, virtual: p.system()}
+		a = &dfqAccount{commands: g.stats.Commands, claimed: g.claimed, busy: g.stats.Busy, virtual: p.system()}
 		p.accounts[g.ID] = a
 	}
 	return a
@@ -118,7 +128,7 @@ func (p *dfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 	if len(v.s.active) == 1 {
 		return ready[0], Never
 	}
-	if p.exclusive = slices.ContainsFunc(ready, func(g *Guest) bool { return !g.beside }); p.exclusive {
+	if p.exclusive = slices.ContainsFunc(ready, func(g *Guest) bool { return !v.s.joins(g) }); p.exclusive {
 		if len(v.s.running) > 0 {
 			return nil, Never
 		}
@@ -185,11 +195,11 @@ func (p *dfq) furthestBehind(guests []*Guest) (best *Guest) {
 
 // barrier ends a free run: no command of anyone is on the GPU.
 func (p *dfq) barrier(v *View, ready []*Guest) {
-	p.phase, p.queue = dfqSampling, nil
+	p.phase, p.queue, p.lasted = dfqSampling, nil, v.Now()-p.began
 	for _, g := range v.List() {
 		a := p.account(g)
-		a.did = g.stats.Commands - min(a.commands, g.stats.Commands)
-		if a.active = slices.Contains(ready, g); a.active {
+		a.did, a.had = g.stats.Commands-min(a.commands, g.stats.Commands), g.claimed-min(a.claimed, g.claimed)
+		if a.active = slices.Contains(ready, g); a.active && !a.long {
 			p.queue = append(p.queue, g.ID)
 		}
 	}
@@ -197,35 +207,19 @@ func (p *dfq) barrier(v *View, ready []*Guest) {
 
 // maintain accounts for the last free run, and begins the next.
 func (p *dfq) maintain(v *View) {
-	last := p.interval
 	p.phase, p.sampled = dfqFreeRun, 0
 	p.interval = min(max(dfqFree*(v.Now()-p.engaged), dfqShortest), dfqLongest)
-	p.until = v.Now() + p.interval
-	means, used, turn := time.Duration(0), time.Duration(0), time.Duration(0)
-	for _, a := range p.accounts {
-		if a.active && !a.denied {
-			means += a.mean
-		}
-		if a.did > 0 {
-			turn += a.mean
-		}
-		used += time.Duration(a.did) * a.mean
+	p.began, p.until = v.Now(), v.Now()+p.interval
+	if p.roundRobin {
+		p.estimate(v)
+	} else {
+		p.count(v)
 	}
-	for _, g := range v.List() {
-		a := p.account(g)
-		switch {
-		case !p.roundRobin:
-			// The GPU did not do more than there was time for.
-			a.charge(v, g, float64(time.Duration(a.did)*a.mean)*min(1, float64(last)/float64(max(used, 1))))
-		case a.active && !a.denied && means > 0:
-			a.charge(v, g, float64(last)*float64(a.mean)/float64(means))
-		}
-		// Where the GPU serves channels in turn, one that always had a command waiting had one in each
-		// turn. A guest that was admitted and had fewer got all that it asked for.
-		if a.active && !a.denied && float64(a.did+1)*float64(turn) < dfqBacklog*float64(last) {
+	for _, a := range p.accounts {
+		// A guest that was admitted and was idle for long got all that it asked for.
+		if a.active && !a.denied && !a.long && float64(a.had) < dfqBacklog*float64(p.lasted) {
 			a.active = false
 		}
-		a.did = 0
 	}
 	least := p.system()
 	for _, g := range v.List() {
@@ -236,8 +230,54 @@ func (p *dfq) maintain(v *View) {
 		if a.denied = a.virtual-least >= float64(p.interval); a.denied {
 			g.stats.Denied++
 		}
-		a.commands = g.stats.Commands
+		a.commands, a.claimed, a.did, a.had, a.long = g.stats.Commands, g.claimed, 0, 0, false
 	}
+}
+
+// estimate charges guests as if the GPU had served those with pending work in turn.
+func (p *dfq) estimate(v *View) {
+	means := time.Duration(0)
+	for _, a := range p.accounts {
+		if a.active && !a.denied {
+			means += a.mean
+		}
+	}
+	for _, g := range v.List() {
+		if a := p.account(g); a.active && !a.denied && means > 0 {
+			a.charge(v, g, float64(p.lasted)*float64(a.mean)/float64(means))
+		}
+	}
+}
+
+// count charges guests by their commands. The GPU did not do more than there was time for.
+func (p *dfq) count(v *View) {
+	used, long := time.Duration(0), 0
+	for _, a := range p.accounts {
+		if a.unknown() {
+			long++
+		}
+		used += a.counted()
+	}
+	part := min(1, float64(p.lasted)/float64(max(used, 1)))
+	left := float64(max(p.lasted-used, 0)) / float64(max(long, 1))
+	for _, g := range v.List() {
+		if a := p.account(g); a.unknown() {
+			a.charge(v, g, min(left, float64(a.had)))
+		} else {
+			a.charge(v, g, part*float64(a.counted()))
+		}
+	}
+}
+
+// unknown reports whether the guest had commands of which no mean time is known.
+func (a *dfqAccount) unknown() bool { return a.had > 0 && (a.long || a.mean == 0) }
+
+// counted is the time that the guest's commands took, or 0 if it is not known.
+func (a *dfqAccount) counted() time.Duration {
+	if a.unknown() {
+		return 0
+	}
+	return min(time.Duration(a.did)*a.mean, a.had)
 }
 
 // charge adds engine time to a guest's virtual time, by its share of the active guests.
@@ -261,7 +301,7 @@ func (p *dfq) forget(v *View) {
 // Hold gives the rest of a free run, or a sample.
 func (p *dfq) Hold(v *View, g *Guest) (d time.Duration, keep bool) {
 	switch {
-	case p.exclusive || !g.beside || p.spare:
+	case p.exclusive || !v.s.joins(g) || p.spare:
 		return dfqSlice, false
 	case p.sampled == g.ID:
 		return dfqSample, true
@@ -291,6 +331,19 @@ func (p *dfq) Beside(v *View, g *Guest) time.Duration {
 	return Never
 }
 
+// Preempt stops commands that keep an engagement waiting.
+func (p *dfq) Preempt(v *View, running *Guest, _ []*Guest) (now bool, again time.Duration) {
+	at := running.tenure.over() + dfqGrace
+	if at > v.Now() {
+		return false, at
+	}
+	p.account(running).long = true
+	return true, at
+}
+
+// Disengages is part of Disengaged.
+func (p *dfq) Disengages() {}
+
 // Completed ends a sample, or a turn of a guest that had the engine for itself.
 func (p *dfq) Completed(v *View, g *Guest) {
 	a := p.account(g)
@@ -304,7 +357,7 @@ func (p *dfq) Completed(v *View, g *Guest) {
 		}
 		a.charge(v, g, float64(used))
 		a.commands = g.stats.Commands
-	case !g.beside:
+	case !v.s.joins(g):
 		a.charge(v, g, float64(used))
 		a.commands = g.stats.Commands
 	}

@@ -14,6 +14,7 @@ type Guest struct {
 
 	tenure *tenure // nil while it does not have the engine
 	beside bool    // see Scheduler.Beside
+	turns  bool    // see Scheduler.Turns
 
 	preemptible bool // see Scheduler.Preemptible
 
@@ -26,6 +27,10 @@ type Guest struct {
 
 	active   bool    // is in Scheduler.active
 	fraction float64 // of the engine's time; of all active guests 1 together
+
+	// claimed is the time that its backend said it used the engine, of which its part is in stats.Busy
+	// where others had the engine at the same time.
+	claimed time.Duration
 
 	held    time.Duration // time for which it had the engine, whether it used it or not
 	virtual virtual       // of policies with virtual time

@@ -38,7 +38,7 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 	switch {
 	case g == nil:
 		return Decision{Again: min(again, max(later, s.now+1))}
-	case len(s.running) > 0 && !g.beside:
+	case len(s.running) > 0 && !s.joins(g):
 		return Decision{Again: again}
 	case len(s.running) > 0:
 		if from := s.policy.Beside(v, g); from > s.now {
@@ -67,7 +67,8 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	contended := s.contended() || len(s.running) > 0
 	// The use of a guest with a cap has to be known even while no other guest waits.
 	h, holds := s.policy.(Holder)
-	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: g.beside, Again: Never}
+	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: s.joins(g), Again: Never}
+	d.Turns = d.Beside && g.turns
 	d.Standing = d.Standing && !(holds && len(s.active) > 1) // its time is not over when another arrives
 	if holds && !d.Standing {
 		d.Slice, d.Keep = h.Hold(v, g)
@@ -77,7 +78,7 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	if d.Slice > 0 {
 		d.Again = s.now + d.Slice
 	}
-	g.tenure = &tenure{guest: g, beside: g.beside, preemptible: g.preemptible && !g.beside, since: s.now, standing: d.Standing, end: s.now + d.Slice,
+	g.tenure = &tenure{guest: g, beside: d.Beside, preemptible: g.preemptible && !g.beside, since: s.now, standing: d.Standing, end: s.now + d.Slice,
 		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
 	if contended {
 		g.tenure.contended = s.now

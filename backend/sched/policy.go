@@ -52,6 +52,14 @@ type Preemptive interface {
 	Preempt(v *View, running *Guest, ready []*Guest) (now bool, again time.Duration)
 }
 
+// Disengaged is a Policy that lets guests have the engine together whose work the GPU serves in turn,
+// because it measures what each of them uses.
+type Disengaged interface {
+	Policy
+	// Disengages marks the policy.
+	Disengages()
+}
+
 // Divider is a Preemptive policy that says itself how long a command may run while others wait.
 type Divider interface {
 	Preemptive

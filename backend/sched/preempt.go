@@ -20,7 +20,7 @@ func (s *Scheduler) preempts(c *tenure, ready []*Guest) time.Duration {
 		return Never
 	}
 	slice := s.slice(c.guest)
-	if len(ready) == 0 {
+	if len(ready) == 0 && len(s.running) == 1 {
 		if c.guest.Share.Cap == 0 {
 			return Never
 		}
@@ -43,6 +43,15 @@ func (s *Scheduler) preempts(c *tenure, ready []*Guest) time.Duration {
 		return s.now
 	}
 	return min(max(again, s.now+slice/4), last)
+}
+
+// over returns when the time of a tenure is over: at the end of its slice or, if it was given for as long as
+// no other guest waited, when one came.
+func (t *tenure) over() time.Duration {
+	if t.standing {
+		return t.contended
+	}
+	return t.end
 }
 
 // margin returns the engine time by which a guest that waits has to be ahead of one that runs, by

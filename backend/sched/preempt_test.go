@@ -105,9 +105,14 @@ func TestPreemptionIsSoon(t *testing.T) {
 	for _, policy := range sched.Names() {
 		r := stopping(t, policy, sched.Settings{}, little, long)
 		switch policy {
-		case "fifo", "credit", "gdev-band", "gpuvm-band", "timeslice", "dtimeslice", "dfq", "dfq-roundrobin":
+		case "fifo", "credit", "gdev-band", "gpuvm-band", "timeslice":
 			require.Zero(t, r.Guests[1].Preempted, policy)
 			continue
+		case "dtimeslice": // after its slice
+			require.Less(t, r.Guests[0].LongestWait, sched.TimeSlice+3*ms)
+			continue
+		case "dfq", "dfq-roundrobin": // one after the other here
+			require.Less(t, r.Guests[0].LongestWait, 7*ms, policy)
 		case "priority":
 			continue // equal ones share; see below
 		default: // the first command waits for the margin

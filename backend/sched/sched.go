@@ -24,6 +24,8 @@ type Decision struct {
 	Standing bool
 	// Beside restricts Run to work that may run concurrently with such work of others.
 	Beside bool
+	// Turns counts, with Beside, work that the GPU serves in turn with that of others as such work.
+	Turns bool
 	// Slice bounds, with Run and without Standing, the time for which the guest may
 	// go on while it has the next command ready. 0 is one command.
 	Slice time.Duration
@@ -69,7 +71,7 @@ type Scheduler struct {
 // tenure is the time for which a guest has the engine.
 type tenure struct {
 	guest  *Guest
-	beside bool // see Scheduler.Beside
+	beside bool // others may have the engine at the same time
 	// preemptible reports that its commands can be stopped: see Scheduler.Preemptible.
 	preemptible bool
 
@@ -210,6 +212,21 @@ func (s *Scheduler) Beside(id ID, may bool) {
 	if g := s.guests[id]; g != nil {
 		g.beside = may
 	}
+}
+
+// Turns sets whether the GPU serves the work for which a guest waits, or will wait, in turn with such
+// work of other guests when it has work of several. Policies that are Disengaged let them have the engine
+// together then; the others do not. The setting applies as that of Beside does.
+func (s *Scheduler) Turns(id ID, may bool) {
+	if g := s.guests[id]; g != nil {
+		g.turns = may
+	}
+}
+
+// joins reports whether a guest's work may be on the GPU with such work of others.
+func (s *Scheduler) joins(g *Guest) bool {
+	_, disengaged := s.policy.(Disengaged)
+	return g.beside || disengaged && g.turns
 }
 
 // Preemptible sets whether the commands for which a guest waits, or will wait, can be stopped to go

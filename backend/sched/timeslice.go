@@ -9,7 +9,7 @@ func init() {
 	Register("timeslice", "30 ms each in turn with overuse control, a grant for each command; NEON's",
 		func() Policy { return &timeslice{overuse: map[ID]time.Duration{}} })
 	Register("dtimeslice", "the same without a grant for each command: the guest keeps the engine for its slice",
-		func() Policy { return &timeslice{overuse: map[ID]time.Duration{}, disengaged: true} })
+		func() Policy { return &dtimeslice{timeslice{overuse: map[ID]time.Duration{}, disengaged: true}} })
 }
 
 // TimeSlice is the slice of timeslice and dtimeslice.
@@ -109,6 +109,16 @@ func (p *timeslice) Completed(v *View, g *Guest) {
 			}
 		}
 	}
+}
+
+// dtimeslice is disengaged timeslice scheduling. Where commands can be stopped, one that goes on for
+// longer than flights of short commands take to end leaves the engine soon after the end of the slice.
+type dtimeslice struct{ timeslice }
+
+// Preempt is part of Preemptive.
+func (p *dtimeslice) Preempt(v *View, running *Guest, _ []*Guest) (now bool, again time.Duration) {
+	at := running.tenure.over() + marginSlices*v.Settings().Preempt
+	return at <= v.Now(), at
 }
 
 func (p *timeslice) Beside(*View, *Guest) time.Duration { return Never }

@@ -129,7 +129,7 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 	if d.wait {
 		lost = arbiter.WaitForArbiter
 	}
-	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt(d), Log: log})
+	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt(d), Turns: d.device.kind().turns, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}

@@ -30,6 +30,7 @@ type deviceKind struct {
 	memory  func() uint64             // default of --vram; 0 is all that the GPU has
 	private bool                      // each backend has a device of its own, in memory of the host
 	workers bool                      // contexts live in processes of their own
+	turns   bool                      // the GPU serves backends in turn (arbiter.GateConfig.Turns)
 	preempt func(d *deviceFlags) bool // whether commands can be preempted (arbiter.GateConfig.Preemptible)
 
 	files       []string // of the host that its driver opens, as patterns
@@ -73,6 +74,7 @@ var deviceKinds = []*deviceKind{
 		args:        cudaArgs,
 		memory:      func() uint64 { return 0 },
 		workers:     true,
+		turns:       true,
 		files:       []string{"/dev/nvidia*"},
 		threadNames: true,
 		hostPIDs:    true,

@@ -404,6 +404,7 @@ func (c *channel) land(number uint32) {
 		c.rest()
 		return
 	}
+	f.charge()
 	c.ctx.laneMu.Lock()
 	c.turn(c.flight.oldest())
 	c.ctx.laneMu.Unlock()

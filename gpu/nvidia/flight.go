@@ -172,6 +172,14 @@ func (f *flight) stops(now time.Time) {
 	f.spent += took
 }
 
+// charge reports the use of the engine so far, of commands that have ended.
+func (f *flight) charge() {
+	if f.engine != nil && f.engine.gate != nil {
+		f.engine.gate.Charge(f.engine.kind, f.used, f.ran)
+		f.used, f.ran = 0, 0
+	}
+}
+
 // abandon ends all that is in flight: the oldest has failed.
 func (f *flight) abandon() {
 	f.used += time.Since(f.start())

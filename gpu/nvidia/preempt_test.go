@@ -160,6 +160,14 @@ func (g *turnGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	return g.admitted
 }
 
+// Charge is part of gpu.Gate.
+func (g *turnGate) Charge(e gpu.Engine, used time.Duration, commands uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used[e] += used
+	g.commands += commands
+}
+
 // Leave is part of gpu.Gate.
 func (g *turnGate) Leave(e gpu.Engine, used time.Duration, commands uint64, _ bool) {
 	g.mu.Lock()

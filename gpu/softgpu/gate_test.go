@@ -48,6 +48,8 @@ func (g *testGate) Wanted(gpu.Engine) bool    { return false }
 func (g *testGate) Alone(gpu.Engine) bool     { return true }
 func (g *testGate) Preempted(gpu.Engine) bool { return false }
 
+func (g *testGate) Charge(gpu.Engine, time.Duration, uint64) {}
+
 func (g *testGate) Leave(e gpu.Engine, used time.Duration, _ uint64, _ bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

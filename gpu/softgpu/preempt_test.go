@@ -36,6 +36,8 @@ func (g *fussyGate) Preempted(gpu.Engine) bool {
 	return g.asked.Add(1)%every == 0
 }
 
+func (g *fussyGate) Charge(gpu.Engine, time.Duration, uint64) {}
+
 func (g *fussyGate) Leave(e gpu.Engine, used time.Duration, commands uint64, more bool) {
 	if e == gpu.EngineCompute {
 		g.commands.Add(commands)

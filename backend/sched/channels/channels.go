@@ -90,7 +90,8 @@ type worker struct {
 	once    bool
 	keep    bool // it has the token until it is asked for it
 	revoked bool
-	used    time.Duration // since it was charged last
+	began   time.Duration // the request reached the GPU
+	used    time.Duration // since it was charged last, by requests that have ended
 	count   uint64
 
 	result Result
@@ -128,7 +129,7 @@ func Run(c Config) ([]Result, error) {
 			if err := m.s.Add(w.id, sched.Share{Weight: g.Weight}, 0); err != nil {
 				return nil, err
 			}
-			m.s.Beside(w.id, !c.Exclusive)
+			m.s.Turns(w.id, !c.Exclusive)
 		}
 	}
 	for m.step() {
@@ -168,7 +169,7 @@ func (m *simulation) events() error {
 		w := m.serves
 		m.serves, m.ends = nil, sched.Never
 		w.pending = false
-		w.used += w.Request
+		w.used += m.now - w.began
 		w.count++
 		w.result.Requests++
 		w.result.Busy += w.Request
@@ -183,7 +184,7 @@ func (m *simulation) events() error {
 	}
 	for _, w := range m.workers {
 		if w.submits <= m.now {
-			w.submits, w.pending = sched.Never, true
+			w.submits, w.pending, w.began = sched.Never, true, m.now
 		}
 		if w.next > m.now {
 			continue
@@ -191,7 +192,7 @@ func (m *simulation) events() error {
 		w.next, w.since, w.wants = sched.Never, m.now, true
 		switch {
 		case m.s == nil, w.token && !w.revoked:
-			w.wants, w.pending = false, true
+			w.wants, w.pending, w.began = false, true, m.now
 		case !w.waits:
 			if err := m.arrive(w); err != nil {
 				return err

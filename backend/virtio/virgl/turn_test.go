@@ -42,6 +42,9 @@ func (g *gate) admit() {
 
 func (g *gate) Cancel(gpu.Engine) { g.waiting, g.inside = nil, false }
 
+// Charge is part of gpu.Gate.
+func (g *gate) Charge(gpu.Engine, time.Duration, uint64) {}
+
 func (g *gate) Leave(_ gpu.Engine, used time.Duration, _ uint64, more bool) {
 	g.inside, g.more = false, more
 	g.used = append(g.used, used)

@@ -1,0 +1,155 @@
+package arbiter
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/backend/sched"
+)
+
+// slicedGPU gives guests with commands the GPU for a time slice each, in turn, as NVIDIA's do.
+type slicedGPU struct{ turn chan struct{} }
+
+// hardwareSlice is a time slice of it.
+const hardwareSlice = ms
+
+func newSlicedGPU() *slicedGPU { return &slicedGPU{turn: make(chan struct{}, 1)} }
+
+// guest launches commands of one length until a time, stops them on demand, and returns the time that
+// it had the GPU. Its backend says for how long it had commands.
+func (x *slicedGPU) guest(g *Gate, command, think time.Duration, until time.Time) (used time.Duration) {
+	for time.Now().Before(until) {
+		for left := command; left > 0 && time.Now().Before(until); {
+			if granted := g.Enter(Compute, false); granted != nil {
+				<-granted
+			}
+			began := time.Now()
+			for left > 0 && !g.Preempted(Compute) && time.Now().Before(until) {
+				x.turn <- struct{}{}
+				step := min(left, hardwareSlice)
+				time.Sleep(step)
+				<-x.turn
+				left -= step
+				used += step
+			}
+			ended := uint64(0)
+			if left == 0 {
+				ended = 1
+			}
+			g.Leave(Compute, time.Since(began), ended, left > 0)
+		}
+		time.Sleep(think)
+	}
+	return used
+}
+
+// turner joins as a backend whose commands the GPU serves in turn with others', and that stops them.
+func (h *host) turner(name string) *Gate {
+	g, err := Join(GateConfig{WhenLost: WaitForArbiter, Preemptible: true, Turns: true, dial: h.dial(Hello{Name: name, Share: sched.Share{}})})
+	require.NoError(h.t, err)
+	return g
+}
+
+// contestInTurn runs guests on a GPU with time slices under a policy, and returns the part of its time
+// that each had. look is called every millisecond.
+func contestInTurn(t *testing.T, policy string, length time.Duration, look func(h *host), commands ...time.Duration) (shares []float64, st GPUStats) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, Config{GPUs: []GPU{{Policy: policy}}})
+		x := newSlicedGPU()
+		until := time.Now().Add(length)
+		used := make([]time.Duration, len(commands))
+		var all sync.WaitGroup
+		for i, command := range commands {
+			all.Go(func() {
+				g := h.turner(fmt.Sprint("guest", i))
+				defer g.Close()
+				used[i] = x.guest(g, command, 10*us, until)
+			})
+		}
+		for time.Now().Before(until.Add(-2 * ms)) {
+			time.Sleep(ms)
+			look(h)
+		}
+		st = h.server().Stats()[0]
+		all.Wait()
+		h.stop()
+		sum := time.Duration(0)
+		for _, u := range used {
+			sum += u
+		}
+		for _, u := range used {
+			shares = append(shares, u.Seconds()/sum.Seconds())
+		}
+		require.Greater(t, sum, length*8/10, "the GPU is in use")
+	})
+	return shares, st
+}
+
+// Under dfq guests have the GPU together, and get the same of it whatever the lengths of their commands;
+// those that do not end are stopped for the engagements and while their guest is denied. Without a
+// policy the one with short commands would get a hundredth.
+func TestGuestsTakeTurnsOnTheGPU(t *testing.T) {
+	const endless = time.Hour
+	for _, commands := range [][]time.Duration{{100 * us, endless}, {100 * us, 20 * ms}, {100 * us, 1500 * us, 20 * ms, endless}, {endless, endless}} {
+		together := 0
+		shares, st := contestInTurn(t, "dfq", 20*time.Second, func(h *host) {
+			if len(h.server().Stats()[0].Engines[Compute].Holders) > 1 {
+				together++
+			}
+		}, commands...)
+		t.Logf("%v: %.3f", commands, shares)
+		for i, s := range shares {
+			require.InDelta(t, 1/float64(len(commands)), s, 0.05, "%v, guest %d", commands, i)
+		}
+		preempted := uint64(0)
+		for _, g := range st.Guests {
+			preempted += g.Engines[Compute].Preempted
+		}
+		require.Positive(t, preempted)
+		require.Zero(t, st.Engines[Compute].Expired)
+		require.Greater(t, together, 1000, "milliseconds of 20,000")
+	}
+}
+
+// Under other policies they have it one after the other, also after a change of the policy.
+func TestTurnsUnderOtherPolicies(t *testing.T) {
+	policies := []string{"band", "dfq", "dtimeslice", "dfq", "wfq"}
+	most := make([]int, len(policies))
+	now := 0
+	_, st := contestInTurn(t, policies[0], 5*time.Second, func(h *host) {
+		at := int(time.Duration(now) * ms / time.Second)
+		if now++; now%1000 == 0 && at+1 < len(policies) {
+			require.NoError(t, h.server().Switch(0, policies[at+1], sched.Settings{}))
+			return
+		}
+		if now%1000 > 100 { // those who had it together give it back
+			most[at] = max(most[at], len(h.server().Stats()[0].Engines[Compute].Holders))
+		}
+	}, 100*us, 3*ms)
+	require.Equal(t, []int{1, 2, 1, 2, 1}, most)
+	require.Zero(t, st.Engines[Compute].Expired)
+}
+
+// Work that may only be on the GPU together under such a policy does not begin with a token for other
+// work that may.
+func TestWordForTurns(t *testing.T) {
+	for _, c := range []struct {
+		word          uint32
+		turns, begins bool
+	}{
+		{word: bitHeld | bitBeside, turns: true},
+		{word: bitHeld | bitBeside | bitTurns, turns: true, begins: true},
+		{word: bitHeld | bitBeside | bitTurns},
+		{word: bitHeld, turns: true, begins: true},
+	} {
+		p := privatePage()
+		p.turns = c.turns
+		p.store(Compute, c.word)
+		require.Equal(t, c.begins, p.begin(Compute, false), c.word)
+	}
+}
