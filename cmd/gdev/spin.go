@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"pvdrm/frontend/cuda"
@@ -12,8 +14,9 @@ import (
 // spinCommand is `gdev spin madd|long-madd|TIME`, for pvdrm bench fairness: it runs
 // the kernel, or one that takes about that time, until standard input ends. It
 // prints "ready" after the first kernel, and at the end the number of kernels that
-// ended from then on, and in how many seconds. "idle" opens a context and does
-// nothing. `gdev spin TIME rounds` prints how many rounds such a kernel has, which
+// ended from then on, or since it was sent a line, and in how many seconds. TIME@OFF waits
+// for each kernel, and leaves the GPU idle for that part of the time. "endless" runs
+// kernels that do not end. "idle" opens a context and does nothing. `gdev spin TIME rounds` prints how many rounds such a kernel has, which
 // TIME:ROUNDS then runs.
 func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	rounds := len(args) == 2 && args[1] == "rounds"
@@ -21,9 +24,12 @@ func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return misuse(stderr, "spin takes a program's name")
 	}
 	stop := make(chan struct{})
+	var anew atomic.Bool // begin to count again
 	go func() {
 		defer close(stop)
-		_, _ = io.Copy(io.Discard, stdin) // its end is what counts
+		for lines := bufio.NewScanner(stdin); lines.Scan(); {
+			anew.Store(true)
+		}
 	}()
 	drv, err := cuda.Init(openFile)
 	if err != nil {
@@ -53,6 +59,9 @@ func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}, func(n int) {
 			kernels += n
 			last = time.Now()
+			if anew.CompareAndSwap(true, false) {
+				kernels, began = 0, last
+			}
 		})
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,10 @@ type fairFlags struct {
 	guests    []int
 	weights   []int
 	length    time.Duration
-	turns     int // rounds in which policies take turns
-	rounds    int // of one busy guest
-	idle      int // guests beside it
+	settle    time.Duration // before a run counts; 0 stands for settling
+	turns     int           // rounds in which policies take turns
+	rounds    int           // of one busy guest
+	idle      int           // guests beside it
 	quick     bool
 	vm        bool // guests are virtual machines
 	json      string
@@ -106,7 +108,7 @@ an idle backend.`,
 	f.dev.add(c)
 	fl := c.Flags()
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band" + wholeCommands, "band"}, "policies to compare, with "+wholeCommands+" after those that are not to preempt; fifo first gives the others something to compare their throughput with, none first those without an arbiter")
-	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
+	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, endless, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
 	fl.IntVar(&f.turns, "turns", fairTurns, "rounds in which the policies take turns; 0 leaves that out")
@@ -305,7 +307,7 @@ func (f *fairFlags) contest(ctx context.Context, log *zap.Logger, policy string,
 	if err := x.spinners.waitReady(ctx); err != nil {
 		return nil, err
 	}
-	return x, pause(ctx, settling)
+	return x, pause(ctx, cmp.Or(f.settle, settling))
 }
 
 // observe looks at the guests for a while.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"pvdrm/backend/sched"
 	"pvdrm/backend/sched/channels"
@@ -22,10 +22,12 @@ type neonFlags struct {
 	dev      deviceFlags
 	simulate bool
 	policies []string
-	requests []time.Duration
-	length   time.Duration
-	json     string
-	html     string
+	// experiments are the names of those to make.
+	experiments []string
+	requests    []time.Duration
+	length      time.Duration
+	json        string
+	html        string
 }
 
 // neonRequests are the lengths of Throttle's requests; those of the other guests are of programs that
@@ -51,11 +53,10 @@ guests get done (efficiency), against all with direct access.
 
 With --simulate, in virtual time: a GPU that serves the channels of guests in turn and
 stops no request, as NEON's authors found theirs to do. timeslice leaves the engine idle
-for a guest whose slice it is, as theirs does. Without it, on the device itself: guests keep
-some kernels queued, and the experiments are alone and pair. On the software GPU
-guests cannot have the engine together: direct access is a GPU for each, whose
-threads Linux schedules, and dfq serves guests one after the other.`,
-		Example: "  pvdrm bench neon --simulate --html neon.html\n  pvdrm bench neon --requests 300us,1ms --length 2s",
+for a guest whose slice it is, as theirs does. Without it, on the device itself. On the
+software GPU guests cannot have the engine together: direct access is a GPU for each,
+whose threads Linux schedules, and dfq serves guests one after the other.`,
+		Example: "  pvdrm bench neon --simulate --html neon.html\n  pvdrm bench neon --device cuda --experiments pair,off --requests 100us,1ms",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("length") && !f.simulate {
@@ -64,6 +65,11 @@ threads Linux schedules, and dfq serves guests one after the other.`,
 			if f.length < 100*time.Millisecond || f.length > time.Hour || len(f.policies) == 0 || len(f.requests) == 0 {
 				return usageError{errors.New("--length: choose 100ms to 1h; --policies, --requests: name at least one")}
 			}
+			for _, e := range f.experiments {
+				if !slices.Contains(bench.NeonExperiments, e) {
+					return usageError{fmt.Errorf("--experiments: %q; choose of %s", e, strings.Join(bench.NeonExperiments, ", "))}
+				}
+			}
 			return f.run(c.Context(), g, c.OutOrStdout())
 		},
 	}
@@ -71,6 +77,7 @@ threads Linux schedules, and dfq serves guests one after the other.`,
 	fl := c.Flags()
 	fl.BoolVar(&f.simulate, "simulate", false, "in virtual time, without a GPU")
 	fl.StringSliceVar(&f.policies, "policies", []string{"timeslice", "dtimeslice", "dfq", "dfq-roundrobin", "band"}, "policies to compare with direct access")
+	fl.StringSliceVar(&f.experiments, "experiments", bench.NeonExperiments, "what to measure")
 	fl.DurationSliceVar(&f.requests, "requests", neonRequests, "lengths of Throttle's requests")
 	fl.DurationVar(&f.length, "length", 10*time.Second, "how long each run takes; on a device 2s, if it is not given")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
@@ -84,47 +91,61 @@ func (f *neonFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if f.simulate {
-		r.Rows, err = f.simulated()
-	} else {
-		r.Rows, err = f.measured(ctx, g)
-	}
-	if err != nil {
+	if err := f.experiment(ctx, g, &r); err != nil {
 		return errors.Join(err, files.close())
 	}
 	return files.report(r, r.WriteText(out), false)
 }
 
-// simulated simulates all experiments.
-func (f *neonFlags) simulated() (rows []bench.NeonRow, err error) {
-	for _, request := range f.requests {
-		for _, x := range []struct {
-			experiment string
-			others     []time.Duration
-		}{
-			{experiment: bench.NeonAlone}, {experiment: bench.NeonPair, others: neonOthers[:1]}, {experiment: bench.NeonPair, others: neonOthers[1:2]},
-			{experiment: bench.NeonFour, others: neonOthers},
-		} {
-			more, err := f.simulation(x.experiment, append([]time.Duration{request}, x.others...), 0)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, more...)
-		}
-	}
-	for _, off := range neonOff {
-		more, err := f.simulation(bench.NeonOff, []time.Duration{neonOthers[1], neonOthers[0]}, off)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, more...)
-	}
-	slices.SortStableFunc(rows, func(a, b bench.NeonRow) int { return strings.Compare(a.Experiment, b.Experiment) })
-	return rows, nil
+// neonCase is an experiment with guests, Throttle the first.
+type neonCase struct {
+	experiment string
+	requests   []time.Duration
+	off        float64 // of Throttle
 }
 
-// simulation simulates one experiment, with direct access and under each policy.
-func (f *neonFlags) simulation(experiment string, requests []time.Duration, off float64) (rows []bench.NeonRow, err error) {
+// cases lists the experiments.
+func (f *neonFlags) cases() (all []neonCase) {
+	for _, d := range f.requests {
+		all = append(all, neonCase{experiment: bench.NeonAlone, requests: []time.Duration{d}},
+			neonCase{experiment: bench.NeonPair, requests: []time.Duration{d, neonOthers[0]}},
+			neonCase{experiment: bench.NeonPair, requests: []time.Duration{d, neonOthers[1]}},
+			neonCase{experiment: bench.NeonFour, requests: append([]time.Duration{d}, neonOthers...)})
+	}
+	for _, off := range neonOff {
+		all = append(all, neonCase{experiment: bench.NeonOff, requests: []time.Duration{neonOthers[1], neonOthers[0]}, off: off})
+	}
+	all = slices.DeleteFunc(all, func(x neonCase) bool { return !slices.Contains(f.experiments, x.experiment) })
+	slices.SortStableFunc(all, func(a, b neonCase) int { return strings.Compare(a.experiment, b.experiment) })
+	return all
+}
+
+// experiment makes all experiments. The report has what was measured until an error.
+func (f *neonFlags) experiment(ctx context.Context, g *global, r *bench.NeonReport) error {
+	run := f.simulation
+	if !f.simulate {
+		m, err := f.measure(ctx, g)
+		if err != nil {
+			return err
+		}
+		run = m.contest
+	}
+	for _, x := range f.cases() {
+		direct := 0.0
+		for _, policy := range append([]string{channels.Direct}, f.policies...) {
+			row, err := run(x, policy, direct)
+			if err != nil {
+				return err
+			}
+			direct = row.Direct
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	return nil
+}
+
+// simulation simulates an experiment under a policy.
+func (f *neonFlags) simulation(x neonCase, policy string, direct float64) (row bench.NeonRow, err error) {
 	rates := func(policy string, guests []channels.Guest) (all []float64, denied uint64, err error) {
 		results, err := channels.Run(channels.Config{Policy: policy, Settings: sched.Settings{Keep: true}, Guests: guests, Length: f.length})
 		if err != nil {
@@ -138,108 +159,22 @@ func (f *neonFlags) simulation(experiment string, requests []time.Duration, off 
 	}
 	var guests []channels.Guest
 	var alone []float64
-	for i, d := range requests {
+	for i, d := range x.requests {
 		guests = append(guests, channels.Guest{Request: d})
 		if i == 0 {
-			guests[i].Off = off
+			guests[i].Off = x.off
 		}
 		rate, _, err := rates(channels.Direct, guests[i:])
 		if err != nil {
-			return nil, err
+			return row, err
 		}
 		alone = append(alone, rate...)
 	}
-	direct := 0.0
-	for _, policy := range append([]string{channels.Direct}, f.policies...) {
-		all, denied, err := rates(policy, guests)
-		if err != nil {
-			return nil, err
-		}
-		row := bench.NewNeonRow(experiment, "simulation", policy, requests, off, all, alone, direct)
-		row.Denied = denied
-		direct = row.Direct
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-// measured runs the experiments alone and pair on the device.
-func (f *neonFlags) measured(ctx context.Context, g *global) (rows []bench.NeonRow, err error) {
-	log, err := g.logger()
+	all, denied, err := rates(policy, guests)
 	if err != nil {
-		return nil, err
+		return row, err
 	}
-	beside := neonOthers[1]
-	fair := fairFlags{dev: f.dev, workloads: []string{beside.String()}}
-	for _, d := range f.requests {
-		if d != beside {
-			fair.workloads = append(fair.workloads, d.String())
-		}
-	}
-	if err := fair.calibrate(ctx); err != nil {
-		return nil, err
-	}
-	alone := map[time.Duration]float64{}
-	for _, d := range append([]time.Duration{beside}, f.requests...) {
-		if alone[d], err = fair.one(ctx, "", d.String(), f.length); err != nil {
-			return nil, err
-		}
-	}
-	for _, d := range f.requests {
-		for _, requests := range [][]time.Duration{{d}, {d, beside}} {
-			more, err := f.contests(ctx, log, &fair, requests, alone)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, more...)
-		}
-	}
-	slices.SortStableFunc(rows, func(a, b bench.NeonRow) int { return strings.Compare(a.Experiment, b.Experiment) })
-	return rows, nil
-}
-
-// contests has guests with requests of some lengths share the GPU, with direct access and under each
-// policy.
-func (f *neonFlags) contests(ctx context.Context, log *zap.Logger, fair *fairFlags, requests []time.Duration, alone map[time.Duration]float64) (rows []bench.NeonRow, err error) {
-	experiment := bench.NeonAlone
-	if len(requests) > 1 {
-		experiment = bench.NeonPair
-	}
-	direct := 0.0
-	for _, policy := range append([]string{bench.None}, f.policies...) {
-		progress("%v, %s", requests, policy)
-		var workloads []string
-		var rates, base []float64
-		for _, d := range requests {
-			workloads, base = append(workloads, d.String()), append(base, alone[d])
-		}
-		if rates, err = fair.rates(ctx, log, policy, workloads, f.length); err != nil {
-			return nil, err
-		}
-		name := policy
-		if policy == bench.None {
-			name = channels.Direct
-		}
-		row := bench.NewNeonRow(experiment, f.dev.device.String(), name, requests, 0, rates, base, direct)
-		direct = row.Direct
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-// rates are the kernels a second of guests that share the GPU for a while.
-func (f *fairFlags) rates(ctx context.Context, log *zap.Logger, policy string, workloads []string, length time.Duration) (rates []float64, err error) {
-	x, err := f.contest(ctx, log, policy, workloads, slices.Repeat([]int{1}, len(workloads)))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, x.end()) }()
-	if err := pause(ctx, length); err != nil {
-		return nil, err
-	}
-	counts, err := x.spinners.finish(ctx)
-	for _, c := range counts {
-		rates = append(rates, c.perSecond())
-	}
-	return rates, err
+	row = bench.NewNeonRow(x.experiment, "simulation", policy, x.requests, x.off, all, alone, direct)
+	row.Denied = denied
+	return row, nil
 }

@@ -138,6 +138,16 @@ func (c count) perSecond() float64 {
 	return float64(c.kernels) / c.in.Seconds()
 }
 
+// begin has all guests count from now on.
+func (all spinners) begin() error {
+	for _, s := range all {
+		if _, err := s.stdin.Write([]byte{'\n'}); err != nil {
+			return fmt.Errorf("%s: %w", s.name, errors.Join(err, errSaidAbove))
+		}
+	}
+	return nil
+}
+
 // finish has all guests stop at once, and returns what each of them did.
 func (all spinners) finish(ctx context.Context) (counts []count, err error) {
 	for _, s := range all {

@@ -17,6 +17,9 @@ const (
 	NeonOff   = "off"   // Throttle with pauses, and a guest that has none
 )
 
+// NeonExperiments are all experiments.
+var NeonExperiments = []string{NeonAlone, NeonPair, NeonFour, NeonOff}
+
 // NeonRow is Throttle, a guest with requests of one length, under a policy: a line of JSON.
 type NeonRow struct {
 	Experiment string    `json:"experiment"`
@@ -118,7 +121,7 @@ func (r NeonReport) groups() (all [][]NeonRow) {
 // WriteHTML writes a report with two charts of each experiment, which needs nothing else.
 func (r NeonReport) WriteHTML(w io.Writer) error {
 	var figures []fairFigure
-	for _, experiment := range []string{NeonAlone, NeonPair, NeonFour, NeonOff} {
+	for _, experiment := range NeonExperiments {
 		slowdown := chart{unit: "slowdown", line: 1}
 		efficiency := chart{unit: "of direct access", line: 1}
 		colors := map[string]string{}

@@ -33,25 +33,36 @@ const (
 	longestTimed = time.Second
 )
 
+// Endless is the name of kernels that do not end before the program does.
+const Endless = "endless"
+
 // Spin runs the kernel of a program again and again until stop is closed: madd,
 // long-madd, or one that takes the time that name is, such as 100us, when it has
-// the GPU for itself. It calls ready when the first has ended, and done with the
-// number of kernels whenever some have ended.
+// the GPU for itself. 100us@0.8 waits for each and, alone, leaves the GPU idle for that
+// part of the time. It calls ready when the first has ended, and done with the
+// number of kernels whenever some have ended. Those of Endless are left to run.
 func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), done func(kernels int)) error {
 	e := &Env{open: func() (device, error) { return openCUDA(drv) }}
 	depth := spinDepth
 	var s *session
 	var launch func(*session)
-	if took, rounds, err := parseTimed(name); err == nil {
+	think := time.Duration(0)
+	if name == Endless {
+		return spinEndless(e, stop, ready)
+	}
+	if x, err := parseTimed(name); err == nil {
 		s = e.begin("loop", loopThreads*4)
-		if rounds == 0 {
-			rounds = calibrate(s, took)
+		if x.rounds == 0 {
+			x.rounds = calibrate(s, x.took)
 		}
-		launch = func(s *session) { spinLoop(s, rounds) }
-		depth = min(max(int(spinAhead/took), spinDepth), spinDeepest)
+		launch = func(s *session) { spinLoop(s, x.rounds) }
+		depth = min(max(int(spinAhead/x.took), spinDepth), spinDeepest)
+		if x.waits {
+			depth, think = 1, time.Duration(float64(x.took)*x.off/(1-x.off))
+		}
 	} else {
 		if launch = spins[name]; launch == nil {
-			return fmt.Errorf("no kernel of %q runs for ever; madd, long-madd and times such as 100us, up to %v, do", name, longestTimed)
+			return fmt.Errorf("no kernel of %q runs for ever; madd, long-madd, "+Endless+" and times such as 100us, up to %v, do", name, longestTimed)
 		}
 		s = e.begin(spinModules[name], matrixBytes, matrixBytes, matrixBytes)
 	}
@@ -73,8 +84,25 @@ func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), don
 		if s.err == nil {
 			done(depth)
 		}
+		if think > 0 {
+			time.Sleep(think)
+		}
 	}
 	return s.end()
+}
+
+// spinEndless queues kernels of many seconds. They end with the program.
+func spinEndless(e *Env, stop <-chan struct{}, ready func()) error {
+	s := e.begin("loop", loopThreads*4)
+	for range spinDepth * spinDepth {
+		spinLoop(s, math.MaxInt32)
+	}
+	if s.err != nil {
+		return s.end()
+	}
+	ready()
+	<-stop
+	return nil
 }
 
 // loopThreads is the number of threads of a timed kernel, enough to keep a
@@ -86,36 +114,53 @@ func spinLoop(s *session, rounds uint32) {
 	s.launch("loop", dim{loopThreads / 128, 1}, dim{128, 1}, s.mem[0], uint32(1664525), uint32(1013904223), rounds)
 }
 
+// timed is a kernel that takes a given time.
+type timed struct {
+	took   time.Duration
+	rounds uint32  // what Rounds found; 0 if it is not known
+	waits  bool    // for each
+	off    float64 // part of the time for which the GPU is left idle
+}
+
+// mostOff bounds the pauses between kernels to a hundred times their length.
+const mostOff = 0.99
+
 // parseTimed reads the name of a kernel that takes a given time: 100us, or
-// 100us:ROUNDS with what Rounds found.
-func parseTimed(name string) (took time.Duration, rounds uint32, err error) {
+// 100us:ROUNDS with what Rounds found, and @OFF behind it if each is waited for.
+func parseTimed(name string) (x timed, err error) {
+	name, off, waits := strings.Cut(name, "@")
 	name, n, found := strings.Cut(name, ":")
-	if took, err = time.ParseDuration(name); err != nil {
-		return 0, 0, err
+	if x.took, err = time.ParseDuration(name); err != nil {
+		return x, err
 	}
-	if took <= 0 || took > longestTimed {
-		return 0, 0, fmt.Errorf("a kernel of %v: from 1ns to %v", took, longestTimed)
+	if x.took <= 0 || x.took > longestTimed {
+		return x, fmt.Errorf("a kernel of %v: from 1ns to %v", x.took, longestTimed)
 	}
 	if found {
 		v, err := strconv.ParseUint(n, 10, 31)
 		if err != nil || v == 0 {
-			return 0, 0, fmt.Errorf("%q is no number of rounds", n)
+			return x, fmt.Errorf("%q is no number of rounds", n)
 		}
-		rounds = uint32(v)
+		x.rounds = uint32(v)
 	}
-	return took, rounds, nil
+	if x.waits = waits; waits {
+		if x.off, err = strconv.ParseFloat(off, 64); err != nil || !(x.off >= 0 && x.off <= mostOff) {
+			return x, fmt.Errorf("%q is no part of the time; choose 0 to %g", off, mostOff)
+		}
+	}
+	return x, nil
 }
 
 // Rounds finds out, while nobody else uses the GPU, with how many rounds kernel
 // loop takes so long.
 func Rounds(drv *cuda.Driver, name string) (uint32, error) {
-	took, _, err := parseTimed(name)
+	x, err := parseTimed(name)
 	if err != nil {
 		return 0, err
 	}
 	e := &Env{open: func() (device, error) { return openCUDA(drv) }}
 	s := e.begin("loop", loopThreads*4)
-	rounds := calibrate(s, took)
+	rounds := calibrate(s, x.took)
 	return rounds, s.end()
 }
 
