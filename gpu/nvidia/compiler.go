@@ -46,9 +46,7 @@ func (c *compiler) start() {
 
 // replace starts a worker in place of an unusable one, and releases the turn.
 func (c *compiler) replace(old *process) {
-	old.Kill()
-	<-old.Gone()
-	old.discard()
+	old.end()
 	c.start()
 }
 

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,9 @@ type Config struct {
 	// off the GPU, to run again later, if the gate says that others want it. 0
 	// means never.
 	RevokeAfter time.Duration
+	// Spares is how many workers wait for contexts, besides the first one. Each has a CUDA context,
+	// which takes VRAM that VRAMBytes does not count.
+	Spares int
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 	// Keeper is the command that calls ServeKeeper; by default this program with
@@ -41,6 +46,9 @@ type Config struct {
 
 const defaultLimit = 60 * time.Second
 
+// maxSpares bounds Config.Spares: each worker takes VRAM, and channels of the GPU.
+const maxSpares = 16
+
 // device is an NVIDIA GPU. It implements gpu.Device.
 type device struct {
 	config Config
@@ -49,6 +57,7 @@ type device struct {
 	keeper keeper
 
 	compiler *compiler
+	pool     *pool
 
 	compute, copy engine
 
@@ -58,7 +67,6 @@ type device struct {
 
 	mu       sync.Mutex
 	closed   bool
-	spare    *process // started by New to ask what the GPU is; the first context takes it
 	contexts map[*context]struct{}
 	channels int
 	vramUsed uint64 // bytes
@@ -82,6 +90,9 @@ func newDevice(config Config) (*device, error) {
 	}
 	if config.Number < 0 || config.Number > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: device number %d; choose 0 or more", gpu.ErrInvalid, config.Number)
+	}
+	if config.Spares < 0 || config.Spares > maxSpares {
+		return nil, fmt.Errorf("%w: %d workers that wait; choose 0 to %d", gpu.ErrInvalid, config.Spares, maxSpares)
 	}
 	if config.LaunchLimit == 0 {
 		config.LaunchLimit = defaultLimit
@@ -114,7 +125,7 @@ func newDevice(config Config) (*device, error) {
 		props.VRAMBytes = min(props.VRAMBytes, config.VRAMBytes)
 	}
 	d := &device{
-		config: config, props: props, keeper: k, compiler: compiler, spare: p,
+		config: config, props: props, keeper: k, compiler: compiler, pool: newPool(k, config.Spares, p),
 		compute:  engine{kind: gpu.EngineCompute, gate: config.Gate, turn: make(chan struct{}, 1)},
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, turn: make(chan struct{}, 1)},
 		contexts: map[*context]struct{}{},
@@ -154,22 +165,16 @@ func (d *device) NewContext(label string) (gpu.Context, error) {
 }
 
 func (d *device) newContext(label string) (*context, error) {
-	d.mu.Lock()
-	p, closed := d.spare, d.closed
-	d.spare = nil
-	d.mu.Unlock()
-	if closed {
+	if d.pool.ended() {
 		return nil, fmt.Errorf("device %w", gpu.ErrClosed)
 	}
 	d.compiler.prepare() // it may have ended
-	if p == nil {
-		var err error
-		if p, err = d.keeper.startProcess(); err != nil {
-			if e, ok := errors.AsType[*driverError](err); ok && e.Code == resultOutOfMemory {
-				err = fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
-			}
-			return nil, err
+	p, err := d.pool.take()
+	if err != nil {
+		if e, ok := errors.AsType[*driverError](err); ok && e.Code == resultOutOfMemory {
+			err = fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
 		}
+		return nil, err
 	}
 	c := newContext(d, label, p)
 	d.mu.Lock()
@@ -253,18 +258,9 @@ func (d *device) Close() error {
 		}
 		d.mu.Lock()
 		d.closed = true
-		spare := d.spare
-		d.spare = nil
-		var open []*context
-		for c := range d.contexts {
-			open = append(open, c)
-		}
+		open := slices.Collect(maps.Keys(d.contexts))
 		d.mu.Unlock()
-		if spare != nil {
-			spare.Kill()
-			<-spare.Gone()
-			spare.discard()
-		}
+		d.pool.close()
 		for _, c := range open {
 			c.end(gpu.ErrClosed) // all stop at once, so that closing waits for the slowest only
 		}
@@ -272,6 +268,7 @@ func (d *device) Close() error {
 			c.Close()
 		}
 		d.keeper.Close()
+		d.pool.await()
 		d.compiler.close()
 	})
 	return nil

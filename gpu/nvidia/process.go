@@ -163,6 +163,13 @@ func (p *process) ring() {
 	_, _ = unix.Write(p.wake, one[:]) // fails only where it is full, and wakes the worker anyway
 }
 
+// end kills a process that was started, waits until it is gone, and frees what is left.
+func (p *process) end() {
+	p.Kill()
+	<-p.Gone()
+	p.discard()
+}
+
 // discard frees the descriptors and mappings of a process that has ended or never started.
 func (p *process) discard() {
 	if p.link != nil {

@@ -97,7 +97,7 @@ func (c *context) rebuild(why string) bool {
 	defer c.gen.Unlock()
 	old := c.worker
 	<-old.Gone() // the GPU no longer accesses its memory
-	p, err := c.dev.keeper.startProcess()
+	p, err := c.dev.pool.take()
 	if err != nil {
 		return false
 	}
@@ -108,9 +108,7 @@ func (c *context) rebuild(why string) bool {
 	}
 	c.lifeMu.Unlock()
 	if ended {
-		p.Kill()
-		<-p.Gone()
-		p.discard()
+		p.end()
 		return false
 	}
 	old.discard()
