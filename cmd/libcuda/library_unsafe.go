@@ -24,7 +24,7 @@ var program *C.struct_pvdrm_program
 // library is made at the first call, when the program's environment is there.
 var library = sync.OnceValue(func() *capi.Library {
 	return capi.New(capi.Config{
-		Open: openers(), Memory: progmem.Own{}, Output: standardOutput{},
+		Open: openers(), Memory: progmem.Own{}, Pages: pages{}, Output: standardOutput{},
 		Symbol: func(i int) uint64 { return uint64(C.pvdrm_symbol(program, C.uint32_t(i))) },
 		Invoke: func(fn, a, b, c uint64) uint64 {
 			return uint64(C.pvdrm_invoke(program, C.uint64_t(fn), C.uint64_t(a), C.uint64_t(b), C.uint64_t(c)))

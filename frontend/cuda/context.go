@@ -145,6 +145,7 @@ func (c *Context) Destroy() error {
 	const call = "cuCtxDestroy"
 	mapped := c.dev.virtual.leave(c)
 	c.dev.driver.portable.settle(call, c)
+	c.dev.driver.registry.leaveOthers(call, c)
 	c.life.Lock()
 	defer c.life.Unlock()
 	if c.destroyed {
@@ -184,6 +185,7 @@ func (c *Context) Destroy() error {
 		keep(c.file.GemClose(handle))
 	}
 	c.dev.driver.portable.leave(c)
+	keep(c.dev.driver.registry.leave(call, c))
 	c.memory.close(keep)
 	if err := errors.Join(c.file.Close(), c.memory.leave()); err != nil && first == nil {
 		first = &Error{call, resultOf(err), err}

@@ -29,6 +29,7 @@ type Driver struct {
 
 	keys     keys // that contexts have given to other processes
 	portable portable
+	registry registry
 
 	mu sync.Mutex // guards Device.spare
 }

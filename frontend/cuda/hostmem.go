@@ -17,6 +17,10 @@ type HostMem struct {
 	module  bool // a variable of a module, which frees it
 
 	block block // guarded by memory.mu; mem is nil when freed
+
+	// Of memory that the program has allocated itself: registered.go. Memory.mu guards at and n.
+	registered *registration
+	at, n      uint64 // in the program; 0 when it is not registered any more
 }
 
 // MemAllocHost is cuMemAllocHost (and cuMemHostAlloc: all of it is mapped).
@@ -63,7 +67,8 @@ func (c *Context) allocHost(call string, n uint64, from *heap, managed bool) (*H
 }
 
 // Bytes is the memory itself. It must not be used after Free or after the
-// context was destroyed: its pages are gone then. From then on Bytes is nil.
+// context was destroyed: its pages are gone then. From then on Bytes is nil, as it always is of
+// registered memory.
 // What queued work reads or writes of it must be left alone until that is done.
 func (h *HostMem) Bytes() []byte {
 	h.c.memory.mu.Lock()
@@ -74,10 +79,27 @@ func (h *HostMem) Bytes() []byte {
 // Address is where the memory begins in the program, 0 when it is freed. It
 // serves callers that know memory by its address, as C programs do.
 func (h *HostMem) Address() uint64 {
-	if b := h.Bytes(); b != nil {
-		return hostAddress(b)
+	addr, _ := h.extent()
+	return addr
+}
+
+// Size returns how many bytes the memory has, 0 when it is freed.
+func (h *HostMem) Size() uint64 {
+	_, n := h.extent()
+	return n
+}
+
+// extent returns where the memory lies in the program, which is 0 when it is freed.
+func (h *HostMem) extent() (addr, n uint64) {
+	h.c.memory.mu.Lock()
+	defer h.c.memory.mu.Unlock()
+	if h.registered != nil {
+		return h.at, h.n
 	}
-	return 0
+	if b := h.block.mem; b != nil {
+		return hostAddress(b), uint64(len(b))
+	}
+	return 0, 0
 }
 
 // HostMemAt finds the pinned memory in which n bytes at an address of the
@@ -142,6 +164,8 @@ func (h *HostMem) Free() error {
 	}
 	defer c.life.RUnlock()
 	switch {
+	case h.registered != nil:
+		return errorf(call, ErrInvalidValue, "the memory is the program's own, which it has registered")
 	case h.module:
 		return errorf(call, ErrInvalidValue, "the memory is a variable of a module")
 	case h.Bytes() == nil:
@@ -189,11 +213,11 @@ func (c *Context) span(call string, h *HostMem, off, n uint64) (DevicePtr, error
 	if h == nil || h.c != c {
 		return 0, errorf(call, ErrInvalidValue, "the pinned memory does not belong to the context")
 	}
-	mem := h.Bytes()
-	if mem == nil {
+	at, size := h.extent()
+	if at == 0 {
 		return 0, errorf(call, ErrInvalidValue, "the pinned memory is freed")
 	}
-	if size := uint64(len(mem)); off > size || n > size-off {
+	if off > size || n > size-off {
 		return 0, errorf(call, ErrInvalidValue, "%d bytes from %d on, of pinned memory of %d bytes", n, off, size)
 	}
 	return h.addr + DevicePtr(off), nil

@@ -4,7 +4,9 @@ package progmem
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,17 +35,45 @@ const (
 )
 
 // Own is the memory of this process, reached by process_vm_readv and
-// process_vm_writev (Linux 3.2), which tell of a fault instead of raising a signal.
+// process_vm_writev (Linux 3.2), which tell of a fault instead of raising a signal. Pages of a
+// driver, which these do not reach, are copied by way of a file.
 type Own struct{}
 
+// swapping is write-locked while pages of the program are replaced: a write by process_vm_writev
+// would fail then.
+var swapping sync.RWMutex
+
+// Swap calls do while nothing of this package reaches the program's memory.
+func Swap(do func() error) error {
+	swapping.Lock()
+	defer swapping.Unlock()
+	return do()
+}
+
 // Read copies len(p) bytes at addr.
-func (Own) Read(p []byte, addr uint64) error { return move(p, addr, unix.ProcessVMReadv) }
+func (Own) Read(p []byte, addr uint64) error { return move(p, addr, unix.ProcessVMReadv, out) }
 
 // ReadParts reads with one system call.
-func (Own) ReadParts(p []byte, parts []Range) error {
+func (o Own) ReadParts(p []byte, parts []Range) error {
 	if len(p) == 0 {
 		return nil
 	}
+	err := readParts(p, parts)
+	if !errors.Is(err, unix.EFAULT) {
+		return err
+	}
+	for _, part := range parts {
+		if err := o.Read(p[:part.Bytes], part.Addr); err != nil {
+			return err
+		}
+		p = p[part.Bytes:]
+	}
+	return nil
+}
+
+func readParts(p []byte, parts []Range) error {
+	swapping.RLock()
+	defer swapping.RUnlock()
 	local := []unix.Iovec{{Base: &p[0]}}
 	local[0].SetLen(len(p))
 	remote := make([]unix.RemoteIovec, len(parts))
@@ -61,9 +91,11 @@ func (Own) ReadParts(p []byte, parts []Range) error {
 }
 
 // Write copies p to addr.
-func (Own) Write(addr uint64, p []byte) error { return move(p, addr, unix.ProcessVMWritev) }
+func (Own) Write(addr uint64, p []byte) error { return move(p, addr, unix.ProcessVMWritev, in) }
 
-func move(p []byte, addr uint64, vm func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)) error {
+func move(p []byte, addr uint64, vm func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error), slow func([]byte, uint64) error) error {
+	swapping.RLock()
+	defer swapping.RUnlock()
 	for len(p) > 0 {
 		n := min(len(p), maxTransfer)
 		local := []unix.Iovec{{Base: &p[0]}}
@@ -72,6 +104,10 @@ func move(p []byte, addr uint64, vm func(int, []unix.Iovec, []unix.RemoteIovec, 
 		done, err := vm(unix.Getpid(), local, remote, 0)
 		if err == nil && done == 0 {
 			err = unix.EFAULT
+		}
+		if errors.Is(err, unix.EFAULT) {
+			n = min(n, int(pageBytes-addr%pageBytes))
+			done, err = n, slow(p[:n], addr)
 		}
 		if err != nil {
 			return fmt.Errorf("%d bytes of the program's memory at 0x%x: %w", n, addr, err)

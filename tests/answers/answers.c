@@ -16,6 +16,7 @@
 #include "nodes.h"
 #include "popped.h"
 #include "priorities.h"
+#include "registered.h"
 #include "runtime.h"
 #include "texref.h"
 
@@ -35,7 +36,7 @@ static void first(const char *cudart)
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"ipc", ipc}, {"loading", loading},
 	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
-	{"conditional", conditional}, {"capture-ports", capture_ports}, {"references", references}, {"priorities", priorities},
+	{"conditional", conditional}, {"capture-ports", capture_ports}, {"references", references}, {"priorities", priorities}, {"registered", registered},
 };
 
 int main(int argc, char **argv)

@@ -244,6 +244,14 @@ func (c *call) copyRows(x *context, s *cuda.Stream, dst, src place, e extent, qu
 		if p.host && p.addr == 0 {
 			return c.fail(cuda.ErrInvalidValue, "the copy is from or to a null pointer")
 		}
+		if h, _ := x.HostMemAt(p.addr, 1); p.host && h != nil && h.Registered() {
+			if in, _ := x.HostMemAt(p.addr, n); in == nil {
+				return c.fail(cuda.ErrInvalidValue, "%d bytes at 0x%x go beyond the end of registered memory", n, p.addr)
+			}
+			if p == &dst && h.ReadOnly() {
+				continue // the program may write there
+			}
+		}
 		*p = c.pin(x, *p, n)
 	}
 	if !dst.host && !src.host {

@@ -32,6 +32,9 @@ func initDriver(c *call) error {
 		return errors.Join(err, d.Close())
 	}
 	d.Output = c.lib.cfg.Output
+	if c.lib.cfg.Pages != nil {
+		d.SetHostPages(c.lib.cfg.Pages)
+	}
 	c.lib.driver.Store(d)
 	return nil
 }
@@ -230,6 +233,8 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return 0, true
 	case 87: // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
 		return 2, true
+	case 99, 113: // HOST_REGISTER_SUPPORTED, READ_ONLY_HOST_REGISTER_SUPPORTED
+		return dev.RegistersHost(), true
 	case 92, 93, 94, 122, 123: // CAN_USE_STREAM_MEM_OPS_V1 to CAN_USE_STREAM_WAIT_VALUE_NOR
 		return dev.MemOps(), true
 	case 103, 119, 125: // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, MEMPOOL_SUPPORTED_HANDLE_TYPES, IPC_EVENT_SUPPORTED

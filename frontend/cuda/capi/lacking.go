@@ -26,11 +26,16 @@ func lacking(e *entry, r cuda.Result) bool {
 func (l *Library) explain(err *error) bool {
 	for _, x := range l.allContexts() {
 		at := x.FaultAddress()
-		if _, n, _ := x.registered(at); at == 0 || n == 0 {
+		of, _ := x.registered(at)
+		if at == 0 || of.bytes == 0 {
 			continue
 		}
+		what := "which the device cannot map; allocate it with cuMemHostAlloc"
+		if of.host != nil {
+			what = "whose address for kernels is another one; ask for it with cuMemHostGetDevicePointer"
+		}
 		*err = &cuda.Error{Call: "cuMemHostRegister", Result: cuda.ErrIllegalAddress,
-			Err: fmt.Errorf("0x%x is memory of cuMemHostRegister, which the device cannot map; allocate it with cuMemHostAlloc (%v)", at, *err)}
+			Err: fmt.Errorf("0x%x is memory of cuMemHostRegister, %s (%v)", at, what, *err)}
 		return l.explained.CompareAndSwap(false, true)
 	}
 	return false

@@ -30,6 +30,8 @@ type Config struct {
 	Symbol func(i int) uint64
 	// Invoke calls a C function of the program with up to three words.
 	Invoke func(fn, a, b, c uint64) uint64
+	// Pages changes what lies under addresses of the program; nil: nothing does.
+	Pages cuda.HostPages
 	// Output takes what kernels print; nil: the file of standard output.
 	Output io.Writer
 	// Logf writes a line for LogEnv; nil: standard error.
@@ -46,7 +48,8 @@ type Library struct {
 	graphs  graphs
 	texts   sync.Map // string → address of a C string
 
-	retaining sync.Mutex // while the last handle of memory may be made or removed
+	retaining   sync.Mutex // while the last handle of memory may be made or removed
+	registering sync.Mutex // while memory of the program is registered
 
 	hints     hints    // of managed memory
 	noTables  sync.Map // objects that were told that there are no private tables

@@ -2,7 +2,6 @@ package capi
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"pvdrm/frontend/cuda"
 )
@@ -122,6 +121,9 @@ func memGetAddressRange(c *call) error {
 	if err != nil {
 		return err
 	}
+	if h, _ := x.HostMemAt(c.u64(2), 1); h != nil {
+		return errors.Join(base.set(h.Address()), size.set(h.Size()))
+	}
 	p, n, err := x.MemGetAddressRange(c.devicePtr(2))
 	if err != nil {
 		return err
@@ -135,6 +137,7 @@ const (
 	registerFlags = 0xf
 
 	registerIOMemory = 4
+	registerReadOnly = 8
 
 	alreadyRegistered cuda.Result = 712
 	notRegistered     cuda.Result = 713
@@ -207,7 +210,7 @@ func memFreeHost(c *call) error {
 		return nil
 	}
 	x, h, off := c.hostMem(c.u64(0), 1)
-	if h == nil || off != 0 || h.Managed() {
+	if h == nil || off != 0 || h.Managed() || h.Registered() {
 		return c.unknown(cuda.ErrInvalidValue, "beginning of pinned memory", c.u64(0))
 	}
 	return c.settle(x, nil, func() error {
@@ -233,11 +236,18 @@ func memHostGetDevicePointer(c *call) error {
 	if err != nil {
 		return err
 	}
-	if _, h, off := c.hostMem(c.u64(1), 1); h != nil && h.ReachedBy(x.Context) {
+	_, h, off := c.hostMem(c.u64(1), 1)
+	if h != nil && h.Registered() {
+		if h, err = h.In(x.Context); err != nil {
+			return err
+		}
 		return to.set(uint64(h.DevicePtr()) + off)
 	}
-	if _, n, _ := x.registered(c.u64(1)); n > 0 {
-		return c.fail(cuda.ErrNotSupported, "memory of the program's own cannot be mapped for the device; allocate it with cuMemHostAlloc")
+	if h != nil && h.ReachedBy(x.Context) {
+		return to.set(uint64(h.DevicePtr()) + off)
+	}
+	if l, _ := x.registered(c.u64(1)); l.bytes > 0 {
+		return c.fail(cuda.ErrNotSupported, "this memory cannot be mapped for the device: %v; allocate it with cuMemHostAlloc", l.why)
 	}
 	return c.fail(cuda.ErrInvalidValue, "0x%x is not in pinned memory of the context", c.u64(1))
 }
@@ -256,72 +266,4 @@ func memHostGetFlags(c *call) error {
 	x.mu.Unlock()
 	const deviceMap = 2 // all of it is
 	return to.set(uint64(flags | deviceMap))
-}
-
-// lending is memory by cuMemHostRegister.
-type lending struct{ bytes, id uint64 }
-
-// lastLending is the ID of the last one. They count down, so that they are no allocation's.
-var lastLending atomic.Uint64
-
-// memHostRegister only notes the range: a guest's driver cannot grant pages that
-// it did not make, so copies from and to it go through pinned memory as ever.
-func memHostRegister(c *call) error {
-	p, n, flags := c.u64(0), c.u64(1), c.u32(2)
-	x, err := c.current()
-	if err != nil {
-		return err
-	}
-	switch {
-	case n == 0 || p+n < p || flags&^registerFlags != 0:
-		return c.fail(cuda.ErrInvalidValue, "%d bytes at 0x%x with flags 0x%x", n, p, flags)
-	case flags&registerIOMemory != 0:
-		return c.fail(cuda.ErrNotPermitted, "memory of devices")
-	}
-	for _, at := range []uint64{p, p + n - 1} {
-		if _, err := c.read(at, 1); err != nil {
-			return err
-		}
-		if _, h, _ := c.hostMem(at, 1); h != nil {
-			return c.fail(cuda.ErrInvalidValue, "0x%x lies in pinned memory", at)
-		}
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for at, of := range x.lent {
-		if p < at+of.bytes && at < p+n {
-			return c.fail(alreadyRegistered, "%d bytes at 0x%x", n, p)
-		}
-	}
-	x.lent[p] = lending{n, -lastLending.Add(1)}
-	return nil
-}
-
-// registered finds what was registered around an address: its beginning, bytes and ID.
-func (c *context) registered(p uint64) (start, bytes, id uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for at, of := range c.lent {
-		if p >= at && p-at < of.bytes {
-			return at, of.bytes, of.id
-		}
-	}
-	return 0, 0, 0
-}
-
-func memHostUnregister(c *call) error {
-	x, err := c.current()
-	if err != nil {
-		return err
-	}
-	if _, h, _ := c.hostMem(c.u64(0), 1); h != nil {
-		return c.fail(cuda.ErrInvalidValue, "0x%x lies in pinned memory", c.u64(0))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if _, ok := x.lent[c.u64(0)]; !ok {
-		return c.fail(notRegistered, "nothing is registered at 0x%x", c.u64(0))
-	}
-	delete(x.lent, c.u64(0))
-	return nil
 }

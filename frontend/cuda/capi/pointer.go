@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"math"
 
 	"pvdrm/frontend/cuda"
@@ -45,6 +46,7 @@ type pointed struct {
 	kind        uint64
 	dev, host   uint64
 	start, size uint64
+	pages, room uint64 // that it lies in, and how many bytes these have; 0: the same
 	id          uint64
 	managed     bool
 	pool        uint64
@@ -67,11 +69,12 @@ func (c *call) pointed(p uint64) (pointed, bool) {
 // pointedIn finds memory of a context.
 func (c *call) pointedIn(x *context, p uint64) (pointed, bool) {
 	if h, off := x.HostMemAt(p, 1); h != nil {
-		q := pointed{ctx: x, kind: memoryHost, dev: uint64(h.DevicePtr()) + off, host: p, start: h.Address(), size: uint64(len(h.Bytes())),
+		q := pointed{ctx: x, kind: memoryHost, dev: uint64(h.DevicePtr()) + off, host: p, start: h.Address(), size: h.Size(),
 			id: x.AllocationID(h.DevicePtr()), managed: h.Managed(), mapped: true}
 		if q.managed {
 			q.kind = memoryDevice
 		}
+		q.pages, q.room = h.Pages()
 		return q, true
 	}
 	if base, n, err := x.MemGetAddressRange(cuda.DevicePtr(p)); err == nil {
@@ -82,8 +85,8 @@ func (c *call) pointedIn(x *context, p uint64) (pointed, bool) {
 		}
 		return q, true
 	}
-	if at, n, id := x.registered(p); n > 0 {
-		return pointed{ctx: x, kind: memoryHost, host: p, start: at, size: n, id: id}, true
+	if l, at := x.registered(p); l.bytes > 0 {
+		return pointed{ctx: x, kind: memoryHost, host: p, start: at, size: l.bytes, id: l.id}, true
 	}
 	return pointed{}, false
 }
@@ -124,10 +127,14 @@ func (q pointed) value(attr uint32) (v uint64, n int) {
 		return handleNone, 8
 	case pointerPool:
 		return q.pool, 8
-	case pointerRangeStart, pointerMapStart:
+	case pointerRangeStart:
 		return q.start, 8
-	case pointerRangeSize, pointerMapSize:
+	case pointerRangeSize:
 		return q.size, 8
+	case pointerMapStart:
+		return cmp.Or(q.pages, q.start), 8
+	case pointerMapSize:
+		return cmp.Or(q.room, q.size), 8
 	case pointerAccess:
 		if q.mapped {
 			return accessReadWrite, 4
