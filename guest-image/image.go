@@ -11,6 +11,7 @@
 //	resolved.json      which packages apt named last
 //	deb/PKG_VER_SHA/   what was taken from a package: kernel and modules, the shell
 //	deb/KIND_KEY/      the disk of a kind: what its packages brought
+//	oci/DIGEST/        the disk of a container image
 //	image/KEY/         initrd.gz and manifest.json
 //	build/             guest programs built from the source tree
 //	lock               held while any of these is written
@@ -36,6 +37,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pvdrm/guest-image/oci"
 )
 
 // format changes whenever this package makes another image of the same inputs.
@@ -50,7 +53,7 @@ type Config struct {
 	CacheDir string
 	// Programs are installed in the guest's /bin, beside init and the shell.
 	Programs []Program
-	// Kind is Base (where empty) or another of Kinds.
+	// Kind is Base (where empty) or another of Kinds, or OCI with a container image after it.
 	Kind string
 	// Libraries are shared libraries, by path, that go where programs find them. Not in the base image.
 	Libraries []string
@@ -71,6 +74,8 @@ type Image struct {
 	Release string // of the kernel, as uname -r says
 	Key     string // hash of all inputs, in hexadecimal
 	Size    int64  // of Vmlinuz, Initrd and Disk in bytes
+
+	Container oci.Config // of the container image that Disk is made of
 }
 
 // DefaultCacheDir returns $XDG_CACHE_HOME/pvdrm or ~/.cache/pvdrm, or ./.cache/pvdrm where there is
@@ -149,7 +154,7 @@ func newBuilder(cfg Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, shares: cfg.Shares || k.name == Root, programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
+	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, shares: cfg.Shares || k.ownRoot(), programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
 	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
 	b.progress = func(format string, args ...any) {
 		if cfg.Progress != nil {
@@ -235,6 +240,12 @@ func (b *builder) build(ctx context.Context) (Image, error) {
 	files := []string{image.Vmlinuz, image.Initrd}
 	if d.disk != "" {
 		image.Disk = filepath.Join(d.disk, diskImage)
+		files = append(files, image.Disk)
+	}
+	if b.kind.oci != "" {
+		if image.Disk, image.Container, err = b.container(ctx); err != nil {
+			return Image{}, err
+		}
 		files = append(files, image.Disk)
 	}
 	for _, f := range files {
@@ -351,7 +362,7 @@ func (b *builder) fromDebs(ctx context.Context, packages []debPackage, name stri
 // wanted are the modules that the image's kind asks for.
 func (b *builder) wanted() []string {
 	modules := slices.Clone(b.modules)
-	if b.kind.disk() {
+	if b.kind.disk() || b.kind.oci != "" {
 		modules = slices.Concat(modules, diskModules, inputModules)
 	}
 	if b.shares {
@@ -405,7 +416,7 @@ func extractFile(deb, to string, names ...string) error {
 // is there.
 func (b *builder) sweep() {
 	_ = os.RemoveAll(filepath.Join(b.dir, aptDir)) // what stays costs space and nothing else
-	for _, d := range []string{"", "image", "deb"} {
+	for _, d := range []string{"", "image", "deb", containerDir} {
 		left, _ := filepath.Glob(filepath.Join(b.dir, d, newDirPrefix+"*")) // the pattern is good
 		for _, l := range left {
 			_ = os.RemoveAll(l)

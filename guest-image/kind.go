@@ -14,12 +14,17 @@ const (
 	Root   = "root"   // PVDRM's libraries too, for a directory of the host as root file system
 )
 
+// OCI begins the kind of an image whose root file system comes from a container image; what follows
+// is a reference in a registry, or the path of a directory or an archive. See package oci.
+const OCI = "oci:"
+
 // kind is what an image has beside the base.
 type kind struct {
 	name     string
 	packages []string          // Debian packages whose files are taken, and those of what they depend on
 	keep     func(string) bool // which of them, by path without a leading slash
 	hidden   bool              // no user names it
+	oci      string            // the container image that is the root file system; empty without
 }
 
 var kinds = []kind{
@@ -36,7 +41,10 @@ var kinds = []kind{
 func (k kind) disk() bool { return len(k.packages) > 0 }
 
 // dynamic says whether programs of the image may need libraries.
-func (k kind) dynamic() bool { return k.disk() || k.name == Root }
+func (k kind) dynamic() bool { return k.disk() || k.ownRoot() }
+
+// ownRoot says whether the image's own files are not the root file system of its programs.
+func (k kind) ownRoot() bool { return k.name == Root || k.oci != "" }
 
 // diskModules are the modules with which a guest reads a disk. In older kernels libcrc32c, on
 // which erofs depends, asks for crc32c by name when it is loaded.
@@ -67,12 +75,15 @@ func kindOf(name string) (kind, error) {
 	if name == "" {
 		name = Base
 	}
+	if source, ok := strings.CutPrefix(name, OCI); ok && source != "" {
+		return kind{name: OCI, hidden: true, oci: source}, nil
+	}
 	for _, k := range kinds {
 		if k.name == name {
 			return k, nil
 		}
 	}
-	return kind{}, fmt.Errorf("unknown image %q (want %s)", name, strings.Join(Kinds(), ", "))
+	return kind{}, fmt.Errorf("unknown image %q (want %s, or %s and the name of a container image, a directory or an archive)", name, strings.Join(Kinds(), ", "), OCI)
 }
 
 // libDir is where Debian's libraries for x86-64 are.

@@ -111,11 +111,11 @@ func TestWrongKinds(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "library.so")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh"), 0o755))
 	for want, change := range map[string]func(*Config){
-		"unknown image \"gentoo\" (want base, debian, mesa)": func(c *Config) { c.Kind = "gentoo" },
-		"programs of the image \"base\" are static":          func(c *Config) { c.Libraries = []string{script} },
-		"is not an ELF executable":                           func(c *Config) { c.Kind, c.Libraries = Debian, []string{script} },
-		"apt-get would install 0 packages":                   func(c *Config) { c.Kind = Debian; a.write(t, "closure", "") },
-		"no such file":                                       func(c *Config) { c.Kind, c.Libraries = Debian, []string{script + "x"} },
+		"unknown image \"gentoo\" (want base, debian, mesa, or oci:": func(c *Config) { c.Kind = "gentoo" },
+		"programs of the image \"base\" are static":                  func(c *Config) { c.Libraries = []string{script} },
+		"is not an ELF executable":                                   func(c *Config) { c.Kind, c.Libraries = Debian, []string{script} },
+		"apt-get would install 0 packages":                           func(c *Config) { c.Kind = Debian; a.write(t, "closure", "") },
+		"no such file":                                               func(c *Config) { c.Kind, c.Libraries = Debian, []string{script + "x"} },
 	} {
 		cfg := a.config()
 		change(&cfg)

@@ -16,8 +16,9 @@ import (
 
 // shareFlags are the directories of the host that machines of `pvdrm up` see.
 type shareFlags struct {
-	root   string
-	shares []string
+	root      string
+	shares    []string
+	container bool // the root file system is a container image
 }
 
 // writableShare ends a --share that the guest may write to.
@@ -38,6 +39,9 @@ func (f *shareFlags) apply(cfg *vmm.Config) error {
 		}
 		cfg.Shares = append(cfg.Shares, vmm.Share{Dir: f.root, Tag: rootTag})
 		cfg.Append += " " + guestinit.RootParameter + rootTag
+	}
+	if f.container {
+		cfg.Append += " " + guestinit.RootParameter + guestinit.RootDisk
 	}
 	for i, text := range f.shares {
 		s, at, err := parseShare(text)
@@ -78,6 +82,9 @@ func parseShare(text string) (s vmm.Share, at string, err error) {
 // image returns the kind of image that is needed.
 func (f *shareFlags) image(kind string) (string, error) {
 	switch {
+	case f.root == "" && strings.HasPrefix(kind, guestimage.OCI):
+		f.container = true
+		return kind, nil
 	case f.root == "":
 		return kind, nil
 	case kind != guestimage.Base:
@@ -87,8 +94,12 @@ func (f *shareFlags) image(kind string) (string, error) {
 }
 
 // program returns the path that a program has in a guest with --root: the given one, if the guest has
-// that, or that of a file of the host. ok is false where the guest has neither.
+// that, or the path of a file of the host there. ok is false where the guest has neither. A container
+// image has its programs by their absolute paths.
 func (f *shareFlags) program(file string) (path string, ok bool) {
+	if f.container {
+		return file, filepath.IsAbs(file)
+	}
 	if f.root != "" && filepath.IsAbs(file) {
 		if _, err := os.Stat(filepath.Join(f.root, file)); err == nil && !ownDirectory(file) {
 			return file, true

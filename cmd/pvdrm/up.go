@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"pvdrm/backend/arbiter"
 	guestimage "pvdrm/guest-image"
+	"pvdrm/guest-image/guestinit"
 	"pvdrm/internal/missing"
 	"pvdrm/vmm"
 	"pvdrm/vmm/control"
@@ -67,8 +69,13 @@ there.
 With --root the guest has a directory of the host as its root file system, with the
 programs, libraries and interpreters that are there, and libcuda.so.1, libcudart.so
 and libnvidia-ml.so.1 of PVDRM. Where the directory has the working directory, the
-program starts in it. --share shows further directories.`,
-		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --root / --share results:rw -- python3 train.py\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
+program starts in it. --share shows further directories.
+
+With --image oci:NAME the root file system is a container image's, and its variables
+and working directory hold: NAME is a reference in a registry (debian:12), a
+directory with an OCI layout, or an archive that docker, podman or skopeo saved.
+PROGRAM takes the place of the image's entry point, and runs as root.`,
+		Example: "  pvdrm up -- gdev run --all\n  pvdrm up --image debian --copy kernels.ptx -- ./prog\n  pvdrm up --image mesa -- glmark2-es2-drm --off-screen\n  pvdrm up --guests 3 --weights 50,30,20 -- gdev run mmul\n  pvdrm up --root / --share results:rw -- python3 train.py\n  pvdrm up --image oci:python:3.12 --share . -- python3 a.py\n  pvdrm up --console -- sh -c 'dmesg | grep -i drm'\n  pvdrm up",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return up(c.Context(), g, &f, args)
@@ -82,7 +89,7 @@ program starts in it. --share shows further directories.`,
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means one or two, of half of the host's, which the machines of --guests share")
 	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", bootTimeout, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
-	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), ", "))
+	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), ", ")+", or oci: and a container image's name, OCI layout or archive")
 	c.Flags().StringArrayVar(&f.copies, "copy", nil, "copy a file of the host to the guest's /root, where the program then runs; may be given several times")
 	c.Flags().BoolVar(&f.console, "console", term.IsTerminal(int(os.Stderr.Fd())), "show the guest's console on standard error while it boots and runs (default: at a terminal)")
 	c.Flags().BoolVar(&f.print, "print-command", false, "print the QEMU command line, to repeat it by hand")
@@ -239,15 +246,16 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	if f.print {
 		o.say("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", cfg.GPUSocket, machine.CommandLine())
 	}
-	start := time.Now()
+	booted := time.Now()
 	if err := machine.WaitReady(ctx); err != nil {
 		return 0, backend.explain(ctx, err)
 	}
-	o.say("the guest is up after %.1f s: Linux %s", time.Since(start).Seconds(), image.Release)
+	o.say("the guest is up after %.1f s: Linux %s", time.Since(booted).Seconds(), image.Release)
 	if err := files.copy(ctx, machine); err != nil {
 		return 0, backend.explain(ctx, err)
 	}
-	code, err = o.program(ctx, machine, files.args(args), files.dir())
+	start := control.Start{Argv: files.args(args), Dir: cmp.Or(files.dir(), image.Container.Dir), Env: append(guestinit.ProgramEnv(image.Container.Env), guestEnv()...)}
+	code, err = o.program(ctx, machine, start)
 	if err != nil {
 		return 0, backend.explain(ctx, err)
 	}
@@ -275,12 +283,12 @@ func programInput() io.Reader {
 }
 
 // program runs a program with the guest's streams, or a shell with our own.
-func (o *guest) program(ctx context.Context, machine *vmm.VM, args []string, dir string) (int, error) {
-	if len(args) == 0 {
+func (o *guest) program(ctx context.Context, machine *vmm.VM, start control.Start) (int, error) {
+	if len(start.Argv) == 0 {
 		progress("a shell in the guest; `exit` shuts the machine down")
 		return machine.Shell(ctx, nil, os.Stdin, os.Stdout)
 	}
-	exit, err := machine.RunWith(ctx, control.Start{Argv: args, Dir: dir, Env: guestEnv()}, o.stdin, o.stdout, o.stderr)
+	exit, err := machine.RunWith(ctx, start, o.stdin, o.stdout, o.stderr)
 	code := int(exit.Code)
 	if (code == notExecutable || code == notFound) && err != nil {
 		o.say("in the guest: %v", err)

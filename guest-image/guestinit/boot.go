@@ -254,8 +254,13 @@ func mountDisk() error {
 	if _, err := os.Stat(DiskDir); err != nil {
 		return nil
 	}
+	return mountDiskAt(DiskDir)
+}
+
+// mountDiskAt mounts the disk, once the machine has it.
+func mountDiskAt(target string) error {
 	for end := time.Now().Add(diskTimeout); ; time.Sleep(pollInterval) {
-		err := unix.Mount(diskDevice, DiskDir, diskType, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
+		err := unix.Mount(diskDevice, target, diskType, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
 		if err == nil {
 			return nil
 		}

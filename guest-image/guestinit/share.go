@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +15,10 @@ import (
 // Parameters of the kernel command line that name directories of the host, by the tags of their
 // devices. A path has %XX for what a command line cannot hold, as url.PathEscape writes it.
 const (
-	// RootParameter is followed by the tag of the root file system.
+	// RootParameter is followed by the tag of the root file system, or by RootDisk.
 	RootParameter = "pvdrm.root="
+	// RootDisk in place of a tag says that the machine's disk is the root file system.
+	RootDisk = "disk"
 	// ShareParameter is followed by the tag, a colon, and where to mount it; it may stand several times.
 	// ShareWritable in place of it allows the guest to write.
 	ShareParameter = "pvdrm.share="
@@ -98,12 +101,38 @@ func (c commandLine) value(parameter string) string {
 	return ""
 }
 
-// enterRoot makes a directory of the host the root file system: as it is, below a layer in memory
-// that takes what the guest writes. The image's own programs and libraries, and the file systems
-// of the kernel, are in it then.
+// ProgramEnv adds to the environment of a program of an image with an own root file system what it
+// needs of PVDRM: variables are as in os.Environ, and those that the guest has anyway may be missing.
+func ProgramEnv(env []string) []string {
+	env = slices.Clone(env)
+	for i, e := range env {
+		if path, ok := strings.CutPrefix(e, "PATH="); ok {
+			env[i] = "PATH=" + path + ":" + imagePrograms
+		}
+		if path, ok := strings.CutPrefix(e, "LD_LIBRARY_PATH="); ok {
+			env[i] = "LD_LIBRARY_PATH=" + imageLibs + ":" + path
+		}
+	}
+	return env
+}
+
+// mountLower mounts the root file system that a tag or RootDisk names, for reading.
+func mountLower(tag, target string) error {
+	if tag != RootDisk {
+		return mountTag(tag, target, rootOptions, false)
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	return mountDiskAt(target)
+}
+
+// enterRoot makes a directory of the host, or the disk, the root file system: as it is, below a layer
+// in memory that takes what the guest writes. The image's own programs and libraries, and the file
+// systems of the kernel, are in it then.
 func enterRoot(tag string) error {
 	const lower, layer, root = "/mnt/host", "/mnt/layer", "/mnt/root"
-	if err := mountTag(tag, lower, rootOptions, false); err != nil {
+	if err := mountLower(tag, lower); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(layer, 0o755); err != nil {
@@ -119,7 +148,7 @@ func enterRoot(tag string) error {
 	}
 	options := "lowerdir=" + lower + ",upperdir=" + layer + "/upper,workdir=" + layer + "/work"
 	if err := unix.Mount("overlay", root, "overlay", 0, options); err != nil {
-		return fmt.Errorf("a writable layer over the host's directory: %w", err)
+		return fmt.Errorf("a writable layer over the root file system: %w", err)
 	}
 	for from, to := range map[string]string{"/bin": imagePrograms, "/lib": imageLibs} {
 		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
