@@ -26,6 +26,7 @@ type divisionFlags struct {
 	policies    []string
 	guests      int
 	runs        int
+	scale       int
 	json        string
 	html        string
 }
@@ -73,8 +74,8 @@ Experiments are named after those of the paper on thread division, whose inputs 
 					return usageError{fmt.Errorf("--experiments: no %q; there are %s", e, strings.Join(names, ", "))}
 				}
 			}
-			if f.guests < 1 || f.guests > 64 || f.runs < 1 || f.runs > 1000 || len(f.policies) == 0 {
-				return usageError{errors.New("--guests: choose 1 to 64; --runs: 1 to 1000; --policies: name at least one")}
+			if f.guests < 1 || f.guests > 64 || f.runs < 1 || f.runs > 1000 || f.scale < 1 || f.scale > 64 || len(f.policies) == 0 {
+				return usageError{errors.New("--guests: choose 1 to 64; --runs: 1 to 1000; --scale: 1 to 64; --policies: name at least one")}
 			}
 			return f.run(c.Context(), g, c.OutOrStdout())
 		},
@@ -85,6 +86,7 @@ Experiments are named after those of the paper on thread division, whose inputs 
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "band" + wholeCommands, "division", "band" + divide, "band"}, "policies to compare")
 	fl.IntVar(&f.guests, "guests", 6, "guests, which have the experiment's tasks in turn")
 	fl.IntVar(&f.runs, "runs", 10, "runs of each experiment under each policy")
+	fl.IntVar(&f.scale, "scale", 1, "multiply the sides of squares by this, and options by its cube: for a GPU that is faster than a processor")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with box plots to this file")
 	return c
@@ -123,7 +125,10 @@ func (f *divisionFlags) measure(ctx context.Context, log *zap.Logger, experiment
 		return row, err
 	}
 	defer func() { err = errors.Join(err, a.stop()) }()
-	tasks := divisionExperiments[experiment]
+	tasks, err := f.tasks(experiment)
+	if err != nil {
+		return row, err
+	}
 	var guests spinners
 	defer func() { err = errors.Join(err, guests.end()) }()
 	for i := range f.guests {
@@ -158,6 +163,23 @@ func (f *divisionFlags) measure(ctx context.Context, log *zap.Logger, experiment
 		runs = append(runs, run)
 	}
 	return bench.NewDivisionRow(experiment, policy, runs, alone), guests.verified(ctx)
+}
+
+// tasks are those of an experiment, as large as --scale says.
+func (f *divisionFlags) tasks(experiment string) (list []string, err error) {
+	for _, name := range divisionExperiments[experiment] {
+		kernel, size, _ := strings.Cut(name, ":")
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return nil, err
+		}
+		factor := f.scale
+		if kernel == "binomial" {
+			factor *= f.scale * f.scale
+		}
+		list = append(list, fmt.Sprintf("%s:%d", kernel, n*factor))
+	}
+	return list, nil
 }
 
 // task has all guests run their tasks at the same time, and returns how long each took.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,11 +20,13 @@ func addCUDAFlags(d *deviceFlags, fl *pflag.FlagSet) {
 	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
 }
 
-func cudaArgs(d *deviceFlags) []string { return []string{"--revoke-after", d.revoke.String()} }
+func cudaArgs(d *deviceFlags) []string {
+	return []string{"--revoke-after", d.revoke.String(), "--divide=" + strconv.FormatBool(d.divide)}
+}
 
 func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined())},
-		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Gate: gate})
+		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, Gate: gate})
 }
 
 // cudaNativeEnv is the environment of a process that runs programs on NVIDIA's driver.

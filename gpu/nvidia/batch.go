@@ -1,6 +1,10 @@
 package nvidia
 
-import "pvdrm/gpu"
+import (
+	"time"
+
+	"pvdrm/gpu"
+)
 
 // batch is what Submit was given, and how far it has come.
 type batch struct {
@@ -9,6 +13,11 @@ type batch struct {
 	begun, ended int  // commands; those that failed have not ended
 	task         bool // may be run again
 	replays      int  // times that it was begun again
+
+	// Of a launch in parts, the command after those that have begun: where the next part begins, and
+	// what those that have ended took.
+	from uint64
+	took time.Duration
 
 	// Of the first command, which is often the only one: here they take no allocation.
 	first flying
@@ -25,8 +34,11 @@ func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) {
 
 // again makes a batch that was lost one that was never begun.
 func (b *batch) again() {
-	if b.begun > 0 {
-		b.begun, b.ended = 0, 0
+	if b.started() {
+		b.begun, b.ended, b.from, b.took = 0, 0, 0, 0
 		b.replays++
 	}
 }
+
+// started reports whether a command of the batch has begun, or a part of one.
+func (b *batch) started() bool { return b.begun > 0 || b.from > 0 }

@@ -194,13 +194,13 @@ func (c *channel) wait(seen uint32) bool {
 }
 
 // halted returns the reason why no command may begin: the error that ended the context,
-// gpu.ErrClosed, gpu.ErrCanceled or errRevoked; nil if commands may begin.
-func (c *channel) halted() error {
+// gpu.ErrClosed, once stop is closed, gpu.ErrCanceled or errRevoked; nil if commands may begin.
+func (c *channel) halted(stop <-chan struct{}) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
 	select { // one at a time: a select of several cases takes a fifth of handing a launch over
-	case <-c.stop:
+	case <-stop:
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	default:
 	}
@@ -226,7 +226,11 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if b == nil {
 			return nil
 		}
-		if err := c.halted(); err != nil { // an empty batch reports it, too
+		stop := c.stop
+		if b.from > 0 {
+			stop = nil // a launch that has begun runs to its end
+		}
+		if err := c.halted(stop); err != nil { // an empty batch reports it, too
 			return err
 		}
 		if c.parked || c.held() {
@@ -251,8 +255,8 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 			if !mayWait {
 				return nil
 			}
-			if !e.enter(c, c.stop) {
-				return c.halted()
+			if !e.enter(c, stop) {
+				return c.halted(stop)
 			}
 			if c.held() { // it was stopped meanwhile
 				e.leave(0, 0, false)
@@ -291,7 +295,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 	if c.flight.oldest() == f {
 		c.turn(f)
 	}
-	if f.fn != nil {
+	if f.fn != nil && f.from == 0 {
 		c.ctx.dev.launches.Add(1)
 	}
 	for i := first; i < len(f.entries); i++ { // none for an empty copy, which ends with the command before it
@@ -338,6 +342,9 @@ const isDue = 1 << 32
 // and have to begin again. c.run is held, except while it waits.
 func (c *channel) settle(seen uint32) error {
 	f, since, held, spent := c.flight.oldest(), c.flight.start(), c.flight.since, c.flight.spent
+	if f.from > 0 && !c.ctx.dev.config.LimitWaiting { // others need not wait for all of it
+		spent += f.batch.took
+	}
 	l := c.ctx.worker.lane
 	c.watched = f.batch
 	c.run.Unlock()
@@ -366,8 +373,8 @@ func (c *channel) settle(seen uint32) error {
 		c.flight.abandon()
 		c.rest()
 		c.fail(err)
-		for len(c.flight.batches) > 0 && c.flight.batches[0].begun > 0 {
-			c.fail(c.halted())
+		for len(c.flight.batches) > 0 && c.flight.batches[0].started() {
+			c.fail(c.halted(c.stop))
 		}
 	case reached(l.fence(c.slot), f.number):
 		c.land(l.fence(c.slot))

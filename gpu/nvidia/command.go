@@ -6,6 +6,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/check"
+	"pvdrm/gpu/ptx/rewrite"
 )
 
 // work is a command made ready for the lane.
@@ -15,6 +16,7 @@ type work struct {
 	fn      *function     // that it launches; nil for another command
 	bytes   uint64        // that it moves or writes
 	cost    time.Duration // that it is expected to take on its engine
+	portion               // of the launch
 }
 
 // prepare validates the next command of a batch and cuts it into entries. A
@@ -54,14 +56,21 @@ func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
 	}
 	two := func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
 	entries := b.entry[:]
-	if b.begun > 0 {
+	if b.started() {
 		entries = make([]entry, 1)
 	}
+	handle, grid, w := f.handle, l.Grid, work{fn: f, cost: f.ran(), params: l.Params, entries: entries, portion: portion{blocks: blocksOf(l)}}
+	if f.twin != 0 {
+		if w.portion = c.next(f, l, b.from); w.from > 0 || w.more {
+			handle, grid, w.cost = f.twin, [3]uint32{uint32(w.blocks), 1, 1}, f.expects(w.blocks)
+			w.params = rewrite.AppendRange(l.Params[:len(l.Params):len(l.Params)], w.from, l.Grid)
+		}
+	}
 	entries[0] = entry{kind: entryLaunch, words: [7]uint64{
-		f.handle, two(l.Grid[0], l.Grid[1]), two(l.Grid[2], l.Block[0]), two(l.Block[1], l.Block[2]),
-		two(l.SharedBytes, uint32(len(l.Params))),
+		handle, two(grid[0], grid[1]), two(grid[2], l.Block[0]), two(l.Block[1], l.Block[2]),
+		two(l.SharedBytes, uint32(len(w.params))),
 	}}
-	return work{fn: f, cost: f.ran(), params: l.Params, entries: entries}, nil
+	return w, nil
 }
 
 // side is one side of a transfer of rows.

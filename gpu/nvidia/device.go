@@ -37,6 +37,9 @@ type Config struct {
 	// Spares is how many workers wait for contexts, besides the first one. Each has a CUDA context,
 	// which takes VRAM that VRAMBytes does not count.
 	Spares int
+	// Divide makes kernels that others wait for give way between parts of their grids, in place of being
+	// stopped. Without it kernels are divided where the driver cannot stop them.
+	Divide bool
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 	// Keeper is the command that calls ServeKeeper; by default this program with

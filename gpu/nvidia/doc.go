@@ -72,6 +72,11 @@
 // is stopped so by its owner (gpu.Preempter), by a channel whose kernel has to leave the compute
 // engine (channel.park), or not at all. The watchdog finds workers that use the GPU on their own.
 //
+// # Division
+//
+// Where the driver cannot stop kernels, and on demand, launches that others wait for are cut into parts
+// (divide), which stay one command.
+//
 // # Ownership and locks
 //
 // A device owns its contexts; a context owns its worker, its mappings, memories,

@@ -18,3 +18,20 @@ func LaunchOnItsOwn(ch gpu.Channel, l *gpu.Launch) error {
 	c.publish(&w, c.flight.number, 0)
 	return nil
 }
+
+// What the fake's kernel mark adds to words: for a block of a whole launch, for one of a part, and
+// besides for the first block of a launch.
+const (
+	wholeMark = 0x10000
+	partMark  = 0x100
+
+	WholeMark, PartMark = wholeMark, partMark
+)
+
+// MarkThreads are the threads of its blocks, and MarkBytes the memory that it is given.
+const (
+	markThreads = 1024
+	markBytes   = 1 << 20
+
+	MarkThreads, MarkBytes = markThreads, markBytes
+)

@@ -31,7 +31,7 @@ const fakeSource = `.version 6.0
 .visible .entry spin() { ret; }
 .visible .entry once(.param .u64 p, .param .u32 hang) { ret; }
 .visible .entry trapped() { ret; }
-.visible .entry dies() { ret; }
+.visible .entry dies() { ret; } .visible .entry mark(.param .u64 p) { ret; }
 `
 
 // fakeClient is a context on the fake driver, with granted pages at the start of

@@ -88,6 +88,11 @@ var fakeKernels = []struct {
 		os.Exit(7)
 		return resultOK
 	}},
+	{"mark", func(p []byte, threads int) result { return mark(p, 0, threads, wholeMark) }},
+	{"pvdrm0_mark", func(p []byte, threads int) result { // its twin
+		half := func(n int) int { return int(uint32(word64(p, 8+4*n))) }
+		return mark(p, half(0)+half(3)*(half(1)+half(4)*half(2)), threads, 1)
+	}},
 	{"trapped", func([]byte, int) result { return resultLaunchFailed }},
 	{"other", func([]byte, int) result { return resultInstruction }}, // stands for kernels that the fake lacks
 	{"dies", func([]byte, int) result { os.Exit(7); return resultOK }},
@@ -107,6 +112,20 @@ func (c *fakeControl) step(do func()) {
 	}
 	do()
 	inside.Add(^uint32(0))
+}
+
+// mark adds to the words of blocks of markThreads threads, in granted memory, and to the first one partMark.
+func mark(p []byte, first, threads int, by uint32) result {
+	at := bytesAt(word64(p, 0), markBytes)
+	for i := range threads / markThreads {
+		n := by
+		if i == 0 {
+			n += partMark
+		}
+		hostmem.SwapUint32(at, 4*(first+i), hostmem.LoadUint32(at, 4*(first+i))+n)
+	}
+	time.Sleep(time.Millisecond)
+	return resultOK
 }
 
 func put(at uint64, v uint32) result {
@@ -245,7 +264,7 @@ func (f *fake) code(d *driver) {
 	}
 	d.linkAddData = func(_ uintptr, _ int32, data *byte, n uint64, _ string, _ uint32, _ *int32, _ *uintptr) result {
 		f.state = append([]byte(nil), unsafe.Slice(data, n)...) // the caller says how long it is
-		if strings.Contains(string(f.state), "refused_by_driver") {
+		if s := string(f.state); strings.Contains(s, "refused_by_driver") || strings.Contains(s, "twins_refused") && strings.Contains(s, "pvdrm0_") {
 			return resultInvalidPTX
 		}
 		if complaint := complaintOf(string(f.state)); complaint != "" {
@@ -326,7 +345,7 @@ func (f *fake) path(d *driver) {
 		if l.block[0] == 1023 { // what no test kernel is compiled for
 			return resultOutOfResources
 		}
-		threads := int(l.grid[0] * l.block[0])
+		threads := int(l.grid[0] * l.grid[1] * l.grid[2] * l.block[0])
 		var params []byte
 		if extra != nil {
 			params = append(params, bytesAt(uint64(extra[1]), *(*uint64)(address(uint64(extra[3]))))...)

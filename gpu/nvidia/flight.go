@@ -72,6 +72,8 @@ func (f *flight) takes(w *work, e *engine) bool {
 		return true
 	case f.engine != e:
 		return false
+	case w.from > 0 && e.gate.Preempted(e.kind): // where it is divided there is a gate
+		return false
 	}
 	return e.gate == nil || time.Since(f.since)+f.cost <= turnTime || !e.wanted()
 }
@@ -93,7 +95,7 @@ func (f *flight) release() {
 // add begins the next command of a batch.
 func (f *flight) add(b *batch, w *work, now time.Time) *flying {
 	c := &b.first
-	if b.begun > 0 {
+	if b.started() {
 		c = new(flying)
 	}
 	*c = flying{batch: b, work: *w, begun: now}
@@ -102,7 +104,12 @@ func (f *flight) add(b *batch, w *work, now time.Time) *flying {
 		c.engine = f.engine
 	}
 	c.number = f.number
-	b.begun++
+	if c.more {
+		b.from += c.blocks
+	} else {
+		b.from = 0
+		b.begun++
+	}
 	if f.empty() {
 		f.flying = f.room[:0]
 	}
@@ -124,7 +131,9 @@ func (f *flight) start() time.Time {
 func (f *flight) arrived(number uint32) int {
 	n := 0
 	for n == 0 || n < len(f.flying) && reached(number, f.flying[n].number) {
-		f.flying[n].batch.ended++
+		if !f.flying[n].more {
+			f.flying[n].batch.ended++
+		}
 		n++
 	}
 	return n
@@ -139,21 +148,37 @@ func (f *flight) land(n int) {
 	f.landed, f.spent = now, 0
 	for _, c := range f.flying[:n] {
 		f.cost -= c.cost
+		ran := uint64(1)
+		if c.more {
+			ran = 0 // the last part counts
+		}
 		switch {
 		case len(c.entries) == 0:
 		case f.engine == nil:
 			f.owed += last
-			f.owedRan++
+			f.owedRan += ran
 		default:
 			f.used += last
-			f.ran++
+			f.ran += ran
 		}
 		if c.fn != nil {
-			c.fn.cost.Store(int64(took))
-			c.engine.count(took)
+			c.ended(took)
 		}
 	}
 	f.flying = f.flying[n:]
+}
+
+// ended notes what a launch, or a part of one, took.
+func (c *flying) ended(took time.Duration) {
+	c.fn.learn(took, c.blocks)
+	all := c.batch.took + took
+	if c.more {
+		c.batch.took = all
+		return
+	}
+	c.batch.took = 0
+	c.fn.cost.Store(int64(all))
+	c.engine.count(all)
 }
 
 // pause ends the use of the engine by commands that go on later.

@@ -35,6 +35,11 @@ type function struct {
 	handle uint64 // under context.gen
 	attrs  gpu.FunctionAttributes
 	cost   atomic.Int64 // ns that it took the last time; 0 before
+	pace   atomic.Int64 // ns/paceScale that a block took the last time, of those side by side; 0 before
+
+	twin     uint64 // launches parts of its grid; under context.gen; 0 if there is none
+	twinName string
+	twinRegs int // registers of a thread
 }
 
 // LoadModule implements gpu.Context.
@@ -58,30 +63,13 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 		return nil, err
 	}
 	q := &request{Op: opLoad}
-	var kernels []*ptx.Func
-	var data uint64
-	for _, d := range parsed.Directives {
-		switch d := d.(type) {
-		case *ptx.Func:
-			if d.Entry && d.Defined {
-				kernels = append(kernels, d)
-				q.Names = append(q.Names, d.Name)
-			}
-		case *ptx.Pragma:
-			if n, ok := d.MallocHeap(); ok && n > defaultHeap {
-				return nil, fmt.Errorf("%w: a heap of %d bytes for malloc; the worker's context has one of %d", gpu.ErrUnsupported, n, defaultHeap)
-			}
-			managed := ""
-			d.Managed(func(name string, _ uint64) { managed = name })
-			if managed != "" {
-				return nil, fmt.Errorf("%w: the managed variable %s: the program cannot reach those of the worker", gpu.ErrUnsupported, managed)
-			}
-		case *ptx.Var:
-			if (d.Space == ptx.SpaceGlobal || d.Space == ptx.SpaceConst) && !d.Type.Opaque() {
-				q.Vars = append(q.Vars, d.Name)
-				data += d.Size()
-			}
-		}
+	kernels, data, err := q.declared(parsed)
+	if err != nil {
+		return nil, err
+	}
+	whole, twins := source, map[string]string(nil)
+	if c.divides() {
+		source, twins = divided(ctx, file, source)
 	}
 	if data > c.dev.props.VRAMBytes {
 		return nil, fmt.Errorf("%w: %s has %d bytes of variables", gpu.ErrNoMemory, file, data)
@@ -99,8 +87,17 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 	}
 	m := &module{ctx: c, kernels: map[string]*function{}, vars: map[string]varInfo{}, source: source}
 	image, err := m.image(ctx)
+	if _, refused := errors.AsType[*driverError](err); refused && twins != nil { // the module itself may be sound
+		m.source, twins = whole, nil
+		image, err = m.image(ctx)
+	}
 	if err != nil {
 		return nil, buildError(file, err)
+	}
+	for _, f := range kernels {
+		if twin := twins[f.Name]; twin != "" {
+			q.Names = append(q.Names, twin)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +106,7 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 	}
 	m.id = c.id()
 	q.ID = m.id
-	m.hostBytes = 2*uint64(len(source)) + symbolBytes*uint64(1+len(q.Names)+len(q.Vars))
+	m.hostBytes = 2*uint64(len(m.source)) + symbolBytes*uint64(1+len(q.Names)+len(q.Vars))
 	m.load = *q
 	q.Image = image
 	var r reply
@@ -120,8 +117,9 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 		return nil, errAnswer
 	}
 	for i, f := range kernels {
-		m.kernels[f.Name] = &function{mod: m, handle: r.Functions[i].Handle, attrs: attributes(f, r.Functions[i])}
+		m.kernels[f.Name] = &function{mod: m, attrs: attributes(f, r.Functions[i]), twinName: twins[f.Name]}
 	}
+	m.found(q.Names, r.Functions)
 	for i, name := range q.Vars {
 		if v := r.Vars[i]; v.Size != 0 && c.outside(v) {
 			m.vars[name] = v
@@ -130,6 +128,50 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 	}
 	c.modules[m] = struct{}{}
 	return m, nil
+}
+
+// declared adds what a module declares to the request to load it, and returns its kernels and how many
+// bytes of variables it has.
+func (q *request) declared(m *ptx.Module) (kernels []*ptx.Func, data uint64, err error) {
+	for _, d := range m.Directives {
+		switch d := d.(type) {
+		case *ptx.Func:
+			if d.Entry && d.Defined {
+				kernels = append(kernels, d)
+				q.Names = append(q.Names, d.Name)
+			}
+		case *ptx.Pragma:
+			if n, ok := d.MallocHeap(); ok && n > defaultHeap {
+				return nil, 0, fmt.Errorf("%w: a heap of %d bytes for malloc; the worker's context has one of %d", gpu.ErrUnsupported, n, defaultHeap)
+			}
+			managed := ""
+			d.Managed(func(name string, _ uint64) { managed = name })
+			if managed != "" {
+				return nil, 0, fmt.Errorf("%w: the managed variable %s: the program cannot reach those of the worker", gpu.ErrUnsupported, managed)
+			}
+		case *ptx.Var:
+			if (d.Space == ptx.SpaceGlobal || d.Space == ptx.SpaceConst) && !d.Type.Opaque() {
+				q.Vars = append(q.Vars, d.Name)
+				data += d.Size()
+			}
+		}
+	}
+	return kernels, data, nil
+}
+
+// found notes what the driver says of kernels and their twins. C.gen is held for writing, or nothing else
+// knows the module yet.
+func (m *module) found(names []string, infos []functionInfo) {
+	by := map[string]functionInfo{}
+	for i, name := range names {
+		by[name] = infos[i]
+	}
+	for name, f := range m.kernels {
+		f.handle = by[name].Handle
+		if f.twinName != "" {
+			f.twin, f.twinRegs = by[f.twinName].Handle, by[f.twinName].Regs
+		}
+	}
 }
 
 // image is the machine code of the module: what was kept of it, or what is compiled now, unless

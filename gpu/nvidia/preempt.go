@@ -195,7 +195,7 @@ func (c *channel) interrupted(f *flying, since, held time.Time) bool {
 		return c.ctx.halt.on.Load() && time.Since(since) > patience
 	case c.ctx.halt.on.Load():
 		return true
-	case e.gate == nil:
+	case e.gate == nil || c.ctx.dev.config.Divide:
 		return false
 	}
 	return e.gate.Preempted(e.kind) && time.Since(held) > leastTurn || e.contended(c.ctx) && time.Since(held) > contextSlice

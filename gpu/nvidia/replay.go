@@ -174,9 +174,7 @@ func (m *module) reload() error {
 	if len(r.Functions) != len(q.Names) || len(r.Vars) != len(q.Vars) {
 		return errAnswer
 	}
-	for i, name := range q.Names {
-		m.kernels[name].handle = r.Functions[i].Handle
-	}
+	m.found(q.Names, r.Functions)
 	for i, name := range q.Vars {
 		if v, known := m.vars[name]; known && v != r.Vars[i] {
 			return fmt.Errorf("variable %s lies at %#x now; it was at %#x", name, r.Vars[i].Addr, v.Addr)
