@@ -12,8 +12,6 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend/carrier"
-	"pvdrm/frontend/carrier/local"
-	"pvdrm/frontend/carrier/virtio"
 	"pvdrm/gem"
 	"pvdrm/hypercall"
 )
@@ -71,71 +69,6 @@ type channel struct {
 	mu        sync.Mutex // orders Exec, so that sequence numbers arrive in order
 	submitted uint64
 	scratch   []byte // the message of one Exec
-}
-
-// OpenDefault opens the backend that this process has; see DefaultCarrier.
-func OpenDefault() (*File, error) {
-	c, err := DefaultCarrier()
-	if err != nil {
-		return nil, err
-	}
-	return New(c)
-}
-
-// Opener opens a file on one device.
-type Opener func() (*File, error)
-
-// BoundOpeners returns what opens files on each device that this process has, for callers that are
-// threads of a C program; see Config.Bound and Unlisted. The first is the device of OpenDefault.
-func BoundOpeners(unlisted bool) []Opener {
-	open := func(reach func() (carrier.Carrier, error)) Opener {
-		return func() (*File, error) {
-			cfg, err := ConfigFromEnv()
-			if err != nil {
-				return nil, err
-			}
-			c, err := reach()
-			if err != nil {
-				return nil, err
-			}
-			cfg.Bound, cfg.Unlisted = true, unlisted
-			return NewConfig(c, cfg)
-		}
-	}
-	all := []Opener{open(DefaultCarrier)}
-	if os.Getenv(SocketEnv) == "" {
-		return all
-	}
-	for i := 1; i < MaxDevices && os.Getenv(SocketEnvOf(i)) != ""; i++ {
-		path := os.Getenv(SocketEnvOf(i))
-		all = append(all, open(func() (carrier.Carrier, error) { return openLocal(path) }))
-	}
-	return all
-}
-
-// DefaultCarrier reaches the backend that this process has: the local one that
-// PVDRM_SOCKET names, else the first virtio-gpu render node.
-func DefaultCarrier() (carrier.Carrier, error) {
-	if path := os.Getenv(SocketEnv); path != "" {
-		return openLocal(path)
-	}
-	path, err := virtio.Find()
-	if err != nil {
-		return nil, fmt.Errorf("no PVDRM device: %w; in a virtual machine load virtio-gpu, on a host use `pvdrm run -- PROGRAM`", err)
-	}
-	c, err := virtio.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-func openLocal(path string) (carrier.Carrier, error) {
-	c, err := local.Open(path)
-	if err != nil {
-		return nil, err // not a nil pointer inside of an interface
-	}
-	return c, nil
 }
 
 // New opens a file over a carrier, which it owns from then on.

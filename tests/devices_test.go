@@ -57,6 +57,15 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
+// A virtual machine has a virtio-gpu device of each.
+func TestSeveralDevicesInAVirtualMachine(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	code, out := start(t, "up", "--log", "error", "--image", "debian", "--device", "softgpu:2,0", "--", filepath.Join(dir.path, "devices"), "apart").wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "2 devices\ndevices: PASS\n")
+}
+
 // pvdrm run gives a program several devices, of which the program's user may hide some.
 func TestRunWithSeveralDevices(t *testing.T) {
 	dir, err := clients()
@@ -84,9 +93,9 @@ func TestRunWithSeveralDevices(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "1 devices\ndevices: PASS\n")
 
-	code, out = start(t, "up", "--device", "softgpu:0,1", "--", "true").wait(t)
+	code, out = start(t, "up", "--guests", "2", "--device", "softgpu:0,1", "--", "true").wait(t)
 	require.Equal(t, 2, code, out)
-	require.Contains(t, out, "only local guests (pvdrm run) can have several devices")
+	require.Contains(t, out, "name one --device")
 	code, out = start(t, "run", "--device", "softgpu:0,1", "--arbiter", "/nowhere", "--", "true").wait(t)
 	require.Equal(t, 2, code, out)
 	require.Contains(t, out, "an arbiter shares one GPU")

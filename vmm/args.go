@@ -3,6 +3,7 @@ package vmm
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,8 +71,13 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 	for _, s := range cfg.Shares {
 		a = append(a, s.arguments()...)
 	}
-	if cfg.GPUSocket != "" {
-		a = append(a, "-chardev", "socket,id=gpu,path="+escape(cfg.GPUSocket), "-device", cfg.gpuDevice())
+	for i, socket := range cfg.gpus() {
+		name, device := "gpu", cfg.gpuDevice()
+		if i > 0 {
+			name = fmt.Sprintf("gpu-%d", i)
+			device = fmt.Sprintf("vhost-user-gpu-pci,id=gpu%d,chardev=%s", i, name)
+		}
+		a = append(a, "-chardev", "socket,id="+name+",path="+escape(socket), "-device", device)
 	}
 	if cfg.Input {
 		a = append(a, "-device", "virtio-keyboard-pci", "-device", "virtio-tablet-pci")
@@ -104,7 +110,12 @@ func quote(s string) string {
 
 // absolute makes the paths in a Config independent of the working directory.
 func (cfg *Config) absolute() error {
-	for _, p := range []*string{&cfg.Kernel, &cfg.Initrd, &cfg.Disk, &cfg.GPUSocket} {
+	paths := []*string{&cfg.Kernel, &cfg.Initrd, &cfg.Disk, &cfg.GPUSocket}
+	cfg.MoreGPUs = slices.Clone(cfg.MoreGPUs)
+	for i := range cfg.MoreGPUs {
+		paths = append(paths, &cfg.MoreGPUs[i])
+	}
+	for _, p := range paths {
 		if *p == "" {
 			continue
 		}

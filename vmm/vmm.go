@@ -64,6 +64,7 @@ type Config struct {
 	Input       bool      // a keyboard and a tablet beside the keyboard and the mouse that every PC has
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
+	MoreGPUs    []string  // such sockets of further GPUs
 	Console     io.Writer // gets the output of the guest's serial line; may be nil
 	ExtraArgs   []string  // added to QEMU's command line
 	BootTimeout time.Duration
@@ -121,22 +122,29 @@ func (cfg *Config) complete() error {
 	if err := cfg.checkShares(); err != nil {
 		return err
 	}
-	return cfg.checkSocket()
+	return cfg.checkSockets()
 }
 
-func (cfg *Config) checkSocket() error {
+// gpus are the sockets of all GPUs.
+func (cfg *Config) gpus() []string {
 	if cfg.GPUSocket == "" {
 		return nil
 	}
-	if len(cfg.GPUSocket) > maxSocketPath {
-		return fmt.Errorf("the GPU's socket %s has a path of %d bytes, and Unix sockets allow %d: use a shorter directory", cfg.GPUSocket, len(cfg.GPUSocket), maxSocketPath)
-	}
-	st, err := os.Stat(cfg.GPUSocket)
-	if err != nil {
-		return fmt.Errorf("the GPU's backend is not there: %w: start it first (pvdrm backend)", err)
-	}
-	if st.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("the GPU's backend is not there: %s is not a socket", cfg.GPUSocket)
+	return append([]string{cfg.GPUSocket}, cfg.MoreGPUs...)
+}
+
+func (cfg *Config) checkSockets() error {
+	for _, socket := range cfg.gpus() {
+		if len(socket) > maxSocketPath {
+			return fmt.Errorf("the GPU's socket %s has a path of %d bytes, and Unix sockets allow %d: use a shorter directory", socket, len(socket), maxSocketPath)
+		}
+		st, err := os.Stat(socket)
+		if err != nil {
+			return fmt.Errorf("the GPU's backend is not there: %w: start it first (pvdrm backend)", err)
+		}
+		if st.Mode().Type() != os.ModeSocket {
+			return fmt.Errorf("the GPU's backend is not there: %s is not a socket", socket)
+		}
 	}
 	return nil
 }

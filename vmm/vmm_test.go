@@ -87,6 +87,7 @@ func TestStartErrors(t *testing.T) {
 		"initrd is gone":     {qemu: "", cfg: func(c *Config) { c.Initrd = "/no/such" }, is: os.ErrNotExist, want: "pvdrm image"},
 		"no backend":         {qemu: "", cfg: func(c *Config) { c.GPUSocket = "/no/such" }, is: os.ErrNotExist, want: "pvdrm backend"},
 		"backend is a file":  {qemu: "", cfg: func(c *Config) { c.GPUSocket = c.Kernel }, is: nil, want: "is not a socket"},
+		"second backend":     {qemu: "", cfg: func(c *Config) { c.GPUSocket, c.MoreGPUs = listen(t), []string{"/no/such"} }, is: os.ErrNotExist, want: "pvdrm backend"},
 		"long path":          {qemu: "", cfg: func(c *Config) { c.GPUSocket = "/" + strings.Repeat("x", 107) }, is: nil, want: "shorter directory"},
 		"little memory":      {qemu: "", cfg: func(c *Config) { c.MemoryMiB = 16 }, is: nil, want: "at least 128"},
 		"no processors":      {qemu: "", cfg: func(c *Config) { c.CPUs = -1 }, is: nil, want: "1 to 64"},
@@ -205,6 +206,11 @@ func TestArguments(t *testing.T) {
 	require.Contains(t, shared, "-fsdev local,id=one,path=/a,,b,security_model=none,multidevs=remap,readonly=on -device virtio-9p-pci,fsdev=one,mount_tag=one")
 	require.Contains(t, shared, "-fsdev local,id=two,path=/c,security_model=none,multidevs=remap -device virtio-9p-pci,fsdev=two,mount_tag=two")
 	cfg.Shares = nil
+	cfg.MoreGPUs = []string{"/run/c,d", "/run/e"}
+	several := strings.Join(arguments(cfg, TCG, false), " ")
+	require.Contains(t, several, "-chardev socket,id=gpu-1,path=/run/c,,d -device vhost-user-gpu-pci,id=gpu1,chardev=gpu-1 ")
+	require.Contains(t, several, "-chardev socket,id=gpu-2,path=/run/e -device vhost-user-gpu-pci,id=gpu2,chardev=gpu-2 ")
+	cfg.MoreGPUs = nil
 	person := strings.Join(arguments(cfg, KVM, true), " ")
 	require.Contains(t, person, "-accel kvm -cpu host")
 	require.Contains(t, person, "-serial mon:stdio")

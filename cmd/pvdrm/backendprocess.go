@@ -120,18 +120,22 @@ func (b *backendProcess) listen(network, path string) (*net.UnixListener, error)
 	return l, err
 }
 
-// explain returns what is behind an error of the machine: the end of its
-// backend, if that failed.
-func (b *backendProcess) explain(ctx context.Context, err error) error {
+// explain returns what is behind an error of the machine: the end of one of its
+// backends, if that failed.
+func explain(ctx context.Context, backends []*backendProcess, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	select {
-	case <-b.Done():
-		if b.Err() != nil {
-			return fmt.Errorf("the backend ended (%w), so the machine was stopped: %w", b.Err(), err)
+	late := time.After(time.Second) // both ends come at about the same time
+	for _, b := range backends {
+		select {
+		case <-b.Done():
+			if b.Err() != nil {
+				return fmt.Errorf("the backend ended (%w), so the machine was stopped: %w", b.Err(), err)
+			}
+		case <-late:
+			late = time.After(0)
 		}
-	case <-time.After(time.Second): // both ends come at about the same time
 	}
 	return err
 }

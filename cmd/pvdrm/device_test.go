@@ -115,7 +115,7 @@ func TestDeviceLists(t *testing.T) {
 func TestFlagsOfEachDevice(t *testing.T) {
 	d := deviceFlags{guest: "g", box: sandboxOn, weight: 1}
 	require.NoError(t, deviceList{&d}.Set("softgpu:0,1"))
-	require.ErrorContains(t, d.check(), "only local guests (pvdrm run) can have several devices")
+	require.ErrorContains(t, d.check(), "only the guests of pvdrm run and pvdrm up can have several devices")
 	d.several = true
 	require.NoError(t, d.check())
 	each := d.each()

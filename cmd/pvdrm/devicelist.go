@@ -9,7 +9,7 @@ import (
 	"pvdrm/frontend"
 )
 
-// deviceList is the value of --device: one device, or for a local guest several, separated by commas. After
+// deviceList is the value of --device: one device, or for a guest several, separated by commas. After
 // the first, a number alone is one of the same kind: cuda:0,1.
 type deviceList struct{ of *deviceFlags }
 
@@ -57,7 +57,7 @@ func (d *deviceFlags) checkSeveral() error {
 	case len(d.more) == 0:
 		return nil
 	case !d.several:
-		return usageError{fmt.Errorf("--device %s: only local guests (pvdrm run) can have several devices; name one", deviceList{d})}
+		return usageError{fmt.Errorf("--device %s: only the guests of pvdrm run and pvdrm up can have several devices; name one", deviceList{d})}
 	case d.arbiter != "" && len(d.arbiters()) != len(d.more)+1:
 		return usageError{fmt.Errorf("--device %s: an arbiter shares one GPU; give --arbiter a socket for each device, separated by commas", deviceList{d})}
 	}

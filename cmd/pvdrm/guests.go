@@ -141,6 +141,8 @@ func (f *upFlags) plan(args []string) ([]entitled, error) {
 		return nil, err
 	case len(plan) == 1 && f.guests.forSeveral():
 		return nil, usageError{errors.New("--weights, --caps, --reserves, --classes, --priorities, --slas and --names are for several --guests; for one there are --weight, --cap, --reserve, --class, --priority, --sla and --guest")}
+	case len(plan) > 1 && len(f.dev.more) > 0:
+		return nil, usageError{errors.New("--guests share one GPU: name one --device")}
 	case len(plan) > 1 && (len(args) == 0 || f.screen.single()):
 		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to show or save")}
 	}
@@ -225,8 +227,10 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 func serveGuestMetrics(ctx context.Context, addr string, guests []*guest, own *arbiterProcess) error {
 	return serveMetrics(ctx, addr, func(p *metrics.Page) {
 		for _, o := range guests {
-			if st, err := o.backend.stats(); err == nil { // else it has ended
-				addMetrics(p, st)
+			for _, b := range o.backends {
+				if st, err := b.stats(); err == nil { // else it has ended
+					addMetrics(p, st)
+				}
 			}
 		}
 		if own != nil {

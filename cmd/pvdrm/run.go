@@ -76,7 +76,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
-	backends, sockets, err := startBackends(ctx, g, log, dev, dir)
+	backends, sockets, err := startBackends(ctx, g, log, dev, localGuest, dir)
 	defer func() {
 		for _, b := range backends {
 			b.stop()
@@ -91,7 +91,10 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	cmd := exec.CommandContext(gone, path, args[1:]...)
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(ofProgram(env), sockets...)
+	cmd.Env = ofProgram(env)
+	for i, socket := range sockets {
+		cmd.Env = append(cmd.Env, frontend.SocketEnvOf(i)+"="+socket)
+	}
 	lacking, err := missing.Listen(dir.path(socketMissing))
 	if err != nil {
 		log.Warn("the end of a program that fails will not say what it lacked", zap.Error(err))
@@ -115,23 +118,22 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	return err
 }
 
-// startBackends starts a backend for each device, and returns what programs find them by in their
-// environment. Those that were started are returned with an error, too.
-func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags, dir *runDir) (backends []*backendProcess, env []string, err error) {
+// startBackends starts a backend for each device, with further arguments, and returns their sockets. Those
+// that were started are returned with an error, too.
+func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags, kind carrierKind, dir *runDir, more ...string) (backends []*backendProcess, sockets []string, err error) {
 	for i, one := range dev.each() {
 		suffix := ""
 		if i > 0 {
 			suffix = fmt.Sprintf("-%d", i)
 		}
 		socket := dir.path(socketGPU + suffix)
-		b, err := startBackend(ctx, g, log, &one, localGuest, socket, dir.path(socketStats+suffix))
+		b, err := startBackend(ctx, g, log, &one, kind, socket, dir.path(socketStats+suffix), more...)
 		if err != nil {
 			return backends, nil, err
 		}
-		backends = append(backends, b)
-		env = append(env, frontend.SocketEnvOf(i)+"="+socket)
+		backends, sockets = append(backends, b), append(sockets, socket)
 	}
-	return backends, env, nil
+	return backends, sockets, nil
 }
 
 // watchBackends has a program stopped when a GPU of it is gone, and says why.

@@ -47,7 +47,7 @@ const quietConsole = "vt.global_cursor_default=0"
 const bootTimeout = 5 * time.Minute
 
 func newUp(g *global) *cobra.Command {
-	var f upFlags
+	f := upFlags{dev: deviceFlags{several: true}}
 	c := &cobra.Command{
 		Use:   "up [flags] [-- PROGRAM [ARGUMENT ...]]",
 		Short: "Boot a virtual machine with a paravirtual GPU, and run a program in it",
@@ -70,6 +70,11 @@ With --root the guest has a directory of the host as its root file system, with 
 programs, libraries and interpreters that are there, and libcuda.so.1, libcudart.so
 and libnvidia-ml.so.1 of PVDRM. Where the directory has the working directory, the
 program starts in it. --share shows further directories.
+
+With several devices (--device softgpu:0,1 or cuda:0,1) the machine has as many GPUs,
+each with a backend of its own, and CUDA programs in it have as many devices; --vram,
+--quota and --arbiter are as for pvdrm run. Programs that make DRM ioctls themselves
+and OpenGL have the first.
 
 With --image oci:NAME the root file system is a container image's, and its variables
 and working directory hold: NAME is a reference in a registry (debian:12), a
@@ -173,17 +178,18 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	return err
 }
 
-// guest is a machine of `pvdrm up`, with its backend.
+// guest is a machine of `pvdrm up`, with its backends.
 type guest struct {
 	flags          *upFlags
 	run            *runDir
-	backend        *backendProcess
+	backends       []*backendProcess // of each device
+	sockets        []string          // theirs
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	say            func(format string, args ...any) // progress
 }
 
-// begin starts a guest's backend. It is to be called on the main goroutine; see main.
+// begin starts a guest's backends. It is to be called on the main goroutine; see main.
 func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev deviceFlags) (*guest, error) {
 	run, err := newRunDir()
 	if err != nil {
@@ -193,27 +199,29 @@ func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev dev
 	if !f.screen.window() {
 		more = append(more, "--draw-pointer")
 	}
-	backend, err := startBackend(ctx, g, log, &dev, vhostUser, run.path(socketGPU), run.path(socketStats), more...)
-	if err != nil {
-		return nil, errors.Join(err, run.remove())
+	o := &guest{flags: f, run: run}
+	if o.backends, o.sockets, err = startBackends(ctx, g, log, &dev, vhostUser, run, more...); err != nil {
+		return nil, errors.Join(err, o.end())
 	}
-	return &guest{flags: f, run: run, backend: backend}, nil
+	return o, nil
 }
 
-// end ends the backend and removes what is left.
+// end ends the backends and removes what is left.
 func (o *guest) end() error {
-	o.backend.stop()
+	for _, b := range o.backends {
+		b.stop()
+	}
 	return o.run.remove()
 }
 
 // live boots the machine, runs args in it and takes it down again. It returns
 // the program's exit code.
 func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Image, files guestFiles, args []string) (code int, err error) {
-	f, run, backend := o.flags, o.run, o.backend
+	f, run := o.flags, o.run
 	cfg := f.cfg
 	cfg.Kernel, cfg.Initrd, cfg.Disk = image.Kernel, image.Initrd, image.Disk
 	cfg.Append = quietConsole + cfg.Append
-	cfg.GPUSocket = run.path(socketGPU)
+	cfg.GPUSocket, cfg.MoreGPUs = o.sockets[0], o.sockets[1:]
 	cfg.CacheDir, cfg.Log = f.cache, log
 	cfg.Progress = func(line string) { o.say("%s", line) }
 	cfg.ExtraArgs = []string{"-qmp", "unix:" + strings.ReplaceAll(run.path(socketQMP), ",", ",,") + ",server=on,wait=off"}
@@ -235,29 +243,31 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	}()
 	unshow := f.screen.show(ctx, log, machine)
 	defer func() { err = errors.Join(err, unshow()) }()
-	go func() { // a machine whose GPU is gone is of no use
-		select {
-		case <-backend.Done():
-			machine.Kill()
-		case <-machine.Done():
-		}
-	}()
+	for _, b := range o.backends {
+		go func() { // a machine whose GPU is gone is of no use
+			select {
+			case <-b.Done():
+				machine.Kill()
+			case <-machine.Done():
+			}
+		}()
+	}
 	o.say("QEMU %s, %s; booting Linux %s", machine.QEMU().Version, machine.Accelerator(), image.Release)
 	if f.print {
-		o.say("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", cfg.GPUSocket, machine.CommandLine())
+		o.say("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", strings.Join(o.sockets, "` and `pvdrm backend --vhost-user "), machine.CommandLine())
 	}
 	booted := time.Now()
 	if err := machine.WaitReady(ctx); err != nil {
-		return 0, backend.explain(ctx, err)
+		return 0, explain(ctx, o.backends, err)
 	}
 	o.say("the guest is up after %.1f s: Linux %s", time.Since(booted).Seconds(), image.Release)
 	if err := files.copy(ctx, machine); err != nil {
-		return 0, backend.explain(ctx, err)
+		return 0, explain(ctx, o.backends, err)
 	}
 	start := control.Start{Argv: files.args(args), Dir: cmp.Or(files.dir(), image.Container.Dir), Env: append(guestinit.ProgramEnv(image.Container.Env), guestEnv()...)}
 	code, err = o.program(ctx, machine, start)
 	if err != nil {
-		return 0, backend.explain(ctx, err)
+		return 0, explain(ctx, o.backends, err)
 	}
 	if f.screen.screenshot != "" {
 		if err := machine.Screenshot(ctx, f.screen.screenshot); err != nil {

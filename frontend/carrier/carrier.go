@@ -27,7 +27,8 @@ type Carrier interface {
 	// Export returns a file descriptor by which another process can Import the
 	// memory; the caller closes it.
 	Export(p *Pages) (fd int, err error)
-	// Import adds memory of another process. The descriptor stays the caller's.
+	// Import adds memory of another process. The descriptor stays the caller's. EXDEV
+	// where the memory is of another device, which this one cannot have.
 	Import(fd int) (*Pages, error)
 	// Attach tells the backend where the ring object is: d.Resource is p.ID.
 	Attach(p *Pages, d hypercall.Doorbell) error

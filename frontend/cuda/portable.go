@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -102,8 +103,8 @@ func (p *portable) remove(o *object) {
 	delete(p.objects, o)
 }
 
-// lend maps an object in a context, unless its window of addresses cannot have it. A lost context needs
-// none. P.mu is held.
+// lend maps an object in a context, unless its window of addresses or its device cannot have it. A lost
+// context needs none. P.mu is held.
 func (l *lent) lend(o *object, c *Context) error {
 	w := c.memory.system.window
 	if o.addr < w.base || o.addr+o.size > w.end() || (o.addr|o.size)%w.page != 0 {
@@ -118,6 +119,9 @@ func (l *lent) lend(o *object, c *Context) error {
 	handle, err := c.imports(fd, o)
 	if err == nil {
 		l.handles[c] = handle
+		return nil
+	}
+	if errors.Is(err, syscall.EXDEV) { // devices of a virtual machine
 		return nil
 	}
 	if err = c.unlessLost(call, err); err != nil {

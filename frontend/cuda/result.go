@@ -151,6 +151,8 @@ func resultOf(err error) Result {
 		return ErrOutOfMemory
 	case syscall.ENOENT:
 		return ErrNotFound
+	case syscall.EXDEV:
+		return ErrNotSupported
 	case syscall.ERANGE:
 		return ErrCooperativeTooLarge
 	case syscall.EDOM:

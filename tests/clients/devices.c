@@ -147,17 +147,36 @@ static void between(void)
 	all_are(a, 80);
 }
 
-// Pinned and managed memory has one address, on every device and in the program.
-static void shared(void)
+// Pinned and managed memory has one address, on every device and in the program. In a virtual machine
+// other devices copy it only.
+static void shared(int apart)
 {
 	CUdeviceptr managed, there;
-	void *pinned;
+	void *pinned, *own = calloc(1, BYTES);
+	int supported;
 	CHECK(cuCtxSetCurrent(devices[0].ctx));
+	CHECK(cuDeviceGetAttribute(&supported, (CUdevice_attribute)99, 0)); // HOST_REGISTER_SUPPORTED
+	CHECK(cuMemHostRegister(own, BYTES, 1));
 	CHECK(cuMemHostAlloc(&pinned, BYTES, 0));
 	CHECK(cuMemAllocManaged(&managed, BYTES, 1));
 	memset(pinned, 0, BYTES);
 	memset((void *)managed, 0, BYTES);
-	for (int i = count - 1; i >= 0; i--) {
+	for (int i = count - 1; apart && i > 0; i--) {
+		struct device *d = &devices[i];
+		CHECK(cuCtxSetCurrent(d->ctx));
+		EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemHostGetDevicePointer(&there, pinned, 0));
+		if (supported)
+			EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemHostGetDevicePointer(&there, own, 0));
+		memset(pinned, 1, BYTES);
+		CHECK(cuMemcpyHtoD(d->memory, pinned, BYTES));
+		memset(pinned, 0, BYTES);
+		CHECK(add(d, d->memory, 1, NULL));
+		CHECK(cuMemcpyDtoH(pinned, d->memory, BYTES));
+		REQUIRE(*(unsigned *)pinned == 0x01010102 && ((unsigned *)pinned)[WORDS - 1] == 0x01010102);
+	}
+	memset(pinned, 0, BYTES);
+	int all = apart ? 1 : count;
+	for (int i = all - 1; i >= 0; i--) {
 		struct device *d = &devices[i];
 		CHECK(cuCtxSetCurrent(d->ctx));
 		CHECK(cuMemHostGetDevicePointer(&there, pinned, 0));
@@ -165,11 +184,21 @@ static void shared(void)
 		CHECK(cuMemPrefetchAsync(managed, BYTES, i, d->stream));
 		CHECK(add(d, there, 1, d->stream));
 		CHECK(add(d, managed, 2, d->stream));
+		if (supported) {
+			CHECK(cuMemHostGetDevicePointer(&there, own, 0));
+			CHECK(add(d, there, 3, d->stream));
+		}
 		CHECK(cuStreamSynchronize(d->stream));
 	}
 	for (int i = 0; i < WORDS; i++)
-		REQUIRE(((unsigned *)pinned)[i] == (unsigned)count && ((unsigned *)managed)[i] == 2 * (unsigned)count);
-	CHECK(add(&devices[count - 1], managed, 1, devices[count - 1].stream)); // freeing waits for it
+		REQUIRE(((unsigned *)pinned)[i] == (unsigned)all && ((unsigned *)managed)[i] == 2 * (unsigned)all);
+	CHECK(cuCtxSetCurrent(devices[0].ctx));
+	CHECK(cuMemHostUnregister(own));
+	for (int i = 0; i < WORDS; i++)
+		REQUIRE(((unsigned *)own)[i] == (supported ? 3 * (unsigned)all : 0));
+	free(own);
+	CHECK(cuCtxSetCurrent(devices[all - 1].ctx));
+	CHECK(add(&devices[all - 1], managed, 1, devices[all - 1].stream)); // freeing waits for it
 	CHECK(cuCtxSetCurrent(devices[0].ctx));
 	CHECK(cuMemFree(managed));
 	CHECK(cuMemFreeHost(pinned));
@@ -189,7 +218,7 @@ static void astray(void)
 	all_are(b, 80);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t thread;
 	CHECK(cuInit(0));
@@ -201,7 +230,7 @@ int main(void)
 	for (int i = 0; i < count; i++)
 		all_are(&devices[i], 1000 * (unsigned)i + 3);
 	around();
-	shared();
+	shared(argc > 1 && strcmp(argv[1], "apart") == 0);
 	if (count > 1) {
 		between();
 		astray();

@@ -40,9 +40,19 @@ var _ carrier.Carrier = (*Carrier)(nil)
 
 // Find returns the first render node that the virtio-gpu driver serves.
 func Find() (string, error) {
-	nodes, err := filepath.Glob("/dev/dri/renderD*")
+	all, err := FindAll()
 	if err != nil {
 		return "", err
+	}
+	return all[0], nil
+}
+
+// FindAll returns all render nodes that the virtio-gpu driver serves, in the order in which Linux
+// found them. It is an error if there is none.
+func FindAll() (all []string, err error) {
+	nodes, err := filepath.Glob("/dev/dri/renderD*") // sorted, and all their numbers have three digits
+	if err != nil {
+		return nil, err
 	}
 	var seen []string
 	for _, path := range nodes {
@@ -54,14 +64,18 @@ func Find() (string, error) {
 		name, err := driver(fd)
 		_ = unix.Close(fd) // opened to ask only
 		if err == nil && name == driverName {
-			return path, nil
+			all = append(all, path)
+			continue
 		}
 		seen = append(seen, fmt.Sprintf("%s: driver %q", path, name))
 	}
-	if len(seen) == 0 {
-		return "", fmt.Errorf("no render node in /dev/dri: %w", unix.ENODEV)
+	if len(all) > 0 {
+		return all, nil
 	}
-	return "", fmt.Errorf("no render node of %s (%s): %w", driverName, strings.Join(seen, "; "), unix.ENODEV)
+	if len(seen) == 0 {
+		return nil, fmt.Errorf("no render node in /dev/dri: %w", unix.ENODEV)
+	}
+	return nil, fmt.Errorf("no render node of %s (%s): %w", driverName, strings.Join(seen, "; "), unix.ENODEV)
 }
 
 func driver(fd int) (string, error) {
@@ -169,11 +183,15 @@ func (c *Carrier) Export(p *carrier.Pages) (int, error) {
 	return int(arg.FD), nil
 }
 
-// Import is part of carrier.Carrier: a dma-buf of the same device.
+// Import is part of carrier.Carrier: a dma-buf of the same device. Linux's driver answers ENODEV to one of
+// another device, which is EXDEV here: the device is there.
 func (c *Carrier) Import(fd int) (*carrier.Pages, error) {
 	c.doorbells.Add(1)
 	arg := &drm.PrimeHandle{FD: int32(fd)}
 	if err := Ioctl(c.fd, drm.IoctlPrimeFDToHandle, arg); err != nil {
+		if errors.Is(err, unix.ENODEV) {
+			err = unix.EXDEV
+		}
 		return nil, fmt.Errorf("importing granted memory: %w", err)
 	}
 	info := &drm.VirtgpuResourceInfo{BOHandle: arg.Handle}
