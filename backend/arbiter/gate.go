@@ -166,10 +166,11 @@ func (g *Gate) Wanted(e Engine) bool {
 }
 
 // Preempted reports, between an Enter that was admitted and its Leave, whether the command has to
-// stop where it can go on later.
+// stop where it can go on later: because the arbiter asks for that, or because it began under another
+// arbiter, or without one, and this one knows nothing of it.
 func (g *Gate) Preempted(e Engine) bool {
 	p := g.ends[e].in
-	return p != nil && p.load(e)&bitPreempt != 0
+	return p != nil && (p.load(e)&bitPreempt != 0 || p != g.page.Load())
 }
 
 // Promised returns what the arbiter keeps for the guest of the GPU: the most that the backend may let

@@ -2,6 +2,7 @@ package arbiter
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,8 +50,8 @@ func (x *slicedGPU) guest(g *Gate, command, think time.Duration, until time.Time
 }
 
 // turner joins as a backend whose commands the GPU serves in turn with others', and that stops them.
-func (h *host) turner(name string) *Gate {
-	g, err := Join(GateConfig{WhenLost: WaitForArbiter, Preemptible: true, Turns: true, dial: h.dial(Hello{Name: name, Share: sched.Share{}})})
+func (h *host) turner(name string, lost Lost) *Gate {
+	g, err := Join(GateConfig{WhenLost: lost, Preemptible: true, Turns: true, dial: h.dial(Hello{Name: name, Share: sched.Share{}})})
 	require.NoError(h.t, err)
 	return g
 }
@@ -66,7 +67,7 @@ func contestInTurn(t *testing.T, policy string, length time.Duration, look func(
 		var all sync.WaitGroup
 		for i, command := range commands {
 			all.Go(func() {
-				g := h.turner(fmt.Sprint("guest", i))
+				g := h.turner(fmt.Sprint("guest", i), WaitForArbiter)
 				defer g.Close()
 				used[i] = x.guest(g, command, 10*us, until)
 			})
@@ -133,6 +134,84 @@ func TestTurnsUnderOtherPolicies(t *testing.T) {
 	}, 100*us, 3*ms)
 	require.Equal(t, []int{1, 2, 1, 2, 1}, most)
 	require.Zero(t, st.Engines[Compute].Expired)
+}
+
+// dies is guest, of a backend that is killed at a time, whatever it does then: it has the engine, has to
+// leave it, or waits.
+func (x *slicedGPU) dies(g *Gate, command time.Duration, at time.Time) {
+	defer g.Close()
+	for {
+		if granted := g.Enter(Compute, false); granted != nil {
+			select {
+			case <-granted:
+			case <-time.After(time.Until(at)):
+				return
+			}
+		}
+		began := time.Now()
+		for left := command; left > 0 && !g.Preempted(Compute); left -= hardwareSlice {
+			if !time.Now().Before(at) {
+				return
+			}
+			x.turn <- struct{}{}
+			time.Sleep(min(left, hardwareSlice))
+			<-x.turn
+		}
+		g.Leave(Compute, time.Since(began), 1, true)
+	}
+}
+
+// Backends and arbiters that are killed at any time of a cycle hold nobody up: those that live go on, and
+// get the same of the GPU.
+func TestDeathsUnderDFQ(t *testing.T) {
+	const seeds = 5
+	for seed := range uint64(seeds) {
+		for _, lost := range []Lost{GoAlone, WaitForArbiter} {
+			synctest.Test(t, func(t *testing.T) { deathsUnderDFQ(t, lost, rand.New(rand.NewPCG(seed, 5))) })
+		}
+	}
+}
+
+func deathsUnderDFQ(t *testing.T, lost Lost, rng *rand.Rand) {
+	h := newHost(t, Config{GPUs: []GPU{{Policy: "dfq"}}})
+	x := newSlicedGPU()
+	const length = 10 * time.Second
+	until := time.Now().Add(length)
+	var used [2]time.Duration
+	var all sync.WaitGroup
+	for i, command := range []time.Duration{100 * us, time.Hour} {
+		all.Go(func() {
+			g := h.turner(fmt.Sprint("lives", i), lost)
+			defer g.Close()
+			used[i] = x.guest(g, command, 10*us, until)
+		})
+	}
+	for n := 0; time.Now().Before(until.Add(-time.Second)); n++ {
+		if n%30 == 29 {
+			h.stop()
+			time.Sleep(time.Duration(rng.Int64N(int64(50 * ms))))
+			h.start(Config{GPUs: []GPU{{Policy: "dfq"}}})
+			time.Sleep(DefaultMaxBackoff) // both join
+			continue
+		}
+		all.Go(func() {
+			command := []time.Duration{50 * us, 3 * ms, 30 * ms, time.Hour}[n%4]
+			x.dies(h.turner(fmt.Sprint("dies", n), lost), command, time.Now().Add(time.Duration(rng.Int64N(int64(80*ms)))))
+		})
+		time.Sleep(time.Duration(rng.Int64N(int64(100 * ms))))
+	}
+	all.Wait()
+	require.Greater(t, used[0]+used[1], length/3)
+	least := (used[0] + used[1]) / 4
+	if lost == GoAlone {
+		least = (used[0] + used[1]) / 20 // without an arbiter the GPU divides its time
+	}
+	require.Greater(t, used[0], least)
+	require.Greater(t, used[1], least)
+	for _, e := range h.server().Stats()[0].Engines {
+		require.Zero(t, e.Expired)
+	}
+	h.stop()
 }
 
 // Work that may only be on the GPU together under such a policy does not begin with a token for other
