@@ -3,11 +3,13 @@ package nvidia_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/nvidia"
@@ -122,4 +124,103 @@ func TestWorkOnItsOwn(t *testing.T) {
 	require.ErrorAs(t, k.ctx.Err(), &lost)
 	require.Equal(t, gpu.LostDevice, lost.Cause)
 	require.NoError(t, idle.ctx.Err())
+}
+
+// TestPreemptAtAnyTimeOnAGPU stops contexts on the first NVIDIA GPU at any moment of what they do: while they
+// copy, compile and load modules, make and close channels, unmap memory, fault, lose their worker or its
+// keeper, and close. A context beside them goes on.
+func TestPreemptAtAnyTimeOnAGPU(t *testing.T) {
+	if _, err := nvidia.Probe(); err != nil {
+		t.Skipf("needs an NVIDIA GPU: %v", err)
+	}
+	for _, last := range []struct {
+		name string
+		end  func(t *testing.T, k *counter)
+	}{
+		{name: "close", end: func(*testing.T, *counter) {}},
+		{name: "fault", end: func(t *testing.T, k *counter) {
+			k.launch.Params = binary.LittleEndian.AppendUint64(nil, 0x1000) // nothing is mapped there
+			lost := make(chan gpu.Result, 1)
+			require.NoError(t, k.ch.Submit([]gpu.Command{k.launch}, func(r gpu.Result) { lost <- r }))
+			require.ErrorAs(t, (<-lost).Err, new(*gpu.LostError))
+		}},
+		{name: "death of the worker", end: func(t *testing.T, k *counter) {
+			require.NoError(t, unix.Kill(workerOf(t), unix.SIGKILL))
+			require.Eventually(t, func() bool { return k.ctx.Err() != nil }, 5*time.Minute, time.Millisecond)
+		}},
+		{name: "death of the keeper", end: func(t *testing.T, k *counter) {
+			require.NoError(t, unix.Kill(keeperOf(t), unix.SIGKILL))
+			require.Eventually(t, func() bool { return k.ctx.Err() != nil }, 5*time.Minute, time.Millisecond)
+		}},
+	} {
+		t.Run(last.name, func(t *testing.T) {
+			gate := &turnGate{}
+			dev, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), Gate: gate, LaunchLimit: -1})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, dev.Close()) })
+			k := newCounting(t, dev)
+			p := k.ctx.(gpu.Preempter)
+			if err := p.Resume(); err != nil {
+				require.ErrorIs(t, err, gpu.ErrUnsupported)
+				t.Skipf("this driver: %v", err)
+			}
+			ends := make(chan struct{})
+			stops, rounds := make(chan int, 1), 0
+			go func() {
+				for {
+					select {
+					case <-ends:
+						stops <- rounds
+						return
+					default:
+					}
+					gate.preempts[gpu.EngineCompute].Store(true)
+					if p.Preempt(context.Background()) == nil && p.Resume() == nil { // fails when the context has ended
+						rounds++
+					}
+				}
+			}()
+			busyContext(t, dev, k)
+			last.end(t, k)
+			require.NoError(t, k.ctx.Close())
+			close(ends)
+			t.Logf("stopped %d times", <-stops)
+			if last.name == "death of the keeper" {
+				return // a device has one
+			}
+			next := startCounting(t, dev)
+			hostmem.SwapUint32(next.mem, 64, 1)
+			require.NoError(t, (<-next.done).Err, "the device lives")
+		})
+	}
+}
+
+// busyContext does all that a context can.
+func busyContext(t *testing.T, dev gpu.Device, k *counter) {
+	hostmem.SwapUint32(k.mem, 64, 1) // its kernels end at once
+	props := dev.Properties()
+	for i := range 12 {
+		vram, err := k.ctx.NewVRAM(2 * props.VRAM.Page)
+		require.NoError(t, err)
+		require.NoError(t, k.ctx.Map(props.VRAM.Base, vram, 0, vram.Size(), gpu.ProtRead|gpu.ProtWrite))
+		half := vram.Size() / 2
+		results := make(chan gpu.Result, 8)
+		submit := func(ch gpu.Channel, cmds ...gpu.Command) {
+			require.NoError(t, ch.Submit(cmds, func(r gpu.Result) { results <- r }))
+		}
+		submit(k.ch, &gpu.Fill{Dst: props.VRAM.Base, Pattern: uint32(i), Size: 4, Width: half, Height: 1}, k.launch,
+			&gpu.Copy{Src: props.VRAM.Base, Dst: props.VRAM.Base + half, Width: half, Height: 1})
+		more, err := k.ctx.NewChannel()
+		require.NoError(t, err)
+		submit(more, k.launch, k.launch)
+		m, err := k.ctx.LoadModule(context.Background(), "again.ptx", fmt.Appendf(nil, "%s// %d\n", countSource, i), nil)
+		require.NoError(t, err)
+		require.NoError(t, m.Close())
+		for range 2 {
+			require.NoError(t, (<-results).Err)
+		}
+		require.NoError(t, more.Close())
+		require.NoError(t, k.ctx.Unmap(props.VRAM.Base, vram.Size()))
+		require.NoError(t, vram.Close())
+	}
 }

@@ -279,8 +279,8 @@ func TestWorkWithoutTheToken(t *testing.T) {
 	require.NoError(t, honest.do(honest.launch("idle")).Err)
 }
 
-// Contexts are stopped at any moment of what they do: while they copy, load modules, fault, lose their
-// worker and close. All that was submitted ends, and the device goes on.
+// Contexts are stopped at any moment of what they do: while they copy, load modules, make channels, fault,
+// lose their worker and close. All that was submitted ends, and the device goes on.
 func TestPreemptAtAnyTime(t *testing.T) {
 	for name, last := range map[string]func(c *fakeClient){
 		"close": func(*fakeClient) {},
@@ -320,6 +320,12 @@ func preemptAtAnyTime(t *testing.T, gate gpu.Gate, last func(*fakeClient)) {
 			m, err := c.ctx.LoadModule(context.Background(), "more.ptx", []byte(fakeSource), nil)
 			require.NoError(t, err)
 			require.NoError(t, m.Close())
+			more, err := c.ctx.NewChannel()
+			require.NoError(t, err)
+			ended := make(chan gpu.Result, 1)
+			require.NoError(t, more.Submit([]gpu.Command{c.launch("idle")}, func(r gpu.Result) { ended <- r }))
+			require.NoError(t, receive(c, ended).Err)
+			require.NoError(t, more.Close())
 		}
 		require.NoError(t, c.ch.Submit([]gpu.Command{c.store(va, uint32(i)), &gpu.Fill{Dst: va + 4096, Size: 4, Width: 4096, Height: 1}, c.launch("idle")},
 			func(r gpu.Result) { results <- r }))
