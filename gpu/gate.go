@@ -36,6 +36,9 @@ type Gate interface {
 	Cancel(Engine)
 	// Wanted reports, of an engine that is in use, whether others may be waiting for it.
 	Wanted(Engine) bool
+	// Turn reports, of an engine that is in use, whether others wait for it, and the device has it for
+	// more than one command: a moment between two of them costs less than to hand the engine over.
+	Turn(Engine) bool
 	// Preempted reports, of an engine that is in use, whether the command is to stop where it
 	// can go on later, and Leave the engine; the rest of the command Enters again. It costs a
 	// load of memory. Any goroutine may call it between an Enter that was admitted and its

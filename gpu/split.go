@@ -76,6 +76,13 @@ func (p *port) Wanted(e Engine) bool {
 	return len(p.s.engines[e].waiting) > 0 || p.s.gate.Wanted(e)
 }
 
+// Turn is part of Gate.
+func (p *port) Turn(e Engine) bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return len(p.s.engines[e].waiting) == 0 && p.s.gate.Turn(e)
+}
+
 // Preempted is part of Gate. Who is in is the gate's own user then.
 func (p *port) Preempted(e Engine) bool { return p.s.gate.Preempted(e) }
 

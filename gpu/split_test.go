@@ -18,6 +18,7 @@ type oneGate struct {
 	open  [gpu.Engines]bool // an Enter was not left or canceled
 	timer [gpu.Engines]*time.Timer
 	used  time.Duration
+	turn  bool
 }
 
 func (g *oneGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
@@ -47,6 +48,7 @@ func (g *oneGate) Wanted(e gpu.Engine) bool {
 
 func (g *oneGate) Alone(gpu.Engine) bool     { return true }
 func (g *oneGate) Preempted(gpu.Engine) bool { return false }
+func (g *oneGate) Turn(gpu.Engine) bool      { return g.turn }
 
 func (g *oneGate) Charge(gpu.Engine, time.Duration, uint64) {}
 

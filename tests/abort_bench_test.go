@@ -24,6 +24,8 @@ type clockedGate struct {
 }
 
 // Leave is part of gpu.Gate.
+func (g *clockedGate) Turn(gpu.Engine) bool { return false }
+
 func (g *clockedGate) Charge(gpu.Engine, time.Duration, uint64) {}
 
 func (g *clockedGate) Leave(e gpu.Engine, used time.Duration, commands uint64, more bool) {

@@ -165,6 +165,13 @@ func (g *Gate) Wanted(e Engine) bool {
 	return p != nil && p.load(e)&(bitShared|bitOnce|bitRevoked) != 0
 }
 
+// Turn reports, between an Enter that was admitted and its Leave, whether others wait, and the token is
+// for more than one command but was not given for a time of the policy's own.
+func (g *Gate) Turn(e Engine) bool {
+	p := g.ends[e].in
+	return p != nil && p.load(e)&(bitShared|bitOnce) == bitShared
+}
+
 // Preempted reports, between an Enter that was admitted and its Leave, whether the command has to
 // stop where it can go on later: because the arbiter asks for that, or because it began under another
 // arbiter, or without one, and this one knows nothing of it.

@@ -31,6 +31,7 @@ type channel struct {
 	failed  error  // of the first command that failed
 	watched *batch // the goroutine waits for a command of it, without run
 	parked  bool   // the commands in flight are stopped and wait for their engine
+	missed  int    // times in a row that it lingered in vain
 
 	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
 	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
@@ -126,6 +127,11 @@ func (c *channel) work() error {
 	defer c.ctx.gen.RUnlock()
 	c.run.Lock()
 	defer c.run.Unlock()
+	defer func() {
+		if c.flight.empty() {
+			c.flight.release()
+		}
+	}()
 	if c.built != c.ctx.built {
 		c.built, c.flight.number = c.ctx.built, 0 // of another worker, whose fences begin at 0
 	}
@@ -144,7 +150,7 @@ func (c *channel) work() error {
 			return err
 		case err != nil:
 			c.fail(err)
-		default:
+		case !c.linger(seen):
 			return nil
 		}
 	}
@@ -250,6 +256,9 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		e := w.engine(c.ctx.dev)
 		if !f.takes(&w, e) {
 			return nil
+		}
+		if f.empty() && len(w.entries) > 0 && f.engine != e {
+			f.release() // it lingers
 		}
 		if len(w.entries) > 0 && f.engine == nil && e.gate != nil {
 			if !mayWait {
@@ -417,12 +426,14 @@ func (c *channel) land(number uint32) {
 	c.ctx.laneMu.Unlock()
 }
 
-// rest releases the engine: no command of the channel runs.
+// rest releases the engine, unless it is to linger: no command of the channel runs.
 func (c *channel) rest() {
 	c.ctx.laneMu.Lock()
 	c.turn(nil)
 	c.ctx.laneMu.Unlock()
-	c.flight.release()
+	if !c.lingers() {
+		c.flight.release()
+	}
 }
 
 // fail completes the oldest batch with an error. No command is in flight.

@@ -1,6 +1,17 @@
 package nvidia
 
-import "pvdrm/gpu"
+import (
+	"time"
+
+	"pvdrm/gpu"
+)
+
+// SetLinger changes for how long channels keep an engine that others want, and returns what changes it back.
+func SetLinger(d time.Duration) (back func()) {
+	was := lingerTime
+	lingerTime = d
+	return func() { lingerTime = was }
+}
 
 // HeldBy begins a comment in a source that the fake's compiler holds.
 const HeldBy = heldBy

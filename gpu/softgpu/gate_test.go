@@ -46,6 +46,7 @@ func (g *testGate) Cancel(e gpu.Engine) {
 
 func (g *testGate) Wanted(gpu.Engine) bool    { return false }
 func (g *testGate) Alone(gpu.Engine) bool     { return true }
+func (g *testGate) Turn(gpu.Engine) bool      { return false }
 func (g *testGate) Preempted(gpu.Engine) bool { return false }
 
 func (g *testGate) Charge(gpu.Engine, time.Duration, uint64) {}

@@ -24,6 +24,7 @@ type gate struct {
 func (g *gate) Wanted(gpu.Engine) bool    { return g.wanted }
 func (g *gate) Alone(gpu.Engine) bool     { return !g.wanted }
 func (g *gate) Preempted(gpu.Engine) bool { return false }
+func (g *gate) Turn(gpu.Engine) bool      { return false }
 
 func (g *gate) Enter(_ gpu.Engine, beside bool) <-chan struct{} {
 	g.beside = beside
