@@ -22,6 +22,7 @@ type preemptFlags struct {
 	policies []string
 	count    int
 	pause    time.Duration
+	replay   bool
 	json     string
 	html     string
 }
@@ -39,8 +40,9 @@ launches a short kernel now and then.
           knows that it has ended; the policy's slice for the endless one is in it
   on      from the time at which the short kernel ran until the endless one makes
           progress again, by the clock of the GPU
-  replay  the same on a device that kills and replays in place of preempting (--device
-          cuda --sandbox off): the endless kernel is a task, with --revoke-after 1ms
+  replay  the same on a device that kills and replays in place of preempting: with
+          --replay, or with --device cuda --sandbox off, where nothing can be preempted.
+          The endless kernel is a task then, with --revoke-after 1ms
 
 Times are in microseconds. "lost" counts short kernels beside which the endless one ran
 on: on a GPU that runs both at the same time there is nothing to measure.`,
@@ -50,6 +52,9 @@ on: on a GPU that runs both at the same time there is nothing to measure.`,
 			if f.count < 1 || f.count > 100_000 || f.pause < 0 {
 				return usageError{errors.New("--count: choose 1 to 100000; --pause: at least 0")}
 			}
+			if f.replay && !f.dev.device.kind().workers {
+				return usageError{fmt.Errorf("--replay: the device %s stops kernels with their state, and kills none", f.dev.device.String())}
+			}
 			return f.run(c.Context(), g, c.OutOrStdout())
 		},
 	}
@@ -58,6 +63,7 @@ on: on a GPU that runs both at the same time there is nothing to measure.`,
 	fl.StringSliceVar(&f.policies, "policies", []string{"band"}, "policies to compare; they must preempt")
 	fl.IntVar(&f.count, "count", 300, "short kernels")
 	fl.DurationVar(&f.pause, "pause", 7*time.Millisecond, "time between two of them")
+	fl.BoolVar(&f.replay, "replay", false, "kill and replay, in place of preempting (--device cuda)")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with a chart to this file")
 	return c
@@ -74,6 +80,9 @@ func (f *preemptFlags) run(ctx context.Context, g *global, out io.Writer) error 
 		return err
 	}
 	for _, policy := range f.policies {
+		if f.replay {
+			policy += ":whole"
+		}
 		rows, err := f.measure(ctx, log, policy)
 		if err != nil {
 			return errors.Join(err, files.close())
@@ -102,8 +111,8 @@ func (f *preemptFlags) measure(ctx context.Context, log *zap.Logger, policy stri
 
 	progress("%s, beside an endless kernel", policy)
 	dev, how, on := fair.guestDevice(a.socket, "endless", 1), "endless", bench.PreemptOn
-	if !f.dev.device.kind().preempt(&f.dev) {
-		dev.revoke, how, on = time.Millisecond, "task", bench.PreemptReplay
+	if f.replay || !f.dev.device.kind().preempt(&f.dev) {
+		dev.revoke, dev.revocations, how, on = time.Millisecond, 2*f.count, "task", bench.PreemptReplay
 	}
 	s, err := startGuest(dev.guest, append(append([]string{"run"}, dev.args()...), "--", "gdev", "preempt", how))
 	if err != nil {

@@ -17,16 +17,28 @@ import (
 )
 
 func addCUDAFlags(d *deviceFlags, fl *pflag.FlagSet) {
-	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: stop a task, which can be run again later, that has run so long while another guest waits (default: never)")
+	fl.IntVar(&d.revocations, "revocations", 0, "with --revoke-after: how often the same work is taken off the GPU at most; then it runs to its end (default 3)")
+	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: take what has run so long while another guest waits off the GPU, to run again from its start later: a task, or a kernel of which the text shows that it may begin again (default: never)")
 }
 
 func cudaArgs(d *deviceFlags) []string {
-	return []string{"--revoke-after", d.revoke.String(), "--divide=" + strconv.FormatBool(d.divide)}
+	return []string{"--revoke-after", d.revoke.String(), "--revocations", strconv.Itoa(d.revocations), "--divide=" + strconv.FormatBool(d.divide)}
 }
 
 func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined())},
-		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, Gate: gate})
+		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, MaxReplays: d.revocations, Replays: d.revoke > 0, Spares: spares(d), Gate: gate})
+}
+
+// spareWorkers is how many workers wait for contexts where these are revoked: one to take over, and
+// one while the next is started.
+const spareWorkers = 2
+
+func spares(d *deviceFlags) int {
+	if d.revoke > 0 {
+		return spareWorkers
+	}
+	return 0
 }
 
 // cudaNativeEnv is the environment of a process that runs programs on NVIDIA's driver.

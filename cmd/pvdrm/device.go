@@ -22,17 +22,18 @@ import (
 
 // deviceFlags choose and configure the GPU.
 type deviceFlags struct {
-	device deviceName
-	more   []deviceName // further devices of the guest
-	vram   string
-	sms    int // of the software GPU
-	sm     capability
-	limit  time.Duration // 0 for the default
-	revoke time.Duration
-	model  bool
-	divide bool // of the software GPU: kernels give way between blocks only
-	quotas []string
-	box    string // sandboxOn or sandboxOff
+	device      deviceName
+	more        []deviceName // further devices of the guest
+	vram        string
+	sms         int // of the software GPU
+	sm          capability
+	limit       time.Duration // 0 for the default
+	revoke      time.Duration
+	revocations int
+	model       bool
+	divide      bool // of the software GPU: kernels give way between blocks only
+	quotas      []string
+	box         string // sandboxOn or sandboxOff
 
 	arbiter string // socket; "" for none
 	key     string // file with the guest's key for it; "" for none

@@ -181,10 +181,14 @@ func revokeFreed(r *rig) {
 	out := c.device(c.props.VRAM.Page)
 	a := c.toils("toil", out.va)
 	require.NoError(r, s.Revoke(context.Background()))
-	require.NoError(r, out.Close())
+	freed := make(chan error, 1)
+	go func() { freed <- out.Close() }() // it may take until the context goes on
 	storeWord(a.gate.host, 0, 3)
 	require.NoError(r, s.Resume())
-	r.lost((<-a.batch).Err, gpu.LostAddress)
+	if err := (<-a.batch).Err; err != nil {
+		r.lost(err, gpu.LostAddress)
+	}
+	require.NoError(r, <-freed)
 	other.alive()
 }
 
@@ -194,7 +198,8 @@ func revokeUnloaded(r *rig) {
 	s := c.revoker()
 	a := c.toils("toil", 0)
 	require.NoError(r, s.Revoke(context.Background()))
-	require.NoError(r, c.mod.Close())
+	closed := make(chan error, 1)
+	go func() { closed <- c.mod.Close() }() // likewise
 	storeWord(a.gate.host, 0, 6)
 	require.NoError(r, s.Resume())
 	if err := (<-a.batch).Err; err != nil {
@@ -202,5 +207,6 @@ func revokeUnloaded(r *rig) {
 	} else {
 		require.Equal(r, uint32(6), word(a.out, 0))
 	}
+	require.NoError(r, <-closed)
 	require.NoError(r, c.Err())
 }

@@ -32,12 +32,17 @@ func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) {
 	}
 }
 
-// again makes a batch that was lost one that was never begun.
+// again makes a batch that was lost one that was never begun, if it is a task, or else one of which
+// those commands were begun that have ended.
 func (b *batch) again() {
-	if b.started() {
-		b.begun, b.ended, b.from, b.took = 0, 0, 0, 0
-		b.replays++
+	if !b.started() {
+		return
 	}
+	if b.task {
+		b.ended, b.from, b.took = 0, 0, 0
+	}
+	b.begun = b.ended
+	b.replays++
 }
 
 // started reports whether a command of the batch has begun, or a part of one.

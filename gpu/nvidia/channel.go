@@ -33,6 +33,8 @@ type channel struct {
 	parked  bool   // the commands in flight are stopped and wait for their engine
 	missed  int    // times in a row that it lingered in vain
 
+	entering atomic.Bool // run is held by the goroutine, which waits for an engine with nothing in flight
+
 	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
 	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
 	kernel string        // that the command launches; "" for another kind; written under ctx.laneMu
@@ -52,6 +54,8 @@ type channel struct {
 	closing sync.Once
 
 	polling polling
+
+	later time.Time // when the goroutine may ask again to be taken off the GPU; its own
 }
 
 const cacheLine = 64 // bytes
@@ -264,7 +268,10 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 			if !mayWait {
 				return nil
 			}
-			if !e.enter(c, stop) {
+			c.entering.Store(true)
+			entered := e.enter(c, stop)
+			c.entering.Store(false)
+			if !entered {
 				return c.halted(stop)
 			}
 			if c.held() { // it was stopped meanwhile
@@ -326,7 +333,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 // c.ctx.laneMu is held.
 func (c *channel) publish(w *work, number uint32, i int) {
 	e := &w.entries[i]
-	e.channel, e.number, e.last, e.quiet = uint8(c.slot), number, i == len(w.entries)-1, w.cost <= quietTime
+	e.channel, e.number, e.last, e.quiet = uint8(c.slot), number, i == len(w.entries)-1, w.cost <= quietTime && !c.ctx.dev.config.Replays
 	c.ctx.worker.publish(e, w.params)
 }
 
@@ -372,7 +379,10 @@ func (c *channel) settle(seen uint32) error {
 	switch {
 	case c.flight.oldest() != f: // Poll was first; the next call returns an error again
 	case err == errRevoked:
-		c.flight.abandon()
+		c.tear(l.fence(c.slot))
+		if !c.flight.empty() {
+			c.flight.abandon()
+		}
 		c.rest()
 		for _, b := range c.flight.batches {
 			b.again()

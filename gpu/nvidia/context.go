@@ -26,7 +26,13 @@ type context struct {
 	mixed  atomic.Bool  // some work was not a task
 	losses atomic.Int32 // how often the context was rebuilt since a batch completed
 
+	torn atomic.Pointer[string] // what was lost with the worker, of work that is no task
+	off  bool                   // what the worker ran was taken off the GPU, and may begin again; under lifeMu
+
+	passing atomic.Pointer[string] // what of the context would be lost with the worker; nil for nothing
+
 	mu       sync.Mutex // one call, and one request to the worker, at a time
+	retired  []*process // workers that others have replaced, which are ending
 	closed   bool
 	lastID   uint64
 	memories map[*memory]struct{}
@@ -77,6 +83,9 @@ func (c *context) end(err error) bool {
 		c.dev.faults.Add(1)
 	}
 	c.die()
+	if c.dev.config.Replays {
+		c.worker.stop.forget()
+	}
 	c.stopWorker()
 	return true
 }
@@ -100,6 +109,12 @@ func (c *context) do(q *request, fds []int, r *reply) error {
 	}
 	if r == nil {
 		r = &reply{}
+	}
+	if c.isOff() { // what the worker has to do may need the GPU, which it will not get again
+		c.takeOver()
+		if err := c.Err(); err != nil {
+			return err
+		}
 	}
 	c.called.Add(1)
 	c.calls.Store(max(int64(time.Since(processStart)), 1))
@@ -207,6 +222,7 @@ func (c *context) Close() error {
 		<-c.worker.Gone() // the GPU no longer accesses its memory
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.awaitRetired()
 		for m := range c.modules {
 			m.closed.Store(true)
 		}

@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -30,10 +31,16 @@ type Config struct {
 	// LimitWaiting makes LaunchLimit count, of kernels that can be preempted, only the time for which
 	// another call of their context waits for them in the driver. Others need not wait for such kernels.
 	LimitWaiting bool
-	// RevokeAfter is the time after which the task (gpu.Task) that runs is taken
-	// off the GPU, to run again later, if the gate says that others want it. 0
-	// means never.
+	// RevokeAfter is the time after which the task (gpu.Task) that runs, or with Replays a kernel that
+	// may begin again, is taken off the GPU, to run again later, if the gate says that others want it.
+	// 0 means never.
 	RevokeAfter time.Duration
+	// MaxReplays is how often one batch is revoked at most; then it runs to its end. 0 stands for 3.
+	MaxReplays int
+	// Replays makes VRAM outlive the worker that allocated it, so that a context can be revoked
+	// (gpu.Revoker), or go on when its worker dies, with work that is no task. Allocating takes
+	// longer then, and each command has a fence of its own.
+	Replays bool
 	// Spares is how many workers wait for contexts, besides the first one. Each has a CUDA context,
 	// which takes VRAM that VRAMBytes does not count.
 	Spares int
@@ -68,6 +75,8 @@ type device struct {
 
 	launches, copyBytes, faults, replays, preemptions atomic.Uint64
 
+	names atomic.Uint64 // of memories that the keeper keeps
+
 	mu       sync.Mutex
 	closed   bool
 	contexts map[*context]struct{}
@@ -97,6 +106,7 @@ func newDevice(config Config) (*device, error) {
 	if config.Spares < 0 || config.Spares > maxSpares {
 		return nil, fmt.Errorf("%w: %d workers that wait; choose 0 to %d", gpu.ErrInvalid, config.Spares, maxSpares)
 	}
+	config.MaxReplays = cmp.Or(config.MaxReplays, defaultReplays)
 	if config.LaunchLimit == 0 {
 		config.LaunchLimit = defaultLimit
 	}

@@ -77,6 +77,13 @@
 // Where the driver cannot stop kernels, and on demand, launches that others wait for are cut into parts
 // (divide), which stay one command.
 //
+// # Revocation
+//
+// What cannot be stopped with its state, or is to leave for good, can be run again: a task, or with
+// Config.Replays any work whose first unfinished command may begin again (lasting). The keeper holds the
+// VRAM then, so that it outlives the worker (store), and a worker that was started beforehand takes over
+// (pool).
+//
 // # Ownership and locks
 //
 // A device owns its contexts; a context owns its worker, its mappings, memories,
@@ -94,6 +101,7 @@
 //	space.mu        the mappings
 //
 // channel.mu (the queue and news), context.laneMu (writing the lane, which commands run),
-// engine.mu (times), imageCache.mu and context.lifeMu (why the context ended) are
-// leaves: nothing is locked under them.
+// engine.mu (times), imageCache.mu, pool.mu and context.lifeMu (why the context ended) are
+// leaves: nothing is locked under them, but for a stopLine's lock, under which one order goes to the
+// keeper. In the keeper, keeping.mu may be held when store.mu is taken.
 package nvidia

@@ -16,6 +16,14 @@ func SetLinger(d time.Duration) (back func()) {
 // HeldBy begins a comment in a source that the fake's compiler holds.
 const HeldBy = heldBy
 
+// Waiting returns how many workers of a device wait for contexts.
+func Waiting(d gpu.Device) int {
+	p := d.(*device).pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ready)
+}
+
 // LaunchOnItsOwn has the worker of a channel do what it could do without its backend if it was taken
 // over: it launches a kernel that the channel knows nothing of.
 func LaunchOnItsOwn(ch gpu.Channel, l *gpu.Launch) error {

@@ -94,8 +94,17 @@ func (c *fakeControl) pass(kind int) {
 
 // fakeCall is the fake's RM, in a keeper.
 func fakeCall(fd int, request uint32, argument, params []byte) unix.Errno {
-	if request == requestIdle {
+	switch command := binary.LittleEndian.Uint32(argument[controlCommand:]); {
+	case request == requestIdle:
 		return fakeIdle(fd, argument)
+	case request == requestAlloc:
+		return theStore.allocate(fd, argument, params)
+	case request == requestControl && command == exportToFD:
+		binary.LittleEndian.PutUint32(argument[controlStatus:], theStore.export(fd, params))
+		return 0
+	case request == requestControl && command == importFromFD:
+		binary.LittleEndian.PutUint32(argument[controlStatus:], theStore.take(fd, params))
+		return 0
 	}
 	if request != requestControl || binary.LittleEndian.Uint32(argument[controlCommand:]) != disableChannels {
 		return unix.ENOTTY
@@ -177,4 +186,7 @@ func ServeFake(confine Confine) error {
 }
 
 // FakeKeeper makes this process, a keeper, one of workers with the fake driver.
-func FakeKeeper() { callRM = fakeCall }
+func FakeKeeper() {
+	callRM = fakeCall
+	theStore.init()
+}

@@ -26,6 +26,7 @@ const fakeSource = `.version 6.0
 .visible .entry store(.param .u64 p, .param .u32 v) { ret; }
 .visible .entry idle() { ret; }
 .visible .entry count(.param .u64 p) { ret; }
+.visible .entry talks(.param .u64 p) { .reg .u64 %a; .reg .u32 %r; ld.param.u64 %a, [p]; ld.volatile.global.u32 %r, [%a]; ret; }
 .visible .entry frees() { ret; }
 .visible .entry stays() { ret; }
 .visible .entry spin() { ret; }
@@ -221,8 +222,8 @@ func TestComplaintsOfTheCompiler(t *testing.T) {
 	require.ErrorAs(t, err, &build)
 	const text = "error: Not a name of any known instruction: 'bogus'"
 	require.Equal(t, []gpu.Diagnostic{
-		{File: "x.ptx", Line: 14, Col: 1, Message: text},
-		{File: "x.ptx", Line: 16, Col: 1, Message: text},
+		{File: "x.ptx", Line: 15, Col: 1, Message: text},
+		{File: "x.ptx", Line: 17, Col: 1, Message: text},
 	}, build.Diagnostics)
 }
 

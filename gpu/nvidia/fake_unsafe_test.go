@@ -22,7 +22,7 @@ import (
 type fake struct {
 	driver
 	mu      sync.Mutex
-	fds     []int // behind memory handles; handle i+1 is fds[i]
+	pages   []fakePage // behind memory handles; handle i+1 is pages[i]
 	streams []*fakeStream
 	image   []byte
 	state   []byte // source being linked
@@ -57,16 +57,8 @@ var fakeKernels = []struct {
 		return resultOK
 	}},
 	{"idle", func([]byte, int) result { return resultOK }},
-	{"count", func(p []byte, _ int) result { // in granted memory, until told to end
-		at := bytesAt(word64(p, 0), 4096)
-		for ended := false; !ended; time.Sleep(10 * time.Microsecond) {
-			theControl.step(func() {
-				hostmem.SwapUint32(at, 0, hostmem.LoadUint32(at, 0)+1)
-				ended = hostmem.LoadUint32(at, 64) != 0
-			})
-		}
-		return resultOK
-	}},
+	{"count", fakeCount},
+	{"talks", func(p []byte, threads int) result { return fakeCount(p, threads) }},
 	{"stays", func([]byte, int) result { // the command ends, and something goes on
 		hostmem.SwapUint32(theControl.mem, fakeWorks, 1)
 		return resultOK
@@ -96,6 +88,18 @@ var fakeKernels = []struct {
 	{"trapped", func([]byte, int) result { return resultLaunchFailed }},
 	{"other", func([]byte, int) result { return resultInstruction }}, // stands for kernels that the fake lacks
 	{"dies", func([]byte, int) result { os.Exit(7); return resultOK }},
+}
+
+// fakeCount counts in granted memory, until told to end.
+func fakeCount(p []byte, _ int) result {
+	at := bytesAt(word64(p, 0), 4096)
+	for ended := false; !ended; time.Sleep(10 * time.Microsecond) {
+		theControl.step(func() {
+			hostmem.SwapUint32(at, 0, hostmem.LoadUint32(at, 0)+1)
+			ended = hostmem.LoadUint32(at, 64) != 0
+		})
+	}
+	return resultOK
 }
 
 // step does a step of a kernel, but not while kernels are stopped. A keeper that stops them waits for
@@ -191,21 +195,24 @@ func (f *fake) memory(d *driver) {
 		return set(at, want)
 	}
 	d.memCreate = func(h *uint64, size uint64, _ *allocationProp, _ uint64) result {
-		fd, err := unix.MemfdCreate("fake-vram", unix.MFD_CLOEXEC)
-		if err != nil || unix.Ftruncate(fd, int64(size)) != nil {
-			return resultOutOfMemory
-		}
+		dieAt("create")
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.fds = append(f.fds, fd)
-		return set(h, uint64(len(f.fds)))
+		p, ok := f.control.page(uint32(len(f.pages)), size)
+		if !ok {
+			return resultOutOfMemory
+		}
+		f.pages = append(f.pages, p)
+		return set(h, uint64(len(f.pages)))
 	}
 	d.memRelease = func(h uint64) result {
-		_ = unix.Close(f.fds[h-1])
+		_ = unix.Close(f.pages[h-1].fd)
 		return resultOK
 	}
 	d.memMap = func(at, size, off, h, _ uint64) result {
-		return failed(mmapAt(at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED, f.fds[h-1], off))
+		dieAt("map")
+		p := f.pages[h-1]
+		return failed(mmapAt(at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED, p.fd, p.off+off))
 	}
 	d.memUnmap = func(at, size uint64) result { return failed(hide(at, size)) }
 	d.memSetAccess = func(uint64, uint64, *accessDesc, uint64) result { return resultOK }
@@ -282,6 +289,7 @@ func (f *fake) code(d *driver) {
 	}
 	d.linkDestroy = func(uintptr) result { return resultOK }
 	d.moduleLoadData = func(m *uintptr, image *byte) result {
+		dieAt("load")
 		return set(m, uintptr(unsafe.Pointer(image))) // a number like any other
 	}
 	d.moduleUnload = func(uintptr) result { return resultOK }
@@ -305,6 +313,7 @@ func (f *fake) code(d *driver) {
 
 func (f *fake) path(d *driver) {
 	d.streamCreateWithPriority = func(s *uintptr, _ uint32, _ int32) result {
+		dieAt("stream")
 		st := &fakeStream{work: make(chan func() result, 1024)}
 		f.mu.Lock()
 		f.streams = append(f.streams, st)

@@ -49,7 +49,7 @@ type guard struct {
 var callRM rmCall = makeCall
 
 // guardWorker answers a worker until it has ended. A worker that is not confined hands nothing over.
-func guardWorker(worker *link, stop int) error {
+func guardWorker(worker *link, stop int, pages *store) error {
 	defer worker.close()
 	var h handover
 	if err := worker.decode(&h, maxMessage); err != nil {
@@ -62,7 +62,7 @@ func guardWorker(worker *link, stop int) error {
 		return err
 	}
 	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"), link: worker,
-		controls: servingControls, classes: servingClasses, call: callRM, stopper: newStopper(stop)}
+		controls: servingControls, classes: servingClasses, call: callRM, stopper: newStopper(stop, pages)}
 	defer func() {
 		g.stopper.close()
 		_ = errors.Join(g.listener.Close(), g.memory.Close()) // no worker is left that could be answered
@@ -179,7 +179,7 @@ func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 	if len(params) == 0 {
 		params = nil
 	}
-	if errno := g.call(fd, request, argument, params); errno != 0 {
+	if errno := g.perform(fd, request, argument, params); errno != 0 {
 		return errno
 	}
 	binary.LittleEndian.PutUint64(argument[paramsAddress:], address)
@@ -191,6 +191,14 @@ func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 		return unix.EFAULT
 	}
 	return 0
+}
+
+// perform makes a call that a worker may have.
+func (g *guard) perform(fd int, request uint32, argument, params []byte) unix.Errno {
+	if request == requestAlloc && g.stopper != nil {
+		return g.stopper.keeps.allocate(fd, argument, params, g.call)
+	}
+	return g.call(fd, request, argument, params)
 }
 
 // rule reports whether a worker may have a call, the size of its parameters, and how many bytes the

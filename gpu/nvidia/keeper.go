@@ -18,12 +18,13 @@ const KeeperCommand = "cuda-keeper"
 // backend that can start none once it is confined (workers.Serve). It must be called on the main
 // thread.
 func ServeKeeper(command []string) error {
+	pages := newStore()
 	return workers.Serve(workers.Program{
 		Command: command,
 		// The driver would keep compiled code for all processes of this user, so one guest
 		// could leave something there for another. Devices keep it themselves.
 		Env:     append(InOrder(os.Environ()), "CUDA_CACHE_DISABLE=1"),
-		Prepare: prepareWorker,
+		Prepare: func() (workers.Equipment, error) { return prepareWorker(pages) },
 	})
 }
 
@@ -43,7 +44,7 @@ const backendFiles = 3
 
 // prepareWorker makes the descriptors that a worker and its backend share, the link on which the
 // worker hands over its requests, and the socket on which its backend has it stopped.
-func prepareWorker() (e workers.Equipment, err error) {
+func prepareWorker(pages *store) (e workers.Equipment, err error) {
 	fd, guarded, err := unixsock.Pair(unix.SOCK_STREAM)
 	if err != nil {
 		return e, err
@@ -79,7 +80,7 @@ func prepareWorker() (e workers.Equipment, err error) {
 	}
 	e.Worker = append(e.Worker, os.NewFile(uintptr(wake), "wake"))
 	e.Backend = []*os.File{e.Worker[1], e.Worker[2], stops}
-	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices), stop) }
+	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices), stop, pages) }
 	return e, nil
 }
 

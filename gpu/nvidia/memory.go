@@ -17,6 +17,8 @@ type memory struct {
 	size   uint64         // bytes
 	runs   []hostmem.Span // of granted pages; nil for VRAM
 	closed bool           // guarded by ctx.mu
+	kept   uint64         // by what name the keeper keeps it; 0 if it does not
+	used   []bool         // pages that were mapped, and so cleared; where it is kept
 }
 
 // Size implements gpu.Memory.
@@ -52,7 +54,7 @@ func (c *context) newVRAM(size uint64) (*memory, error) {
 		return nil, err
 	}
 	m := &memory{ctx: c, id: c.id(), size: size}
-	if err := c.do(&request{Op: opAllocate, ID: m.id, Size: size}, nil, nil); err != nil {
+	if err := c.allocate(m); err != nil {
 		c.dev.discharge(size)
 		return nil, err
 	}
@@ -90,6 +92,7 @@ func (c *context) newSystem(runs [][]byte) (*memory, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	m.id = c.id()
 	c.memories[m] = struct{}{}
 	return m, nil
 }
@@ -143,6 +146,7 @@ func (c *context) mapMemory(va uint64, mem gpu.Memory, off, n uint64, prot gpu.P
 	if err := c.establish(x); err != nil {
 		return err
 	}
+	m.isUsed(off, n)
 	c.space.insert(x)
 	return nil
 }
@@ -234,8 +238,12 @@ func (m *memory) Close() error {
 			c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: "freeing VRAM: " + err.Error()})
 		}
 	}
+	m.unkeep()
 	if c.Err() != nil {
 		<-c.worker.Gone() // whatever it was doing with the pages
+	}
+	if m.runs != nil {
+		c.awaitRetired() // likewise
 	}
 	m.forget()
 	return nil

@@ -22,6 +22,7 @@ type module struct {
 	source  []byte
 	load    request // that loaded it, without what was compiled
 	closed  atomic.Bool
+	effects map[string]*ptx.Effects // of kernels, with Config.Replays; those that are not known are missing
 
 	hostBytes uint64
 }
@@ -99,6 +100,7 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 			q.Names = append(q.Names, twin)
 		}
 	}
+	m.readEffects(ctx, file)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.Err(); err != nil {
@@ -126,7 +128,7 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 			c.space.insert(mapping{va: v.Addr, n: v.Size, write: true})
 		}
 	}
-	c.modules[m] = struct{}{}
+	m.enlist(parsed)
 	return m, nil
 }
 

@@ -45,6 +45,7 @@ type halt struct {
 
 	mu      sync.Mutex
 	asked   bool          // by the owner of the context
+	leaves  bool          // another worker is to take over
 	turns   int           // channels that wait for the compute engine
 	level   uint32        // the last order that was carried out; 0 if none was
 	held    []*channel    // that have commands to begin
@@ -57,7 +58,7 @@ func (c *context) stop() error {
 	h := &c.halt
 	want := uint32(stopNone)
 	switch {
-	case h.asked:
+	case h.asked || h.leaves:
 		want = stopAll
 	case h.turns > 0:
 		want = max(stopKernels, h.level%stopNone) // what is stopped stays so
@@ -130,7 +131,7 @@ func (c *context) stopped(change func(*halt)) error {
 // for writing.
 func (c *context) renewed() error {
 	return c.stopped(func(h *halt) {
-		h.turns, h.level = 0, 0
+		h.turns, h.level, h.leaves = 0, 0, false
 		if !h.asked {
 			h.goOn()
 		}

@@ -163,6 +163,9 @@ func (p *process) ring() {
 	_, _ = unix.Write(p.wake, one[:]) // fails only where it is full, and wakes the worker anyway
 }
 
+// over reports whether the process has ended.
+func (p *process) over() bool { return p.Over() }
+
 // end kills a process that was started, waits until it is gone, and frees what is left.
 func (p *process) end() {
 	p.Kill()

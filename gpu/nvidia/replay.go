@@ -4,9 +4,11 @@ import (
 	gocontext "context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"pvdrm/gpu"
+	"pvdrm/internal/workers"
 )
 
 // A worker may end without a fault of its guest: an administrator killed it, or the arbiter
@@ -16,12 +18,12 @@ import (
 // addresses and runs the incomplete tasks again. This is the replay of TReM (Pavlidakis,
 // ch. 4), with the end of a process in place of a trap, since a trap ends the process too.
 
-// Bounds on replays. A task that was revoked maxReplays times runs to its end, even while
-// other guests wait. A context whose worker ends maxLosses times without a completed batch
-// in between is lost.
+// Bounds on replays. What was revoked Config.MaxReplays times, by default defaultReplays, runs to its
+// end, even while other guests wait. A context whose worker ends maxLosses times without a completed
+// batch in between is lost.
 const (
-	maxReplays = 3
-	maxLosses  = 4
+	defaultReplays = 3
+	maxLosses      = 4
 )
 
 // reloadLimit bounds the time to compile a module again for a replay. The first compilation
@@ -48,15 +50,15 @@ func (c *context) watch(p *process) {
 }
 
 // revivable reports whether a new worker can replace the context's worker: no state is
-// lost with it.
+// lost with it. c.mu or c.gen is held.
 func (c *context) revivable() bool {
-	return c.Err() == nil && !c.mixed.Load() && c.losses.Load() < maxLosses
+	return c.Err() == nil && c.losses.Load() < maxLosses && (!c.mixed.Load() || c.lasts() == nil)
 }
 
 // overstays reports whether a command has to yield the GPU to another guest's.
 func (c *channel) overstays(f *flying, waited time.Duration) bool {
 	limit := c.ctx.dev.config.RevokeAfter
-	return limit > 0 && waited > limit && f.batch.task && f.batch.replays < maxReplays &&
+	return limit > 0 && waited > limit && f.batch.replays < c.ctx.dev.config.MaxReplays &&
 		f.engine != nil && f.engine.wanted() && c.ctx.revivable()
 }
 
@@ -73,6 +75,9 @@ func (c *context) stopWorker() {
 func (c *context) revoke() {
 	c.lifeMu.Lock()
 	defer c.lifeMu.Unlock()
+	if !c.worker.Over() { // its fences may still advance
+		c.torn.CompareAndSwap(nil, new("its worker was killed"))
+	}
 	c.stopWorker()
 }
 
@@ -86,40 +91,90 @@ func (c *context) wakeWorker() {
 	}
 }
 
-// rebuild starts a new worker for a context whose worker has ended. It returns false if
-// that is not possible, and the context stays lost. c.mu is held.
+// rebuild starts a new worker for a context whose worker has ended, or was taken off the GPU. It
+// returns false if that is not possible, and the context stays lost. c.mu is held.
 func (c *context) rebuild(why string) bool {
 	if !c.revivable() {
 		return false
 	}
-	c.revoke()
+	old, off := c.worker, c.isOff()
+	if !off {
+		if c.mixed.Load() {
+			old.Kill()
+			<-old.Gone() // before channels look at their fences
+		}
+		c.revoke()
+	}
 	c.gen.Lock() // the channels have left the lane
 	defer c.gen.Unlock()
-	old := c.worker
-	<-old.Gone() // the GPU no longer accesses its memory
-	p, err := c.dev.pool.take()
-	if err != nil {
-		return false
+	if lost := c.torn.Load(); lost != nil && c.mixed.Load() {
+		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: fmt.Sprintf("%s; %s", why, *lost)})
+		return true
 	}
+	c.torn.Store(nil)
+	if !off {
+		<-old.Gone() // the GPU no longer accesses its memory
+	}
+	var replaced []*process // to be ended when another has taken over what they have
+	defer func() { c.retire(replaced) }()
+	for {
+		p, err := c.dev.pool.take()
+		if err != nil { // one that dies as it starts may do so for the reason for which this one did
+			if errors.Is(err, workers.ErrKeeper) || c.losses.Add(1) >= maxLosses {
+				return false
+			}
+			continue
+		}
+		if !c.replace(p) {
+			p.end()
+			return false
+		}
+		if !off { // its worker died
+			c.losses.Add(1)
+		}
+		off = false
+		replaced, old = append(replaced, old), p
+		if err = errors.Join(c.restore(), c.renewed()); err == nil {
+			return true
+		}
+		why = fmt.Sprintf("%s; what it had could not be made again: %v", why, err)
+		if _, refused := errors.AsType[*driverError](err); refused || c.losses.Load() >= maxLosses {
+			c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: why})
+			return true
+		}
+		// It ended meanwhile.
+	}
+}
+
+// replace makes a process the context's worker. It returns false if the context has ended. c.mu and
+// gen are held.
+func (c *context) replace(p *process) bool {
 	c.lifeMu.Lock()
-	ended := c.Err() != nil
-	if !ended {
-		c.worker, c.over, c.revoked = p, make(chan struct{}), false
-	}
-	c.lifeMu.Unlock()
-	if ended {
-		p.end()
+	defer c.lifeMu.Unlock()
+	if c.Err() != nil {
 		return false
 	}
-	old.discard()
+	c.worker, c.over, c.revoked, c.off = p, make(chan struct{}), false, false
 	c.built++
-	c.losses.Add(1)
 	c.dev.replays.Add(1)
 	go c.watch(p)
-	if err := errors.Join(c.restore(), c.renewed()); err != nil {
-		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: fmt.Sprintf("%s; what it had could not be made again: %v", why, err)})
-	}
 	return true
+}
+
+// retire ends workers whose place others have taken. c.mu is held.
+func (c *context) retire(list []*process) {
+	c.retired = append(slices.DeleteFunc(c.retired, (*process).over), list...)
+	for _, p := range list {
+		go p.end()
+	}
+}
+
+// awaitRetired waits until the workers are gone whose place others have taken. c.mu is held.
+func (c *context) awaitRetired() {
+	for _, p := range c.retired {
+		<-p.Gone()
+	}
+	c.retired = nil
 }
 
 // restore makes the context's memory, mappings and modules in a new worker. c.mu and gen
@@ -127,7 +182,7 @@ func (c *context) rebuild(why string) bool {
 func (c *context) restore() error {
 	for m := range c.memories {
 		if m.runs == nil {
-			if err := c.worker.do(&request{Op: opAllocate, ID: m.id, Size: m.size}, nil, &reply{}); err != nil {
+			if err := m.reallocate(); err != nil {
 				return err
 			}
 		}

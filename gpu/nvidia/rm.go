@@ -44,6 +44,7 @@ const (
 	allocParams = 16
 	allocRights = 24
 	allocSize   = 32
+	allocStatus = 40
 	allocBytes  = 48
 )
 
@@ -55,6 +56,7 @@ const maxParams = 64 << 10
 
 // The parameters of an allocation of memory are an NV_MEMORY_ALLOCATION_PARAMS.
 const (
+	memorySize    = 64
 	memoryAddress = 96 // of memory of the process; none for VRAM
 	memoryParams  = 128
 )
@@ -72,6 +74,19 @@ const (
 const (
 	resetChannel    = 0x906f0102 // NV906F_CTRL_CMD_RESET_CHANNEL
 	disableChannels = 0x2080110b // NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS
+	exportToFD      = 0x3d05     // NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD
+	importFromFD    = 0x3d06     // NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD
+)
+
+// The parameters of exportToFD and importFromFD (ctrl0000unix.h). An object is its kind, its device,
+// its parent and its handle.
+const (
+	exportObject = 0
+	exportFD     = 16
+	exportBytes  = 24
+	importFD     = 0
+	importObject = 4
+	importBytes  = 20
 )
 
 // The parameters of disableChannels are an NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS.

@@ -28,11 +28,15 @@ var errUnstoppable = errors.New("its channels cannot be stopped")
 var errNoAnswer = errors.New("the keeper has not answered in time")
 
 // order has the keeper do something within a time, and returns when that is done.
-func (l *stopLine) order(what uint32, limit time.Duration) error {
+func (l *stopLine) order(what uint32, limit time.Duration) error { return l.orderOf(what, 0, limit) }
+
+// orderOf is order with a number of pages or of a memory.
+func (l *stopLine) orderOf(what uint32, of uint64, limit time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++
-	b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(make([]byte, 0, stopBytes+1), l.number), what)
+	b := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(make([]byte, 0, stopBytes), l.number), what)
+	b = binary.LittleEndian.AppendUint64(b, of)
 	if err := unix.Sendmsg(l.fd, b, nil, nil, unix.MSG_NOSIGNAL); err != nil {
 		return fmt.Errorf("%w: %w", errUnstoppable, os.NewSyscallError("sendmsg", err))
 	}
@@ -63,12 +67,12 @@ func (l *stopLine) order(what uint32, limit time.Duration) error {
 
 // answer takes an answer that has come.
 func (l *stopLine) answer() (status stopStatus, number uint32, err error) {
-	var b [stopBytes + 1]byte
+	var b [answerBytes + 1]byte
 	n, err := unix.Read(l.fd, b[:])
 	if errors.Is(err, unix.EINTR) {
 		return 0, l.number - 1, nil // it comes again
 	}
-	if err != nil || n != stopBytes {
+	if err != nil || n != answerBytes {
 		return 0, 0, fmt.Errorf("%w: the keeper takes no orders", errUnstoppable)
 	}
 	return stopStatus(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint32(b[:]), nil
@@ -88,6 +92,8 @@ func (s stopStatus) Error() string {
 		return "the keeper does not know them"
 	case s == stopWorks:
 		return "kernels run"
+	case s == stopUnkept:
+		return "the keeper has not got all pages"
 	case s >= stopErrno:
 		return fmt.Sprintf("NVIDIA's driver: %v", unix.Errno(s&^stopErrno))
 	}

@@ -22,6 +22,7 @@ type stopper struct {
 	call   rmCall
 	able   stopStatus // whether the channels can be stopped
 	served chan struct{}
+	keeps  *keeping // pages of the worker
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -36,6 +37,7 @@ type stopStatus uint32
 const (
 	stopUnable stopStatus = 0xffff_ffff // the channels of the worker are not known
 	stopWorks  stopStatus = 0xffff_fffe // kernels run or wait to
+	stopUnkept stopStatus = 0xffff_fffd // pages of VRAM are not kept
 	stopErrno  stopStatus = 0xffff_0000 // with an errno: the call failed
 )
 
@@ -46,15 +48,23 @@ const (
 	stopAll            // stop all
 	stopNone           // make all go on
 	stopBusy           // whether kernels run or wait to
+	stopKeep           // keep the pages that the worker makes, under the number of a memory (keeping)
+	stopGive           // give it those that were kept so
+	stopKept           // that was all, so many pages
+	stopLeave          // let go of the pages of a memory
+	stopForget         // let go of all
 	stopEnds           // no order
 )
 
-// stopBytes is the size of an order, which is its number and what to do, and of the answer to it,
-// which is the number and the status.
-const stopBytes = 8
+// stopBytes is the size of an order, which is its number, what to do and a number of pages or of a
+// memory, and answerBytes that of the answer to it, which is the number and the status.
+const (
+	stopBytes   = 16
+	answerBytes = 8
+)
 
-func newStopper(socket int) *stopper {
-	s := &stopper{socket: socket, able: stopUnable}
+func newStopper(socket int, of *store) *stopper {
+	s := &stopper{socket: socket, able: stopUnable, keeps: &keeping{store: of, mode: stopKept}}
 	s.changed.L = &s.mu
 	return s
 }
@@ -91,19 +101,31 @@ func (s *stopper) serve() {
 		if err != nil || n != stopBytes || what >= stopEnds {
 			return
 		}
-		status := s.able
-		switch {
-		case status != 0 || what == stopAsk:
-		case what == stopBusy:
-			status = s.busy()
-		default:
-			status = s.set(what)
-		}
+		status := s.obey(what, binary.LittleEndian.Uint64(b[8:]))
 		binary.LittleEndian.PutUint32(b[4:], uint32(status))
-		if err := unix.Sendmsg(s.socket, b[:stopBytes], nil, nil, unix.MSG_NOSIGNAL); err != nil {
+		if err := unix.Sendmsg(s.socket, b[:answerBytes], nil, nil, unix.MSG_NOSIGNAL); err != nil {
 			return
 		}
 	}
+}
+
+// obey carries an order out.
+func (s *stopper) obey(what uint32, of uint64) stopStatus {
+	switch {
+	case s.able != 0 || what == stopAsk:
+		return s.able
+	case what == stopBusy:
+		return s.busy()
+	case what == stopKeep || what == stopGive:
+		return s.keeps.begin(what, of)
+	case what == stopKept:
+		return s.keeps.end(of)
+	case what == stopLeave:
+		return s.keeps.leave(of)
+	case what == stopForget:
+		return s.keeps.forget()
+	}
+	return s.set(what)
 }
 
 // end lets go of a call that waits for the channels to go on.
@@ -121,6 +143,7 @@ func (s *stopper) close() {
 		<-s.served
 	}
 	unixsock.Close([]int{s.socket})
+	s.keeps.close()
 }
 
 // set carries an order out that changes something.

@@ -105,7 +105,7 @@ func newStopped(t *testing.T, r *rm, channels int) (*stopper, *stopLine) {
 func newStoppedOf(t *testing.T, r *rm, channels int, runs bool) (*stopper, *stopLine) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	s, l := newStopper(fds[0]), &stopLine{fd: fds[1]}
+	s, l := newStopper(fds[0], newStore()), &stopLine{fd: fds[1]}
 	r.on = map[uint32]bool{}
 	c := objectsOf(channels)
 	of, err := c.target(map[int32]int{10: 77})
@@ -163,7 +163,7 @@ func TestLateKeeper(t *testing.T) {
 	answer(1, 0x99)
 	answer(2, 0)
 	require.NoError(t, l.order(stopNone, time.Minute))
-	_, err = unix.Write(fds[0], make([]byte, stopBytes+1))
+	_, err = unix.Write(fds[0], make([]byte, answerBytes+1))
 	require.NoError(t, err)
 	require.ErrorContains(t, l.order(stopAsk, time.Minute), "takes no orders")
 	require.NoError(t, unix.Close(fds[0]))
@@ -172,7 +172,7 @@ func TestLateKeeper(t *testing.T) {
 
 // A backend that sends what is no order is served no longer.
 func TestStopperOfABadBackend(t *testing.T) {
-	for name, order := range map[string][]byte{"unknown": {1, 0, 0, 0, stopEnds, 0, 0, 0}, "short": {1}, "long": make([]byte, stopBytes+1), "none": {}} {
+	for name, order := range map[string][]byte{"unknown": {0: 1, 4: stopEnds, stopBytes - 1: 0}, "short": {1}, "long": make([]byte, stopBytes+1), "none": {}} {
 		t.Run(name, func(t *testing.T) {
 			s, l := newStopped(t, &rm{}, 3)
 			_, err := unix.Write(l.fd, order)

@@ -58,8 +58,7 @@ func (c *channel) await(f *flying, since time.Time, spent time.Duration, ready f
 			return c.refused(code)
 		}
 		waited := time.Since(since)
-		if c.overstays(f, waited) { // before the limit: it may run again, however late this process looks
-			c.ctx.revoke()
+		if c.overstays(f, waited) && c.yield(f) { // before the limit: it may run again, however late this process looks
 			return errRevoked
 		}
 		if limit := c.ctx.dev.config.LaunchLimit; limit > 0 && c.ctx.limited(waited+spent) > limit {

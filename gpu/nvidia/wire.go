@@ -22,7 +22,9 @@ type request struct {
 	Most   int    // of opCompile: bytes that the answer's Image may have
 	Names  []string
 	Vars   []string
-	FDs    int // that travel with it
+	// Cleared says of an opAllocate which pages a worker before this one has cleared; nil for none.
+	Cleared []bool
+	FDs     int // that travel with it
 }
 
 type op uint8
@@ -60,7 +62,7 @@ func (q *request) answerBytes() int {
 // large reports whether what was needed to send a request, or its answer, is not to be kept.
 func (q *request) large() bool {
 	const most = 4096 // bytes, about
-	n := len(q.Runs) * 16
+	n := len(q.Runs)*16 + len(q.Cleared)
 	for _, list := range [][]string{q.Names, q.Vars} {
 		for _, name := range list {
 			n += len(name) + 64

@@ -265,7 +265,7 @@ func (w *worker) serve() {
 func (w *worker) answer(q *request, r *reply, fds []int) error {
 	switch q.Op {
 	case opAllocate:
-		return w.allocate(q.ID, q.Size)
+		return w.allocate(q.ID, q.Size, q.Cleared)
 	case opRelease:
 		return w.release(q.ID)
 	case opMap:

@@ -20,7 +20,8 @@ func deviceAccess(access int32) *accessDesc {
 	return &accessDesc{locationKind: locationDevice, access: access}
 }
 
-func (w *worker) allocate(id, size uint64) error {
+// allocate makes a memory. Pages that are cleared already have contents, which stay.
+func (w *worker) allocate(id, size uint64, cleared []bool) error {
 	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice}
 	m := &vram{}
 	for range size / vramPage {
@@ -32,6 +33,7 @@ func (w *worker) allocate(id, size uint64) error {
 		m.pages = append(m.pages, h)
 	}
 	m.zeroed = make([]bool, len(m.pages))
+	copy(m.zeroed, cleared)
 	w.memories[id] = m
 	return nil
 }

@@ -116,7 +116,7 @@ func (p *path) init(w *worker) error {
 func (p *path) warmUp() error {
 	w := p.w
 	const id, at = 0, vramBase // of memory that is gone again before there is other
-	if err := w.allocate(id, vramPage); err != nil {
+	if err := w.allocate(id, vramPage, nil); err != nil {
 		return err
 	}
 	if err := w.mapVRAM(&request{ID: id, VA: at, Size: vramPage, Write: true}); err != nil {
