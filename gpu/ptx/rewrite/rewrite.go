@@ -6,6 +6,9 @@
 // %ctaid and %nctaid. A launch of the first kernel equals launches of the second one of ranges of
 // blocks, in order.
 //
+// Suspend adds a twin that looks at a signal at heads of loops and, when that is set, saves its state and
+// ends. Launched again, it goes on from there.
+//
 // What cannot be changed without a risk is left as it is, with a reason that people can read. The
 // module itself stays the same to its last byte: what is added stands behind it. So variables,
 // attributes of kernels and addresses of functions do not change, and both kernels use the same

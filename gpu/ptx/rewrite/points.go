@@ -1,0 +1,110 @@
+package rewrite
+
+import (
+	"strings"
+
+	"pvdrm/gpu/ptx"
+)
+
+// choose finds the points: heads of loops, and barriers.
+func (p *pauser) choose() {
+	p.looks, p.barriers = map[int32]int{}, map[int32]int{}
+	without := "" // why a head is none
+	for _, h := range p.loops.Heads {
+		at := p.g.Blocks[h].First
+		for int(at) < len(p.f.Body) {
+			if _, label := p.f.Body[at].(*ptx.Label); !label {
+				break
+			}
+			at++
+		}
+		if p.mode == warps {
+			without = "its loops are without barriers, and their instructions work on whole warps"
+			continue
+		}
+		if why := p.point(p.looks, at); why != "" {
+			without = why
+		}
+	}
+	if p.mode != alone {
+		p.barrierPoints()
+	}
+	p.out.Points = len(p.saves)
+	if p.out.Points == 0 && p.out.Loops > 0 {
+		if without == "" {
+			without = "its loops have no place where it can stop"
+		}
+		p.no("cannot stop: %s", without)
+	}
+}
+
+// barrierPoints makes points of barriers, at which threads that do not stop learn that others do. Where
+// instructions work on warps, those in loops look themselves.
+func (p *pauser) barrierPoints() {
+	for k, s := range p.f.Body {
+		i, ok := s.(*ptx.Instr)
+		if !ok || i.Op != ptx.OpBar && i.Op != ptx.OpBarrier || i.Mods.Mode == ptx.ModeWarp {
+			continue
+		}
+		if p.mode == warps && (p.loops.Of[p.g.Of[k]] < 0 || i.Mods.Mode == ptx.ModeRed || i.Guard.Name != "") {
+			continue
+		}
+		why := p.point(p.barriers, int32(k))
+		if p.mode == blocks && i.Guard.Name != "" {
+			why = "it has a barrier with a guard"
+		}
+		if why != "" && p.mode == blocks { // a thread that has stopped would wait there for ever
+			p.no("cannot stop: %s", why)
+			return
+		}
+	}
+}
+
+// point makes a point before a statement, or says why not.
+func (p *pauser) point(kind map[int32]int, at int32) string {
+	if int(at) >= len(p.f.Body) || p.depth[at] > 0 || p.f.Body[at] == nil {
+		return "a loop is in inner braces"
+	}
+	if _, decl := p.f.Body[at].(*ptx.Var); decl {
+		return "a loop begins with a declaration"
+	}
+	regs, carry := p.live.Before(at)
+	if carry {
+		return "the carry flag is alive at the head of a loop"
+	}
+	const most = 4096
+	if len(regs) > most {
+		return "too many registers are alive in a loop"
+	}
+	p.s.e.Memory(4*len(regs) + 64)
+	var save []int32
+	for _, r := range regs {
+		yes, known := p.nameable(r)
+		switch {
+		case !known:
+			return "a register of inner braces is alive in a loop"
+		case !yes:
+			continue
+		case p.f.Regs[r].Type.Size() > 8:
+			return "a register of 128 bits is alive in a loop"
+		case strings.ContainsAny(p.f.Regs[r].Name, "."):
+			return "a register of vector type is alive in a loop"
+		}
+		save = append(save, r)
+	}
+	kind[at] = len(p.saves)
+	p.saves = append(p.saves, save)
+	return ""
+}
+
+// weight is how many instructions a loop has, about, from its head to the last branch back to it.
+func (p *pauser) weight(at int32) int {
+	h := p.g.Of[at]
+	last := at
+	for _, b := range p.g.Blocks[h].Preds {
+		if b >= h {
+			last = max(last, p.g.Blocks[b].Last)
+		}
+	}
+	return max(1, int(last-at))
+}
