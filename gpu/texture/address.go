@@ -87,8 +87,8 @@ func (a axis) fixedBits() int { return max(21, bits.Len32(a.size-1)+fractionBits
 
 // place scales a coordinate to texels, in [-2, 2*size+2]. The mode is what remains to be
 // done with its index.
-func (a axis) place(x float32) (u float64, m Mode) {
-	u, size, m := float64(x), float64(a.size), a.mode
+func (a axis) place(u float64) (float64, Mode) {
+	size, m := float64(a.size), a.mode
 	if u != u || math.Abs(u) < smallest {
 		u = 0
 	}
@@ -113,13 +113,13 @@ func (a axis) place(x float32) (u float64, m Mode) {
 }
 
 // nearest is the texel at a coordinate.
-func (a axis) nearest(x float32) int32 {
+func (a axis) nearest(x float64) int32 {
 	u, m := a.place(x)
 	return m.index(floor(u), int64(a.size))
 }
 
 // linear is the two texels around a coordinate.
-func (a axis) linear(x float32) span {
+func (a axis) linear(x float64) span {
 	u, m := a.place(x)
 	fixed, n := floor(u*one+0.5)-one/2, int64(a.size)
 	if m == Clamp {
@@ -130,14 +130,14 @@ func (a axis) linear(x float32) span {
 }
 
 // neighbours is linear for tld4: both texels are meant, also at the ends.
-func (a axis) neighbours(x float32) span {
+func (a axis) neighbours(x float64) span {
 	u, m := a.place(x)
 	i, n := (floor(u*one+0.5)-one/2)>>fractionBits, int64(a.size)
 	return span{at: [2]int32{m.index(i, n), m.index(i+1, n)}}
 }
 
 // around is linear or nearest.
-func (a axis) around(x float32, linear bool) span {
+func (a axis) around(x float64, linear bool) span {
 	if linear {
 		return a.linear(x)
 	}
@@ -145,9 +145,15 @@ func (a axis) around(x float32, linear bool) span {
 }
 
 // major chooses the face of a cube that a direction points to. The faces are +x, -x, +y,
-// -y, +z, -z; of equal components z goes before y, and y before x.
+// -y, +z, -z; of equal components z goes before y, and y before x. NaN is smaller than all numbers.
 func major(x, y, z float64) (face uint32) {
-	ax, ay, az := math.Abs(x), math.Abs(y), math.Abs(z)
+	size := func(c float64) float64 {
+		if c != c {
+			return -1
+		}
+		return math.Abs(c)
+	}
+	ax, ay, az := size(x), size(y), size(z)
 	c := x
 	switch {
 	case az >= ax && az >= ay:
@@ -155,7 +161,7 @@ func major(x, y, z float64) (face uint32) {
 	case ay >= ax:
 		face, c = 2, y
 	}
-	if math.Signbit(c) {
+	if c < 0 {
 		face++
 	}
 	return face
@@ -187,20 +193,54 @@ func number(x float32) float64 {
 	return float64(x)
 }
 
+// direction is a vector as NVIDIA's compiler gives it to the GPU's unit: divided by its largest
+// component, with an approximate reciprocal that is 0 for infinity and for numbers above 1/smallest.
+func direction(x, y, z float32) (a, b, c float64) {
+	r := reciprocal(largest(x, y, z))
+	return float64(x * r), float64(y * r), float64(z * r)
+}
+
+// bounded is a coordinate from -1 to 1, and 0 for NaN.
+func bounded(c float64) float64 {
+	if c != c {
+		return 0
+	}
+	return min(max(c, -1), 1)
+}
+
 // face turns a direction into a face of a cube and coordinates on it, from 0 to 1.
-func face(x, y, z float32) (n uint32, s, t float32) {
-	a, b, c := number(x), number(y), number(z)
+func face(x, y, z float32) (n uint32, s, t float64) {
+	a, b, c := direction(x, y, z)
 	n = major(a, b, c)
-	sc, tc, out := onFace(n, a, b, c)
-	on := func(c float64) float32 {
-		r := c / out
-		if r != r { // no direction, or several infinite components
-			r = 0
-			if math.IsInf(c, 0) {
-				r = math.Copysign(1, c)
-			}
+	sc, tc, _ := onFace(n, a, b, c)
+	on := func(c float64) float64 {
+		switch c = bounded(c); {
+		case c <= -smallest && c+1 == 1:
+			return math.Nextafter(0.5, 0)
 		}
-		return float32((r + 1) / 2)
+		return (c + 1) / 2
 	}
 	return n, on(sc), on(tc)
+}
+
+// largest is the size of the largest component that is a number; NaN if none is.
+func largest(x, y, z float32) float32 {
+	m := float32(math.NaN())
+	for _, c := range [...]float32{x, y, z} {
+		if c = float32(math.Abs(float64(c))); !(m >= c) && c == c {
+			m = c
+		}
+	}
+	return m
+}
+
+// reciprocal is 1/x.
+func reciprocal(x float32) float32 {
+	if x < smallest {
+		return float32(math.Inf(1))
+	}
+	if r := 1 / x; !(r < smallest) {
+		return r
+	}
+	return 0
 }

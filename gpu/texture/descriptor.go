@@ -51,6 +51,7 @@ type Descriptor struct {
 	Address    [3]Mode // of x, y and z
 	Border     [4]float32
 	SRGB       bool // colours of bytes read as numbers are stored as sRGB has them
+	Seamless   bool // a filter on a cube looks beyond the edges of a face; other shapes ignore it
 
 	Width, Height, Depth uint32 // in texels; 1 for what the shape has not
 	Layers               uint32 // 1 unless Layered; of layered cubes the cubes
@@ -124,6 +125,7 @@ const (
 	flagSRGB
 	flagLinearMip
 	flagAniso
+	flagSeamless
 	flagsEnd
 )
 
@@ -135,7 +137,7 @@ func (d *Descriptor) Encode(b *[Size]byte) {
 	if d.Surface {
 		first++
 	}
-	for bit, on := range [...]bool{d.Layered, d.Normalized, d.Floats, d.Linear, d.SRGB, d.LinearMip, d.Aniso} {
+	for bit, on := range [...]bool{d.Layered, d.Normalized, d.Floats, d.Linear, d.SRGB, d.LinearMip, d.Aniso, d.Seamless} {
 		if on {
 			flags |= 1 << bit
 		}
@@ -193,7 +195,7 @@ func (d *Descriptor) Decode(b *[Size]byte) error {
 	for n := range d.Border {
 		d.Border[n] = number(atBorder + 4*n)
 	}
-	d.SRGB, d.LinearMip, d.Aniso = flags&flagSRGB != 0, flags&flagLinearMip != 0, flags&flagAniso != 0
+	d.SRGB, d.LinearMip, d.Aniso, d.Seamless = flags&flagSRGB != 0, flags&flagLinearMip != 0, flags&flagAniso != 0, flags&flagSeamless != 0
 	d.Levels, d.First, d.Total = le.Uint32(b[atLevels:]), le.Uint32(b[atFirst:]), le.Uint32(b[atTotal:])
 	d.Bias, d.MinLevel, d.MaxLevel = number(atBias), number(atMinLevel), number(atMaxLevel)
 	return d.Check()
@@ -218,7 +220,7 @@ func (d *Descriptor) Check() error {
 		return fmt.Errorf("%w: integers cannot be filtered between levels", ErrBad)
 	case d.SRGB && (d.Format != U8 || !d.Floats):
 		return fmt.Errorf("%w: sRGB is for bytes that are read as numbers", ErrBad)
-	case d.Surface && (d.Normalized || d.Floats || d.Linear || d.Levels != 0 || d.Address != [3]Mode{} || d.Shape == ShapeBuffer):
+	case d.Surface && (d.Seamless || d.Normalized || d.Floats || d.Linear || d.Levels != 0 || d.Address != [3]Mode{} || d.Shape == ShapeBuffer):
 		return fmt.Errorf("%w: a surface is not sampled", ErrBad)
 	case d.Layered && (d.Shape == Shape3D || d.Shape == ShapeBuffer):
 		return fmt.Errorf("%w: shape %d has no layers", ErrBad, d.Shape)

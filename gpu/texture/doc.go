@@ -59,14 +59,19 @@
 // of their sum and difference. The length of a step is its longest component, 11/32 of the next
 // and 1/4 of the last, in 10 bits (gradient.go). On a cube the face
 // beside the point's is laid flat. What is left: in three dimensions the level of detail differs by
-// 1/256 for 1 gradient in 100, which no fixture shows; of infinite gradients on cubes it can differ
-// by more, and tests/ptx/known-failures.txt names those fixtures.
+// 1/256 for 1 gradient in 100, which no fixture shows.
+//
+// Cubes: NVIDIA's compiler divides a direction by its largest component, with an approximate
+// reciprocal in float32 (here 1/x, rounded; the last bit can differ, which a filter shows where a
+// coordinate then lies just between two weights). The coordinates of the quotient count, 0 for NaN. A
+// filter or tld4 without seams takes the texel of the face beside at an edge, whatever the address mode;
+// at a corner of the cube the weight of the texel that there is not goes to the other three (seam.go).
 //
 // An offset has four bits with a sign, and is added in texels before the address mode counts, also to
 // the 0 that infinity is with wrap and mirror. In one dimension without layers the next four bits are the
 // offset in y, which only a border there shows.
 //
-// Not measured: extents above 16384, seamless cubes, anisotropic filters.
+// Not measured: extents above 16384, anisotropic filters.
 //
 // The package has no state, starts no goroutines and allocates nothing.
 package texture

@@ -91,6 +91,7 @@ func fixedLevel(x float32) int64 {
 type footprint struct {
 	x, y, z span
 	slice   uint32 // to which the index in depth is added
+	seam    seam   // of a cube whose filter looks beyond a face
 }
 
 // footprint resolves the coordinates of a fetch.
@@ -98,18 +99,23 @@ func (d *Descriptor) footprint(l *level, p *Point, linear bool, f *footprint) {
 	f.slice = d.layer(p.Layer)
 	switch d.Shape {
 	case Shape3D:
-		f.z = d.axis(2, l.depth).by(p.Offset[2]).around(p.Z, linear)
+		f.z = d.axis(2, l.depth).by(p.Offset[2]).around(float64(p.Z), linear)
 		fallthrough
 	case Shape2D:
-		f.y = d.axis(1, l.height).by(p.Offset[1]).around(p.Y, linear)
+		f.y = d.axis(1, l.height).by(p.Offset[1]).around(float64(p.Y), linear)
 		fallthrough
 	case Shape1D:
-		f.x = d.axis(0, l.width).by(p.Offset[0]).around(p.X, linear)
+		f.x = d.axis(0, l.width).by(p.Offset[0]).around(float64(p.X), linear)
 		if d.Shape == Shape1D && !d.Layered && d.Address[1] == Border {
 			d.beside(p.Offset[0]>>4<<28>>28, linear, &f.y)
 		}
 	case ShapeCube: // faces have normalized coordinates
 		n, s, t := face(p.X, p.Y, p.Z)
+		if linear && d.Seamless {
+			f.seam = seam{size: int32(l.width), face: n, slice: f.slice * faces}
+			f.x, f.y = faceAxis(l.width, Clamp).free(s), faceAxis(l.height, Clamp).free(t)
+			return
+		}
 		f.slice = f.slice*faces + n
 		f.x, f.y = faceAxis(l.width, d.Address[0]).around(s, linear), faceAxis(l.height, d.Address[1]).around(t, linear)
 	}
@@ -128,7 +134,11 @@ func (d *Descriptor) beside(offset int32, linear bool, y *span) {
 
 // corners is footprint for tld4, whose texels are those around the point also at the ends.
 func (d *Descriptor) corners(l *level, p *Point, f *footprint) {
-	s, t, x, y := p.X, p.Y, d.axis(0, l.width).by(p.Offset[0]), d.axis(1, l.height).by(p.Offset[1])
+	if d.Shape == ShapeCube && d.Seamless {
+		d.footprint(l, p, true, f)
+		return
+	}
+	s, t, x, y := float64(p.X), float64(p.Y), d.axis(0, l.width).by(p.Offset[0]), d.axis(1, l.height).by(p.Offset[1])
 	f.slice = d.layer(p.Layer)
 	if d.Shape == ShapeCube {
 		n := uint32(0)
@@ -174,14 +184,18 @@ func (u *Unit) weigh(d *Descriptor, l *level, p *Point, weight uint32) {
 	for k := range depth {
 		g, z := &groups[k], f.z.at[k]
 		w := split(whole[k], f.x.weight, f.y.weight)
+		missing := f.missing()
+		if missing >= 0 {
+			share(missing, &w)
+		}
 		for i := range w {
-			if i&1 != 0 && f.x.weight == 0 || i&2 != 0 && f.y.weight == 0 {
+			if i == missing || missing < 0 && (i&1 != 0 && f.x.weight == 0 || i&2 != 0 && f.y.weight == 0) {
 				continue // it takes no part
 			}
-			x, y := f.x.at[i&1], f.y.at[i>>1]
+			x, y, slice := f.texel(i)
 			g.weight[g.n], g.texel[g.n] = w[i], &u.edge
 			if x|y|z >= 0 {
-				b.Addr[b.N], g.texel[g.n] = d.address(l, x, y, f.slice+uint32(z)), &b.Data[b.N]
+				b.Addr[b.N], g.texel[g.n] = d.address(l, x, y, slice+uint32(z)), &b.Data[b.N]
 				b.N++
 			} else {
 				u.edge = d.borderTexel()
@@ -250,20 +264,28 @@ func (u *Unit) Gather(d *Descriptor, p Point, channel int) (c [4]uint32) {
 	b := &u.batch
 	b.N, b.Size = 0, d.texelBytes()
 	var from [4]*Raw
-	for n, at := range [...][2]int{{0, 1}, {1, 1}, {1, 0}, {0, 0}} {
-		x, y := f.x.at[at[0]], f.y.at[at[1]]
-		if x|y < 0 {
-			u.edge, from[n] = d.borderTexel(), &u.edge
+	missing := f.missing()
+	for i := range from {
+		if i == missing {
 			continue
 		}
-		b.Addr[b.N], from[n] = d.address(&l, x, y, f.slice), &b.Data[b.N]
+		x, y, slice := f.texel(i)
+		if x|y < 0 {
+			u.edge, from[i] = d.borderTexel(), &u.edge
+			continue
+		}
+		b.Addr[b.N], from[i] = d.address(&l, x, y, slice), &b.Data[b.N]
 		b.N++
 	}
 	if b.N != 0 {
 		u.Memory.Texels(b)
 	}
-	for n, t := range from {
-		c[n] = d.gathered(t, channel)
+	for n, i := range [...]int{2, 3, 1, 0} {
+		if i == missing {
+			c[n] = u.between(d, &from, missing, channel)
+		} else {
+			c[n] = d.gathered(from[i], channel)
+		}
 	}
 	return c
 }

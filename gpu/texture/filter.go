@@ -191,19 +191,9 @@ func (f Format) whole(raw uint32) int64 {
 	return int64(int32(f.integer(raw)))
 }
 
-// stretch turns a sum of weighted signed bytes into 16 bits. It is a division by 127.5 that
-// the GPU makes in two steps, with the quotient in steps of 32 for the second.
-func stretch(sum int64) int64 {
-	begin := func(k int64) int64 { return k<<7 - 64 - (k-1)>>5<<4 } // of the sums with quotient k
-	k := (sum + 64) >> 7
-	for sum >= begin(k+1) {
-		k++
-	}
-	for sum < begin(k) {
-		k--
-	}
-	return sum + k
-}
+// stretch turns a sum of weighted signed bytes into 16 bits. It is about a division by 127.5, which
+// the GPU makes of one by 128 and a correction in steps of 16 for each 4096.
+func stretch(sum int64) int64 { return sum + (sum+64+sum>>12<<4)>>7 }
 
 // sumNumber is a sum of weighted integers as a number.
 func (f Format) sumNumber(sum int64) float32 {
@@ -277,31 +267,4 @@ func (d *Descriptor) Filter(t *[4]Raw, x, y uint32) [4]uint32 {
 	s.start(d)
 	s.add(d, &g)
 	return s.result(d)
-}
-
-// FilterFloats is Filter for one channel of float32.
-func FilterFloats(v *[4]uint32, x, y uint32) uint32 {
-	if x|y == 0 { // in the middle of a texel
-		switch v[0] >> 23 & 255 {
-		case 0:
-			return 0
-		case 255:
-		default:
-			return v[0]
-		}
-	}
-	if x == 0 {
-		v[1], v[3] = 0, 0
-	}
-	if y == 0 {
-		v[2], v[3] = 0, 0
-	}
-	w := split(one, x, y)
-	var exps [4]int32
-	for i := range v {
-		exps[i] = int32(v[i] >> 23 & 255)
-	}
-	r := numberSum{kept: realBits}
-	r.add(v, &w, 4, &exps)
-	return r.result(realResult, -149)
 }

@@ -34,6 +34,7 @@ func FuzzDescriptor(f *testing.F) {
 		{Shape: Shape2D, Format: F32, Channels: 4, Width: 5, Height: 7, Depth: 1, Layers: 1, Linear: true, Normalized: true},
 		{Shape: Shape3D, Format: U8, Channels: 1, Width: 5, Height: 7, Depth: 9, Layers: 1, Floats: true, Linear: true, Address: [3]Mode{Border, Mirror, Clamp}},
 		{Shape: ShapeCube, Format: F16, Channels: 2, Width: 8, Height: 8, Depth: 1, Layers: 2, Layered: true},
+		{Shape: ShapeCube, Format: U8, Channels: 1, Width: 3, Height: 3, Depth: 1, Layers: 1, Floats: true, Linear: true, Seamless: true},
 		{Shape: Shape2D, Format: U8, Channels: 4, Width: 40, Height: 9, Depth: 1, Layers: 3, Layered: true, Floats: true, SRGB: true,
 			Linear: true, Levels: 6, LinearMip: true, Bias: 0.5, MaxLevel: 5},
 		{Shape: Shape3D, Format: F32, Channels: 1, Width: 40, Height: 9, Depth: 70, Layers: 1, Levels: 7, MinLevel: 1, MaxLevel: 9},

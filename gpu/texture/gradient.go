@@ -217,11 +217,10 @@ func (s *short) cut(over int) {
 func (d *Descriptor) step(p *Point, v Vector) (w steps, inside bool) {
 	size := [3]uint32{d.Width, d.Height, d.Depth}
 	to := Point{X: p.X + v.X, Y: p.Y + v.Y, Z: p.Z + v.Z}
-	at := [3]float32{p.X, p.Y, p.Z}
 	inside = true
 	switch d.Shape {
 	case Shape3D:
-		w = steps{float64(to.X - p.X), float64(to.Y - p.Y), float64(to.Z - p.Z)}
+		w = steps{apart(p.X, to.X), apart(p.Y, to.Y), apart(p.Z, to.Z)}
 	case ShapeCube:
 		w, inside = unfold(p, &to, d.Width)
 	default:
@@ -229,7 +228,7 @@ func (d *Descriptor) step(p *Point, v Vector) (w steps, inside bool) {
 	}
 	for k := range w {
 		switch {
-		case k >= axesOf[d.Shape], d.Shape == Shape3D && at[k] != at[k]:
+		case k >= axesOf[d.Shape]:
 			w[k] = 0
 		case w[k] != w[k]:
 			w[k] = math.MaxFloat32
@@ -240,40 +239,36 @@ func (d *Descriptor) step(p *Point, v Vector) (w steps, inside bool) {
 	return w, inside
 }
 
+// apart is the difference of two coordinates, of which NaN counts as 0.
+func apart(from, to float32) float64 { return float64(float32(number(to)) - float32(number(from))) }
+
 // unfold is the step from a point to another on the face of the first, in texels, and whether
 // it stays there. The face beside it is laid flat over the edge, to which both points have a
-// distance; that behind is infinitely far. A point at infinity is no step.
+// distance; that behind is infinitely far.
 func unfold(p, to *Point, size uint32) (w steps, inside bool) {
-	n := major(number(p.X), number(p.Y), number(p.Z))
-	s, t, out := onFace(n, number(p.X), number(p.Y), number(p.Z))
-	if out == 0 { // no direction: the middle of a face, as Fetch has it
-		out = 1
-	}
-	x, y, z := onFace(n, number(to.X), number(to.Y), number(to.Z))
-	s, t = s/out, t/out
-	ax, ay := math.Abs(x), math.Abs(y)
-	switch {
-	case math.IsInf(max(ax, ay, math.Abs(z)), 0):
-		return steps{}, false
-	case x == 0 && y == 0 && z == 0:
-		z = 1
-	}
-	across := func(from, to, far float64) float64 {
-		sign := math.Copysign(1, to)
-		return sign * (scaled((1-sign*from)/2, size) + scaled((1-z/far)/2, size))
+	a, b, c := direction(p.X, p.Y, p.Z)
+	n := major(a, b, c)
+	s, t, _ := onFace(n, bounded(a), bounded(b), bounded(c))
+	a, b, c = direction(to.X, to.Y, to.Z)
+	other := major(a, b, c)
+	x, y, z := onFace(n, bounded(a), bounded(b), bounded(c))
+	across := func(from, sign float64) float64 {
+		return sign * (scaled((1-sign*from)/2, size) + scaled((1-z)/2, size))
 	}
 	along := func(from, to float64) float64 {
 		return math.Copysign(scaled((to-from)/2, size), to-from)
 	}
-	switch {
-	case major(number(to.X), number(to.Y), number(to.Z)) == n:
-		return steps{along(s, x/z), along(t, y/z)}, true
-	case ax >= ay && ax >= math.Abs(z):
-		return steps{across(s, x, ax), along(t, y/ax)}, false
-	case ay >= math.Abs(z):
-		return steps{along(s, x/ay), across(t, y, ay)}, false
+	a, b, c = offFace(other, 0, 0, 1) // out of the other face
+	switch inS, inT, inOut := onFace(n, a, b, c); {
+	case inOut > 0:
+		return steps{along(s, x), along(t, y)}, true
+	case inOut < 0:
+		return steps{math.MaxFloat32}, false
+	case inS != 0:
+		return steps{across(s, inS), along(t, y)}, false
+	default:
+		return steps{along(s, x), across(t, inT)}, false
 	}
-	return steps{math.MaxFloat32}, false
 }
 
 // axesOf are the axes of a picture by shape.

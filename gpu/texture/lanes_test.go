@@ -1,6 +1,7 @@
 package texture
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -29,8 +30,15 @@ func TestSpans(t *testing.T) {
 				for n, size := range []uint32{d.Width, d.Height} {
 					d.Spans(n, &x, &s)
 					for i := range x {
-						want := axis{size: size, mode: m, normalized: d.Normalized}.around(math.Float32frombits(x[i]), d.Linear)
-						if got := (span{at: [2]int32{s.A[i], s.B[i]}, weight: s.Weight[i]}); got != want {
+						want := axis{size: size, mode: m, normalized: d.Normalized}.around(float64(math.Float32frombits(x[i])), d.Linear)
+						if want.weight == 0 && d.Linear {
+							want.at[1] = want.at[0] // which takes no part
+						}
+						got := span{at: [2]int32{s.A[i]}}
+						if d.Linear {
+							got = span{at: [2]int32{s.A[i], s.B[i]}, weight: s.Weight[i]}
+						}
+						if got != want {
 							t.Fatalf("%x of %d is %v, expected %v: %+v", x[i], size, got, want, d)
 						}
 					}
@@ -39,4 +47,79 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	require.False(t, (&Descriptor{Shape: Shape2D, Address: [3]Mode{Clamp, Border}}).Flat())
+}
+
+// TestLanes compares 32 fetches at once with one after the other.
+func TestLanes(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	special := []uint32{0, 1 << 31, 1, 0x7f800000, 0xff800000, 0x7fc00001, 0x7f7fffff, 0x00800000, 0x00c00000, 0x7b000000, 0x1f800000, 0x3f800000}
+	for f := U8; f < numFormats; f++ {
+		for _, d := range []Descriptor{{}, {Linear: true}, {Linear: true, SRGB: true}, {Floats: true}} {
+			d.Format, d.Floats = f, d.Floats || d.Linear && f.Normalizes()
+			for _, d.Channels = range []uint8{1, 2, 4} {
+				d.Shape, d.Width, d.Height, d.Depth, d.Layers, d.Normalized = Shape2D, 7, 5, 1, 1, r.IntN(2) == 0
+				d.Address = [3]Mode{Mode(r.IntN(3)), Mode(r.IntN(3))}
+				size, err := d.Place()
+				if err != nil {
+					continue // no such texture
+				}
+				m := &picture{t: t, bytes: make([]byte, size)}
+				for at := 0; at < len(m.bytes); at += 4 {
+					x := r.Uint32()
+					switch r.IntN(6) {
+					case 0:
+						x = special[r.IntN(len(special))]
+					case 1, 2:
+						x = math.Float32bits(r.Float32() - 0.5)
+					}
+					binary.LittleEndian.PutUint32(m.bytes[at:], x)
+				}
+				d.Base = pictureBase
+				for range 20 {
+					checkLanes(t, r, &d, m)
+				}
+			}
+		}
+	}
+}
+
+// checkLanes fetches at 32 random points.
+func checkLanes(t *testing.T, r *rand.Rand, d *Descriptor, m *picture) {
+	var x, y [32]uint32
+	var l Lanes
+	for i := range x {
+		u, v := r.Float32()*2-0.5, r.Float32()*2-0.5
+		if !d.Normalized {
+			u, v = u*float32(d.Width), v*float32(d.Height)
+		}
+		if r.IntN(4) == 0 {
+			u = (float32(r.IntN(7)) + 0.5) / 7 * map[bool]float32{true: 1, false: 7}[d.Normalized] // the middle of a texel
+		}
+		x[i], y[i] = math.Float32bits(u), math.Float32bits(v)
+	}
+	d.Spans(0, &x, &l.X)
+	d.Spans(1, &y, &l.Y)
+	for i := range x {
+		for k := range 4 {
+			u, v := l.X.A[i], l.Y.A[i]
+			if d.Linear && k&1 != 0 {
+				u = l.X.B[i]
+			}
+			if d.Linear && k&2 != 0 {
+				v = l.Y.B[i]
+			}
+			b := Batch{N: 1, Size: d.texelBytes(), Addr: [8]uint64{d.Base + d.Pitch*uint64(v) + d.texelBytes()*uint64(u)}}
+			m.Texels(&b)
+			l.Lo[k][i], l.Hi[k][i] = b.Data[0].Lo&(1<<(8*min(b.Size, 8))-1), b.Data[0].Hi
+		}
+	}
+	d.Fill(&l)
+	for i := range x {
+		want := on(m).Fetch(d, Point{X: math.Float32frombits(x[i]), Y: math.Float32frombits(y[i])})
+		for n := range int(d.Channels) {
+			if l.Channel[n][i] != want[n] {
+				t.Fatalf("channel %d at %g, %g is %x, expected %x: %+v", n, math.Float32frombits(x[i]), math.Float32frombits(y[i]), l.Channel[n][i], want[n], *d)
+			}
+		}
+	}
 }

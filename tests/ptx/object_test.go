@@ -26,7 +26,7 @@ func describe(b *fixture.Buffer, base uint64) (d texture.Descriptor, bytes int, 
 	size := map[int]int{8: 0, 16: 1, 32: 2}[b.Columns[0].Type.Bits]
 	d = texture.Descriptor{
 		Surface: o.Surface, Shape: shapes[o.Kind.Name], Format: formats[b.Columns[0].Type.Class][size], Channels: uint8(len(b.Columns)),
-		Layered: o.Kind.Layered, Normalized: o.Normalized, Floats: o.Floats, Linear: o.Linear, Border: o.Border, SRGB: o.SRGB,
+		Layered: o.Kind.Layered, Normalized: o.Normalized, Floats: o.Floats, Linear: o.Linear, Border: o.Border, SRGB: o.SRGB, Seamless: o.Seamless,
 		Width: uint32(o.Width), Height: uint32(o.Height), Depth: uint32(o.Depth), Layers: uint32(o.Layers),
 		Levels: uint32(o.Levels), LinearMip: o.LinearMip, Bias: o.Bias, MinLevel: o.MinLevel, MaxLevel: o.MaxLevel,
 	}

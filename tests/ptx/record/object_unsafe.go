@@ -44,8 +44,9 @@ type arrayDesc struct {
 
 // Flags of arrays, and of texture objects.
 const (
-	arrayLayered, arraySurface, arrayCube, arrayGather  = 1, 2, 4, 8           // CUDA_ARRAY3D_*
-	texIntegers, texNormalized, texSRGB, texNoTrilinear = 1, 2, 0x10, 0x20     // CU_TRSF_*
+	arrayLayered, arraySurface, arrayCube, arrayGather  = 1, 2, 4, 8       // CUDA_ARRAY3D_*
+	texIntegers, texNormalized, texSRGB, texNoTrilinear = 1, 2, 0x10, 0x20 // CU_TRSF_*
+	texSeamless                                         = 0x40
 	resArray, resMipmap, resLinear, resPitch            = 0, 1, 2, 3           // CU_RESOURCE_TYPE_*
 	memHost, memArray                                   = uint32(1), uint32(3) // CU_MEMORYTYPE_*
 	pitchAlign                                          = 512
@@ -103,6 +104,7 @@ func (d *textureDesc) setFlags(o *fixture.Object, class fixture.Class) {
 	set(!o.Floats && class != fixture.Float, &d.flags, texIntegers)
 	set(o.SRGB, &d.flags, texSRGB)
 	set(o.Exact, &d.flags, texNoTrilinear)
+	set(o.Seamless, &d.flags, texSeamless)
 }
 
 // formatOf is CUarray_format.

@@ -65,6 +65,8 @@ type TexCache struct {
 	err  error
 	used bool
 	unit texture.Unit
+	// Of fetches by all lanes at once; nil before the first.
+	lanes *texture.Lanes
 }
 
 // Descriptor decodes the descriptor at an address, which the translation holds. The result
@@ -92,6 +94,14 @@ func (c *TexCache) Descriptor(e *tlb.Translation, addr uint64) (*texture.Descrip
 func (c *TexCache) Unit(w *Warp) *texture.Unit {
 	c.unit.Memory = w
 	return &c.unit
+}
+
+// Lanes returns the worker's room for the fetches of a warp, with what was in it.
+func (c *TexCache) Lanes() *texture.Lanes {
+	if c.lanes == nil {
+		c.lanes = new(texture.Lanes)
+	}
+	return c.lanes
 }
 
 // Texels reads texels for lane w.Lane, as texture.Memory has it.

@@ -55,8 +55,8 @@ func blend[T uint32 | uint64](d, old *[32]T, mask uint32) {
 }
 
 // Differing returns the lanes whose value is not x.
-func Differing(row *[32]uint32, x uint32) (m uint32) {
-	differ := uint32(0)
+func Differing[T uint32 | uint64](row *[32]T, x T) (m uint32) {
+	differ := T(0)
 	for i := range row {
 		differ |= row[i] ^ x
 	}

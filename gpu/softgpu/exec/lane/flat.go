@@ -7,45 +7,64 @@ import (
 	"pvdrm/gpu/texture"
 )
 
-// fetchFlat is fetch for lanes of a mask with the same texture, which is flat: an axis
-// after the other for all lanes, and texels without a call for each. The results are
-// those of texture.Unit.
+// fetchFlat is fetch for lanes of a mask with the same texture, which is flat: a step after
+// the other for all lanes. The results are those of texture.Unit.
 func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
-	var x, y texture.Spans
-	d.Spans(0, &w.R32[op.X], &x)
+	f := flat{w: w, mask: mask}
+	l := w.Worker.Tex.Lanes()
+	d.Spans(0, &w.R32[op.X], &l.X)
 	if d.Shape == texture.Shape2D {
-		d.Spans(1, &w.R32[op.Y], &y)
+		d.Spans(1, &w.R32[op.Y], &l.Y)
+	} else {
+		l.Y = texture.Spans{}
 	}
-	f := flat{w: w, size: d.TexelBytes()}
-	for m := mask; m != 0; m &= m - 1 {
-		i := ir.FirstOf(m)
-		w.Lane = i
-		base := d.Base
-		if d.Layered {
-			base += d.Slice * uint64(d.LayerAt(w.R32[op.Layer][i]))
+	for i := range f.base {
+		f.base[i] = d.Base
+	}
+	if d.Layered {
+		for i, n := range &w.R32[op.Layer] {
+			f.base[i] += d.Slice * uint64(d.LayerAt(n))
 		}
-		row := base + d.Pitch*uint64(y.A[i])
-		at := row + f.size*uint64(x.A[i])
-		var c [4]uint32
+	}
+	f.read(d, l, 0, &l.X.A, &l.Y.A)
+	if d.Linear {
+		f.read(d, l, 1, &l.X.B, &l.Y.A)
+		f.read(d, l, 2, &l.X.A, &l.Y.B)
+		f.read(d, l, 3, &l.X.B, &l.Y.B)
+	}
+	d.Fill(l)
+	f.give(op, d, l)
+}
+
+// fetchWhole is fetch for lanes of a mask that name texels of the same buffer by their numbers. Beyond
+// its end texels are 0.
+func fetchWhole(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
+	f := flat{w: w, mask: mask}
+	l := w.Worker.Tex.Lanes()
+	var at [32]uint64
+	size := d.TexelBytes()
+	l.Lo[0], l.Hi[0] = [32]uint64{}, [32]uint64{}
+	for i, x := range &w.R32[op.X] {
+		at[i] = d.Base + size*uint64(x)
+		if x >= d.Width {
+			f.mask &^= 1 << i
+		}
+	}
+	f.readAt(&at, size, l, 0)
+	d.FillNearest(l)
+	f.mask = mask
+	f.give(op, d, l)
+}
+
+// give writes the results to registers.
+func (f *flat) give(op *ir.TexOp, d *texture.Descriptor, l *texture.Lanes) {
+	for n, r := range op.Regs {
 		switch {
-		case !d.Linear:
-			f.read(at)
-			c = d.Texel(&f.raw)
+		case r == ir.NoReg:
+		case n < int(d.Channels):
+			CopyLanes(&f.w.R32[r], &l.Channel[n], f.mask, f.w.Live)
 		default:
-			below := base + d.Pitch*uint64(y.B[i])
-			wx, wy := x.Weight[i], y.Weight[i]
-			beside := f.size * uint64(x.B[i])
-			corners := [4]uint64{at, row + beside, below + f.size*uint64(x.A[i]), below + beside}
-			if d.Format == texture.F32 && d.Channels == 1 {
-				c = [4]uint32{f.blend(&corners, wx, wy)}
-			} else {
-				c = f.filter(d, &corners, wx, wy)
-			}
-		}
-		for n, r := range op.Regs {
-			if r != ir.NoReg {
-				w.R32[r][i] = c[n]
-			}
+			Fill(&f.w.R32[r], 0, f.mask, f.w.Live)
 		}
 	}
 }
@@ -53,16 +72,46 @@ func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
 // flat reads the texels of fetchFlat.
 type flat struct {
 	w    *ir.Warp
-	size uint64
+	mask uint32
+	base [32]uint64      // of the picture of each lane
 	page tlb.Translation // of the texel before
-	raw  texture.Raw
 }
 
-// turn translates an address outside of the page.
-func (f *flat) turn(addr uint64) {
+// read reads texel k of all lanes of the mask.
+func (f *flat) read(d *texture.Descriptor, l *texture.Lanes, k int, x, y *[32]int32) {
+	var at [32]uint64
+	size := d.TexelBytes()
+	for i := range at {
+		at[i] = f.base[i] + d.Pitch*uint64(y[i]) + size*uint64(x[i])
+	}
+	f.readAt(&at, size, l, k)
+}
+
+// readAt reads texel k of all lanes of the mask at some addresses.
+func (f *flat) readAt(at *[32]uint64, size uint64, l *texture.Lanes, k int) {
+	switch size {
+	case 1:
+		readTexels[uint8](f, at, &l.Lo[k])
+	case 2:
+		readTexels[uint16](f, at, &l.Lo[k])
+	case 4:
+		readTexels[uint32](f, at, &l.Lo[k])
+	case 8:
+		readTexels[uint64](f, at, &l.Lo[k])
+	default:
+		readTexels[uint64](f, at, &l.Lo[k])
+		for i := range at {
+			at[i] += 8
+		}
+		readTexels[uint64](f, at, &l.Hi[k])
+	}
+}
+
+// turn translates an address of lane i that lies outside of the page.
+func (f *flat) turn(i int, addr uint64) {
 	e := f.w.Worker.TLB.Translate(addr, gpu.ProtRead)
 	if e == nil {
-		f.w.FailAddress(f.w.Lane, gpu.LostAddress, addr, false, "texel")
+		f.w.FailAddress(i, gpu.LostAddress, addr, false, "texel")
 	}
 	f.page = *e
 }
@@ -70,53 +119,15 @@ func (f *flat) turn(addr uint64) {
 // holds reports whether an address lies in the page.
 func (f *flat) holds(addr uint64) bool { return addr&^f.page.Mask == f.page.Base && f.page.Page != nil }
 
-// read reads a texel.
+// readTexels reads what lies at the addresses of the lanes.
 //
 //go:norace
-func (f *flat) read(addr uint64) {
-	if !f.holds(addr) {
-		f.turn(addr)
-	}
-	switch f.size {
-	case 4:
-		f.raw.Lo = uint64(*tlb.At[uint32](&f.page, addr))
-	case 1:
-		f.raw.Lo = uint64(*tlb.At[uint8](&f.page, addr))
-	case 2:
-		f.raw.Lo = uint64(*tlb.At[uint16](&f.page, addr))
-	case 8:
-		f.raw.Lo = *tlb.At[uint64](&f.page, addr)
-	default:
-		f.raw.Lo, f.raw.Hi = *tlb.At[uint64](&f.page, addr), *tlb.At[uint64](&f.page, addr+8)
-	}
-}
-
-// blend is filter for one channel of float32.
-//
-//go:norace
-func (f *flat) blend(corners *[4]uint64, wx, wy uint32) uint32 {
-	var v [4]uint32
-	for n, at := range corners {
-		if n&1 != 0 && wx == 0 || n&2 != 0 && wy == 0 {
-			continue
+func readTexels[T tlb.Word](f *flat, at *[32]uint64, to *[32]uint64) {
+	for m := f.mask; m != 0; m &= m - 1 {
+		i := ir.FirstOf(m)
+		if !f.holds(at[i]) {
+			f.turn(i, at[i])
 		}
-		if !f.holds(at) {
-			f.turn(at)
-		}
-		v[n] = *tlb.At[uint32](&f.page, at)
+		to[i] = uint64(*tlb.At[T](&f.page, at[i]))
 	}
-	return texture.FilterFloats(&v, wx, wy)
-}
-
-// filter is the weighted sum of four texels.
-func (f *flat) filter(d *texture.Descriptor, corners *[4]uint64, wx, wy uint32) [4]uint32 {
-	var t [4]texture.Raw
-	for n, at := range corners {
-		if n&1 != 0 && wx == 0 || n&2 != 0 && wy == 0 {
-			continue
-		}
-		f.read(at)
-		t[n] = f.raw
-	}
-	return d.Filter(&t, wx, wy)
 }

@@ -18,14 +18,9 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 		w.Lane = ir.FirstOf(rest)
 		handle := handles[w.Lane]
 		d := object(w, op, handle)
-		if op.Kind == ir.TexFetch && op.Float && !op.Offsets && d.Flat() {
-			same := uint32(0)
-			for m := rest; m != 0; m &= m - 1 {
-				if i := ir.FirstOf(m); handles[i] == handle {
-					same |= 1 << i
-				}
-			}
-			fetchFlat(w, op, d, same)
+		if together := togetherOf(op, d); together != nil {
+			same := rest &^ Differing(handles, handle)
+			together(w, op, d, same)
 			rest &^= same
 			continue
 		}
@@ -40,6 +35,18 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 		}
 	}
 	w.Budget -= texCost
+}
+
+// togetherOf is what fetches for all lanes with the same texture at once, or nil.
+func togetherOf(op *ir.TexOp, d *texture.Descriptor) func(*ir.Warp, *ir.TexOp, *texture.Descriptor, uint32) {
+	switch {
+	case op.Kind != ir.TexFetch || op.Offsets:
+	case op.Float && d.Flat():
+		return fetchFlat
+	case !op.Float && d.Shape == texture.ShapeBuffer:
+		return fetchWhole
+	}
+	return nil
 }
 
 // texKinds run one lane, w.Lane.
@@ -67,6 +74,9 @@ func object(w *ir.Warp, op *ir.TexOp, handle uint64) *texture.Descriptor {
 	}
 	if op.Detail == ir.ByGradient && d.Aniso {
 		w.FailLane(w.Lane, gpu.LostInstruction, fmt.Sprintf("the texture at 0x%x has an anisotropic filter, which is not supported", handle))
+	}
+	if op.Kind == ir.TexGather && !d.Gathers() {
+		w.FailLane(w.Lane, gpu.LostInstruction, fmt.Sprintf("tld4 of whole numbers from the seamless cube at 0x%x, which is not supported", handle))
 	}
 	if !d.Fits(op.Surface, op.Shape, op.Layered) {
 		w.FailLane(w.Lane, gpu.LostInstruction, fmt.Sprintf("the object at 0x%x is of another kind than the instruction", handle))
