@@ -49,6 +49,7 @@ cudaError_t cudaUnbindTexture(const textureReference *);
 cudaError_t cudaGetTextureAlignmentOffset(size_t *, const textureReference *);
 cudaError_t cudaGetTextureReference(const textureReference **, const void *);
 cudaError_t cudaMallocMipmappedArray(void **, const cudaChannelFormatDesc *, cudaExtent, unsigned, unsigned);
+cudaError_t cudaMalloc3DArray(void **, const cudaChannelFormatDesc *, cudaExtent, unsigned);
 cudaError_t cudaGetMipmappedArrayLevel(void **, const void *, unsigned);
 cudaError_t cudaFreeMipmappedArray(void *);
 cudaError_t cudaFreeArray(void *);
@@ -103,6 +104,23 @@ static void told(uint64_t texture, void *mipmapped, const cudaTextureDesc *t, co
 	REQUIRE(memcmp(&back, v, 48) == 0);
 }
 
+// on_cubes makes a filter that looks beyond the faces of a cube; other arrays have none.
+static void on_cubes(const cudaChannelFormatDesc *format)
+{
+	cudaResourceDesc r = {0};
+	cudaTextureDesc t = {.filter = 1, .normalized = 1, .seamless = 1}, back = {0};
+	uint64_t texture;
+	OK(cudaMalloc3DArray(&r.array, format, (cudaExtent){4, 4, 6}, 4));
+	OK(cudaCreateTextureObject(&texture, &r, &t, NULL));
+	OK(cudaGetTextureObjectTextureDesc(&back, texture));
+	REQUIRE(back.seamless == (MAJOR > 11));
+	OK(cudaDestroyTextureObject(texture));
+	OK(cudaFreeArray(r.array));
+	OK(cudaMallocArray(&r.array, format, 4, 4, 0));
+	GIVES(MAJOR > 11 ? cudaErrorInvalidValue : cudaSuccess, cudaCreateTextureObject(&texture, &r, &t, NULL));
+	OK(cudaFreeArray(r.array));
+}
+
 // by_graphs copies from the array and to it by nodes, which give back what they were made of.
 static void by_graphs(void *array, const float *row)
 {
@@ -155,6 +173,7 @@ int main(void)
 	OK(cudaBindTextureToArray(&smooth, array, &format));
 	OK(cudaBindSurfaceToArray(&picture, array, &format));
 	by_graphs(array, row);
+	on_cubes(&format);
 
 	// Levels of 4, 2 and 1 texels; the view leaves out the first. Coordinates are normalized.
 	OK(cudaMallocMipmappedArray(&mipmapped, &format, (cudaExtent){4, 4, 0}, 3, 0));

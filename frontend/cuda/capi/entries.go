@@ -368,7 +368,7 @@ var families = []family{
 		{name: "cuMipmappedArrayCreate", args: 3, do: mipmappedArrayCreate, note: noteTextures + "; no sparse or deferred arrays"},
 		{name: "cuMipmappedArrayGetLevel", args: 3, do: mipmappedArrayGetLevel},
 		{name: "cuMipmappedArrayDestroy", args: 1, do: mipmappedArrayDestroy},
-		{name: "cuTexObjectCreate", args: 4, do: texObjectCreate, note: noteTextures + "; no seamless cubes, no compressed views; sRGB of bytes"},
+		{name: "cuTexObjectCreate", args: 4, do: texObjectCreate, note: noteTextures + "; no compressed views; sRGB of bytes"},
 		{name: "cuTexObjectDestroy", args: 1, do: texObjectDestroy},
 		{name: "cuTexObjectGetResourceDesc", args: 2, do: texObjectGetResourceDesc},
 		{name: "cuTexObjectGetTextureDesc", args: 2, do: texObjectGetTextureDesc},

@@ -352,12 +352,8 @@ func (c *call) setFilter(at int) error {
 
 // texRefSetFlags gets (reference, flags).
 func texRefSetFlags(c *call) error {
-	const seamless = 0x40
-	switch f := c.u32(1); {
-	case f&^(readAsInteger|normalizedCoords|colourSRGB|noTrilinear|seamless) != 0:
+	if f := c.u32(1); f >= seamlessCubes { // which NVIDIA's libcuda has for objects only
 		return c.fail(cuda.ErrInvalidValue, "flags 0x%x", f)
-	case f&seamless != 0:
-		return c.fail(cuda.ErrNotSupported, "seamless cubes")
 	}
 	return c.setSampler(samplerFlags, c.u32(1))
 }

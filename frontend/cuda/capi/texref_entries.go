@@ -12,7 +12,7 @@ var referenceEntries = []entry{
 	{name: "cuTexRefSetFormat", args: 3, do: texRefSetFormat},
 	{name: "cuTexRefSetAddressMode", args: 3, do: texRefSetAddressMode},
 	{name: "cuTexRefSetFilterMode", args: 2, do: texRefSetFilterMode},
-	{name: "cuTexRefSetFlags", args: 2, do: texRefSetFlags, note: "no seamless cubes"},
+	{name: "cuTexRefSetFlags", args: 2, do: texRefSetFlags},
 	{name: "cuTexRefSetMipmapFilterMode", args: 2, do: texRefSetMipmapFilterMode},
 	{name: "cuTexRefSetMipmapLevelBias", args: 2, do: texRefSetMipmapLevelBias},
 	{name: "cuTexRefSetMipmapLevelClamp", args: 3, do: texRefSetMipmapLevelClamp},

@@ -47,6 +47,7 @@ func TestReferences(t *testing.T) {
 	require.Equal(t, []any{texture.U8, uint8(4), true, true}, []any{d.Format, d.Channels, d.Normalized, d.SRGB})
 	require.Equal(t, a, p.word64("cuTexRefGetArray", ref))
 	p.gives(cuda.ErrInvalidValue, "cuTexRefGetAddress_v2", p.out, ref)
+	p.gives(cuda.ErrInvalidValue, "cuTexRefSetFlags", ref, seamlessCubes)
 	p.ok("cuTexRefSetFlags", ref, 0)
 	p.ok("cuTexRefSetAddress_v2", offset, ref, data, 0)
 	require.Zero(t, bound())

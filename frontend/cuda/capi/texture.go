@@ -33,6 +33,7 @@ const (
 	normalizedCoords = 2
 	colourSRGB       = 0x10
 	noTrilinear      = 0x20 // a hint
+	seamlessCubes    = 0x40
 )
 
 // Alignments of textures in plain memory: of its address, as cuMemAlloc aligns, and
@@ -183,8 +184,11 @@ func (c *call) memory(x *context, b []byte) (d texture.Descriptor, err error) {
 // sampler reads a CUDA_TEXTURE_DESC into a descriptor.
 func (c *call) sampler(d *texture.Descriptor, b []byte) error {
 	flags, filter := le32(b[16:]), le32(b[12:])
-	if flags&^(readAsInteger|normalizedCoords|colourSRGB|noTrilinear) != 0 {
-		return c.fail(cuda.ErrNotSupported, "texture flags 0x%x", flags)
+	if flags >= seamlessCubes<<1 { // NVIDIA's libcuda ignores the unused ones of those below
+		return c.fail(cuda.ErrInvalidValue, "texture flags 0x%x", flags)
+	}
+	if d.Seamless = flags&seamlessCubes != 0; d.Seamless && d.Shape != texture.ShapeCube {
+		return c.fail(cuda.ErrInvalidValue, "a seamless filter of what is no cube")
 	}
 	if filter > 1 {
 		return c.fail(cuda.ErrInvalidValue, "filter mode %d", filter)

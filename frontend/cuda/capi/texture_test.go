@@ -125,6 +125,34 @@ func TestObjects(t *testing.T) {
 	p.gives(cuda.ErrInvalidHandle, "cuTexObjectCreate", p.out, ofArray, sampler, 0)
 }
 
+// TestSeamlessObjects creates filters that look beyond the faces of a cube, as NVIDIA's libcuda 580 does: of
+// cubes alone, and with flags that it does not know below the next.
+func TestSeamlessObjects(t *testing.T) {
+	p := newProgramInContext(t)
+	sampler := func(flags uint32) uint64 {
+		return p.halves(append([]uint32{1, 1, 1, 1, flags}, make([]uint32, 21)...)...)
+	}
+	ofArray := p.words(make([]uint64, 18)...)
+	for _, c := range []struct {
+		cube  bool
+		flags uint32
+		want  cuda.Result
+	}{
+		{cube: true, flags: seamlessCubes}, {cube: true, flags: 0x7f &^ colourSRGB &^ readAsInteger}, {cube: true, flags: 0x80, want: cuda.ErrInvalidValue},
+		{flags: seamlessCubes, want: cuda.ErrInvalidValue}, {flags: 4 | 8},
+	} {
+		desc := p.words(8, 8, 0, floatOne, 0)
+		if c.cube {
+			desc = p.words(8, 8, 6, floatOne, arrayCube)
+		}
+		require.NoError(t, p.mem.Write(ofArray+8, binary.LittleEndian.AppendUint64(nil, p.word64("cuArray3DCreate_v2", desc))))
+		p.gives(c.want, "cuTexObjectCreate", p.out, ofArray, sampler(c.flags), 0)
+		if c.want == cuda.Success {
+			require.Equal(t, c.flags&seamlessCubes != 0, p.descriptor(p.word(p.out)).Seamless, "flags 0x%x", c.flags)
+		}
+	}
+}
+
 func TestObjectsOfMemory(t *testing.T) {
 	p := newProgramInContext(t)
 	m := p.word64("cuMemAlloc_v2", 4096)

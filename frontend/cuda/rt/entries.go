@@ -255,7 +255,7 @@ var families = []family{
 		{name: "cudaFreeArray"},
 		{name: "cudaArrayGetInfo"},
 		{name: "cudaGetChannelDesc"},
-		{name: "cudaCreateTextureObject", note: noteTextures + "; no seamless cubes, no compressed views; sRGB of bytes"},
+		{name: "cudaCreateTextureObject", note: noteTextures + "; no compressed views; sRGB of bytes"},
 		{name: "cudaDestroyTextureObject"},
 		{name: "cudaCreateSurfaceObject", note: noteTextures},
 		{name: "cudaDestroySurfaceObject"},

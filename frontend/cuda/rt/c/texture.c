@@ -194,6 +194,7 @@ static int sampler_desc(struct sampler *to, uint64_t texture, int has_seamless)
 		.srgb = !!(d.flags & FLAG_SRGB), .border = {d.border[0], d.border[1], d.border[2], d.border[3]},
 		.normalized = !!(d.flags & FLAG_NORMALIZED), .anisotropy = d.anisotropy, .mip_filter = d.mip_filter,
 		.mip_bias = d.mip_bias, .mip_min = d.mip_min, .mip_max = d.mip_max, .no_trilinear = !!(d.flags & FLAG_NO_TRILINEAR),
+		.seamless = !!(d.flags & FLAG_SEAMLESS),
 	};
 	return store(to, &s, sizeof s - (has_seamless ? 0 : sizeof s.seamless));
 }
