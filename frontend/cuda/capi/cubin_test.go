@@ -11,30 +11,32 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// cubin makes an ELF file of machine code with a section of a name.
-func cubin(name, text string) []byte {
+// cubin makes an ELF file of machine code with sections: names and contents.
+func cubin(sections ...string) []byte {
 	le := binary.LittleEndian
-	names := []byte("\x00.shstrtab\x00" + name + "\x00")
+	names := "\x00.shstrtab\x00"
 	b := make([]byte, elfHeader)
 	copy(b, "\x7fELF\x02\x01\x01")
 	le.PutUint16(b[18:], machineCUDA)
-	b = append(append(b, names...), text...)
+	headers := make([]byte, elfSection, elfSection*3)
+	section := func(name, kind int, contents string) {
+		s := make([]byte, elfSection)
+		le.PutUint32(s, uint32(name))
+		le.PutUint32(s[4:], uint32(kind))
+		le.PutUint64(s[24:], uint64(len(b)))
+		le.PutUint64(s[32:], uint64(len(contents)))
+		b, headers = append(b, contents...), append(headers, s...)
+	}
+	for i := 0; i < len(sections); i += 2 {
+		section(len(names), sectionBits, sections[i+1])
+		names += sections[i] + "\x00"
+	}
+	section(1, 3, names)
 	le.PutUint64(b[40:], uint64(len(b)))
 	le.PutUint16(b[58:], elfSection)
-	le.PutUint16(b[60:], 3)
-	le.PutUint16(b[62:], 1)
-	section := func(name, kind uint32, offset, size int) {
-		s := make([]byte, elfSection)
-		le.PutUint32(s, name)
-		le.PutUint32(s[4:], kind)
-		le.PutUint64(s[24:], uint64(offset))
-		le.PutUint64(s[32:], uint64(size))
-		b = append(b, s...)
-	}
-	section(0, 0, 0, 0)
-	section(1, 3, elfHeader, len(names))
-	section(11, sectionBits, elfHeader+len(names), len(text))
-	return b
+	le.PutUint16(b[60:], uint16(len(headers)/elfSection))
+	le.PutUint16(b[62:], uint16(len(headers)/elfSection-1))
+	return append(b, headers...)
 }
 
 const debugName = ".nv_debug_ptx_txt"
@@ -55,17 +57,17 @@ func TestPTXOfCubins(t *testing.T) {
 	_, err = parseImage(good, 60)
 	require.ErrorIs(t, err, noBinaryForGPU, "it is for a newer device")
 	for name, b := range map[string][]byte{
-		"no such section":      cubin(".text", text),
-		"several linked units": cubin(debugName+".123", text),
-		"nothing in it":        cubin(debugName, "\x00\x00"),
-		"short":                good[:20],
-		"another processor":    append(append(bytes.Clone(good[:18]), 62, 0), good[20:]...),
+		"no such section":   cubin(".text", text),
+		"another section":   cubin(debugName+"x", text),
+		"nothing in it":     cubin(debugName, "\x00\x00"),
+		"short":             good[:20],
+		"another processor": append(append(bytes.Clone(good[:18]), 62, 0), good[20:]...),
 	} {
 		_, err := parseImage(b, 70)
 		require.ErrorIs(t, err, noBinaryForGPU, name)
 		require.Nil(t, CubinPTX(b), name)
 	}
-	for name, at := range map[string]int{"sections": 47, "size": len(good) - elfSection + 39, "offset": len(good) - elfSection + 31} {
+	for name, at := range map[string]int{"sections": 47, "size": len(good) - 2*elfSection + 39, "offset": len(good) - 2*elfSection + 31} {
 		b := bytes.Clone(good)
 		b[at] = 0xff
 		_, err := parseImage(b, 70)
@@ -73,6 +75,47 @@ func TestPTXOfCubins(t *testing.T) {
 		_, err = readImage(a, a.Keep(b), 70)
 		require.ErrorIs(t, err, invalidImage, name)
 	}
+}
+
+// lines is PTX as it stands in machine code.
+func lines(ptx string) string { return strings.ReplaceAll(ptx, "\n", "\x00") }
+
+// What nvJitLink and nvlink make of several units has the PTX of each.
+func TestPTXOfLinkedCubins(t *testing.T) {
+	const head = ".version 8.4\n.target sm_70\n.address_size 64\n"
+	caller := lines(head + ".extern .func (.param .b32 r) f (.param .b32 a);\n.visible .entry k()\n{\n.reg .b32 %r;\n" +
+		".param .b32 p, q;\nst.param.b32 [p], 3;\ncall (q), f, (p);\nld.param.b32 %r, [q];\nret;\n}\n")
+	callee := lines(head + ".visible .func (.param .b32 r) f (.param .b32 a)\n{\n.reg .b32 %r;\nld.param.b32 %r, [a];\nst.param.b32 [r], %r;\nret;\n}\n")
+	both := cubin(".text.k", "code", debugName+".1130356088", caller, debugName+".1570012606", callee)
+	got, err := parseImage(both, 70)
+	require.NoError(t, err)
+	require.Contains(t, string(got), ".entry k")
+	require.Regexp(t, `(?s)\.func.*f.*\{`, string(got))
+	require.NotContains(t, string(got), ".extern .func")
+	require.NotNil(t, CubinPTX(both))
+
+	one, err := parseImage(cubin(debugName+".7", callee), 70)
+	require.NoError(t, err)
+	require.Contains(t, string(one), ".func")
+
+	// cooperative groups: libcudadevrt has no PTX, and PVDRM's device runtime takes its place.
+	grid := lines(head + ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle (.param .b32 scope);\n.visible .entry k()\n{\n.reg .b64 %h;\n" +
+		".param .b32 p;\n.param .b64 q;\nst.param.b32 [p], 1;\ncall (q), cudaCGGetIntrinsicHandle, (p);\nld.param.b64 %h, [q];\nret;\n}\n")
+	for _, name := range []string{debugName, debugName + ".1"} {
+		got, err = parseImage(cubin(name, grid), 70)
+		require.NoError(t, err, name)
+		require.NotContains(t, string(got), ".extern .func")
+	}
+
+	_, err = parseImage(both, 60)
+	require.ErrorIs(t, err, noBinaryForGPU, "it is for a newer device")
+	_, err = parseImage(cubin(debugName+".1", caller), 70)
+	require.ErrorIs(t, err, noBinaryForGPU)
+	require.ErrorContains(t, err, "those with f")
+	_, err = parseImage(cubin(debugName+".1", callee, debugName+".2", callee), 70)
+	require.Equal(t, invalidSource, resultOf(err), "two definitions")
+	_, err = parseImage(cubin(debugName+".1", callee, debugName+".2", "no PTX"), 70)
+	require.Equal(t, invalidImage, resultOf(err))
 }
 
 func TestFatbinOfCubins(t *testing.T) {

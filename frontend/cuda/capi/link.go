@@ -89,6 +89,9 @@ func (l *linker) take(kind uint32, name string, b []byte, cc uint32) error {
 			return nil
 		}
 	}
+	if len(b) >= 4 && le32(b) == elfMagic {
+		return l.takeUnits(name, b, cc)
+	}
 	ptx, err := parseImage(b, cc)
 	if err != nil {
 		return err
@@ -98,6 +101,17 @@ func (l *linker) take(kind uint32, name string, b []byte, cc uint32) error {
 		return nil
 	}
 	return linkError(l.link.Add(name, ptx))
+}
+
+// takeUnits takes the PTX of a file of machine code.
+func (l *linker) takeUnits(name string, b []byte, cc uint32) error {
+	units, _, err := debugUnits(inFile(b), cc)
+	for _, text := range units {
+		if err := linkError(l.link.Add(name, text)); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // takeObject takes the fatbins of an object file, or of a library of such files.

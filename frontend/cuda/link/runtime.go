@@ -14,7 +14,8 @@ import (
 // PVDRM's software GPU. All launches of a kernel run in order, so streams and events have nothing
 // to do.
 //
-// Each source begins with what its functions have in common; what the first has is common to all.
+// Each source begins with what its functions have in common; what the first has is common to all but
+// those of cooperative groups.
 var (
 	//go:embed runtime.ptx
 	runtimeSource string
@@ -24,7 +25,17 @@ var (
 	kernelSource string
 	//go:embed runtime_graph.ptx
 	graphSource string
+	//go:embed runtime_group.ptx
+	groupSource string
 )
+
+// runtimeSources are all of them, and groupIndex the one that needs nothing of the first.
+var runtimeSources = []string{runtimeSource, boxSource, kernelSource, graphSource, groupSource}
+
+const groupIndex = 4
+
+// runtimeHeader are the directives that the first begins with.
+const runtimeHeader = ".version 6.3\n.target sm_50\n.address_size 64\n"
 
 // SetConditional is the function by which kernels set the values of conditional handles, and
 // ConditionsVariable the variable that leads it to them: the address of the values and their number.
@@ -85,8 +96,8 @@ type part struct {
 // runtimeCommons is what the functions of each source have in common, and runtimeParts are the functions by name.
 var runtimeCommons, runtimeParts = func() (commons []string, parts map[string]part) {
 	parts = map[string]part{}
-	for i, source := range []string{runtimeSource, boxSource, kernelSource, graphSource} {
-		common, rest, _ := strings.Cut(source, runtimePart)
+	for i, source := range runtimeSources {
+		common, rest, _ := strings.Cut(strings.TrimPrefix(source, runtimeHeader), runtimePart)
 		commons = append(commons, common)
 		for function := range strings.SplitSeq(rest, "\n"+runtimePart) {
 			name, text, _ := strings.Cut(function, "\n")
@@ -159,17 +170,18 @@ func runtimeUnit(names []string) (string, bool) {
 				text = errorTable(strings.HasPrefix(base, "GetErrorName"))
 			}
 			b.WriteString(strings.NewReplacer("NAME", name, "VERSION", runtimeVersions[prefix]).Replace(text))
-			uses[0], uses[part.source] = true, true
+			uses[0], uses[part.source] = uses[0] || part.source != groupIndex, true
 			break
 		}
 	}
 	var common strings.Builder
+	common.WriteString(runtimeHeader)
 	for i, text := range runtimeCommons {
 		if uses[i] {
 			common.WriteString(text)
 		}
 	}
-	return common.String() + b.String(), uses[0]
+	return common.String() + b.String(), slices.Contains(uses, true)
 }
 
 // errorTable is the body of a function that returns the text of an error: it tries each.

@@ -15,7 +15,7 @@ func TestDeviceRuntime(t *testing.T) {
 	for base := range runtimeParts {
 		names = append(names, "cuda"+base, "__cudaCDP2"+base, "__cudaCDP2"+base+perThread)
 	}
-	require.Len(t, runtimeParts, 36)
+	require.Len(t, runtimeParts, 41)
 	source, ok := runtimeUnit(names)
 	require.True(t, ok)
 	m, err := ptx.Load("runtime.ptx", []byte(source))
@@ -60,6 +60,20 @@ func TestUseRuntime(t *testing.T) {
 	require.NoError(t, l.Add("a", []byte(head+callsFoo)))
 	_, err = l.Complete()
 	require.Equal(t, []string{"foo"}, Missing(err))
+}
+
+// Functions of cooperative groups come without those that need a heap.
+func TestRuntimeOfGroups(t *testing.T) {
+	const unit = head + ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 s);\n.extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 h, .param .b32 f);\n" +
+		".entry k() { .param .b64 h; .param .b32 v; call (h), cudaCGGetIntrinsicHandle, (v); call (v), cudaCGSynchronize, (h, v); ret; }"
+	l := New()
+	l.UseRuntime()
+	require.NoError(t, l.Add("a", []byte(unit)))
+	text, err := l.Complete()
+	require.NoError(t, err)
+	_, err = ptx.Load("linked", text)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "malloc")
 }
 
 // A source that sets conditions gets the function for it once, whether or not it may use the device

@@ -34,20 +34,28 @@ func nvrtc(t *testing.T, name string, args ...string) string {
 }
 
 // What is compiled at run time for a real architecture gets PTX: by programs that are linked with NVRTC,
-// with and without bindings at the start, and by those that open it.
+// with and without bindings at the start, and by those that open it; and what nvJitLink links, by each
+// name of its function.
 func TestLineInformationOfNVRTC(t *testing.T) {
 	const got = "2 -arch=sm_75 -lineinfo\n4 --gpu-architecture sm_90a -G1 -lineinfo\n3 --gpu-architecture=sm_75 -DX -lineinfo\n" +
 		"2 -arch=sm_75 -lineinfo\n2 -arch=sm_75 --device-debug\n2 -arch=compute_75 -DA=sm_75\n2 -arch=sm_75 NULL\n0\n-1\n"
 	auditor := gcc(t, StaticLibrary, "-fPIC", "-shared", "-pthread", "static/audit.c", "static/runtime.c", "static/nvrtc.c", "-Wl,-z,defs")
+	const linked = "3 -arch=sm_90 -lto -lineinfo\n3 -arch=sm_90 -lto -ptx\n2 -arch=sm_90 -g\n"
+	want := strings.Repeat(got, 3) + linked
+	for _, version := range []string{"10", "20"} {
+		want += strings.NewReplacer("3 -", version+"3 -", "2 -", version+"2 -").Replace(linked)
+	}
+	want += strings.ReplaceAll(linked, "3 -arch=sm_90 -lto -lineinfo", "2 -arch=sm_90 -lto") + "nvrtc: PASS\n" // of another library
 	opened := nvrtc(t, "libnvrtc-1a2b.so.12")
-	linked := nvrtc(t, "libnvrtc.so.12", "-Wl,-z,relro,-z,now", "-fcf-protection=full")
+	linker := nvrtc(t, "libnvJitLink.so.13")
+	bound := nvrtc(t, "libnvrtc.so.12", "-Wl,-z,relro,-z,now", "-fcf-protection=full")
 	for name, flag := range map[string]string{"nvrtc": "-Wl,-z,lazy", "nvrtc-now": "-Wl,-z,now"} {
-		program := gcc(t, name, "testdata/nvrtc.c", linked, "-ldl", flag)
-		cmd := exec.CommandContext(t.Context(), program, opened)
+		program := gcc(t, name, "testdata/nvrtc.c", bound, "-ldl", flag)
+		cmd := exec.CommandContext(t.Context(), program, opened, linker)
 		cmd.Env = WithStatic(os.Environ(), auditor)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		require.Equal(t, strings.Repeat(got, 3)+"nvrtc: PASS\n", string(out), name)
+		require.Equal(t, want, string(out), name)
 	}
 }
 

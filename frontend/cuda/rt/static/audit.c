@@ -15,7 +15,7 @@
 //
 // So libcudart.so is loaded at the first call, by the program and not by the loader's callback.
 //
-// Of libnvrtc.so, which compiles CUDA C++ at run time, it leads one function: see nvrtc.c.
+// Of libnvrtc.so and libnvJitLink.so, which compile at run time, it leads one function: see nvrtc.c.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -345,7 +345,7 @@ static struct island *look(uintptr_t base, const char *path)
 			     "; link it with nvcc -cudart shared", NULL);
 		free(r.functions);
 	}
-	const char *wrong = lead_nvrtc(base, path, file, bytes);
+	const char *wrong = lead_compilers(base, path, file, bytes);
 	if (wrong)
 		tell("pvdrm: what ", path, " compiles may have no PTX: ", wrong, NULL);
 	munmap(file, bytes);

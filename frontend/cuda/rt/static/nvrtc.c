@@ -1,6 +1,7 @@
 // Programs that compile at run time ask NVRTC for a real architecture (sm_75) and load the machine
-// code. Where NVRTC is to add line information, it puts the PTX into that code, too, and PVDRM's
-// driver takes it from there (frontend/cuda/capi/cubin.go). So nvrtcCompileProgram gets this option.
+// code, or have nvJitLink make machine code of PTX and other inputs. Where these are to add line
+// information, they put the PTX into that code, too, and PVDRM's driver takes it from there
+// (frontend/cuda/capi/cubin.go). So nvrtcCompileProgram and nvJitLinkCreate get this option.
 //
 // Nothing of NVIDIA's code changes. The symbol of the function in the library's dynamic symbol table
 // gets another address, before anything is bound to it: that of a stub, which calls ours with the
@@ -12,6 +13,8 @@
 
 #include "runtime.h"
 
+// compile is nvrtcCompileProgram or nvJitLinkCreate; the former's first argument is a program, the latter's
+// the place for a handle.
 typedef int compile(void *program, int n, const char *const *options);
 
 enum { MOST_OPTIONS = 1024 };
@@ -34,16 +37,17 @@ static int real(const char *option)
 	        (name == 18 && memcmp(option, "--gpu-architecture", name) == 0));
 }
 
-// pvdrm_nvrtc_compile is nvrtcCompileProgram, and original the library's.
-int pvdrm_nvrtc_compile(void *program, int n, const char *const *options, compile *original)
+// pvdrm_compile takes the place of a function, and original is the library's.
+int pvdrm_compile(void *program, int n, const char *const *options, compile *original)
 {
 	int wanted = 0;
 	if (n <= 0 || n > MOST_OPTIONS || !options)
 		return original(program, n, options);
 	for (int i = 0; i < n; i++) {
 		const char *o = options[i];
-		// A second -lineinfo is an error, and debug information has the PTX already.
-		if (!o || is(o, "-lineinfo", "--generate-line-info") || is(o, "-G", "--device-debug"))
+		// A second -lineinfo is an error, and debug information has the PTX already. With -ptx, nvJitLink
+		// makes PTX.
+		if (!o || is(o, "-lineinfo", "--generate-line-info") || is(o, "-G", "--device-debug") || is(o, "-g", "-ptx"))
 			return original(program, n, options);
 		wanted = wanted || real(o);
 	}
@@ -75,7 +79,7 @@ static struct stub *stub_for(uintptr_t original)
 	struct stub *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		return NULL;
-	uintptr_t ours = (uintptr_t)pvdrm_nvrtc_compile;
+	uintptr_t ours = (uintptr_t)pvdrm_compile;
 	s->next = stubs;
 	s->original = original;
 	memcpy(s->code, "\xf3\x0f\x1e\xfa", 4);  // endbr64
@@ -92,26 +96,47 @@ static struct stub *stub_for(uintptr_t original)
 	return s;
 }
 
-const char *lead_nvrtc(uintptr_t base, const char *path, const uint8_t *file, size_t bytes)
+// lead leads a function that an object at base exports to ours.
+static const char *lead(uintptr_t base, struct exported *f)
 {
-	static const char prefix[] = "libnvrtc"; // PyTorch's is libnvrtc-HASH.so
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	struct exported f;
-	if (strncmp(name, prefix, sizeof prefix - 1) || !find_exported(file, bytes, "nvrtcCompileProgram", &f))
-		return NULL;
-	uintptr_t entry = base + f.entry;
-	if (!same(entry, &f.symbol, sizeof f.symbol))
+	uintptr_t entry = base + f->entry;
+	if (!same(entry, &f->symbol, sizeof f->symbol))
 		return "its file is not what is loaded, or process_vm_readv is forbidden";
-	struct stub *stub = stub_for(base + f.symbol.st_value);
+	struct stub *stub = stub_for(base + f->symbol.st_value);
 	if (!stub)
 		return "no memory";
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = entry & -page, to = (entry + sizeof f.symbol + page - 1) & -page;
-	int before = (f.flags & PF_R ? PROT_READ : 0) | (f.flags & PF_W ? PROT_WRITE : 0) | (f.flags & PF_X ? PROT_EXEC : 0);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = entry & -page, to = (entry + sizeof f->symbol + page - 1) & -page;
+	int before = (f->flags & PF_R ? PROT_READ : 0) | (f->flags & PF_W ? PROT_WRITE : 0) | (f->flags & PF_X ? PROT_EXEC : 0);
 	if (mprotect((void *)from, to - from, PROT_READ | PROT_WRITE))
 		return "its symbols cannot be written";
-	f.symbol.st_value = (uintptr_t)stub->code - base; // which the loader adds
-	memcpy((void *)entry, &f.symbol, sizeof f.symbol);
-	if (mprotect((void *)from, to - from, before))
-		return "its symbols cannot be made read-only again";
+	f->symbol.st_value = (uintptr_t)stub->code - base; // which the loader adds
+	memcpy((void *)entry, &f->symbol, sizeof f->symbol);
+	return mprotect((void *)from, to - from, before) ? "its symbols cannot be made read-only again" : NULL;
+}
+
+// The libraries, by how the names of their files begin (PyTorch's is libnvrtc-HASH.so), and their functions.
+// Programs that were compiled against nvJitLink.h call one with the version in its name.
+static const struct {
+	const char *library, *function;
+} compilers[] = {
+	{"libnvrtc", "nvrtcCompileProgram"},
+	{"libnvJitLink", "nvJitLinkCreate"},
+	{"libnvJitLink", "__nvJitLinkCreate_*"},
+};
+
+const char *lead_compilers(uintptr_t base, const char *path, const uint8_t *file, size_t bytes)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+		struct exported f;
+		size_t next = 0;
+		if (strncmp(name, compilers[i].library, strlen(compilers[i].library)))
+			continue;
+		while (find_exported(file, bytes, compilers[i].function, &next, &f)) {
+			const char *wrong = lead(base, &f);
+			if (wrong)
+				return wrong;
+		}
+	}
 	return NULL;
 }

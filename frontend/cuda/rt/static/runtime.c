@@ -263,15 +263,18 @@ static uint32_t segment_flags(const struct image *m, uint64_t address, uint64_t 
 	return 0;
 }
 
-int find_exported(const uint8_t *file, size_t bytes, const char *name, struct exported *found)
+int find_exported(const uint8_t *file, size_t bytes, const char *name, size_t *next, struct exported *found)
 {
 	struct image m = {.file = file, .bytes = bytes};
+	size_t n = strlen(name), compared = name[n - 1] == '*' ? n - 1 : n + 1;
 	if (!open_image(&m, SHT_DYNSYM) || !m.symbols_address)
 		return 0;
-	for (size_t i = 0; i < m.nsymbols; i++) {
+	for (size_t i = *next; i < m.nsymbols; i++) {
 		Elf64_Sym s = symbol_at(&m, i);
-		if (ELF64_ST_TYPE(s.st_info) != STT_FUNC || s.st_shndx == SHN_UNDEF || s.st_name >= m.nstrings || strcmp(m.strings + s.st_name, name))
+		if (ELF64_ST_TYPE(s.st_info) != STT_FUNC || s.st_shndx == SHN_UNDEF || s.st_name >= m.nstrings ||
+		    strncmp(m.strings + s.st_name, name, compared))
 			continue;
+		*next = i + 1;
 		found->entry = m.symbols_address + i * sizeof s;
 		found->flags = segment_flags(&m, found->entry, sizeof s);
 		found->symbol = s;

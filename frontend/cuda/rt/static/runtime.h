@@ -35,12 +35,13 @@ struct exported {
 	Elf64_Sym symbol;
 };
 
-// find_exported looks for an exported function. It returns 1 where it found it.
-int find_exported(const uint8_t *file, size_t bytes, const char *name, struct exported *found);
+// find_exported looks for an exported function, from symbol *next on, and sets *next behind it. A name that
+// ends in * is the beginning of one. It returns 1 where it found it.
+int find_exported(const uint8_t *file, size_t bytes, const char *name, size_t *next, struct exported *found);
 
-// lead_nvrtc makes a libnvrtc.so that is loaded at base, whose file has bytes, add PTX to the machine code
-// that it compiles. It returns what is wrong, or NULL; other files stay as they are.
-const char *lead_nvrtc(uintptr_t base, const char *path, const uint8_t *file, size_t bytes);
+// lead_compilers makes a libnvrtc.so or libnvJitLink.so that is loaded at base, whose file has bytes, add PTX to
+// the machine code that it makes. It returns what is wrong, or NULL; other files stay as they are.
+const char *lead_compilers(uintptr_t base, const char *path, const uint8_t *file, size_t bytes);
 
 // same tells whether what is loaded at an address is what the file has: up to 32 bytes.
 int same(uintptr_t address, const void *file, size_t bytes);

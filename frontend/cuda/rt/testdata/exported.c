@@ -32,7 +32,11 @@ int main(int argc, char **argv)
 				copy[offset] = value;
 		}
 		struct exported x;
-		printf("%d\n", find_exported(copy, n, "nvrtcCompileProgram", &x));
+		size_t next = 0, again = 0;
+		int found = find_exported(copy, n, "nvrtcCompileProgram", &next, &x);
+		if (found && (!find_exported(copy, n, "nvrtcC*", &again, &x) || again > next))
+			return 3;
+		printf("%d\n", found);
 		free(copy);
 	}
 	return 0;

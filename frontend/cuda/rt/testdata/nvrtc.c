@@ -1,5 +1,5 @@
-// A stand-in for libnvrtc.so (-DLIBRARY), which keeps the options that it gets, and a program that calls
-// it, linked to it and by dlopen. It prints what the library got.
+// A stand-in for libnvrtc.so and libnvJitLink.so (-DLIBRARY), which keeps the options that it gets, and a
+// program that calls it, linked to it and by dlopen. It prints what the library got.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +18,10 @@ int nvrtcCompileProgram(void *program, int n, const char *const *options)
 		strcat(strcat(to, " "), options[i] ? options[i] : "NULL");
 	return n;
 }
+
+int nvJitLinkCreate(void *to, int n, const char *const *options) { return nvrtcCompileProgram(to, n, options); }
+int __nvJitLinkCreate_12_0(void *to, int n, const char *const *options) { return nvrtcCompileProgram(to, n, options) + 100; }
+int __nvJitLinkCreate_13_0(void *to, int n, const char *const *options) { return nvrtcCompileProgram(to, n, options) + 200; }
 
 #else
 
@@ -54,6 +58,15 @@ int main(int argc, char **argv)
 			dlclose(library);
 		if (i == 1 && (!(library = dlopen(argv[1], RTLD_NOW)) || !(call = (compile *)dlsym(library, "nvrtcCompileProgram"))))
 			return 1;
+	}
+	void *linker = argc > 2 ? dlopen(argv[2], RTLD_NOW) : NULL;
+	static const char *const names[] = {"nvJitLinkCreate", "__nvJitLinkCreate_12_0", "__nvJitLinkCreate_13_0", "nvrtcCompileProgram"};
+	for (int i = 0; i < 4; i++) {
+		if (!linker || !(call = (compile *)dlsym(linker, names[i])))
+			return 1;
+		ASK("-arch=sm_90", "-lto");
+		ASK("-arch=sm_90", "-lto", "-ptx");
+		ASK("-arch=sm_90", "-g");
 	}
 	puts("nvrtc: PASS");
 	return 0;
