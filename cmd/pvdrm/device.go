@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -228,6 +229,17 @@ func quotaNames() string {
 		names = append(names, r.String())
 	}
 	return strings.Join(names, ", ")
+}
+
+// localModules is the quota of a local guest's memory for modules. Libraries such as CuPy's parts of Thrust
+// have some 30 MB of PTX in one module, and who runs a program here trusts it with more than a guest.
+const localModules = "module-memory=4G"
+
+// trustModules sets localModules, unless --quota limits modules.
+func (d *deviceFlags) trustModules() {
+	if !slices.ContainsFunc(d.quotas, func(q string) bool { return strings.HasPrefix(q, "module-") }) {
+		d.quotas = append(d.quotas, localModules)
+	}
 }
 
 // limits reads --quota.

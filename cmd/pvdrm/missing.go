@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"pvdrm/internal/missing"
@@ -35,13 +36,27 @@ func missingSection(text string) string {
 	return ""
 }
 
-// closingLines says what a program that failed had lacked; nothing where it lacked nothing. The
+// ofModule reports whether a text of a missing.Report is about a module that a program did not get.
+func ofModule(text string) bool {
+	call, rest, _ := strings.Cut(text, ": ")
+	return (strings.HasPrefix(call, "cuLibrary") || strings.HasPrefix(call, "cuModule")) &&
+		(strings.HasPrefix(rest, "CUDA_ERROR_INVALID_PTX") || strings.HasPrefix(rest, "CUDA_ERROR_NO_BINARY_FOR_GPU"))
+}
+
+// closingLines says what a program lacked; nothing where it lacked nothing. Of a program that did not fail
+// only modules count, because kernels that were not launched go unnoticed where nothing asks for errors. The
 // texts come from the program, so they are made printable, and are no more than a Report holds.
-func closingLines(r missing.Report) []string {
+func closingLines(r missing.Report, failed bool) []string {
+	head := "the program failed. PVDRM lacks or refused what it asked for:"
+	if !failed {
+		r.Lines = slices.DeleteFunc(slices.Clone(r.Lines), func(text string) bool { return !ofModule(text) })
+		r.More = 0
+		head = "PVDRM refused modules of the program. Its kernels did not run, so results can be wrong without an error:"
+	}
 	if len(r.Lines) == 0 {
 		return nil
 	}
-	lines := []string{"the program failed. PVDRM lacks or refused what it asked for:"}
+	lines := []string{head}
 	var sections []string
 	for i, text := range r.Lines[:min(len(r.Lines), missing.MaxKept)] {
 		if r.More > 0 && i == missing.MaxKept-1 {

@@ -31,12 +31,12 @@ func TestMissingSections(t *testing.T) {
 }
 
 func TestClosingLines(t *testing.T) {
-	require.Empty(t, closingLines(missing.Report{}))
+	require.Empty(t, closingLines(missing.Report{}, true))
 	var r missing.Report
 	for i := range 9 {
 		r.Add(fmt.Sprintf("cu%d\n\x1b[31m\u202e %s", i, strings.Repeat("y", 500)))
 	}
-	lines := closingLines(r)
+	lines := closingLines(r, true)
 	require.Len(t, lines, missing.MaxKept+3)
 	require.Equal(t, "  … and 4 more; the last:", lines[missing.MaxKept])
 	require.True(t, strings.HasPrefix(lines[missing.MaxKept+1], "  cu8??[31m? yyy"), lines)
@@ -45,5 +45,15 @@ func TestClosingLines(t *testing.T) {
 		require.LessOrEqual(t, len(l), missing.MaxText+len("  "))
 	}
 	// A machine that sends more than a Report holds.
-	require.Len(t, closingLines(missing.Report{Lines: make([]string, 4000), More: 1}), missing.MaxKept+3)
+	require.Len(t, closingLines(missing.Report{Lines: make([]string, 4000), More: 1}, true), missing.MaxKept+3)
+}
+
+// A program that did not look at errors is told which of its kernels cannot have run.
+func TestClosingLinesOfSuccess(t *testing.T) {
+	refused := "cuLibraryLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU: the PTX in the image is for compute capability 12.0"
+	r := missing.Report{Lines: []string{"cuGraphAddNode: CUDA_ERROR_NOT_SUPPORTED: nodes of type 8", refused}, More: 3}
+	require.Equal(t, "  "+refused, closingLines(r, false)[1])
+	require.Len(t, closingLines(r, false), 3)
+	require.Empty(t, closingLines(missing.Report{Lines: r.Lines[:1]}, false))
+	require.Empty(t, closingLines(missing.Report{}, false))
 }

@@ -34,8 +34,9 @@ lib beside pvdrm. A CUDA runtime that nvcc linked into it is led there (LD_AUDIT
 unless the program was stripped of its symbol table. Where it runs nvcc, the machine
 code gets PTX (NVCC_APPEND_FLAGS gets -lineinfo, unless it is set and empty). PVDRM_CUDA_LOG=errors makes
 them say what fails and why. Where the program fails, pvdrm says at its end what it
-asked for that is not supported. A program that makes DRM ioctls itself runs under
-pvdrm-run.
+asked for that is not supported; where it does not, which modules of it were refused.
+Its modules may take 4 GiB of memory (--quota module-memory). A program that makes DRM
+ioctls itself runs under pvdrm-run.
 
 With several devices (--device softgpu:0,1 or cuda:0,1) the program has as many CUDA
 devices, in this order, each with a backend of its own. --vram and --quota are for each;
@@ -64,6 +65,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 	if err != nil {
 		return err
 	}
+	dev.trustModules()
 	if err := dev.check(); err != nil {
 		return err
 	}
@@ -110,8 +112,8 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 		return context.Cause(gone)
 	}
 	var failed exitError
-	if ctx.Err() == nil && errors.As(err, &failed) {
-		for _, line := range closingLines(report) {
+	if ctx.Err() == nil && (err == nil || errors.As(err, &failed)) {
+		for _, line := range closingLines(report, err != nil) {
 			progress("%s", line)
 		}
 	}

@@ -304,8 +304,8 @@ func (o *guest) program(ctx context.Context, machine *vmm.VM, start control.Star
 		o.say("in the guest: %v", err)
 		return code, nil
 	}
-	if err == nil && code != 0 {
-		for _, line := range closingLines(missing.Report{Lines: exit.Missing, More: int(exit.More)}) {
+	if err == nil {
+		for _, line := range closingLines(missing.Report{Lines: exit.Missing, More: int(exit.More)}, code != 0) {
 			o.say("%s", line)
 		}
 	}

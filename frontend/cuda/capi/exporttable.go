@@ -2,8 +2,10 @@ package capi
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -29,10 +31,23 @@ func getExportTable(c *call) error {
 		return err
 	}
 	object := objectAt(c.u64(2))
+	if compiles(object) {
+		return fmt.Errorf("private table %x for %s: %w (%w)", id, filepath.Base(object), errDoesWithout, cuda.ErrNotFound)
+	}
 	if _, told := c.lib.noTables.LoadOrStore(object, true); !told {
 		c.lib.cfg.Logf("%s", privateHint(object))
 	}
 	return c.fail(cuda.ErrNotFound, "private table %x", id)
+}
+
+// errDoesWithout marks what a program asked for in vain, and does without.
+var errDoesWithout = errors.New("not needed")
+
+// compiles reports whether an object is a compiler of NVIDIA's, which needs no GPU: its runtime is there to
+// ask for the device's name.
+func compiles(object string) bool {
+	name := filepath.Base(object)
+	return strings.HasPrefix(name, "libnvrtc") || strings.HasPrefix(name, "libnvJitLink")
 }
 
 // objectAt is the file that is mapped at an address of this process; empty where

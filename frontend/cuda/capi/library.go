@@ -91,7 +91,7 @@ func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64) cuda.
 		}
 		l.cfg.Logf("%s(%#x): %s: %v", s.Name, args[:s.entry.args], r.String(), err)
 	}
-	if l.missing != nil && (explained || lacking(s.entry, r)) {
+	if l.missing != nil && (explained || lacking(s.entry, r) && !errors.Is(err, errDoesWithout)) {
 		l.missing.Send(s.Name + ": " + r.String() + ": " + reason(err))
 	}
 	return r
