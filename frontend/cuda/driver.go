@@ -199,7 +199,7 @@ func (dev *Device) Ordinal() int { return dev.ordinal }
 func (dev *Device) Name() string { return dev.name }
 
 // DriverVersion is the CUDA version whose driver API this is, as cuDriverGetVersion writes it.
-const DriverVersion = 12080
+const DriverVersion = 13000
 
 // Bus is the number of the PCI bus on which the device seems to be alone: 0 for the first of the
 // process, whichever of them the program sees.

@@ -47,9 +47,13 @@ var floats = map[string]int{"cuParamSetf": 2, "cuTexRefSetMipmapLevelBias": 1, "
 // Works says whether the entry point does something, if not all that it should.
 func (s Symbol) Works() bool { return s.entry.do != nil }
 
-// Exported says whether programs find the symbol by its name; the others are newer than the
-// version that cuDriverGetVersion writes and are found by cuGetProcAddress only.
-func (s Symbol) Exported() bool { return since[s.Name] <= driverVersion }
+// exported is the last version of CUDA whose symbols programs find by their names. Programs of CUDA 12 look up
+// names with _v2, as Numba does, and take another signature for granted than CUDA 13's.
+const exported = 12080
+
+// Exported says whether programs find the symbol by its name; the others are newer and found by
+// cuGetProcAddress only.
+func (s Symbol) Exported() bool { return since[s.Name] <= exported }
 
 // status is what a row of the documentation's table says.
 func (e *entry) status() string {
@@ -161,9 +165,7 @@ func TableSum() uint64 {
 	return h.Sum64()
 }
 
-// Exports is the linker's version script of libcuda.so.1. What is newer than the version that
-// cuDriverGetVersion writes is found by cuGetProcAddress only: programs of that version look up
-// names with _v2, as Numba does, and take another signature for granted.
+// Exports is the linker's version script of libcuda.so.1. See exported.
 func Exports() string {
 	var newer strings.Builder
 	for _, s := range symbols {

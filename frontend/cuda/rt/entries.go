@@ -97,7 +97,7 @@ var families = []family{
 		{name: "cudaPeekAtLastError"},
 		{name: "cudaGetErrorName"},
 		{name: "cudaGetErrorString"},
-		{name: "cudaDriverGetVersion", note: "that of libcuda.so.1, which is 12.8 for libcudart.so.13, too"},
+		{name: "cudaDriverGetVersion"},
 		{name: "cudaRuntimeGetVersion"},
 		{name: "cudaGetDriverEntryPoint", perThread: ptsz},
 		{name: "cudaGetDriverEntryPointByVersion", perThread: ptsz},

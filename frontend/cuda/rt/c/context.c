@@ -200,15 +200,10 @@ static int get_flags(unsigned *to)
 	return store(to, &flags, sizeof flags);
 }
 
-// A driver for which this runtime is too new does not exist: they are one.
 static int driver_version(int *to)
 {
 	int version, r = cuDriverGetVersion(&version);
-	if (r)
-		return r;
-	if (version < RUNTIME_VERSION)
-		version = RUNTIME_VERSION;
-	return store(to, &version, sizeof version);
+	return r ? r : store(to, &version, sizeof version);
 }
 
 static int store_int(int *to, int value) { return store(to, &value, sizeof value); }
