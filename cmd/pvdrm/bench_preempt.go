@@ -42,7 +42,8 @@ launches a short kernel now and then.
           progress again, by the clock of the GPU
   replay  the same on a device that kills and replays in place of preempting: with
           --replay, or with --device cuda --sandbox off, where nothing can be preempted.
-          The endless kernel is a task then, with --revoke-after 1ms
+          The endless kernel is a task then, with --revoke-after 1ms. A
+          worker that takes over takes half a second to be replaced, so --pause is 1s
 
 Times are in microseconds. "lost" counts short kernels beside which the endless one ran
 on: on a GPU that runs both at the same time there is nothing to measure.`,
@@ -54,6 +55,9 @@ on: on a GPU that runs both at the same time there is nothing to measure.`,
 			}
 			if f.replay && !f.dev.device.kind().workers {
 				return usageError{fmt.Errorf("--replay: the device %s stops kernels with their state, and kills none", f.dev.device.String())}
+			}
+			if f.replay && !c.Flags().Changed("pause") {
+				f.pause = time.Second // in which the next worker starts
 			}
 			return f.run(c.Context(), g, c.OutOrStdout())
 		},

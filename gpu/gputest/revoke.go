@@ -1,8 +1,10 @@
 package gputest
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +33,24 @@ func (c *client) revoker() gpu.Revoker {
 		c.Skip(err)
 	}
 	require.NoError(c, s.Resume())
+	c.mod, _ = c.LoadModule(context.Background(), "lasting.ptx", withoutVariables(), nil)
+	require.NotNil(c, c.mod)
 	return s
+}
+
+// withoutVariables returns the suite's kernels without the variables and the one that uses them: a device
+// may be unable to keep variables.
+func withoutVariables() []byte {
+	const user = ".visible .entry variables("
+	before, rest, _ := bytes.Cut(kernels, []byte(user))
+	_, after, _ := bytes.Cut(rest, []byte("\n}\n"))
+	var text []byte
+	for line := range bytes.Lines(append(slices.Clone(before), after...)) {
+		if !bytes.HasPrefix(line, []byte(".visible .global ")) && !bytes.HasPrefix(line, []byte(".visible .const ")) {
+			text = append(text, line...)
+		}
+	}
+	return text
 }
 
 // revokeIdle revokes a context that runs nothing, and is stopped then as one that was preempted.
