@@ -15,6 +15,41 @@ CUresult cuMemcpyPeer(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t);
 CUresult cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream);
 CUresult cuMemcpy(CUdeviceptr, CUdeviceptr, size_t);
 
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct {
+	CUfunction func;
+	unsigned grid[3], block[3], shared, pad;
+	void **params, **extra;
+} kernel_node;
+typedef struct {
+	size_t x, y, z, lod;
+	unsigned kind, pad;
+	const void *host;
+	CUdeviceptr device;
+	void *array, *reserved;
+	size_t pitch, height;
+} copy_end;
+typedef struct {
+	copy_end src, dst;
+	size_t width, height, depth;
+} copy_node;
+typedef struct {
+	CUdeviceptr dst;
+	size_t pitch;
+	unsigned value, element;
+	size_t width, height;
+} fill_node;
+CUresult cuGraphCreate(CUgraph *, unsigned);
+CUresult cuGraphAddKernelNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const kernel_node *);
+CUresult cuGraphAddMemcpyNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const copy_node *, CUcontext);
+CUresult cuGraphAddMemsetNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const fill_node *, CUcontext);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *, CUgraph, unsigned long long);
+CUresult cuGraphLaunch(CUgraphExec, CUstream);
+CUresult cuGraphExecDestroy(CUgraphExec);
+CUresult cuGraphDestroy(CUgraph);
+
 // Each thread adds what to a word.
 static const char ptx[] =
 	".version 6.3\n.target sm_50\n.address_size 64\n"
@@ -204,6 +239,62 @@ static void shared(int apart)
 	CHECK(cuMemFreeHost(pinned));
 }
 
+static CUgraphNode adds_in(CUgraph g, struct device *d, unsigned what, CUgraphNode after)
+{
+	CUgraphNode n;
+	void *params[] = {&d->memory, &what};
+	kernel_node k = {.func = d->add, .grid = {WORDS / 256, 1, 1}, .block = {256, 1, 1}, .params = params};
+	CHECK(cuGraphAddKernelNode(&n, g, &after, after != NULL, &k));
+	return n;
+}
+
+// copies_in copies from one device to another, in a row or in two layers of rows.
+static CUgraphNode copies_in(CUgraph g, struct device *to, struct device *from, int rows, CUgraphNode after)
+{
+	CUgraphNode n;
+	copy_node c = {.src = {.kind = CU_MEMORYTYPE_DEVICE, .device = from->memory}, .dst = {.kind = CU_MEMORYTYPE_DEVICE, .device = to->memory},
+		.width = BYTES, .height = 1, .depth = 1};
+	if (rows) {
+		c.src.pitch = c.dst.pitch = c.width = 1 << 10, c.height = BYTES >> 11, c.depth = 2;
+		c.src.height = c.dst.height = c.height;
+	}
+	CHECK(cuGraphAddMemcpyNode(&n, g, &after, 1, &c, devices[0].ctx));
+	return n;
+}
+
+// A graph has nodes on several devices, in the order of its edges, and may be launched on any of them.
+static void in_graphs(void)
+{
+	struct device *a = &devices[0], *b = &devices[1];
+	CUgraph g;
+	CUgraphNode n;
+	CUgraphExec e;
+	fill_node f = {.dst = a->memory, .value = 3, .element = 4, .width = WORDS, .height = 1};
+	CHECK(cuCtxSetCurrent(a->ctx));
+	CHECK(cuGraphCreate(&g, 0));
+	CHECK(cuGraphAddMemsetNode(&n, g, NULL, 0, &f, b->ctx));
+	n = adds_in(g, a, 4, n);
+	n = copies_in(g, b, a, 0, n);
+	n = adds_in(g, b, 5, n);
+	n = adds_in(g, a, 1000, n); // the next copy overwrites it
+	n = copies_in(g, a, b, 1, n);
+	n = adds_in(g, a, 6, n);
+	CHECK(cuGraphInstantiateWithFlags(&e, g, 0));
+	for (int i = 0; i < 4; i++) {
+		struct device *on = i % 2 ? b : a;
+		CHECK(cuCtxSetCurrent(on->ctx));
+		CHECK(cuGraphLaunch(e, on->stream));
+		CHECK(add(on, on->memory, 1, on->stream)); // comes behind it
+		CHECK(cuStreamSynchronize(on->stream));
+		all_are(a, 18 + (on == a));
+		all_are(b, 12 + (on == b));
+	}
+	CHECK(cuGraphExecDestroy(e));
+	CHECK(cuGraphDestroy(g));
+	CHECK(cuCtxSetCurrent(b->ctx));
+	CHECK(cuMemsetD32(b->memory, 79, WORDS));
+}
+
 // A kernel that goes for memory of another device ends its own context, and that only.
 static void astray(void)
 {
@@ -233,6 +324,7 @@ int main(int argc, char **argv)
 	shared(argc > 1 && strcmp(argv[1], "apart") == 0);
 	if (count > 1) {
 		between();
+		in_graphs();
 		astray();
 	}
 	for (int i = 0; i < count; i++)

@@ -51,15 +51,18 @@ func (c *call) boxBetween(to, from *context, dst, src place, e extent) error {
 			return c.fail(cuda.ErrInvalidValue, "the copy ends outside of all memory")
 		}
 	}
+	if err := c.synchronizeBoth(from, to); err != nil {
+		return err
+	}
+	return c.rowsBetween(to, from, dst, src, e)
+}
+
+// rowsBetween copies rows from one context to another. Work that it has to come after must be done.
+func (c *call) rowsBetween(to, from *context, dst, src place, e extent) error {
 	if e.width > maxBounce {
 		return c.eachRow(e, func(y, z uint64) error {
-			return c.betweenContexts(to, from, dst.addr+y*dst.pitch+z*dst.slice, src.addr+y*src.pitch+z*src.slice, e.width)
+			return bytesBetween(to, from, dst.addr+y*dst.pitch+z*dst.slice, src.addr+y*src.pitch+z*src.slice, e.width)
 		})
-	}
-	for _, x := range []*context{from, to} {
-		if err := c.synchronize(x); err != nil {
-			return err
-		}
 	}
 	rows := min(e.height, maxBounce/e.width)
 	out, err := from.MemAllocHost(rows * e.width)

@@ -37,6 +37,8 @@ type context struct {
 
 	synced map[uint64]bool // allocations with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, by id
 
+	graphs *cuda.Stream // for work of graphs that run on streams of other contexts; nil before the first
+
 	conditions conditions // of conditional nodes
 	launcher   launcher   // of graphs by kernels
 }

@@ -95,6 +95,8 @@ func memcpyDtoDAsync(c *call) error { return c.asynchronous(device(c.u64(0)), de
 // extent is the size of a copy: bytes, rows, layers.
 type extent struct{ width, height, depth uint64 }
 
+func (e extent) empty() bool { return e.width == 0 || e.height == 0 || e.depth == 0 }
+
 // Layouts of CUDA_MEMCPY2D and CUDA_MEMCPY3D: offsets of the fields of one end.
 type endLayout struct{ x, y, z, kind, host, device, array, pitch, height int }
 

@@ -29,8 +29,8 @@ type graphExec struct {
 	uploaded *context // whose kernels may launch it, or nil
 }
 
-// graphStep is one of three: work for the device, an event, or what the program itself must do
-// when the stream gets there.
+// graphStep is one of three: work for the device that has the context, an event, or what the program itself
+// must do when the stream gets there.
 type graphStep struct {
 	x       *context
 	batch   *cuda.Batch
@@ -308,7 +308,51 @@ func (w *copyWork) inProgram(c *call, x *context, s *cuda.Stream) error {
 	if err != nil {
 		return err
 	}
-	return c.copyRows(x, s, dst, src, w.extent(), true)
+	if to, from := w.between(c, dst, src); to != nil {
+		return errors.Join(s.Synchronize(), c.rowsBetween(to, from, dst, src, w.extent()))
+	}
+	if w.x == x {
+		return c.copyRows(x, s, dst, src, w.extent(), true)
+	}
+	return w.x.beside(s, func(own *cuda.Stream) error { return c.copyRows(w.x, own, dst, src, w.extent(), true) })
+}
+
+// beside queues work of a graph in a context, where the graph runs on a stream of another one: when that
+// gets there, and the stream goes on when the work is done. The context has a stream for it alone, which waits
+// for no other.
+func (c *context) beside(s *cuda.Stream, queue func(*cuda.Stream) error) error {
+	if err := s.Synchronize(); err != nil {
+		return err
+	}
+	own, err := c.streamBeside()
+	if err != nil {
+		return err
+	}
+	if err := queue(own); err != nil {
+		return err
+	}
+	return own.Synchronize()
+}
+
+func (c *context) streamBeside() (*cuda.Stream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.graphs == nil {
+		s, err := c.NewStreamNonBlocking()
+		if err != nil {
+			return nil, err
+		}
+		c.graphs = s
+	}
+	return c.graphs, nil
+}
+
+// inProgram is what the program must do for a step on a stream of a context, nil if it is for the device.
+func (t *graphStep) inProgram(x *context) func(*call, *context, *cuda.Stream) error {
+	if t.program == nil && t.batch != nil && t.x != x {
+		return func(_ *call, _ *context, s *cuda.Stream) error { return t.x.beside(s, t.batch.Queue) }
+	}
+	return t.program
 }
 
 func (w *hostWork) inProgram(c *call, _ *context, s *cuda.Stream) error {
@@ -391,7 +435,7 @@ func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (l graphLaunching
 // when the stream gets there, as host functions do. It calls done when all is queued.
 func (c *call) runLaunch(x *context, s *cuda.Stream, l graphLaunching, done func()) error {
 	for i := range l.steps {
-		if l.steps[i].program == nil {
+		if l.steps[i].inProgram(x) == nil {
 			if err := l.steps[i].queue(s); err != nil {
 				done()
 				return errors.Join(err, l.memory.queued(s))
@@ -414,8 +458,8 @@ func (c *call) runLaunch(x *context, s *cuda.Stream, l graphLaunching, done func
 func (c *call) finishSteps(x *context, s *cuda.Stream, steps []graphStep) error {
 	for i := range steps {
 		do := func() error { return steps[i].queue(s) }
-		if steps[i].program != nil {
-			do = func() error { return steps[i].program(c, x, s) }
+		if program := steps[i].inProgram(x); program != nil {
+			do = func() error { return program(c, x, s) }
 		}
 		if err := do(); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"pvdrm/frontend/cuda"
@@ -178,8 +179,24 @@ func (c *call) copyWork(x *context, raw []byte) (*copyWork, error) {
 		return nil, err
 	}
 	w := &copyWork{x: x, raw: raw}
-	_, err := w.addTo(c, x.NewBatch())
+	if !w.extent().empty() {
+		dst, src, err := w.ends(c)
+		if err != nil {
+			return nil, err
+		}
+		w.x = cmp.Or(c.ownerOf(x, dst), c.ownerOf(x, src), x) // whichever the program names
+	}
+	_, err := w.addTo(c, w.x.NewBatch())
 	return w, err
+}
+
+// between returns the contexts of a copy that has its ends in two, and nil otherwise.
+func (w *copyWork) between(c *call, dst, src place) (to, from *context) {
+	to, from = c.ownerOf(w.x, dst), c.ownerOf(w.x, src)
+	if to == nil || from == nil || to == from {
+		return nil, nil
+	}
+	return to, from
 }
 
 func (w *copyWork) extent() extent {
@@ -214,16 +231,19 @@ func (w *copyWork) ends(c *call) (dst, src place, err error) {
 	return ends[0], ends[1], nil
 }
 
-// addTo adds the copy to a batch. Where one end is in memory that the device does not reach it
-// adds nothing, and the program must copy.
+// addTo adds the copy to a batch. Where one end is in memory that the device does not reach, such as
+// another device's, it adds nothing, and the program must copy.
 func (w *copyWork) addTo(c *call, b *cuda.Batch) (pageable bool, err error) {
 	e := w.extent()
-	if e.width == 0 || e.height == 0 || e.depth == 0 {
+	if e.empty() {
 		return false, nil
 	}
 	dst, src, err := w.ends(c)
 	if err != nil || dst.host || src.host {
 		return err == nil, err
+	}
+	if to, _ := w.between(c, dst, src); to != nil {
+		return true, nil
 	}
 	for z := range e.depth {
 		if err := b.Add(func(s *cuda.Stream) error { return w.x.copyPlane(s, dst, src, e, z) }); err != nil {
@@ -287,6 +307,7 @@ func (c *call) fillWork(w *fillWork) (*fillWork, error) {
 	if w.element != 1 && w.element != 2 && w.element != 4 {
 		return nil, c.fail(cuda.ErrInvalidValue, "elements of %d bytes", w.element)
 	}
+	w.x = c.ownerOf(w.x, device(w.dst))
 	return w, w.add(c, w.x.NewBatch())
 }
 

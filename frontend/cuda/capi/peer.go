@@ -19,11 +19,23 @@ func (c *call) inContexts(x *context, dst, src place, within func(*context) erro
 // betweenContexts copies from one context to another, after all work of both and before what comes later on
 // any of their streams. Their address spaces have nothing in common, so the bytes go through the program.
 func (c *call) betweenContexts(to, from *context, dst, src, n uint64) error {
+	if err := c.synchronizeBoth(from, to); err != nil {
+		return err
+	}
+	return bytesBetween(to, from, dst, src, n)
+}
+
+func (c *call) synchronizeBoth(from, to *context) error {
 	for _, x := range []*context{from, to} {
 		if err := c.synchronize(x); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// bytesBetween copies from one context to another. Work that it has to come after must be done.
+func bytesBetween(to, from *context, dst, src, n uint64) error {
 	buf := make([]byte, min(n, maxBounce))
 	for off := uint64(0); off < n; off += uint64(len(buf)) {
 		buf = buf[:min(uint64(len(buf)), n-off)]
