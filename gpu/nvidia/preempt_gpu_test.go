@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -175,9 +176,12 @@ func TestPreemptAtAnyTimeOnAGPU(t *testing.T) {
 					default:
 					}
 					gate.preempts[gpu.EngineCompute].Store(true)
-					if p.Preempt(context.Background()) == nil && p.Resume() == nil { // fails when the context has ended
+					err := p.Preempt(context.Background())
+					time.Sleep(rand.N(time.Millisecond))
+					if err == nil && p.Resume() == nil { // fails when the context has ended
 						rounds++
 					}
+					time.Sleep(rand.N(3 * time.Millisecond)) // a context that is never on the GPU gets nowhere
 				}
 			}()
 			busyContext(t, dev, k)
