@@ -91,10 +91,10 @@ func (f *neonFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := f.experiment(ctx, g, &r); err != nil {
-		return errors.Join(err, files.close())
+	if err = f.experiment(ctx, g, &r); len(r.Rows) > 0 {
+		err = errors.Join(err, r.WriteText(out))
 	}
-	return files.report(r, r.WriteText(out), false)
+	return files.report(r, err, false)
 }
 
 // neonCase is an experiment with guests, Throttle the first.
