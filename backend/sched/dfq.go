@@ -23,6 +23,9 @@ const (
 	dfqShortest = 50 * time.Millisecond
 	dfqLongest  = 500 * time.Millisecond
 	dfqBacklog  = 0.6                  // part of the free run for which a guest that asked for more had commands
+	dfqWorth    = 0.8                  // least part of a free run that is used, if guests are to be together
+	dfqApart    = 10                   // for how many free runs they are apart where it is not, at first, and
+	dfqMostly   = 10                   // at most times as long
 	dfqGrace    = 5 * time.Millisecond // for commands to end before they are stopped
 	dfqSlice    = time.Millisecond     // of guests that cannot be on the GPU together, or are denied
 )
@@ -58,6 +61,11 @@ const (
 // and go on when their guest is admitted again. Such a guest is not sampled: it used what the others left,
 // but no more than the time for which it had commands.
 //
+// The original's GPU passes from one guest to the next for nothing. Where that takes as long as a short
+// command, guests that wait for each of theirs leave it idle for half of the time. If they used less than
+// dfqWorth of a free run, though each had commands all the time, they have the engine one after the other
+// for a while, and the next free run shows whether that has changed.
+//
 // A guest that is alone is not engaged. Guests whose work cannot be on the GPU together have it one
 // after the other, by virtual time.
 type dfq struct {
@@ -70,10 +78,13 @@ type dfq struct {
 	engaged   time.Duration // when the engagement began
 	lasted    time.Duration // the free run, until nobody had the engine
 	accounts  map[ID]*dfqAccount
-	queue     []ID // to sample
-	sampled   ID   // has the engine alone; 0 if none
-	spare     bool // the guest that was picked is denied, and nobody else wants the engine
-	exclusive bool // a guest waits whose work cannot be beside that of others
+	queue     []ID          // to sample
+	sampled   ID            // has the engine alone; 0 if none
+	spare     bool          // the guest that was picked is denied, and nobody else wants the engine
+	exclusive bool          // a guest waits whose work cannot be beside that of others
+	apart     time.Duration // until when guests whose work the GPU serves in turn are not together
+	resumes   bool          // a free run follows
+	wasted    int           // free runs in a row that were not worth it
 }
 
 // dfqAccount is the account of a guest.
@@ -134,6 +145,10 @@ func (p *dfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 		}
 		return v.first(ready, func(a, b *Guest) bool { return p.account(a).virtual < p.account(b).virtual })
 	}
+	if p.resumes {
+		p.resumes = false
+		p.free(v, dfqShortest)
+	}
 	if p.phase == dfqFreeRun && v.Now() >= p.until {
 		p.phase, p.engaged = dfqDrain, v.Now()
 	}
@@ -162,7 +177,9 @@ func (p *dfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 			return ready[i], Never
 		}
 	}
-	p.maintain(v)
+	if p.maintain(v); p.resumes {
+		return p.Pick(v, ready) // one after the other
+	}
 	return p.admit(v, ready)
 }
 
@@ -207,12 +224,11 @@ func (p *dfq) barrier(v *View, ready []*Guest) {
 
 // maintain accounts for the last free run, and begins the next.
 func (p *dfq) maintain(v *View) {
-	p.phase, p.sampled = dfqFreeRun, 0
 	p.interval = min(max(dfqFree*(v.Now()-p.engaged), dfqShortest), dfqLongest)
-	p.began, p.until = v.Now(), v.Now()+p.interval
 	if p.roundRobin {
 		p.estimate(v)
 	} else {
+		p.judge(v)
 		p.count(v)
 	}
 	for _, a := range p.accounts {
@@ -227,11 +243,43 @@ func (p *dfq) maintain(v *View) {
 		if !a.active {
 			a.virtual = max(a.virtual, least)
 		}
-		if a.denied = a.virtual-least >= float64(p.interval); a.denied {
+		if a.denied = !p.resumes && a.virtual-least >= float64(p.interval); a.denied {
 			g.stats.Denied++
 		}
+	}
+	p.free(v, p.interval)
+}
+
+// free begins a free run.
+func (p *dfq) free(v *View, length time.Duration) {
+	p.phase, p.sampled = dfqFreeRun, 0
+	p.interval, p.began, p.until = length, v.Now(), v.Now()+length
+	for _, g := range v.List() {
+		a := p.account(g)
 		a.commands, a.claimed, a.did, a.had, a.long = g.stats.Commands, g.claimed, 0, 0, false
 	}
+}
+
+// judge looks whether it was worth it to have guests together.
+func (p *dfq) judge(v *View) {
+	used, busy := time.Duration(0), 0
+	for _, g := range v.List() {
+		switch a := p.account(g); {
+		case a.unknown() || a.did > 0 && !g.turns:
+			return // it is not known, or the GPU does not serve them in turn
+		default:
+			used += a.counted()
+			if a.active && float64(a.had) >= dfqBacklog*float64(p.lasted) {
+				busy++
+			}
+		}
+	}
+	if busy < 2 || float64(used) >= dfqWorth*float64(p.lasted) {
+		p.wasted = 0
+		return
+	}
+	p.wasted = min(p.wasted+1, dfqMostly)
+	p.apart, p.resumes = v.Now()+time.Duration(dfqApart*p.wasted)*p.interval, true
 }
 
 // estimate charges guests as if the GPU had served those with pending work in turn.
@@ -342,7 +390,7 @@ func (p *dfq) Preempt(v *View, running *Guest, _ []*Guest) (now bool, again time
 }
 
 // Disengages is part of Disengaged.
-func (p *dfq) Disengages() {}
+func (p *dfq) Disengages(now time.Duration) bool { return now >= p.apart }
 
 // Completed ends a sample, or a turn of a guest that had the engine for itself.
 func (p *dfq) Completed(v *View, g *Guest) {

@@ -56,8 +56,8 @@ type Preemptive interface {
 // because it measures what each of them uses.
 type Disengaged interface {
 	Policy
-	// Disengages marks the policy.
-	Disengages()
+	// Disengages reports whether it does so at a time.
+	Disengages(now time.Duration) bool
 }
 
 // Divider is a Preemptive policy that says itself how long a command may run while others wait.

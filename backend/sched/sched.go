@@ -225,8 +225,8 @@ func (s *Scheduler) Turns(id ID, may bool) {
 
 // joins reports whether a guest's work may be on the GPU with such work of others.
 func (s *Scheduler) joins(g *Guest) bool {
-	_, disengaged := s.policy.(Disengaged)
-	return g.beside || disengaged && g.turns
+	p, disengaged := s.policy.(Disengaged)
+	return g.beside || g.turns && disengaged && p.Disengages(s.now)
 }
 
 // Preemptible sets whether the commands for which a guest waits, or will wait, can be stopped to go
