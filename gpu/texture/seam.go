@@ -84,10 +84,6 @@ func offFace(face uint32, s, t, out float64) (x, y, z float64) {
 	return -s, -t, -out
 }
 
-// Gathers reports whether tld4 can be done. That of whole numbers from a seamless cube has not been measured
-// at corners, where it would need a sum of them.
-func (d *Descriptor) Gathers() bool { return !d.Seamless || d.Shape != ShapeCube || d.numbers() }
-
 // between is a channel of a missing texel as tld4 has it: as if the three others were it.
 func (u *Unit) between(d *Descriptor, t *[4]*Raw, missing, channel int) uint32 {
 	var w [4]uint32
@@ -101,6 +97,25 @@ func (u *Unit) between(d *Descriptor, t *[4]*Raw, missing, channel int) uint32 {
 		}
 	}
 	u.sum.start(d)
+	if channel < int(d.Channels) && !d.numbers() {
+		return d.Format.mean(d, &g, channel)
+	}
 	u.sum.add(d, &g)
 	return u.sum.result(d)[channel]
+}
+
+// mean is a weighted sum of integers that are read as such.
+func (f Format) mean(d *Descriptor, g *group, channel int) uint32 {
+	sum := int64(0)
+	for i, t := range g.texel[:g.n] {
+		x := int64(f.integer(f.channel(t, channel)))
+		if f.Signed() {
+			x = int64(int32(x))
+		}
+		sum += x * int64(g.weight[i])
+	}
+	if f.Size() < 4 { // larger ones are not rounded
+		sum += one / 2
+	}
+	return uint32(sum >> fractionBits)
 }

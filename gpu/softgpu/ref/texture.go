@@ -56,9 +56,6 @@ func (t *thread) object(i *ptx.Instr, o *ptx.Operand) *texture.Descriptor {
 	if i.Mods.Has(ptx.Gradient) && d.Aniso {
 		t.fail(gpu.LostInstruction, "the texture has an anisotropic filter")
 	}
-	if i.Op == ptx.OpTld4 && !d.Gathers() {
-		t.fail(gpu.LostInstruction, "tld4 of whole numbers from a seamless cube")
-	}
 	if query && d.Surface != surface || !query && !d.Fits(surface, shapes[g], g.Layered()) {
 		t.fail(gpu.LostInstruction, "the object is of another kind than the instruction")
 	}

@@ -200,7 +200,7 @@ var sizes = map[string][]extents{
 func textureSources() map[string]string {
 	files := map[string]string{}
 	for _, group := range [][]access{modeAccesses(), formatAccesses(), wholeAccesses(), memoryAccesses(), gatherAccesses(), cubeAccesses(),
-		levelAccesses(), gradientAccesses(), queryAccesses(), loadAccesses(), storeAccesses(), reduceAccesses(), trapAccesses(), offsetAccesses(), seamlessAccesses()} {
+		levelAccesses(), gradientAccesses(), queryAccesses(), loadAccesses(), storeAccesses(), reduceAccesses(), trapAccesses(), offsetAccesses(), seamlessAccesses(), cornerAccesses()} {
 		for _, a := range group {
 			if _, twice := files[a.name]; twice {
 				panic("two fixtures are named " + a.name)

@@ -51,3 +51,40 @@ func seamlessAccesses() (list []access) {
 	}
 	return list
 }
+
+// cornerAccesses are tld4 of seamless cubes, and fetches in directions that are hardly any.
+func cornerAccesses() (list []access) {
+	for _, g := range cubeGeometries {
+		for _, column := range []string{"f32:range=-1,1", "f16:range=-8,8", "u8:rand", "s16:rand"} {
+			floats := " floats"
+			if column[0] == 'f' {
+				floats = ""
+			}
+			size, in := g.cubeOf(3, "f32:way")
+			list = append(list, access{name: "tld4." + g.name + ".seamless." + nameOf(column), in: in, out: repeat("u32", 4), rows: 192,
+				object: g.name + " " + size + " " + texel(column, 2) + floats + " seamless address=clamp",
+				instr:  "tld4.g." + g.name + ".v4.f32.f32 {%o0, %o1, %o2, %o3}, [%t, " + g.operand() + "]"})
+		}
+		for _, column := range []string{"u8:rand", "s8:rand", "u16:rand", "s16:rand", "u32:rand", "s32:rand"} {
+			result := map[byte]string{'u': "u32", 's': "s32"}[column[0]]
+			size, in := g.cubeOf(2, "f32:way")
+			list = append(list, access{name: "tld4." + g.name + ".seamless.whole." + nameOf(column), in: in, out: repeat("u32", 4), rows: 192,
+				object: g.name + " " + size + " " + texel(column, 2) + " seamless address=clamp",
+				instr:  "tld4.r." + g.name + ".v4." + result + ".f32 {%o0, %o1, %o2, %o3}, [%t, " + g.operand() + "]"})
+		}
+		for _, options := range []string{"", " linear", " linear seamless"} {
+			size, in := g.cubeOf(5, "f32:edge")
+			a := fetched(g, strings.ReplaceAll(g.name+".edge"+options, " ", "."), g.name+" "+size+" f32:range=-1,1 normalized address=clamp"+options, in, 1)
+			a.rows = 192
+			list = append(list, a)
+		}
+	}
+	for _, p := range pyramids[5:] {
+		in := append(p.columns(), repeat("f32:edge", 6)...)
+		n := p.geometry.columns()
+		a := access{name: "tex.grad.edge." + p.name, object: p.object("f32:range=-1,1", fmt.Sprintf(" linear miplinear address=clamp lod=0,%d", p.levels)), in: in, out: repeat("u32", 1), rows: 64,
+			instr: fmt.Sprintf("tex.grad.%s.v4.f32.f32 {%%o0, %%o1, %%o2, %%o3}, [%%t, %s], {%%c%d, %%c%d, %%c%d, %%c%d}, {%%c%d, %%c%d, %%c%d, %%c%d}", p.name, p.operand(), n, n+1, n+2, n+2, n+3, n+4, n+5, n+5)}
+		list = append(list, a)
+	}
+	return list
+}

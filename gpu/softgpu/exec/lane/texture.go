@@ -75,9 +75,6 @@ func object(w *ir.Warp, op *ir.TexOp, handle uint64) *texture.Descriptor {
 	if op.Detail == ir.ByGradient && d.Aniso {
 		w.FailLane(w.Lane, gpu.LostInstruction, fmt.Sprintf("the texture at 0x%x has an anisotropic filter, which is not supported", handle))
 	}
-	if op.Kind == ir.TexGather && !d.Gathers() {
-		w.FailLane(w.Lane, gpu.LostInstruction, fmt.Sprintf("tld4 of whole numbers from the seamless cube at 0x%x, which is not supported", handle))
-	}
 	if !d.Fits(op.Surface, op.Shape, op.Layered) {
 		w.FailLane(w.Lane, gpu.LostInstruction, fmt.Sprintf("the object at 0x%x is of another kind than the instruction", handle))
 	}
