@@ -23,6 +23,7 @@ type channel struct {
 
 	descriptor uint64 // VRAM address
 
+	print  func(string)  // of the context's output
 	stop   chan struct{} // closed by Close: nothing more is begun
 	ended  chan struct{} // closed when the goroutine has ended
 	failed error         // of the first command that failed; the goroutine's own
@@ -41,6 +42,7 @@ type channel struct {
 	wake      sync.Cond // queue or closed changed
 	closed    bool
 	queue     []batch
+	room      [4]batch // what queue begins in, whenever it was empty
 	submitted uint64
 	rest      rest
 	batch     batch
@@ -82,7 +84,7 @@ func (c *context) newChannel() (*channel, error) {
 
 // addChannel makes a channel whose number is taken. Preconditions: c.mu is held.
 func (c *context) addChannel(number int, descriptor uint64) *channel {
-	ch := &channel{ctx: c, id: c.nextID(), number: number, descriptor: descriptor, stop: make(chan struct{}), ended: make(chan struct{})}
+	ch := &channel{ctx: c, id: c.nextID(), number: number, descriptor: descriptor, print: c.output.print, stop: make(chan struct{}), ended: make(chan struct{})}
 	ch.wake.L = &ch.mu
 	ch.timer = time.AfterFunc(time.Hour, ch.look)
 	ch.timer.Stop()
@@ -176,7 +178,9 @@ func (c *channel) next() *batch {
 			c.rest = working
 			c.batch = c.queue[0]
 			c.queue[0] = batch{}
-			c.queue = c.queue[1:]
+			if c.queue = c.queue[1:]; len(c.queue) == 0 {
+				c.queue = c.room[:0]
+			}
 			c.current = &c.batch
 			return c.current
 		}

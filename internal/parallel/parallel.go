@@ -53,13 +53,17 @@ func (c *Pool) looks() int {
 // than the work. So work is to take its parts from a common counter until none are
 // left. A nil Pool starts n-1 goroutines each time, and waits for all of them.
 func (c *Pool) Share(n int, work func(member int)) {
+	if n <= 1 {
+		work(0)
+		return
+	}
 	type member struct {
 		helper *helper
 		work   func()
 	}
 	var wg sync.WaitGroup
 	var left atomic.Int64 // of those that wg counts; 0 no sooner than there
-	members := make([]member, max(n-1, 0))
+	members := make([]member, n-1)
 	for i := range members {
 		m := &members[i]
 		wg.Add(1)

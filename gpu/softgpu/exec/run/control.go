@@ -45,6 +45,7 @@ type Control struct {
 	bell    chan struct{} // closed when word has changed; nil while no worker sleeps
 	acked   sync.Cond     // a worker saw word or left; L is &mu, set by join
 	workers []*worker
+	one     [1]*worker // what workers begins in
 }
 
 // Stop asks the kernel to end with the given cause; later calls do not change
@@ -172,6 +173,9 @@ func (c *Control) join(w *worker) {
 	// stop that came before it joined has still to be seen.
 	w.seen = 0
 	w.acked = c.word.Load()
+	if c.workers == nil {
+		c.workers = c.one[:0]
+	}
 	c.workers = append(c.workers, w)
 }
 

@@ -85,21 +85,36 @@ func Run(k *Kernel, l Launch, s tlb.Space, c *Control, workers int) error {
 			r.grid.words[0] = s.workspace
 		}
 	}
-	errs := make([]error, n)
-	l.Workers.Share(n, func(member int) {
-		w := r.worker(c, member)
-		errs[member] = w.work()
-		w.rest()
-	})
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := r.workOn(c, n); err != nil {
+		return err
 	}
 	if s := r.rest(); s != nil {
 		return &Preempted{State: s}
 	}
 	return nil
+}
+
+// workOn has n workers run the launch, and returns the error of the first that has one.
+func (r *run) workOn(c *Control, n int) error {
+	if n == 1 { // allocates nothing: most launches that are short have one
+		return r.member(c, 0)
+	}
+	errs := make([]error, n)
+	r.launch.Workers.Share(n, func(member int) { errs[member] = r.member(c, member) })
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member is one worker's part.
+func (r *run) member(c *Control, id int) error {
+	w := r.worker(c, id)
+	err := w.work()
+	w.rest()
+	return err
 }
 
 // check validates the launch.

@@ -15,6 +15,7 @@ type TLB struct {
 	large  [64]Translation
 	medium [256]Translation
 	small  [256]Translation
+	filled bool // some entry is
 	space  Space
 	kernel string // the name, for faults
 }
@@ -59,8 +60,12 @@ func (t *TLB) Open(s Space, kernel string) {
 // Close forgets the address space.
 func (t *TLB) Close() { t.space = nil }
 
-// Flush drops all translations.
+// Flush drops all translations. Short launches often have none.
 func (t *TLB) Flush() {
+	if !t.filled {
+		return
+	}
+	t.filled = false
 	clear(t.large[:])
 	clear(t.medium[:])
 	clear(t.small[:])
@@ -102,6 +107,7 @@ func (t *TLB) fill(va uint64) *Translation {
 	case size >= 1<<mediumShift:
 		e = t.mediumSlot(va)
 	}
+	t.filled = true
 	*e = Translation{Base: base, Mask: size - 1, Page: unsafe.Pointer(&page[0]), prot: prot} // the page is not empty, see above
 	return e
 }
