@@ -156,12 +156,20 @@ type Lanes struct {
 	weight  [4][32]uint32 // of the texels
 }
 
-// Fill makes the results of 32 fetches of their texels. Lanes that do not fetch have any texel.
+// Fill makes the results of 32 fetches of their texels, of the first of them alone where not Beside.
+// Lanes that do not fetch have any texel.
 // Precondition: d is flat.
 func (d *Descriptor) Fill(l *Lanes) {
 	if !d.Linear {
 		d.FillNearest(l)
 		return
+	}
+	if !l.Beside() {
+		if d.Format == F32 {
+			d.fillMiddle(l)
+			return
+		}
+		l.spread()
 	}
 	if d.Format == F16 || d.SRGB {
 		for i := range 32 {
@@ -227,6 +235,42 @@ func (d *Descriptor) FillNearest(l *Lanes) {
 	}
 }
 
+// Beside reports whether some fetch takes more than one texel.
+func (l *Lanes) Beside() bool { return l.X.weighted() || l.Y.weighted() }
+
+// weighted reports whether some fetch takes two texels.
+func (s *Spans) weighted() bool {
+	some := uint32(0)
+	for _, w := range &s.Weight {
+		some |= w
+	}
+	return some != 0
+}
+
+// spread gives the texels that take no part those that do.
+func (l *Lanes) spread() {
+	for k := range 3 {
+		l.Lo[k+1], l.Hi[k+1] = l.Lo[0], l.Hi[0]
+	}
+}
+
+// fillMiddle is Fill of float32 where each fetch is in the middle of a texel.
+func (d *Descriptor) fillMiddle(l *Lanes) {
+	d.FillNearest(l)
+	for n := range int(d.Channels) {
+		for i, x := range &l.Channel[n] {
+			switch x >> 23 & 255 {
+			case 0:
+				l.Channel[n][i] = 0
+			case 255:
+				if oddness(x) == metNaN {
+					l.Channel[n][i] = d.nan()
+				}
+			}
+		}
+	}
+}
+
 // split makes the weights of the texels.
 func (l *Lanes) split() {
 	for i := range 32 {
@@ -278,8 +322,11 @@ func filterFloats(v, w *[4]uint32) uint32 {
 			top = max(top, e)
 		}
 	}
-	if top < leastExponent || all > mostExponent {
+	switch {
+	case all > mostExponent, top != 0 && top < leastExponent:
 		return sumFloats(v, w)
+	case top == 0:
+		return 0
 	}
 	scale := math.Float64frombits(uint64(1023+127+realBits-1-top) << 52)
 	sum := int64(0)

@@ -158,14 +158,15 @@ func (l *Lanes) floatsVector(n int) {
 			most = most.Max(e)
 			top = top.Max(e.Masked(w[k].AsInt32x8().Greater(none)))
 		}
-		high := top.Less(archsimd.BroadcastInt32x8(leastExponent)).ToBits()&0x55 | most.Greater(archsimd.BroadcastInt32x8(mostExponent)).ToBits()
-		if high != 0 {
+		small := top.Less(archsimd.BroadcastInt32x8(leastExponent)).And(top.Greater(none))
+		if small.Or(most.Greater(archsimd.BroadcastInt32x8(mostExponent))).ToBits() != 0 {
 			archsimd.ClearAVXUpperBits()
 			l.blendFloats(n, i, i+4)
 			continue
 		}
 		scale := all(1023 + 127 + realBits - 1).Sub(top.AsUint64x4()).ShiftAllLeft(52).AsFloat64x4()
-		var sum archsimd.Float64x4 // begins with 0, so that it is not -0
+		scale = scale.Masked(top.AsInt64x4().Greater(archsimd.BroadcastInt64x4(0))) // of zeros it is 0
+		var sum archsimd.Float64x4                                                  // begins with 0, so that it is not -0
 		for k := range v {
 			sign := v[k].And(all(1 << 31)).ShiftAllLeft(32)
 			f := v[k].And(all(1<<31 - 1)).ShiftAllLeft(29).Add(all((1023 - 127) << 52)).Or(sign).AsFloat64x4()

@@ -87,6 +87,7 @@ func TestLanes(t *testing.T) {
 func checkLanes(t *testing.T, r *rand.Rand, d *Descriptor, m *picture) {
 	var x, y [32]uint32
 	var l Lanes
+	middle := r.IntN(4) == 0
 	for i := range x {
 		u, v := r.Float32()*2-0.5, r.Float32()*2-0.5
 		if !d.Normalized {
@@ -94,6 +95,9 @@ func checkLanes(t *testing.T, r *rand.Rand, d *Descriptor, m *picture) {
 		}
 		if r.IntN(4) == 0 {
 			u = (float32(r.IntN(7)) + 0.5) / 7 * map[bool]float32{true: 1, false: 7}[d.Normalized] // the middle of a texel
+		}
+		if middle && !d.Normalized {
+			u, v = float32(r.IntN(9))-0.5, float32(r.IntN(7))-0.5
 		}
 		x[i], y[i] = math.Float32bits(u), math.Float32bits(v)
 	}

@@ -27,7 +27,7 @@ func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
 		}
 	}
 	f.read(d, l, 0, &l.X.A, &l.Y.A)
-	if d.Linear {
+	if d.Linear && l.Beside() {
 		f.read(d, l, 1, &l.X.B, &l.Y.A)
 		f.read(d, l, 2, &l.X.A, &l.Y.B)
 		f.read(d, l, 3, &l.X.B, &l.Y.B)
