@@ -44,6 +44,12 @@ func TestProgramsOnSeveralDevices(t *testing.T) {
 			out, err := onSeveral(t, cmd).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), "3 devices\ndevices: PASS\n")
+
+			cmd = startHost(t, softgpu.Config{}).program(t, filepath.Join(dir, "devices"+v))
+			cmd.Args, cmd.Env = append(cmd.Args, "none"), append(cmd.Env, "CUDA_VISIBLE_DEVICES=")
+			out, err = cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "no device: PASS\n")
 		})
 	}
 }

@@ -60,6 +60,7 @@
 //	staging.mu     the ring of pinned memory and what of it is in flight
 //	Event.mu       the last record of an event
 //	virtual.mu     addresses and memory of cuMemMap, of all contexts
+//	registry.mu    memory of the program that is registered (registry)
 //	Context.modMu  modules, their functions and variables
 //	memory.mu      the heaps, the arenas of pools and the tables of addresses
 //	Stream.gone    read while a point of the stream is waited for, written to
@@ -67,7 +68,7 @@
 //	Context.mu     the order of work: what each stream has queued, EXEC itself
 //	pools.mu       the default and the current pool of a device
 //	Pool.mu        the amounts and attributes of a pool
-//	portable.mu    pinned memory of several devices
+//	portable.mu    pinned memory of several contexts
 //	addressWindow.mu, addressSpace.mu the addresses of all contexts
 //	graphMemory.mu the amounts of memory of graphs
 package cuda

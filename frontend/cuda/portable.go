@@ -13,10 +13,9 @@ import (
 	"pvdrm/drm"
 )
 
-// portable is the pinned memory that contexts of several devices have in common: what MemAllocUnified and
+// portable is the pinned memory that contexts have in common: what MemAllocUnified and
 // MemAllocManaged make in one context, kernels of all others reach at the same address. Each object is
-// imported and mapped by every other context, for as long as it lives. With one device there
-// is nothing in it.
+// imported and mapped by every other context, for as long as it lives.
 type portable struct {
 	mu       sync.Mutex
 	contexts map[*Context]struct{} // that live
@@ -37,7 +36,7 @@ type lender interface {
 
 // join maps in a new context what the others have.
 func (p *portable) join(c *Context) error {
-	if c.dev.driver.DeviceCount() < 2 || c.memory.unified == nil {
+	if c.memory.unified == nil {
 		return nil
 	}
 	if _, ok := c.file.(lender); !ok {

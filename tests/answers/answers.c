@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "capture_ports.h"
 #include "conditional.h"
+#include "contexts.h"
 #include "driver.h"
 #include "first.h"
 #include "ipc.h"
@@ -36,7 +37,7 @@ static void first(const char *cudart)
 static const struct { const char *name; void (*ask)(const char *cudart); } groups[] = {
 	{"first", first}, {"without-context", without_context}, {"copies", copies}, {"pools", pools}, {"events", events}, {"ipc", ipc}, {"loading", loading},
 	{"launches", launches}, {"graphs", graphs}, {"nodes", nodes}, {"popped", popped}, {"primary", primary}, {"trap", trap}, {"wild", wild}, {"odd", odd}, {"far", far}, {"errors-of-runtime", errors_of_runtime},
-	{"conditional", conditional}, {"capture-ports", capture_ports}, {"references", references}, {"priorities", priorities}, {"registered", registered},
+	{"conditional", conditional}, {"capture-ports", capture_ports}, {"references", references}, {"priorities", priorities}, {"registered", registered}, {"contexts", contexts_of_one_device},
 };
 
 int main(int argc, char **argv)

@@ -153,6 +153,9 @@ func (c *call) peerEnd(b []byte, l endLayout, at int) (*context, error) {
 		return c.current()
 	}
 	h := le64(b[at:])
+	if h == 0 { // the address tells
+		return c.current()
+	}
 	x, ok := find[*context](c.lib, h)
 	if !ok {
 		return nil, c.unknown(invalidContext, "context", h)

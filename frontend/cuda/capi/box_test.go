@@ -98,7 +98,8 @@ func TestBoxesBetweenContexts(t *testing.T) {
 		p.gives(cuda.ErrInvalidValue, "cuMemcpy3DPeer", p.mem.Keep(b))
 	}
 	p.gives(cuda.ErrInvalidValue, "cuMemcpy3DPeer", 0)
-	p.gives(invalidContext, "cuMemcpy3DPeer", p.mem.Keep(p.box(memory[1], 64, memory[0], 64, 4, 16, 3, 2, 0, contexts[0])))
+	p.gives(invalidContext, "cuMemcpy3DPeer", p.mem.Keep(p.box(memory[1], 64, memory[0], 64, 4, 16, 3, 2, 99, contexts[0])))
+	p.ok("cuMemcpy3DPeer", p.mem.Keep(p.box(memory[1], 64, memory[0], 64, 4, 16, 3, 2, 0, contexts[0]))) // the address tells
 	p.ok("cuMemcpy3DPeer", p.mem.Keep(p.box(memory[1], 64, memory[0], 64, 4, 0, 3, 2, contexts[1], contexts[0])))
 	for _, x := range contexts {
 		p.ok("cuCtxDestroy_v2", x)

@@ -307,6 +307,19 @@ func memFreeAsync(c *call) error {
 	if p == 0 {
 		return nil
 	}
+	if has, err := c.ofMemory(uint64(p)); err == nil && has != x && !x.has(uint64(p)) && has.has(uint64(p)) {
+		// The stream is of another context: what is queued on it comes first.
+		if err := c.settle(x, s, s.Synchronize); err != nil {
+			return err
+		}
+		return c.of(uint64(p), 0).freeIn(has, has.DefaultStream())
+	}
+	return c.freeIn(x, s)
+}
+
+// freeIn frees the memory at argument 0 of a context, on a stream of it.
+func (c *call) freeIn(x *context, s *cuda.Stream) error {
+	p := c.devicePtr(0)
 	return c.settle(x, s, func() error {
 		if h, off := x.HostMemAt(uint64(p), 1); h != nil && h.Managed() && off == 0 {
 			return h.Free()

@@ -92,11 +92,7 @@ static int check_device(int device)
 static int count_devices(int *count)
 {
 	int r = initialize();
-	if (r) {
-		int none = 0, s = store(count, &none, sizeof none);
-		return s ? s : r;
-	}
-	return cuDeviceGetCount(count);
+	return r ? r : cuDeviceGetCount(count); // without a device the count stays as it is, as with NVIDIA's
 }
 
 // reset destroys the primary context. Threads get a new one at their next call.
