@@ -12,12 +12,17 @@ import (
 // Where the driver cannot stop a kernel, and where Config.Divide asks for it, a launch that others wait
 // for is cut into parts, between which the engine goes to others. A part is a launch of the kernel's
 // twin (package rewrite): a range of blocks, whole waves of what the GPU runs at a time, as many as are
-// expected to take partTime. The driver learns of each part as of a command of its own; for the batch,
-// its waiters and the counters all parts are one command. A kernel is not cut while its guest is alone.
+// expected to take partTime. The first part of a kernel that never ran is one wave. The driver learns of
+// each part as of a command of its own; for the batch, its waiters and the counters all parts are one
+// command. While its guest is alone only a kernel is cut that is expected to take longer than aloneTime:
+// others may come at any time, and then wait for a part.
 
-// partTime is how long a part is to take. To begin one costs some microseconds, and its last wave
-// leaves multiprocessors idle.
-const partTime = 2 * time.Millisecond
+// How long a part is to take. To begin one costs some microseconds, and its last wave leaves
+// multiprocessors idle.
+const (
+	partTime  = 2 * time.Millisecond
+	aloneTime = 10 * time.Millisecond
+)
 
 // divides reports whether kernels of the context may be divided.
 func (c *context) divides() bool {
@@ -66,13 +71,17 @@ func blocksOf(l *gpu.Launch) uint64 {
 func (c *channel) next(f *function, l *gpu.Launch, from uint64) portion {
 	all := blocksOf(l)
 	rest := portion{from: from, blocks: all - from}
-	if f.twin == 0 || c.ctx.dev.aloneOn(&c.ctx.dev.compute, c.ctx) && rest.blocks <= rewrite.MaxRange {
+	if f.twin == 0 {
 		return rest
+	}
+	most := partTime
+	if c.ctx.dev.aloneOn(&c.ctx.dev.compute, c.ctx) {
+		most = aloneTime
 	}
 	wave := f.wave(&c.ctx.dev.props, l)
 	n := wave
 	if pace := f.pace.Load(); pace > 0 {
-		n = max(uint64(partTime)*paceScale/uint64(pace)/wave, 1) * wave
+		n = max(uint64(most)*paceScale/uint64(pace)/wave, 1) * wave
 	}
 	if n = min(n, rewrite.MaxRange); n < rest.blocks {
 		rest.blocks, rest.more = n, true

@@ -82,14 +82,30 @@ type aloneGate struct {
 // Alone is part of gpu.Gate.
 func (g *aloneGate) Alone(gpu.Engine) bool { return g.alone.Load() }
 
-// A guest that is alone has its kernels whole.
+// A guest that is alone has its kernels whole, but for long ones.
 func TestUndividedAlone(t *testing.T) {
-	g := &aloneGate{}
-	g.alone.Store(true)
-	c := newFakeClient(t, nvidia.Config{Gate: g})
-	mem, va := c.granted(nvidia.MarkBytes)
-	require.NoError(t, c.do(c.marks(va)).Err)
-	require.Equal(t, 1, c.marked(mem, 1, nvidia.WholeMark))
+	for _, test := range []struct {
+		block time.Duration // that a block is expected to take; 0: not known
+		alone bool
+		mark  int
+	}{
+		{block: time.Nanosecond, alone: true, mark: nvidia.WholeMark},
+		{block: time.Millisecond, alone: true, mark: 1},
+		{block: 0, alone: true, mark: 1},
+		{block: time.Nanosecond, alone: false, mark: nvidia.WholeMark},
+		{block: time.Microsecond, alone: false, mark: 1},
+		{block: time.Microsecond, alone: true, mark: nvidia.WholeMark},
+	} {
+		g := &aloneGate{}
+		g.alone.Store(test.alone)
+		c := newFakeClient(t, nvidia.Config{Gate: g})
+		mem, va := c.granted(nvidia.MarkBytes)
+		l := c.marks(va)
+		nvidia.ExpectBlocks(l.Func, test.block)
+		require.NoError(t, c.do(l).Err)
+		require.Equal(t, test.mark == 1, c.marked(mem, 1, test.mark) > 1)
+		c.Close()
+	}
 }
 
 // Between two parts the engine goes to others when the gate wants it.

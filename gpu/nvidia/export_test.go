@@ -54,3 +54,8 @@ const (
 
 	MarkThreads, MarkBytes = markThreads, markBytes
 )
+
+// ExpectBlocks says how long a block of a kernel is expected to take, of those that run side by side.
+func ExpectBlocks(f gpu.Function, each time.Duration) {
+	f.(*function).pace.Store(int64(each * paceScale))
+}
