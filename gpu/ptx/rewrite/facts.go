@@ -65,7 +65,7 @@ func (x *facts) instr(e *ptx.Effort, i *ptx.Instr, because func(string)) {
 			}
 		}
 	}
-	x.polls = x.polls || polls(i, x.known)
+	x.polls = x.polls || polls(i, x.known, false)
 	switch i.Op {
 	case ptx.OpGriddepcontrol:
 		because("waits for other launches (griddepcontrol)")
@@ -99,10 +99,16 @@ func rawGrid(text string) bool {
 
 // polls reports whether an instruction may be there to wait for a word that other blocks write: it
 // reads one past the caches, or by an atomic operation that leaves the word as it is. Constants are
-// the values of registers that are known, or nil.
-func polls(i *ptx.Instr, constants map[int32]uint64) bool {
+// the values of registers that are known. With block, it may be there
+// for any thread, which may hold a lock: atomic operations that change a word count, too, and so does
+// the block's memory.
+func polls(i *ptx.Instr, constants map[int32]uint64, block bool) bool {
 	switch i.Mods.Space {
 	case ptx.SpaceGeneric, ptx.SpaceGlobal:
+	case ptx.SpaceShared, ptx.SpaceSharedCTA:
+		if !block {
+			return false
+		}
 	default:
 		return false
 	}
@@ -111,7 +117,7 @@ func polls(i *ptx.Instr, constants map[int32]uint64) bool {
 	case ptx.OpLd:
 		return m.Order > ptx.OrderWeak || m.Has(ptx.MMIO) || m.Cache == ptx.CacheCV || m.Cache == ptx.CacheCG
 	case ptx.OpAtom:
-		return unchanging(i, constants)
+		return block || unchanging(i, constants)
 	}
 	return false
 }
@@ -176,8 +182,8 @@ func constants(e *ptx.Effort, f *ptx.Func) map[int32]uint64 {
 
 // waits returns why a function may wait for other blocks, which may not have begun; "" where
 // nothing says so. A loop waits if what it reads past the caches decides how it goes on: that is how
-// grid barriers and locks of memory are made. Callee tells whether a function polls.
-func waits(e *ptx.Effort, f *ptx.Func, known map[int32]uint64, callee func(*ptx.Func) bool) string {
+// grid barriers and locks of memory are made. With block, it may wait for threads of its block. Callee tells whether a function polls.
+func waits(e *ptx.Effort, f *ptx.Func, known map[int32]uint64, block bool, callee func(*ptx.Func) bool) string {
 	g := flow.New(e, f)
 	loops := g.Loops()
 	sets := map[int32]*loopFacts{}
@@ -193,7 +199,7 @@ func waits(e *ptx.Effort, f *ptx.Func, known map[int32]uint64, callee func(*ptx.
 		sets[n].blocks = append(sets[n].blocks, int32(b))
 	}
 	for n := range int32(len(sets)) {
-		if why := sets[n].waits(e, g, known, callee); why != "" {
+		if why := sets[n].waits(e, g, known, block, callee); why != "" {
 			return why
 		}
 	}
@@ -212,7 +218,7 @@ const (
 	whyUnread = "has an instruction whose registers are not known, in a loop that reads memory past the caches"
 )
 
-func (l *loopFacts) waits(e *ptx.Effort, g *flow.Graph, known map[int32]uint64, callee func(*ptx.Func) bool) (why string) {
+func (l *loopFacts) waits(e *ptx.Effort, g *flow.Graph, known map[int32]uint64, block bool, callee func(*ptx.Func) bool) (why string) {
 	for grew := true; grew && why == ""; {
 		grew = false
 		for _, b := range l.blocks {
@@ -225,7 +231,7 @@ func (l *loopFacts) waits(e *ptx.Effort, g *flow.Graph, known map[int32]uint64, 
 						why = whyWaits
 					}
 				}
-				if l.spread(e, i, polls(i, known)) {
+				if l.spread(e, i, polls(i, known, block)) {
 					grew = true
 				}
 			})

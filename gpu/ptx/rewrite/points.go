@@ -9,14 +9,13 @@ import (
 // choose finds the points: heads of loops, and barriers.
 func (p *pauser) choose() {
 	p.looks, p.barriers = map[int32]int{}, map[int32]int{}
-	without := "" // why a head is none
+	p.single = p.singles()
+	without, short := "", false // why a head is none
 	for _, h := range p.loops.Heads {
-		at := p.g.Blocks[h].First
-		for int(at) < len(p.f.Body) {
-			if _, label := p.f.Body[at].(*ptx.Label); !label {
-				break
-			}
-			at++
+		at := p.behindLabels(p.g.Blocks[h].First)
+		if p.short(p.single[at]) {
+			short = true
+			continue
 		}
 		if p.mode == warps {
 			without = "its loops are without barriers, and their instructions work on whole warps"
@@ -30,11 +29,30 @@ func (p *pauser) choose() {
 		p.barrierPoints()
 	}
 	p.out.Points = len(p.saves)
-	if p.out.Points == 0 && p.out.Loops > 0 {
+	p.refuseWaits(without != "")
+	if p.out.Points == 0 && p.out.Loops > 0 && (without != "" || !short) {
 		if without == "" {
 			without = "its loops have no place where it can stop"
 		}
 		p.no("cannot stop: %s", without)
+	}
+}
+
+// refuseWaits refuses a kernel that may wait, where it cannot stop, for a thread that has stopped: in a
+// function that it calls or, with some, in a loop of its own without a point.
+func (p *pauser) refuseWaits(some bool) {
+	list, indirect := p.s.reach(p.f)
+	if indirect {
+		list = append(list[:len(list):len(list)], p.s.order...)
+	}
+	for _, f := range list {
+		if f == p.f && !some || f != p.f && f.Entry {
+			continue
+		}
+		if why := waits(p.s.e, f, p.s.facts[f].known, true, func(*ptx.Func) bool { return false }); why != "" {
+			p.no("may wait, where it cannot stop, for threads that have: %s %s", ptx.Clip(f.Name), why)
+			return
+		}
 	}
 }
 
@@ -97,8 +115,12 @@ func (p *pauser) point(kind map[int32]int, at int32) string {
 	return ""
 }
 
-// weight is how many instructions a loop has, about, from its head to the last branch back to it.
+// weight is how many instructions a round of a loop has, about, from its head to the last branch back to
+// it, with those of loops inside that are not looked in.
 func (p *pauser) weight(at int32) int {
+	if s := p.single[at]; s != nil {
+		return s.weight * s.times
+	}
 	h := p.g.Of[at]
 	last := at
 	for _, b := range p.g.Blocks[h].Preds {
@@ -106,5 +128,11 @@ func (p *pauser) weight(at int32) int {
 			last = max(last, p.g.Blocks[b].Last)
 		}
 	}
-	return max(1, int(last-at))
+	n := max(1, int(last-at))
+	for _, s := range p.single {
+		if s.at > at && s.branch < last && p.short(s) {
+			n += s.rounds * s.weight
+		}
+	}
+	return min(n, p.o.Interval)
 }

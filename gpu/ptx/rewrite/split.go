@@ -154,7 +154,7 @@ func (s *splitter) mayWait(f *ptx.Func) string {
 	why, ok := s.waits[f]
 	if !ok {
 		s.e.Memory(64)
-		why = waits(s.e, f, s.facts[f].known, func(f *ptx.Func) bool { return s.polls[f] })
+		why = waits(s.e, f, s.facts[f].known, false, func(f *ptx.Func) bool { return s.polls[f] })
 		s.waits[f] = why
 	}
 	return why

@@ -57,8 +57,8 @@ type SuspendOptions struct {
 	Count bool
 }
 
-// DefaultInterval is a fraction of a millisecond, and makes a look cost little.
-const DefaultInterval = 1 << 15
+// DefaultInterval makes looks cost little, and takes a fraction of a millisecond.
+const DefaultInterval = 1 << 13
 
 // Suspend adds to a module, which ptx.Verify has accepted and whose source is given, a twin of each
 // kernel that can be suspended: it looks at a signal at heads of its loops, and when that is set, its
@@ -123,10 +123,11 @@ type pauser struct {
 	static []*ptx.Var     // and in .shared
 	extern *ptx.Var       // dynamic .shared; nil without
 
-	looks    map[int32]int // points at heads of loops, by the statement that they stand before
-	barriers map[int32]int // those at barriers
-	saves    [][]int32     // registers to save, by point
-	async    bool          // it copies to .shared in the background
+	single   map[int32]*single // loops of one block, by the statement behind their labels
+	looks    map[int32]int     // points at heads of loops, by the statement that they stand before
+	barriers map[int32]int     // those at barriers
+	saves    [][]int32         // registers to save, by point
+	async    bool              // it copies to .shared in the background
 }
 
 // no notes why the kernel has no twin.
@@ -218,7 +219,7 @@ func (p *pauser) instr(i *ptx.Instr, called bool) {
 	case ptx.OpMbarrier, ptx.OpWgmma, ptx.OpSetmaxnreg, ptx.OpMapa, ptx.OpGetctarank, ptx.OpTensormap, ptx.OpGriddepcontrol, ptx.OpAlloca, ptx.OpStacksave, ptx.OpStackrestore:
 		p.no("has the instruction %s, whose state cannot be saved", i.Name())
 	case ptx.OpCp:
-		p.copies(i)
+		p.background(i)
 	case ptx.OpRaw:
 		p.no("has the instruction %s, of which no more is known", ptx.Clip(i.Name()))
 	case ptx.OpCall:
@@ -228,8 +229,8 @@ func (p *pauser) instr(i *ptx.Instr, called bool) {
 	}
 }
 
-// copies allows for copies in the background that a group waits for.
-func (p *pauser) copies(i *ptx.Instr) {
+// background allows for copies in the background that a group waits for.
+func (p *pauser) background(i *ptx.Instr) {
 	switch i.Mods.Mode {
 	case ptx.ModeCommitGroup, ptx.ModeWaitGroup, ptx.ModeWaitAll, ptx.ModeNone:
 		if strings.HasPrefix(i.Name(), "cp.async.") && !strings.Contains(i.Name(), "bulk") && !i.Mods.Has(ptx.Barrier) {

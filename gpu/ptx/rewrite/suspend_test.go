@@ -44,6 +44,40 @@ mov.u64 %d1, f;
 proto: .callprototype _ ();
 call %d1, (), proto;`), "by their addresses"},
 	"variables of a function": {kernel(".func f() { .shared .u32 s; st.shared.u32 [s], 1; ret; }", "call.uni f;"), "declares variables in .shared"},
+	"waits in a function": {kernel(`
+.func lock(.reg .b64 a)
+{
+	.reg .pred %q; .reg .b32 %x;
+again: ld.volatile.global.u32 %x, [a];
+	setp.ne.u32 %q, %x, 0;
+	@%q bra again;
+	ret;
+}`, "a: call.uni lock, (%d0); bra a;"), "lock has a loop that waits"},
+	"locks in a function": {kernel(`
+.func lock(.reg .b64 a)
+{
+	.reg .pred %q; .reg .b32 %x;
+again: atom.global.cas.b32 %x, [a], 0, 1;
+	setp.ne.u32 %q, %x, 0;
+	@%q bra again;
+	ret;
+}`, "a: call.uni lock, (%d0); bra a;"), "lock has a loop that waits"},
+	"waits for its block": {kernel(`.shared .u32 flag;
+.func lock()
+{
+	.reg .pred %q; .reg .b32 %x;
+again: ld.volatile.shared.u32 %x, [flag];
+	setp.ne.u32 %q, %x, 0;
+	@%q bra again;
+	ret;
+}`, "a: call.uni lock; bra a;"), "lock has a loop that waits"},
+	"waits in braces": {kernel("", `
+a: {
+again: ld.acquire.gpu.u32 %r1, [%d0];
+	setp.ne.u32 %p1, %r1, 0;
+	@%p1 bra again;
+}
+bra a;`), "k has a loop that waits"},
 	"warps": {kernel("", `
 a: activemask.b32 %r1;
 setp.ne.u32 %p1, %r1, 0;
@@ -148,4 +182,28 @@ b: shfl.sync.up.b32 %r1|%p1, %r2, 1, 0, -1; bra b;`))
 			require.Positive(t, k.Stride(32, 1))
 		}
 	})
+}
+
+// Loops that end soon have no point, whichever way they count and leave.
+func TestShortLoops(t *testing.T) {
+	for name, c := range map[string]struct {
+		body   string
+		points int
+	}{
+		"up":           {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 0},
+		"down":         {"mov.u32 %r1, 64;\na: add.s32 %r1, %r1, -1;\nsetp.gt.s32 %p1, %r1, 0;\n@%p1 bra a;", 0},
+		"out":          {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nsetp.eq.u32 %p1, %r1, 256;\n@%p1 bra b;\nbra.uni a;\nb: add.u32 %r2, %r2, 1;", 0},
+		"long":         {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 1;\nsetp.ne.u32 %p1, %r1, 1000000;\n@%p1 bra a;", 1},
+		"endless":      {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 255;\n@%p1 bra a;", 1},
+		"wrong way":    {"mov.u32 %r1, 0;\na: add.s32 %r1, %r1, -4;\nsetp.ne.s32 %p1, %r1, 256;\n@%p1 bra a;", 1},
+		"while equal":  {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nsetp.eq.u32 %p1, %r2, 256;\n@%p1 bra a;", 1},
+		"from memory":  {"ld.global.u32 %r1, [%d0];\na: add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
+		"two steps":    {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nadd.u32 %r1, %r1, -4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
+		"two deciders": {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\nsetp.ne.u32 %p1, %r2, 1;\n@%p1 bra a;", 1},
+		"step guarded": {"mov.u32 %r1, 0;\na: @%p2 add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
+	} {
+		_, list := suspend(t, kernel("", c.body))
+		require.NotEmpty(t, list[0].Twin, name)
+		require.Equal(t, c.points, list[0].Points, name)
+	}
 }

@@ -67,9 +67,16 @@ func (p *pauser) build() *ptx.Func {
 	t.Text = p.entry()
 	p.s.e.Memory(stmtBytes * len(p.f.Body))
 	t.Body = nil
+	out := map[int32]string{} // labels behind branches
 	for k, s := range p.f.Body {
 		if n, ok := p.looks[int32(k)]; ok {
 			t.Body = append(t.Body, p.check(n, p.weight(int32(k))), &ptx.Label{Name: p.s.prefix + "back" + strconv.Itoa(n)})
+			if x := p.single[int32(k)]; x != nil {
+				t.Body = append(t.Body, p.copies(x, p.outName(n))...)
+				if !x.out {
+					out[x.branch] = p.outName(n)
+				}
+			}
 		}
 		n, barrier := p.barriers[int32(k)]
 		if barrier {
@@ -80,6 +87,9 @@ func (p *pauser) build() *ptx.Func {
 			continue
 		}
 		t.Body = append(t.Body, s)
+		if label := out[int32(k)]; label != "" {
+			t.Body = append(t.Body, &ptx.Label{Name: label})
+		}
 	}
 	t.Body = append(t.Body, p.cold())
 	return &t
