@@ -36,8 +36,8 @@ type Gate struct {
 
 // end is a Gate's side of one engine.
 type end struct {
-	in     *page // by which the command that runs got in; the caller's own
-	beside bool  // the work that runs or waits may run concurrently with such work of others; owned as in
+	in     atomic.Pointer[page] // by which the command that runs got in; nil outside
+	beside bool                 // the work that runs or waits may run concurrently with such work of others; the caller's own
 
 	// Guarded by Gate.mu.
 	wait  chan struct{} // of the command that waits; nil if none does
@@ -55,7 +55,8 @@ type end struct {
 func (g *Gate) Enter(e Engine, beside bool) <-chan struct{} {
 	x := &g.ends[e]
 	if p := g.page.Load(); p.begin(e, beside) {
-		x.in, x.beside = p, beside
+		x.beside = beside
+		x.in.Store(p)
 		return nil
 	}
 	return g.enterSlowly(e, beside)
@@ -65,13 +66,13 @@ func (g *Gate) enterSlowly(e Engine, beside bool) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := &g.ends[e]
-	if x.wait != nil || x.in != nil {
+	if x.wait != nil || x.in.Load() != nil {
 		panic("arbiter: second Enter of an engine")
 	}
 	x.beside = beside
 	p := g.page.Load()
 	if p.begin(e, beside) { // it changed meanwhile
-		x.in = p
+		x.in.Store(p)
 		return nil
 	}
 	x.wait, x.since = make(chan struct{}), time.Now()
@@ -150,7 +151,7 @@ func (g *Gate) Cancel(e Engine) {
 // more announces that another Enter follows at once; it saves time, and a wrong
 // announcement costs other guests a little.
 func (g *Gate) Leave(e Engine, used time.Duration, commands uint64, more bool) {
-	p := g.ends[e].in
+	p := g.ends[e].in.Load()
 	if p == nil {
 		panic("arbiter: Leave without Enter")
 	}
@@ -161,14 +162,14 @@ func (g *Gate) Leave(e Engine, used time.Duration, commands uint64, more bool) {
 // Wanted reports, between an Enter that was admitted and its Leave, whether
 // others may be waiting for the engine.
 func (g *Gate) Wanted(e Engine) bool {
-	p := g.ends[e].in
+	p := g.ends[e].in.Load()
 	return p != nil && p.load(e)&(bitShared|bitOnce|bitRevoked) != 0
 }
 
 // Turn reports, between an Enter that was admitted and its Leave, whether others wait, and the token is
 // for more than one command but was not given for a time of the policy's own.
 func (g *Gate) Turn(e Engine) bool {
-	p := g.ends[e].in
+	p := g.ends[e].in.Load()
 	return p != nil && p.load(e)&(bitShared|bitOnce) == bitShared
 }
 
@@ -176,7 +177,7 @@ func (g *Gate) Turn(e Engine) bool {
 // stop where it can go on later: because the arbiter asks for that, or because it began under another
 // arbiter, or without one, and this one knows nothing of it.
 func (g *Gate) Preempted(e Engine) bool {
-	p := g.ends[e].in
+	p := g.ends[e].in.Load()
 	return p != nil && (p.load(e)&bitPreempt != 0 || p != g.page.Load())
 }
 
@@ -191,15 +192,14 @@ func (g *Gate) Alone(e Engine) bool {
 
 // Charge reports a part of a use that goes on, between an Enter that was admitted and its Leave.
 func (g *Gate) Charge(e Engine, used time.Duration, commands uint64) {
-	if p := g.ends[e].in; p != nil {
+	if p := g.ends[e].in.Load(); p != nil {
 		p.addUsed(e, used, commands)
 	}
 }
 
 func (g *Gate) leave(e Engine, more bool) {
 	x := &g.ends[e]
-	p := x.in
-	x.in = nil
+	p := x.in.Swap(nil)
 	if p.end(e, more) {
 		return
 	}
@@ -237,7 +237,7 @@ func (g *Gate) granted(e Engine) {
 // admit lets the command that waits begin. g.mu is held.
 func (g *Gate) admit(e Engine, p *page) {
 	x := &g.ends[e]
-	x.in = p
+	x.in.Store(p)
 	waited := time.Since(x.since)
 	x.waits.Add(waited)
 	x.total += waited

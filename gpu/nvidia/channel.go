@@ -264,25 +264,32 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if f.empty() && len(w.entries) > 0 && f.engine != e {
 			f.release() // it lingers
 		}
-		if len(w.entries) > 0 && f.engine == nil && e.gate != nil {
-			if !mayWait {
-				return nil
-			}
-			c.entering.Store(true)
-			entered := e.enter(c, stop)
-			c.entering.Store(false)
-			if !entered {
-				return c.halted(stop)
-			}
-			if c.held() { // it was stopped meanwhile
-				e.leave(0, 0, false)
-				return nil
-			}
+		enters := len(w.entries) > 0 && f.engine == nil && e.gate != nil
+		switch {
+		case !enters:
+		case !mayWait && !e.enterNow():
+			return nil
+		case mayWait && !c.enter(e, stop):
+			return c.halted(stop)
+		case c.held(): // it was stopped meanwhile
+			e.leave(0, 0, false)
+			return nil
 		}
-		if began, err := c.begin(b, &w, e, mayWait); !began || err != nil {
+		began, err := c.begin(b, &w, e, mayWait)
+		if enters && !began {
+			e.leave(0, 0, false)
+		}
+		if !began || err != nil {
 			return err
 		}
 	}
+}
+
+// enter takes a turn on an engine. It returns false if the context ended first, or stop was closed.
+func (c *channel) enter(e *engine, stop <-chan struct{}) bool {
+	c.entering.Store(true)
+	defer c.entering.Store(false)
+	return e.enter(c, stop)
 }
 
 // begin passes the next command of a batch, which runs on e, to the worker. If it may not

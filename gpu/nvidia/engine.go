@@ -67,6 +67,24 @@ func (e *engine) enter(c *channel, stop <-chan struct{}) bool {
 	return false
 }
 
+// enterNow takes a turn at the gate if it begins at once and nobody else wants one.
+func (e *engine) enterNow() bool {
+	if e.waiting.Load() > 0 || !e.gate.Alone(e.kind) {
+		return false
+	}
+	select {
+	case e.turn <- struct{}{}:
+	default:
+		return false
+	}
+	if e.gate.Enter(e.kind, false) == nil {
+		return true
+	}
+	e.gate.Cancel(e.kind) // others came just now
+	<-e.turn
+	return false
+}
+
 // wanted reports whether somebody waits for the engine while a channel has it.
 func (e *engine) wanted() bool {
 	return e.waiting.Load() > 0 || e.gate != nil && e.gate.Wanted(e.kind)

@@ -7,9 +7,10 @@ import (
 )
 
 // lingerTime is for how long a channel keeps its engine, for which others wait, when it has nothing to do:
-// a program that waits for each kernel launches the next one within some 10 µs. To hand the engine over
-// leaves it idle for longer, and a GPU that serves two guests by turns after each command does little else.
-var lingerTime = 50 * time.Microsecond
+// a program that waits for each kernel launches the next one within some 10 µs, or 100 if it was asleep. To
+// hand the engine over leaves it idle for as long, and a GPU that serves two guests by turns after each
+// command does little else.
+var lingerTime = 120 * time.Microsecond
 
 // After lingerMisses times in vain in a row, a channel lingers only one of lingerTries times.
 const (

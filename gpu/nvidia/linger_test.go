@@ -20,6 +20,8 @@ type lingerGate struct {
 
 func (g *lingerGate) Turn(gpu.Engine) bool { return !g.alone.Load() }
 
+func (g *lingerGate) Alone(gpu.Engine) bool { return g.alone.Load() }
+
 // Enter is part of gpu.Gate.
 func (g *lingerGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	g.entered[e].Add(1)
@@ -31,10 +33,13 @@ func (g *lingerGate) Leave(e gpu.Engine, _ time.Duration, _ uint64, _ bool) { g.
 
 // A program that waits for each kernel has several in a turn, until it does something else, ends, or has
 // had its turn.
-func TestTurnOfAProgramThatWaits(t *testing.T) {
+func TestTurnOfAProgramThatWaits(t *testing.T) { bothWays(t, turnOfAProgramThatWaits) }
+
+func turnOfAProgramThatWaits(t *testing.T, polls bool) {
 	t.Cleanup(nvidia.SetLinger(time.Hour))
 	g := &lingerGate{}
 	c := newFakeClient(t, nvidia.Config{Gate: g})
+	c.polls = polls
 	va := c.vram()
 	const kernels = 200
 	for i := range kernels {
@@ -65,4 +70,27 @@ func TestTurnOfAProgramThatPauses(t *testing.T) {
 	g.alone.Store(true)
 	require.NoError(t, c.do(c.store(va, 1)).Err)
 	require.Eventually(t, rests, 5*time.Minute, time.Millisecond)
+}
+
+// While no one else wants the GPU, launches at a gate begin and end as without one, and each use of an engine
+// ends. Then others come and go.
+func TestLaunchesOfAGuestThatIsAlone(t *testing.T) { bothWays(t, launchesOfAGuestThatIsAlone) }
+
+func launchesOfAGuestThatIsAlone(t *testing.T, polls bool) {
+	g := &lingerGate{}
+	c := newFakeClient(t, nvidia.Config{Gate: g})
+	c.polls = polls
+	va := c.vram()
+	for i := range 1000 {
+		g.alone.Store(i%300 < 200)
+		cmds := []gpu.Command{c.store(va, uint32(i)), c.store(va+4, uint32(i))}
+		if i%7 == 0 {
+			cmds = append(cmds, &gpu.Copy{Src: va, Dst: va + 8, Width: 8, Height: 1})
+		}
+		require.NoError(t, c.do(cmds...).Err)
+	}
+	require.NoError(t, c.ch.Close())
+	for e := range gpu.Engines {
+		require.Equal(t, g.entered[e].Load(), g.left[e].Load())
+	}
 }

@@ -24,13 +24,9 @@ func (p *polling) helps() bool {
 	return helps
 }
 
-// Poll implements gpu.Poller. Where there is a gate it leaves all to the goroutine,
-// which may wait there.
+// Poll implements gpu.Poller. Where others want the GPU it begins nothing: the goroutine may wait for it.
 func (c *channel) Poll() {
 	p := &c.polling
-	if c.ctx.dev.config.Gate != nil {
-		return
-	}
 	if p.calls++; p.calls%markCalls == 0 {
 		p.marks.Add(1)
 	}
