@@ -88,6 +88,9 @@ type call struct {
 // newLink makes the ring object with the slab behind it, tells the backend and
 // starts with an empty ring.
 func newLink(c carrier.Carrier, layout hypercall.Layout, cfg Config) (*link, error) {
+	if c.Capset().Features&hypercall.FeatureCard != 0 {
+		return nil, fmt.Errorf("the backend shows a card to GPUvm's drivers (--interface), and serves no DRM calls: %w", syscall.ENODEV)
+	}
 	pages, err := c.Alloc(slabStart(layout) + slabBytes)
 	if err != nil {
 		return nil, fmt.Errorf("ring object: %w", err)

@@ -34,7 +34,7 @@ const capsetMagic = 0x4d524456505f5631 // "1V_PVDRM"
 //	8       2     major version
 //	10      2     minor version
 //	12      4     reserved, 0
-//	16      8     features, none are defined yet
+//	16      8     features: bit 0 FeatureCard
 //	24      4     largest ring object, bytes
 //	28      4     channels of a session
 //	32      4     number of the device among those of its implementation, from 0
@@ -46,6 +46,9 @@ type Capset struct {
 	MaxChannels  uint32
 	Device       uint32 // the number of the device that the backend serves
 }
+
+// FeatureCard says that the backend serves GPUvm's guests (hypercall/trap), and none of PVDRM.
+const FeatureCard = 1 << 0
 
 // NewCapset returns what a backend of this tree announces for a device.
 func NewCapset(device int) Capset {

@@ -1,6 +1,10 @@
 package gpuvm
 
-import "fmt"
+import (
+	"fmt"
+
+	"pvdrm/hypercall/trap"
+)
 
 // Mode is a way to virtualize the card.
 type Mode struct {
@@ -40,34 +44,4 @@ func ModeOf(name string) (Mode, error) {
 }
 
 // Counters count what a VM did since it was made.
-type Counters struct {
-	TrapsBAR0   uint64 // accesses that trapped
-	TrapsBAR1   uint64
-	TrapsBAR3   uint64
-	Scans       uint64 // of directories of channels
-	BARScans    uint64 // of the tables of BAR1 and BAR3
-	Entries     uint64 // read by scans
-	Changed     uint64 // of them, those whose shadow changed
-	Hypercalls  uint64
-	Operations  uint64 // in them
-	Activations uint64 // doorbells of bound channels
-	Flushes     uint64 // TLB flushes, of any directory
-	Refused     uint64 // entries, registers and accesses that name what is not the VM's
-}
-
-// Sub returns what was counted since an earlier time.
-func (c Counters) Sub(o Counters) Counters {
-	c.TrapsBAR0 -= o.TrapsBAR0
-	c.TrapsBAR1 -= o.TrapsBAR1
-	c.TrapsBAR3 -= o.TrapsBAR3
-	c.Scans -= o.Scans
-	c.BARScans -= o.BARScans
-	c.Entries -= o.Entries
-	c.Changed -= o.Changed
-	c.Hypercalls -= o.Hypercalls
-	c.Operations -= o.Operations
-	c.Activations -= o.Activations
-	c.Flushes -= o.Flushes
-	c.Refused -= o.Refused
-	return c
-}
+type Counters = trap.Counters

@@ -8,6 +8,8 @@ import (
 
 	"pvdrm/gpu/softgpu"
 	"pvdrm/gpu/softgpu/hw"
+	"pvdrm/hypercall/trap"
+	"pvdrm/internal/hostmem"
 )
 
 // VM is a card as a virtual machine sees it.
@@ -38,6 +40,8 @@ type VM struct {
 	directories map[uint32]*shadow // with PV, by number; their guest directory has no meaning
 	barrier     map[uint64]int     // guest pages with descriptors in use, and how many
 	tables      int                // pairs in use
+	backed      uint64             // bytes of VRAM, from 0 on, that are the guest's memory
+	view        *trap.View         // nil: the guest is a caller of Read and Write
 	second      *shadow            // with Nested: the VM's VRAM
 }
 
@@ -52,8 +56,44 @@ type bar struct {
 // NewVM gives a VM a part of the card. The memory is the VM's system memory, and must stay mapped
 // until Close.
 func (a *Aggregator) NewVM(mode Mode, ram []byte) (*VM, error) {
-	if len(ram) == 0 || len(ram)%hw.SmallPage != 0 {
-		return nil, fmt.Errorf("gpuvm: a VM's memory consists of pages; %d bytes do not", len(ram))
+	return a.NewGuest(mode, Memory{RAM: [][]byte{ram}})
+}
+
+// Memory is what a VM of another process has granted. It must stay mapped until Close.
+type Memory struct {
+	RAM [][]byte // system memory, in runs of pages
+
+	// VRAM takes the place of the first of the VM's VRAM, in runs of package hostmem, so that the
+	// guest reaches it without a trap where View says so; see trap.View. Both or none are given.
+	VRAM [][]byte
+	View []byte
+}
+
+// pages adds up runs, and reports whether they all consist of pages.
+func pages(runs [][]byte) (bytes uint64, ok bool) {
+	for _, r := range runs {
+		if len(r) == 0 || len(r)%hw.SmallPage != 0 {
+			return 0, false
+		}
+		bytes += uint64(len(r))
+	}
+	return bytes, true
+}
+
+// Terms returns what a VM would get.
+func (a *Aggregator) Terms(mode Mode) trap.Terms {
+	return trap.Terms{PV: mode.PV, Multi: mode.Multi, Direct: mode.Remap || mode.BAR1, VRAM: a.part, BAR1: a.bar1.window, BAR3: a.bar3.window}
+}
+
+// NewGuest is NewVM with memory that a guest has granted.
+func (a *Aggregator) NewGuest(mode Mode, memory Memory) (*VM, error) {
+	ram, ok := pages(memory.RAM)
+	vram, also := pages(memory.VRAM)
+	if !ok || !also || ram == 0 || vram > a.part {
+		return nil, fmt.Errorf("gpuvm: a VM's memory consists of pages, and its VRAM has %d bytes; %d and %d do not do", a.part, ram, vram)
+	}
+	if vram > 0 && uint64(len(memory.View)) < trap.ViewBytes(a.Terms(mode)) {
+		return nil, fmt.Errorf("gpuvm: a view of %d bytes; it takes %d", len(memory.View), trap.ViewBytes(a.Terms(mode)))
 	}
 	a.mu.Lock()
 	index := slices.Index(a.used, false)
@@ -76,7 +116,18 @@ func (a *Aggregator) NewVM(mode Mode, ram []byte) (*VM, error) {
 		vm.bar1.traps = make([]atomic.Bool, a.bar1.window/hw.SmallPage)
 	}
 	var err error
-	if vm.ram, err = vm.domain.Add(ram); err != nil {
+	if vram > 0 {
+		view := trap.NewView(memory.View)
+		vm.view, vm.backed = &view, vram
+		vm.mu.Lock()
+		err = hostmem.Over(a.vram.Bytes(vm.base, vram), memory.VRAM)
+		vm.remap()
+		vm.mu.Unlock()
+	}
+	if err == nil {
+		vm.ram, err = vm.domain.Add(memory.RAM...)
+	}
+	if err != nil {
 		vm.Close()
 		return nil, fmt.Errorf("gpuvm: %w", err)
 	}
@@ -276,9 +327,32 @@ func (vm *VM) remap() {
 			off := uint64(i) * hw.SmallPage
 			addr, ok := vm.shown(b, off)
 			_, number := vm.controlAt(b, off)
-			b.traps[i].Store(number >= 0 || ok && vm.barrier[addr&^(hw.SmallPage-1)] > 0)
+			traps := number >= 0 || ok && vm.barrier[addr&^(hw.SmallPage-1)] > 0
+			if vm.view != nil {
+				traps = traps || ok && addr >= vm.backed
+				vm.show(b, i, traps, addr, ok)
+			}
+			b.traps[i].Store(traps)
 		}
 	}
+}
+
+// show tells the guest what accesses of a page of an aperture do.
+func (vm *VM) show(b *bar, page int, traps bool, addr uint64, mapped bool) {
+	entry := page
+	if b == &vm.bar3 {
+		entry += int(vm.bar1.host.window / hw.SmallPage)
+	}
+	what := uint32(trap.Shown)
+	switch e, _, _ := vm.agg.vram.Walk(b.host.directory, b.at+uint64(page)*hw.SmallPage); {
+	case traps:
+		what, addr = trap.Traps, 0
+	case !mapped:
+		what, addr = trap.Nothing, 0
+	case e.ReadOnly():
+		what = trap.ShownReadOnly
+	}
+	vm.view.Set(entry, what, addr/hw.SmallPage)
 }
 
 // watch adds a page to the barrier, or with by = -1 takes it away.
@@ -338,9 +412,20 @@ func (vm *VM) Close() {
 			b.traps[i].Store(true)
 		}
 	}
-	vm.agg.vram.Zero(vm.base, vm.size)
+	err := vm.zero()
 	vm.flight.Unlock()
 	vm.agg.mu.Lock()
 	defer vm.agg.mu.Unlock()
-	vm.agg.used[vm.index] = false
+	vm.agg.used[vm.index] = err != nil // who had the part next would have this guest's memory
+}
+
+// zero gives the VM's VRAM back.
+func (vm *VM) zero() error {
+	if vm.backed > 0 {
+		if err := hostmem.Plain(vm.agg.vram.Bytes(vm.base, vm.backed)); err != nil {
+			return err
+		}
+	}
+	vm.agg.vram.Zero(vm.base, vm.size)
+	return nil
 }

@@ -20,7 +20,13 @@ import (
 // serveAgent is `gdev agent`, for `pvdrm bench`. Each request is served by a new
 // process, since that is what a run of a program is.
 func serveAgent(in io.Reader, stdout, stderr io.Writer) int {
-	if err := agent.Serve(in, stdout, inProcess); err != nil {
+	card, err := openCard()
+	if card != nil {
+		err = card.serve(in, stdout)
+	} else if err == nil {
+		err = agent.Serve(in, stdout, inProcess)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "gdev: %v\n", err)
 		return exitFailed
 	}

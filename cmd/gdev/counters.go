@@ -11,6 +11,7 @@ import (
 	"pvdrm/frontend"
 	"pvdrm/gem"
 	"pvdrm/hypercall"
+	"pvdrm/internal/suite"
 )
 
 // fileCounters is what one DRM file of a program counted, on both ends.
@@ -23,7 +24,20 @@ type fileCounters struct {
 
 // counterLog takes the counters of files as they are closed, which happens on
 // the goroutine that runs the programs.
-type counterLog struct{ closed []fileCounters }
+type counterLog struct {
+	closed []fileCounters
+	cards  []cardCounts
+}
+
+// onCard runs programs on a card, whose counters it keeps.
+func (l *counterLog) onCard(g *cardGPU) runner {
+	return func(name string, opts suite.Options) (suite.Result, error) {
+		before := g.counts().Counters
+		res, err := g.run(name, opts)
+		l.cards = append(l.cards, cardCounts(g.counts().Sub(before)))
+		return res, err
+	}
+}
 
 // countedFile is a file whose counters are read before it is closed.
 type countedFile struct {
@@ -51,8 +65,13 @@ func (l *counterLog) open() (drm.File, error) {
 
 // print writes what the files of a program counted that were closed since the last call.
 func (l *counterLog) print(w io.Writer, bench string, asJSON bool) error {
-	closed := l.closed
-	l.closed = nil
+	closed, cards := l.closed, l.cards
+	l.closed, l.cards = nil, nil
+	for _, c := range cards {
+		if err := c.print(w, bench, asJSON); err != nil {
+			return err
+		}
+	}
 	for _, c := range closed {
 		c.Bench = bench
 		if asJSON {

@@ -31,6 +31,13 @@ func (l *counterLog) openGPU(onFloor bool) (runner, error) {
 			return res, err
 		}, drv.Close()
 	}
+	card, err := openCard()
+	if err != nil {
+		return nil, err
+	}
+	if card != nil {
+		return l.onCard(card), nil // the driver ends with this process
+	}
 	drv, err := cuda.Init(l.open)
 	if err != nil {
 		return nil, err

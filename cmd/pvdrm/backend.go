@@ -19,6 +19,7 @@ type backendFlags struct {
 	metrics          string // address for metrics; may be empty
 	once             bool
 	drawPointer      bool
+	card             cardFlags
 }
 
 func newBackend(g *global) *cobra.Command {
@@ -55,7 +56,7 @@ the given path.`,
 			if err != nil {
 				return err
 			}
-			if err := dev.check(); err != nil {
+			if err := errors.Join(dev.check(), f.card.check(&dev)); err != nil {
 				return err
 			}
 			return f.serve(c.Context(), g, log, &dev)
@@ -73,6 +74,7 @@ func (f *backendFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.vhostUser, vhostUser.flag, "", "path of the vhost-user-gpu socket to make, for QEMU")
 	c.Flags().StringVar(&f.local, localGuest.flag, "", "path of the socket to make, for programs of this host")
 	c.Flags().BoolVar(&f.once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
+	f.card.add(c)
 	c.Flags().BoolVar(&f.drawPointer, "draw-pointer", false, "with --vhost-user: draw the pointer into the pictures of the screen, for pvdrm view and screenshots; a window of QEMU's would show a second one")
 }
 
@@ -87,7 +89,7 @@ func (f *backendFlags) carrier() (kind carrierKind, socket string) {
 // serve starts the process that serves, and waits for its end or that of ctx.
 func (f *backendFlags) serve(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags) error {
 	kind, socket := f.carrier()
-	var more []string
+	more := f.card.args()
 	if f.once {
 		more = append(more, "--once")
 	}

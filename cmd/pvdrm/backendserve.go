@@ -65,6 +65,9 @@ func (f *backendFlags) serveChild(ctx context.Context, g *global, dev *deviceFla
 	log := supervisor.ChildLogger(level)
 	ctx, cancel := child.Context(ctx)
 	defer cancel()
+	if f.card.on() {
+		return f.serveCard(ctx, log, dev, child)
+	}
 	device, err := dev.open(log, child.Seat)
 	if err != nil {
 		return err

@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"pvdrm/backend/gpuvm"
 	"pvdrm/internal/bench"
 	"pvdrm/internal/bench/agent"
 	"pvdrm/internal/suite"
@@ -45,16 +47,17 @@ func newBenchModes(*global) *cobra.Command {
   pvdrm-native  programs linked onto PVDRM's device, which these two are compared with
   fv-bar1       fv-opt with BAR1 mapped, too, but for the doorbells
   pv-bar1       pv-multicall with that
+  side-core     fv with traps that a thread of the owner polls for
   nested        fv-remap on a card that walks the guest's page tables itself, and a second
                 level of the hypervisor's behind them
 
-A guest is a driver in the same process, and a trap a call, or with --traps socket a
-message to another thread and back: then the modes in which much traps take seconds.
-PVDRM's guests are processes. docs/gpuvm.md explains the columns. Virtual machines of
-QEMU are not there yet.
+Guests are processes, PVDRM's too. A trap is a request to the process that owns the
+card, which answers: each wakes the other (--traps doorbell), or both poll (--traps page).
+With --traps call guests of GPUvm are in the same process, and a trap is a call.
+docs/gpuvm.md explains the columns.
 
 The exit code is 1 when a result is wrong.`,
-		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy --traps socket",
+		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy --traps call",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c); err != nil {
@@ -67,11 +70,17 @@ The exit code is 1 when a result is wrong.`,
 	fl.StringSliceVar(&f.modes, "modes", bench.ModeNames(), "modes to compare")
 	fl.StringSliceVar(&f.benches, "bench", nil, "programs to run (default: all)")
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
-	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d runs", quickRuns))
-	fl.StringVar(&f.traps, "traps", bench.TrapCall, "what a trap is: a call, or a message to another thread and back (socket)")
+	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about three minutes: %d runs of some programs", quickModeRuns))
+	fl.StringVar(&f.traps, "traps", bench.TrapDoorbell, "how a trap reaches what owns the card: "+strings.Join(bench.Traps(), ", "))
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	return c
 }
+
+// quickModeBenches are the programs of a quick comparison of modes: one of each kind, of which the
+// naive modes take not too long. quickModeRuns is how often they run.
+var quickModeBenches = []string{"nop", "loop", "madd", "cpy", "pincpy", "hs", "srad2"}
+
+const quickModeRuns = 3
 
 // complete checks the flags and fills in what follows from others.
 func (f *modesFlags) complete(c *cobra.Command) error {
@@ -85,16 +94,19 @@ func (f *modesFlags) complete(c *cobra.Command) error {
 			return fmt.Errorf("--bench: %w", err)
 		}
 	}
+	if f.benches == nil && f.quick {
+		f.benches = quickModeBenches
+	}
 	if f.benches == nil {
 		for _, b := range suite.All() {
 			f.benches = append(f.benches, b.Name)
 		}
 	}
-	if f.traps != bench.TrapCall && f.traps != bench.TrapSocket {
-		return fmt.Errorf("--traps %s: choose %s or %s", f.traps, bench.TrapCall, bench.TrapSocket)
+	if !slices.Contains(bench.Traps(), f.traps) {
+		return fmt.Errorf("--traps %s: choose one of %s", f.traps, strings.Join(bench.Traps(), ", "))
 	}
 	if f.quick && !c.Flags().Changed("runs") {
-		f.runs = quickRuns
+		f.runs = quickModeRuns
 	}
 	if f.runs < 1 || len(f.modes) == 0 {
 		return errors.New("--runs, --modes: choose at least one")
@@ -145,7 +157,11 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 		config = bench.Switches("nopool")
 	case bench.PVDRMPoolMode:
 	default:
-		return bench.OpenMode(mode, f.traps)
+		traps, separate := bench.Separate(mode, f.traps)
+		if !separate {
+			return bench.OpenMode(mode)
+		}
+		args = append([]string{"run", "--interface", mode, "--traps", traps, "--vram", modeVRAM}, args[1:]...)
 	}
 	self, err := ownProgram()
 	if err != nil {
@@ -155,15 +171,20 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 	if err != nil {
 		return nil, fmt.Errorf("mode %s: %w", mode, err)
 	}
-	return &agentMode{mode: mode, agent: a, config: config}, nil
+	m, _ := gpuvm.ModeOf(mode)
+	return &agentMode{mode: mode, agent: a, config: config, multi: m.Multi}, nil
 }
 
-// agentMode runs programs in a mode of PVDRM, by an agent.
+// agentMode runs programs in a mode by an agent, in a guest that is a process.
 type agentMode struct {
 	mode   string
 	agent  *agentProcess
 	config string
+	multi  bool
 }
+
+// modeVRAM is the memory of each card, as much as one in this process has.
+const modeVRAM = "1G"
 
 // RunMode implements bench.ModePlace.
 func (m *agentMode) RunMode(ctx context.Context, name string) ([]bench.ModeRow, error) {
@@ -176,6 +197,9 @@ func (m *agentMode) RunMode(ctx context.Context, name string) ([]bench.ModeRow, 
 	}
 	if a.Result.Error != "" {
 		err = fmt.Errorf("%s in mode %s: %s", name, m.mode, a.Result.Error)
+	}
+	if a.Phases != nil {
+		return bench.CountedRows(m.mode, *a.Result, a.Phases, m.multi), err
 	}
 	return bench.ModeRows(m.mode, *a.Result), err
 }

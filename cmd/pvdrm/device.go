@@ -115,6 +115,22 @@ func (d *deviceFlags) check() error {
 	return err
 }
 
+// join joins the arbiter, where connect takes the guest's seat; nil where there is none.
+func (d *deviceFlags) join(log *zap.Logger, connect func() (*arbiter.Seat, error)) (*arbiter.Gate, error) {
+	if d.arbiter == "" {
+		return nil, nil
+	}
+	lost := arbiter.GoAlone
+	if d.wait {
+		lost = arbiter.WaitForArbiter
+	}
+	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt(d), Turns: d.device.kind().turns, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
+	}
+	return gate, nil
+}
+
 // open opens the device. With an arbiter, connect takes the guest's seat there.
 func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error)) (gpu.Device, error) {
 	if err := d.check(); err != nil {
@@ -124,16 +140,12 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 	if err != nil {
 		return nil, err // check has found none
 	}
-	if d.arbiter == "" {
-		return d.device.kind().open(d, vram, nil)
-	}
-	lost := arbiter.GoAlone
-	if d.wait {
-		lost = arbiter.WaitForArbiter
-	}
-	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt(d), Turns: d.device.kind().turns, Log: log})
+	gate, err := d.join(log, connect)
 	if err != nil {
-		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
+		return nil, err
+	}
+	if gate == nil {
+		return d.device.kind().open(d, vram, nil)
 	}
 	compute, render := gpu.Split(gate)
 	device, err := d.device.kind().open(d, vram, compute)

@@ -159,7 +159,11 @@ func softGPUArgs(d *deviceFlags) []string {
 }
 
 func openSoftGPU(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
-	return softgpu.New(softgpu.Config{Number: d.device.number, VRAMBytes: vram, SMs: d.sms, Capability: int(d.sm), LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, ModelTime: d.model, Divide: d.divide, Gate: gate})
+	return softgpu.New(softGPUConfig(d, vram, gate))
+}
+
+func softGPUConfig(d *deviceFlags, vram uint64, gate gpu.Gate) softgpu.Config {
+	return softgpu.Config{Number: d.device.number, VRAMBytes: vram, SMs: d.sms, Capability: int(d.sm), LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, ModelTime: d.model, Divide: d.divide, Gate: gate}
 }
 
 // softGPUMemory is the default size of the software GPU's memory: a quarter of the host's, at

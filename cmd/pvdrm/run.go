@@ -21,6 +21,7 @@ import (
 
 func newRun(g *global) *cobra.Command {
 	dev := deviceFlags{several: true}
+	var card cardFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENT ...]",
 		Short: "Run a program as a local guest, without a virtual machine",
@@ -48,15 +49,20 @@ DRM ioctls themselves have the first only.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog\n  pvdrm run --device softgpu:0,1 -- ./simpleMultiGPU",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
-			return runLocal(c.Context(), g, &dev, args)
+			if err := card.check(&dev); err != nil {
+				return err
+			}
+			return runLocal(c.Context(), g, &dev, args, card.args()...)
 		},
 	}
 	c.Flags().SetInterspersed(false)
 	dev.add(c)
+	card.add(c)
 	return c
 }
 
-func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (err error) {
+// runLocal runs a program with backends that get further arguments.
+func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string, more ...string) (err error) {
 	log, err := g.logger()
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string) (
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
-	backends, sockets, err := startBackends(ctx, g, log, dev, localGuest, dir)
+	backends, sockets, err := startBackends(ctx, g, log, dev, localGuest, dir, more...)
 	defer func() {
 		for _, b := range backends {
 			b.stop()

@@ -36,6 +36,7 @@ type upFlags struct {
 	copies  []string
 	guests  guestsFlags
 	share   shareFlags
+	card    cardFlags
 }
 
 // quietConsole keeps the text cursor from blinking: each blink would be a
@@ -88,6 +89,7 @@ PROGRAM takes the place of the image's entry point, and runs as root.`,
 	}
 	c.Flags().SetInterspersed(false)
 	f.dev.add(c)
+	f.card.add(c)
 	c.Flags().StringVar(&f.cfg.QEMU, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
@@ -118,7 +120,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) error {
 // upOnce is up with all flags but the device's as they are by default, for
 // commands that need a machine for one program with such files, input and output.
 func upOnce(ctx context.Context, g *global, dev deviceFlags, image string, copies, args []string, stdin io.Reader, stdout io.Writer) error {
-	f := upFlags{dev: dev, cache: guestimage.DefaultCacheDir(), image: image, copies: copies, guests: guestsFlags{count: 1, policy: arbiter.DefaultPolicy}}
+	f := upFlags{dev: dev, card: cardFlags{mode: interfaceDRM}, cache: guestimage.DefaultCacheDir(), image: image, copies: copies, guests: guestsFlags{count: 1, policy: arbiter.DefaultPolicy}}
 	f.cfg = vmm.Config{QEMU: defaultQEMU(), Accel: vmm.Auto, MemoryMiB: vmm.DefaultMemoryMiB, BootTimeout: bootTimeout}
 	return upWith(ctx, g, &f, args, stdin, stdout)
 }
@@ -128,7 +130,7 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	if err := f.dev.check(); err != nil {
+	if err := errors.Join(f.dev.check(), f.card.check(&f.dev)); err != nil {
 		return err
 	}
 	plan, err := f.plan(args)
@@ -195,7 +197,7 @@ func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev dev
 	if err != nil {
 		return nil, err
 	}
-	more := []string{"--once"}
+	more := append([]string{"--once"}, f.card.args()...)
 	if !f.screen.window() {
 		more = append(more, "--draw-pointer")
 	}

@@ -96,12 +96,14 @@ func (d *Driver) startBARs() error {
 	for _, bar := range []struct {
 		register uint64
 		space    *directory
+		size     uint64
 		make     func(size uint64) (*instance, error)
 	}{
-		{register: hw.RegBAR3, space: &d.bar3, make: d.newWindowed},
-		{register: hw.RegBAR1, space: &d.bar1, make: d.newInstance},
+		{register: hw.RegBAR3, space: &d.bar3, size: d.Bus.Size(hw.BAR3), make: d.newWindowed},
+		{register: hw.RegBAR1, space: &d.bar1, size: d.Bus.Size(hw.BAR1), make: d.newInstance},
 	} {
-		dir, err := newWritten(d, bar.make)
+		size := min(bar.size, barTables)
+		dir, err := newWritten(d, bar.make, size)
 		if err != nil {
 			return err
 		}
@@ -111,7 +113,7 @@ func (d *Driver) startBARs() error {
 		}
 		d.own = append(d.own, descriptor)
 		descriptor.write64(hw.DescDirectory, dir.address())
-		descriptor.write64(hw.DescLimit, barTables-1)
+		descriptor.write64(hw.DescLimit, size-1)
 		if err := dir.table(0); err != nil {
 			return errors.Join(err, dir.free())
 		}

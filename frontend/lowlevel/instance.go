@@ -16,18 +16,16 @@ type instance struct {
 	windowed bool   // it is not there
 }
 
-// newWindowed allocates zeroed instance memory that is written through the window.
+// newWindowed allocates instance memory that is written through the window.
 func (d *Driver) newWindowed(size uint64) (*instance, error) {
 	at, err := d.takeVRAM(size, hw.SmallPage)
 	if err != nil {
 		return nil, err
 	}
-	o := &instance{driver: d, vram: at, size: size, windowed: true}
-	o.zero()
-	return o, nil
+	return &instance{driver: d, vram: at, size: size, windowed: true}, nil
 }
 
-// newInstance allocates zeroed instance memory and maps it in BAR3.
+// newInstance allocates instance memory and maps it in BAR3. It holds what was there before.
 func (d *Driver) newInstance(size uint64) (*instance, error) {
 	vram, err := d.takeVRAM(size, hw.SmallPage)
 	if err != nil {
@@ -39,11 +37,7 @@ func (d *Driver) newInstance(size uint64) (*instance, error) {
 		return nil, fmt.Errorf("no %d bytes of BAR3 left", size)
 	}
 	o := &instance{driver: d, vram: vram, size: size, at: at}
-	if err := mapRange(d.bar3, at, hw.TargetVRAM, vram, size, false); err != nil {
-		return nil, err
-	}
-	o.zero()
-	return o, nil
+	return o, mapRange(d.bar3, at, hw.TargetVRAM, vram, size, false)
 }
 
 func (o *instance) write32(off uint64, v uint32) {
@@ -61,8 +55,9 @@ func (o *instance) write64(off, v uint64) {
 	o.write32(off+4, uint32(v>>32))
 }
 
-func (o *instance) zero() {
-	for off := uint64(0); off < o.size; off += 4 {
+// zero zeroes n bytes.
+func (o *instance) zero(off, n uint64) {
+	for end := off + n; off < end; off += 4 {
 		o.write32(off, 0)
 	}
 }

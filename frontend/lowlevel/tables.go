@@ -22,16 +22,18 @@ type directory interface {
 type written struct {
 	driver *Driver
 	make   func(size uint64) (*instance, error)
+	space  uint64 // bytes of addresses, which the descriptor's limit says, too: the card reads no entry behind
 	top    *instance
 	tables map[uint64]*instance // small table, then large table
 }
 
-func newWritten(d *Driver, makes func(size uint64) (*instance, error)) (*written, error) {
+func newWritten(d *Driver, makes func(size uint64) (*instance, error), space uint64) (*written, error) {
 	top, err := makes(hw.DirectoryBytes)
 	if err != nil {
 		return nil, err
 	}
-	return &written{driver: d, make: makes, top: top, tables: map[uint64]*instance{}}, nil
+	top.zero(0, (space+hw.DirectorySpan-1)/hw.DirectorySpan*hw.EntryBytes)
+	return &written{driver: d, make: makes, space: space, top: top, tables: map[uint64]*instance{}}, nil
 }
 
 func (w *written) table(i uint64) error {
@@ -42,6 +44,9 @@ func (w *written) table(i uint64) error {
 	if err != nil {
 		return err
 	}
+	n := min(w.space-i*hw.DirectorySpan, hw.DirectorySpan)
+	t.zero(0, n/hw.SmallPage*hw.EntryBytes)
+	t.zero(hw.SmallTable, n/hw.LargePage*hw.EntryBytes)
 	w.tables[i] = t
 	w.top.write64(i*hw.EntryBytes, uint64(hw.MakePDE(t.vram+hw.SmallTable, t.vram)))
 	return nil
@@ -124,7 +129,7 @@ func (d *Driver) newDirectory() (directory, error) {
 	if d.Calls != nil {
 		return newGranted(d)
 	}
-	return newWritten(d, d.newInstance)
+	return newWritten(d, d.newInstance, hw.AddressMax)
 }
 
 // pages calls f for each page of a range: those of 2 MiB where large allows it and both addresses

@@ -48,12 +48,12 @@ func (h *Hardware) NewDomain() *Domain {
 	return &Domain{space: &space{vram: h.dev.vram, count: &h.dev.mappings, MMU: hw.MMU{VRAM: h.dev.vram.VRAM}}}
 }
 
-// Add gives the domain memory, whose bus address it returns. The memory must stay mapped until no
-// channel uses the domain.
-func (d *Domain) Add(mem []byte) (base uint64, err error) {
+// Add gives the domain memory of the runs, in order, whose bus address it returns. It must stay
+// mapped until no channel uses the domain.
+func (d *Domain) Add(runs ...[]byte) (base uint64, err error) {
 	d.space.mu.Lock()
 	defer d.space.mu.Unlock()
-	o, err := d.space.Bus.Add([][]byte{mem})
+	o, err := d.space.Bus.Add(runs)
 	if err != nil {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"pvdrm/gpu/softgpu"
 	"pvdrm/gpu/softgpu/card"
 	"pvdrm/gpu/softgpu/hw"
+	"pvdrm/internal/bench/agent"
 	"pvdrm/internal/suite"
 )
 
@@ -32,6 +33,34 @@ const (
 	PVDRMNativeMode = "pvdrm-native"
 )
 
+// SideCoreMode is mode fv with traps that a thread of the Aggregator polls for.
+const SideCoreMode = "side-core"
+
+// What a trap is.
+const (
+	TrapCall     = "call"     // of the Aggregator, by the guest's driver
+	TrapDoorbell = "doorbell" // a request in shared memory, after which each side wakes the other
+	TrapPage     = "page"     // such a request, for which both sides poll
+)
+
+var trapNotes = map[string]string{
+	TrapCall:     "calls within a thread",
+	TrapDoorbell: "requests to another process, which each side wakes by a pipe",
+	TrapPage:     "requests to another process, for which both sides poll",
+}
+
+// Traps are the kinds of traps.
+func Traps() []string { return []string{TrapCall, TrapDoorbell, TrapPage} }
+
+// Separate reports whether a mode runs in a guest of its own process, and with which traps.
+func Separate(mode, traps string) (string, bool) {
+	_, err := gpuvm.ModeOf(mode)
+	if mode == SideCoreMode {
+		return TrapPage, true
+	}
+	return traps, err == nil && traps != TrapCall
+}
+
 // thesisModes is how many of gpuvm.Modes are the thesis's.
 const thesisModes = 6
 
@@ -44,7 +73,7 @@ func ModeNames() []string {
 		}
 		names = append(names, m.Name)
 	}
-	return names
+	return append(names, SideCoreMode)
 }
 
 // CheckMode says whether a mode can be measured.
@@ -99,37 +128,26 @@ type modePlace struct {
 	card   *card.Card
 	vm     *gpuvm.VM // nil natively
 	driver *lowlevel.Driver
-	socket *trapSocket // nil where traps are calls
 }
 
-// modeCounts are counters of a place.
-type modeCounts struct {
-	gpuvm.Counters
-	doorbells uint64
-}
-
-func (p *modePlace) counts() (c modeCounts) {
-	c.doorbells = p.driver.Doorbells()
+func (p *modePlace) counts() (c agent.PhaseCounts) {
+	c.Doorbells = p.driver.Doorbells()
 	if p.vm != nil {
 		c.Counters = p.vm.Counters()
 	}
 	return c
 }
 
-func (c modeCounts) sub(o modeCounts) modeCounts {
-	return modeCounts{Counters: c.Sub(o.Counters), doorbells: c.doorbells - o.doorbells}
-}
-
 // OpenMode starts a card of GPUvm and its driver.
-func OpenMode(name string, traps string) (ModePlace, error) {
+func OpenMode(name string) (ModePlace, error) {
 	p := &modePlace{name: name}
-	if err := p.open(traps); err != nil {
+	if err := p.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("mode %s: %w", name, err), p.Close())
 	}
 	return p, nil
 }
 
-func (p *modePlace) open(traps string) (err error) {
+func (p *modePlace) open() (err error) {
 	p.ram, err = unix.Mmap(-1, 0, modeRAM, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return fmt.Errorf("memory of a VM: %w", err)
@@ -148,7 +166,7 @@ func (p *modePlace) open(traps string) (err error) {
 		}
 		config.Base, err = domain.Add(p.ram)
 	default:
-		err = p.startVM(&config, traps)
+		err = p.startVM(&config)
 	}
 	if err != nil {
 		return err
@@ -158,7 +176,7 @@ func (p *modePlace) open(traps string) (err error) {
 }
 
 // startVM makes a VM of the card, with all of it.
-func (p *modePlace) startVM(config *lowlevel.Config, traps string) error {
+func (p *modePlace) startVM(config *lowlevel.Config) error {
 	mode, err := gpuvm.ModeOf(p.name)
 	if err != nil {
 		return err
@@ -175,16 +193,6 @@ func (p *modePlace) startVM(config *lowlevel.Config, traps string) error {
 	if mode.PV {
 		config.Calls = p.vm
 	}
-	if traps != TrapSocket {
-		return nil
-	}
-	if p.socket, err = newTrapSocket(p.vm); err != nil {
-		return err
-	}
-	config.Bus = p.socket
-	if mode.PV {
-		config.Calls = p.socket
-	}
 	return nil
 }
 
@@ -192,9 +200,6 @@ func (p *modePlace) startVM(config *lowlevel.Config, traps string) error {
 func (p *modePlace) Close() (err error) {
 	if p.driver != nil {
 		err = p.driver.Close()
-	}
-	if p.socket != nil {
-		err = errors.Join(err, p.socket.close())
 	}
 	if p.vm != nil {
 		p.vm.Close()
@@ -210,34 +215,35 @@ func (p *modePlace) Close() (err error) {
 
 // RunMode implements ModePlace.
 func (p *modePlace) RunMode(_ context.Context, name string) (rows []ModeRow, err error) {
-	counts, last := map[string]modeCounts{}, p.counts()
-	first := last
-	passed := func(phase string) {
-		now := p.counts()
-		d, sum := now.sub(last), counts[phase]
-		counts[phase] = d.sub(modeCounts{}.sub(sum)) // d + sum
-		last = now
-	}
-	r, err := suite.RunRaw(name, func() (suite.RawDevice, error) { return p.driver.NewContext() }, suite.Options{Passed: passed})
+	var r suite.Result
+	counts, err := agent.ByPhase(p.counts, func(passed func(string)) (err error) {
+		r, err = suite.RunRaw(name, func() (suite.RawDevice, error) { return p.driver.NewContext() }, suite.Options{Passed: passed})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	if r.Error != "" {
 		err = fmt.Errorf("%s in mode %s: %s", name, p.name, r.Error)
 	}
-	counts["total"] = p.counts().sub(first)
-	rows = ModeRows(p.name, r)
+	return CountedRows(p.name, r, counts, p.multi), err
+}
+
+// CountedRows are the rows of a result of GPUvm's with what was counted in its phases. Multi is set
+// where hypercalls carry several operations.
+func CountedRows(mode string, r suite.Result, counts map[string]agent.PhaseCounts, multi bool) []ModeRow {
+	rows := ModeRows(mode, r)
 	for i, phase := range modePhases {
 		c, row := counts[phase], &rows[i]
 		row.TrapsBAR0, row.TrapsBAR1, row.TrapsBAR3 = c.TrapsBAR0, c.TrapsBAR1, c.TrapsBAR3
 		row.Scans, row.BARScans, row.Entries = c.Scans, c.BARScans, c.Entries
 		row.Hypercalls, row.Activations, row.Flushes = c.Hypercalls, c.Activations, c.Flushes
-		row.Doorbells = c.doorbells
-		if p.multi {
+		row.Doorbells = c.Doorbells
+		if multi {
 			row.MulticallOps = c.Operations
 		}
 	}
-	return rows, err
+	return rows
 }
 
 // ModeRows are the rows of a result, without counters but for the doorbells of PVDRM, of which only

@@ -11,11 +11,9 @@ import (
 	"pvdrm/internal/suite"
 )
 
-func byCall(mode string) (ModePlace, error) { return OpenMode(mode, TrapCall) }
-
 func TestModes(t *testing.T) {
 	modes := []string{NativeMode, PassThroughMode, "fv", "pv-multicall"}
-	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, byCall, 2, func(string) {})
+	rows, err := RunModes(t.Context(), modes, []string{"nop", "loop"}, OpenMode, 2, func(string) {})
 	require.NoError(t, err)
 	require.Len(t, rows, 2*len(modes)*len(modePhases))
 	sum := ModeRow{}
@@ -66,27 +64,12 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A trap over a socket does and counts the same.
-func TestModesSocket(t *testing.T) {
-	counts := func(traps string) (all []ModeRow) {
-		rows, err := RunModes(t.Context(), []string{"fv-opt", "pv-bar1"}, []string{"loop"}, func(name string) (ModePlace, error) { return OpenMode(name, traps) }, 1, func(string) {})
-		require.NoError(t, err)
-		for _, r := range rows {
-			require.True(t, r.Verified)
-			r.Seconds = 0
-			all = append(all, r)
-		}
-		return all
-	}
-	require.Equal(t, counts(TrapCall), counts(TrapSocket))
-}
-
 func TestModeNames(t *testing.T) {
 	require.NoError(t, CheckMode("fv-opt"))
 	require.NoError(t, CheckMode("pvdrm-pool"))
 	require.Equal(t, []string{"native", "pt", "fv", "fv-remap", "fv-lazy", "fv-opt", "pv", "pv-multicall", "pvdrm", "pvdrm-pool"}, ModeNames()[:10])
 	require.ErrorContains(t, CheckMode("xv"), "no mode")
-	_, err := RunModes(t.Context(), []string{NativeMode}, []string{"none"}, byCall, 1, func(string) {})
+	_, err := RunModes(t.Context(), []string{NativeMode}, []string{"none"}, OpenMode, 1, func(string) {})
 	require.Error(t, err)
 	require.Equal(t, []float64{2}, shorter([]ModeRow{{Mode: "fv", Bench: "a", Phase: "total", Seconds: 4}, {Mode: "pv", Bench: "a", Phase: "total", Seconds: 2},
 		{Mode: "pv", Bench: "b", Phase: "total", Seconds: 2}, {Mode: "pv", Bench: "a", Phase: "init", Seconds: 1}}, "pv"))

@@ -91,7 +91,7 @@ func WriteModes(w io.Writer, traps string, rows []ModeRow) error {
 			fmt.Fprintf(w, "%s against fv: %.2f times shorter, the geometric mean of %d programs; %s times in the thesis\n", x.mode, geomean(times), len(times), x.text)
 		}
 	}
-	fmt.Fprintf(w, "Traps: %s. In the thesis they are an exit of the VM and a message.\nPublished: %s. %s.\n", trapNotes[traps], sourceModes, sourceScans)
+	fmt.Fprintf(w, "Traps: %s; of side-core such for which both poll. In the thesis they are an exit of the VM and a message.\nPublished: %s. %s.\n", trapNotes[traps], sourceModes, sourceScans)
 	return nil
 }
 

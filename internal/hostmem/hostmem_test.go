@@ -155,3 +155,29 @@ func TestWords(t *testing.T) {
 	require.Panics(t, func() { LoadUint32(b, 2) })
 	require.Panics(t, func() { StoreUint16(b, 7, 0) })
 }
+
+// Memory that runs of a file take the place of shows the file, and reads as zero when it is plain again.
+func TestOver(t *testing.T) {
+	r, err := New(4 * PageSize)
+	require.NoError(t, err)
+	defer r.Release()
+	for i := range r.Bytes() {
+		r.Bytes()[i] = byte(i / PageSize)
+	}
+	mem, err := unix.Mmap(-1, 0, 4*PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Munmap(mem)) }()
+	mem[3*PageSize] = 9
+	require.NoError(t, Over(mem, [][]byte{r.Bytes()[2*PageSize:], r.Bytes()[:PageSize]}))
+	require.Equal(t, []byte{2, 3, 0, 9}, []byte{mem[0], mem[PageSize], mem[2*PageSize], mem[3*PageSize]})
+	mem[1] = 77
+	require.Equal(t, byte(77), r.Bytes()[2*PageSize+1])
+	require.NoError(t, Plain(mem))
+	require.Equal(t, make([]byte, len(mem)), mem)
+	mem[1] = 5
+	require.Equal(t, byte(77), r.Bytes()[2*PageSize+1])
+
+	require.Error(t, Over(mem[:PageSize], [][]byte{r.Bytes()}), "too much")
+	require.Error(t, Over(mem, [][]byte{r.Bytes()[:100]}), "not a page")
+	require.Error(t, Over(mem, [][]byte{make([]byte, PageSize)}), "of no region")
+}

@@ -33,7 +33,7 @@ type conn struct {
 	mu     sync.Mutex
 	memory *gem.Table[*memory]
 
-	session *session.Session // nil until the client attached a ring; owned by the reader
+	session session.Attached // nil until the client attached a ring; owned by the reader
 
 	gone   chan struct{} // closed when the client or the server has gone
 	hangUp func()        // closes it
@@ -178,7 +178,7 @@ func (c *conn) hello(m hypercall.LocalMessage, name []byte) (tail []byte, send [
 		c.name(sample.Printable(string(name), drm.MaxName))
 	}
 	c.kick, c.notify = os.NewFile(uintptr(kick[0]), "kick"), notify[1]
-	return hypercall.NewCapset(c.server.cfg.Device.Properties().Number).Encode(), []int{kick[1], notify[0]}, nil
+	return c.server.capset().Encode(), []int{kick[1], notify[0]}, nil
 }
 
 func (c *conn) find(id uint32) (*memory, error) {
@@ -236,7 +236,7 @@ func (c *conn) attach(rest []byte) error {
 	if d.Op != hypercall.DoorbellAttach || c.session != nil {
 		return fmt.Errorf("attach out of order: %w", unix.EBUSY)
 	}
-	s, err := session.Attach(c.server.cfg.Device, c, &c.server.group, d, c.label, c.server.log)
+	s, err := c.server.attach(c, d)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (c *conn) attach(rest []byte) error {
 
 // listen hands doorbells to the session until the pipe is closed, at the latest when the client
 // has ended.
-func (c *conn) listen(s *session.Session) {
+func (c *conn) listen(s session.Attached) {
 	defer c.hangUp()
 	var rings [4096]byte
 	for {

@@ -89,7 +89,9 @@ func (s *Server) grant(fd int) (*memory, error) {
 			return nil, err
 		}
 		s.memory[key] = m
-		s.populator.add(m)
+		if s.cfg.Attach == nil { // sessions copy to and from all of it
+			s.populator.add(m)
+		}
 	}
 	m.users++
 	m.refs++

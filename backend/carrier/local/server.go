@@ -17,12 +17,16 @@ import (
 	"pvdrm/backend/session"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
+	"pvdrm/hypercall"
 )
 
 // Config of a Server.
 type Config struct {
-	Device gpu.Device
-	Log    *zap.Logger // may be nil
+	Device gpu.Device // nil with Attach
+	// Attach serves clients in place of sessions on Device; may be nil.
+	Attach   session.Attacher
+	Features uint64      // of the capset
+	Log      *zap.Logger // may be nil
 	// MaxMemory bounds the granted memory of all clients together, bytes; 0 means DefaultMaxMemory.
 	MaxMemory uint64
 	// MaxClients bounds the connections; 0 means DefaultMaxClients. There may be fewer where
@@ -177,6 +181,29 @@ func passing(err error) bool {
 		}
 	}
 	return false
+}
+
+// attach serves a client that has attached.
+func (s *Server) attach(c *conn, d hypercall.Doorbell) (session.Attached, error) {
+	if s.cfg.Attach != nil {
+		return s.cfg.Attach(c, d, c.label)
+	}
+	attached, err := session.Attach(s.cfg.Device, c, &s.group, d, c.label, s.log)
+	if err != nil {
+		return nil, err // not a nil *session.Session in an interface
+	}
+	return attached, nil
+}
+
+// capset is what the server announces.
+func (s *Server) capset() hypercall.Capset {
+	number := 0
+	if s.cfg.Device != nil {
+		number = s.cfg.Device.Properties().Number
+	}
+	c := hypercall.NewCapset(number)
+	c.Features = s.cfg.Features
+	return c
 }
 
 func (s *Server) admit() bool {

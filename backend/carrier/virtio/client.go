@@ -27,7 +27,7 @@ type client struct {
 	mu        sync.Mutex
 	resources map[uint32]*virtgpu.Resource
 	state     state
-	session   *session.Session // of an attached client; nil if it could not be made
+	session   session.Attached // of an attached client; nil if it could not be made
 	ring      uint32           // the resource that the ring is in
 	later     []func()         // asked while attaching, in order; each with its place in the guest's queue
 	kicked    bool             // asked while attaching
@@ -64,7 +64,7 @@ func (c *client) Submit(cmd []byte, fenced bool, done func(error)) {
 	case d.Op == hypercall.DoorbellKick:
 		c.kick()
 	case d.Op == hypercall.DoorbellArm && fenced: // without a fence, the guest cannot wait for it
-		c.do(func(s *session.Session) { c.arm(s, done) })
+		c.do(func(s session.Attached) { c.arm(s, done) })
 		return
 	}
 	done(nil)
@@ -74,7 +74,7 @@ func (c *client) Submit(cmd []byte, fenced bool, done func(error)) {
 // the frontend reads in the ring.
 func (c *client) attach(d hypercall.Doorbell) {
 	log := c.guest.group.Logger(c.guest.Log)
-	s, err := session.Attach(c.guest.Device, c, &c.guest.group, d, c.label, log)
+	s, err := c.guest.attach(c, d, log)
 	if err != nil {
 		log.Warn("a guest's file has no session", zap.String("client", c.label), zap.Error(err))
 	}
@@ -113,7 +113,7 @@ func (c *client) kick() {
 }
 
 // do calls f with the session, nil if there is none: now, or as soon as it is made.
-func (c *client) do(f func(*session.Session)) {
+func (c *client) do(f func(session.Attached)) {
 	c.mu.Lock()
 	if c.state == attaching {
 		c.later = append(c.later, func() { f(c.session) })
@@ -128,7 +128,7 @@ func (c *client) do(f func(*session.Session)) {
 // arm keeps the fence until the frontend is to be woken. The flag tells whether
 // that has happened already: who clears it calls Notify, and Notify takes the
 // lock after it, so either it finds the fence here, or we find the flag clear.
-func (c *client) arm(s *session.Session, fence func(error)) {
+func (c *client) arm(s session.Attached, fence func(error)) {
 	c.mu.Lock()
 	last := c.fence
 	c.fence = fence
@@ -174,7 +174,7 @@ func (c *client) Detach(id uint32, done func(error)) {
 	delete(c.resources, id)
 	ring := c.state != idle && id == c.ring
 	c.mu.Unlock()
-	c.do(func(s *session.Session) {
+	c.do(func(s session.Attached) {
 		switch {
 		case s == nil:
 			done(nil)
@@ -191,7 +191,7 @@ func (c *client) Transfer(_ virtgpu.Transfer, done func(error)) { done(nil) }
 
 // Close is part of virtgpu.Context.
 func (c *client) Close(done func(error)) {
-	c.do(func(s *session.Session) {
+	c.do(func(s session.Attached) {
 		if s == nil {
 			c.closed(done)
 			return
@@ -207,7 +207,7 @@ func (c *client) closed(done func(error)) {
 }
 
 // end ends a session, and calls done when it has ended.
-func end(s *session.Session, done func()) {
+func end(s session.Attached, done func()) {
 	s.End()
 	go func() {
 		<-s.Ended()

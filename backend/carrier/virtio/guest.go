@@ -10,12 +10,16 @@ import (
 	"pvdrm/backend/virtio/virtgpu"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
+	"pvdrm/hypercall"
 )
 
 // Guest is a virtual machine that is served on one GPU.
 type Guest struct {
-	Device gpu.Device
-	Log    *zap.Logger
+	Device gpu.Device // nil with Attach
+	// Attach serves contexts in place of sessions on Device; may be nil.
+	Attach   session.Attacher
+	Features uint64 // of the capset
+	Log      *zap.Logger
 	// Counts returns the doorbells and interrupts of the guest so far; may be nil.
 	Counts func() (doorbells, interrupts uint64)
 
@@ -27,6 +31,29 @@ type Guest struct {
 func (g *Guest) NewContext(id uint32, name string) (virtgpu.Context, error) {
 	g.open.Add(1)
 	return &client{guest: g, label: fmt.Sprintf("%s#%d", name, id), resources: map[uint32]*virtgpu.Resource{}}, nil
+}
+
+// attach serves a context that has attached.
+func (g *Guest) attach(c *client, d hypercall.Doorbell, log *zap.Logger) (session.Attached, error) {
+	if g.Attach != nil {
+		return g.Attach(c, d, c.label)
+	}
+	s, err := session.Attach(g.Device, c, &g.group, d, c.label, log)
+	if err != nil {
+		return nil, err // not a nil *session.Session in an interface
+	}
+	return s, nil
+}
+
+// Capset is what the guest's device announces.
+func (g *Guest) Capset() hypercall.Capset {
+	number := 0
+	if g.Device != nil {
+		number = g.Device.Properties().Number
+	}
+	c := hypercall.NewCapset(number)
+	c.Features = g.Features
+	return c
 }
 
 // SetLimits bounds what the guest may have. It must be called before the guest connects.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"time"
 
+	"pvdrm/hypercall/trap"
 	"pvdrm/internal/bench/micro"
 	"pvdrm/internal/suite"
 )
@@ -38,7 +39,39 @@ type Answer struct {
 	// DeviceSeconds is how long the engines of the device worked during the run,
 	// where the agent knows.
 	DeviceSeconds float64 `json:"device_seconds,omitempty"`
-	Error         string  `json:"error,omitempty"` // why there is no result
+	// Phases are the counters of a guest of GPUvm, by phase and in all ("total").
+	Phases map[string]PhaseCounts `json:"phases,omitempty"`
+	Error  string                 `json:"error,omitempty"` // why there is no result
+}
+
+// PhaseCounts is what GPUvm counted during a phase of a program.
+type PhaseCounts struct {
+	trap.Counters
+	Doorbells uint64
+}
+
+// Add returns the sum.
+func (c PhaseCounts) Add(o PhaseCounts) PhaseCounts {
+	return PhaseCounts{Counters: c.Sub(trap.Counters{}.Sub(o.Counters)), Doorbells: c.Doorbells + o.Doorbells}
+}
+
+// Since returns what was counted since an earlier time.
+func (c PhaseCounts) Since(o PhaseCounts) PhaseCounts {
+	return PhaseCounts{Counters: c.Sub(o.Counters), Doorbells: c.Doorbells - o.Doorbells}
+}
+
+// ByPhase runs a program with what counts, and returns the counters by phase.
+func ByPhase(counts func() PhaseCounts, run func(passed func(phase string)) error) (map[string]PhaseCounts, error) {
+	phases := map[string]PhaseCounts{}
+	first := counts()
+	last := first
+	err := run(func(phase string) {
+		now := counts()
+		phases[phase] = phases[phase].Add(now.Since(last))
+		last = now
+	})
+	phases["total"] = counts().Since(first)
+	return phases, err
 }
 
 // Hello tells where an agent runs.

@@ -16,7 +16,7 @@ var _ virtgpu.Component = Component{}
 
 // Capsets is part of virtgpu.Component.
 func (c Component) Capsets() []virtgpu.Capset {
-	announced := hypercall.NewCapset(c.Device.Properties().Number)
+	announced := c.Capset()
 	return []virtgpu.Capset{{ID: hypercall.CapsetID, Version: hypercall.VersionMajor, Data: announced.Encode()}}
 }
 

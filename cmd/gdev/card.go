@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"pvdrm/frontend"
+	"pvdrm/frontend/carrier"
+	"pvdrm/frontend/lowlevel"
+	"pvdrm/frontend/lowlevel/guest"
+	"pvdrm/hypercall"
+	"pvdrm/hypercall/trap"
+	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/suite"
+)
+
+// cardGPU is a card of GPUvm with its driver, in this process.
+type cardGPU struct {
+	guest  *guest.Guest
+	driver *lowlevel.Driver
+}
+
+// What a local guest grants; the host gives it when it is touched.
+const (
+	localRAM  = 512 << 20
+	localVRAM = 1 << 30
+)
+
+// grants are what this guest gives to its card: in a virtual machine shares of its memory, which
+// all must be there.
+func grants(c carrier.Carrier) (guest.Config, error) {
+	if !c.SleepExits() {
+		return guest.Config{RAM: localRAM, VRAM: localVRAM}, nil
+	}
+	info, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return guest.Config{}, err
+	}
+	for line := range strings.Lines(string(info)) {
+		words := strings.Fields(line)
+		if len(words) >= 2 && words[0] == "MemAvailable:" {
+			kib, err := strconv.ParseUint(words[1], 10, 40)
+			part := kib << 10 / 10 &^ (1<<20 - 1)
+			return guest.Config{RAM: min(4*part, localRAM), VRAM: min(3*part, localVRAM)}, err
+		}
+	}
+	return guest.Config{}, errors.New("/proc/meminfo does not say how much memory is available")
+}
+
+// openCard opens the card that this guest is shown; nil where it is shown PVDRM's device.
+func openCard() (*cardGPU, error) {
+	c, err := frontend.DefaultCarrier()
+	if err != nil {
+		return nil, err
+	}
+	if c.Capset().Features&hypercall.FeatureCard == 0 {
+		return nil, c.Close()
+	}
+	config, err := grants(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	g := &cardGPU{}
+	if g.guest, err = guest.Open(c, config); err != nil {
+		return nil, err
+	}
+	t := g.guest.Terms()
+	lower := lowlevel.Config{Bus: g.guest, RAM: g.guest.RAM(), Base: t.Base, Multi: t.Multi}
+	if t.PV {
+		lower.Calls = g.guest
+	}
+	if g.driver, err = lowlevel.Open(lower); err != nil {
+		return nil, errors.Join(err, g.guest.Lost(), g.guest.Close())
+	}
+	return g, nil
+}
+
+// run is a runner.
+func (g *cardGPU) run(name string, opts suite.Options) (suite.Result, error) {
+	before := g.driver.Doorbells()
+	opts.Exits = func() (doorbells, interrupts uint64) { return g.driver.Doorbells() - before, 0 }
+	return suite.RunRaw(name, func() (suite.RawDevice, error) { return g.driver.NewContext() }, opts)
+}
+
+// counts are the counters of now. Where the card is gone they are zero: the program reports that.
+func (g *cardGPU) counts() agent.PhaseCounts {
+	c, err := g.guest.Counters()
+	if err != nil {
+		c = trap.Counters{}
+	}
+	return agent.PhaseCounts{Counters: c, Doorbells: g.driver.Doorbells()}
+}
+
+// serve is `gdev agent` on a card. Unlike PVDRM's, whose driver is a part of the program, the driver
+// of a card outlives programs, so that they all run here.
+func (g *cardGPU) serve(in io.Reader, out io.Writer) error {
+	err := agent.Serve(in, out, func(req agent.Request) (a agent.Answer, err error) {
+		switch {
+		case req.Hello:
+			h := agent.Here()
+			a.Hello = &h
+			return a, nil
+		case req.Micro || req.Floor:
+			return a, errors.New("a card has no such programs")
+		}
+		a.Result = &suite.Result{}
+		a.Phases, err = agent.ByPhase(g.counts, func(passed func(string)) (err error) {
+			*a.Result, err = g.run(req.Bench, suite.Options{Scale: max(req.Scale, 1), Known: req.Known, Passed: passed})
+			return err
+		})
+		return a, err
+	})
+	return errors.Join(err, g.close())
+}
+
+func (g *cardGPU) close() error { return errors.Join(g.driver.Close(), g.guest.Close()) }
+
+// print writes what the card counted of a program.
+func (c cardCounts) print(w io.Writer, bench string, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(struct {
+			Bench string     `json:"bench"`
+			Card  cardCounts `json:"card"`
+		}{bench, c})
+	}
+	_, err := fmt.Fprintf(w, "  traps      %d of BAR0, %d of BAR1, %d of BAR3\n"+
+		"  tables     %d scans of directories and %d of apertures, %d entries; %d hypercalls of %d operations\n"+
+		"  channels   %d activations, %d flushes; %d refusals\n",
+		c.TrapsBAR0, c.TrapsBAR1, c.TrapsBAR3, c.Scans, c.BARScans, c.Entries, c.Hypercalls, c.Operations, c.Activations, c.Flushes, c.Refused)
+	return err
+}
+
+// cardCounts are the counters of a program.
+type cardCounts trap.Counters
