@@ -66,6 +66,11 @@ igt: export PVDRM_DEPS := gl
 igt: deps build ## run tests of IGT, Linux's DRM test suite, in a virtual machine (fetches 30 MB from Debian's unstable suite)
 	@scripts/igt.sh
 
+.PHONY: bench-modes-vm
+bench-modes-vm: deps build ## compare all modes of GPUvm and PVDRM in virtual machines (takes half an hour where processors are emulated)
+	@mkdir -p out
+	@bin/pvdrm bench modes --vm --modes native,fv,fv-remap,fv-lazy,fv-opt,pv,pv-multicall,pvdrm,pvdrm-pool,nested --runs 2 --json out/bench-modes-vm.json --html out/bench-modes-vm.html
+
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,7 @@ import (
 	"pvdrm/internal/bench"
 	"pvdrm/internal/bench/agent"
 	"pvdrm/internal/suite"
+	"pvdrm/vmm"
 )
 
 // modesFlags are the flags of `pvdrm bench modes`.
@@ -23,8 +26,12 @@ type modesFlags struct {
 	modes, benches []string
 	runs           int
 	quick          bool
-	json           string
+	json, html     string
 	traps          string
+	guests         []int
+	vm             bool
+	accel          string
+	memory         int
 }
 
 func newBenchModes(*global) *cobra.Command {
@@ -53,11 +60,12 @@ func newBenchModes(*global) *cobra.Command {
 
 Guests are processes, PVDRM's too. A trap is a request to the process that owns the
 card, which answers: each wakes the other (--traps doorbell), or both poll (--traps page).
-With --traps call guests of GPUvm are in the same process, and a trap is a call.
+With --traps call guests of GPUvm are in the same process, and a trap is a call. With
+--vm guests are virtual machines, and a doorbell is an exit; native is this host still.
 docs/gpuvm.md explains the columns.
 
 The exit code is 1 when a result is wrong.`,
-		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy --traps call",
+		Example: "  pvdrm bench modes --quick --json modes.json\n  pvdrm bench modes --modes native,fv,fv-opt --bench madd,pincpy --traps call\n  pvdrm bench modes --guests 1,2,4,8 --modes native,fv,pv-multicall,pvdrm-pool --bench madd\n  pvdrm bench modes --vm --html modes.html",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c); err != nil {
@@ -72,8 +80,40 @@ The exit code is 1 when a result is wrong.`,
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about three minutes: %d runs of some programs", quickModeRuns))
 	fl.StringVar(&f.traps, "traps", bench.TrapDoorbell, "how a trap reaches what owns the card: "+strings.Join(bench.Traps(), ", "))
+	fl.IntSliceVar(&f.guests, "guests", nil, "run each program in so many guests at the same time, such as 1,2,4,8, in place of rounds: of one card, or of PVDRM")
+	fl.BoolVar(&f.vm, "vm", false, "guests are virtual machines")
+	fl.StringVar(&f.accel, "accel", vmm.Auto, "with --vm: what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
+	fl.IntVar(&f.memory, "memory", modeMemoryMiB, "with --vm: memory of a machine, MiB; a guest of GPUvm grants most of it to its card")
+	fl.StringVar(&f.html, "html", "", "write a report with charts to this file, HTML that needs nothing else")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	return c
+}
+
+// What is compared in virtual machines, where a trap takes a third of a millisecond when processors
+// are emulated: without the modes in which each access of BAR3 traps.
+var (
+	vmModes   = []string{bench.NativeMode, "fv-remap", "fv-opt", "pv", "pv-multicall", bench.PVDRMMode, bench.PVDRMPoolMode}
+	vmBenches = []string{"nop", "madd", "srad", "pincpy"}
+)
+
+// modeMemoryMiB is the memory of a machine, of which a card's guest grants seven tenths.
+const modeMemoryMiB = 1024
+
+// completeVM fills in what --vm compares.
+func (f *modesFlags) completeVM(c *cobra.Command) error {
+	if !f.vm {
+		return nil
+	}
+	if f.traps == bench.TrapCall {
+		return errors.New("--traps call: with --vm no guest is in this process")
+	}
+	if !c.Flags().Changed("modes") {
+		f.modes = vmModes
+	}
+	if f.benches == nil {
+		f.benches = vmBenches
+	}
+	return nil
 }
 
 // quickModeBenches are the programs of a quick comparison of modes: one of each kind, of which the
@@ -105,6 +145,15 @@ func (f *modesFlags) complete(c *cobra.Command) error {
 	if !slices.Contains(bench.Traps(), f.traps) {
 		return fmt.Errorf("--traps %s: choose one of %s", f.traps, strings.Join(bench.Traps(), ", "))
 	}
+	if err := f.completeVM(c); err != nil {
+		return err
+	}
+	if err := parseGuests(f.guests); err != nil {
+		return err
+	}
+	if f.guests != nil && (f.vm || f.html != "") {
+		return errors.New("--guests: they are local guests, and have a table and JSON only; leave --vm and --html out")
+	}
 	if f.quick && !c.Flags().Changed("runs") {
 		f.runs = quickModeRuns
 	}
@@ -114,37 +163,50 @@ func (f *modesFlags) complete(c *cobra.Command) error {
 	return nil
 }
 
+// modeReport is what was measured.
+type modeReport struct {
+	command string
+	date    time.Time
+	traps   string
+	rows    []bench.ModeRow
+}
+
 // run measures and reports.
 func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
-	var file io.WriteCloser
-	if f.json != "" { // before anything is measured, so that a wrong path costs no time
-		var err error
-		if file, err = os.Create(f.json); err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
-		defer file.Close()
-	}
-	status := newStatus()
-	open := func(mode string) (bench.ModePlace, error) { return f.open(ctx, mode) }
-	rows, wrong := bench.RunModes(ctx, f.modes, f.benches, open, f.runs, status.show)
-	status.clear()
-	if rows == nil {
-		return wrong
-	}
-	fmt.Fprintf(out, "pvdrm %s, %d runs, load before: %s\n", strings.Join(os.Args[1:], " "), f.runs, loadAverage())
-	if err := bench.WriteModes(out, f.traps, rows); err != nil {
+	// Before anything is measured, so that a wrong path costs no time.
+	files, err := createFiles([]reportTo[modeReport]{
+		{f.json, func(r modeReport, w io.Writer) error { return bench.WriteModesJSON(w, r.rows) }},
+		{f.html, func(r modeReport, w io.Writer) error {
+			return bench.WriteModesHTML(w, r.command, r.traps, r.date, r.rows)
+		}},
+	})
+	if err != nil {
 		return err
 	}
-	if file != nil {
-		if err := errors.Join(bench.WriteModesJSON(file, rows), file.Close()); err != nil {
-			return fmt.Errorf("--json: %w", err)
-		}
+	report := modeReport{command: "pvdrm " + strings.Join(os.Args[1:], " "), date: time.Now(), traps: f.traps}
+	load := loadAverage()
+	status := newStatus()
+	var wrong error
+	if f.guests != nil {
+		report.rows, wrong = f.runGuests(ctx, status.show)
+	} else {
+		open := func(mode string) (bench.ModePlace, error) { return f.open(ctx, mode) }
+		report.rows, wrong = bench.RunModes(ctx, f.modes, f.benches, open, f.runs, status.show)
+	}
+	status.clear()
+	if report.rows == nil {
+		return errors.Join(wrong, files.close())
+	}
+	fmt.Fprintf(out, "%s, %d runs, load before: %s\n", report.command, f.runs, load)
+	if f.guests != nil {
+		err = bench.WriteModeGuests(out, report.rows)
+	} else {
+		err = bench.WriteModes(out, f.traps, report.rows)
 	}
 	if wrong != nil {
 		fmt.Fprintln(os.Stderr, wrong)
-		return exitError{1}
 	}
-	return nil
+	return files.report(report, err, wrong != nil)
 }
 
 // open starts what runs a mode.
@@ -163,6 +225,11 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 		}
 		args = append([]string{"run", "--interface", mode, "--traps", traps, "--vram", modeVRAM}, args[1:]...)
 	}
+	separate := len(args) > 1 // of a process of its own
+	if f.vm && separate {
+		machine := []string{"up", "--console=false", "--accel", f.accel, "--memory", strconv.Itoa(f.memory)}
+		args = append(machine, args[1:]...)
+	}
 	self, err := ownProgram()
 	if err != nil {
 		return nil, err
@@ -172,7 +239,7 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 		return nil, fmt.Errorf("mode %s: %w", mode, err)
 	}
 	m, _ := gpuvm.ModeOf(mode)
-	return &agentMode{mode: mode, agent: a, config: config, multi: m.Multi}, nil
+	return &agentMode{mode: mode, agent: a, config: config, multi: m.Multi, vm: f.vm && separate}, nil
 }
 
 // agentMode runs programs in a mode by an agent, in a guest that is a process.
@@ -181,6 +248,7 @@ type agentMode struct {
 	agent  *agentProcess
 	config string
 	multi  bool
+	vm     bool
 }
 
 // modeVRAM is the memory of each card, as much as one in this process has.
@@ -198,10 +266,14 @@ func (m *agentMode) RunMode(ctx context.Context, name string) ([]bench.ModeRow, 
 	if a.Result.Error != "" {
 		err = fmt.Errorf("%s in mode %s: %s", name, m.mode, a.Result.Error)
 	}
+	rows := bench.ModeRows(m.mode, *a.Result)
 	if a.Phases != nil {
-		return bench.CountedRows(m.mode, *a.Result, a.Phases, m.multi), err
+		rows = bench.CountedRows(m.mode, *a.Result, a.Phases, m.multi)
 	}
-	return bench.ModeRows(m.mode, *a.Result), err
+	for i := range rows {
+		rows[i].VM = m.vm
+	}
+	return rows, err
 }
 
 // Close implements bench.ModePlace.

@@ -45,7 +45,7 @@ const (
 
 var trapNotes = map[string]string{
 	TrapCall:     "calls within a thread",
-	TrapDoorbell: "requests to another process, which each side wakes by a pipe",
+	TrapDoorbell: "requests to another process, which each side wakes: by pipes, or in a virtual machine by an EXECBUFFER and its fence",
 	TrapPage:     "requests to another process, for which both sides poll",
 }
 
@@ -104,6 +104,8 @@ type ModeRow struct {
 	Flushes      uint64  `json:"flushes"`
 	Doorbells    uint64  `json:"doorbells"`
 	Verified     bool    `json:"verified"`
+	Guests       int     `json:"guests,omitempty"` // that ran it at the same time; 0 for one
+	VM           bool    `json:"vm,omitempty"`     // the guest is a virtual machine
 }
 
 // modePhases are the phases of a program, and all of them together.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +57,12 @@ func TestModes(t *testing.T) {
 	require.NoError(t, WriteModes(&text, TrapCall, rows))
 	require.Contains(t, text.String(), "320.76")
 	require.NoError(t, WriteModesJSON(&lines, rows))
+	var page bytes.Buffer
+	require.NoError(t, WriteModesHTML(&page, "pvdrm <bench>", TrapCall, time.Now(), rows))
+	for _, want := range []string{"Figure 4.4", "Figure 4.8: time relative to native, fv", "Figure 4.9: phases, pv-multicall", "thesis: fv", "&lt;bench&gt;"} {
+		require.Contains(t, page.String(), want)
+	}
+	require.NotContains(t, page.String(), "Figure 4.5", "fv-remap was not measured")
 	require.Equal(t, len(rows), strings.Count(lines.String(), "\n"))
 	var one map[string]any
 	require.NoError(t, json.Unmarshal([]byte(strings.SplitN(lines.String(), "\n", 2)[0]), &one))
@@ -83,4 +90,36 @@ func TestModeNames(t *testing.T) {
 			require.NoError(t, CheckMode(m))
 		}
 	}
+}
+
+// With several guests, init and close are compared with those of the first number of them.
+func TestModeGuests(t *testing.T) {
+	run := func(seconds float64) (rows []ModeRow) {
+		for _, phase := range modePhases {
+			rows = append(rows, ModeRow{Mode: "fv", Bench: "madd", Phase: phase, Seconds: seconds, Verified: true})
+		}
+		return rows
+	}
+	rows := append(GuestRows(1, [][]ModeRow{run(1)}), GuestRows(4, [][]ModeRow{run(2), run(3), run(4)})...)
+	require.Equal(t, 4, rows[len(modePhases)].Guests)
+	var text bytes.Buffer
+	require.NoError(t, WriteModeGuests(&text, rows))
+	require.Regexp(t, `fv +1 +1000.00 +3000.00 +1000.00 +1.00 +yes`, text.String())
+	require.Regexp(t, `fv +4 +3000.00 +9000.00 +3000.00 +3.00 +yes`, text.String())
+}
+
+// The charts by phase stack init, compute and close, and name the modes.
+func TestModeFigures(t *testing.T) {
+	var rows []ModeRow
+	for _, m := range []string{NativeMode, "fv", "fv-remap", "fv-lazy"} {
+		for i, phase := range modePhases {
+			rows = append(rows, ModeRow{Mode: m, Bench: "nop", Phase: phase, Seconds: 1, Ratio: 1, Scans: uint64(i), TrapsBAR3: 1})
+		}
+	}
+	figures := newModeTable(rows).figures()
+	require.Len(t, figures, 3+3+4)
+	scans := figures[0]
+	require.Contains(t, scans.Caption, "fv, fv-lazy")
+	require.Equal(t, []part{{palette[0], 0}, {palette[1], 1 + 2 + 3}, {palette[2], 4}}, scans.groups[0].bars[1].parts)
+	require.Contains(t, figures[3].legend[0].name, "thesis")
 }
