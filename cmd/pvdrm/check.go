@@ -53,7 +53,7 @@ cannot be read or is nothing of these.`,
 			}
 			code := 0
 			for _, path := range args {
-				r, err := preflight.Inspect(c.Context(), path, preflight.Options{Capability: int(sm)})
+				r, err := preflight.Inspect(c.Context(), path, preflight.Options{Capability: int(sm), Rewrites: kernels})
 				switch {
 				case c.Context().Err() != nil:
 					return c.Context().Err()
@@ -75,7 +75,7 @@ cannot be read or is nothing of these.`,
 		},
 	}
 	c.Flags().Var(&sm, "sm", "compute capability that the software GPU is to report, as for pvdrm run")
-	c.Flags().BoolVar(&kernels, "kernels", false, "list which instructions of each kernel the software GPU interprets, where it compiles the rest")
+	c.Flags().BoolVar(&kernels, "kernels", false, "list which instructions of each kernel the software GPU interprets, where it compiles the rest, and whether the kernel can be divided and suspended")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each file")
 	return c
 }
@@ -91,6 +91,16 @@ func showKernels(w io.Writer, r preflight.Report) error {
 			how = fmt.Sprintf("%d of %d operations are interpreted", k.Interpreted, k.Operations)
 			if len(k.Instructions) > 0 {
 				how += ": " + strings.Join(k.Instructions, ", ")
+			}
+		}
+		for _, can := range []struct {
+			name string
+			not  *string
+		}{{"divided", k.Whole}, {"suspended", k.Unsuspendable}} {
+			if can.not != nil && *can.not != "" {
+				how += "; cannot be " + can.name + ": it " + *can.not
+			} else if can.not != nil {
+				how += "; can be " + can.name
 			}
 		}
 		if _, err := fmt.Fprintf(w, "  kernel        %s: %s\n", k.Name, how); err != nil {

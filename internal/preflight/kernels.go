@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"pvdrm/gpu"
+	"pvdrm/gpu/ptx"
+	"pvdrm/gpu/ptx/rewrite"
 	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/sample"
 )
@@ -25,11 +28,16 @@ type Kernel struct {
 	Interpreted int    `json:"interpreted"` // those that are not compiled to native code
 	// Instructions are those of which some operation is interpreted, the most frequent first.
 	Instructions []string `json:"instructions,omitempty"`
+
+	// With Options.Rewrites: whether the kernel can be divided and suspended on a GPU whose driver cannot
+	// stop it, "" where it can, else why not.
+	Whole         *string `json:"whole,omitempty"`
+	Unsuspendable *string `json:"unsuspendable,omitempty"`
 }
 
 // kernels adds those of a module to the report.
-func (in *inspector) kernels(all []exec.Interpreted, ptx []byte) {
-	lines := bytes.Split(ptx, []byte("\n"))
+func (in *inspector) kernels(all []exec.Interpreted, source []byte) {
+	lines := bytes.Split(source, []byte("\n"))
 	for _, k := range all {
 		if len(in.report.Kernels) == MaxKernels {
 			return
@@ -38,6 +46,36 @@ func (in *inspector) kernels(all []exec.Interpreted, ptx []byte) {
 			Name: sample.Printable(k.Kernel, maxName), Operations: k.Operations, Interpreted: len(k.Lines), Instructions: instructions(k.Lines, lines),
 		})
 	}
+}
+
+// rewrites says of the kernels of a module, of which those from one on are in the report, what package
+// rewrite makes of them. A module that is too large for that stays without.
+func (in *inspector) rewrites(source []byte, from int) (err error) {
+	e := ptx.NewEffort(in.ctx, gpu.ModuleMemory(uint64(len(source))))
+	defer e.Catch(&err)
+	m, err := ptx.LoadWithin(e, "", source)
+	if err != nil {
+		return err
+	}
+	divided, err := rewrite.Split(e, m, source)
+	if err != nil {
+		return err
+	}
+	_, suspended, err := rewrite.Suspend(e, m, source, rewrite.SuspendOptions{})
+	if err != nil {
+		return err
+	}
+	at := map[string]int{}
+	for i := range suspended {
+		at[sample.Printable(suspended[i].Name, maxName)] = i
+	}
+	for i := from; i < len(in.report.Kernels); i++ {
+		k := &in.report.Kernels[i]
+		if n, ok := at[k.Name]; ok {
+			k.Whole, k.Unsuspendable = new(sample.Printable(divided.Kernels[n].Why, maxText)), new(sample.Printable(suspended[n].Why, maxText))
+		}
+	}
+	return nil
 }
 
 // instructions names the instructions on lines, with how often they are there.

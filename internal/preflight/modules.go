@@ -166,7 +166,11 @@ func (in *inspector) source(ptx []byte, arch uint32) {
 		}
 	}
 	kernels, err := softgpu.Interpreted(in.ctx, config, name, ptx)
+	from := len(in.report.Kernels)
 	in.kernels(kernels, ptx)
+	if in.options.Rewrites && err == nil {
+		_ = in.rewrites(ptx, from) // too large for that: nothing is said of its kernels
+	}
 	var refused *gpu.BuildError
 	switch {
 	case err == nil || in.ctx.Err() != nil:

@@ -72,7 +72,8 @@ type Report struct {
 
 // Options say what device the program is to run on.
 type Options struct {
-	Capability int // the compute capability that the software GPU reports, times ten; 0: its default
+	Capability int  // the compute capability that the software GPU reports, times ten; 0: its default
+	Rewrites   bool // say of kernels whether they can be divided and suspended
 }
 
 // inspector makes a Report.

@@ -314,4 +314,23 @@ func TestKernels(t *testing.T) {
 	require.Equal(t, "plain", r.Kernels[1].Name)
 	require.Zero(t, r.Kernels[1].Interpreted)
 	require.NotZero(t, r.Kernels[1].Operations)
+	require.Nil(t, r.Kernels[1].Whole)
+}
+
+// Kernels say whether they can leave a GPU that cannot stop them, or why not.
+func TestRewrites(t *testing.T) {
+	const two = `.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry a() { .reg .b64 %l; mov.u64 %l, %gridid; ret; }
+.visible .entry b() { .reg .b32 %r; l: mov.u32 %r, %ctaid.x; bra l; }
+`
+	r, err := InspectBytes(t.Context(), "k.ptx", []byte(two), Options{Rewrites: true})
+	require.NoError(t, err)
+	require.Len(t, r.Kernels, 2)
+	for _, why := range []*string{r.Kernels[0].Whole, r.Kernels[0].Unsuspendable} {
+		require.Contains(t, *why, "%gridid")
+	}
+	require.Equal(t, "", *r.Kernels[1].Whole)
+	require.Equal(t, "", *r.Kernels[1].Unsuspendable)
 }
