@@ -127,3 +127,39 @@ func checkLanes(t *testing.T, r *rand.Rand, d *Descriptor, m *picture) {
 		}
 	}
 }
+
+// TestResolveLanes compares the addresses of 32 accesses of a surface with those of one after the other.
+func TestResolveLanes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 5000 {
+		d := Descriptor{Surface: true, Shape: Shape1D + Shape(r.IntN(2)), Format: U8, Channels: 4, Width: 1 + r.Uint32N(5), Height: 1, Depth: 1, Layers: 1}
+		if d.Shape == Shape2D {
+			d.Height = 3
+		}
+		_, err := d.Place()
+		require.NoError(t, err)
+		d.Base = 1 << 20
+		var x, y [32]uint32
+		var at [32]uint64
+		mask, size := r.Uint32()&r.Uint32(), uint64(4)<<r.IntN(2)
+		for i := range x {
+			x[i], y[i] = 4*r.Uint32N(d.Width), r.Uint32N(d.Height)
+		}
+		i := r.IntN(32)
+		x[i] += []uint32{0, 0, 0, 1, 40, 1 << 31}[r.IntN(6)]
+		y[i] += []uint32{0, 0, 0, 3, 1 << 31}[r.IntN(5)]
+		all := true
+		for i := range x {
+			want, v := d.Resolve(Place{X: int32(x[i]), Y: int32(y[i])}, size, Trap)
+			if mask>>i&1 != 0 {
+				all = all && v == Access
+				at[i] = want
+			}
+		}
+		got := [32]uint64{}
+		require.Equal(t, all, d.ResolveLanes(&x, &y, mask, size, &got), "%+v", d)
+		if all {
+			require.Equal(t, at, got)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package texture
 
+import "math/bits"
+
 // Bounds is what a surface access does outside of the surface.
 type Bounds uint8
 
@@ -75,4 +77,26 @@ func (d *Descriptor) Resolve(p Place, size uint64, b Bounds) (addr uint64, v Ver
 		slice = min(slice, slices-1)
 	}
 	return d.Base + uint64(slice)*d.Slice + uint64(y)*d.Pitch + uint64(x), Access
+}
+
+// ResolveLanes is Resolve for the lanes of a mask, on a picture without layers. It reports false, and
+// nothing else, where some access needs more than its address. Precondition: as Resolve's.
+func (d *Descriptor) ResolveLanes(x, y *[32]uint32, mask uint32, size uint64, addr *[32]uint64) bool {
+	row := d.rowBytes()
+	if d.Shape != Shape1D && d.Shape != Shape2D || d.Layered || row < size {
+		return false
+	}
+	last := row - size
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		at, line := uint64(x[i]), uint32(0) // negative ones are large
+		if d.Shape == Shape2D {
+			line = y[i]
+		}
+		if at > last || at&(size-1) != 0 || line >= d.Height {
+			return false
+		}
+		addr[i] = d.Base + uint64(line)*d.Pitch + at
+	}
+	return true
 }

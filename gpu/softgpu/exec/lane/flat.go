@@ -108,10 +108,10 @@ func (f *flat) readAt(at *[32]uint64, size uint64, l *texture.Lanes, k int) {
 }
 
 // turn translates an address of lane i that lies outside of the page.
-func (f *flat) turn(i int, addr uint64) {
-	e := f.w.Worker.TLB.Translate(addr, gpu.ProtRead)
+func (f *flat) turn(i int, addr uint64, need gpu.Prot) {
+	e := f.w.Worker.TLB.Translate(addr, need)
 	if e == nil {
-		f.w.FailAddress(i, gpu.LostAddress, addr, false, "texel")
+		f.w.FailAddress(i, gpu.LostAddress, addr, need == gpu.ProtWrite, "texel")
 	}
 	f.page = *e
 }
@@ -126,8 +126,59 @@ func readTexels[T tlb.Word](f *flat, at *[32]uint64, to *[32]uint64) {
 	for m := f.mask; m != 0; m &= m - 1 {
 		i := ir.FirstOf(m)
 		if !f.holds(at[i]) {
-			f.turn(i, at[i])
+			f.turn(i, at[i], gpu.ProtRead)
 		}
 		to[i] = uint64(*tlb.At[T](&f.page, at[i]))
+	}
+}
+
+// surfaceWords loads or stores a word or two of each lane. It reports false, and has done nothing, where
+// some lane needs more than an address.
+func surfaceWords(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) bool {
+	var at [32]uint64
+	y := &w.R32[op.X] // any: a row has none
+	if op.Y != ir.NoReg {
+		y = &w.R32[op.Y]
+	}
+	if !d.ResolveLanes(&w.R32[op.X], y, mask, op.Size, &at) {
+		return false
+	}
+	f, r := flat{w: w, mask: mask}, op.Regs[0]
+	switch {
+	case op.Kind == ir.TexStore && op.Size == 8:
+		writeWords(&f, &at, &w.R64[r])
+	case op.Kind == ir.TexStore:
+		writeWords(&f, &at, &w.R32[r])
+	case op.Size == 8:
+		readWords(&f, &at, &w.R64[r])
+	default:
+		readWords(&f, &at, &w.R32[r])
+	}
+	return true
+}
+
+// readWords reads what lies at the addresses of the lanes.
+//
+//go:norace
+func readWords[T uint32 | uint64](f *flat, at *[32]uint64, to *[32]T) {
+	for m := f.mask; m != 0; m &= m - 1 {
+		i := ir.FirstOf(m)
+		if !f.holds(at[i]) {
+			f.turn(i, at[i], gpu.ProtRead)
+		}
+		to[i] = *tlb.At[T](&f.page, at[i])
+	}
+}
+
+// writeWords writes them; of lanes that write the same place the highest wins.
+//
+//go:norace
+func writeWords[T uint32 | uint64](f *flat, at *[32]uint64, from *[32]T) {
+	for m := f.mask; m != 0; m &= m - 1 {
+		i := ir.FirstOf(m)
+		if !f.holds(at[i]) {
+			f.turn(i, at[i], gpu.ProtWrite)
+		}
+		*tlb.At[T](&f.page, at[i]) = from[i]
 	}
 }

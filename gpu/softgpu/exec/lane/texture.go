@@ -18,9 +18,8 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 		w.Lane = ir.FirstOf(rest)
 		handle := handles[w.Lane]
 		d := object(w, op, handle)
-		if together := togetherOf(op, d); together != nil {
-			same := rest &^ Differing(handles, handle)
-			together(w, op, d, same)
+		same := rest &^ Differing(handles, handle)
+		if together(w, op, d, same) {
 			rest &^= same
 			continue
 		}
@@ -37,16 +36,23 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 	w.Budget -= texCost
 }
 
-// togetherOf is what fetches for all lanes with the same texture at once, or nil.
-func togetherOf(op *ir.TexOp, d *texture.Descriptor) func(*ir.Warp, *ir.TexOp, *texture.Descriptor, uint32) {
-	switch {
-	case op.Kind != ir.TexFetch || op.Offsets:
-	case op.Float && d.Flat():
-		return fetchFlat
-	case !op.Float && d.Shape == texture.ShapeBuffer:
-		return fetchWhole
+// together runs an instruction for lanes of a mask with the same object at once, and reports whether it could.
+func together(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) bool {
+	switch op.Kind {
+	case ir.TexFetch:
+		switch {
+		case op.Offsets:
+		case op.Float && d.Flat():
+			fetchFlat(w, op, d, mask)
+			return true
+		case !op.Float && d.Shape == texture.ShapeBuffer:
+			fetchWhole(w, op, d, mask)
+			return true
+		}
+	case ir.TexLoad, ir.TexStore:
+		return op.Count == 1 && op.Size >= 4 && !op.Samples && op.Regs[0] != ir.NoReg && surfaceWords(w, op, d, mask)
 	}
-	return nil
+	return false
 }
 
 // texKinds run one lane, w.Lane.
