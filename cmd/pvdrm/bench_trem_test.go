@@ -18,8 +18,8 @@ func TestBenchTReM(t *testing.T) {
 		c.SetArgs(args)
 		return out.String(), c.Execute()
 	}
-	file := filepath.Join(t.TempDir(), "trem.json")
-	_, err := run("--simulate", "--seeds", "1", "--loads", "1", "--policies", "elastic", "--json", file)
+	file, page := filepath.Join(t.TempDir(), "trem.json"), filepath.Join(t.TempDir(), "trem.html")
+	_, err := run("--simulate", "--seeds", "1", "--loads", "1", "--policies", "elastic", "--json", file, "--html", page)
 	require.NoError(t, err)
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -32,7 +32,12 @@ func TestBenchTReM(t *testing.T) {
 			require.Contains(t, row, field)
 		}
 	}
-	for _, args := range [][]string{{}, {"--simulate", "--seeds", "0"}, {"--simulate", "--policies", "luck"}, {"--simulate", "--gpus", "0"}, {"--simulate", "--gpus", "-1"}} {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, figure := range []string{"Figure 4.6", "Figure 4.7", "Figure 4.8", "TReM, published"} {
+		require.Contains(t, string(text), figure)
+	}
+	for _, args := range [][]string{{"--count", "0"}, {"--simulate", "--seeds", "0"}, {"--simulate", "--policies", "luck"}, {"--simulate", "--gpus", "0"}, {"--simulate", "--gpus", "-1"}} {
 		_, err := run(args...)
 		require.ErrorAs(t, err, new(usageError), args)
 	}

@@ -183,6 +183,7 @@ func (d *device) newContext(label string) (*context, error) {
 	}
 	d.compiler.prepare() // it may have ended
 	p, err := d.pool.take()
+	d.pool.fill()
 	if err != nil {
 		if e, ok := errors.AsType[*driverError](err); ok && e.Code == resultOutOfMemory {
 			err = fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)

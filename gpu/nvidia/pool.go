@@ -25,9 +25,9 @@ func newPool(k keeper, want int, first *process) *pool {
 	return p
 }
 
-// take returns a worker for a context. It starts one if none is ready.
+// take returns a worker for a context. It starts one if none is ready. Fill is to be called when the
+// context needs no more of the driver for a while: while a worker starts the driver makes others wait.
 func (p *pool) take() (*process, error) {
-	defer p.fill()
 	for {
 		w := p.pop()
 		if w == nil {

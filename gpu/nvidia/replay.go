@@ -116,7 +116,10 @@ func (c *context) rebuild(why string) bool {
 		<-old.Gone() // the GPU no longer accesses its memory
 	}
 	var replaced []*process // to be ended when another has taken over what they have
-	defer func() { c.retire(replaced) }()
+	defer func() {
+		c.retire(replaced)
+		c.dev.pool.fill()
+	}()
 	for {
 		p, err := c.dev.pool.take()
 		if err != nil { // one that dies as it starts may do so for the reason for which this one did

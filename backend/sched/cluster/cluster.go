@@ -64,6 +64,10 @@ type Report struct {
 	Useful      time.Duration // GPU time of tasks that ended
 	Lost        time.Duration // GPU time of executions that were revoked, and of starting them again
 	Slowest     time.Duration // response of a user-facing task
+
+	// Batch is how long each batch job took from its arrival to its end, in order of arrival. The
+	// workload does not depend on the policy, so reports of the same seed compare job by job.
+	Batch []time.Duration
 }
 
 // SLAMet is the part of the user-facing tasks that ended within the SLA.
@@ -76,6 +80,7 @@ func (r Report) LostPart() float64 { return float64(r.Lost) / float64(max(r.Lost
 func (r *Report) Add(o Report) {
 	r.Tasks, r.Met, r.Revocations = r.Tasks+o.Tasks, r.Met+o.Met, r.Revocations+o.Revocations
 	r.Useful, r.Lost = r.Useful+o.Useful, r.Lost+o.Lost
+	r.Batch = append(r.Batch, o.Batch...)
 	r.MostRevoked, r.Slowest = max(r.MostRevoked, o.MostRevoked), max(r.Slowest, o.Slowest)
 }
 
@@ -131,6 +136,11 @@ func Run(c Config) (Report, error) {
 	}
 	m.coming = arrivals(c, rand.New(rand.NewPCG(c.Seed, 2)))
 	slices.SortStableFunc(m.coming, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	for _, a := range m.coming {
+		if a.task == nil {
+			m.report.Batch = append(m.report.Batch, 0)
+		}
+	}
 	for m.step() {
 		m.revoke()
 		m.dispatch()
@@ -180,6 +190,7 @@ func (m *simulation) step() bool {
 func (m *simulation) issue(j *job) {
 	if j.left > 0 {
 		j.left--
+		j.open++
 		m.batch = append(m.batch, &task{job: j, arrived: m.now})
 	}
 }
@@ -188,8 +199,11 @@ func (m *simulation) issue(j *job) {
 func (m *simulation) ended(t *task, setup time.Duration) {
 	m.report.Useful += t.job.length
 	m.report.Lost += setup
-	if t.job.class == sched.Batch {
-		m.issue(t.job)
+	if j := t.job; j.class == sched.Batch {
+		j.open--
+		if m.issue(j); j.open == 0 {
+			m.report.Batch[j.number] = m.now - j.arrived
+		}
 		return
 	}
 	const weight = 8 // of the past in the running mean

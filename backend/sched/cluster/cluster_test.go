@@ -101,6 +101,9 @@ func TestEachMoment(t *testing.T) {
 				}})
 				require.NoError(t, err)
 				require.Equal(t, busy, report.Useful+report.Lost, "the GPUs' time is accounted for")
+				for _, took := range report.Batch {
+					require.GreaterOrEqual(t, took, batchTasks[0], "each batch job ended")
+				}
 			})
 		}
 	}

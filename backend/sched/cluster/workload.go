@@ -39,6 +39,11 @@ type job struct {
 	class  sched.Class
 	length time.Duration // of a task
 	left   int           // tasks that have not been issued
+
+	// Of a batch job:
+	number  int // among them, in order of arrival
+	arrived time.Duration
+	open    int // tasks that were issued and have not ended
 }
 
 // task is one execution of a job's program.
@@ -61,11 +66,12 @@ func arrivals(c Config, rng *rand.Rand) []arrival {
 	mean := c.Mix.User*userDuration.Seconds() + (1-c.Mix.User)*batchDuration.Seconds()
 	interval := mean / float64(c.GPUs) / c.Load
 	var out []arrival
-	at := time.Duration(0)
+	at, batch := time.Duration(0), 0
 	for range c.Jobs {
 		at += seconds(rng.ExpFloat64() * interval)
 		if rng.Float64() >= c.Mix.User {
-			j := &job{class: sched.Batch, length: batchTasks[rng.IntN(len(batchTasks))]}
+			j := &job{class: sched.Batch, length: batchTasks[rng.IntN(len(batchTasks))], number: batch, arrived: at}
+			batch++
 			j.left = max(int(math.Round(float64(pareto(rng, batchDuration))/float64(j.length))), 1)
 			out = append(out, arrival{at: at, job: j})
 			continue
