@@ -161,13 +161,65 @@ const (
 // newActor lays out the memory of a VM: a channel that reaches all of it, its tables too, and
 // apertures onto a part of it.
 func newActor(vm *VM, seed uint64) *actor {
-	mapAll(vm)
-	mapBARs(vm, actorData, actorPages)
+	if vm.mode.PV {
+		callAll(vm)
+	} else {
+		mapAll(vm)
+		mapBARs(vm, actorData, actorPages)
+	}
 	bindChannel(vm, 0, atDirectory)
 	flushTable(vm, atDirectory)
 	a := &actor{VM: vm, r: rand.New(rand.NewPCG(seed, 1)), model: bytes.Clone(vm.agg.vram.Bytes(vm.base, vm.size))}
 	a.saved = bytes.Clone(a.model[tablesFrom:][:tablesBytes])
 	return a
+}
+
+// callAll is mapAll and mapBARs by hypercalls.
+func callAll(vm *VM) {
+	call := func(op paging.Op, directory uint32, x, y uint64) {
+		if err := vm.Hypercall(paging.Append(nil, paging.Call{Op: op, Directory: directory, A: x, B: y})); err != nil {
+			panic(err)
+		}
+	}
+	call(paging.NewDirectory, paging.First, 0, 0)
+	call(paging.NewTable, paging.First, channelVA/hw.DirectorySpan, 0)
+	for at := uint64(0); at < vm.size; at += hw.LargePage {
+		call(paging.Map, paging.First, (channelVA+at)|paging.Large, uint64(hw.MakePTE(hw.TargetVRAM, at, false)))
+	}
+	for i := range uint64(actorPages) {
+		page := uint64(hw.MakePTE(hw.TargetVRAM, actorData+i*hw.SmallPage, false))
+		call(paging.Map, paging.BAR3, i*hw.SmallPage, page)
+		call(paging.Map, paging.BAR1, 1<<20+i*hw.SmallPage, page)
+	}
+	for _, directory := range []uint32{paging.First, paging.BAR1, paging.BAR3} {
+		call(paging.Flush, directory, 0, 0)
+	}
+	call(paging.SetChannel, paging.First, 0, 0)
+}
+
+// hypercall makes one that may be wrong. One that is not maps what it should only where nothing of the
+// actor's lies.
+func (a *actor) hypercall() {
+	size := uint64(hw.SmallPage)
+	c := paging.Call{Op: paging.Map, Directory: []uint32{paging.First, paging.BAR1, paging.BAR3, paging.First + 1}[a.r.IntN(4)],
+		A: a.r.Uint64N(1<<27) &^ (size - 1), B: hostileEntry(a.VM, a.r, size)}
+	switch c.Directory { // where no write of act goes
+	case paging.BAR1:
+		c.A = 1<<20 + actorPages*size + c.A%(actorPages*size)
+	case paging.BAR3:
+		c.A = actorPages*size + c.A%(actorPages*size)
+	}
+	switch a.r.IntN(8) {
+	case 0:
+		c = paging.Call{Op: paging.NewTable, Directory: paging.First, A: []uint64{0, 1, 2, 8191, 8192, a.r.Uint64()}[a.r.IntN(6)]}
+	case 1:
+		c = paging.Call{Op: paging.SetChannel, Directory: paging.First, A: uint64(len(a.channels)) + a.r.Uint64N(100)}
+	case 2:
+		c = paging.Call{Op: paging.FreeDirectory, Directory: paging.First} // a channel uses it
+	case 3:
+		c = paging.Call{Op: paging.Flush, Directory: c.Directory}
+	}
+	_ = a.Hypercall(paging.Append(nil, c)) // most are wrong
 }
 
 // store writes the model.
@@ -207,6 +259,8 @@ func (a *actor) act() {
 		set(a.VM, hw.RegKill, v|uint32(len(a.channels)))
 	case n < 88:
 		a.fill(v)
+	case a.mode.PV && n < 94:
+		a.hypercall()
 	case n < 90:
 		a.restore()
 		flushTable(a.VM, atDirectory)
@@ -259,7 +313,7 @@ func (a *actor) restore() {
 // Two VMs do random things at the same time. The memory of each is what its model says, so that
 // neither reached the other, and what lies in front of both is what the Aggregator wrote there.
 func TestTwoVMs(t *testing.T) {
-	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1", "nested"} {
+	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1", "pv", "pv-bar1", "nested"} {
 		t.Run(name, func(t *testing.T) {
 			a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})
 			var actors []*actor
@@ -332,12 +386,12 @@ func TestKill(t *testing.T) {
 	kept := newActor(keeper, 9)
 	activate(keeper, 0)
 	used := a.reserved.Used()
-	rounds := 12
+	rounds := 2 * len(Modes)
 	if testing.Short() {
-		rounds = 4
+		rounds = len(Modes)
 	}
 	for i := range rounds {
-		vm, _ := newVM(t, a, Modes[i%4].Name, 8<<20)
+		vm, _ := newVM(t, a, Modes[i%len(Modes)].Name, 8<<20)
 		require.Equal(t, make([]byte, vm.size), bytes.Clone(a.vram.Bytes(vm.base, vm.size)))
 		x := newActor(vm, uint64(i))
 		stop, ended := make(chan struct{}), make(chan struct{})

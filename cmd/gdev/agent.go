@@ -21,9 +21,9 @@ import (
 // process, since that is what a run of a program is.
 func serveAgent(in io.Reader, stdout, stderr io.Writer) int {
 	card, err := openCard()
-	if card != nil {
+	if err == nil && card != nil {
 		err = card.serve(in, stdout)
-	} else if err == nil {
+	} else { // each request says what is wrong with the GPU
 		err = agent.Serve(in, stdout, inProcess)
 	}
 	if err != nil {

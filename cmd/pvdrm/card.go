@@ -107,6 +107,7 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 		return err
 	}
 	mode, polled, _ := f.card.of() // check has found no error
+	limits, _ := dev.limits()      // likewise
 	vram := uint64(cardVRAM)
 	if dev.vram != "" {
 		vram, _ = parseBytes(dev.vram) // likewise
@@ -143,7 +144,7 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 		err = f.serveCardVM(ctx, log, dev, child, server, stats)
 	} else if err = f.begin(log, dev, child, stats); err == nil {
 		log.Info("waiting for programs", zap.String("socket", f.local), zap.String("interface", f.card.mode))
-		l := local.NewServer(local.Config{Attach: server.Attach, Features: hypercall.FeatureCard, Log: log})
+		l := local.NewServer(local.Config{Attach: server.Attach, Features: hypercall.FeatureCard, Limits: limits, Log: log})
 		err = l.Serve(ctx, child.Guest())
 	}
 	if ctx.Err() != nil {

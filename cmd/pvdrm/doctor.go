@@ -73,7 +73,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	all := []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(), checkMemfd(), checkSandbox()}
-	all = append(append(all, checkView()...), checkIdentity(), checkGroup(), checkInterpose())
+	all = append(append(all, checkView()...), checkIdentity(), checkGroup(), checkInterpose(), checkCard())
 	for _, k := range deviceKinds {
 		all = append(all, k.examine()...)
 	}
@@ -209,6 +209,16 @@ func checkQEMU(ctx context.Context, path string) check {
 		c.detail = fmt.Sprintf("%s at %s works with KVM only; emulation needs %s", q.Version, q.Path, vmm.MinVersionTCG)
 	default:
 		c.ok, c.detail = true, fmt.Sprintf("%s at %s", q.Version, q.Path)
+	}
+	return c
+}
+
+// checkCard says by which ways guests reach a card of GPUvm (--interface).
+func checkCard() check {
+	c := check{name: "card (GPUvm)", ok: true, detail: "guests reach it by doorbells, or by a polled page; not by BARs of PCI, for which pvdrm has no device"}
+	if runtime.NumCPU() < 2 {
+		c.ok, c.detail = false, "guests reach it by doorbells; to poll a page (--traps page, side-core) takes a second processor"
+		c.mend = "not needed: leave --traps and --interface side-core out"
 	}
 	return c
 }
