@@ -48,6 +48,17 @@ func inProcess(req agent.Request) (a agent.Answer, err error) {
 		}, "micro", "--json", "--time", max(req.Budget, time.Millisecond).String())
 		return a, err
 	}
+	if n := req.Contexts; n > 0 {
+		req.Contexts = 0
+		a.Results, err = agent.Together(n, func() (suite.Result, error) {
+			one, err := inProcess(req)
+			if err != nil {
+				return suite.Result{}, err
+			}
+			return *one.Result, nil
+		})
+		return a, err
+	}
 	args := []string{"run", "--json", "--scale", strconv.Itoa(max(req.Scale, 1))}
 	if req.Known != "" {
 		args = append(args, "--known", req.Known)

@@ -107,6 +107,11 @@ func (g *cardGPU) serve(in io.Reader, out io.Writer) error {
 			return a, nil
 		case req.Micro || req.Floor:
 			return a, errors.New("a card has no such programs")
+		case req.Contexts > 0:
+			a.Results, err = agent.Together(req.Contexts, func() (suite.Result, error) {
+				return suite.RunRaw(req.Bench, func() (suite.RawDevice, error) { return g.driver.NewShared() }, suite.Options{})
+			})
+			return a, err
 		}
 		a.Result = &suite.Result{}
 		a.Phases, err = agent.ByPhase(g.counts, func(passed func(string)) (err error) {

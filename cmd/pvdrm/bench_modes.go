@@ -29,6 +29,7 @@ type modesFlags struct {
 	json, html     string
 	traps          string
 	guests         []int
+	contexts       []int
 	vm             bool
 	accel          string
 	memory         int
@@ -81,6 +82,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.BoolVar(&f.quick, "quick", false, fmt.Sprintf("about three minutes: %d runs of some programs", quickModeRuns))
 	fl.StringVar(&f.traps, "traps", bench.TrapDoorbell, "how a trap reaches what owns the card: "+strings.Join(bench.Traps(), ", "))
 	fl.IntSliceVar(&f.guests, "guests", nil, "run each program in so many guests at the same time, such as 1,2,4,8, in place of rounds: of one card, or of PVDRM")
+	fl.IntSliceVar(&f.contexts, "contexts", nil, "likewise in so many contexts of one guest")
 	fl.BoolVar(&f.vm, "vm", false, "guests are virtual machines")
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "with --vm: what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	fl.IntVar(&f.memory, "memory", modeMemoryMiB, "with --vm: memory of a machine, MiB; a guest of GPUvm grants most of it to its card")
@@ -148,11 +150,8 @@ func (f *modesFlags) complete(c *cobra.Command) error {
 	if err := f.completeVM(c); err != nil {
 		return err
 	}
-	if err := parseGuests(f.guests); err != nil {
+	if err := f.checkMany(); err != nil {
 		return err
-	}
-	if f.guests != nil && (f.vm || f.html != "") {
-		return errors.New("--guests: they are local guests, and have a table and JSON only; leave --vm and --html out")
 	}
 	if f.quick && !c.Flags().Changed("runs") {
 		f.runs = quickModeRuns
@@ -187,9 +186,12 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 	load := loadAverage()
 	status := newStatus()
 	var wrong error
-	if f.guests != nil {
+	switch {
+	case f.guests != nil:
 		report.rows, wrong = f.runGuests(ctx, status.show)
-	} else {
+	case f.contexts != nil:
+		report.rows, wrong = f.runContexts(ctx, status.show)
+	default:
 		open := func(mode string) (bench.ModePlace, error) { return f.open(ctx, mode) }
 		report.rows, wrong = bench.RunModes(ctx, f.modes, f.benches, open, f.runs, status.show)
 	}
@@ -198,7 +200,7 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 		return errors.Join(wrong, files.close())
 	}
 	fmt.Fprintf(out, "%s, %d runs, load before: %s\n", report.command, f.runs, load)
-	if f.guests != nil {
+	if f.many() {
 		err = bench.WriteModeGuests(out, report.rows)
 	} else {
 		err = bench.WriteModes(out, f.traps, report.rows)

@@ -8,12 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"pvdrm/backend/gpuvm"
 	"pvdrm/internal/bench"
+	"pvdrm/internal/bench/agent"
 )
 
 // guestsOf starts so many guests of a mode: of one card where the mode is GPUvm's, and otherwise as
@@ -129,7 +131,7 @@ func (f *modesFlags) runGuests(ctx context.Context, show func(string)) (rows []b
 					}
 				}
 				if len(runs) > 0 {
-					rows = append(rows, bench.GuestRows(n, runs)...)
+					rows = append(rows, bench.GuestRows(n, 0, runs)...)
 				}
 			}
 			if err = errors.Join(err, closeModes(places), owner.Close()); err != nil {
@@ -159,12 +161,62 @@ func together(ctx context.Context, places []bench.ModePlace, name string) (runs 
 	return runs, err
 }
 
-// parseGuests reads numbers of guests.
-func parseGuests(list []int) error {
-	for _, n := range list {
-		if n < 1 || n > gpuvm.MaxVMs {
-			return fmt.Errorf("--guests %s: choose from 1 to %d", strings.Trim(fmt.Sprint(list), "[]"), gpuvm.MaxVMs)
+// runContexts measures 1, 2, 4 and so on contexts of one guest at a time.
+func (f *modesFlags) runContexts(ctx context.Context, show func(string)) (rows []bench.ModeRow, err error) {
+	for _, mode := range f.modes {
+		p, err := f.open(ctx, mode)
+		if err != nil {
+			return rows, err
 		}
+		for _, b := range f.benches {
+			for _, n := range f.contexts {
+				show(fmt.Sprintf("%d contexts: %s in mode %s", n, b, mode))
+				var runs [][]bench.ModeRow
+				for round := range f.runs {
+					found, e := p.RunContexts(ctx, b, n)
+					err = errors.Join(err, e)
+					if round > 0 || f.runs == 1 {
+						runs = append(runs, found...)
+					}
+				}
+				if len(runs) > 0 {
+					rows = append(rows, bench.GuestRows(0, n, runs)...)
+				}
+			}
+		}
+		if err = errors.Join(err, p.Close()); err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// RunContexts implements bench.ModePlace.
+func (m *agentMode) RunContexts(ctx context.Context, name string, contexts int) ([][]bench.ModeRow, error) {
+	a, err := m.agent.Do(ctx, agent.Request{Bench: name, Config: m.config, Contexts: contexts})
+	if err != nil {
+		return nil, err
+	}
+	return bench.ResultRows(m.mode, a.Results), nil
+}
+
+// checkMany checks numbers of guests and of contexts.
+func (f *modesFlags) checkMany() error {
+	for name, list := range map[string][]int{"guests": f.guests, "contexts": f.contexts} {
+		for _, n := range list {
+			if n < 1 || n > gpuvm.MaxVMs {
+				return fmt.Errorf("--%s %s: choose from 1 to %d", name, strings.Trim(fmt.Sprint(list), "[]"), gpuvm.MaxVMs)
+			}
+		}
+	}
+	if f.many() && (f.vm || f.html != "" || f.guests != nil && f.contexts != nil) {
+		return errors.New("--guests, --contexts: give one of them; they are about local guests, and have a table and JSON only: leave --vm and --html out")
+	}
+	if f.contexts != nil && slices.Contains(f.modes, bench.PVDRMNativeMode) {
+		return errors.New("--contexts: leave pvdrm-native out of --modes; its programs run one by one")
 	}
 	return nil
 }
+
+// many reports whether several run a program at the same time.
+func (f *modesFlags) many() bool { return f.guests != nil || f.contexts != nil }

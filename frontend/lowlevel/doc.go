@@ -17,5 +17,5 @@
 //   - Copies of at most SmallCopy bytes go word by word through BAR1, larger ones by the copy engine
 //     through a buffer of the context, or at once where the memory is pinned.
 //
-// A Driver and its Contexts are used by one goroutine at a time.
+// A Driver and its Contexts are used by one goroutine at a time; a Shared is a context for one of several.
 package lowlevel

@@ -3,6 +3,7 @@ package lowlevel
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"pvdrm/gpu/softgpu/hw"
 	"pvdrm/hypercall/paging"
@@ -47,6 +48,8 @@ type Driver struct {
 	runList        *instance
 	channels       []*Context // by number; nil where free
 	doorbells      uint64
+
+	sharing sync.Mutex // of Shared contexts
 }
 
 // barTables is how much of a BAR the driver has tables for.

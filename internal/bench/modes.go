@@ -104,8 +104,9 @@ type ModeRow struct {
 	Flushes      uint64  `json:"flushes"`
 	Doorbells    uint64  `json:"doorbells"`
 	Verified     bool    `json:"verified"`
-	Guests       int     `json:"guests,omitempty"` // that ran it at the same time; 0 for one
-	VM           bool    `json:"vm,omitempty"`     // the guest is a virtual machine
+	Guests       int     `json:"guests,omitempty"`   // that ran it at the same time; 0 for one
+	Contexts     int     `json:"contexts,omitempty"` // of a guest, likewise
+	VM           bool    `json:"vm,omitempty"`       // the guest is a virtual machine
 }
 
 // modePhases are the phases of a program, and all of them together.
@@ -119,6 +120,8 @@ type ModePlace interface {
 	// RunMode runs a program once: a row for each of the phases, without ratios. It returns the
 	// rows of a result that is wrong, too, and an error beside them.
 	RunMode(ctx context.Context, bench string) ([]ModeRow, error)
+	// RunContexts runs a program in so many contexts at the same time: rows of each, without counters.
+	RunContexts(ctx context.Context, bench string, contexts int) ([][]ModeRow, error)
 	Close() error
 }
 
@@ -229,6 +232,22 @@ func (p *modePlace) RunMode(_ context.Context, name string) (rows []ModeRow, err
 		err = fmt.Errorf("%s in mode %s: %s", name, p.name, r.Error)
 	}
 	return CountedRows(p.name, r, counts, p.multi), err
+}
+
+// RunContexts implements ModePlace.
+func (p *modePlace) RunContexts(_ context.Context, name string, contexts int) ([][]ModeRow, error) {
+	results, err := agent.Together(contexts, func() (suite.Result, error) {
+		return suite.RunRaw(name, func() (suite.RawDevice, error) { return p.driver.NewShared() }, suite.Options{})
+	})
+	return ResultRows(p.name, results), err
+}
+
+// ResultRows are the rows of each of the results.
+func ResultRows(mode string, results []suite.Result) (runs [][]ModeRow) {
+	for _, r := range results {
+		runs = append(runs, ModeRows(mode, r))
+	}
+	return runs
 }
 
 // CountedRows are the rows of a result of GPUvm's with what was counted in its phases. Multi is set

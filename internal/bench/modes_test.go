@@ -100,12 +100,29 @@ func TestModeGuests(t *testing.T) {
 		}
 		return rows
 	}
-	rows := append(GuestRows(1, [][]ModeRow{run(1)}), GuestRows(4, [][]ModeRow{run(2), run(3), run(4)})...)
+	rows := append(GuestRows(1, 0, [][]ModeRow{run(1)}), GuestRows(4, 2, [][]ModeRow{run(2), run(3), run(4)})...)
 	require.Equal(t, 4, rows[len(modePhases)].Guests)
 	var text bytes.Buffer
 	require.NoError(t, WriteModeGuests(&text, rows))
-	require.Regexp(t, `fv +1 +1000.00 +3000.00 +1000.00 +1.00 +yes`, text.String())
-	require.Regexp(t, `fv +4 +3000.00 +9000.00 +3000.00 +3.00 +yes`, text.String())
+	require.Regexp(t, `fv +1 +1 +1000.00 +3000.00 +1000.00 +1.00 +yes`, text.String())
+	require.Regexp(t, `fv +4 +2 +3000.00 +9000.00 +3000.00 +3.00 +yes`, text.String())
+}
+
+// Contexts of a guest run a program at the same time.
+func TestModeContexts(t *testing.T) {
+	for _, m := range []string{NativeMode, "fv-opt", "pv-multicall"} {
+		p, err := OpenMode(m)
+		require.NoError(t, err)
+		for _, n := range []int{1, 4} {
+			runs, err := p.RunContexts(t.Context(), "loop", n)
+			require.NoError(t, err)
+			require.Len(t, runs, n)
+			for _, r := range runs {
+				require.True(t, r[len(r)-1].Verified)
+			}
+		}
+		require.NoError(t, p.Close())
+	}
 }
 
 // The charts by phase stack init, compute and close, and name the modes.

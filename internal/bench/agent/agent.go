@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"pvdrm/hypercall/trap"
@@ -29,6 +30,8 @@ type Request struct {
 	Micro  bool          `json:"micro,omitempty"`  // all micro-benchmarks
 	Budget time.Duration `json:"budget,omitempty"` // of each micro-benchmark
 	Config string        `json:"config,omitempty"` // value of frontend.ConfigEnv
+	// Contexts runs Bench in so many contexts at the same time, for Answer.Results.
+	Contexts int `json:"contexts,omitempty"`
 }
 
 // Answer answers a Request.
@@ -36,6 +39,8 @@ type Answer struct {
 	Hello  *Hello         `json:"hello,omitempty"`
 	Result *suite.Result  `json:"result,omitempty"`
 	Micro  []micro.Result `json:"micro,omitempty"`
+	// Results are those of a Request with Contexts.
+	Results []suite.Result `json:"results,omitempty"`
 	// DeviceSeconds is how long the engines of the device worked during the run,
 	// where the agent knows.
 	DeviceSeconds float64 `json:"device_seconds,omitempty"`
@@ -72,6 +77,18 @@ func ByPhase(counts func() PhaseCounts, run func(passed func(phase string)) erro
 	})
 	phases["total"] = counts().Since(first)
 	return phases, err
+}
+
+// Together runs a program n times at the same time.
+func Together(n int, run func() (suite.Result, error)) (results []suite.Result, err error) {
+	results = make([]suite.Result, n)
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { results[i], errs[i] = run() })
+	}
+	all.Wait()
+	return results, errors.Join(errs...)
 }
 
 // Hello tells where an agent runs.
