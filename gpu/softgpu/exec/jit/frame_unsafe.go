@@ -21,6 +21,8 @@ type Frame struct {
 	block           unsafe.Pointer // *[9]uint32, block.words
 	params          unsafe.Pointer // the parameter block
 	shared          unsafe.Pointer // .shared, or nil
+	local           unsafe.Pointer // .local of the warp, or nil
+	localEnd        uint64         // the first address in .local that it does not have
 	budget          int64          // as of the warp
 	fuel            int64
 	own             uint64         // first address in .shared
@@ -49,6 +51,14 @@ type place struct {
 	kind  uint64
 	first [2]uint64
 }
+
+// rowShift is how far to the left an address in .local moves to be the offset of its row: a row has
+// 128 bytes, a word of it 4. maxLocal bounds the .local memory that native code accesses, by offsets
+// of 31 bits.
+const (
+	rowShift = 5
+	maxLocal = 1 << (31 - rowShift)
+)
 
 // siteBits is the logarithm of the size of a Site: native code has offsets in a table without
 // another shift.
@@ -99,28 +109,30 @@ func makeTable() *nativeTable {
 
 // Places in nativeFrame, site and nativeTable.
 const (
-	offR32    = int32(unsafe.Offsetof(Frame{}.r32))
-	offR64    = int32(unsafe.Offsetof(Frame{}.r64))
-	offPreds  = int32(unsafe.Offsetof(Frame{}.preds))
-	offTarget = int32(unsafe.Offsetof(Frame{}.target))
-	offSites  = int32(unsafe.Offsetof(Frame{}.sites))
-	offTable  = int32(unsafe.Offsetof(Frame{}.table))
-	offWord   = int32(unsafe.Offsetof(Frame{}.word))
-	offSeen   = int32(unsafe.Offsetof(Frame{}.seen))
-	offTID    = int32(unsafe.Offsetof(Frame{}.tid))
-	offBlock  = int32(unsafe.Offsetof(Frame{}.block))
-	offParams = int32(unsafe.Offsetof(Frame{}.params))
-	offShared = int32(unsafe.Offsetof(Frame{}.shared))
-	offBudget = int32(unsafe.Offsetof(Frame{}.budget))
-	offFuel   = int32(unsafe.Offsetof(Frame{}.fuel))
-	offOwn    = int32(unsafe.Offsetof(Frame{}.own))
-	offLimits = int32(unsafe.Offsetof(Frame{}.limits))
-	offSizes  = int32(unsafe.Offsetof(Frame{}.sizes))
-	offPlaces = int32(unsafe.Offsetof(Frame{}.places))
-	offLeft   = int32(unsafe.Offsetof(Frame{}.left))
-	offMask   = int32(unsafe.Offsetof(Frame{}.mask))
-	offLimit  = int32(unsafe.Offsetof(Frame{}.limit))
-	offPC     = int32(unsafe.Offsetof(Frame{}.pc))
+	offR32      = int32(unsafe.Offsetof(Frame{}.r32))
+	offR64      = int32(unsafe.Offsetof(Frame{}.r64))
+	offPreds    = int32(unsafe.Offsetof(Frame{}.preds))
+	offTarget   = int32(unsafe.Offsetof(Frame{}.target))
+	offSites    = int32(unsafe.Offsetof(Frame{}.sites))
+	offTable    = int32(unsafe.Offsetof(Frame{}.table))
+	offWord     = int32(unsafe.Offsetof(Frame{}.word))
+	offSeen     = int32(unsafe.Offsetof(Frame{}.seen))
+	offTID      = int32(unsafe.Offsetof(Frame{}.tid))
+	offBlock    = int32(unsafe.Offsetof(Frame{}.block))
+	offParams   = int32(unsafe.Offsetof(Frame{}.params))
+	offShared   = int32(unsafe.Offsetof(Frame{}.shared))
+	offLocal    = int32(unsafe.Offsetof(Frame{}.local))
+	offLocalEnd = int32(unsafe.Offsetof(Frame{}.localEnd))
+	offBudget   = int32(unsafe.Offsetof(Frame{}.budget))
+	offFuel     = int32(unsafe.Offsetof(Frame{}.fuel))
+	offOwn      = int32(unsafe.Offsetof(Frame{}.own))
+	offLimits   = int32(unsafe.Offsetof(Frame{}.limits))
+	offSizes    = int32(unsafe.Offsetof(Frame{}.sizes))
+	offPlaces   = int32(unsafe.Offsetof(Frame{}.places))
+	offLeft     = int32(unsafe.Offsetof(Frame{}.left))
+	offMask     = int32(unsafe.Offsetof(Frame{}.mask))
+	offLimit    = int32(unsafe.Offsetof(Frame{}.limit))
+	offPC       = int32(unsafe.Offsetof(Frame{}.pc))
 
 	siteBytes   = int32(unsafe.Sizeof(Site{}))
 	sizeBytes   = int32(unsafe.Sizeof(size{}))
@@ -181,4 +193,6 @@ func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
 	f.entry, f.target, f.mask, f.budget, f.fuel = entry, at, w.Mask, int64(w.Budget), fuel
 	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
+	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                              // guarded by localEnd; only calls, which are interpreted, move it
+	f.localEnd = uint64(min(4*len(w.Local), maxLocal))
 }

@@ -49,6 +49,8 @@ func knownAccess(in *ir.Inst) bool {
 	size := in.Target
 	wide := addressFile(in.Op) == ir.In64
 	switch {
+	case in.Space == ir.SpaceLocal:
+		return knownLocal(in)
 	case in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric && in.Space != ir.SpaceShared:
 		return false
 	case in.Space == ir.SpaceGeneric && !wide || in.Space == ir.SpaceGlobal && !wide:
@@ -95,7 +97,11 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 			e.use(m.file, m.regs[i], false) // what inactive lanes keep
 		}
 	}
-	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && m.size >= 4 && in.Space != ir.SpaceShared {
+	if m.whole && addr.uniform && m.size == 4 && in.Space == ir.SpaceLocal {
+		m.rowOfLocal(pc, addr.z[0])
+		return
+	}
+	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && m.size >= 4 && in.Space != ir.SpaceShared && in.Space != ir.SpaceLocal {
 		m.scalar(pc, addr.z[0])
 		return
 	}
@@ -145,7 +151,7 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 // someLanes is the rest of an access of a warp that does not run with all lanes.
 func (m *memoryAccess) someLanes(uniform bool, scattered, done x86.Label) {
 	e, mode := m.emitter, m.mode
-	if m.in.Space != ir.SpaceShared && m.size >= 4 && !uniform {
+	if m.in.Space != ir.SpaceShared && m.in.Space != ir.SpaceLocal && m.size >= 4 && !uniform {
 		m.lanesApart(mode, done)
 	}
 	if m.wide {
@@ -247,6 +253,10 @@ func (m *memoryAccess) total() int { return m.size * m.n }
 // active, leaves if one is not inside or not aligned, and has the address of the page
 // in rdx.
 func (m *memoryAccess) offsets(pc int32, addr *value) {
+	if m.in.Space == ir.SpaceLocal {
+		m.localOffsets(addr)
+		return
+	}
 	a := &m.emitter.a
 	count := 2
 	if m.wide {
