@@ -158,7 +158,7 @@ const (
 	MaxExecBytes = 36 << 10 // bytes of a command stream: the largest launch, and more
 	MaxLaunch    = 32764    // bytes of parameters that LAUNCH carries, as many as a kernel of PTX has
 	MaxWaits     = 64       // points of one EXEC
-	MaxName      = 1024     // bytes of a symbol or file name
+	MaxName      = 12 << 10 // bytes of a symbol or file name: those of C++ templates are long
 	MaxText      = 12 << 10 // bytes of a log or of printed output; longer ones are cut
 	MaxSource    = 64 << 20 // bytes of a module's source
 	MaxParams    = 512      // parameters of a kernel

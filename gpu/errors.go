@@ -79,6 +79,17 @@ type LostError struct {
 	Detail string    // further words; may be empty
 }
 
+// maxShown bounds how much of a kernel's name messages have: those of templates would fill them.
+const maxShown = 1024
+
+// ShownKernel returns the kernel's name as messages have it.
+func (e *LostError) ShownKernel() string {
+	if len(e.Kernel) > maxShown {
+		return e.Kernel[:maxShown] + "…"
+	}
+	return e.Kernel
+}
+
 func (e *LostError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Cause.String())
@@ -90,7 +101,7 @@ func (e *LostError) Error() string {
 		fmt.Fprintf(&b, ": %s at 0x%x", dir, e.Addr)
 	}
 	if e.Kernel != "" {
-		fmt.Fprintf(&b, " in kernel %s, block (%d,%d,%d), thread (%d,%d,%d)", e.Kernel,
+		fmt.Fprintf(&b, " in kernel %s, block (%d,%d,%d), thread (%d,%d,%d)", e.ShownKernel(),
 			e.Block[0], e.Block[1], e.Block[2], e.Thread[0], e.Thread[1], e.Thread[2])
 	}
 	if e.Detail != "" {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/drm"
 	"pvdrm/gem/quota"
 )
 
@@ -28,6 +27,6 @@ func TestPrivateBytes(t *testing.T) {
 // Names of modules are printable and bounded.
 func TestModuleName(t *testing.T) {
 	require.Equal(t, "a?b?c?", moduleName("a\u009bb\u202ec\u2028"))
-	require.Len(t, moduleName(strings.Repeat("x", 5000)), drm.MaxName)
+	require.Len(t, moduleName(strings.Repeat("x", 5000)), maxModuleName)
 	require.Equal(t, "module", moduleName(""))
 }

@@ -28,12 +28,15 @@ func (f *File) module(id uint32) (*module, error) {
 	return f.modules.Get(id)
 }
 
+// maxModuleName bounds the name that a module has in messages, in bytes.
+const maxModuleName = 1024
+
 // moduleName returns the name of a module in messages.
 func moduleName(name string) string {
 	if name == "" {
 		return "module"
 	}
-	return sample.Printable(name, drm.MaxName)
+	return sample.Printable(name, maxModuleName)
 }
 
 // NextModule returns an id that no module has.

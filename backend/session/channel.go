@@ -92,7 +92,7 @@ func (s progress) Ended(channel uint32, seqno uint64, err error) {
 		s.ring.SetState(hypercall.StateLost)
 		if s.lost.CompareAndSwap(false, true) { // once for a context
 			s.group.lose(lost.Cause)
-			s.log.Warn("GPU context lost", zap.Stringer("cause", lost.Cause), zap.String("kernel", lost.Kernel), zap.Error(lost))
+			s.log.Warn("GPU context lost", zap.Stringer("cause", lost.Cause), zap.String("kernel", lost.ShownKernel()), zap.Error(lost))
 		}
 	}
 	// Errors are reported at once; other progress when the frontend wants it.

@@ -121,7 +121,7 @@ func TestLimits(t *testing.T) {
 		{name: "parentheses", src: kernel("mov.u32 %r1, " + strings.Repeat("(", 1000)), want: "nested too deeply"},
 		{name: "signs", src: kernel("mov.u32 %r1, " + strings.Repeat("- ", 1000) + "1;"), want: "nested too deeply"},
 		{name: "questions", src: kernel("mov.u32 %r1, " + strings.Repeat("1?", 1000) + "1;"), want: "nested too deeply"},
-		{name: "name", src: kernel(strings.Repeat("x", 5000) + ":"), want: "longer than"},
+		{name: "name", src: kernel(strings.Repeat("x", maxName+1) + ":"), want: "longer than"},
 		{name: "dimensions", src: head + ".global .b8 x" + strings.Repeat("[1]", 9) + ";", want: "dimensions"},
 		{name: "parameters", src: head + ".entry k(.param .b8 x[40000]) { ret; }", want: "parameters"},
 		{name: "vector", src: kernel("mov.b64 %rd1, {" + strings.Repeat("%r1,", 128) + "%r1};"), want: "more than 128 elements"},

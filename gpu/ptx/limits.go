@@ -14,5 +14,5 @@ const (
 	MaxDims        = 8        // dimensions of an array
 	MaxVarBytes    = 1 << 40  // size of one variable
 	MaxDiagnostics = 20       // complaints before giving up
-	maxName        = 1024     // bytes of one name
+	maxName        = 12 << 10 // bytes of one name
 )
