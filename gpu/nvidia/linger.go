@@ -22,8 +22,11 @@ const (
 // held.
 func (c *channel) lingers() bool {
 	f := &c.flight
-	if f.engine == nil || f.engine.gate == nil || f.engine.waiting.Load() > 0 || time.Since(f.since) >= turnTime ||
-		c.halted(c.stop) != nil || c.ctx.halt.on.Load() || f.engine.gate.Preempted(f.engine.kind) || !f.engine.gate.Turn(f.engine.kind) {
+	if f.engine == nil || f.engine.gate == nil || !f.engine.gate.Turn(f.engine.kind) { // most are alone
+		return false
+	}
+	if f.engine.waiting.Load() > 0 || time.Since(f.since) >= turnTime || c.halted(c.stop) != nil || c.ctx.halt.on.Load() ||
+		f.engine.gate.Preempted(f.engine.kind) {
 		return false
 	}
 	if c.missed >= lingerMisses {

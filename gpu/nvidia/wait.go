@@ -66,7 +66,11 @@ func (c *channel) await(f *flying, since time.Time, spent time.Duration, ready f
 		}
 		if helped {
 			n = looks - 1 // look at everything each time
-			yield.Nap(helpedTime)
+			if e := f.engine; e == nil || e.gate == nil || e.gate.Alone(e.kind) {
+				yield.Nap(helpedTime)
+			} else {
+				yield.Nap(pollTime) // it may have to leave
+			}
 		} else if waited > pollSpin {
 			n = looks - 1
 			yield.Nap(pollTime)
