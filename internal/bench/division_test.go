@@ -36,10 +36,19 @@ func TestDivisionReport(t *testing.T) {
 	require.NoError(t, r.WriteHTML(&b))
 	require.Equal(t, 2, strings.Count(b.String(), "<svg"), "one of each experiment")
 	require.Contains(t, b.String(), "&lt;y&gt;")
+	require.NotContains(t, b.String(), "of the paper")
 	require.Contains(t, b.String(), "band: 1 to 30, median 3.5 s")
 }
 
 func TestBox(t *testing.T) {
 	require.Equal(t, [5]float64{1, 2, 3, 4, 5}, newBox("", []float64{5, 3, 1, 2, 4}).marks)
 	require.Equal(t, [5]float64{}, newBox("", nil).marks)
+}
+
+// The paper's experiments name its figures.
+func TestDivisionPublished(t *testing.T) {
+	var b bytes.Buffer
+	r := DivisionReport{Rows: []DivisionRow{NewDivisionRow("binomial-10m", "fifo", [][]DivisionTask{{{Kind: "a", Took: time.Second}}}, nil)}}
+	require.NoError(t, r.WriteHTML(&b))
+	require.Contains(t, b.String(), "Figure 10 of the paper")
 }
