@@ -156,23 +156,39 @@ func TestSuspended(t *testing.T) {
 	require.Greater(t, often, equal)
 }
 
-// TestSuspendedRandom suspends random kernels.
+// TestSuspendedRandom suspends random kernels, most of which have loops.
 func TestSuspendedRandom(t *testing.T) {
 	with := 0
-	for seed := range uint64(200) {
-		f, err := fixture.Parse(fmt.Sprintf("random%d", seed), []byte(random.Kernel(seed)))
-		require.NoError(t, err)
-		want, err := runExec(f, exec.NativeNever, 1)
-		require.NoError(t, err, f.Name)
-		got, times, err := runSuspended(f, uint32(1+seed%5), exec.NativeNever, 1)
-		require.NoError(t, err, f.Name)
-		diffs, _ := f.Compare(got, want)
-		require.Empty(t, diffs, f.Name)
-		if times > 0 {
-			with++
-		}
+	for seed := range 150 {
+		with += suspendRandom(t, fmt.Append(nil, seed), uint32(1+seed%5))
 	}
-	t.Logf("%d of 200 were suspended", with)
+	require.Greater(t, with, 75)
+}
+
+// suspendRandom suspends a random kernel at each k-th look, and compares every bit. It returns 1 if the
+// kernel was suspended at all.
+func suspendRandom(t *testing.T, data []byte, k uint32) int {
+	f, err := fixture.Parse("random", []byte(random.Lone(data)))
+	require.NoError(t, err)
+	want, err := runExec(f, exec.NativeNever, 1)
+	require.NoError(t, err, "%s", f.Source)
+	got, times, err := runSuspended(f, k, exec.NativeNever, 1)
+	require.NoError(t, err, "%s", f.Source)
+	diffs, _ := f.Compare(got, want)
+	require.Empty(t, diffs, "at each look %d: %s", k, f.Source)
+	return min(times, 1)
+}
+
+// FuzzSuspended suspends random kernels, which must have the same results.
+func FuzzSuspended(f *testing.F) {
+	for _, seed := range []string{"", "\x00\x80\xff", "loops in loops", "branches and barriers"} {
+		f.Add([]byte(seed), byte(1))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, k byte) {
+		if len(data) <= 4096 { // a kernel makes fewer choices
+			suspendRandom(t, data, 1+uint32(k))
+		}
+	})
 }
 
 // TestSuspendable holds that all kernels of the suite can be suspended, in each of their loops.

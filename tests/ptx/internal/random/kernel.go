@@ -51,11 +51,22 @@ type writer struct {
 	wild     bool   // this access goes anywhere
 	wildness int    // one access in so many is wild
 	cluster  int    // blocks of a cluster, 0 without
+	lone     bool   // threads work together at the block's barriers only
 }
 
 // Kernel returns the fixture for a seed.
 func Kernel(seed uint64) string {
 	return write(rand.NewPCG(seed, 0x5eed), fmt.Sprintf("Random kernel %d.", seed), "~nan")
+}
+
+// Lone is FromBytes for a kernel without instructions of whole warps, and whose barriers are all of the
+// whole block: it can be suspended. Its products and sums have a rounding, because what PTX leaves to
+// compilers to join may depend on where a kernel can stop.
+func Lone(data []byte) string {
+	h := fnv.New64a()
+	h.Write(data) // never fails
+	w := &writer{rng: rand.New(&choices{data: data, more: rand.NewPCG(h.Sum64(), 0x10e)}), lone: true}
+	return w.kernel("Random kernel of a fuzzer, of threads that do without warps.", "")
 }
 
 // FromBytes returns the fixture whose choices are the bytes of data and, where
@@ -101,7 +112,11 @@ func (w *writer) kernel(title, nan string) string {
 	w.load()
 	for range 4 + w.rng.IntN(8) {
 		w.statement(0)
-		switch w.rng.IntN(9) {
+		kind := w.rng.IntN(9)
+		if w.lone && (kind == 3 || kind == 4) { // apart, and barriers of some threads
+			kind = 0
+		}
+		switch kind {
 		case 0, 1, 2:
 			w.together()
 		case 3:
@@ -346,7 +361,11 @@ func (w *writer) memory() {
 func (w *writer) together() {
 	w.line("mov.u32 %%t3, %%tid.x;\nsetp.lt.u32 %%p3, %%t3, 32;\nselp.b32 %%t3, -1, 0xffff, %%p3;")
 	r, s := w.register("r"), w.register("r")
-	switch w.rng.IntN(6) {
+	kind := w.rng.IntN(6)
+	if w.lone {
+		kind = 5
+	}
+	switch kind {
 	case 0:
 		w.line("shfl.sync.%s.b32 %s|%s, %s, %d, 0x100f, %%t3;", w.oneOf("bfly", "idx"), r, w.predicate(), s, w.rng.IntN(16))
 	case 1:
