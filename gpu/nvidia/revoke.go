@@ -23,8 +23,12 @@ import (
 // errNotNow is the error of a context that is in the middle of something.
 var errNotNow = errors.New("a call is in progress")
 
-// channelPatience is for how long a context that is revoked waits for channels that begin commands.
-const channelPatience = 5 * time.Millisecond
+// For how long a context that is revoked waits for channels that begin commands: while a channel of its
+// own wants to give way, which asks again, and where its owner asks.
+const (
+	channelPatience = 5 * time.Millisecond
+	ownerPatience   = 5 * time.Second
+)
 
 // isOff reports whether what the worker ran was taken off the GPU.
 func (c *context) isOff() bool {
@@ -35,7 +39,7 @@ func (c *context) isOff() bool {
 
 // takeOff takes what the context runs off the GPU, for another worker to run again. After an error the
 // context goes on. c.mu is held, and c.gen for reading.
-func (c *context) takeOff() error {
+func (c *context) takeOff(patience time.Duration) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func (c *context) takeOff() error {
 	if err := c.stopped(func(h *halt) { h.leaves = true }); err != nil {
 		return errors.Join(c.Err(), err)
 	}
-	err := c.endWork()
+	err := c.endWork(patience)
 	if err == nil {
 		return nil
 	}
@@ -53,7 +57,7 @@ func (c *context) takeOff() error {
 }
 
 // endWork ends the work of a worker that is stopped, unless some of that may not begin again.
-func (c *context) endWork() error {
+func (c *context) endWork(patience time.Duration) error {
 	var held []*channel
 	defer func() {
 		for _, ch := range held {
@@ -75,7 +79,7 @@ func (c *context) endWork() error {
 		if !waits {
 			break
 		}
-		if time.Since(begin) > channelPatience {
+		if time.Since(begin) > patience {
 			return errNotNow
 		}
 	}
@@ -136,7 +140,7 @@ func (c *channel) yield(f *flying) bool {
 		return false
 	}
 	defer ctx.mu.Unlock()
-	if ctx.takeOff() != nil {
+	if ctx.takeOff(channelPatience) != nil {
 		return false
 	}
 	go ctx.renew(ctx.worker)
@@ -178,7 +182,7 @@ func (c *context) revokeFor(ctx gocontext.Context) error {
 		err = c.stopped(func(h *halt) { asked, h.asked = h.asked, true })
 	}
 	if err == nil {
-		if err = c.takeOff(); err != nil && !asked {
+		if err = c.takeOff(ownerPatience); err != nil && !asked {
 			err = errors.Join(err, c.stopped(func(h *halt) { h.asked = false }))
 		}
 	}
