@@ -45,8 +45,8 @@ func grants(c carrier.Carrier) (guest.Config, error) {
 		words := strings.Fields(line)
 		if len(words) >= 2 && words[0] == "MemAvailable:" {
 			kib, err := strconv.ParseUint(words[1], 10, 40)
-			part := kib << 10 / 10 &^ (1<<20 - 1)
-			return guest.Config{RAM: min(4*part, localRAM), VRAM: min(3*part, localVRAM)}, err
+			part := kib << 10 / 20 &^ (1<<20 - 1) // cpy has 128 MiB of its own, and pincpy pins as much
+			return guest.Config{RAM: min(7*part, localRAM), VRAM: min(4*part, localVRAM)}, err
 		}
 	}
 	return guest.Config{}, errors.New("/proc/meminfo does not say how much memory is available")

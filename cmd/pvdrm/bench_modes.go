@@ -85,7 +85,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.IntSliceVar(&f.contexts, "contexts", nil, "likewise in so many contexts of one guest")
 	fl.BoolVar(&f.vm, "vm", false, "guests are virtual machines")
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "with --vm: what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
-	fl.IntVar(&f.memory, "memory", modeMemoryMiB, "with --vm: memory of a machine, MiB; a guest of GPUvm grants most of it to its card")
+	fl.IntVar(&f.memory, "memory", modeMemoryMiB, "with --vm: memory of a machine, MiB; a guest of GPUvm grants half of it to its card")
 	fl.StringVar(&f.html, "html", "", "write a report with charts to this file, HTML that needs nothing else")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	return c
@@ -98,7 +98,7 @@ var (
 	vmBenches = []string{"nop", "madd", "srad", "pincpy"}
 )
 
-// modeMemoryMiB is the memory of a machine, of which a card's guest grants seven tenths.
+// modeMemoryMiB is the memory of a machine, of which a card's guest grants half.
 const modeMemoryMiB = 1024
 
 // completeVM fills in what --vm compares.
