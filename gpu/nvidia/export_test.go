@@ -6,11 +6,12 @@ import (
 	"pvdrm/gpu"
 )
 
-// SetLinger changes for how long channels keep an engine that others want, and returns what changes it back.
+// SetLinger changes for how long channels keep an engine that others want while they have nothing to do, without a
+// bound on their turns, and returns what changes it back.
 func SetLinger(d time.Duration) (back func()) {
-	was := lingerTime
-	lingerTime = d
-	return func() { lingerTime = was }
+	was, turn := lingerTime, lingerTurn
+	lingerTime, lingerTurn = d, time.Hour
+	return func() { lingerTime, lingerTurn = was, turn }
 }
 
 // HeldBy begins a comment in a source that the fake's compiler holds.

@@ -12,6 +12,9 @@ import (
 // command does little else.
 var lingerTime = 120 * time.Microsecond
 
+// lingerTurn bounds a turn in which a channel lingers.
+var lingerTurn = turnTime
+
 // After lingerMisses times in vain in a row, a channel lingers only one of lingerTries times.
 const (
 	lingerMisses = 2
@@ -25,7 +28,7 @@ func (c *channel) lingers() bool {
 	if f.engine == nil || f.engine.gate == nil || !f.engine.gate.Turn(f.engine.kind) { // most are alone
 		return false
 	}
-	if f.engine.waiting.Load() > 0 || time.Since(f.since) >= turnTime || c.halted(c.stop) != nil || c.ctx.halt.on.Load() ||
+	if f.engine.waiting.Load() > 0 || time.Since(f.since) >= lingerTurn || c.halted(c.stop) != nil || c.ctx.halt.on.Load() ||
 		f.engine.gate.Preempted(f.engine.kind) {
 		return false
 	}
