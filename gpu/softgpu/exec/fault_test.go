@@ -68,7 +68,7 @@ func TestFaults(t *testing.T) {
 		{name: "misaligned", extra: "", body: "ld.global.u32 %r4, [%rd4+2];", cause: gpu.LostAlign, addr: exectest.BufA + 2, write: false, thread: 0, detail: ""},
 		{name: "misaligned vector", extra: "", body: "ld.global.v4.u32 {%r4,%r5,%r6,%r7}, [%rd4];", cause: gpu.LostAlign, addr: exectest.BufA + 4, write: false, thread: 1, detail: ""},
 		{name: "misaligned atomic", extra: "", body: "atom.global.add.u64 %rd6, [%rd4], 1;", cause: gpu.LostAlign, addr: exectest.BufA + 4, write: true, thread: 1, detail: ""},
-		{name: "shared beyond", extra: shared, body: "mov.u32 %r4, s; mad.lo.u32 %r4, %r2, 8, %r4; st.shared.u32 [%r4], %r2;", cause: gpu.LostAddress, addr: 168, write: true, thread: 21, detail: ".shared"},
+		{name: "shared beyond", extra: shared, body: "mov.u32 %r4, s; mad.lo.u32 %r4, %r2, 8, %r4; st.shared.u32 [%r4], %r2;", cause: gpu.LostAddress, addr: 256, write: true, thread: 32, detail: ".shared"},
 		{name: "shared wraps", extra: shared, body: "mov.u32 %r4, -4; ld.shared.u32 %r5, [%r4];", cause: gpu.LostAddress, addr: 1<<32 - 4, write: false, thread: 0, detail: ".shared"},
 		{name: "shared far", extra: shared, body: "mov.u64 %rd5, -4; ld.shared.u32 %r5, [%rd5];", cause: gpu.LostAddress, addr: 1<<64 - 4, write: false, thread: 0, detail: ".shared"},
 		{name: "generic shared", extra: shared, body: "mov.u64 %rd5, s; cvta.shared.u64 %rd5, %rd5; ld.u32 %r5, [%rd5+4096];", cause: gpu.LostAddress, addr: 4096, write: false, thread: 0, detail: ".shared"},

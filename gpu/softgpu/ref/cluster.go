@@ -48,7 +48,7 @@ func newCluster(dims, first [3]uint32, model block) *cluster {
 			for x := range dims[0] {
 				b := model
 				b.id, b.cluster, b.rank = [3]uint32{first[0] + x, first[1] + y, first[2] + z}, c, uint64(len(c.blocks))
-				b.shared = make([]byte, b.k.dynamic+uint64(b.launch.SharedBytes))
+				b.shared = make([]byte, (b.k.dynamic+uint64(b.launch.SharedBytes)+127)&^127) // the unit of an H100
 				b.begin()
 				c.blocks = append(c.blocks, &b)
 			}

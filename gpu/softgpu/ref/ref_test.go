@@ -86,7 +86,7 @@ func run(t *testing.T, extra, body string, threads uint32, budget uint64) ([]uin
 // Faults in .shared have the rank of the block in their address.
 func TestFaultInAnotherBlock(t *testing.T) {
 	m := &memory{pages: map[uint64][]byte{bufA / pageSize: make([]byte, pageSize)}}
-	p, err := compile(t, source(".shared .align 4 .b8 s[100];", "mov.u32 %r2, s; mapa.shared::cluster.u32 %r2, %r2, 1; atom.shared::cluster.add.u32 %r3, [%r2+100], 1; bar.sync 0;"), m)
+	p, err := compile(t, source(".shared .align 4 .b8 s[100];", "mov.u32 %r2, s; mapa.shared::cluster.u32 %r2, %r2, 1; atom.shared::cluster.add.u32 %r3, [%r2+128], 1; bar.sync 0;"), m)
 	require.NoError(t, err)
 	k, ok := p.Kernel("k")
 	require.True(t, ok)
@@ -94,7 +94,7 @@ func TestFaultInAnotherBlock(t *testing.T) {
 	var lost *gpu.LostError
 	require.ErrorAs(t, Run(k, l, m, plenty), &lost)
 	require.Equal(t, gpu.LostAddress, lost.Cause)
-	require.EqualValues(t, 1<<exec.ClusterShift+100, lost.Addr)
+	require.EqualValues(t, 1<<exec.ClusterShift+128, lost.Addr)
 	require.True(t, lost.Write)
 }
 
@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 		{name: "misaligned", body: "ld.global.u32 %r4, [%rd2+2];", cause: gpu.LostAlign, addr: bufA + 2},
 		{name: "misaligned vector", body: "ld.global.v4.u32 {%r4,%r5,%r6,%r7}, [%rd2];", cause: gpu.LostAlign, addr: bufA + 4, thread: 1},
 		{name: "misaligned atomic", body: "atom.global.add.u64 %rd6, [%rd2], 1;", cause: gpu.LostAlign, addr: bufA + 4, write: true, thread: 1},
-		{name: "shared beyond", extra: shared, body: "mov.u32 %r4, s; mad.lo.u32 %r4, %r1, 8, %r4; st.shared.u32 [%r4], %r1;", cause: gpu.LostAddress, addr: 104, write: true, thread: 13},
+		{name: "shared beyond", extra: shared, body: "mov.u32 %r4, s; mad.lo.u32 %r4, %r1, 8, %r4; st.shared.u32 [%r4], %r1;", cause: gpu.LostAddress, addr: 128, write: true, thread: 16},
 		{name: "generic shared", extra: shared, body: "mov.u64 %rd5, s; cvta.shared.u64 %rd5, %rd5; ld.u32 %r5, [%rd5+4096];", cause: gpu.LostAddress, addr: 4096},
 		{name: "local beyond", body: ".local .b32 l[4]; mov.u64 %rd5, l; ld.local.u32 %r5, [%rd5+1048576];", cause: gpu.LostAddress, addr: 1 << 20},
 		{name: "parameter written", body: "mov.u64 %rd5, a; cvta.param.u64 %rd5, %rd5; st.u32 [%rd5], 1;", cause: gpu.LostAddress, write: true},

@@ -105,8 +105,15 @@ func (b *block) rest() {
 	}
 }
 
+// sharedUnit is what blocks get .shared memory in, as an H100's do. Compilers count on it: they read two
+// or four words where the last ones lie behind what the kernel asked for.
+const sharedUnit = 128
+
 // sharedBytes is the .shared memory of a block.
-func (r *run) sharedBytes() int { return int(r.kernel.fn.DynShared) + int(r.launch.SharedBytes) }
+func (r *run) sharedBytes() int {
+	n := int(r.kernel.fn.DynShared) + int(r.launch.SharedBytes)
+	return (n + sharedUnit - 1) / sharedUnit * sharedUnit
+}
 
 // alignedBytes makes n zero bytes that start at a multiple of 8.
 func alignedBytes(n int) []byte {

@@ -191,7 +191,8 @@ tests/ptx/op, driver 580.159.04). SIMD video instructions are as in the manual. 
   loads no txq and suq but of width, height and depth, and sust.p of .b32 alone; here the others follow PTX's text. A bad handle,
   and an object of another kind than the instruction, end the kernel; an H100 goes on with handle 0 and with other kinds.
 * tex.grad on a texture with an anisotropic filter ends the kernel with an instruction fault.
-* No shared memory is reserved: %%reserved_smem_offset_begin and the others are 0 (an H200 reserves 1 KiB).
+* No shared memory is reserved: %%reserved_smem_offset_begin and the others are 0 (an H200 reserves 1 KiB). Blocks get shared
+  memory in units of 128 bytes: what lies behind what a kernel asked for, within a unit, can be used, as on an H100.
 
 ## Limits
 
