@@ -273,5 +273,10 @@ func (f *File) PrimeImport(fd int) (uint32, error) {
 		return 0, err
 	}
 	o := &object{Domain: drm.DomainSystem, Size: uint64(len(pages.Mem)) &^ (pageBytes - 1), Pages: pages}
+	// This file may have closed the same memory just before. The backend may not know of that yet, and would
+	// take the object for one that ends with it.
+	if err := f.link.carrier.Settle(); err != nil {
+		return 0, errors.Join(err, f.link.carrier.Free(pages))
+	}
 	return f.grant(o.Imported())
 }
