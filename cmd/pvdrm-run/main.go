@@ -101,7 +101,7 @@ func environment() []string {
 	for _, dir := range []string{"lib", "../lib/pvdrm", "../lib"} {
 		path := filepath.Join(filepath.Dir(self), dir, rt.StaticLibrary)
 		if with := rt.WithStatic(env, path); !slices.Equal(with, env) {
-			return rt.WithLineInfo(with)
+			return rt.WithCompilers(with)
 		}
 	}
 	return env

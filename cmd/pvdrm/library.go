@@ -41,8 +41,8 @@ func libraryDir() (string, error) {
 }
 
 // withLibcuda returns an environment in which programs find our libcuda.so.1 and
-// libcudart.so first, also those that have a static CUDA runtime in them, and nvcc adds
-// PTX to machine code, if the libraries are there; other programs need none.
+// libcudart.so first, also those that have a static CUDA runtime in them, and what they
+// compile at run time has PTX, if the libraries are there; other programs need none.
 func withLibcuda(env []string) ([]string, error) {
 	dir, err := libraryDir()
 	if errors.Is(err, errNoLibcuda) {
@@ -51,7 +51,7 @@ func withLibcuda(env []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	env = rt.WithLineInfo(rt.WithStatic(env, filepath.Join(dir, rt.StaticLibrary)))
+	env = rt.WithCompilers(rt.WithStatic(env, filepath.Join(dir, rt.StaticLibrary)))
 	const name = "LD_LIBRARY_PATH"
 	if old := os.Getenv(name); old != "" {
 		dir += string(os.PathListSeparator) + old

@@ -33,7 +33,8 @@ A program that was built against CUDA's driver API, or by nvcc, finds libcuda.so
 libcudart.so and libnvidia-ml.so.1 of PVDRM first (LD_LIBRARY_PATH), if they are in
 lib beside pvdrm. A CUDA runtime that nvcc linked into it is led there (LD_AUDIT),
 unless the program was stripped of its symbol table. Where it runs nvcc, the machine
-code gets PTX (NVCC_APPEND_FLAGS gets -lineinfo, unless it is set and empty). PVDRM_CUDA_LOG=errors makes
+code gets PTX (NVCC_APPEND_FLAGS gets -lineinfo, unless it is set and empty), and CuPy
+keeps its kernels apart (CUPY_CACHE_DIR, unless it is set). PVDRM_CUDA_LOG=errors makes
 them say what fails and why. Where the program fails, pvdrm says at its end what it
 asked for that is not supported; where it does not, which modules of it were refused.
 Its modules may take 4 GiB of memory (--quota module-memory). A program that makes DRM

@@ -60,11 +60,6 @@ func apiName(name []byte) bool {
 	return ok && upper(rest) && !bytes.HasPrefix(name, []byte("cuFile"))
 }
 
-// closed are libraries of NVIDIA's that are programs of its runtime without a symbol table, or
-// need its driver.
-var closed = []string{"libcublas", "libcudnn", "libcufft", "libcurand", "libcusparse", "libcusolver", "libnpp", "libnccl",
-	"libcutensor", "libcutlass", "libnvjpeg", "libcupti", "libnvinfer", "libcufile", "libnvcuvid", "libnvidia-encode"}
-
 // runtimes are the libcudart.so of PVDRM.
 var runtimes = []string{"libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"}
 
@@ -74,7 +69,7 @@ func (in *inspector) libraries(o *object) {
 		switch {
 		case strings.HasPrefix(name, "libcudart.so") && !slices.Contains(runtimes, name):
 			in.add(Finding{Kind: KindLibrary, What: name, Why: "PVDRM has " + strings.Join(runtimes, ", "), Mend: "build it with CUDA 11 or later"})
-		case slices.ContainsFunc(closed, func(c string) bool { return strings.HasPrefix(name, c) }):
+		case capi.NeedsDriver(name):
 			in.add(Finding{Kind: KindLibrary, What: name, Why: "a library of NVIDIA's that needs NVIDIA's driver"})
 		}
 	}

@@ -283,8 +283,8 @@ func TestNoReservedSharedMemory(t *testing.T) {
 	f, err := fixture.Parse("reserved", []byte(reservedKernel))
 	require.NoError(t, err)
 	want := make([]byte, 7*4)
-	binary.LittleEndian.PutUint32(want[20:], 64+48)
-	binary.LittleEndian.PutUint32(want[24:], 64+48)
+	binary.LittleEndian.PutUint32(want[20:], 128)
+	binary.LittleEndian.PutUint32(want[24:], 128)
 	for _, e := range engines {
 		got, err := e.run(f)
 		require.NoError(t, err, e.name)

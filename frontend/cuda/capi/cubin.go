@@ -112,26 +112,67 @@ func (e *elf) debug(i uint64) (suffix string, ok bool) {
 	return string(rest[:end]), true
 }
 
+// Attributes of kernels stand in sections of their own: an array of a format, a number and 16 bits, which are the
+// value or its size in bytes.
+const (
+	infoSection   = ".nv.info."
+	infoSized     = 4    // the format of those with a value of a size
+	infoRegisters = 0x1b // the limit of registers that the compiler was given
+	infoNoLimit   = 255
+	maxInfo       = 1 << 16
+)
+
+// registers returns the limit of registers that the code was compiled with: what all kernels say; 0 for none.
+func (e *elf) registers() uint32 {
+	limit, seen := uint32(infoNoLimit), false
+	le := binary.LittleEndian
+	for i := range e.count {
+		name := uint64(le.Uint32(e.headers[i*elfSection:]))
+		if name >= uint64(len(e.strings)) || !bytes.HasPrefix(e.strings[name:], []byte(infoSection)) {
+			continue
+		}
+		b, err := e.contents(i, maxInfo)
+		if err != nil {
+			return 0 // which matters for an attribute alone
+		}
+		for len(b) >= 4 {
+			format, number, value := b[0], b[1], le.Uint16(b[2:])
+			if b = b[4:]; format == infoSized {
+				b = b[min(int(value), len(b)):]
+			} else if number == infoRegisters {
+				if seen && limit != uint32(value) {
+					return 0
+				}
+				limit, seen = uint32(value), true
+			}
+		}
+	}
+	if limit == infoNoLimit {
+		return 0
+	}
+	return limit
+}
+
 // debugPTX returns the PTX that an ELF file of machine code was made from, for a device of compute
 // capability cc (× 10). Without it, it is errCubin.
 func debugPTX(at bytesAt, cc uint32) ([]byte, error) {
-	units, linked, err := debugUnits(at, cc)
+	e, err := openELF(at)
 	if err != nil {
 		return nil, err
 	}
-	if len(units) == 1 && !linked {
-		return units[0], nil
+	units, linked, err := e.debugUnits(cc)
+	if err != nil {
+		return nil, err
 	}
-	return linkDebug(units)
+	ptx := units[0]
+	if linked || len(units) > 1 {
+		ptx, err = linkDebug(units)
+	}
+	return withRegisters(ptx, e.registers()), err
 }
 
-// debugUnits returns the PTX of each unit that an ELF file of machine code was made from, and whether they
-// were linked.
-func debugUnits(at bytesAt, cc uint32) (units [][]byte, linked bool, err error) {
-	e, err := openELF(at)
-	if err != nil {
-		return nil, false, err
-	}
+// debugUnits returns the PTX of each unit that the file was made from, and whether they were linked.
+func (e *elf) debugUnits(cc uint32) (units [][]byte, linked bool, err error) {
 	left := uint64(drm.MaxSource)
 	for i := range e.count {
 		suffix, ok := e.debug(i)

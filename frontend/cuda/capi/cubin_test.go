@@ -118,6 +118,31 @@ func TestPTXOfLinkedCubins(t *testing.T) {
 	require.Equal(t, invalidImage, resultOf(err))
 }
 
+// The limit of registers that a compiler or linker was given is in the machine code, and holds for its PTX.
+func TestRegistersOfCubins(t *testing.T) {
+	const text = ".target sm_70\x00.visible .entry k() { ret; }"
+	info := func(n byte) string { return "\x04\x0a\x08\x00\x01\x02\x03\x04\x05\x06\x07\x08\x03\x1b" + string([]byte{n, 0}) + "\x03\x19\x08\x00" }
+	for _, c := range []struct {
+		infos []string
+		want  uint32
+	}{
+		{infos: []string{".nv.info.k", info(32)}, want: 32},
+		{infos: []string{".nv.info.k", info(32), ".nv.info.l", info(32)}, want: 32},
+		{infos: []string{".nv.info.k", info(32), ".nv.info.l", info(40)}},
+		{infos: []string{".nv.info.k", info(32), ".nv.info.l", info(255)}},
+		{infos: []string{".nv.info.l", info(255), ".nv.info.k", info(32)}},
+		{infos: []string{".nv.info.k", info(255)}},
+		{infos: []string{".nv.info", info(32)}},
+		{infos: []string{".nv.info.k", "\x04\x0a\xff\xff\x03\x1b\x20\x00"}},
+		{infos: []string{".nv.info.k", "\x03\x1b\x20"}},
+	} {
+		ptx, err := parseImage(cubin(append([]string{debugName, text}, c.infos...)...), 70)
+		require.NoError(t, err)
+		_, got := tunings(ptx)
+		require.Equal(t, c.want, got, c.infos)
+	}
+}
+
 func TestFatbinOfCubins(t *testing.T) {
 	code := func(target string) string {
 		return string(cubin(debugName, "// "+strings.Repeat("code ", 40)+"\x00.target "+target))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,11 +76,23 @@ func objectAt(addr uint64) string {
 	return ""
 }
 
+// closed are libraries of NVIDIA's that are programs of its runtime without a symbol table, or
+// need its driver.
+var closed = []string{"libcublas", "libcudnn", "libcufft", "libcurand", "libcusparse", "libcusolver", "libnpp", "libnccl",
+	"libcutensor", "libcutlass", "libnvjpeg", "libcupti", "libnvinfer", "libcufile", "libnvcuvid", "libnvidia-encode"}
+
+// NeedsDriver reports whether the library of a file's name is one of NVIDIA's that needs NVIDIA's driver.
+func NeedsDriver(name string) bool {
+	return slices.ContainsFunc(closed, func(c string) bool { return strings.HasPrefix(name, c) })
+}
+
 // privateHint says what the object that asks for private tables needs.
 func privateHint(object string) string {
 	exe, err := os.Readlink("/proc/self/exe")
 	who, more := "the library "+object, "; NVIDIA's own libraries, as cuBLAS, do not work here"
 	switch {
+	case NeedsDriver(filepath.Base(object)):
+		return fmt.Sprintf("the library %s is NVIDIA's and works with NVIDIA's driver only: what it is asked for fails here", object)
 	case object == "":
 		who = "the program or a library of it"
 	case err == nil && object == exe:

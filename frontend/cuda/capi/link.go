@@ -105,7 +105,11 @@ func (l *linker) take(kind uint32, name string, b []byte, cc uint32) error {
 
 // takeUnits takes the PTX of a file of machine code.
 func (l *linker) takeUnits(name string, b []byte, cc uint32) error {
-	units, _, err := debugUnits(inFile(b), cc)
+	e, err := openELF(inFile(b))
+	if err != nil {
+		return err
+	}
+	units, _, err := e.debugUnits(cc)
 	for _, text := range units {
 		if err := linkError(l.link.Add(name, text)); err != nil {
 			return err

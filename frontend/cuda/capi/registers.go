@@ -94,9 +94,12 @@ func (j *jit) maxRegisters() uint32 {
 }
 
 // limited adds the limit to the result of a linker.
-func (j *jit) limited(ptx []byte) []byte {
-	if n := j.maxRegisters(); n != 0 {
-		return fmt.Appendf(bytes.Clone(ptx), "\n.pragma \"%s %d\";\n", registersPragma, n)
+func (j *jit) limited(ptx []byte) []byte { return withRegisters(ptx, j.maxRegisters()) }
+
+// withRegisters adds a limit of registers to PTX, none for 0.
+func withRegisters(ptx []byte, n uint32) []byte {
+	if n == 0 {
+		return ptx
 	}
-	return ptx
+	return fmt.Appendf(bytes.Clone(ptx), "\n.pragma \"%s %d\";\n", registersPragma, n)
 }

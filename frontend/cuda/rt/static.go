@@ -2,6 +2,7 @@ package rt
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -66,4 +67,26 @@ func WithLineInfo(env []string) []string {
 // isLineInfo reports whether a flag of nvcc makes it add PTX to machine code, or stands against one that does.
 func isLineInfo(flag string) bool {
 	return slices.Contains([]string{lineInfo, "--generate-line-info", "-G", "--device-debug"}, flag)
+}
+
+// cupyCache names the folder of CuPy's compiled kernels.
+const cupyCache = "CUPY_CACHE_DIR"
+
+// WithKernelCache returns an environment in which CuPy keeps its kernels in a folder below dir, where those that it
+// compiled for a real GPU are not: these are machine code without PTX. A folder that the user has named stays.
+func WithKernelCache(env []string, dir string) []string {
+	if dir == "" || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, cupyCache+"=") }) {
+		return env
+	}
+	return append(slices.Clip(env), cupyCache+"="+filepath.Join(dir, "pvdrm", "cupy"))
+}
+
+// WithCompilers returns an environment in which what is compiled at run time has PTX: WithLineInfo, and
+// WithKernelCache below the user's folder for caches.
+func WithCompilers(env []string) []string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = "" // there is no home
+	}
+	return WithKernelCache(WithLineInfo(env), dir)
 }

@@ -34,3 +34,11 @@ func TestWithLineInfo(t *testing.T) {
 		require.Equal(t, env, WithLineInfo(env))
 	}
 }
+
+func TestWithKernelCache(t *testing.T) {
+	require.Equal(t, []string{"A=b", "CUPY_CACHE_DIR=/c/pvdrm/cupy"}, WithKernelCache([]string{"A=b"}, "/c"))
+	for _, v := range []string{"CUPY_CACHE_DIR=", "CUPY_CACHE_DIR=/mine"} {
+		require.Equal(t, []string{v}, WithKernelCache([]string{v}, "/c"))
+	}
+	require.Equal(t, []string{"A=b"}, WithKernelCache([]string{"A=b"}, ""), "the user has no home")
+}
