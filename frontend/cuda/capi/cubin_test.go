@@ -121,7 +121,9 @@ func TestPTXOfLinkedCubins(t *testing.T) {
 // The limit of registers that a compiler or linker was given is in the machine code, and holds for its PTX.
 func TestRegistersOfCubins(t *testing.T) {
 	const text = ".target sm_70\x00.visible .entry k() { ret; }"
-	info := func(n byte) string { return "\x04\x0a\x08\x00\x01\x02\x03\x04\x05\x06\x07\x08\x03\x1b" + string([]byte{n, 0}) + "\x03\x19\x08\x00" }
+	info := func(n byte) string {
+		return "\x04\x0a\x08\x00\x01\x02\x03\x04\x05\x06\x07\x08\x03\x1b" + string([]byte{n, 0}) + "\x03\x19\x08\x00"
+	}
 	for _, c := range []struct {
 		infos []string
 		want  uint32

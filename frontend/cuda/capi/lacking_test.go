@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -63,4 +64,17 @@ func TestLacking(t *testing.T) {
 	require.Regexp(t, `^cuModuleLoadData: CUDA_ERROR_INVALID_PTX: [^\n]*nonsense`, r.Lines[1])
 	require.Regexp(t, `^cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU: .*code=compute_XX, or -lineinfo\)$`, r.Lines[2])
 	require.Regexp(t, `^cuGetExportTable: CUDA_ERROR_NOT_FOUND: private table 01000000000000000200000000000000$`, r.Lines[3])
+}
+
+// The first module without PTX is told of at once, for libraries that do not look at errors of launches.
+func TestRefusedModuleIsSaid(t *testing.T) {
+	p := newProgramInContext(t)
+	var said []string
+	p.lib.cfg.Logf = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	p.lib.logErrs, p.lib.logAll = false, false
+	for range 2 {
+		p.gives(noBinaryForGPU, "cuModuleLoadData", p.out, p.text("\x7fELF"))
+	}
+	require.Len(t, said, 1)
+	require.Contains(t, said[0], "kernels of the program do not run: cuModuleLoadData: the image has machine code of NVIDIA's only")
 }

@@ -51,8 +51,9 @@ type Library struct {
 	retaining   sync.Mutex // while the last handle of memory may be made or removed
 	registering sync.Mutex // while memory of the program is registered
 
-	hints     hints    // of managed memory
-	noTables  sync.Map // objects that were told that there are no private tables
+	hints     hints       // of managed memory
+	noTables  sync.Map    // objects that were told that there are no private tables
+	noBinary  atomic.Bool // the program was told that a module of it was refused
 	missing   *missing.Sender
 	explained atomic.Bool // a fault in registered memory
 
@@ -90,6 +91,10 @@ func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64) cuda.
 			err = r
 		}
 		l.cfg.Logf("%s(%#x): %s: %v", s.Name, args[:s.entry.args], r.String(), err)
+	}
+	// Libraries that do not look at errors of launches go on with wrong results, so this is said at once.
+	if r == noBinaryForGPU && !l.logAll && !l.logErrs && l.noBinary.CompareAndSwap(false, true) {
+		l.cfg.Logf("kernels of the program do not run: %s: %s", s.Name, reason(err))
 	}
 	if l.missing != nil && (explained || lacking(s.entry, r) && !errors.Is(err, errDoesWithout)) {
 		l.missing.Send(s.Name + ": " + r.String() + ": " + reason(err))
