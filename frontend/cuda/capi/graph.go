@@ -221,6 +221,9 @@ func graphDestroyNode(c *call) error {
 		if err == nil {
 			err = c.withoutMemory(n.Graph(), "its nodes stay")
 		}
+		if w, ok := workOf(n).(*kernelWork); err == nil && ok && w.updatable != nil {
+			err = c.fail(cuda.ErrNotSupported, "kernels may change the node, so it stays")
+		}
 		if err != nil {
 			return err
 		}

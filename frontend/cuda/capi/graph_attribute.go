@@ -53,8 +53,12 @@ func (c *call) inherit(work, now any) (any, error) {
 	w, ok := work.(*kernelWork)
 	was, before := now.(*kernelWork)
 	if !ok || !before || was.attributes == nil && !was.cfg.Cooperative && was.cfg.Cluster == [3]uint32{} {
+		if ok && before {
+			w.updatable = was.updatable
+		}
 		return work, nil
 	}
+	w.updatable = was.updatable
 	return w.with(c, was.attributes, was.cfg.Cooperative, was.cfg.Cluster)
 }
 
@@ -74,6 +78,9 @@ func kernelNodeGetAttribute(c *call) error {
 			return err
 		}
 		v := n.Work.(*kernelWork).attribute(id)
+		if id == launchUpdatable {
+			v = n.Work.(*kernelWork).updatable.value()
+		}
 		if v == nil {
 			return c.fail(cuda.ErrNotSupported, "the attribute %d of a kernel node, which was not set", id)
 		}
@@ -88,6 +95,9 @@ func kernelNodeSetAttribute(c *call) error {
 		return err
 	}
 	id := c.u32(1)
+	if id == launchUpdatable {
+		return c.setUpdatable(value)
+	}
 	whole := append(binary.LittleEndian.AppendUint64(nil, uint64(id)), value...)
 	if err := c.checkAttribute(whole); err != nil {
 		return err
@@ -134,6 +144,9 @@ func kernelNodeCopyAttributes(c *call) error {
 			return err
 		}
 		w := from.Work.(*kernelWork)
+		if w.updatable != nil || to.Work.(*kernelWork).updatable != nil {
+			return c.fail(cuda.ErrNotSupported, "attributes from or to a node that kernels may change")
+		}
 		made, err := to.Work.(*kernelWork).with(c, w.attributes, w.cfg.Cooperative, w.cfg.Cluster)
 		if errors.Is(err, cuda.ErrInvalidClusterSize) { // the error is an H100's
 			return c.fail(cuda.ErrInvalidValue, "attributes that kernel %s cannot have: %v", to.Work.(*kernelWork).f.Name(), err)

@@ -82,7 +82,7 @@ func (c *call) instantiate(flags uint64) error {
 			flags = instantiateDevice // as an H100 answers later
 		}
 		if gs.ready[g] != nil {
-			return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory or has conditional nodes, and has an executable copy already")
+			return c.fail(cuda.ErrNotSupported, "the graph allocates or frees memory, has conditional nodes or nodes that kernels may change, and has an executable copy already")
 		}
 		if err := c.checkConditions(gs, g); err != nil {
 			return err
@@ -108,7 +108,9 @@ func (c *call) instantiate(flags uint64) error {
 }
 
 // single reports whether the graph that was instantiated may have no other executable copy.
-func (e *graphExec) single() bool { return hasMemory(e.graph) || hasConditions(e.graph) }
+func (e *graphExec) single() bool {
+	return hasMemory(e.graph) || hasConditions(e.graph) || len(updatables(e.graph)) > 0
+}
 
 // graphInstantiate gets (exec, graph, error node, log, bytes of the log). It never writes a log.
 func graphInstantiate(c *call) error {
@@ -270,7 +272,11 @@ func (p *preparation) batch(x *context) *cuda.Batch {
 }
 
 func (p *preparation) walk(g *graph.Graph) error {
-	return g.Walk(func(n *graph.Node) bool { return p.e.off[n] }, p.node)
+	skip := func(n *graph.Node) bool {
+		w, ok := n.Work.(*kernelWork)
+		return p.e.off[n] && (!ok || w.updatable == nil) // kernels may enable those
+	}
+	return g.Walk(skip, p.node)
 }
 
 func (p *preparation) node(n *graph.Node) error {
@@ -278,6 +284,9 @@ func (p *preparation) node(n *graph.Node) error {
 	case *kernelWork:
 		if err := p.c.sized(w.f, w.f.clusterFor(&w.cfg)); err != nil {
 			return err
+		}
+		if w.updatable != nil {
+			return p.changeable(w, !p.e.off[n])
 		}
 		return w.add(p.batch(w.f.mod.ctx))
 	case *copyWork:
@@ -315,36 +324,6 @@ func (w *copyWork) inProgram(c *call, x *context, s *cuda.Stream) error {
 		return c.copyRows(x, s, dst, src, w.extent(), true)
 	}
 	return w.x.beside(s, func(own *cuda.Stream) error { return c.copyRows(w.x, own, dst, src, w.extent(), true) })
-}
-
-// beside queues work of a graph in a context, where the graph runs on a stream of another one: when that
-// gets there, and the stream goes on when the work is done. The context has a stream for it alone, which waits
-// for no other.
-func (c *context) beside(s *cuda.Stream, queue func(*cuda.Stream) error) error {
-	if err := s.Synchronize(); err != nil {
-		return err
-	}
-	own, err := c.streamBeside()
-	if err != nil {
-		return err
-	}
-	if err := queue(own); err != nil {
-		return err
-	}
-	return own.Synchronize()
-}
-
-func (c *context) streamBeside() (*cuda.Stream, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.graphs == nil {
-		s, err := c.NewStreamNonBlocking()
-		if err != nil {
-			return nil, err
-		}
-		c.graphs = s
-	}
-	return c.graphs, nil
 }
 
 // inProgram is what the program must do for a step on a stream of a context, nil if it is for the device.
@@ -428,7 +407,7 @@ func (e *graphExec) start(c *call, x *context, s *cuda.Stream) (l graphLaunching
 		l.launcher = &e.launcher.launcher
 	}
 	_ = e.upload(c, x) // where there is no room for it, the kernels that ask for it get an error
-	return l, last, nil
+	return l, last, e.allow()
 }
 
 // runLaunch queues steps up to the first that the program must do. That and those behind it run
@@ -490,5 +469,5 @@ func graphUpload(c *call) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return errors.Join(e.prepare(c), e.upload(c, x))
+	return errors.Join(e.prepare(c), e.upload(c, x), e.allow())
 }

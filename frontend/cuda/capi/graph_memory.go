@@ -47,6 +47,9 @@ func (c *call) plain(g *graph.Graph, what string) error {
 	if hasConditions(g) {
 		return c.fail(cuda.ErrNotSupported, "the graph has conditional nodes, so %s", what)
 	}
+	if len(updatables(g)) > 0 {
+		return c.fail(cuda.ErrNotSupported, "the graph has nodes that kernels may change, so %s", what)
+	}
 	return errors.Join(c.noBody(g, what), c.withoutMemory(g, what))
 }
 

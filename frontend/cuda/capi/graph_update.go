@@ -214,6 +214,9 @@ func (c *call) update(report func(result, at, from uint64) error) error {
 		if err != nil {
 			return err
 		}
+		if len(updatables(e.graph))+len(updatables(g)) > 0 {
+			return errors.Join(c.fail(cuda.ErrNotSupported, "a graph has nodes that kernels may change"), report(updateDone, 0, 0))
+		}
 		pairs, mismatch := e.graph.Pair(g)
 		if mismatch == nil {
 			for from, to := range pairs {

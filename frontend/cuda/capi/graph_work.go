@@ -19,6 +19,8 @@ type kernelWork struct {
 	params  []byte
 	shown   *shown
 
+	updatable *updatable // what kernels may change of it, or nil
+
 	attributes map[uint32][]byte // values of launch attributes by number; cfg has what changes the launch
 }
 

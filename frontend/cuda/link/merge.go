@@ -24,8 +24,8 @@ func (l *Linker) Complete() ([]byte, error) {
 	if slices.Contains(missing, SetConditional) {
 		more = append(more, conditionalSource)
 	}
-	if !l.runtime { // nvcc leaves no trace of the library where this alone is called
-		missing = slices.DeleteFunc(missing, func(name string) bool { return name != launchGraph })
+	if !l.runtime {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return !ofGraphs(name) })
 	}
 	if unit, ok := runtimeUnit(missing); ok {
 		more = append(more, unit)

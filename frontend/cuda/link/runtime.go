@@ -25,12 +25,14 @@ var (
 	kernelSource string
 	//go:embed runtime_graph.ptx
 	graphSource string
+	//go:embed runtime_node.ptx
+	nodeSource string
 	//go:embed runtime_group.ptx
 	groupSource string
 )
 
 // runtimeSources are all of them, and groupIndex the one that needs nothing of the first.
-var runtimeSources = []string{runtimeSource, boxSource, kernelSource, graphSource, groupSource}
+var runtimeSources = []string{runtimeSource, boxSource, kernelSource, graphSource, groupSource, nodeSource}
 
 const groupIndex = 4
 
@@ -49,7 +51,11 @@ const (
 // cudaGraphLaunch has its layout.
 const GraphsVariable = "__pvdrm_graphs"
 
-const launchGraph = "cudaGraphLaunch"
+// ofGraphs reports whether a function is one that sources call although nvcc leaves no trace of the library: what
+// kernels do with graphs.
+func ofGraphs(name string) bool {
+	return name == "cudaGraphLaunch" || strings.HasPrefix(name, "cudaGraphKernelNode")
+}
 
 // currentGraph is how cudaGetCurrentGraphExec asks for the graph that runs.
 var currentGraph = regexp.MustCompile(`mov\.[bu]64\s+(%\w+)\s*,\s*%current_graph_exec\s*;`)

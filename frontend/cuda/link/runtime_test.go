@@ -15,7 +15,7 @@ func TestDeviceRuntime(t *testing.T) {
 	for base := range runtimeParts {
 		names = append(names, "cuda"+base, "__cudaCDP2"+base, "__cudaCDP2"+base+perThread)
 	}
-	require.Len(t, runtimeParts, 41)
+	require.Len(t, runtimeParts, 45)
 	source, ok := runtimeUnit(names)
 	require.True(t, ok)
 	m, err := ptx.Load("runtime.ptx", []byte(source))
