@@ -48,7 +48,7 @@ type Gate interface {
 	// next, because nobody else wants it. It may be called at any time, by any goroutine.
 	Alone(Engine) bool
 	// Charge reports a part of a use that goes on, of that length and with so many commands that
-	// have ended, so that whoever counts what each user does need not wait for Leave.
+	// have ended, so that what each user does can be counted before Leave.
 	Charge(e Engine, used time.Duration, commands uint64)
 	// Leave ends the use, which took that long and ran so many commands since it was charged last,
 	// of which parts of copies count as one each, and kernels when they end. more announces that another Enter follows at once.

@@ -194,7 +194,7 @@ func (x *slicedGPU) dies(g *Gate, command time.Duration, at time.Time) {
 	}
 }
 
-// Backends and arbiters that are killed at any time of a cycle hold nobody up: those that live go on, and
+// Backends and arbiters that are killed at any time of a cycle hold no other up: those that live go on, and
 // get the same of the GPU.
 func TestDeathsUnderDFQ(t *testing.T) {
 	const seeds = 5

@@ -76,11 +76,11 @@ type dfq struct {
 	until     time.Duration // its end is due
 	interval  time.Duration // the time between
 	engaged   time.Duration // when the engagement began
-	lasted    time.Duration // the free run, until nobody had the engine
+	lasted    time.Duration // the free run, until no guest had the engine
 	accounts  map[ID]*dfqAccount
 	queue     []ID          // to sample
 	sampled   ID            // has the engine alone; 0 if none
-	spare     bool          // the guest that was picked is denied, and nobody else wants the engine
+	spare     bool          // the guest that was picked is denied, and no other wants the engine
 	exclusive bool          // a guest waits whose work cannot be beside that of others
 	apart     time.Duration // until when guests whose work the GPU serves in turn are not together
 	resumes   bool          // a free run follows

@@ -24,11 +24,11 @@ func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return misuse(stderr, "spin takes a program's name")
 	}
 	stop := make(chan struct{})
-	var anew atomic.Bool // begin to count again
+	var restart atomic.Bool // begin to count again
 	go func() {
 		defer close(stop)
 		for lines := bufio.NewScanner(stdin); lines.Scan(); {
-			anew.Store(true)
+			restart.Store(true)
 		}
 	}()
 	drv, err := cuda.Init(openFile)
@@ -59,7 +59,7 @@ func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}, func(n int) {
 			kernels += n
 			last = time.Now()
-			if anew.CompareAndSwap(true, false) {
+			if restart.CompareAndSwap(true, false) {
 				kernels, began = 0, last
 			}
 		})

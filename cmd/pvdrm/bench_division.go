@@ -165,7 +165,7 @@ func (f *divisionFlags) measure(ctx context.Context, log *zap.Logger, experiment
 	return bench.NewDivisionRow(experiment, policy, runs, alone), guests.verified(ctx)
 }
 
-// tasks are those of an experiment, as large as --scale says.
+// tasks returns the tasks of an experiment, as large as --scale asks for.
 func (f *divisionFlags) tasks(experiment string) (list []string, err error) {
 	for _, name := range divisionExperiments[experiment] {
 		kernel, size, _ := strings.Cut(name, ":")

@@ -67,7 +67,7 @@ func (e *engine) enter(c *channel, stop <-chan struct{}) bool {
 	return false
 }
 
-// enterNow takes a turn at the gate if it begins at once and nobody else wants one.
+// enterNow takes a turn at the gate if it begins at once and no other guest wants one.
 func (e *engine) enterNow() bool {
 	if e.waiting.Load() > 0 || !e.gate.Alone(e.kind) {
 		return false

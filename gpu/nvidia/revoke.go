@@ -147,7 +147,7 @@ func (c *channel) yield(f *flying) bool {
 	return true
 }
 
-// renew makes the context anew whose work was taken off the GPU.
+// renew makes the context again whose work was taken off the GPU.
 func (c *context) renew(p *process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

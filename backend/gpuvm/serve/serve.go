@@ -256,7 +256,7 @@ func (g *Guest) open(payload []byte) (a trap.Answer, err error) {
 // use finds granted memory, of which it is noted that it is in use.
 func (g *Guest) use(id uint32) (session.Grant, error) {
 	g.mu.Lock()
-	g.grants = append(g.grants, id) // first: whoever takes it back ends the VM
+	g.grants = append(g.grants, id) // first: to take it back ends the VM
 	g.mu.Unlock()
 	return g.carrier.Grant(id)
 }

@@ -1,7 +1,7 @@
 // Package guest reaches a card of GPUvm from another process or a virtual machine, through a carrier:
 // it is the Bus, and the Calls, of a lowlevel.Driver there. Accesses that trap go through a mailbox
 // (package hypercall/trap), each of them and its answer before the next. Others are accesses of memory
-// that the guest has granted, where the Aggregator's view of the apertures says so.
+// that the guest has granted, where the Aggregator's view of the apertures allows it.
 //
 // A Guest is used by one goroutine at a time.
 package guest

@@ -21,7 +21,7 @@ func body(t require.TestingT, text string) *ptx.Func {
 	return m.Directives[0].(*ptx.Func)
 }
 
-// names are those of registers.
+// names lists the names of registers.
 func names(f *ptx.Func, regs []int32) (list []string) {
 	for _, r := range regs {
 		list = append(list, f.Regs[r].Name)

@@ -12,7 +12,7 @@ type facts struct {
 	grid     bool        // it reads where its block is in the grid
 	indirect bool        // it calls functions by their addresses
 	polls    bool        // it reads a word of memory that others may write meanwhile
-	why      string      // its blocks have to run together; "" where nothing says so
+	why      string      // its blocks have to run together; "" where nothing shows that
 	calls    []*ptx.Func // that it calls by name, with a body
 	known    map[int32]uint64
 }
@@ -180,9 +180,10 @@ func constants(e *ptx.Effort, f *ptx.Func) map[int32]uint64 {
 	return values
 }
 
-// waits returns why a function may wait for other blocks, which may not have begun; "" where
-// nothing says so. A loop waits if what it reads past the caches decides how it goes on: that is how
-// grid barriers and locks of memory are made. With block, it may wait for threads of its block. Callee tells whether a function polls.
+// waits returns why a function may wait for other blocks, which may not have begun; "" where nothing
+// shows that it does. A loop waits if what it reads past the caches decides how it goes on: that is how
+// grid barriers and locks of memory are made. With block, it may wait for threads of its block. Callee
+// tells whether a function polls.
 func waits(e *ptx.Effort, f *ptx.Func, known map[int32]uint64, block bool, callee func(*ptx.Func) bool) string {
 	g := flow.New(e, f)
 	loops := g.Loops()
@@ -206,7 +207,7 @@ func waits(e *ptx.Effort, f *ptx.Func, known map[int32]uint64, block bool, calle
 	return ""
 }
 
-// loopFacts are those of a loop.
+// loopFacts says what a loop reads and waits for.
 type loopFacts struct {
 	blocks  []int32
 	tainted map[int32]bool // registers that depend on what is polled

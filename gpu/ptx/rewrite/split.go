@@ -149,7 +149,7 @@ func (s *splitter) indivisible(kernel *ptx.Func) string {
 	return ""
 }
 
-// mayWait returns why a function may wait for other blocks; "" where nothing says so.
+// mayWait returns why a function may wait for other blocks; "" where nothing shows that it does.
 func (s *splitter) mayWait(f *ptx.Func) string {
 	why, ok := s.waits[f]
 	if !ok {
@@ -222,7 +222,7 @@ func (s *splitter) function(f *ptx.Func) *ptx.Func {
 	return t
 }
 
-// copy copies a function, whose blocks are those of a larger grid.
+// copy copies a function, whose blocks belong to a larger grid.
 func (s *splitter) copy(f *ptx.Func) *ptx.Func {
 	t := *f
 	t.Name = s.prefix + f.Name

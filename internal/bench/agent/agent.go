@@ -39,7 +39,7 @@ type Answer struct {
 	Hello  *Hello         `json:"hello,omitempty"`
 	Result *suite.Result  `json:"result,omitempty"`
 	Micro  []micro.Result `json:"micro,omitempty"`
-	// Results are those of a Request with Contexts.
+	// Results belong to a Request with Contexts.
 	Results []suite.Result `json:"results,omitempty"`
 	// DeviceSeconds is how long the engines of the device worked during the run,
 	// where the agent knows.

@@ -8,7 +8,7 @@ import (
 )
 
 // fetchFlat is fetch for lanes of a mask with the same texture, which is flat: a step after
-// the other for all lanes. The results are those of texture.Unit.
+// the other for all lanes. Both have the results of texture.Unit.
 func fetchFlat(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) {
 	f := flat{w: w, mask: mask}
 	l := w.Worker.Tex.Lanes()
