@@ -227,9 +227,10 @@ func deathsUnderDFQ(t *testing.T, lost Lost, rng *rand.Rand) {
 			time.Sleep(DefaultMaxBackoff) // both join
 			continue
 		}
+		life := time.Duration(rng.Int64N(int64(80 * ms))) // here, since the generator is this goroutine's
 		all.Go(func() {
 			command := []time.Duration{50 * us, 3 * ms, 30 * ms, time.Hour}[n%4]
-			x.dies(h.turner(fmt.Sprint("dies", n), lost), command, time.Now().Add(time.Duration(rng.Int64N(int64(80*ms)))))
+			x.dies(h.turner(fmt.Sprint("dies", n), lost), command, time.Now().Add(life))
 		})
 		time.Sleep(time.Duration(rng.Int64N(int64(100 * ms))))
 	}
