@@ -70,12 +70,14 @@ func containerOf(t *testing.T, dir string, files map[string]string, config v1.Co
 
 // A machine has a container image as its root: the image's programs run in it, in the image's working
 // directory and with its variables, on PVDRM's libcuda. The image itself stays as it is.
-func TestContainerImage(t *testing.T) {
+func TestContainerImageInAMachine(t *testing.T) {
 	built, err := clients()
 	require.NoError(t, err)
 	program := filepath.Join(built.path, "vector_add")
 	files := map[string]string{"/opt/bin/shell": "/bin/sh", "/opt/bin/cat": "/bin/cat", "/data/vector_add": program}
-	for _, f := range []string{"/bin/sh", "/bin/cat", program, filepath.Join(root(t), "bin", "lib", "libcuda.so.1")} {
+	libraries, err := libcudaDir()
+	require.NoError(t, err)
+	for _, f := range []string{"/bin/sh", "/bin/cat", program, filepath.Join(libraries, "libcuda.so.1")} {
 		withLibraries(t, files, f)
 	}
 	dir := filepath.Join(t.TempDir(), "image")
