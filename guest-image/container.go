@@ -22,7 +22,13 @@ func (b *builder) container(ctx context.Context) (disk string, config oci.Config
 	fail := func(err error) (string, oci.Config, error) {
 		return "", oci.Config{}, fmt.Errorf("container image %s: %w", b.kind.oci, err)
 	}
-	image, err := oci.Open(ctx, b.kind.oci, b.dir)
+	// What an archive is unpacked to goes with the next builder if this one is killed.
+	tmp, err := os.MkdirTemp(b.dir, newDirPrefix)
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(tmp)
+	image, err := oci.Open(ctx, b.kind.oci, tmp)
 	if err != nil {
 		return fail(err)
 	}
