@@ -64,7 +64,7 @@ type Memory struct {
 	RAM [][]byte // system memory, in runs of pages
 
 	// VRAM takes the place of the first of the VM's VRAM, in runs of package hostmem, so that the
-	// guest reaches it without a trap where View says so; see trap.View. Both or none are given.
+	// guest reaches it without a trap where View allows it; see trap.View. Both or none are given.
 	VRAM [][]byte
 	View []byte
 }

@@ -17,7 +17,7 @@ import (
 type Effects struct {
 	// Pointers are what global addresses are computed from; Access.Of indexes it.
 	Pointers []Pointer
-	// Accesses are those to global memory, each combination once.
+	// Accesses lists accesses to global memory, each combination once.
 	Accesses []Access
 
 	Calls    bool // calls a function whose text the module has, and which touches more than its own memory

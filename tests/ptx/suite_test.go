@@ -154,7 +154,7 @@ func (c *rewritingChannel) Submit(cmds []gpu.Command, done func(gpu.Result)) err
 	return c.Channel.Submit(list, done)
 }
 
-// launches are those in place of one; nil where it stays.
+// launches returns what takes the place of one launch; nil where it stays.
 func (c *rewritingChannel) launches(f *rewrittenFunction, l *gpu.Launch) (list []gpu.Command) {
 	all := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
 	if f.twin == nil {
