@@ -3,6 +3,8 @@ package capi
 import (
 	"os"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,4 +87,34 @@ func TestDescribe(t *testing.T) {
 			require.NotEmpty(t, describe(r), r)
 		}
 	}
+}
+
+// What frameworks ask for is there, by the version that they ask with, and works at least partly.
+func TestFrameworks(t *testing.T) {
+	text, err := os.ReadFile("testdata/frameworks.txt")
+	require.NoError(t, err)
+	index := map[string]int{}
+	for i, s := range symbols {
+		index[s.Name] = i
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, version, asked := strings.Cut(line, "@")
+		i, there := index[name]
+		if asked {
+			number, err := strconv.Atoi(version)
+			require.NoError(t, err)
+			var how int
+			i, how = resolve(name, number, false)
+			there = how == procFound
+		}
+		require.True(t, there, line)
+		require.NotNil(t, symbols[i].entry.do, line)
+		n++
+	}
+	require.Greater(t, n, 100)
 }

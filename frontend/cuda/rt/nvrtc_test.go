@@ -39,7 +39,7 @@ func nvrtc(t *testing.T, name string, args ...string) string {
 func TestLineInformationOfNVRTC(t *testing.T) {
 	const got = "2 -arch=sm_75 -lineinfo\n4 --gpu-architecture sm_90a -G1 -lineinfo\n3 --gpu-architecture=sm_75 -DX -lineinfo\n" +
 		"2 -arch=sm_75 -lineinfo\n2 -arch=sm_75 --device-debug\n2 -arch=compute_75 -DA=sm_75\n2 -arch=sm_75 NULL\n0\n-1\n"
-	auditor := gcc(t, StaticLibrary, "-fPIC", "-shared", "-pthread", "static/audit.c", "static/runtime.c", "static/nvrtc.c", "-Wl,-z,defs")
+	auditor := gcc(t, StaticLibrary, "-fPIC", "-shared", "-pthread", "static/audit.c", "static/runtime.c", "static/nvrtc.c", "static/search.c", "-Wl,-z,defs")
 	const linked = "3 -arch=sm_90 -lto -lineinfo\n3 -arch=sm_90 -lto -ptx\n2 -arch=sm_90 -g\n"
 	want := strings.Repeat(got, 3) + linked
 	for _, version := range []string{"10", "20"} {

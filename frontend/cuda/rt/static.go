@@ -81,6 +81,19 @@ func WithKernelCache(env []string, dir string) []string {
 	return append(slices.Clip(env), cupyCache+"="+filepath.Join(dir, "pvdrm", "cupy"))
 }
 
+// tritonLibrary names the folder in which Triton finds libcuda.so.1.
+const tritonLibrary = "TRITON_LIBCUDA_PATH"
+
+// WithTriton returns an environment in which Triton links what it compiles with the libcuda.so.1 in a folder. It
+// looks in the loader's cache otherwise, which has none on a machine without NVIDIA's driver. A folder that the
+// user has named stays.
+func WithTriton(env []string, dir string) []string {
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, tritonLibrary+"=") }) {
+		return env
+	}
+	return append(slices.Clip(env), tritonLibrary+"="+dir)
+}
+
 // WithCompilers returns an environment in which what is compiled at run time has PTX: WithLineInfo, and
 // WithKernelCache below the user's folder for caches.
 func WithCompilers(env []string) []string {

@@ -42,3 +42,9 @@ func TestWithKernelCache(t *testing.T) {
 	}
 	require.Equal(t, []string{"A=b"}, WithKernelCache([]string{"A=b"}, ""), "the user has no home")
 }
+
+func TestWithTriton(t *testing.T) {
+	require.Equal(t, []string{"A=b", "TRITON_LIBCUDA_PATH=/lib/pvdrm"}, WithTriton([]string{"A=b"}, "/lib/pvdrm"))
+	mine := []string{"TRITON_LIBCUDA_PATH=/mine"}
+	require.Equal(t, mine, WithTriton(mine, "/lib/pvdrm"))
+}

@@ -2,7 +2,9 @@ package rt
 
 import (
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +37,28 @@ func TestGeneratedFiles(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/cuda-runtime-api.md")
 	require.NoError(t, err)
 	require.Equal(t, Page(), string(doc), "run go generate ./frontend/cuda/rt")
+}
+
+// The libraries have what PyTorch's need, by the version that they ask for, and more than an error behind it.
+func TestWheels(t *testing.T) {
+	text, err := os.ReadFile("testdata/wheels.txt")
+	require.NoError(t, err)
+	names, lacking := Names(), Missing()
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		words := strings.Fields(line)
+		require.Len(t, words, 2, line)
+		_, there := slices.BinarySearch(names, words[0])
+		require.True(t, there, "%s is no entry point", words[0])
+		require.NotContains(t, lacking, words[0])
+		major := strings.TrimPrefix(words[1], "libcudart.so.")
+		exports, err := os.ReadFile("c/exports" + major + ".map")
+		require.NoError(t, err)
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(words[1])+` \{`, string(exports))
+		n++
+	}
+	require.Greater(t, n, 80)
 }

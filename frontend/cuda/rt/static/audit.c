@@ -15,6 +15,9 @@
 //
 // So libcudart.so is loaded at the first call, by the program and not by the loader's callback.
 //
+// It has the loader take PVDRM's libraries in place of NVIDIA's of the same name, wherever these lie: see
+// search.c.
+//
 // Of libnvrtc.so and libnvJitLink.so, which compile at run time, it leads one function: see nvrtc.c.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -363,6 +366,15 @@ PUBLIC unsigned la_version(unsigned version)
 	memcpy(directory, info.dli_fname, (size_t)(slash - info.dli_fname) + 1);
 	log_errors = log && (strcmp(log, "errors") == 0 || strcmp(log, "calls") == 0);
 	return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+// The loader asks before it looks for a library anywhere, and copies what we return.
+PUBLIC char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
+{
+	static char path[sizeof directory + 64];
+	(void)cookie;
+	const char *ours = flag == LA_SER_ORIG ? find_ours(name, directory, path, sizeof path) : NULL;
+	return (char *)(ours ? ours : name);
 }
 
 PUBLIC unsigned la_objopen(struct link_map *object, Lmid_t namespace, uintptr_t *cookie)

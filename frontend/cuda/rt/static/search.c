@@ -1,0 +1,54 @@
+// Which file the loader takes for a library of CUDA's: PVDRM's, where PVDRM has one of that name.
+//
+// LD_LIBRARY_PATH does not do it alone. PyTorch's libraries have an RPATH, which comes before it and leads to
+// the libraries of NVIDIA's wheels; and programs (ctypes, cuda-pathfinder, JAX) open the files of wheels by
+// their paths. The loader asks an auditor for each name before it looks anywhere, so both are led here.
+#define _GNU_SOURCE
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime.h"
+
+// Libraries that PVDRM may have in its directory, by the beginning of their names. What is not there stays
+// what the program asked for: the directory may be that of other libraries (/lib of a guest).
+static const char *const replaced[] = {
+	"libcuda", "libcudart", "libnvidia-ml",
+	"libcublas", "libcublasLt", "libcudnn", "libcufft", "libcufftw", "libcurand",
+	"libcusolver", "libcusolverMg", "libcusparse", "libcusparseLt", "libnccl",
+};
+
+enum { HASH = 8, LONGEST = 64 };
+
+// hashed tells whether text begins with what tools that repair wheels put into the name of a library:
+// a hyphen and eight hexadecimal digits, as in libcudart-9335f6a2.so.12.
+static int hashed(const char *text) { return *text == '-' && strspn(text + 1, "0123456789abcdef") == HASH; }
+
+// plain_name writes the name that a library of CUDA's has where nobody renamed it, and returns 1, or 0 for
+// other libraries.
+static int plain_name(const char *file, char name[LONGEST])
+{
+	for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++) {
+		size_t n = strlen(replaced[i]);
+		if (strncmp(file, replaced[i], n))
+			continue;
+		const char *rest = file + n + (hashed(file + n) ? 1 + HASH : 0);
+		if (strncmp(rest, ".so", 3) || (rest[3] && rest[3] != '.') || n + strlen(rest) >= LONGEST)
+			continue;
+		memcpy(name, replaced[i], n);
+		strcpy(name + n, rest);
+		return 1;
+	}
+	return 0;
+}
+
+const char *find_ours(const char *name, const char *directory, char *path, size_t bytes)
+{
+	const char *slash = strrchr(name, '/'), *file = slash ? slash + 1 : name;
+	char plain[LONGEST];
+	size_t n = strlen(directory);
+	if (!plain_name(file, plain) || n + strlen(plain) >= bytes)
+		return NULL;
+	memcpy(path, directory, n);
+	strcpy(path + n, plain);
+	return access(path, R_OK) == 0 ? path : NULL;
+}
