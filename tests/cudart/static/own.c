@@ -14,8 +14,10 @@ __attribute__((noinline, visibility("hidden"))) int cudaOfTheProgram(int x)
 	return x + 1;
 }
 
+__attribute__((visibility("hidden"))) int __cudaRegisterLinkedBinary_83c17b5f_9_common_cu_9f9d71b4(int x);
+
 int own(void)
 {
 	static int here;
-	return cudaFree(&here) == 42 && cudaOfTheProgram(1) == 2;
+	return cudaFree(&here) == 42 && cudaOfTheProgram(1) == 2 && __cudaRegisterLinkedBinary_83c17b5f_9_common_cu_9f9d71b4(1) == 1000005;
 }

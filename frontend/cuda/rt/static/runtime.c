@@ -86,9 +86,13 @@ static int open_image(struct image *m, uint32_t kind)
 	return 0;
 }
 
-// api_like tells whether a name has the form of those of the runtime API, as C++'s have not.
+// api_like tells whether a name has the form of those of the runtime API, as C++'s have not. One such form is
+// the program's: nvcc's, for each unit of -rdc=true.
 static int api_like(const char *name)
 {
+	static const char linked[] = "__cudaRegisterLinkedBinary_";
+	if (strncmp(name, linked, sizeof linked - 1) == 0)
+		return 0;
 	if (strncmp(name, "__", 2) == 0)
 		name += 2;
 	return strncmp(name, "cuda", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z';
