@@ -19,12 +19,17 @@ import (
 //	6   COOPERATIVE  function       as of LAUNCH
 //	7   WORD         size | op<<8   u64 address, value
 //	8   CLUSTER      function       u32 cluster[3], flags; then as of LAUNCH
+//	9   YIELDING     function       u64 signal; then as of CLUSTER
 //
 // COOPERATIVE is LAUNCH of a grid all of whose blocks run at the same time, so that they may wait
 // for each other. One with more blocks than can do so fails with ERANGE.
 //
 // CLUSTER is LAUNCH of a grid in clusters of so many blocks in each dimension, which divide the grid.
 // Flags are 1 where it is also COOPERATIVE, else 0. Clusters that are not possible fail with EDOM.
+//
+// YIELDING is LAUNCH of a kernel that gives the GPU away on its own: while it runs, the device stores 1 to
+// the signal, a 32-bit word of granted memory, when others want the GPU or half of the launch limit is
+// over, and the kernel is to save what it needs and end soon. Cluster may be zero here: as the kernel says.
 //
 // WORD has the size of a word in the low 8 bits of its argument, 4 or 8 bytes, and above them what
 // it does (WordOp): it writes the word at once, or waits until that satisfies a condition.
@@ -46,12 +51,14 @@ const (
 	cmdTogether  = 6
 	cmdWord      = 7
 	cmdCluster   = 8
+	cmdYielding  = 9
 
 	cmdHeader    = 8
 	copyBytes    = cmdHeader + 6*8
 	fillBytes    = cmdHeader + 5*8
 	launchBytes  = cmdHeader + 8*4
 	clusterBytes = 4 * 4 // before the body of LAUNCH
+	signalBytes  = 8     // before the body of CLUSTER
 	stampBytes   = cmdHeader + 8
 	wordBytes    = cmdHeader + 2*8
 	bytesPerUnit = 8
@@ -80,6 +87,7 @@ type LaunchCmd struct {
 	Params      []byte
 	Cluster     [3]uint32 // blocks of a cluster; zero: as the kernel says
 	Cooperative bool      // all blocks run at the same time
+	Signal      uint64    // address of the word by which the kernel is asked to end; 0: it is not
 }
 
 // TimestampCmd writes the device's time in nanoseconds as a u64.
@@ -141,11 +149,17 @@ func (c LaunchCmd) Append(b []byte) []byte {
 		op = cmdTogether
 	}
 	size := launchBytes + padded
-	if c.Cluster != [3]uint32{} {
+	switch {
+	case c.Signal != 0:
+		op, size = cmdYielding, size+signalBytes+clusterBytes
+	case c.Cluster != [3]uint32{}:
 		op, size = cmdCluster, size+clusterBytes
 	}
 	b = header(b, op, size, c.Function)
-	if op == cmdCluster {
+	if op == cmdYielding {
+		b = words(b, c.Signal)
+	}
+	if op == cmdCluster || op == cmdYielding {
 		flags := uint32(0)
 		if c.Cooperative {
 			flags = clusterTogether
@@ -232,7 +246,7 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 			return fmt.Errorf("fill with a pattern of %d bytes, 0x%x: %w", arg, u64(4), syscall.EINVAL)
 		}
 		return sink.Fill(FillCmd{Dst: u64(0), Width: u64(1), Height: u64(2), Pitch: u64(3), Pattern: uint32(u64(4)), Size: arg})
-	case cmdLaunch, cmdTogether, cmdCluster:
+	case cmdLaunch, cmdTogether, cmdCluster, cmdYielding:
 		return walkLaunch(op, arg, body, sink)
 	case cmdTimestamp:
 		if err := want(stampBytes); err != nil {
@@ -257,24 +271,33 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 	return fmt.Errorf("unknown opcode %d: %w", op, syscall.EINVAL)
 }
 
-// clusterTogether is the flag of a CLUSTER that is also COOPERATIVE.
+// clusterTogether is the flag of a CLUSTER or YIELDING that is also COOPERATIVE.
 const clusterTogether = 1
 
-// walkLaunch decodes LAUNCH, COOPERATIVE and CLUSTER.
+// walkLaunch decodes LAUNCH, COOPERATIVE, CLUSTER and YIELDING.
 func walkLaunch(op uint16, function uint32, body []byte, sink CommandSink) error {
 	c := LaunchCmd{Function: function, Cooperative: op == cmdTogether}
 	least := launchBytes - cmdHeader
-	if op == cmdCluster {
+	switch op {
+	case cmdCluster:
 		least += clusterBytes
+	case cmdYielding:
+		least += signalBytes + clusterBytes
 	}
 	if len(body) < least {
 		return fmt.Errorf("opcode %d with a body of %d bytes: %w", op, len(body), syscall.EINVAL)
 	}
 	u32 := func(i int) uint32 { return binary.LittleEndian.Uint32(body[i*4:]) }
-	if op == cmdCluster {
+	if op == cmdYielding {
+		if c.Signal = binary.LittleEndian.Uint64(body); c.Signal == 0 {
+			return fmt.Errorf("yielding launch without a signal: %w", syscall.EINVAL)
+		}
+		body = body[signalBytes:]
+	}
+	if op == cmdCluster || op == cmdYielding {
 		flags := u32(3)
 		c.Cluster, c.Cooperative = [3]uint32{u32(0), u32(1), u32(2)}, flags == clusterTogether
-		if flags > clusterTogether || c.Cluster == [3]uint32{} {
+		if flags > clusterTogether || op == cmdCluster && c.Cluster == [3]uint32{} {
 			return fmt.Errorf("launch in clusters of %v with flags 0x%x: %w", c.Cluster, flags, syscall.EINVAL)
 		}
 		body = body[clusterBytes:]

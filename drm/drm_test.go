@@ -80,6 +80,8 @@ var sample = []any{
 	LaunchCmd{Function: 9, Grid: [3]uint32{1, 2, 3}, Params: []byte{1}, Cooperative: true},
 	LaunchCmd{Function: 9, Grid: [3]uint32{2, 2, 3}, Cluster: [3]uint32{1, 2, 3}, Params: []byte{1}},
 	LaunchCmd{Function: 9, Grid: [3]uint32{2, 2, 3}, Cluster: [3]uint32{2, 1, 1}, Params: []byte{}, Cooperative: true},
+	LaunchCmd{Function: 9, Grid: [3]uint32{2, 2, 3}, Params: []byte{1}, Signal: 1 << 40},
+	LaunchCmd{Function: 9, Grid: [3]uint32{2, 2, 3}, Cluster: [3]uint32{2, 1, 1}, Params: []byte{}, Cooperative: true, Signal: 4},
 	TimestampCmd{Addr: 64},
 	WordCmd{Addr: 64, Value: 1<<32 - 1, Size: 4},
 	WordCmd{Addr: 64, Value: 1<<64 - 1, Size: 8, Op: WaitNor},
@@ -111,6 +113,8 @@ func TestCommandsMalformed(t *testing.T) {
 		"pattern of 3":      FillCmd{Size: 3}.Append(nil),
 		"too much padding":  nil,
 		"pattern too large": nil,
+		"no signal":         LaunchCmd{Signal: 1}.Append(nil),
+		"flags":             LaunchCmd{Signal: 1}.Append(nil),
 	} {
 		switch name {
 		case "params past end":
@@ -118,6 +122,10 @@ func TestCommandsMalformed(t *testing.T) {
 		case "too much padding":
 			b = LaunchCmd{Params: make([]byte, 16)}.Append(nil)
 			b[cmdHeader+28] = 8
+		case "no signal":
+			b[cmdHeader] = 0
+		case "flags":
+			b[cmdHeader+signalBytes+3*4] = 2
 		case "pattern too large":
 			b = FillCmd{Size: 4}.Append(nil)
 			b[len(b)-1] = 1

@@ -37,7 +37,7 @@ var headerConstants = map[string]uint64{
 	"PVDRM_GEM_NO_SHARE": uint64(GemNoShare), "PVDRM_GEM_DIRTY": uint64(GemDirty), "PVDRM_CPU_PREP_NOWAIT": CPUPrepNoWait,
 	"PVDRM_BIND_MAP": BindMap, "PVDRM_BIND_UNMAP": BindUnmap, "PVDRM_BIND_READ_ONLY": BindReadOnly, "PVDRM_VM_BIND_ASYNC": VMBindAsync,
 	"PVDRM_MAX_EXEC_BYTES": MaxExecBytes, "PVDRM_MAX_WAITS": MaxWaits, "PVDRM_MODULE_NAME_BYTES": ModuleNameBytes,
-	"PVDRM_CMD_COPY": cmdCopy, "PVDRM_CMD_FILL": cmdFill, "PVDRM_CMD_LAUNCH": cmdLaunch, "PVDRM_CMD_TIMESTAMP": cmdTimestamp, "PVDRM_CMD_TASK": cmdTask, "PVDRM_CMD_COOPERATIVE": cmdTogether, "PVDRM_CMD_WORD": cmdWord, "PVDRM_CMD_CLUSTER": cmdCluster,
+	"PVDRM_CMD_COPY": cmdCopy, "PVDRM_CMD_FILL": cmdFill, "PVDRM_CMD_LAUNCH": cmdLaunch, "PVDRM_CMD_TIMESTAMP": cmdTimestamp, "PVDRM_CMD_TASK": cmdTask, "PVDRM_CMD_COOPERATIVE": cmdTogether, "PVDRM_CMD_WORD": cmdWord, "PVDRM_CMD_CLUSTER": cmdCluster, "PVDRM_CMD_YIELDING": cmdYielding,
 	"sizeof(struct drm_pvdrm_cmd_copy)": copyBytes, "sizeof(struct drm_pvdrm_cmd_fill)": fillBytes,
 	"sizeof(struct drm_pvdrm_cmd_launch)": launchBytes, "sizeof(struct drm_pvdrm_cmd_timestamp)": stampBytes,
 	"DRM_CAP_DUMB_BUFFER": CapDumbBuffer, "DRM_CAP_PRIME": CapPrime, "DRM_CAP_TIMESTAMP_MONOTONIC": CapTimestampMono,

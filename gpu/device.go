@@ -318,7 +318,22 @@ type Launch struct {
 	Params      []byte    // ParamBytes long, laid out as FunctionAttributes.Params says
 	Cluster     [3]uint32 // blocks of a cluster, which divide the grid; zero: as the kernel says. Only where Properties say so
 	Cooperative bool      // all blocks run at the same time, else ErrGridTooLarge; only where Properties say so
+
+	// Signal, if it is not 0, says that the kernel gives the device away on its own, and is the address of
+	// a 32-bit word in a writable mapping of system memory; otherwise the launch is ErrInvalid. While
+	// the kernel runs the device stores 1 there when it is to end soon: because others want the
+	// device and its time is over, or because half of the limit of launches is. The device stores
+	// nothing once done was called, nor where the word is not mapped any more, and never clears the
+	// word. A kernel that goes on is stopped like any other, SignalGrace later.
+	Signal uint64
 }
+
+// SignalGrace is for how long a kernel with a Signal may go on after that was stored before it is
+// preempted: it looks at the signal every quarter of its slice, and has to save its state.
+const SignalGrace = 3 * time.Millisecond
+
+// SignalPeriod is how often a device looks whether it has to store a Signal.
+const SignalPeriod = 250 * time.Microsecond
 
 // Timestamp writes the time in nanoseconds (monotonic, the device's clock) as a
 // 64-bit little-endian number to VA, a multiple of 8, after what precedes it.

@@ -41,6 +41,7 @@ func (turnstile) Cancel(gpu.Engine)                        {}
 func (turnstile) Wanted(gpu.Engine) bool                   { return false }
 func (turnstile) Alone(gpu.Engine) bool                    { return false }
 func (turnstile) Turn(gpu.Engine) bool                     { return false }
+func (turnstile) Revoked(gpu.Engine, time.Duration) bool   { return false }
 func (turnstile) Preempted(gpu.Engine) bool                { return false }
 func (turnstile) Charge(gpu.Engine, time.Duration, uint64) {}
 func (turnstile) Leave(e gpu.Engine, used time.Duration, commands uint64, _ bool) {

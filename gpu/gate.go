@@ -44,6 +44,10 @@ type Gate interface {
 	// load of memory. Any goroutine may call it between an Enter that was admitted and its
 	// Leave. A device that cannot stop commands does not ask.
 	Preempted(Engine) bool
+	// Revoked reports, of an engine that is in use for a command that has held it for a time, whether the
+	// command is to end soon if it can do so without loss: others wait, and what it was given is over.
+	// It costs as much as Preempted, and is for the same callers.
+	Revoked(e Engine, held time.Duration) bool
 	// Alone reports whether the engine stays with this device from one command to the
 	// next, because nobody else wants it. It may be called at any time, by any goroutine.
 	Alone(Engine) bool

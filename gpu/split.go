@@ -86,6 +86,19 @@ func (p *port) Turn(e Engine) bool {
 // Preempted is part of Gate. Who is in is the gate's own user then.
 func (p *port) Preempted(e Engine) bool { return p.s.gate.Preempted(e) }
 
+// Revoked is part of Gate. Who waits for the other port waits for this one's turn to end.
+func (p *port) Revoked(e Engine, held time.Duration) bool {
+	if p.s.gate.Revoked(e, held) {
+		return true
+	}
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return len(p.s.engines[e].waiting) > 0 && held >= sharedTurn
+}
+
+// sharedTurn is for how long a command that could end has an engine for which another port waits.
+const sharedTurn = 10 * time.Millisecond
+
 // Alone is part of Gate. What the ports share is for the other one to use, too.
 func (p *port) Alone(e Engine) bool { return p.s.gate.Alone(e) }
 

@@ -46,9 +46,10 @@ func (g *oneGate) Wanted(e gpu.Engine) bool {
 	return false
 }
 
-func (g *oneGate) Alone(gpu.Engine) bool     { return true }
-func (g *oneGate) Preempted(gpu.Engine) bool { return false }
-func (g *oneGate) Turn(gpu.Engine) bool      { return g.turn }
+func (g *oneGate) Alone(gpu.Engine) bool                  { return true }
+func (g *oneGate) Preempted(gpu.Engine) bool              { return false }
+func (g *oneGate) Revoked(gpu.Engine, time.Duration) bool { return false }
+func (g *oneGate) Turn(gpu.Engine) bool                   { return g.turn }
 
 func (g *oneGate) Charge(gpu.Engine, time.Duration, uint64) {}
 

@@ -26,6 +26,9 @@ type clockedGate struct {
 // Leave is part of gpu.Gate.
 func (g *clockedGate) Turn(gpu.Engine) bool { return false }
 
+// Revoked is part of gpu.Gate.
+func (g *clockedGate) Revoked(gpu.Engine, time.Duration) bool { return false }
+
 func (g *clockedGate) Charge(gpu.Engine, time.Duration, uint64) {}
 
 func (g *clockedGate) Leave(e gpu.Engine, used time.Duration, commands uint64, more bool) {

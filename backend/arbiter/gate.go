@@ -181,6 +181,21 @@ func (g *Gate) Preempted(e Engine) bool {
 	return p != nil && (p.load(e)&bitPreempt != 0 || p != g.page.Load())
 }
 
+// onceTurn is for how long a command that has the token for itself alone may run while others wait before
+// it is to end if it can do so without loss.
+const onceTurn = 10 * time.Millisecond
+
+// Revoked reports, between an Enter that was admitted and its Leave, whether the command, which has held
+// the engine for a time, is to end soon if it can do so without loss.
+func (g *Gate) Revoked(e Engine, held time.Duration) bool {
+	p := g.ends[e].in.Load()
+	if p == nil {
+		return false
+	}
+	w := p.load(e)
+	return w&(bitRevoked|bitPreempt) != 0 || w&bitOnce != 0 && held >= onceTurn || p != g.page.Load()
+}
+
 // Promised returns what the arbiter keeps for the guest of the GPU: the most that the backend may let
 // it have. An amount of 0 is not limited, as where there is no arbiter.
 func (g *Gate) Promised() Amounts { return g.page.Load().promised() }

@@ -137,7 +137,8 @@ func (s *sink) Launch(c drm.LaunchCmd) error {
 	if len(s.out) == 0 {
 		l, room = &s.room.launch, s.room.params[:0]
 	}
-	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...), Cluster: c.Cluster, Cooperative: c.Cooperative}
+	*l = gpu.Launch{Func: f, Grid: c.Grid, Block: c.Block, SharedBytes: c.SharedBytes, Params: append(room, c.Params...), Cluster: c.Cluster,
+		Cooperative: c.Cooperative, Signal: c.Signal}
 	s.out = append(s.out, l)
 	return nil
 }

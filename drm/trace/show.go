@@ -215,6 +215,9 @@ func (l *lister) Launch(c drm.LaunchCmd) error {
 	if c.Cluster != [3]uint32{} {
 		kind += fmt.Sprintf(" in clusters %v of", c.Cluster)
 	}
+	if c.Signal != 0 {
+		kind = fmt.Sprintf("yielding %s with the signal %s of", kind, l.addr(c.Signal))
+	}
 	l.add("%s %s grid %v block %v shared %d params %x", kind, l.n.name(l.e.File, KindFunction, uint64(c.Function)), c.Grid, c.Block, c.SharedBytes, c.Params)
 	return nil
 }

@@ -17,6 +17,12 @@ type LaunchConfig struct {
 
 	Cluster     [3]uint32 // blocks of a cluster; zero: as the kernel says
 	Cooperative bool      // the blocks may wait for each other
+
+	// Signal is the address of a 32-bit word in pinned memory. Where it is not 0 the kernel gives the GPU
+	// away on its own: while it runs the device stores 1 there when others want the GPU, or half of the
+	// limit of launches is over. The kernel then saves what it needs and ends, and the program launches
+	// it again. The device never clears the word, and leaves it alone once the launch has ended.
+	Signal DevicePtr
 }
 
 // Launch is cuLaunchKernel: it queues the kernel and returns. There must be one
@@ -72,7 +78,7 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 		return err
 	}
 	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
-		SharedBytes: cfg.Shared, Params: params, Cluster: cfg.Cluster, Cooperative: cfg.Cooperative})
+		SharedBytes: cfg.Shared, Params: params, Cluster: cfg.Cluster, Cooperative: cfg.Cooperative, Signal: uint64(cfg.Signal)})
 	return err
 }
 

@@ -100,6 +100,9 @@ func Launch(p *gpu.Properties, a *gpu.FunctionAttributes, l *gpu.Launch) error {
 	if l.Cooperative && !p.Cooperative {
 		return BadLaunch(a, "it is cooperative, which the device does not support")
 	}
+	if l.Signal != 0 && (l.Signal%4 != 0 || !p.System.Contains(l.Signal, 4)) {
+		return BadLaunch(a, "a signal at 0x%x, which is no aligned word of granted memory", l.Signal)
+	}
 	if allowed := min(p.MaxThreads, a.MaxThreads); threads > uint64(allowed) {
 		return BadLaunch(a, "%d threads in a block; the kernel allows %d", threads, allowed)
 	}

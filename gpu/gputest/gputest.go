@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) gpu.Device, groups ...string) {
 		{"channel", channelTests},
 		{"module", moduleTests},
 		{"launch", launchTests},
+		{"signal", signalTests},
 		{"fault", faultTests},
 		{"close", closeTests},
 		{"model", modelTests},

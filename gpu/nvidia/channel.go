@@ -373,6 +373,7 @@ func (c *channel) settle(seen uint32) error {
 	c.run.Unlock()
 	interrupted := false
 	err := c.await(f, since, spent, func() bool {
+		c.nudge(f, since, held, spent)
 		interrupted = c.interrupted(f, since, held)
 		return interrupted || reached(l.fence(c.slot), f.number) || c.news.Load() != seen
 	})

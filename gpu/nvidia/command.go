@@ -16,6 +16,7 @@ type work struct {
 	fn      *function     // that it launches; nil for another command
 	bytes   uint64        // that it moves or writes
 	cost    time.Duration // that it is expected to take on its engine
+	signal  uint64        // gpu.Launch.Signal
 	portion               // of the launch
 }
 
@@ -54,13 +55,16 @@ func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
 	if err := check.Launch(&c.ctx.dev.props, &f.attrs, l); err != nil {
 		return work{}, err
 	}
+	if err := c.checkSignal(f, l); err != nil {
+		return work{}, err
+	}
 	two := func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
 	entries := b.entry[:]
 	if b.started() {
 		entries = make([]entry, 1)
 	}
-	handle, grid, w := f.handle, l.Grid, work{fn: f, cost: f.ran(), params: l.Params, entries: entries, portion: portion{blocks: blocksOf(l)}}
-	if f.twin != 0 {
+	handle, grid, w := f.handle, l.Grid, work{fn: f, cost: f.ran(), params: l.Params, entries: entries, signal: l.Signal, portion: portion{blocks: blocksOf(l)}}
+	if f.twin != 0 && l.Signal == 0 {
 		if w.portion = c.next(f, l, b.from); w.from > 0 || w.more {
 			handle, grid, w.cost = f.twin, [3]uint32{uint32(w.blocks), 1, 1}, f.expects(w.blocks)
 			w.params = rewrite.AppendRange(l.Params[:len(l.Params):len(l.Params)], w.from, l.Grid)

@@ -41,6 +41,7 @@ type flying struct {
 	work
 	engine *engine // on which it runs; nil if it does nothing
 	begun  time.Time
+	asked  asked // to end
 }
 
 const (

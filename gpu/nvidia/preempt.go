@@ -199,6 +199,9 @@ func (c *channel) interrupted(f *flying, since, held time.Time) bool {
 	case e.gate == nil || c.ctx.dev.config.Divide:
 		return false
 	}
+	if f.defers() {
+		return false
+	}
 	return e.gate.Preempted(e.kind) && time.Since(held) > leastTurn || e.contended(c.ctx) && time.Since(held) > contextSlice
 }
 

@@ -138,6 +138,7 @@ func TestDeathWhileStopped(t *testing.T) {
 type turnGate struct {
 	wantedGate
 	preempts [gpu.Engines]atomic.Bool
+	revoked  [gpu.Engines]atomic.Bool
 
 	mu       sync.Mutex
 	entered  [gpu.Engines]int
@@ -147,7 +148,10 @@ type turnGate struct {
 }
 
 func (g *turnGate) Preempted(e gpu.Engine) bool { return g.preempts[e].Load() }
-func (g *turnGate) Wanted(gpu.Engine) bool      { return false }
+
+// Revoked is part of gpu.Gate.
+func (g *turnGate) Revoked(e gpu.Engine, _ time.Duration) bool { return g.revoked[e].Load() }
+func (g *turnGate) Wanted(gpu.Engine) bool                     { return false }
 
 // Enter is part of gpu.Gate.
 func (g *turnGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {

@@ -27,6 +27,7 @@ func (wantedGate) Cancel(gpu.Engine)                             {}
 func (wantedGate) Wanted(gpu.Engine) bool                        { return true }
 func (wantedGate) Alone(gpu.Engine) bool                         { return false }
 func (wantedGate) Turn(gpu.Engine) bool                          { return false }
+func (wantedGate) Revoked(gpu.Engine, time.Duration) bool        { return false }
 func (wantedGate) Preempted(gpu.Engine) bool                     { return false }
 func (wantedGate) Charge(gpu.Engine, time.Duration, uint64)      {}
 func (wantedGate) Leave(gpu.Engine, time.Duration, uint64, bool) {}

@@ -257,6 +257,7 @@ func (d *decoder) launch(modules int) *gpu.Launch {
 	}
 	l.SharedBytes = d.u32()
 	l.Cooperative = d.flag()
+	l.Signal = d.u64()
 	l.Params = d.bytes(MaxParams)
 	return l
 }

@@ -37,7 +37,7 @@ func sample() *State {
 					&gpu.Copy{Dst: 1, Src: 2, Width: 3, Height: 4, DstPitch: 5, SrcPitch: 6},
 					&gpu.Fill{Dst: 1, Pattern: 2, Size: 4, Width: 5, Height: 6, Pitch: 7},
 					&gpu.Timestamp{VA: 8},
-					&gpu.Launch{Func: Kernel{Module: 1, Name: "f"}, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, SharedBytes: 7, Params: []byte{8}, Cooperative: true},
+					&gpu.Launch{Func: Kernel{Module: 1, Name: "f"}, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, SharedBytes: 7, Params: []byte{8}, Cooperative: true, Signal: 9},
 					&gpu.Word{VA: 8, Value: 9, Size: 4, Op: gpu.WaitAnd},
 					&gpu.Launch{Func: Kernel{Module: None, Name: "gone"}},
 					(*gpu.Copy)(nil),
@@ -135,7 +135,7 @@ func TestMalformed(t *testing.T) {
 	b := encode(t, sample())
 	b[8]++
 	_, err := Read(bytes.NewReader(b), math.MaxUint64)
-	require.ErrorContains(t, err, "its version is 5; this program reads version 4")
+	require.ErrorContains(t, err, "its version is 6; this program reads version 5")
 }
 
 func TestWriteRefusesWhatReadDoes(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // with its kind (u8).
 const (
 	magic   = "PVDRMgpu"
-	version = 4
+	version = 5
 	endMark = 0x2e444e45 // "END."
 )
 
@@ -200,6 +200,7 @@ func (e *encoder) command(cmd gpu.Command) {
 			}
 			e.u32(c.SharedBytes)
 			e.flag(c.Cooperative)
+			e.u64(c.Signal)
 			e.bytes(c.Params, MaxParams, "parameters")
 			return
 		}

@@ -38,6 +38,8 @@ type channel struct {
 	limited  atomic.Pointer[exec.Control] // of the kernel that runs, if it has a limit
 	patience atomic.Int64                 // with Config.LimitWaiting: what others may still wait for it, nanoseconds
 
+	signal signal // of the launch that runs
+
 	mu        sync.Mutex
 	wake      sync.Cond // queue or closed changed
 	closed    bool

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 // testGate counts, and keeps the engine back while it is shut.
 type testGate struct {
+	revoked  atomic.Bool
 	mu       sync.Mutex
 	shut     bool
 	waiting  chan struct{} // of the Enter that waits
@@ -44,10 +46,11 @@ func (g *testGate) Cancel(e gpu.Engine) {
 	g.canceled++
 }
 
-func (g *testGate) Wanted(gpu.Engine) bool    { return false }
-func (g *testGate) Alone(gpu.Engine) bool     { return true }
-func (g *testGate) Turn(gpu.Engine) bool      { return false }
-func (g *testGate) Preempted(gpu.Engine) bool { return false }
+func (g *testGate) Wanted(gpu.Engine) bool                 { return false }
+func (g *testGate) Alone(gpu.Engine) bool                  { return true }
+func (g *testGate) Turn(gpu.Engine) bool                   { return false }
+func (g *testGate) Revoked(gpu.Engine, time.Duration) bool { return g.revoked.Load() }
+func (g *testGate) Preempted(gpu.Engine) bool              { return false }
 
 func (g *testGate) Charge(gpu.Engine, time.Duration, uint64) {}
 

@@ -76,6 +76,7 @@ type task struct {
 	launch  exec.Launch
 	limit   time.Duration // what may still be used, if the device has a limit for it
 	used    time.Duration
+	signal  uint64        // address of gpu.Launch.Signal, or 0
 	spent   time.Duration // modelled, of the kernels that have ended
 	saved   int           // bytes of the state that it went on from, or is to go on from
 	before  []kept        // what the launch is about to change, in case it is revoked
@@ -83,7 +84,7 @@ type task struct {
 
 func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 	d := c.ctx.dev
-	k.channel, k.module, k.kernel = c, f.mod, f.kernel
+	k.channel, k.module, k.kernel, k.signal = c, f.mod, f.kernel, l.Signal
 	k.patient()
 	if !d.config.LimitWaiting {
 		k.limit = max(d.config.LaunchLimit, 0)
@@ -186,6 +187,9 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 	k.begins()
 	defer k.stops()
 	control := &exec.Control{Yield: d.compute.yield, Divide: d.config.Divide}
+	if k.signal != 0 {
+		control.Yield = c.yieldsOr
+	}
 	if err := c.ctx.enter(control); err != nil {
 		return 0, err
 	}
@@ -196,6 +200,10 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 	if d.config.LimitWaiting && d.config.LaunchLimit > 0 {
 		c.watch(control, c.lookEvery())
 		defer c.unwatch()
+	}
+	if k.signal != 0 {
+		c.signals(k.signal, k.used)
+		defer c.signal.ends()
 	}
 	if m := k.launch.Model; m != nil {
 		before := m.Cycles()
@@ -231,5 +239,5 @@ func (c *channel) checkLaunch(l *gpu.Launch) (*function, error) {
 	if err := check.Launch(&c.ctx.dev.props, f.attrs, l); err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f, c.checkSignal(f, l)
 }

@@ -28,7 +28,8 @@ func newFussyGate(every int64) *fussyGate {
 	return g
 }
 
-func (g *fussyGate) Turn(gpu.Engine) bool { return false }
+func (g *fussyGate) Turn(gpu.Engine) bool                   { return false }
+func (g *fussyGate) Revoked(gpu.Engine, time.Duration) bool { return false }
 
 func (g *fussyGate) Preempted(gpu.Engine) bool {
 	every := g.every.Load()

@@ -264,11 +264,18 @@ struct drm_pvdrm_read_output {
  * which divide it.
  */
 #define PVDRM_CMD_CLUSTER   8
+/*
+ * __u64 signal, then as CLUSTER, where cluster may be zero: a kernel that gives the GPU away on its own. While
+ * it runs the device stores 1 to the signal, a __u32 in a writable mapping of granted memory, when others
+ * want the GPU or half of the launch limit is over. The kernel is then to end soon; the program launches
+ * it again. The device stores nothing once the command has ended, and never clears the word.
+ */
+#define PVDRM_CMD_YIELDING  9
 
 struct drm_pvdrm_cmd {
 	__u16 op;       /* PVDRM_CMD_* */
 	__u16 units;    /* length of the whole command in units of 8 bytes */
-	__u32 argument; /* FILL: bytes of the pattern; LAUNCH, COOPERATIVE, CLUSTER: the function; WORD: bytes | operation << 8; else 0 */
+	__u32 argument; /* FILL: bytes of the pattern; LAUNCH, COOPERATIVE, CLUSTER, YIELDING: the function; WORD: bytes | operation << 8; else 0 */
 };
 
 /* Copies between any two addresses. Pitches do not matter where height is 1. */

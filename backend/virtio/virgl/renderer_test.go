@@ -175,6 +175,7 @@ func (g *slowGate) Cancel(gpu.Engine)                             { g.steps <- "
 func (g *slowGate) Wanted(gpu.Engine) bool                        { return true }
 func (g *slowGate) Alone(gpu.Engine) bool                         { return false }
 func (g *slowGate) Turn(gpu.Engine) bool                          { return false }
+func (g *slowGate) Revoked(gpu.Engine, time.Duration) bool        { return false }
 func (g *slowGate) Preempted(gpu.Engine) bool                     { return false }
 func (g *slowGate) Charge(gpu.Engine, time.Duration, uint64)      {}
 func (g *slowGate) Leave(gpu.Engine, time.Duration, uint64, bool) { g.steps <- "leave" }

@@ -21,10 +21,11 @@ type gate struct {
 	beside  bool // said at the last Enter
 }
 
-func (g *gate) Wanted(gpu.Engine) bool    { return g.wanted }
-func (g *gate) Alone(gpu.Engine) bool     { return !g.wanted }
-func (g *gate) Preempted(gpu.Engine) bool { return false }
-func (g *gate) Turn(gpu.Engine) bool      { return false }
+func (g *gate) Wanted(gpu.Engine) bool                 { return g.wanted }
+func (g *gate) Alone(gpu.Engine) bool                  { return !g.wanted }
+func (g *gate) Preempted(gpu.Engine) bool              { return false }
+func (g *gate) Revoked(gpu.Engine, time.Duration) bool { return false }
+func (g *gate) Turn(gpu.Engine) bool                   { return false }
 
 func (g *gate) Enter(_ gpu.Engine, beside bool) <-chan struct{} {
 	g.beside = beside
