@@ -17,6 +17,10 @@ SIMD        := GOEXPERIMENT=simd
 
 include internal/suite/kernels/kernels.mk
 
+.PHONY: gloop
+gloop: ## compile GLoop programs to PTX (needs clang-16)
+	@scripts/gloop.sh $(shell git ls-files 'frontend/gloop/*.cu' 'internal/suite/*.cu' 'examples/*.cu')
+
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'

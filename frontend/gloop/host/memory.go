@@ -1,0 +1,77 @@
+package host
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/gloop/abi"
+)
+
+const page = 4096
+
+// memory is what a program shares with its kernel.
+type memory struct {
+	context  *cuda.Context
+	granted  *cuda.HostMem  // the signal word in a page of its own, blocks, paths
+	device   cuda.DevicePtr // the queue, contexts
+	signal   *atomic.Uint32
+	blocks   []abi.Block
+	texts    []byte
+	textAt   uint64 // offset in granted
+	contexts cuda.DevicePtr
+}
+
+// newMemory allocates it; what is granted is zero.
+func newMemory(c *Config) (m *memory, err error) {
+	m = &memory{context: c.Context}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.free())
+		}
+	}()
+	blocks := uint64(c.Blocks)
+	m.textAt = page + (blocks*abi.BlockBytes+63)&^63
+	if m.granted, err = c.Context.MemAllocHost(m.textAt + blocks*abi.Slots*uint64(c.PathMax)); err != nil {
+		return nil, err
+	}
+	mem := m.granted.Bytes()
+	clear(mem)
+	m.texts = mem[m.textAt:]
+	if m.signal, err = abi.Word(mem, 0); err != nil {
+		return nil, err
+	}
+	if m.blocks, err = abi.Blocks(mem[page:m.textAt], c.Blocks); err != nil {
+		return nil, err
+	}
+	if m.device, err = c.Context.MemAlloc(abi.QueueBytes + blocks*abi.ContextBytes); err != nil {
+		return nil, err
+	}
+	m.contexts = m.device + abi.QueueBytes
+	queue := abi.Queue{Total: c.logical()}
+	return m, c.Context.MemcpyHtoD(m.device, queue.Bytes())
+}
+
+// launch is the parameter of a launch.
+func (m *memory) launch(c *Config, sequence uint32) []byte {
+	base := m.granted.DevicePtr()
+	l := abi.Launch{
+		Signal: uint64(base), Queue: uint64(m.device), Contexts: uint64(m.contexts),
+		Blocks: uint64(base) + page, Texts: uint64(base) + m.textAt,
+		Look: uint64(c.Slice / 4), Spin: uint64(c.Spin), Grid: c.Grid,
+		Every: c.Every, TextBytes: uint32(c.PathMax), Sequence: sequence, Ver: abi.Version,
+	}
+	return l.Bytes()
+}
+
+// free gives it back. No kernel uses it any more.
+func (m *memory) free() error {
+	var errs []error
+	if m.device != 0 {
+		errs = append(errs, m.context.MemFree(m.device))
+	}
+	if m.granted != nil {
+		errs = append(errs, m.granted.Free())
+	}
+	return errors.Join(errs...)
+}
