@@ -16,6 +16,7 @@ GUEST       := pvdrm-init gdev pvdrm-run glscene
 SIMD        := GOEXPERIMENT=simd
 
 include internal/suite/kernels/kernels.mk
+include internal/suite/gloop/gloop.mk
 
 .PHONY: gloop
 gloop: ## compile GLoop programs to PTX (needs clang-16)

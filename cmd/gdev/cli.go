@@ -25,6 +25,7 @@ Usage:
   gdev run [flags] --all           run all of them
   gdev micro [--json]              measure calls: what each costs, and what it is
                                    to be compared with
+  gdev gloop [flags] PROGRAM...    run programs with callbacks on the GPU; see gdev gloop --help
   gdev replay [--json] [FILE]      make the calls of a trace (of standard input)
                                    again, and compare results and memory
 
@@ -104,6 +105,8 @@ func command(args []string, stdout, stderr io.Writer, log *counterLog, open func
 		return replayCommand(args[1:], os.Stdin, stdout, stderr)
 	case "micro":
 		return microCommand(args[1:], stdout, stderr)
+	case "gloop":
+		return gloopCommand(args[1:], os.Stdin, stdout, stderr)
 	case "spin": // for pvdrm bench fairness; not in the usage
 		return spinCommand(args[1:], os.Stdin, stdout, stderr)
 	case "division": // for pvdrm bench division; not in the usage

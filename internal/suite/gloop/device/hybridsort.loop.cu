@@ -1,0 +1,33 @@
+#include "loop.h"
+#include "hybridsort.h"
+
+static __shared__ u32 sums[1024];
+
+KERNEL hybrid_count(gloop::Launch launch, Hybrid p) {
+	gloop::run(launch, [=](Loop &loop) { hybridCount(p, loop.block().x); });
+}
+
+KERNEL hybrid_places(gloop::Launch launch, Hybrid p) {
+	SHARED(sums);
+	gloop::run(launch, [=](Loop &) { hybridPlaces(p, sums); });
+}
+
+KERNEL hybrid_scatter(gloop::Launch launch, Hybrid p) {
+	gloop::run(launch, [=](Loop &loop) { hybridScatter(p, loop.block().x); });
+}
+
+/* Passes over a bucket, which is the logical block. */
+static __device__ void passes(Loop &loop, Hybrid p, u32 width, bool even) {
+	u32 bucket = loop.block().x;
+	while (hybridMore(p, bucket, width)) {
+		hybridMerge(p, bucket, width, even);
+		width *= 2, even = !even;
+		if (postTaskIfNecessary(loop, [=](Loop &loop) { passes(loop, p, width, even); }))
+			return;
+	}
+	hybridSettle(p, bucket, even);
+}
+
+KERNEL hybrid_sort(gloop::Launch launch, Hybrid p) {
+	gloop::run(launch, [=](Loop &loop) { passes(loop, p, 1, true); });
+}

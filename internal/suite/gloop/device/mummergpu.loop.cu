@@ -1,0 +1,20 @@
+#include "loop.h"
+#include "mummergpu.h"
+
+static __device__ void places(Loop &loop, Mummer p, u32 place) {
+	u32 query = loop.block().x * threads() + thread();
+	do {
+		if (query < p.queryCount)
+			mummerMatch(p, query, place);
+		place++;
+	} while (place < p.queryLength && !postTaskIfNecessary(loop, [=](Loop &loop) { places(loop, p, place); }));
+}
+
+/* A logical block for each block of threads, of which each has a query. */
+KERNEL mummer_match(gloop::Launch launch, Mummer p) {
+	gloop::run(launch, [=](Loop &loop) { places(loop, p, 0); });
+}
+
+KERNEL mummer_print(gloop::Launch launch, Mummer p) {
+	gloop::run(launch, [=](Loop &loop) { mummerPrint(p, loop.block().x * threads() + thread()); });
+}

@@ -1,0 +1,88 @@
+package gloop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/backend/native"
+	"pvdrm/drm"
+	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/softgpu"
+)
+
+var update = flag.Bool("update", false, "write the digest of sources and PTX")
+
+// softGPU is a driver on a software GPU, with nothing between.
+func softGPU(t testing.TB) *cuda.Driver {
+	t.Helper()
+	dev, err := softgpu.New(softgpu.Config{VRAMBytes: 256 << 20, SMs: 2})
+	require.NoError(t, err)
+	drv, err := cuda.Init(func() (drm.File, error) {
+		f, err := native.Open(dev, "gloop")
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, drv.Close())
+		require.NoError(t, dev.Close())
+	})
+	return drv
+}
+
+// TestPrograms runs each program in each version, and each compares its result with its reference.
+func TestPrograms(t *testing.T) {
+	for _, p := range Programs() {
+		for _, v := range Versions {
+			if p.IO && v.loops() {
+				continue // package host answers ENOSYS
+			}
+			t.Run(p.Name+"/"+string(v), func(t *testing.T) {
+				res, err := Run(softGPU(t), p.Name, Options{Version: v, Size: 1})
+				require.NoError(t, err)
+				require.Empty(t, res.Error)
+				require.True(t, res.Verified)
+				require.NotZero(t, res.Units)
+				require.NotZero(t, res.Launches)
+				require.Equal(t, v != Vanilla, res.Points > 0, "%d scheduling points", res.Points)
+				t.Logf("%+v", res)
+			})
+		}
+	}
+}
+
+// TestSources compares the digest of what the PTX is made of, and of the PTX, with the one of when
+// it was made. `make gloop-kernels` makes both again.
+func TestSources(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"device/*.cu", "device/*.h", "device/*.ptx", "gloop.mk", "../../../frontend/gloop/device/*.h"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	h := sha256.New()
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		sum := sha256.Sum256(text)
+		_, _ = h.Write(append([]byte(name), sum[:]...)) // never fails
+	}
+	got := hex.EncodeToString(h.Sum(nil)) + "\n"
+	if *update {
+		require.NoError(t, os.WriteFile("device/digest", []byte(got), 0o644))
+	}
+	want, err := os.ReadFile("device/digest")
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "a source has changed, or PTX: make gloop-kernels")
+}

@@ -1,0 +1,131 @@
+package gloop
+
+import (
+	"fmt"
+	"slices"
+
+	"pvdrm/frontend/cuda"
+)
+
+const (
+	hybridKeys    = 16 << 10 // with size 1
+	hybridThreads = 128
+	hybridPerKey  = 256 // keys of a bucket, about
+)
+
+// hybridArgs is Hybrid of device/hybridsort.h.
+type hybridArgs struct {
+	Keys, Sorted           uint64
+	Count, Buckets         uint32
+	Low, Scale             float32
+	Sizes, Starts, Cursors uint64
+}
+
+// hybrid is a sort that is prepared.
+type hybrid struct {
+	*job
+	keys    []float32
+	m       []cuda.DevicePtr // keys, sorted, sizes, starts, cursors
+	args    []byte
+	buckets int
+	pieces  int
+}
+
+func prepareHybrid(j *job) (task, error) {
+	h := &hybrid{job: j, keys: make([]float32, hybridKeys*j.Size)}
+	r := newRandom(61)
+	for i := range h.keys {
+		h.keys[i] = 1000*r.unit() + 100*r.unit() - 50 // the ends are thinner
+	}
+	h.buckets = 1
+	for h.buckets < 1024 && h.buckets*hybridPerKey < len(h.keys) {
+		h.buckets *= 2
+	}
+	h.pieces = (len(h.keys) + hybridThreads - 1) / hybridThreads
+	var err error
+	if h.m, err = j.uploads(h.keys, 4*len(h.keys), 4*h.buckets, 4*h.buckets+4, 4*h.buckets); err != nil {
+		return task{}, err
+	}
+	low, high := slices.Min(h.keys), slices.Max(h.keys)
+	h.args = bytesOf(hybridArgs{Keys: uint64(h.m[0]), Sorted: uint64(h.m[1]), Count: uint32(len(h.keys)), Buckets: uint32(h.buckets),
+		Low: low, Scale: float32(h.buckets) / (high - low), Sizes: uint64(h.m[2]), Starts: uint64(h.m[3]), Cursors: uint64(h.m[4])})
+	return task{work: h.work, check: h.check}, nil
+}
+
+func (h *hybrid) work() error {
+	if err := h.write(h.m[0], bytesOf(h.keys)); err != nil {
+		return err
+	}
+	if err := h.clear(h.m[2], 0, 4*h.buckets); err != nil {
+		return err
+	}
+	switch {
+	case h.Version.loops():
+		return h.looped()
+	case h.Version == Split:
+		return h.split()
+	}
+	for _, k := range []struct {
+		kernel string
+		blocks int
+	}{{"hybrid_count", h.pieces}, {"hybrid_places", 1}, {"hybrid_scatter", h.pieces}, {"hybrid_sort", h.buckets}} {
+		if err := h.launch(k.kernel, k.blocks, hybridThreads, h.args); err != nil {
+			return err
+		}
+	}
+	return h.sync()
+}
+
+// looped runs four kernels on the event loop, whose logical blocks are pieces of the keys, and
+// buckets.
+func (h *hybrid) looped() error {
+	for _, l := range []loopLaunch{{kernel: "hybrid_count", logical: h.pieces}, {kernel: "hybrid_places", logical: 1},
+		{kernel: "hybrid_scatter", logical: h.pieces}, {kernel: "hybrid_sort", logical: h.buckets}} {
+		l.threads = hybridThreads
+		if err := h.loop(l, h.args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split launches a kernel for each pass of the merge.
+func (h *hybrid) split() error {
+	for _, k := range []string{"hybrid_count", "hybrid_places", "hybrid_scatter"} {
+		blocks := h.pieces
+		if k == "hybrid_places" {
+			blocks = 1
+		}
+		if err := h.step(k, blocks, hybridThreads, h.args); err != nil {
+			return err
+		}
+	}
+	sizes := make([]uint32, h.buckets)
+	if err := h.read(sizes, h.m[2]); err != nil {
+		return err
+	}
+	largest := slices.Max(sizes)
+	even := uint32(1)
+	for width := uint32(1); width < 2*largest; width *= 2 { // the last one copies
+		if err := h.step("hybrid_pass", h.buckets, hybridThreads, h.args, width, even); err != nil {
+			return err
+		}
+		even = 1 - even
+	}
+	return nil
+}
+
+func (h *hybrid) check() error {
+	got := make([]float32, len(h.keys))
+	if err := h.read(got, h.m[1]); err != nil {
+		return err
+	}
+	want := slices.Clone(h.keys)
+	slices.Sort(want)
+	for i, x := range got {
+		if x != want[i] {
+			return fmt.Errorf("key %d is %g instead of %g", i, x, want[i])
+		}
+	}
+	return nil
+}
