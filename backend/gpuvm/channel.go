@@ -39,6 +39,9 @@ func (vm *VM) unbind(i int) {
 	if !c.bound {
 		return
 	}
+	if vm.queue != nil {
+		vm.queue.forget(i)
+	}
 	vm.agg.card.Write(hw.BAR0, vm.onCard(i), 0)
 	c.bound, c.value = false, 0
 	vm.watch(c.guest, -1)
@@ -106,5 +109,12 @@ func (vm *VM) setControl(i int, at uint64, v uint32) {
 			vm.scan(c.shadow)
 		}
 	}
+	queued := at%hw.ControlBytes == hw.ControlPut && c.bound && vm.queue != nil
+	if queued {
+		vm.queue.part(i)
+	}
 	vm.agg.card.Write(hw.BAR1, at, v)
+	if queued {
+		vm.queue.rung(i)
+	}
 }

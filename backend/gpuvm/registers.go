@@ -94,7 +94,7 @@ func (vm *VM) updateRunList(n uint32) {
 		}
 		runs[number] = true
 	}
-	vm.agg.schedule(vm.first, runs)
+	vm.schedule(runs)
 }
 
 // flush serves a TLB flush of a guest directory.

@@ -43,6 +43,7 @@ type VM struct {
 	backed      uint64             // bytes of VRAM, from 0 on, that are the guest's memory
 	view        *trap.View         // nil: the guest is a caller of Read and Write
 	second      *shadow            // with Nested: the VM's VRAM
+	queue       *queue             // nil: submissions run at once
 }
 
 // bar is an aperture of a VM.
@@ -390,7 +391,7 @@ func (vm *VM) Close() {
 		return
 	}
 	vm.closed = true
-	vm.agg.schedule(vm.first, make([]bool, len(vm.channels)))
+	vm.schedule(make([]bool, len(vm.channels)))
 	for i := range vm.channels {
 		c := &vm.channels[i]
 		vm.unbind(i)
@@ -400,6 +401,9 @@ func (vm *VM) Close() {
 		if c.descriptor != 0 {
 			vm.agg.give(c.descriptor, hw.DescBytes)
 		}
+	}
+	if vm.queue != nil {
+		vm.queue.end()
 	}
 	for id := range vm.directories {
 		vm.freeDirectory(id)
