@@ -88,6 +88,29 @@ func (a *Aggregator) Terms(mode Mode) trap.Terms {
 
 // NewGuest is NewVM with memory that a guest has granted.
 func (a *Aggregator) NewGuest(mode Mode, memory Memory) (*VM, error) {
+	return a.NewGuestIn(AnyPart, mode, memory)
+}
+
+// AnyPart is the first part of the card that is free; parts are numbered from 1 on.
+const AnyPart = 0
+
+// takePart takes a part; ok is false if it is in use.
+func (a *Aggregator) takePart(part int) (index int, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if part == AnyPart {
+		part = slices.Index(a.used, false) + 1
+	}
+	if part < 1 || part > len(a.used) || a.used[part-1] {
+		return 0, false
+	}
+	a.used[part-1] = true
+	return part - 1, true
+}
+
+// NewGuestIn is NewGuest with a part of the card that is this guest's alone. The error is ErrFull if the
+// part, or with AnyPart all parts, are in use.
+func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error) {
 	ram, ok := pages(memory.RAM)
 	vram, also := pages(memory.VRAM)
 	if !ok || !also || ram == 0 || vram > a.part {
@@ -96,13 +119,8 @@ func (a *Aggregator) NewGuest(mode Mode, memory Memory) (*VM, error) {
 	if vram > 0 && uint64(len(memory.View)) < trap.ViewBytes(a.Terms(mode)) {
 		return nil, fmt.Errorf("gpuvm: a view of %d bytes; it takes %d", len(memory.View), trap.ViewBytes(a.Terms(mode)))
 	}
-	a.mu.Lock()
-	index := slices.Index(a.used, false)
-	if index >= 0 {
-		a.used[index] = true
-	}
-	a.mu.Unlock()
-	if index < 0 {
+	index, ok := a.takePart(part)
+	if !ok {
 		return nil, ErrFull
 	}
 	vm := &VM{agg: a, mode: mode, index: index, base: a.start + uint64(index)*a.part, size: a.part, first: index * a.channels,
@@ -147,6 +165,9 @@ func (a *Aggregator) NewGuest(mode Mode, memory Memory) (*VM, error) {
 	}
 	return vm, nil
 }
+
+// Part returns the number of the part of the card that the VM has, from 1 on.
+func (vm *VM) Part() int { return vm.index + 1 }
 
 // Base returns the guest-physical address of the VM's system memory.
 func (vm *VM) Base() uint64 { return vm.ram }

@@ -22,6 +22,7 @@ type birth struct {
 	Own     bool    `json:"own"` // it has namespaces of its own
 	Bounds  Bounds  `json:"bounds"`
 	Devices Devices `json:"devices"`
+	More    int     `json:"more"` // sockets of further guests
 
 	// The child passes these to itself when it executes its program again.
 	Shed    bool   `json:"shed"`
@@ -74,7 +75,7 @@ func limitStacks(n uint64) error {
 // only if that fails. It is to be called on the main thread.
 func (b birth) shed(args []string) error {
 	runtime.LockOSThread() // it is; for package sandbox
-	if err := closeOthers(); err != nil {
+	if err := closeOthers(childFDs + b.More); err != nil {
 		return err
 	}
 	if b.Own {
@@ -101,15 +102,15 @@ func (b birth) shed(args []string) error {
 	})
 }
 
-// closeOthers has descriptors closed at exec that the parent did not mean to give: what it inherited
+// closeOthers has descriptors from a number on closed at exec that the parent did not mean to give: what it inherited
 // from its own parent and does not know of.
-func closeOthers() error {
+func closeOthers(from int) error {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("looking for descriptors: %w", err)
 	}
 	for _, entry := range dir {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= childFDs {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= from {
 			unix.CloseOnExec(fd)
 		}
 	}

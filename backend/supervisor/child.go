@@ -19,13 +19,13 @@ const (
 	guestFD = 3 + iota
 	linkFD
 	statisticsFD
-	childFDs // the first that is free
+	childFDs // the first of further guests, and then of those that are free
 )
 
 // Child is the side of a backend that serves: it lives in the process that a parent started.
 type Child struct {
 	birth   birth
-	guest   *net.UnixListener
+	guests  []*net.UnixListener
 	link    *link
 	stats   *net.UnixConn
 	answers chan reply    // to requests for seats
@@ -59,12 +59,19 @@ func Adopt(flag string, args []string) (*Child, error) {
 		unix.CloseOnExec(fd) // of the programs that this one starts
 	}
 	c := &Child{birth: b, answers: make(chan reply), gone: make(chan struct{}), turn: make(chan struct{}, 1)}
-	guest := os.NewFile(guestFD, "guest")
-	l, err := net.FileListener(guest)
-	if err = errors.Join(err, guest.Close()); err != nil {
-		return nil, fmt.Errorf("the guest's socket: %w", err)
+	for i := range 1 + max(b.More, 0) {
+		fd := guestFD
+		if i > 0 {
+			fd = childFDs + i - 1
+			unix.CloseOnExec(fd)
+		}
+		guest := os.NewFile(uintptr(fd), "guest")
+		l, err := net.FileListener(guest)
+		if err = errors.Join(err, guest.Close()); err != nil {
+			return nil, fmt.Errorf("the guest's socket: %w", err)
+		}
+		c.guests = append(c.guests, l.(*net.UnixListener)) // the parent made it
 	}
-	c.guest = l.(*net.UnixListener)                              // the parent made it
 	again, err := unix.FcntlInt(linkFD, unix.F_DUPFD_CLOEXEC, 0) // Fail has the first
 	if err != nil {
 		return nil, fmt.Errorf("the link: %w", os.NewSyscallError("fcntl", err))
@@ -108,13 +115,19 @@ func (c *Child) Context(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // Guest returns the socket at which guests connect.
-func (c *Child) Guest() *net.UnixListener { return c.guest }
+func (c *Child) Guest() *net.UnixListener { return c.guests[0] }
+
+// Guests returns Guest, and the sockets of further guests.
+func (c *Child) Guests() []*net.UnixListener { return c.guests }
 
 // errParentGone reports that a child asked for a seat after its parent had hung up.
 var errParentGone = errors.New("asking for a seat at the arbiter: pvdrm has ended")
 
 // Seat asks the parent for a seat at the arbiter: it is for arbiter.GateConfig.
-func (c *Child) Seat() (*arbiter.Seat, error) {
+func (c *Child) Seat() (*arbiter.Seat, error) { return c.SeatOf(0) }
+
+// SeatOf asks for the seat of a part of what the child serves.
+func (c *Child) SeatOf(number int) (*arbiter.Seat, error) {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	select {
@@ -122,7 +135,7 @@ func (c *Child) Seat() (*arbiter.Seat, error) {
 		return nil, errParentGone
 	default:
 	}
-	if err := c.link.send(message{op: opSeat}); err != nil {
+	if err := c.link.send(message{op: opSeat, code: uint32(number)}); err != nil {
 		return nil, err
 	}
 	select {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -28,9 +29,13 @@ type Config struct {
 	PIDs    bool // with process ids of its own, where it is confined
 	Devices Devices
 	Bounds  Bounds
-	// Seat takes a seat at the arbiter for the guest; nil where it has none.
-	Seat func(context.Context) (*arbiter.Seat, error)
-	Log  *zap.Logger
+	// More are sockets of further guests, which the same child serves.
+	More []*net.UnixListener
+	// Seat takes a seat at the arbiter for the guest; nil where it has none. Where the child has several,
+	// each for a part of what it serves, the number says which; Seats is how many, and 0 is one.
+	Seat  func(ctx context.Context, number int) (*arbiter.Seat, error)
+	Seats int
+	Log   *zap.Logger
 }
 
 // Backend is a child as its parent sees it.
@@ -58,8 +63,8 @@ type Backend struct {
 	failure error // the reason of the child's end, as reported or observed
 }
 
-// Start starts a child, and returns when it serves its guest. Guest is closed in any case; its path
-// stays. The child ends with the calling thread, so that must be one that does not end before it: see
+// Start starts a child, and returns when it serves its guest. Guest and More are closed in any case; their
+// paths stay. The child ends with the calling thread, so that must be one that does not end before it: see
 // Pdeathsig of package syscall.
 func Start(ctx context.Context, cfg Config) (*Backend, error) {
 	b := &Backend{cfg: cfg, seats: bucket{most: seatBurst, rate: seatRate}, ready: make(chan struct{}), heard: make(chan struct{}), done: make(chan struct{})}
@@ -90,29 +95,34 @@ func Start(ctx context.Context, cfg Config) (*Backend, error) {
 
 // start makes what connects the two, and starts the process.
 func (b *Backend) start() (err error) {
-	b.cfg.Guest.SetUnlinkOnClose(false)
-	defer func() { err = errors.Join(err, b.cfg.Guest.Close()) }() // the child has it
-	var given []*os.File
+	guests := append([]*net.UnixListener{b.cfg.Guest}, b.cfg.More...)
 	defer func() {
-		for _, f := range given {
-			err = errors.Join(err, f.Close()) // likewise
+		for _, l := range guests {
+			l.SetUnlinkOnClose(false)
+			err = errors.Join(err, l.Close()) // the child has it
 		}
 	}()
-	guest, err := b.cfg.Guest.File()
-	if err != nil {
-		return fmt.Errorf("passing the guest's socket on: %w", err)
+	var given []*os.File
+	defer func() { err = errors.Join(err, closeFiles(given)) }() // likewise
+	var sockets []*os.File
+	for _, l := range guests {
+		f, err := l.File()
+		if err != nil {
+			return errors.Join(fmt.Errorf("passing the guest's socket on: %w", err), closeFiles(sockets))
+		}
+		sockets = append(sockets, f)
 	}
-	given = append(given, guest)
+	given = append(given, sockets...)
 	conn, theirs, err := connection(syscall.SOCK_SEQPACKET)
 	if err != nil {
 		return err
 	}
-	given = append(given, theirs)
+	given = slices.Insert(given, 1, theirs)
 	b.link = &link{conn: conn, fromChild: true}
 	if b.stats.conn, theirs, err = connection(syscall.SOCK_STREAM); err != nil {
 		return err
 	}
-	given = append(given, theirs)
+	given = slices.Insert(given, 2, theirs)
 	logs, logsEnd, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("a pipe for the backend's log: %w", err)
@@ -124,10 +134,18 @@ func (b *Backend) start() (err error) {
 	return logsEnd.Close() // the child has it
 }
 
+func closeFiles(files []*os.File) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // launch starts the process with the descriptors that it is given.
 func (b *Backend) launch(given []*os.File, logs *os.File) error {
 	command := func(own bool) *exec.Cmd {
-		flag, err := birth{Confine: b.cfg.Confine, Own: own, Bounds: b.cfg.Bounds, Devices: b.cfg.Devices}.flag()
+		flag, err := birth{Confine: b.cfg.Confine, Own: own, More: len(b.cfg.More), Bounds: b.cfg.Bounds, Devices: b.cfg.Devices}.flag()
 		cmd := exec.Command(b.cfg.Command[0], append(b.cfg.Command[1:len(b.cfg.Command):len(b.cfg.Command)], flag)...)
 		cmd.Err = errors.Join(cmd.Err, err)
 		cmd.Env = Environment(os.Environ())
@@ -189,7 +207,7 @@ func (b *Backend) serve(ctx context.Context) {
 			case opFailed:
 				b.explain(&FailedError{Code: int(m.code), Text: Escape(m.text)})
 			case opSeat:
-				if err = b.grant(ctx); ctx.Err() != nil {
+				if err = b.grant(ctx, m.code); ctx.Err() != nil {
 					return
 				}
 			}

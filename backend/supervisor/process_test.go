@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -119,6 +120,15 @@ func behave(c *Child, what string) error {
 		if _, err := seat.Conn.Write(text); err != nil {
 			return err
 		}
+	case "several": // answers at its second socket, and asks for its second seat and for one that it has not
+		conn, err := c.Guests()[1].Accept()
+		if err != nil {
+			return err
+		}
+		_, first := c.SeatOf(1)
+		_, second := c.SeatOf(2)
+		_, err = fmt.Fprintf(conn, "%d: %v, %v", len(c.Guests()), first, second)
+		return errors.Join(err, conn.Close())
 	case "once":
 		return nil
 	case "glutton":
@@ -285,7 +295,7 @@ func TestSeats(t *testing.T) {
 	require.NoError(t, err)
 	_, err = page.WriteString("hello")
 	require.NoError(t, err)
-	cfg.Seat = func(context.Context) (*arbiter.Seat, error) { return &arbiter.Seat{Conn: theirs, Page: page}, nil }
+	cfg.Seat = func(context.Context, int) (*arbiter.Seat, error) { return &arbiter.Seat{Conn: theirs, Page: page}, nil }
 	b, err := begin(t, cfg)
 	require.NoError(t, err)
 	got := make([]byte, 10)
@@ -297,7 +307,7 @@ func TestSeats(t *testing.T) {
 	require.ErrorIs(t, page.Close(), os.ErrClosed, "the child has it")
 
 	cfg, _ = config(t, "refused")
-	cfg.Seat = func(context.Context) (*arbiter.Seat, error) {
+	cfg.Seat = func(context.Context, int) (*arbiter.Seat, error) {
 		return nil, &arbiter.RefusedError{Errno: unix.EDQUOT, Text: "too many"}
 	}
 	b, err = begin(t, cfg)
@@ -306,11 +316,33 @@ func TestSeats(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
+// A child may serve several sockets and have several seats.
+func TestSeveralGuestsOfAChild(t *testing.T) {
+	cfg, _ := config(t, "several")
+	more := filepath.Join(filepath.Dir(cfg.Guest.Addr().String()), "more")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: more, Net: "unix"})
+	require.NoError(t, err)
+	cfg.More, cfg.Seats = []*net.UnixListener{l}, 2
+	cfg.Seat = func(_ context.Context, number int) (*arbiter.Seat, error) {
+		return nil, fmt.Errorf("it is seat %d", number)
+	}
+	b, err := begin(t, cfg)
+	require.NoError(t, err)
+	conn, err := net.Dial("unix", more)
+	require.NoError(t, err)
+	defer conn.Close()
+	text, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Equal(t, "2: it is seat 1, "+errSeat.Error(), string(text))
+	<-b.Done()
+	require.NoError(t, b.Err())
+}
+
 // A child that asks for seats again and again has its parent ask the arbiter as often as it may.
 func TestSeatsAreFew(t *testing.T) {
 	cfg, _ := config(t, "seats")
 	asked := make(chan struct{}, 100)
-	cfg.Seat = func(context.Context) (*arbiter.Seat, error) {
+	cfg.Seat = func(context.Context, int) (*arbiter.Seat, error) {
 		asked <- struct{}{}
 		return nil, errors.New("there is none")
 	}

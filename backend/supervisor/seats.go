@@ -60,8 +60,11 @@ func answer(seat *arbiter.Seat, err error) (message, []int) {
 // errNoArbiter reports that a child asked for a seat although its guest has no arbiter.
 var errNoArbiter = errors.New("this guest has no arbiter")
 
+// errSeat reports that a child asked for a seat of a number that it has not.
+var errSeat = errors.New("this guest has no such seat at the arbiter")
+
 // seat takes a seat for the child, when it is time to.
-func (b *Backend) seat(ctx context.Context) (*arbiter.Seat, error) {
+func (b *Backend) seat(ctx context.Context, number int) (*arbiter.Seat, error) {
 	if wait := b.seats.wait(time.Now(), 1); wait > 0 {
 		select {
 		case <-time.After(wait):
@@ -72,12 +75,15 @@ func (b *Backend) seat(ctx context.Context) (*arbiter.Seat, error) {
 	if b.cfg.Seat == nil {
 		return nil, errNoArbiter
 	}
-	return b.cfg.Seat(ctx)
+	if number >= max(b.cfg.Seats, 1) {
+		return nil, errSeat
+	}
+	return b.cfg.Seat(ctx, number)
 }
 
 // grant answers a request for a seat.
-func (b *Backend) grant(ctx context.Context) error {
-	seat, err := b.seat(ctx)
+func (b *Backend) grant(ctx context.Context, number uint32) error {
+	seat, err := b.seat(ctx, int(number))
 	m, fds := answer(seat, err)
 	err = b.link.send(m, fds...)
 	if seat != nil {

@@ -13,7 +13,7 @@ type op uint8
 const (
 	opReady   op = 1 + iota // the child serves; the text lists the confinement that the host refused
 	opFailed                // the child ends for the reason in the text, with the exit code in the code
-	opSeat                  // the child asks for a seat at the arbiter
+	opSeat                  // the child asks for a seat at the arbiter: that of the number in the code
 	opSeated                // here it is: the descriptors of the connection and of the page
 	opRefused               // the arbiter refuses it: an errno and a text
 	opAbsent                // no arbiter answers; the text says why
@@ -29,7 +29,7 @@ var operations = map[op]struct {
 }{
 	opReady:   {name: "ready", fromChild: true, text: true},
 	opFailed:  {name: "failed", fromChild: true, text: true, code: true},
-	opSeat:    {name: "seat", fromChild: true},
+	opSeat:    {name: "seat", fromChild: true, code: true},
 	opSeated:  {name: "seated", fds: 2},
 	opRefused: {name: "refused", text: true, code: true},
 	opAbsent:  {name: "absent", text: true},

@@ -59,6 +59,10 @@ the given path.`,
 			if err := errors.Join(dev.check(), f.card.check(&dev)); err != nil {
 				return err
 			}
+			kind, socket := f.carrier()
+			if err := f.card.share(&dev, kind, socket); err != nil {
+				return err
+			}
 			return f.serve(c.Context(), g, log, &dev)
 		},
 	}

@@ -51,11 +51,19 @@ func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFl
 		b.stop()
 		return nil, err
 	}
+	for _, path := range dev.parts.sockets {
+		l, err := b.listen(kind.network, path)
+		if err != nil {
+			b.stop()
+			return nil, errors.Join(err, closeListeners(append(cfg.More, cfg.Guest)))
+		}
+		cfg.More = append(cfg.More, l)
+	}
 	var counts *net.UnixListener
 	if stats != "" {
 		if counts, err = b.listen("unix", stats); err != nil {
 			b.stop()
-			return nil, errors.Join(err, cfg.Guest.Close())
+			return nil, errors.Join(err, closeListeners(append(cfg.More, cfg.Guest)))
 		}
 	}
 	if b.Backend, err = supervisor.Start(ctx, cfg); err == nil {
@@ -69,6 +77,14 @@ func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFl
 	}
 	b.stop()
 	return nil, told(err)
+}
+
+func closeListeners(listeners []*net.UnixListener) error {
+	var errs []error
+	for _, l := range listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // backend says which backend to start for the flags.
@@ -94,8 +110,21 @@ func (d *deviceFlags) backend(g *global, kind carrierKind, socket string, more [
 		return cfg, nil
 	}
 	taking, err := d.taking()
-	cfg.Seat = func(ctx context.Context) (*arbiter.Seat, error) { return arbiter.Take(ctx, taking) }
-	return cfg, err
+	if err != nil {
+		return cfg, err
+	}
+	seats := []arbiter.Taking{taking}
+	if len(d.parts.seats) > 0 {
+		seats = nil
+	}
+	for _, e := range d.parts.seats {
+		one := taking
+		one.Hello.Name, one.Hello.Share = e.name, e.share()
+		seats = append(seats, one)
+	}
+	cfg.Seats = len(seats)
+	cfg.Seat = func(ctx context.Context, number int) (*arbiter.Seat, error) { return arbiter.Take(ctx, seats[number]) }
+	return cfg, nil
 }
 
 // told is why a backend did not start: the command line, if that is what it found wrong.

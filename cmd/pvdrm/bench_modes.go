@@ -229,8 +229,7 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 	}
 	separate := len(args) > 1 // of a process of its own
 	if f.vm && separate {
-		machine := []string{"up", "--console=false", "--accel", f.accel, "--memory", strconv.Itoa(f.memory)}
-		args = append(machine, args[1:]...)
+		args = append(f.machine(), args[1:]...)
 	}
 	self, err := ownProgram()
 	if err != nil {
@@ -242,6 +241,11 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 	}
 	m, _ := gpuvm.ModeOf(mode)
 	return &agentMode{mode: mode, agent: a, config: config, multi: m.Multi, vm: f.vm && separate}, nil
+}
+
+// machine are the arguments that begin those of a machine.
+func (f *modesFlags) machine() []string {
+	return []string{"up", "--console=false", "--accel", f.accel, "--memory", strconv.Itoa(f.memory)}
 }
 
 // agentMode runs programs in a mode by an agent, in a guest that is a process.

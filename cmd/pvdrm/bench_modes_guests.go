@@ -34,18 +34,16 @@ func (f *modesFlags) guestsOf(ctx context.Context, mode string, n int) (places [
 			return nil, owner, err
 		}
 		owner = card
-		gdev, err := findProgram("gdev")
-		if err != nil {
-			return nil, owner, err
-		}
 		open = func() (bench.ModePlace, error) {
-			cmd := exec.Command(gdev, "agent")
-			cmd.Env = append(ofProgram(os.Environ()), "PVDRM_SOCKET="+card.socket)
+			cmd, err := f.guestOf(card, len(places))
+			if err != nil {
+				return nil, err
+			}
 			a, err := startAgent(ctx, cmd)
 			if err != nil {
 				return nil, err
 			}
-			return &agentMode{mode: mode, agent: a, multi: m.Multi}, nil
+			return &agentMode{mode: mode, agent: a, multi: m.Multi, vm: f.vm}, nil
 		}
 	}
 	for range n {
@@ -58,6 +56,25 @@ func (f *modesFlags) guestsOf(ctx context.Context, mode string, n int) (places [
 	return places, owner, nil
 }
 
+// guestOf is the command that runs an agent in a guest of a card: the machine of a part of it, or a
+// process.
+func (f *modesFlags) guestOf(card *ownerProcess, part int) (*exec.Cmd, error) {
+	if f.vm {
+		self, err := ownProgram()
+		if err != nil {
+			return nil, err
+		}
+		return exec.Command(self, append(f.machine(), "--gpu-socket", card.sockets[part], "--", "gdev", "agent")...), nil
+	}
+	gdev, err := findProgram("gdev")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(gdev, "agent")
+	cmd.Env = append(ofProgram(os.Environ()), "PVDRM_SOCKET="+card.sockets[0])
+	return cmd, nil
+}
+
 func closeModes(places []bench.ModePlace) (err error) {
 	for _, p := range places {
 		err = errors.Join(err, p.Close())
@@ -67,9 +84,9 @@ func closeModes(places []bench.ModePlace) (err error) {
 
 // ownerProcess is a pvdrm backend that owns a card.
 type ownerProcess struct {
-	cmd    *exec.Cmd
-	dir    *runDir
-	socket string
+	cmd     *exec.Cmd
+	dir     *runDir
+	sockets []string // of each machine; of processes one
 }
 
 // startOwner starts a process that shares a card among n guests.
@@ -82,12 +99,19 @@ func (f *modesFlags) startOwner(ctx context.Context, mode string, n int) (*owner
 	if err != nil {
 		return nil, err
 	}
-	o := &ownerProcess{dir: dir, socket: dir.path(socketGPU)}
+	o := &ownerProcess{dir: dir, sockets: []string{dir.path(socketGPU)}}
+	kind := localGuest
+	if f.vm {
+		kind = vhostUser
+		for i := 1; i < n; i++ {
+			o.sockets = append(o.sockets, partSocket(o.sockets[0], i))
+		}
+	}
 	traps, _ := bench.Separate(mode, f.traps)
 	if traps == bench.TrapCall {
 		traps = bench.TrapDoorbell // there is a process between
 	}
-	o.cmd = exec.Command(self, "backend", "--local", o.socket, "--interface", mode, "--traps", traps, "--parts", fmt.Sprint(n), "--vram", modeVRAM)
+	o.cmd = exec.Command(self, "backend", "--"+kind.flag, o.sockets[0], "--interface", mode, "--traps", traps, "--parts", fmt.Sprint(n), "--vram", modeVRAM)
 	to, from, err := startPiped(o.cmd)
 	if err != nil {
 		return nil, errors.Join(err, dir.remove())
@@ -95,11 +119,11 @@ func (f *modesFlags) startOwner(ctx context.Context, mode string, n int) (*owner
 	_, _ = to, from // it reads and writes nothing
 	const patience, pause = time.Minute, 10 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
-		if _, err := os.Stat(o.socket); err == nil {
+		if _, err := os.Stat(o.sockets[len(o.sockets)-1]); err == nil {
 			return o, nil
 		}
 		if ctx.Err() != nil || waited > patience {
-			return nil, errors.Join(fmt.Errorf("mode %s: pvdrm backend does not open %s", mode, filepath.Base(o.socket)), o.Close())
+			return nil, errors.Join(fmt.Errorf("mode %s: pvdrm backend does not open %s", mode, filepath.Base(o.sockets[0])), o.Close())
 		}
 		time.Sleep(pause)
 	}
@@ -209,8 +233,8 @@ func (f *modesFlags) checkMany() error {
 			}
 		}
 	}
-	if f.many() && (f.vm || f.html != "" || f.guests != nil && f.contexts != nil) {
-		return errors.New("--guests, --contexts: give one of them; they are about local guests, and have a table and JSON only: leave --vm and --html out")
+	if f.many() && (f.vm && f.contexts != nil || f.html != "" || f.guests != nil && f.contexts != nil) {
+		return errors.New("--guests, --contexts: give one of them; they have a table and JSON only: leave --html out, and --vm with --contexts")
 	}
 	if f.contexts != nil && slices.Contains(f.modes, bench.PVDRMNativeMode) {
 		return errors.New("--contexts: leave pvdrm-native out of --modes; its programs run one by one")

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"pvdrm/backend/arbiter"
 	"pvdrm/backend/carrier/local"
 	"pvdrm/backend/carrier/virtio"
 	"pvdrm/backend/gpuvm"
@@ -16,7 +20,6 @@ import (
 	"pvdrm/backend/supervisor"
 	"pvdrm/backend/virtio/component/pvdrm"
 	"pvdrm/backend/virtio/virtgpu"
-	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/card"
 	"pvdrm/hypercall"
 )
@@ -26,6 +29,14 @@ type cardFlags struct {
 	mode  string // of gpuvm.Modes, interfaceDRM or interfaceSideCore
 	traps string // trapsDoorbell or trapsPage
 	vms   int
+
+	weights []string // of the parts, or none
+}
+
+// cardParts are what the process that owns a card needs for the guests that share it.
+type cardParts struct {
+	seats   []entitled // who they are at the arbiter; empty: the guest of the other flags, alone
+	sockets []string   // of all machines but the first
 }
 
 // Values of --interface that are no mode of GPUvm's, and of --traps.
@@ -48,7 +59,8 @@ func interfaces() (names []string) {
 func (f *cardFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.mode, "interface", interfaceDRM, fmt.Sprintf("level at which the software GPU is shared: drm, which is PVDRM, or a mode of GPUvm, in which guests drive a card by its registers (docs/gpuvm.md): one of %s", strings.Join(interfaces()[1:], ", ")))
 	c.Flags().StringVar(&f.traps, "traps", trapsDoorbell, "with --interface: how an access that traps reaches the backend: "+trapsDoorbell+", or "+trapsPage+", which both poll")
-	c.Flags().IntVar(&f.vms, "parts", 1, fmt.Sprintf("with --interface: parts that the card is divided into, one for each guest that it serves at a time; at most %d", gpuvm.MaxVMs))
+	c.Flags().IntVar(&f.vms, "parts", 1, fmt.Sprintf("with --interface: parts that the card is divided into, one for each guest that it serves at a time; at most %d. A backend of machines has a socket for each: --vhost-user names the first, and the others have -2, -3 … after its name", gpuvm.MaxVMs))
+	c.Flags().StringSliceVar(&f.weights, "part-weights", nil, "with --interface and --arbiter: weights of the parts, such as 3,1, each of which is a guest of its own there (default: --weight for each)")
 }
 
 // on reports whether guests are shown a card.
@@ -98,6 +110,37 @@ func (f *cardFlags) check(dev *deviceFlags) error {
 	return nil
 }
 
+// share says who the guests of the parts are at the arbiter, and where machines connect; socket is that
+// of the first.
+func (f *cardFlags) share(dev *deviceFlags, kind carrierKind, socket string) error {
+	if !f.on() || f.vms == 1 {
+		if len(f.weights) > 0 {
+			return usageError{errors.New("--part-weights: it is for --interface with several --parts; for one there is --weight")}
+		}
+		return nil
+	}
+	one := guestsFlags{count: f.vms, weights: f.weights}
+	plan, err := one.plan()
+	if err != nil {
+		return usageError{fmt.Errorf("--part-weights: %w", err)}
+	}
+	for i, e := range plan {
+		seat := dev.entitled()
+		seat.name = fmt.Sprintf("%s-%d", dev.guest, i+1)
+		if len(f.weights) > 0 {
+			seat.weight = e.weight
+		}
+		dev.parts.seats = append(dev.parts.seats, seat)
+		if i > 0 && kind == vhostUser {
+			dev.parts.sockets = append(dev.parts.sockets, partSocket(socket, i))
+		}
+	}
+	return nil
+}
+
+// partSocket is where the machine of a part connects, from 0 on.
+func partSocket(socket string, part int) string { return fmt.Sprintf("%s-%d", socket, part+1) }
+
 // cardVRAM is the memory of a card where --vram is not set.
 const cardVRAM = 1 << 30
 
@@ -112,16 +155,7 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 	if dev.vram != "" {
 		vram, _ = parseBytes(dev.vram) // likewise
 	}
-	gate, err := dev.join(log, child.Seat)
-	if err != nil {
-		return err
-	}
-	var engines gpu.Gate // not a nil *arbiter.Gate in an interface
-	if gate != nil {
-		engines = gate
-		defer gate.Close()
-	}
-	config := softGPUConfig(dev, vram, engines)
+	config := softGPUConfig(dev, vram, nil) // each VM has a gate
 	c, err := card.New(config)
 	if err != nil {
 		return err
@@ -131,17 +165,14 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 	if err != nil {
 		return err
 	}
-	server := &serve.Server{Aggregator: a, Mode: mode, Polled: polled, Log: log}
-	stats := func() backendStats {
-		st := backendStats{Device: c.Stats()}
-		if gate != nil {
-			g := gate.Stats()
-			st.Gate = &g
-		}
-		return st
+	server := serve.Server{Aggregator: a, Mode: mode, Polled: polled, Log: log}
+	gates := &cardGates{dev: dev, child: child, log: log}
+	if dev.arbiter != "" {
+		server.Join = gates.join
 	}
+	stats := func() backendStats { return backendStats{Device: c.Stats(), Gate: gates.stats()} }
 	if f.vhostUser != "" {
-		err = f.serveCardVM(ctx, log, dev, child, server, stats)
+		err = f.serveCardVMs(ctx, log, dev, child, server, stats)
 	} else if err = f.begin(log, dev, child, stats); err == nil {
 		log.Info("waiting for programs", zap.String("socket", f.local), zap.String("interface", f.card.mode))
 		l := local.NewServer(local.Config{Attach: server.Attach, Features: hypercall.FeatureCard, Limits: limits, Log: log})
@@ -153,19 +184,98 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 	return err
 }
 
-// serveCardVM serves a virtual machine, whose drivers of the card open the render node.
-func (f *backendFlags) serveCardVM(ctx context.Context, log *zap.Logger, dev *deviceFlags, child *supervisor.Child, server *serve.Server, stats func() backendStats) error {
-	guest := &virtio.Guest{Attach: server.Attach, Features: hypercall.FeatureCard, Log: log}
-	g, err := virtgpu.New(virtgpu.Config{Components: []virtgpu.Component{pvdrm.Component{Guest: guest}}, DrawPointer: f.drawPointer, Log: log})
-	if err != nil {
-		return err
+// serveCardVMs serves virtual machines, whose drivers of the card open the render node. Where there are
+// several, each has a part of its own.
+func (f *backendFlags) serveCardVMs(ctx context.Context, log *zap.Logger, dev *deviceFlags, child *supervisor.Child, server serve.Server, stats func() backendStats) error {
+	var machines []*virtgpu.Device
+	for i := range child.Guests() {
+		own := server
+		if len(child.Guests()) > 1 {
+			own.Part = i + 1
+		}
+		guest := &virtio.Guest{Attach: own.Attach, Features: hypercall.FeatureCard, Log: log}
+		g, err := virtgpu.New(virtgpu.Config{Components: []virtgpu.Component{pvdrm.Component{Guest: guest}}, DrawPointer: f.drawPointer, Log: log})
+		if err != nil {
+			return err
+		}
+		machines = append(machines, g)
 	}
 	if err := f.begin(log, dev, child, stats); err != nil {
 		return err
 	}
-	log.Info("waiting for a virtual machine", zap.String("socket", f.vhostUser), zap.String("interface", f.card.mode))
-	if f.once {
-		return serveOnce(ctx, child.Guest(), g)
+	log.Info("waiting for virtual machines", zap.String("socket", f.vhostUser), zap.Int("machines", len(machines)), zap.String("interface", f.card.mode))
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var all sync.WaitGroup
+	for i, l := range child.Guests() {
+		all.Go(func() {
+			serve := machines[i].Serve
+			if f.once {
+				serve = func(ctx context.Context, l *net.UnixListener) error { return serveOnce(ctx, l, machines[i]) }
+			}
+			if err := serve(ctx, l); err != nil {
+				fail(err)
+			}
+		})
 	}
-	return g.Serve(ctx, child.Guest())
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// cardGates are the gates of the guests that share a card.
+type cardGates struct {
+	dev   *deviceFlags
+	child *supervisor.Child
+	log   *zap.Logger
+
+	mu   sync.Mutex
+	open []*arbiter.Gate
+}
+
+// cardGate is the gate of one of them.
+type cardGate struct {
+	*arbiter.Gate
+	all *cardGates
+}
+
+// join takes the seat of a part.
+func (g *cardGates) join(part int) (serve.Gate, error) {
+	gate, err := g.dev.gate(g.log, func() (*arbiter.Seat, error) { return g.child.SeatOf(part - 1) }, false)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = append(g.open, gate)
+	return cardGate{gate, g}, nil
+}
+
+// Close leaves the arbiter.
+func (c cardGate) Close() {
+	c.all.mu.Lock()
+	c.all.open = slices.DeleteFunc(c.all.open, func(o *arbiter.Gate) bool { return o == c.Gate })
+	c.all.mu.Unlock()
+	c.Gate.Close()
+}
+
+// stats adds up what the gates have counted; nil where there is none.
+func (g *cardGates) stats() *arbiter.GateStats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.open) == 0 {
+		return nil
+	}
+	sum := arbiter.GateStats{}
+	for _, gate := range g.open {
+		one := gate.Stats()
+		sum.Joined = sum.Joined || one.Joined
+		sum.Lost += one.Lost
+		for e := range one.Waits {
+			for i, n := range one.Waits[e] {
+				sum.Waits[e][i] += n
+			}
+			sum.Waited[e] += one.Waited[e]
+		}
+	}
+	return &sum
 }

@@ -48,6 +48,8 @@ type deviceFlags struct {
 
 	several bool // the command takes several devices
 
+	parts cardParts // of a card that guests share
+
 	gl glFlags
 }
 
@@ -86,11 +88,13 @@ func (d *deviceFlags) args() []string {
 
 func formatPercent(p float64) string { return strconv.FormatFloat(p, 'g', -1, 64) }
 
-// share is what the guest wishes for at the arbiter.
-func (d *deviceFlags) share() sched.Share {
-	return sched.Share{Weight: d.weight, Cap: d.cap / percent, Reserve: d.reserve / percent,
-		Class: d.service.class, Priority: d.service.priority, SLA: d.service.sla}
+// entitled is who the guest is at the arbiter.
+func (d *deviceFlags) entitled() entitled {
+	return entitled{name: d.guest, weight: d.weight, cap: d.cap, reserve: d.reserve, service: d.service}
 }
+
+// share is what the guest wishes for at the arbiter.
+func (d *deviceFlags) share() sched.Share { return d.entitled().share() }
 
 // check finds what is wrong with the flags.
 func (d *deviceFlags) check() error {
@@ -120,11 +124,16 @@ func (d *deviceFlags) join(log *zap.Logger, connect func() (*arbiter.Seat, error
 	if d.arbiter == "" {
 		return nil, nil
 	}
+	return d.gate(log, connect, d.device.kind().preempt(d))
+}
+
+// gate joins the arbiter, which there is. Preemptible says whether commands stop when it asks for that.
+func (d *deviceFlags) gate(log *zap.Logger, connect func() (*arbiter.Seat, error), preemptible bool) (*arbiter.Gate, error) {
 	lost := arbiter.GoAlone
 	if d.wait {
 		lost = arbiter.WaitForArbiter
 	}
-	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: d.device.kind().preempt(d), Turns: d.device.kind().turns, Log: log})
+	gate, err := arbiter.Join(arbiter.GateConfig{Connect: connect, WhenLost: lost, Preemptible: preemptible, Turns: d.device.kind().turns, Log: log})
 	if err != nil {
 		return nil, fmt.Errorf("joining the arbiter at %s: %w", d.arbiter, err)
 	}

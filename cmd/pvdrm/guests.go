@@ -57,6 +57,12 @@ type entitled struct {
 	service      service
 }
 
+// share is that wish as the arbiter takes it.
+func (e entitled) share() sched.Share {
+	return sched.Share{Weight: e.weight, Cap: e.cap / percent, Reserve: e.reserve / percent,
+		Class: e.service.class, Priority: e.service.priority, SLA: e.service.sla}
+}
+
 // plan checks the flags and says who the guests are.
 func (f *guestsFlags) plan() ([]entitled, error) {
 	if f.count < 1 || f.count > maxGuests {
@@ -180,12 +186,19 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 			err = errors.Join(err, o.end())
 		}
 	}()
-	for _, e := range plan {
+	if f.card.on() { // the first one's backend has a part and a seat for each
+		one.card.vms, dev.parts.seats = len(plan), plan
+	}
+	for i, e := range plan {
 		dev.guest, dev.weight, dev.cap, dev.reserve, dev.service = e.name, e.weight, e.cap, e.reserve, e.service
 		if err := dev.check(); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
-		o, err := one.begin(ctx, g, log, dev)
+		begin := func() (*guest, error) { return one.begin(ctx, g, log, dev) }
+		if f.card.on() && i > 0 {
+			begin = func() (*guest, error) { return guests[0].beside(i) }
+		}
+		o, err := begin()
 		if err != nil {
 			return err
 		}
@@ -222,11 +235,23 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 	return nil
 }
 
+// beside is a further guest that has a part of the card of this one.
+func (o *guest) beside(i int) (*guest, error) {
+	run, err := newRunDir()
+	if err != nil {
+		return nil, err
+	}
+	return &guest{flags: o.flags, run: run, backends: o.backends, sockets: []string{partSocket(o.sockets[0], i)}, owner: o}, nil
+}
+
 // serveGuestMetrics serves the metrics of guests' backends, which have no network
 // of their own to do so, and of an arbiter, or nil, until ctx ends.
 func serveGuestMetrics(ctx context.Context, addr string, guests []*guest, own *arbiterProcess) error {
 	return serveMetrics(ctx, addr, func(p *metrics.Page) {
 		for _, o := range guests {
+			if o.owner != nil {
+				continue
+			}
 			for _, b := range o.backends {
 				if st, err := b.stats(); err == nil { // else it has ended
 					addMetrics(p, st)

@@ -50,7 +50,7 @@ DRM ioctls themselves have the first only.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog\n  pvdrm run --device softgpu:0,1 -- ./simpleMultiGPU",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := card.check(&dev); err != nil {
+			if err := errors.Join(card.check(&dev), card.share(&dev, localGuest, "")); err != nil {
 				return err
 			}
 			return runLocal(c.Context(), g, &dev, args, card.args()...)
@@ -136,6 +136,11 @@ func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceF
 			suffix = fmt.Sprintf("-%d", i)
 		}
 		socket := dir.path(socketGPU + suffix)
+		for n := range one.parts.seats { // machines that share a card
+			if n > 0 && kind == vhostUser {
+				one.parts.sockets = append(one.parts.sockets, partSocket(socket, n))
+			}
+		}
 		b, err := startBackend(ctx, g, log, &one, kind, socket, dir.path(socketStats+suffix), more...)
 		if err != nil {
 			return backends, nil, err

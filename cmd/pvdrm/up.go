@@ -37,6 +37,7 @@ type upFlags struct {
 	guests  guestsFlags
 	share   shareFlags
 	card    cardFlags
+	owner   string // socket of a backend that serves the machine; "" for one of its own
 }
 
 // quietConsole keeps the text cursor from blinking: each blink would be a
@@ -90,6 +91,8 @@ PROGRAM takes the place of the image's entry point, and runs as root.`,
 	c.Flags().SetInterspersed(false)
 	f.dev.add(c)
 	f.card.add(c)
+	c.Flags().StringVar(&f.owner, "gpu-socket", "", "socket of a pvdrm backend --vhost-user that serves the machine")
+	_ = c.Flags().MarkHidden("gpu-socket") // bench modes has several machines on one card with it
 	c.Flags().StringVar(&f.cfg.QEMU, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
@@ -163,6 +166,9 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if len(plan) > 1 {
 		return f.upSeveral(ctx, g, log, plan, image, files, args)
 	}
+	if err := f.card.share(&f.dev, localGuest, ""); err != nil {
+		return err
+	}
 	one, err := f.begin(ctx, g, log, f.dev)
 	if err != nil {
 		return err
@@ -180,12 +186,13 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	return err
 }
 
-// guest is a machine of `pvdrm up`, with its backends.
+// guest is a machine of `pvdrm up`, with its backends, which are another's where owner is set.
 type guest struct {
 	flags          *upFlags
 	run            *runDir
 	backends       []*backendProcess // of each device
 	sockets        []string          // theirs
+	owner          *guest
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	say            func(format string, args ...any) // progress
@@ -196,6 +203,9 @@ func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev dev
 	run, err := newRunDir()
 	if err != nil {
 		return nil, err
+	}
+	if f.owner != "" {
+		return &guest{flags: f, run: run, sockets: []string{f.owner}}, nil
 	}
 	more := append([]string{"--once"}, f.card.args()...)
 	if !f.screen.window() {
@@ -210,8 +220,10 @@ func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev dev
 
 // end ends the backends and removes what is left.
 func (o *guest) end() error {
-	for _, b := range o.backends {
-		b.stop()
+	if o.owner == nil {
+		for _, b := range o.backends {
+			b.stop()
+		}
 	}
 	return o.run.remove()
 }

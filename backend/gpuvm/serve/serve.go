@@ -21,6 +21,7 @@ import (
 
 	"pvdrm/backend/gpuvm"
 	"pvdrm/backend/session"
+	"pvdrm/gpu"
 	"pvdrm/hypercall"
 	"pvdrm/hypercall/trap"
 )
@@ -31,6 +32,17 @@ type Server struct {
 	Mode       gpuvm.Mode
 	Polled     bool // mailboxes are polled
 	Log        *zap.Logger
+
+	// Part is the part of the card that guests have, one at a time; gpuvm.AnyPart: each has one that is free.
+	Part int
+	// Join returns the gate at which what a VM in a part submits waits; nil where nothing waits.
+	Join func(part int) (Gate, error)
+}
+
+// Gate is a gate that is left when it is not needed any more.
+type Gate interface {
+	gpu.Gate
+	Close()
 }
 
 // How an idle goroutine polls: at once, and after so many looks with pauses.
@@ -71,6 +83,7 @@ type Guest struct {
 	box      *trap.Mailbox
 	opened   bool
 	vm       *gpuvm.VM // nil until it is opened
+	gate     Gate      // nil without
 	releases []func()
 
 	wake  chan struct{}
@@ -154,6 +167,9 @@ func (g *Guest) serve() {
 	}
 	if g.vm != nil {
 		g.vm.Close()
+	}
+	if g.gate != nil {
+		g.gate.Close()
 	}
 	g.mu.Lock()
 	g.over, g.grants = true, nil
@@ -244,13 +260,31 @@ func (g *Guest) open(payload []byte) (a trap.Answer, err error) {
 	if err != nil {
 		return a, fmt.Errorf("gpuvm: granted memory: %w", err)
 	}
-	if g.vm, err = g.server.Aggregator.NewGuest(g.server.Mode, memory); err != nil {
+	if err := g.begin(memory); err != nil {
 		return a, err
 	}
 	t := g.terms()
 	t.Base = g.vm.Base()
 	a.Payload = t.Encode()
 	return a, nil
+}
+
+// begin makes the VM and has it join its gate.
+func (g *Guest) begin(memory gpuvm.Memory) error {
+	s := g.server
+	vm, err := s.Aggregator.NewGuestIn(s.Part, s.Mode, memory)
+	if err != nil {
+		return err
+	}
+	if s.Join != nil {
+		if g.gate, err = s.Join(vm.Part()); err != nil {
+			vm.Close()
+			return err
+		}
+		vm.Schedule(g.gate)
+	}
+	g.vm = vm
+	return nil
 }
 
 // use finds granted memory, of which it is noted that it is in use.
