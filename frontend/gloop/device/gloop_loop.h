@@ -272,6 +272,8 @@ __device__ inline void Loop::fetch() {
     control->inside = n < q->total;
     control->logical = n;
     control->run = abi::kNone;
+    control->turn = 0; // a logical block runs alike wherever it does
+    control->last = 0;
     if (!control->inside) leave(abi::kDone);
 }
 

@@ -31,6 +31,7 @@ type Config struct {
 	Timeout  time.Duration // of calls that wait for a peer, and name none. 0: none
 	PathMax  int           // bytes of a path, and one more. 0: 256
 	Handles  int           // files and sockets that may be open at once. 0: 1024
+	Threads  int           // that read and write files at once. 0: 8
 	Every    uint32        // tests: loops leave after so many callbacks; 0: never
 
 	// Bound, if it is not nil, is called when the kernel has opened a server, with its address.
@@ -61,6 +62,7 @@ const (
 	defaultSpin    = 200 * time.Microsecond
 	defaultPath    = 256
 	defaultHandles = 1024
+	defaultThreads = 8
 	maxBlocks      = 1 << 16
 )
 
@@ -85,11 +87,14 @@ func (c *Config) check() error {
 		}
 		c.Blocks = n
 	}
-	c.Blocks = int(min(uint64(c.Blocks), logical))
+	if c.Blocks > 0 {
+		c.Blocks = int(min(uint64(c.Blocks), logical))
+	}
 	c.Slice = or(c.Slice, defaultSlice)
 	c.Spin = or(c.Spin, defaultSpin)
 	c.PathMax = or(c.PathMax, defaultPath)
 	c.Handles = or(c.Handles, defaultHandles)
+	c.Threads = or(c.Threads, defaultThreads)
 	switch {
 	case c.Blocks < 1 || c.Blocks > maxBlocks:
 		return fmt.Errorf("gloop: %d physical blocks; 1 to %d are possible", c.Blocks, maxBlocks)
@@ -97,8 +102,8 @@ func (c *Config) check() error {
 		return errors.New("gloop: Config.Block is empty")
 	case c.Slice < 0 || c.Spin < 0 || c.Relaunch < 0 || c.Timeout < 0:
 		return errors.New("gloop: a time below 0")
-	case c.PathMax < 0 || c.PathMax > abi.MaxText || c.Handles < 0:
-		return fmt.Errorf("gloop: PathMax is %d (at most %d), Handles %d", c.PathMax, abi.MaxText, c.Handles)
+	case c.PathMax < 0 || c.PathMax > abi.MaxText || c.Handles < 0 || c.Threads < 0:
+		return fmt.Errorf("gloop: PathMax is %d (at most %d), Handles %d, Threads %d", c.PathMax, abi.MaxText, c.Handles, c.Threads)
 	}
 	return nil
 }

@@ -64,13 +64,13 @@ func minute(t testing.TB) context.Context {
 	return ctx
 }
 
-// A million tasks run one after another, and logical blocks on fewer physical ones.
+// Tasks run one after another, and logical blocks on fewer physical ones.
 func TestThrottle(t *testing.T) {
 	for name, kind := range kinds {
 		for _, kernel := range []string{"throttle", "necessary"} {
 			t.Run(kernel+" "+name, func(t *testing.T) {
 				c := newContext(t, 2)
-				n, blocks := uint32(200_000), 5
+				n, blocks := uint32(20_000), 5
 				out, read := words(t, c, blocks)
 				cfg := host.Config{Context: c, Module: load(t, c, "throttle"+kind), Kernel: kernel,
 					Grid: [3]uint32{uint32(blocks)}, Block: [3]uint32{1}}

@@ -52,6 +52,11 @@ func newMemory(c *Config) (m *memory, err error) {
 	return m, c.Context.MemcpyHtoD(m.device, queue.Bytes())
 }
 
+// text is where a slot has its path.
+func (m *memory) text(at abi.Ref, n int) []byte {
+	return m.texts[(at.Block*abi.Slots+at.Slot)*n:][:n]
+}
+
 // launch is the parameter of a launch.
 func (m *memory) launch(c *Config, sequence uint32) []byte {
 	base := m.granted.DevicePtr()

@@ -18,16 +18,29 @@ type program struct {
 	table  *abi.Table
 	stream *cuda.Stream
 
-	sequence uint32 // of the launch; the main loop's own
+	handles handles
+	bounces *bounces
+	lent    []lent
+	living  context.Context // canceled when the program ends
+	end     context.CancelFunc
+	served  sync.WaitGroup // requests
+	threads chan struct{}  // holds one for each request that reads or writes a file
 
-	mu      sync.Mutex
-	running bool
-	total   Stats
-	ended   chan struct{} // closed when a request ends, and made again
+	sequence uint32 // of the launch. The main loop writes it while nothing watches
+
+	mu    sync.Mutex
+	total Stats
+	ended chan struct{} // closed when a request ends, and made again
 }
 
 func newProgram(cfg Config) (*program, error) {
-	p := &program{cfg: cfg, ended: make(chan struct{})}
+	p := &program{
+		cfg: cfg, ended: make(chan struct{}), bounces: newBounces(),
+		handles: handles{most: cfg.Handles}, threads: make(chan struct{}, cfg.Threads),
+	}
+	for _, h := range cfg.Memory {
+		p.lent = append(p.lent, lent{at: uint64(h.DevicePtr()), bytes: h.Bytes()})
+	}
 	var err error
 	if p.memory, err = newMemory(&cfg); err != nil {
 		return nil, err
@@ -36,11 +49,17 @@ func newProgram(cfg Config) (*program, error) {
 	if p.stream, err = cfg.Context.NewStreamNonBlocking(); err != nil {
 		return nil, errors.Join(err, p.memory.free())
 	}
+	p.stream.After(cfg.Context.DefaultStream()) // what the caller has prepared
+	p.living, p.end = context.WithCancel(context.Background())
 	return p, nil
 }
 
+// close ends the requests that are under way, and gives all back.
 func (p *program) close() error {
-	return errors.Join(p.stream.Destroy(), p.memory.free())
+	p.end()
+	err := p.handles.closeAll()
+	p.served.Wait()
+	return errors.Join(err, p.bounces.close(), p.stream.Destroy(), p.memory.free())
 }
 
 func (p *program) count(change func(*Stats)) {
@@ -59,9 +78,6 @@ func (p *program) stats() Stats {
 func (p *program) begin() {
 	p.sequence++
 	p.memory.signal.Store(0)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.running = true
 }
 
 // raise asks the kernel to leave.
@@ -69,6 +85,7 @@ func (p *program) raise() { p.memory.signal.Store(1) }
 
 const (
 	shortestNap = 20 * time.Microsecond
+	busyNap     = 100 * time.Microsecond // at most, while requests are under way
 	longestNap  = time.Millisecond
 )
 
@@ -77,41 +94,48 @@ const (
 func (p *program) watch(ctx context.Context) (stop func() error) {
 	over, result := make(chan struct{}), make(chan error, 1)
 	go func() {
+		var err error
 		nap, start := shortestNap, time.Now()
-		for {
-			select {
-			case <-over:
-				result <- nil
-				return
-			default:
+		for !isClosed(over) {
+			n := 0
+			if err == nil {
+				n, err = p.take()
 			}
-			if ctx.Err() != nil || p.cfg.Relaunch != 0 && time.Since(start) >= p.cfg.Relaunch {
+			if err != nil || ctx.Err() != nil || p.cfg.Relaunch != 0 && time.Since(start) >= p.cfg.Relaunch || p.missed() {
 				p.raise()
 			}
-			n, err := p.take()
-			if err != nil {
-				p.raise()
-				<-over
-				result <- err
-				return
-			}
-			if n > 0 {
+			if nap *= 2; n > 0 {
 				nap = shortestNap
+			} else if p.table.UnderWay() > 0 {
+				nap = min(nap, busyNap)
 			}
+			nap = min(nap, longestNap)
 			yield.Nap(nap)
-			nap = min(2*nap, longestNap)
 		}
+		result <- err
 	}()
 	return func() error { close(over); return <-result }
 }
 
-// serve takes what was handed over while no kernel runs.
-func (p *program) serve() error {
-	p.mu.Lock()
-	p.running = false
-	p.mu.Unlock()
-	_, err := p.take()
-	return err
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// missed reports whether a request has ended for a block that has left the running kernel to wait for
+// it. Only the next launch runs its callback.
+func (p *program) missed() bool {
+	for b := range p.cfg.Blocks {
+		r, left := p.table.Report(b, p.sequence)
+		if left && r.State == abi.StateWaiting && p.table.Ended(b, r.Seen) {
+			return true
+		}
+	}
+	return false
 }
 
 // take starts the requests that were handed over.
@@ -146,8 +170,6 @@ func (p *program) await(ctx context.Context, blocks []int, seen []uint64) error 
 // complete ends a request.
 func (p *program) complete(at abi.Ref, value int64) {
 	p.table.Complete(at, value)
-	left, _ := p.table.Report(at.Block, p.sequence)
-	_ = left
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.ended)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,7 +27,9 @@ func Run(ctx context.Context, cfg Config, args ...any) (stats Stats, err error) 
 		return stats, err
 	}
 	defer func() {
-		err = errors.Join(err, p.close())
+		if failed := p.close(); err == nil { // a lost context fails there again
+			err = failed
+		}
 		stats = p.stats()
 	}()
 	for {
@@ -60,7 +61,10 @@ func (p *program) launch(ctx context.Context, f *cuda.Function, args []any) erro
 	if err != nil {
 		return err
 	}
-	return errors.Join(broken, p.serve()) // requests of the last moment
+	if broken == nil {
+		_, broken = p.take() // requests of the last moment
+	}
+	return broken
 }
 
 // settle reads how the blocks have left, and waits for an event if all of them do.
