@@ -19,8 +19,8 @@ include internal/suite/kernels/kernels.mk
 include internal/suite/gloop/gloop.mk
 
 .PHONY: gloop
-gloop: ## compile GLoop programs to PTX (needs clang-16)
-	@scripts/gloop.sh $(shell git ls-files 'frontend/gloop/*.cu' 'internal/suite/*.cu' 'examples/*.cu')
+gloop: gloop-kernels ## compile all GLoop programs to PTX (needs clang-16)
+	@scripts/gloop.sh $(shell git ls-files 'frontend/gloop/*.cu' 'examples/gloop/*.cu')
 
 .PHONY: help
 help: ## list the targets

@@ -49,7 +49,8 @@ func Run(ctx context.Context, cfg Config, args ...any) (stats Stats, err error) 
 // launch runs the kernel once.
 func (p *program) launch(ctx context.Context, f *cuda.Function, args []any) error {
 	p.begin()
-	config := cuda.LaunchConfig{Grid: [3]uint32{uint32(p.cfg.Blocks), 1, 1}, Block: p.cfg.Block, Shared: p.cfg.Shared, Stream: p.stream}
+	config := cuda.LaunchConfig{Grid: [3]uint32{uint32(p.cfg.Blocks), 1, 1}, Block: p.cfg.Block, Shared: p.cfg.Shared,
+		Stream: p.stream, Signal: p.memory.granted.DevicePtr()}
 	start := time.Now()
 	if err := f.Launch(config, append([]any{p.memory.launch(&p.cfg, p.sequence)}, args...)...); err != nil {
 		return err
