@@ -45,7 +45,7 @@ type File interface {
 	// a negative one waits without limit; ETIME when it ran out.
 	Wait(p Point, timeout time.Duration) error
 
-	// ModuleLoad loads PTX. Name is used in messages. A source that is refused
+	// ModuleLoad loads PTX, or machine code where ParamImages is 1. Name is used in messages. A source that is refused
 	// gives a *ModuleError.
 	ModuleLoad(name string, source []byte) (module uint32, err error)
 	ModuleUnload(module uint32) error
@@ -160,7 +160,8 @@ const (
 	MaxWaits     = 64       // points of one EXEC
 	MaxName      = 12 << 10 // bytes of a symbol or file name: those of C++ templates are long
 	MaxText      = 12 << 10 // bytes of a log or of printed output; longer ones are cut
-	MaxSource    = 64 << 20 // bytes of a module's source
+	MaxSource    = 64 << 20 // bytes of a module's PTX
+	MaxImage     = 1 << 30  // bytes of a module's machine code
 	MaxParams    = 512      // parameters of a kernel
 )
 

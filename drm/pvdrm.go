@@ -28,7 +28,7 @@ var (
 	IoctlWait           = iow(commandBase+0x09, 24)
 	IoctlModuleLoad     = iowr(commandBase+0x0a, 40)
 	IoctlModuleUnload   = iow(commandBase+0x0b, 8)
-	IoctlModuleFunction = iowr(commandBase+0x0c, 56)
+	IoctlModuleFunction = iowr(commandBase+0x0c, 80)
 	IoctlModuleGlobal   = iowr(commandBase+0x0d, 32)
 	IoctlStatus         = iowr(commandBase+0x0e, 16)
 	IoctlReadOutput     = iowr(commandBase+0x0f, 16)
@@ -75,8 +75,9 @@ const (
 	ParamWords                           // 1: channels may write words and wait for them (WORD)
 	ParamShares                          // 1: other files of the guest may open memory and events of this one
 	ParamMaxCluster                      // blocks of a cluster (CLUSTER); 0: there are none
+	ParamImages                          // 1: modules may be machine code: cubins, and fatbins of them
 
-	NumParams = int(ParamMaxCluster)
+	NumParams = int(ParamImages)
 )
 
 // GetParam is struct drm_pvdrm_getparam.
@@ -246,7 +247,7 @@ type Wait struct {
 // ModuleLoad is struct drm_pvdrm_module_load.
 type ModuleLoad struct {
 	_           structs.HostLayout
-	Source      uint64 // user address of PTX text
+	Source      uint64 // user address of PTX text, or of machine code (ParamImages)
 	SourceBytes uint64 // of Source
 	Log         uint64 // user address, may be 0
 	LogBytes    uint32 // in: room, out: length of the log
@@ -280,6 +281,12 @@ type ModuleFunction struct {
 	ConstBytes  uint32 // out: .const of its module
 	Regs        uint32 // out: 32-bit registers of one thread
 	MaxThreads  uint32 // out: of the largest block
+	PTX         uint32 // out: virtual architecture that it was compiled for, compute capability × 10; 0: as its PTX says
+	Binary      uint32 // out: architecture of its machine code, × 10; 0: the device's
+	ClusterX    uint32 // out: blocks of a cluster that it requires; zero: none, or as its PTX says
+	ClusterY    uint32 // out: and y
+	ClusterZ    uint32 // out: and z
+	NeedsSize   uint32 // out: 1: each launch must name the size of its clusters
 }
 
 // FunctionParam is struct drm_pvdrm_function_param.
@@ -297,6 +304,12 @@ type FunctionAttributes struct {
 	ConstBytes  uint32          // .const of its module
 	Regs        uint32          // 32-bit registers of one thread
 	MaxThreads  uint32          // of the largest block
+	PTXVersion  uint32          // virtual architecture that it was compiled for, compute capability × 10; 0: as its PTX says
+	Binary      uint32          // architecture of its machine code, × 10; 0: the device's
+	ClusterX    uint32          // blocks of a cluster that it requires; zero: none, or as its PTX says
+	ClusterY    uint32          // and y
+	ClusterZ    uint32          // and z
+	NeedsSize   uint32          // 1: each launch must name the size of its clusters
 	Params      []FunctionParam // at most MaxParams
 }
 

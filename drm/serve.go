@@ -224,10 +224,17 @@ func serveExec(f Driver, a *Exec, mem UserMemory) error {
 }
 
 func serveModuleLoad(f Driver, a *ModuleLoad, mem UserMemory) error {
-	if a.SourceBytes > MaxSource {
+	most, head := uint64(MaxSource), [4]byte{}
+	if a.SourceBytes >= uint64(len(head)) {
+		if err := mem.Read(a.Source, head[:]); err != nil {
+			return err
+		}
+		most = MostSource(head[:])
+	}
+	if a.SourceBytes > most {
 		return fmt.Errorf("module source of %d bytes: %w", a.SourceBytes, syscall.EFBIG)
 	}
-	source, err := readArray[byte](mem, a.Source, uint32(a.SourceBytes), MaxSource)
+	source, err := readArray[byte](mem, a.Source, uint32(a.SourceBytes), uint32(most))
 	if err != nil {
 		return err
 	}
@@ -329,6 +336,8 @@ func serveModuleFunction(f Driver, a *ModuleFunction, mem UserMemory) error {
 	a.Function, a.ParamCount, a.ParamBytes = id, uint32(len(attr.Params)), attr.ParamBytes
 	a.SharedBytes, a.LocalBytes, a.ConstBytes = attr.SharedBytes, attr.LocalBytes, attr.ConstBytes
 	a.Regs, a.MaxThreads = attr.Regs, attr.MaxThreads
+	a.PTX, a.Binary, a.NeedsSize = attr.PTXVersion, attr.Binary, attr.NeedsSize
+	a.ClusterX, a.ClusterY, a.ClusterZ = attr.ClusterX, attr.ClusterY, attr.ClusterZ
 	return nil
 }
 

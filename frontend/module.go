@@ -22,8 +22,8 @@ func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 		return 0, err
 	}
 	defer f.leave()
-	if len(source) == 0 || len(source) > drm.MaxSource {
-		return 0, fmt.Errorf("module source of %d bytes: %w", len(source), syscall.EINVAL)
+	if n := uint64(len(source)); n == 0 || n > drm.MostSource(source) {
+		return 0, fmt.Errorf("module source of %d bytes: %w", n, syscall.EINVAL)
 	}
 	id, err := add(f, f.modules, &module{})
 	if err != nil {

@@ -12,6 +12,8 @@ package gpu
 import (
 	"context"
 	"time"
+
+	"pvdrm/gpu/fatbin"
 )
 
 // Window is a range of GPU virtual addresses inside which the owner of an
@@ -58,6 +60,7 @@ type Properties struct {
 	MaxCluster     int  // blocks of a cluster; 0 where launches name none
 	Words          bool // channels run Word
 	Shares         bool // contexts are Sharers
+	Images         bool // modules may be machine code: ELF files (cubins), and fatbins of them
 	OnHost         bool // kernels run on the host's processors, which whoever polls takes from them
 
 	VRAM   Window // where VRAM is mapped
@@ -137,7 +140,8 @@ type Context interface {
 	// any more; commands that still use the range fault.
 	Unmap(va, n uint64) error
 
-	// LoadModule parses, verifies and loads PTX. Name names the source in messages.
+	// LoadModule parses, verifies and loads PTX, or machine code where Properties.Images says so; the
+	// first bytes tell (IsImage). Name names the source in messages.
 	// Errors are *BuildError for faults of the source. When ctx is canceled, or the
 	// context is closed, LoadModule returns within milliseconds, with an error that wraps
 	// context.Cause(ctx) or ErrClosed, and leaves nothing behind. Other calls of the
@@ -203,7 +207,7 @@ type Memory interface {
 	Close() error
 }
 
-// Module is a loaded PTX module.
+// Module is a loaded module.
 type Module interface {
 	// Function finds a kernel (.entry) by name; ErrNotFound if there is none.
 	Function(name string) (Function, error)
@@ -239,7 +243,16 @@ type FunctionAttributes struct {
 	ConstBytes  int // .const of its module
 	Regs        int // 32-bit registers of one thread
 	MaxThreads  int // largest block
+
+	// Of machine code, zero where PTX says it.
+	PTXVersion   int       // virtual architecture that it was compiled for, compute capability × 10
+	Binary       int       // architecture of the machine code, × 10
+	Cluster      [3]uint32 // blocks of a cluster that it requires
+	NeedsCluster bool      // each launch must name the size of its clusters
 }
+
+// IsImage reports whether the source of a module is machine code, by its first bytes.
+func IsImage(source []byte) bool { return fatbin.Is(source) }
 
 // Channel is a queue of commands that run in order. Channels of one context
 // run side by side where the engines allow it.

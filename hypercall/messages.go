@@ -147,13 +147,13 @@ func DecodeExec(b []byte) (m Exec, err error) {
 	return m, r.end()
 }
 
-// ModuleLoad carries a part of a PTX source in the first Bytes bytes of the
+// ModuleLoad carries a part of a PTX source, or of machine code, in the first Bytes bytes of the
 // bulk area. Parts come in order; the part that ends at Total loads the module.
 type ModuleLoad struct {
 	Module uint32 // the new module's id
 	Bytes  uint32 // of this part
 	Offset uint64 // of this part in the source
-	Total  uint64 // bytes of the source, at most drm.MaxSource
+	Total  uint64 // bytes of the source, at most drm.MostSource
 	Name   string // file name for messages, at most drm.MaxName bytes
 }
 
@@ -193,7 +193,8 @@ type Function drm.FunctionAttributes
 
 // Append appends the encoded payload.
 func (m Function) Append(b []byte) []byte {
-	b = put32(b, m.ParamBytes, m.SharedBytes, m.LocalBytes, m.ConstBytes, m.Regs, m.MaxThreads, uint32(len(m.Params)))
+	b = put32(b, m.ParamBytes, m.SharedBytes, m.LocalBytes, m.ConstBytes, m.Regs, m.MaxThreads,
+		m.PTXVersion, m.Binary, m.ClusterX, m.ClusterY, m.ClusterZ, m.NeedsSize, uint32(len(m.Params)))
 	for _, p := range m.Params {
 		b = put32(b, p.Offset, p.Size)
 	}
@@ -204,7 +205,8 @@ func (m Function) Append(b []byte) []byte {
 func DecodeFunction(b []byte) (m Function, err error) {
 	r := reader{b: b}
 	m.ParamBytes, m.SharedBytes, m.LocalBytes, m.ConstBytes = r.u32(), r.u32(), r.u32(), r.u32()
-	m.Regs, m.MaxThreads = r.u32(), r.u32()
+	m.Regs, m.MaxThreads, m.PTXVersion, m.Binary = r.u32(), r.u32(), r.u32(), r.u32()
+	m.ClusterX, m.ClusterY, m.ClusterZ, m.NeedsSize = r.u32(), r.u32(), r.u32(), r.u32()
 	n := r.count(8)
 	if n > drm.MaxParams {
 		return m, ErrMessage

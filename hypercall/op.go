@@ -70,7 +70,7 @@ var Ops = [...]OpInfo{
 		Charges: []quota.Resource{quota.Queued, quota.QueuedBytes}},
 	{Op: OpModuleLoad, Name: "module-load", call: explains(DecodeModuleLoad, Server.ModuleLoad, DecodeText),
 		Doc:     "a part of a PTX source; the last one loads it",
-		Charges: []quota.Resource{quota.Modules, quota.ModuleText, quota.ModuleMemory, quota.VRAM}},
+		Charges: []quota.Resource{quota.Modules, quota.ModuleText, quota.ModuleImage, quota.ModuleMemory, quota.VRAM}},
 	{Op: OpModuleUnload, Name: "module-unload", Async: true, call: takes(DecodeID, Server.ModuleUnload),
 		Doc: "frees a module"},
 	{Op: OpModuleFunction, Name: "module-function", call: asks(DecodeSymbol, Server.ModuleFunction, DecodeFunction),

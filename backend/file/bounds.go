@@ -7,7 +7,7 @@ import (
 )
 
 // What a guest makes its backend allocate of private memory, each kind with the quota or
-// the constant that bounds it. Pages of the guest, VRAM with the page tables in it, and
+// the constant that bounds it. Machine code (module-image), pages of the guest, VRAM with the page tables in it, and
 // memory that clients allocate raw are not private and count elsewhere.
 //
 //	kind                               bound

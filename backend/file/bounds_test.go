@@ -15,7 +15,7 @@ func TestPrivateBytes(t *testing.T) {
 	require.Less(t, PrivateBytes(quota.Limits{quota.ModuleText: 1 << 20}), uint64(288<<20))
 	for r := range quota.Resources {
 		switch r {
-		case quota.VRAM, quota.Granted, quota.Channels, quota.Modules, quota.Queued: // bounded by others, or not private
+		case quota.VRAM, quota.Granted, quota.ModuleImage, quota.Channels, quota.Modules, quota.Queued: // bounded by others, or not private
 		default:
 			var less quota.Limits
 			less[r] = quota.Limits{}.Of(r) / 2

@@ -96,6 +96,9 @@ func (f *File) Close() error {
 	for _, e := range f.events.All {
 		f.guest.leaveEvent(e)
 	}
+	if f.loading != nil {
+		f.loading.forget() // the account gives back what it took
+	}
 	if l := f.compiling; l != nil {
 		f.adopt(l) // it was closed with the context
 	}

@@ -12,6 +12,7 @@ import (
 	"pvdrm/drm"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
+	"pvdrm/internal/hostmem"
 )
 
 // Load is a module whose source is being sent, or that is being compiled. It goes through these
@@ -19,8 +20,8 @@ import (
 // each part before it is used:
 //
 //	first part ──► parts ──last part──► waits ──admitted──► compiles ──► loaded
-//	(module,        │                     │                   │(memory, variables)
-//	 module-text)   └──────────────── failed, or the file closed ──► all is given back
+//	(module, text   │                     │                   │(memory, variables)
+//	 or image)      └──────────────── failed, or the file closed ──► all is given back
 //
 // The owner sees to the parts and to the end; Compile waits and compiles.
 type Load struct {
@@ -28,7 +29,9 @@ type Load struct {
 	module  uint32
 	name    string
 	total   uint64
-	source  []byte // with room for all of it
+	image   bool            // machine code
+	source  []byte          // with room for all of it
+	pages   *hostmem.Region // that the source lies in, of machine code
 	charged quota.Amounts
 	kept    uint64 // VRAM of charged that the context keeps when the module is unloaded
 	mod     gpu.Module
@@ -43,7 +46,7 @@ func (f *File) LoadPart(module uint32, name string, offset, total uint64, part [
 	}
 	if offset == 0 {
 		f.abandon()
-		if err := f.beginLoad(module, name, total); err != nil {
+		if err := f.beginLoad(module, name, total, gpu.IsImage(part)); err != nil {
 			return nil, &LoadError{err}
 		}
 	}
@@ -77,9 +80,12 @@ func Log(err error) []byte {
 }
 
 // beginLoad charges a module and makes room for its source.
-func (f *File) beginLoad(module uint32, name string, total uint64) error {
+func (f *File) beginLoad(module uint32, name string, total uint64, image bool) error {
 	if err := f.modules.Vacant(module); err != nil {
 		return err
+	}
+	if image {
+		return f.beginImage(module, name, total)
 	}
 	if total == 0 || total > drm.MaxSource {
 		return fmt.Errorf("module source of %d bytes: %w", total, syscall.EFBIG)
@@ -98,9 +104,44 @@ func (f *File) beginLoad(module uint32, name string, total uint64) error {
 	return nil
 }
 
+// beginImage is beginLoad for machine code, which lies in memory that a device's process can map: it may be
+// long. The driver has its own copy when it is loaded, and the charge stays for that.
+func (f *File) beginImage(module uint32, name string, total uint64) error {
+	switch {
+	case !f.device.Properties().Images:
+		return fmt.Errorf("machine code for NVIDIA's GPUs, which this device does not run: it takes PTX (nvcc -gencode arch=compute_XX,code=compute_XX): %w", syscall.ENOEXEC)
+	case total > drm.MaxImage:
+		return fmt.Errorf("machine code of %d bytes: %w", total, syscall.EFBIG)
+	}
+	l := &Load{f: f, module: module, name: moduleName(name), total: total, image: true}
+	l.charged[quota.Modules], l.charged[quota.ModuleImage] = 1, total
+	if err := f.account.ChargeEach(l.charged); err != nil {
+		return err
+	}
+	const page = 4096
+	var err error
+	if l.pages, err = hostmem.New((total + page - 1) &^ (page - 1)); err != nil {
+		f.account.DischargeEach(l.charged)
+		return err
+	}
+	l.source = l.pages.Bytes()[:0:total]
+	f.loading = l
+	return nil
+}
+
+// forget lets go of the source.
+func (l *Load) forget() {
+	l.source = nil
+	if l.pages != nil {
+		l.pages.Release()
+		l.pages = nil
+	}
+}
+
 // abandon forgets a source that was not sent to its end.
 func (f *File) abandon() {
 	if f.loading != nil {
+		f.loading.forget()
 		f.account.DischargeEach(f.loading.charged)
 		f.loading = nil
 	}
@@ -169,13 +210,21 @@ func (f *CompilerFault) Error() string {
 // goroutine of its own, and returns soon after ctx, the life of the file, has ended.
 func (l *Load) Compile(ctx context.Context) {
 	l.mod, l.err = l.compile(ctx)
-	l.source = nil
+	l.forget()
+}
+
+// need returns how much module memory the load takes while it lasts.
+func (l *Load) need() uint64 {
+	if l.image { // its bytes are not the backend's private memory
+		return gpu.ModuleMemory(0)
+	}
+	return gpu.ModuleMemory(l.total)
 }
 
 // compile takes memory for the module, and VRAM for its variables, and notes them in l.charged;
 // where it fails it gives both back.
 func (l *Load) compile(ctx context.Context) (mod gpu.Module, err error) {
-	g, need := l.f.guest, gpu.ModuleMemory(l.total)
+	g, need := l.f.guest, l.need()
 	if err := g.compiler.admit(ctx, g, need); err != nil {
 		return nil, err
 	}

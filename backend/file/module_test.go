@@ -12,6 +12,7 @@ import (
 	"pvdrm/drm"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
+	"pvdrm/internal/hostmem"
 )
 
 // A source comes in parts, in order; what is out of order loses the whole.
@@ -172,6 +173,46 @@ func TestCloseWhileCompiled(t *testing.T) {
 	cancel()
 	r.dev.Load = func(ctx context.Context, _ string, _ []byte, _ gpu.Reserve) error { return context.Cause(ctx) }
 	l.Compile(ctx)
+	r.closed()
+}
+
+// Machine code has a quota of its own, for as long as it is loaded, and a device that does not run it gets none.
+func TestMachineCode(t *testing.T) {
+	r := newRig(t, quota.Limits{quota.ModuleImage: 10000, quota.ModuleText: 1000})
+	code := append([]byte("\x7fELF"), make([]byte, 5996)...)
+	_, err := r.LoadPart(1, "m", 0, 6000, code[:4096])
+	require.ErrorIs(t, err, syscall.ENOEXEC)
+	require.Contains(t, string(Log(err)), "PTX")
+	r.dev.Images = true
+	part := func(id uint32, at, n uint64) (*Load, error) { return r.LoadPart(id, "m", at, 6000, code[at:at+n]) }
+	_, err = part(1, 0, 4096)
+	require.NoError(t, err)
+	require.EqualValues(t, 6000, r.guest.Used(quota.ModuleImage))
+	require.Zero(t, r.guest.Used(quota.ModuleText))
+	_, err = part(1, 4000, 4)
+	require.ErrorIs(t, err, syscall.EINVAL, "out of order")
+	require.Zero(t, r.guest.Used(quota.ModuleImage))
+	_, err = part(1, 0, 4096)
+	require.NoError(t, err)
+	l, err := part(1, 4096, 1904)
+	require.NoError(t, err)
+	r.dev.Load = func(_ context.Context, _ string, source []byte, _ gpu.Reserve) error {
+		require.Equal(t, code, source)
+		_, err := hostmem.Locate(source)
+		return err
+	}
+	l.Compile(t.Context())
+	require.NoError(t, r.EndLoad(l))
+	require.EqualValues(t, 6000, r.guest.Used(quota.ModuleImage))
+	_, err = part(2, 0, 4096)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, r.Unload(1))
+	_, err = part(2, 0, 4096)
+	require.NoError(t, err)
+	_, err = r.LoadPart(2, "m", 0, drm.MaxImage+1, code)
+	require.ErrorIs(t, err, syscall.EFBIG)
+	_, err = part(2, 0, 4096) // and never more
+	require.NoError(t, err)
 	r.closed()
 }
 

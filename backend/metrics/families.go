@@ -34,7 +34,7 @@ var families = []Family{
 	{Name: "pvdrm_multicalls_total", Type: counter, Labels: "guest", Help: "Runs of ring entries that were there at once."},
 	{Name: "pvdrm_granted_bytes_total", Type: counter, Labels: "guest", Help: "Size of the objects made of granted pages."},
 	{Name: "pvdrm_ptes_total", Type: counter, Labels: "guest", Help: "Pages of 4096 bytes mapped."},
-	{Name: "pvdrm_quota_used", Type: gauge, Labels: "guest, resource", Help: "What the guest has of a resource now: bytes of vram, granted, module-text, module-memory and queued-bytes, else a number."},
+	{Name: "pvdrm_quota_used", Type: gauge, Labels: "guest, resource", Help: "What the guest has of a resource now: bytes of vram, granted, module-text, module-image, module-memory and queued-bytes, else a number."},
 	{Name: "pvdrm_quota_refusals_total", Type: counter, Labels: "guest, resource", Help: "Requests refused because the guest's quota was used up."},
 	{Name: "pvdrm_render_submits_total", Type: counter, Labels: "guest", Help: "Command streams of the guest's OpenGL."},
 	{Name: "pvdrm_render_refusals_total", Type: counter, Labels: "guest", Help: "Commands of the guest's OpenGL that failed."},

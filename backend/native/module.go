@@ -11,7 +11,7 @@ import (
 // ModuleLoad implements drm.File.
 func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 	n := uint64(len(source))
-	if n == 0 || n > drm.MaxSource {
+	if n == 0 || n > drm.MostSource(source) {
 		return 0, fmt.Errorf("module source of %d bytes: %w", n, syscall.EINVAL)
 	}
 	f.loads.Lock()

@@ -19,7 +19,7 @@ import (
 // Each operation is charged to the quotas that its row lists, and to no others.
 func TestRowsCharge(t *testing.T) {
 	r := newRig(t, quota.Limits{})
-	r.fake.Keeps = 1
+	r.fake.Keeps, r.fake.Images = 1, true
 	r.fake.Load = func(_ context.Context, _ string, _ []byte, reserve gpu.Reserve) error { return reserve(4096) }
 	submitted := make(chan func(gpu.Result), 2)
 	r.fake.Submit = func(_ []gpu.Command, done func(gpu.Result)) { submitted <- done }
@@ -66,6 +66,10 @@ func TestRowsCharge(t *testing.T) {
 		}
 		answer := f.wait(f.send(row.Op, payload))
 		require.Zero(t, answer.errno, row.Name)
+		if row.Op == hypercall.OpModuleLoad { // machine code is charged otherwise
+			copy(f.ring.Bulk(), "\x7fELF")
+			require.Zero(t, f.wait(f.send(row.Op, hypercall.ModuleLoad{Module: 2, Bytes: 6, Total: 6}.Append(nil))).errno)
+		}
 		if key, err := hypercall.DecodeKey([]byte(answer.payload)); err == nil {
 			last = key.Key
 		}

@@ -62,7 +62,7 @@ func Params(p gpu.Properties) []uint64 {
 		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
 		min(n(p.MaxChannels), drm.MaxChannels), n(p.MaxParamBytes),
 		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
-		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), truth(p.Shares), n(p.MaxCluster),
+		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), truth(p.Shares), n(p.MaxCluster), truth(p.Images),
 	}
 }
 
@@ -79,6 +79,10 @@ func Attributes(a gpu.FunctionAttributes) drm.FunctionAttributes {
 	attr := drm.FunctionAttributes{
 		ParamBytes: uint32(a.ParamBytes), SharedBytes: uint32(a.SharedBytes), LocalBytes: uint32(a.LocalBytes),
 		ConstBytes: uint32(a.ConstBytes), Regs: uint32(a.Regs), MaxThreads: uint32(a.MaxThreads),
+		PTXVersion: uint32(a.PTXVersion), Binary: uint32(a.Binary), ClusterX: a.Cluster[0], ClusterY: a.Cluster[1], ClusterZ: a.Cluster[2],
+	}
+	if a.NeedsCluster {
+		attr.NeedsSize = 1
 	}
 	for _, p := range a.Params {
 		attr.Params = append(attr.Params, drm.FunctionParam{Offset: uint32(p.Offset), Size: uint32(p.Size)})

@@ -233,6 +233,9 @@ func (dev *Device) MemOps() int { return dev.param(drm.ParamWords) }
 // MaxCluster is the most blocks of a cluster, 0 where the device has no clusters.
 func (dev *Device) MaxCluster() uint64 { return dev.params[drm.ParamMaxCluster] }
 
+// Images reports whether modules may be machine code.
+func (dev *Device) Images() bool { return dev.params[drm.ParamImages] != 0 }
+
 // Textures reports whether kernels may use the textures and surfaces of package gpu/texture.
 func (dev *Device) Textures() bool { return dev.params[drm.ParamTextures] != 0 }
 

@@ -10,7 +10,7 @@ import (
 	"pvdrm/drm"
 )
 
-// Module is a CUmodule: loaded PTX.
+// Module is a CUmodule: loaded PTX or machine code.
 type Module struct {
 	c  *Context
 	id uint32
@@ -36,7 +36,7 @@ type Function struct {
 	attr drm.FunctionAttributes
 }
 
-// LoadModule is cuModuleLoadData for PTX text; the name is used in messages.
+// LoadModule is cuModuleLoadData for PTX text, or for machine code where the device takes it; the name is used in messages.
 // PTX that is refused is ErrInvalidPTX with a *drm.ModuleError that holds the
 // log. Zero bytes at the end, as C programs have them, are dropped.
 func (c *Context) LoadModule(name string, ptx []byte) (*Module, error) {
@@ -49,19 +49,28 @@ func (c *Context) loadModule(name string, ptx []byte, variables managed) (*Modul
 		return nil, err
 	}
 	defer c.life.RUnlock()
-	ptx = bytes.TrimRight(ptx, "\x00")
+	code := drm.IsImage(ptx)
+	if !code {
+		ptx = bytes.TrimRight(ptx, "\x00")
+	}
 	if len(ptx) == 0 {
 		return nil, errorf(call, ErrInvalidValue, "the module %q is empty", name)
 	}
 	if len(name) >= drm.ModuleNameBytes {
 		name = name[len(name)-drm.ModuleNameBytes+1:] // the end of a path tells most
 	}
-	id, err := c.file.ModuleLoad(name, c.heap.tell(ptx)) // long, so without the lock that launches take
+	source := ptx
+	if !code {
+		source = c.heap.tell(ptx)
+	}
+	id, err := c.file.ModuleLoad(name, source) // long, so without the lock that launches take
 	if err != nil {
 		return nil, c.fail(call, err)
 	}
-	c.output.watch(ptx)
-	c.heap.fix(ptx)
+	if !code {
+		c.output.watch(ptx)
+		c.heap.fix(ptx)
+	}
 	c.modMu.Lock()
 	defer c.modMu.Unlock()
 	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}, managed: variables}

@@ -25,6 +25,7 @@ const (
 	ModuleText                   // bytes of module sources: ENOSPC
 	Queued                       // batches that were accepted and have not ended: EBUSY
 	QueuedBytes                  // of the backend's memory that these take: EBUSY
+	ModuleImage                  // bytes of machine code that the guest brought: ENOSPC
 	ModuleMemory                 // bytes of the backend's memory for modules and their compilation: ENOSPC
 	Functions                    // ids of kernels: ENOSPC
 	Objects                      // GEM objects: ENOSPC
@@ -46,6 +47,7 @@ var resources = [Resources]struct {
 	ModuleText:   {name: "module-text", errno: syscall.ENOSPC, most: 64 << 20, bytes: true},
 	Queued:       {name: "queued", errno: syscall.EBUSY, most: 16 << 10},
 	QueuedBytes:  {name: "queued-bytes", errno: syscall.EBUSY, most: 16 << 20, bytes: true},
+	ModuleImage:  {name: "module-image", errno: syscall.ENOSPC, most: 4 << 30, bytes: true},
 	ModuleMemory: {name: "module-memory", errno: syscall.ENOSPC, most: 512 << 20, bytes: true},
 	Functions:    {name: "functions", errno: syscall.ENOSPC, most: 1 << 16},
 	Objects:      {name: "objects", errno: syscall.ENOSPC, most: 1 << 16},

@@ -36,6 +36,7 @@ type driver struct {
 	moduleGetGlobal          func(at, size *uint64, module uintptr, name string) result
 	funcGetAttribute         func(value *int32, attribute int32, function uintptr) result
 	funcSetAttribute         func(function uintptr, attribute, value int32) result
+	funcGetParamInfo         func(function uintptr, index uint64, offset, size *uint64) result // nil before CUDA 12.4
 	streamCreateWithPriority func(stream *uintptr, flags uint32, priority int32) result
 	streamDestroy            func(stream uintptr) result
 	streamSynchronize        func(stream uintptr) result
@@ -83,21 +84,22 @@ type launchArgs struct {
 
 // Values of enumerations in cuda.h.
 const (
-	attrMaxThreads, attrMaxBlockX, attrMaxGridX         = 1, 2, 5 // CU_DEVICE_ATTRIBUTE_*
-	attrConst, attrWarp                                 = 9, 10
-	attrRegsPerBlock, attrClock, attrMultiprocs         = 12, 13, 16
-	attrMemClock, attrBusWidth, attrL2                  = 36, 37, 38
-	attrThreadsPerSM, attrMajor, attrMinor              = 39, 75, 76
-	attrSharedOptin, attrVMM, attrReadOnlyHost          = 97, 102, 113
-	attrBlocksPerSM                                     = 106
-	funcMaxThreads, funcShared, funcConst               = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
-	funcLocal, funcRegs, funcMaxDynamicShared           = 3, 4, 8
-	jitErrorLog, jitErrorLogBytes, inputPTX             = 5, 6, 1
-	allocationPinned, locationDevice                    = 1, 1
-	accessRead, accessReadWrite                         = 1, 3
-	registerDeviceMap, registerReadOnly                 = 2, 8
-	streamNonBlocking, memoryUnified                    = 1, 4
-	extraBuffer, extraSize                      uintptr = 1, 2 // CU_LAUNCH_PARAM_*
+	attrMaxThreads, attrMaxBlockX, attrMaxGridX                 = 1, 2, 5 // CU_DEVICE_ATTRIBUTE_*
+	attrConst, attrWarp                                         = 9, 10
+	attrRegsPerBlock, attrClock, attrMultiprocs                 = 12, 13, 16
+	attrMemClock, attrBusWidth, attrL2                          = 36, 37, 38
+	attrThreadsPerSM, attrMajor, attrMinor                      = 39, 75, 76
+	attrSharedOptin, attrVMM, attrReadOnlyHost                  = 97, 102, 113
+	attrBlocksPerSM                                             = 106
+	funcMaxThreads, funcShared, funcConst                       = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
+	funcLocal, funcRegs, funcMaxDynamicShared                   = 3, 4, 8
+	funcPTX, funcBinary, funcNeedsCluster, funcClusterX         = 5, 6, 10, 11 // clusters: from CUDA 11.8 on
+	jitErrorLog, jitErrorLogBytes, inputPTX                     = 5, 6, 1
+	allocationPinned, locationDevice                            = 1, 1
+	accessRead, accessReadWrite                                 = 1, 3
+	registerDeviceMap, registerReadOnly                         = 2, 8
+	streamNonBlocking, memoryUnified                            = 1, 4
+	extraBuffer, extraSize                              uintptr = 1, 2 // CU_LAUNCH_PARAM_*
 )
 
 // result is a CUresult.
@@ -113,7 +115,9 @@ const (
 	resultOutOfMemory     result = 2
 	resultInvalidDevice   result = 101
 	resultInvalidImage    result = 200
+	resultNoBinary        result = 209
 	resultInvalidPTX      result = 218
+	resultInvalidSource   result = 300
 	resultNotFound        result = 500
 	resultNotReady        result = 600
 	resultIllegalAddress  result = 700

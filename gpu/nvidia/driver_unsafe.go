@@ -37,6 +37,9 @@ func openDriver() (*driver, error) {
 		}
 		purego.RegisterLibFunc(fn, lib, name)
 	}
+	if _, err := purego.Dlsym(lib, "cuFuncGetParamInfo"); err == nil {
+		purego.RegisterLibFunc(&d.funcGetParamInfo, lib, "cuFuncGetParamInfo")
+	}
 	return d, d.openPath(lib)
 }
 

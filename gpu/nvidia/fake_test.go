@@ -227,7 +227,7 @@ func TestComplaintsOfTheCompiler(t *testing.T) {
 	}, build.Diagnostics)
 }
 
-// Declarations are read here, and complaints about them have columns.
+// Where the driver refuses PTX without a word, package ptx may know why: its complaints have columns.
 func TestDeclarationsAreChecked(t *testing.T) {
 	c := newFakeClient(t, nvidia.Config{})
 	for source, want := range map[string]string{
@@ -235,7 +235,7 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		fakeSource + ".entry cut() { {ret;}":  `error: function cut is not closed`,
 		fakeSource + ".entry idle() { ret; }": `error: duplicate definition of 'idle'`,
 	} {
-		_, err := c.ctx.LoadModule(context.Background(), "x.ptx", []byte(source), nil)
+		_, err := c.ctx.LoadModule(context.Background(), "x.ptx", []byte(source+" // refused_by_driver"), nil)
 		var build *gpu.BuildError
 		require.ErrorAs(t, err, &build)
 		require.Contains(t, build.Error(), want)

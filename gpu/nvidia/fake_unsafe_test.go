@@ -290,21 +290,48 @@ func (f *fake) code(d *driver) {
 	d.linkDestroy = func(uintptr) result { return resultOK }
 	d.moduleLoadData = func(m *uintptr, image *byte) result {
 		dieAt("load")
+		if *(*[4]byte)(unsafe.Pointer(image)) == [4]byte{0x7f, 'E', 'L', 'F'} { // a header was checked
+			return loadFakeCode(m, image)
+		}
 		return set(m, uintptr(unsafe.Pointer(image))) // a number like any other
 	}
 	d.moduleUnload = func(uintptr) result { return resultOK }
-	d.moduleGetFunction = func(fn *uintptr, _ uintptr, name string) result {
+	d.moduleGetFunction = func(fn *uintptr, m uintptr, name string) result {
 		for i, k := range fakeKernels {
 			if k.name == name {
-				return set(fn, uintptr(i+1))
+				return set(fn, codeOf(m)+uintptr(i+1))
 			}
+		}
+		if codeOf(m) != 0 {
+			return resultNotFound
 		}
 		return d.moduleGetFunction(fn, 0, "other")
 	}
-	d.moduleGetGlobal = func(*uint64, *uint64, uintptr, string) result { return resultNotFound }
-	d.funcGetAttribute = func(v *int32, a int32, _ uintptr) result {
-		if a == funcMaxThreads {
+	d.moduleGetGlobal = func(at, n *uint64, m uintptr, name string) result {
+		if codeOf(m) == 0 || name != "variable" {
+			return resultNotFound
+		}
+		*n = 64
+		return set(at, fakeVariable(m))
+	}
+	d.funcGetParamInfo = func(fn uintptr, i uint64, offset, size *uint64) result {
+		switch {
+		case fn < fakeCode:
+			return resultNotFound // the source tells
+		case fakeKernels[fn-fakeCode-1].name != "store" || i > 1:
+			return resultInvalidValue
+		}
+		*size = 8 - 4*i
+		return set(offset, 8*i)
+	}
+	d.funcGetAttribute = func(v *int32, a int32, fn uintptr) result {
+		switch {
+		case a == funcMaxThreads:
 			return set(v, 1024)
+		case a == funcPTX && fn > fakeCode:
+			return set(v, 80)
+		case a == funcBinary && fn > fakeCode:
+			return set(v, 90)
 		}
 		return set(v, 0)
 	}
@@ -361,7 +388,7 @@ func (f *fake) path(d *driver) {
 		}
 		return f.enqueue(s, func() result {
 			theControl.pass(fakeKernelsOff)
-			return fakeKernels[fn-1].run(params, threads)
+			return fakeKernels[fn%fakeCode-1].run(params, threads)
 		})
 	}
 	f.transfers(d)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"sync/atomic"
@@ -13,15 +14,19 @@ import (
 	"pvdrm/gpu/ptx"
 )
 
-// module is a loaded PTX module. It implements gpu.Module.
+// module is a loaded module. It implements gpu.Module.
 type module struct {
-	ctx     *context
-	id      uint64
+	ctx    *context
+	id     uint64
+	lazy   bool // kernels and variables are found when they are asked for
+	source []byte
+	load   request // that loaded it, without what was compiled
+	closed atomic.Bool
+
+	// Of a lazy module under context.mu; of others they do not change.
 	kernels map[string]*function
 	vars    map[string]varInfo
-	source  []byte
-	load    request // that loaded it, without what was compiled
-	closed  atomic.Bool
+
 	effects map[string]*ptx.Effects // of kernels, with Config.Replays; those that are not known are missing
 
 	hostBytes uint64
@@ -59,9 +64,12 @@ const defaultHeap = 8 << 20
 // loadModule reads the declarations of the source and leaves its instructions to the
 // driver's compiler, which knows those of the GPU.
 func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, reserve gpu.Reserve) (*module, error) {
+	if gpu.IsImage(source) {
+		return c.loadCode(ctx, file, source)
+	}
 	parsed, err := ptx.LoadDeclarations(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source)
 	if err != nil {
-		return nil, err
+		return c.loadUnread(ctx, file, source, err)
 	}
 	q := &request{Op: opLoad}
 	kernels, data, err := q.declared(parsed)
@@ -119,7 +127,11 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 		return nil, errAnswer
 	}
 	for i, f := range kernels {
-		m.kernels[f.Name] = &function{mod: m, attrs: attributes(f, r.Functions[i]), twinName: twins[f.Name]}
+		attrs, err := attributes(f.Name, declaredParams(f), r.Functions[i])
+		if err != nil {
+			return nil, err
+		}
+		m.kernels[f.Name] = &function{mod: m, attrs: attrs, twinName: twins[f.Name]}
 	}
 	m.found(q.Names, r.Functions)
 	for i, name := range q.Vars {
@@ -240,25 +252,58 @@ func buildError(file string, err error) error {
 // "ptxas application ptx input, line 6; error   : Unknown symbol 'x'".
 var complaint = regexp.MustCompile(`, line (\d+); (?:error|fatal) *: *(.*)`)
 
-// attributes puts together what the source and the driver say of a kernel.
-func attributes(f *ptx.Func, info functionInfo) gpu.FunctionAttributes {
-	a := gpu.FunctionAttributes{Name: f.Name, SharedBytes: info.Shared, LocalBytes: info.Local,
-		ConstBytes: info.Const, Regs: info.Regs, MaxThreads: info.MaxThreads}
+// declaredParams lays out the parameters of a kernel as its source declares them.
+func declaredParams(f *ptx.Func) (all []gpu.Param) {
 	offset := 0
 	for _, v := range f.Params {
 		align := int(v.Alignment())
 		offset = (offset + align - 1) / align * align
-		a.Params = append(a.Params, gpu.Param{Offset: offset, Size: int(v.Size())})
+		all = append(all, gpu.Param{Offset: offset, Size: int(v.Size())})
 		offset += int(v.Size())
 	}
-	a.ParamBytes = offset
-	return a
+	return all
+}
+
+// attributes puts together what the source and the driver say of a kernel: the driver knows best where its parameters
+// are. It is errAnswer where a worker says what cannot be.
+func attributes(name string, declared []gpu.Param, info functionInfo) (gpu.FunctionAttributes, error) {
+	a := gpu.FunctionAttributes{Name: name, SharedBytes: info.Shared, LocalBytes: info.Local,
+		ConstBytes: info.Const, Regs: info.Regs, MaxThreads: info.MaxThreads, PTXVersion: info.PTXVersion, Binary: info.Binary,
+		NeedsCluster: info.NeedsCluster, Params: declared}
+	if info.Laid {
+		a.Params = info.Params
+	}
+	for _, n := range []int{info.Shared, info.Local, info.Const, info.Regs, info.MaxThreads, info.PTXVersion, info.Binary, info.Cluster[0], info.Cluster[1], info.Cluster[2]} {
+		if n < 0 || n > math.MaxInt32 {
+			return a, errAnswer
+		}
+	}
+	for i, n := range info.Cluster {
+		a.Cluster[i] = uint32(n)
+	}
+	if len(a.Params) > maxFuncParams {
+		return a, errAnswer
+	}
+	for _, p := range a.Params {
+		if p.Offset < a.ParamBytes || p.Size < 0 || p.Offset > maxParamBytes || p.Size > maxParamBytes-p.Offset {
+			return a, fmt.Errorf("%w: kernel %s has %d bytes of parameters at %d; launches carry %d", gpu.ErrUnsupported, ptx.Clip(name), p.Size, p.Offset, maxParamBytes)
+		}
+		a.ParamBytes = p.Offset + p.Size
+	}
+	return a, nil
 }
 
 // Function implements gpu.Module.
 func (m *module) Function(name string) (gpu.Function, error) {
 	if m.closed.Load() {
 		return nil, m.ctx.wrap("find kernel", fmt.Errorf("module %w", gpu.ErrClosed))
+	}
+	if m.lazy {
+		f, err := m.findKernel(name)
+		if err != nil {
+			return nil, m.ctx.wrap("find kernel", err)
+		}
+		return f, nil
 	}
 	f, ok := m.kernels[name]
 	if !ok {
@@ -278,6 +323,10 @@ func (f *function) Attributes() gpu.FunctionAttributes {
 func (m *module) Global(name string) (addr, size uint64, err error) {
 	if m.closed.Load() {
 		return 0, 0, m.ctx.wrap("find variable", fmt.Errorf("module %w", gpu.ErrClosed))
+	}
+	if m.lazy {
+		v, err := m.findVariable(name)
+		return v.Addr, v.Size, m.ctx.wrap("find variable", err)
 	}
 	v, ok := m.vars[name]
 	if !ok {

@@ -18,6 +18,7 @@ type request struct {
 	Slot   int    // of a channel
 	Runs   []run  // of opSystem
 	Image  []byte // of opLoad: what was compiled; of opCompile: PTX
+	Lazy   bool   // of opLoad: Names and Vars are asked for later
 	More   bool   // Image goes on in the next message
 	Most   int    // of opCompile: bytes that the answer's Image may have
 	Names  []string
@@ -42,6 +43,7 @@ const (
 	opUnload
 	opOpen
 	opClose
+	opFind    // kernels and variables of a module
 	opCompile // of a compiler
 )
 
@@ -51,8 +53,8 @@ const maxRequest = 256 << 20
 // answerBytes bounds each message of the answer to a request, which comes from a worker that
 // a guest may have taken over.
 func (q *request) answerBytes() int {
-	const perName = 128
-	n := maxMessage + perName*(len(q.Names)+len(q.Vars))
+	const perName, paramText = 256, 12 // gob's numbers have up to 5 bytes here
+	n := maxMessage + perName*(len(q.Names)+len(q.Vars)) + paramText*maxFuncParams*len(q.Names)
 	if q.Most > 0 {
 		n += partBytes
 	}
@@ -118,14 +120,21 @@ type reply struct {
 	Props     gpu.Properties // of opHello
 	Image     []byte         // of opCompile: what was compiled
 	More      bool           // Image goes on in the next message
-	Functions []functionInfo // of opLoad, in the order of Names
-	Vars      []varInfo      // of opLoad, in the order of Vars
+	Functions []functionInfo // of opLoad and opFind, in the order of Names
+	Vars      []varInfo      // of opLoad and opFind, in the order of Vars
 }
 
 // functionInfo is what the driver says of a kernel.
 type functionInfo struct {
 	Handle                                 uint64
 	MaxThreads, Shared, Const, Local, Regs int
+
+	PTXVersion, Binary int
+	Cluster            [3]int
+	NeedsCluster       bool
+
+	Params []gpu.Param
+	Laid   bool // the driver told Params
 }
 
 // varInfo is where a variable lies; Size is 0 where the driver left it out.

@@ -225,7 +225,7 @@ func (w *worker) properties() (p gpu.Properties, err error) {
 		MaxBlocksSM: attr(attrBlocksPerSM),
 		ConstBytes:  attr(attrConst), ClockKHz: attr(attrClock), MemClockKHz: attr(attrMemClock),
 		MemBusBits: attr(attrBusWidth), L2Bytes: attr(attrL2),
-		VRAMBytes: vram, MaxChannels: maxChannels, MaxParamBytes: maxParamBytes, FilePages: true,
+		VRAMBytes: vram, MaxChannels: maxChannels, MaxParamBytes: maxParamBytes, FilePages: true, Images: true,
 		VRAM:   gpu.Window{Base: vramBase, Size: addresses * vram, Page: vramPage},
 		System: w.system,
 	}, err
@@ -277,7 +277,9 @@ func (w *worker) answer(q *request, r *reply, fds []int) error {
 	case opUnmapSystem:
 		return w.unmapSystem(q.VA, q.Size)
 	case opLoad:
-		return w.load(q, r)
+		return w.load(q, r, fds)
+	case opFind:
+		return w.find(q, r)
 	case opUnload:
 		m := w.modules[q.ID]
 		delete(w.modules, q.ID)

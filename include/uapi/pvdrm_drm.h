@@ -80,6 +80,7 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_WORDS,             /* 1: there is WORD */
 	PVDRM_PARAM_SHARES,            /* 1: other files of the guest may open memory and events of this one */
 	PVDRM_PARAM_MAX_CLUSTER,       /* the most blocks of a cluster; 0: there is no CLUSTER */
+	PVDRM_PARAM_IMAGES,            /* 1: modules may be machine code: cubins, and fatbins of them */
 };
 
 struct drm_pvdrm_getparam {
@@ -218,6 +219,12 @@ struct drm_pvdrm_module_function {
 	__u32 const_bytes; /* out: .const of its module */
 	__u32 regs;        /* out: 32-bit registers of one thread */
 	__u32 max_threads; /* out: of the largest block */
+	__u32 ptx;         /* out: virtual architecture of machine code, compute capability * 10; 0: as its PTX says */
+	__u32 binary;      /* out: architecture of machine code, * 10; 0: the device's */
+	__u32 cluster_x;   /* out: blocks of a cluster that it requires; 0: none, or as its PTX says */
+	__u32 cluster_y;   /* out */
+	__u32 cluster_z;   /* out */
+	__u32 needs_size;  /* out: 1: each launch must name the size of its clusters */
 };
 
 /* Finds a variable by name. */

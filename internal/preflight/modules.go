@@ -75,7 +75,7 @@ func (in *inspector) choose(images []capi.Image) *capi.Image {
 	}
 	lowest := best.Arch
 	for _, m := range images {
-		if m.PTX {
+		if m.PTX() {
 			lowest = min(lowest, m.Arch)
 		}
 	}

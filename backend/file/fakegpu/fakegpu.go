@@ -26,7 +26,8 @@ type Device struct {
 	Retains uint64      // Retained of modules
 	Params  []gpu.Param // of kernels
 	Lost    *gpu.LostError
-	Number  int // of the device
+	Number  int  // of the device
+	Images  bool // it takes machine code
 
 	// order is locked and unlocked on both sides of a ring, which the race detector does
 	// not see: what a test sets before it sends is seen by the hooks.
@@ -71,7 +72,9 @@ func (d *Device) note(name, format string, args ...any) {
 }
 
 // Properties implements gpu.Device.
-func (d *Device) Properties() gpu.Properties { return gpu.Properties{Name: "fake", Number: d.Number} }
+func (d *Device) Properties() gpu.Properties {
+	return gpu.Properties{Name: "fake", Number: d.Number, Images: d.Images}
+}
 
 // NewContext implements gpu.Device.
 func (d *Device) NewContext(string) (gpu.Context, error) {

@@ -10,6 +10,7 @@ import (
 
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda/link"
+	"pvdrm/gpu/fatbin"
 )
 
 // Machine code that ptxas made with line information (nvcc -lineinfo, -G) has the PTX that it was
@@ -32,7 +33,7 @@ const (
 )
 
 // bytesAt returns a part of a file. What is not there is an error.
-type bytesAt func(offset, size uint64) ([]byte, error)
+type bytesAt fatbin.ReadAt
 
 // inFile returns bytesAt for a file in memory.
 func inFile(b []byte) bytesAt {
@@ -68,7 +69,7 @@ type elf struct {
 func openELF(at bytesAt) (*elf, error) {
 	le := binary.LittleEndian
 	h, err := at(0, elfHeader)
-	if err != nil || le.Uint32(h) != elfMagic || h[4] != elfClass64 || h[5] != elfLittle || le.Uint16(h[18:]) != machineCUDA || le.Uint16(h[58:]) != elfSection {
+	if err != nil || le.Uint32(h) != fatbin.ELFMagic || h[4] != elfClass64 || h[5] != elfLittle || le.Uint16(h[18:]) != machineCUDA || le.Uint16(h[58:]) != elfSection {
 		return nil, errCubin
 	}
 	e := &elf{at: at, count: uint64(le.Uint16(h[60:])), whole: le.Uint16(h[16:]) != elfRelocatable}
@@ -237,7 +238,7 @@ func CubinPTX(b []byte) []byte {
 func Debug(images []Image, cc uint32) (best *Image) {
 	for i := range images {
 		m := &images[i]
-		if m.PTX || m.Arch > cc || best != nil && m.Arch <= best.Arch {
+		if m.PTX() || m.Arch > cc || best != nil && m.Arch <= best.Arch {
 			continue
 		}
 		code, err := m.Contents()
@@ -245,7 +246,7 @@ func Debug(images []Image, cc uint32) (best *Image) {
 			continue
 		}
 		if ptx, err := debugPTX(inFile(code), cc); err == nil {
-			best = &Image{PTX: true, Arch: m.Arch, text: ptx}
+			best = fatbin.Text(m.Arch, ptx)
 		}
 	}
 	return best

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/fatbin"
 )
 
 // cubin makes an ELF file of machine code with sections: names and contents.
@@ -45,16 +46,16 @@ func TestPTXOfCubins(t *testing.T) {
 	const text = "\x00\x00.version 8.4\x00.target sm_70\x00\x00"
 	const want = ".version 8.4\n.target sm_70"
 	good := cubin(debugName, text)
-	got, err := parseImage(bytes.Clone(good), 70)
+	got, err := parseImage(bytes.Clone(good), ptxOnly70)
 	require.NoError(t, err)
 	require.Equal(t, want, string(got))
 	a := new(fakeMemory)
-	got, err = readImage(a, a.Keep(good), 70)
+	got, err = readImage(a, a.Keep(good), ptxOnly70)
 	require.NoError(t, err)
 	require.Equal(t, want, string(got))
 	require.Equal(t, want, string(CubinPTX(good)))
 
-	_, err = parseImage(good, 60)
+	_, err = parseImage(good, takes{cc: 60})
 	require.ErrorIs(t, err, noBinaryForGPU, "it is for a newer device")
 	for name, b := range map[string][]byte{
 		"no such section":   cubin(".text", text),
@@ -63,16 +64,16 @@ func TestPTXOfCubins(t *testing.T) {
 		"short":             good[:20],
 		"another processor": append(append(bytes.Clone(good[:18]), 62, 0), good[20:]...),
 	} {
-		_, err := parseImage(b, 70)
+		_, err := parseImage(b, ptxOnly70)
 		require.ErrorIs(t, err, noBinaryForGPU, name)
 		require.Nil(t, CubinPTX(b), name)
 	}
 	for name, at := range map[string]int{"sections": 47, "size": len(good) - 2*elfSection + 39, "offset": len(good) - 2*elfSection + 31} {
 		b := bytes.Clone(good)
 		b[at] = 0xff
-		_, err := parseImage(b, 70)
+		_, err := parseImage(b, ptxOnly70)
 		require.ErrorIs(t, err, invalidImage, name)
-		_, err = readImage(a, a.Keep(b), 70)
+		_, err = readImage(a, a.Keep(b), ptxOnly70)
 		require.ErrorIs(t, err, invalidImage, name)
 	}
 }
@@ -87,14 +88,14 @@ func TestPTXOfLinkedCubins(t *testing.T) {
 		".param .b32 p, q;\nst.param.b32 [p], 3;\ncall (q), f, (p);\nld.param.b32 %r, [q];\nret;\n}\n")
 	callee := lines(head + ".visible .func (.param .b32 r) f (.param .b32 a)\n{\n.reg .b32 %r;\nld.param.b32 %r, [a];\nst.param.b32 [r], %r;\nret;\n}\n")
 	both := cubin(".text.k", "code", debugName+".1130356088", caller, debugName+".1570012606", callee)
-	got, err := parseImage(both, 70)
+	got, err := parseImage(both, ptxOnly70)
 	require.NoError(t, err)
 	require.Contains(t, string(got), ".entry k")
 	require.Regexp(t, `(?s)\.func.*f.*\{`, string(got))
 	require.NotContains(t, string(got), ".extern .func")
 	require.NotNil(t, CubinPTX(both))
 
-	one, err := parseImage(cubin(debugName+".7", callee), 70)
+	one, err := parseImage(cubin(debugName+".7", callee), ptxOnly70)
 	require.NoError(t, err)
 	require.Contains(t, string(one), ".func")
 
@@ -102,19 +103,19 @@ func TestPTXOfLinkedCubins(t *testing.T) {
 	grid := lines(head + ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle (.param .b32 scope);\n.visible .entry k()\n{\n.reg .b64 %h;\n" +
 		".param .b32 p;\n.param .b64 q;\nst.param.b32 [p], 1;\ncall (q), cudaCGGetIntrinsicHandle, (p);\nld.param.b64 %h, [q];\nret;\n}\n")
 	for _, name := range []string{debugName, debugName + ".1"} {
-		got, err = parseImage(cubin(name, grid), 70)
+		got, err = parseImage(cubin(name, grid), ptxOnly70)
 		require.NoError(t, err, name)
 		require.NotContains(t, string(got), ".extern .func")
 	}
 
-	_, err = parseImage(both, 60)
+	_, err = parseImage(both, takes{cc: 60})
 	require.ErrorIs(t, err, noBinaryForGPU, "it is for a newer device")
-	_, err = parseImage(cubin(debugName+".1", caller), 70)
+	_, err = parseImage(cubin(debugName+".1", caller), ptxOnly70)
 	require.ErrorIs(t, err, noBinaryForGPU)
 	require.ErrorContains(t, err, "those with f")
-	_, err = parseImage(cubin(debugName+".1", callee, debugName+".2", callee), 70)
+	_, err = parseImage(cubin(debugName+".1", callee, debugName+".2", callee), ptxOnly70)
 	require.Equal(t, invalidSource, resultOf(err), "two definitions")
-	_, err = parseImage(cubin(debugName+".1", callee, debugName+".2", "no PTX"), 70)
+	_, err = parseImage(cubin(debugName+".1", callee, debugName+".2", "no PTX"), ptxOnly70)
 	require.Equal(t, invalidImage, resultOf(err))
 }
 
@@ -138,7 +139,7 @@ func TestRegistersOfCubins(t *testing.T) {
 		{infos: []string{".nv.info.k", "\x04\x0a\xff\xff\x03\x1b\x20\x00"}},
 		{infos: []string{".nv.info.k", "\x03\x1b\x20"}},
 	} {
-		ptx, err := parseImage(cubin(append([]string{debugName, text}, c.infos...)...), 70)
+		ptx, err := parseImage(cubin(append([]string{debugName, text}, c.infos...)...), ptxOnly70)
 		require.NoError(t, err)
 		_, got := tunings(ptx)
 		require.Equal(t, c.want, got, c.infos)
@@ -149,16 +150,16 @@ func TestFatbinOfCubins(t *testing.T) {
 	code := func(target string) string {
 		return string(cubin(debugName, "// "+strings.Repeat("code ", 40)+"\x00.target "+target))
 	}
-	b := makeFatbin(t, part{kindELF, 52, code("sm_52"), entryLZ4}, part{kindELF, 70, code("sm_70"), 0}, part{kindELF, 80, code("sm_80"), 0})
-	got, err := ptxOfFatbin(b, 75)
+	b := makeFatbin(t, part{fatbin.KindELF, 52, code("sm_52"), fatbin.FlagLZ4}, part{fatbin.KindELF, 70, code("sm_70"), 0}, part{fatbin.KindELF, 80, code("sm_80"), 0})
+	got, err := ofFatbin(b, takes{cc: 75})
 	require.NoError(t, err)
 	require.Contains(t, string(got), "sm_70")
 	// What is meant for any device comes first.
-	b = makeFatbin(t, part{kindELF, 70, code("sm_70"), 0}, part{entryPTX, 52, "PTX", 0})
-	got, err = ptxOfFatbin(b, 75)
+	b = makeFatbin(t, part{fatbin.KindELF, 70, code("sm_70"), 0}, part{fatbin.KindPTX, 52, "PTX", 0})
+	got, err = ofFatbin(b, takes{cc: 75})
 	require.NoError(t, err)
 	require.Equal(t, "PTX", string(got))
-	_, err = ptxOfFatbin(makeFatbin(t, part{kindELF, 90, code("sm_90"), 0}), 75)
+	_, err = ofFatbin(makeFatbin(t, part{fatbin.KindELF, 90, code("sm_90"), 0}), takes{cc: 75})
 	require.Equal(t, noBinaryForGPU, resultOf(err))
 	require.NotEqual(t, cuda.ErrInvalidValue, resultOf(err))
 }

@@ -67,7 +67,7 @@ func (c *call) libraryOptions(file bool) (*jit, error) {
 
 func libraryLoadData(c *call) error {
 	return c.loadLibrary(false, func(dev *cuda.Device) ([]byte, error) {
-		return readImage(c.lib.cfg.Memory, c.u64(1), capability(dev))
+		return readImage(c.lib.cfg.Memory, c.u64(1), takenBy(dev))
 	})
 }
 
@@ -190,7 +190,9 @@ func (c *call) kernelOf(l *library, name string) uint64 {
 // the compiler then come when the kernel is first used in a context.
 func (c *call) libraryHas(l *library, name string) error {
 	if len(c.thread.stack) == 0 {
-		if !hasEntry(l.ptx, name) {
+		if names, err := kernelNames(l.ptx); err != nil {
+			return err
+		} else if !slices.Contains(names, name) {
 			return c.fail(cuda.ErrNotFound, "the library has no kernel %s", name)
 		}
 		return nil

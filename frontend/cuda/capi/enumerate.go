@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/fatbin"
 )
 
 // maxEnumerated bounds lists of functions and kernels that a program hands over.
@@ -65,6 +66,23 @@ func entryName(word string) string {
 	return word
 }
 
+// kernelNames lists the kernels of PTX or of machine code.
+func kernelNames(image []byte) ([]string, error) {
+	if !fatbin.Is(image) {
+		return entries(image), nil
+	}
+	names, err := fatbin.Kernels(image)
+	return names, imageError(err)
+}
+
+// kernelNames lists the kernels of a module.
+func (m *module) kernelNames() ([]string, error) {
+	if m.code != nil {
+		return kernelNames(m.code)
+	}
+	return m.entries, nil
+}
+
 // moduleGetFunctionCount gets (count, module).
 func moduleGetFunctionCount(c *call) error {
 	to, err := c.out32(0)
@@ -75,7 +93,11 @@ func moduleGetFunctionCount(c *call) error {
 	if err != nil {
 		return err
 	}
-	return to.set(uint64(len(m.entries)))
+	names, err := m.kernelNames()
+	if err != nil {
+		return err
+	}
+	return to.set(uint64(len(names)))
 }
 
 // moduleEnumerateFunctions gets (functions, room, module).
@@ -84,7 +106,11 @@ func moduleEnumerateFunctions(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.enumerate(m.entries, func(name string) (uint64, error) {
+	names, err := m.kernelNames()
+	if err != nil {
+		return err
+	}
+	return c.enumerate(names, func(name string) (uint64, error) {
 		f, err := c.functionOf(m, name)
 		if err != nil {
 			return 0, err
@@ -103,7 +129,11 @@ func libraryGetKernelCount(c *call) error {
 	if err != nil {
 		return err
 	}
-	return to.set(uint64(len(entries(l.ptx))))
+	names, err := kernelNames(l.ptx)
+	if err != nil {
+		return err
+	}
+	return to.set(uint64(len(names)))
 }
 
 // libraryEnumerateKernels gets (kernels, room, library).
@@ -112,7 +142,11 @@ func libraryEnumerateKernels(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.enumerate(entries(l.ptx), func(name string) (uint64, error) { return c.kernelOf(l, name), nil })
+	names, err := kernelNames(l.ptx)
+	if err != nil {
+		return err
+	}
+	return c.enumerate(names, func(name string) (uint64, error) { return c.kernelOf(l, name), nil })
 }
 
 // enumerate writes as many handles as argument 1 has room for to argument 0.

@@ -1,47 +1,38 @@
 package capi
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
-	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
-
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/fatbin"
 	"pvdrm/internal/progmem"
 )
 
-// What nvcc and fatbinary embed in programs. The layout is not in NVIDIA's
-// documentation; it is known from cuobjdump's output and from free tools.
+// What nvcc and fatbinary embed in programs, and what of it suits a device. Package gpu/fatbin knows the
+// layout of fatbins.
 const (
 	wrapperMagic = 0x466243b1 // struct __fatBinC_Wrapper_t: magic, version, pointer to the fatbin
-	fatbinMagic  = 0xba55ed50
-	elfMagic     = 0x464c457f
-
 	wrapperBytes = 24
-	fatbinHeader = 16
-	entryHeader  = 64
 
-	entryPTX = 1
-
-	entryLZ4  = 1 << 13 // flags
-	entryZstd = 1 << 15
-	entryOwn  = 1 << 20 // for that compute capability alone
+	maxImage = fatbin.MaxBytes
 )
 
-// Bounds of an image.
-const (
-	maxImage   = 1 << 30 // bytes of a fatbin
-	maxEntries = 4096
-)
+// takes says which images a device takes.
+type takes struct {
+	cc      uint32 // its compute capability × 10
+	machine bool   // machine code, too
+}
 
-// readImage finds the PTX that suits a device in what cuModuleLoadData gets: PTX
+// takenBy returns which images a device takes.
+func takenBy(dev *cuda.Device) takes { return takes{cc: capability(dev), machine: dev.Images()} }
+
+// readImage finds what suits a device in what cuModuleLoadData gets: PTX
 // text, a fatbin or the wrapper of one, or machine code with the PTX that it was made from. Where
-// there is only machine code, it is CUDA_ERROR_NO_BINARY_FOR_GPU.
-func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
+// there is only machine code, and the device takes none, it is CUDA_ERROR_NO_BINARY_FOR_GPU.
+func readImage(mem Memory, addr uint64, t takes) ([]byte, error) {
 	if addr == 0 {
 		return nil, fmt.Errorf("the image is a null pointer: %w", cuda.ErrInvalidValue)
 	}
@@ -58,30 +49,30 @@ func readImage(mem Memory, addr uint64, cc uint32) ([]byte, error) {
 		}
 		le := binary.LittleEndian
 		if le.Uint32(w[4:]) == wrapperLinked {
-			return readLinked(mem, le.Uint64(w[8:]), le.Uint64(w[16:]), cc)
+			return readLinked(mem, le.Uint64(w[8:]), le.Uint64(w[16:]), t)
 		}
-		return readFatbinAt(mem, le.Uint64(w[8:]), cc)
-	case fatbinMagic:
-		return readFatbinAt(mem, addr, cc)
-	case elfMagic:
-		return debugPTX(inProgram(mem, addr), cc)
+		return readFatbinAt(mem, le.Uint64(w[8:]), t)
+	case fatbin.Magic:
+		return readFatbinAt(mem, addr, t)
+	case fatbin.ELFMagic:
+		return ofELF(inProgram(mem, addr), t)
 	}
 	return progmem.ReadString(mem, addr, drm.MaxSource)
 }
 
 var errCubin = fmt.Errorf("the image has machine code of NVIDIA's only; compile with PTX in it (nvcc -gencode arch=compute_XX,code=compute_XX, or -lineinfo): %w", noBinaryForGPU)
 
-func readFatbinAt(mem Memory, addr uint64, cc uint32) ([]byte, error) {
+func readFatbinAt(mem Memory, addr uint64, t takes) ([]byte, error) {
 	b, err := readFatbin(mem, addr)
 	if err != nil {
 		return nil, err
 	}
-	return ptxOfFatbin(b, cc)
+	return ofFatbin(b, t)
 }
 
 // readFatbin reads all of a fatbin.
 func readFatbin(mem Memory, addr uint64) ([]byte, error) {
-	h := make([]byte, fatbinHeader)
+	h := make([]byte, fatbin.HeaderBytes)
 	if err := mem.Read(h, addr); err != nil {
 		return nil, err
 	}
@@ -94,63 +85,63 @@ func readFatbin(mem Memory, addr uint64) ([]byte, error) {
 }
 
 // parseImage is readImage for a file in memory.
-func parseImage(b []byte, cc uint32) ([]byte, error) {
-	if len(b) >= 4 {
-		switch binary.LittleEndian.Uint32(b) {
-		case fatbinMagic:
-			return ptxOfFatbin(b, cc)
-		case elfMagic:
-			return debugPTX(inFile(b), cc)
-		}
+func parseImage(b []byte, t takes) ([]byte, error) {
+	switch {
+	case !fatbin.Is(b):
+		return b, nil
+	case binary.LittleEndian.Uint32(b) == fatbin.Magic:
+		return ofFatbin(b, t)
 	}
-	return b, nil
+	return ofELF(inFile(b), t)
 }
 
-// Image is one of the images of a fatbin.
-type Image struct {
-	PTX  bool   // else machine code, an ELF file
-	Arch uint32 // the virtual architecture of PTX or the GPU of machine code, compute capability × 10
-
-	entry []byte // with its header
-	text  []byte // of an image that Debug returned, which has no entry
+// ofELF returns a file of machine code for a device that takes it, else the PTX that it was made from.
+func ofELF(at bytesAt, t takes) ([]byte, error) {
+	if !t.machine {
+		return debugPTX(at, t.cc)
+	}
+	n, err := fatbin.ELFBytes(fatbin.ReadAt(at))
+	if err != nil {
+		return nil, imageError(err)
+	}
+	return at(0, n)
 }
 
-// Images lists the images of the fatbin that b begins with, and returns how many bytes it takes.
-func Images(b []byte) (images []Image, size int, err error) {
-	damaged := func(what string) error { return fmt.Errorf("damaged fatbin: %s: %w", what, invalidImage) }
-	if len(b) < fatbinHeader || binary.LittleEndian.Uint32(b) != fatbinMagic {
-		return nil, 0, damaged("no header")
-	}
-	hdr := int(binary.LittleEndian.Uint16(b[6:]))
-	if hdr < fatbinHeader || hdr > len(b) {
-		return nil, 0, damaged("its header's size")
-	}
-	if n := binary.LittleEndian.Uint64(b[8:]); n < uint64(len(b)-hdr) {
-		b = b[:hdr+int(n)]
-	}
-	size = len(b)
-	for b = b[hdr:]; len(b) >= entryHeader; { // what is shorter is padding
-		if len(images) == maxEntries {
-			return nil, size, damaged("too many entries")
-		}
-		head, n := uint64(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint64(b[8:])
-		if head < entryHeader || head > uint64(len(b)) || n > uint64(len(b))-head {
-			return nil, size, damaged(fmt.Sprintf("entry %d is larger than what is there", len(images)))
-		}
-		images = append(images, Image{PTX: binary.LittleEndian.Uint16(b) == entryPTX, Arch: binary.LittleEndian.Uint32(b[28:]), entry: b[:head+n]})
-		b = b[head+n:]
-	}
-	return images, size, nil
-}
-
-// ptxOfFatbin returns the PTX for the highest architecture that a device of
-// compute capability cc (× 10) can run.
-func ptxOfFatbin(b []byte, cc uint32) ([]byte, error) {
+// ofFatbin returns the images of a fatbin that a device takes: its machine code, in a fatbin, or PTX.
+func ofFatbin(b []byte, t takes) ([]byte, error) {
 	images, _, err := Images(b)
 	if err != nil {
 		return nil, err
 	}
-	return suitable(images, cc)
+	if t.machine {
+		if code := fatbin.Machine(b, images, t.cc); code != nil {
+			return code, nil
+		}
+	}
+	return suitable(images, t.cc)
+}
+
+// Image is one of the images of a fatbin.
+type Image = fatbin.Image
+
+// Images lists the images of the fatbin that b begins with, and returns how many bytes it takes.
+func Images(b []byte) (images []Image, size int, err error) {
+	images, size, err = fatbin.Images(b)
+	return images, size, imageError(err)
+}
+
+// imageError gives errors of images their result.
+func imageError(err error) error {
+	if errors.Is(err, fatbin.ErrDamaged) {
+		return errors.Join(err, invalidImage)
+	}
+	return err
+}
+
+// contents returns the text of PTX, or the ELF file of machine code.
+func contents(m *Image) ([]byte, error) {
+	b, err := m.Contents()
+	return b, imageError(err)
 }
 
 // suitable returns the PTX of a fatbin's images that a device of compute capability cc (× 10) takes:
@@ -162,7 +153,7 @@ func suitable(images []Image, cc uint32) ([]byte, error) {
 	}
 	switch {
 	case best != nil:
-		return best.Contents()
+		return contents(best)
 	case other > 0:
 		return nil, errOther(other, cc)
 	}
@@ -178,82 +169,14 @@ func errOther(other, cc uint32) error {
 func Choose(images []Image, cc uint32) (best *Image, other uint32) {
 	for i := range images {
 		switch m := &images[i]; {
-		case !m.PTX:
-		case !m.suits(cc):
+		case !m.PTX():
+		case !m.Suits(cc):
 			if other == 0 || m.Arch < other {
 				other = m.Arch
 			}
-		case best == nil || m.Arch > best.Arch || m.Arch == best.Arch && m.own():
+		case best == nil || m.Arch > best.Arch || m.Arch == best.Arch && m.Own():
 			best = m
 		}
 	}
 	return best, other
-}
-
-// own reports whether the image is for one capability alone, such as compute_90a.
-func (m *Image) own() bool { return m.entry != nil && m.flags()&entryOwn != 0 }
-
-// suits reports whether a device of compute capability cc (× 10) takes the image's PTX.
-func (m *Image) suits(cc uint32) bool { return m.Arch == cc || m.Arch < cc && !m.own() }
-
-// Size is how many bytes Contents returns at most.
-func (m *Image) Size() uint64 {
-	if m.text != nil {
-		return uint64(len(m.text))
-	}
-	if m.flags()&(entryLZ4|entryZstd) == 0 {
-		return uint64(len(m.entry))
-	}
-	return min(binary.LittleEndian.Uint64(m.entry[56:]), drm.MaxSource)
-}
-
-func (m *Image) flags() uint64 { return binary.LittleEndian.Uint64(m.entry[40:]) }
-
-// Contents is the text of PTX, or the ELF file of machine code.
-func (m *Image) Contents() ([]byte, error) {
-	if m.text != nil {
-		return m.text, nil
-	}
-	data, err := m.data()
-	if m.PTX {
-		data = bytes.TrimRight(data, "\x00")
-	}
-	return data, err
-}
-
-func (m *Image) data() ([]byte, error) {
-	data := m.entry[binary.LittleEndian.Uint32(m.entry[4:]):]
-	if m.flags()&(entryLZ4|entryZstd) == 0 {
-		return data, nil
-	}
-	if n := uint64(binary.LittleEndian.Uint32(m.entry[16:])); n > 0 && n < uint64(len(data)) {
-		data = data[:n] // the rest is padding
-	}
-	size := binary.LittleEndian.Uint64(m.entry[56:])
-	if size > drm.MaxSource {
-		return nil, fmt.Errorf("a compressed image of %d bytes; %d are possible: %w", size, drm.MaxSource, invalidImage)
-	}
-	text, err := decompress(data, int(size), m.flags()&entryZstd != 0)
-	if err != nil {
-		return nil, fmt.Errorf("damaged fatbin: a compressed image: %w", errors.Join(err, invalidImage))
-	}
-	return text, nil
-}
-
-// decompress returns at most size bytes.
-func decompress(b []byte, size int, isZstd bool) ([]byte, error) {
-	if !isZstd {
-		text := make([]byte, size)
-		n, err := lz4.UncompressBlock(b, text)
-		if err != nil {
-			return nil, err
-		}
-		return text[:n], nil
-	}
-	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(drm.MaxSource))
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return r.DecodeAll(b, make([]byte, 0, size))
 }

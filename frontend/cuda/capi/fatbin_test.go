@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/fatbin"
 	"pvdrm/internal/progmem/progmemtest"
 )
 
@@ -22,7 +23,8 @@ type part struct {
 	how  uint64 // compression flag
 }
 
-const kindELF = 2
+// ptxOnly70 is a device of compute capability 7.0 that takes PTX.
+var ptxOnly70 = takes{cc: 70}
 
 func makeFatbin(t testing.TB, parts ...part) []byte {
 	t.Helper()
@@ -30,13 +32,13 @@ func makeFatbin(t testing.TB, parts ...part) []byte {
 	for _, p := range parts {
 		data, packed := []byte(p.data), uint32(0)
 		switch p.how {
-		case entryLZ4:
+		case fatbin.FlagLZ4:
 			buf := make([]byte, lz4.CompressBlockBound(len(data)))
 			n, err := lz4.CompressBlock(data, buf, nil)
 			require.NoError(t, err)
 			require.NotZero(t, n, "too small to compress")
 			data, packed = buf[:n], uint32(n)
-		case entryZstd:
+		case fatbin.FlagZstd:
 			w, err := zstd.NewWriter(nil)
 			require.NoError(t, err)
 			data = w.EncodeAll(data, nil)
@@ -45,11 +47,11 @@ func makeFatbin(t testing.TB, parts ...part) []byte {
 		for len(data)%8 != 0 {
 			data = append(data, 0)
 		}
-		h := make([]byte, entryHeader)
+		h := make([]byte, fatbin.EntryBytes)
 		le := binary.LittleEndian
 		le.PutUint16(h[0:], p.kind)
 		le.PutUint16(h[2:], 0x101)
-		le.PutUint32(h[4:], entryHeader)
+		le.PutUint32(h[4:], fatbin.EntryBytes)
 		le.PutUint64(h[8:], uint64(len(data)))
 		le.PutUint32(h[16:], packed)
 		le.PutUint32(h[28:], p.arch)
@@ -57,9 +59,9 @@ func makeFatbin(t testing.TB, parts ...part) []byte {
 		le.PutUint64(h[56:], uint64(len(p.data)))
 		all = append(append(all, h...), data...)
 	}
-	h := binary.LittleEndian.AppendUint32(nil, fatbinMagic)
+	h := binary.LittleEndian.AppendUint32(nil, fatbin.Magic)
 	h = binary.LittleEndian.AppendUint16(h, 1)
-	h = binary.LittleEndian.AppendUint16(h, fatbinHeader)
+	h = binary.LittleEndian.AppendUint16(h, fatbin.HeaderBytes)
 	h = binary.LittleEndian.AppendUint64(h, uint64(len(all)))
 	return append(h, all...)
 }
@@ -72,50 +74,50 @@ func TestPTXOfFatbin(t *testing.T) {
 		err   cuda.Result
 	}{
 		"plain": {parts: []part{
-			{kind: entryPTX, arch: 50, data: text("50")},
+			{kind: fatbin.KindPTX, arch: 50, data: text("50")},
 		}, want: text("50")},
 		"LZ4": {parts: []part{
-			{kind: kindELF, arch: 70, data: "machine code"},
-			{kind: entryPTX, arch: 50, data: text("lz4"), how: entryLZ4},
+			{kind: fatbin.KindELF, arch: 70, data: "machine code"},
+			{kind: fatbin.KindPTX, arch: 50, data: text("lz4"), how: fatbin.FlagLZ4},
 		}, want: text("lz4")},
 		"zstd": {parts: []part{
-			{kind: entryPTX, arch: 70, data: text("zstd"), how: entryZstd},
+			{kind: fatbin.KindPTX, arch: 70, data: text("zstd"), how: fatbin.FlagZstd},
 		}, want: text("zstd")},
 		"the highest that fits": {parts: []part{
-			{kind: entryPTX, arch: 50, data: text("50")},
-			{kind: entryPTX, arch: 70, data: text("70")},
-			{kind: entryPTX, arch: 90, data: text("90")},
-			{kind: entryPTX, arch: 60, data: text("60")},
+			{kind: fatbin.KindPTX, arch: 50, data: text("50")},
+			{kind: fatbin.KindPTX, arch: 70, data: text("70")},
+			{kind: fatbin.KindPTX, arch: 90, data: text("90")},
+			{kind: fatbin.KindPTX, arch: 60, data: text("60")},
 		}, want: text("70")},
 		"only for newer devices": {parts: []part{
-			{kind: entryPTX, arch: 80, data: text("80")},
+			{kind: fatbin.KindPTX, arch: 80, data: text("80")},
 		}, err: noBinaryForGPU},
 		"machine code only": {parts: []part{
-			{kind: kindELF, arch: 70, data: "machine code"},
+			{kind: fatbin.KindELF, arch: 70, data: "machine code"},
 		}, err: noBinaryForGPU},
 		"empty": {err: noBinaryForGPU},
 		"zero bytes at its end": {parts: []part{
-			{kind: entryPTX, arch: 50, data: text("50") + "\x00\x00\x00"},
+			{kind: fatbin.KindPTX, arch: 50, data: text("50") + "\x00\x00\x00"},
 		}, want: text("50")},
 		"newer beside older ones": {parts: []part{
-			{kind: entryPTX, arch: 90, data: text("90")},
-			{kind: entryPTX, arch: 35, data: text("35"), how: entryLZ4},
+			{kind: fatbin.KindPTX, arch: 90, data: text("90")},
+			{kind: fatbin.KindPTX, arch: 35, data: text("35"), how: fatbin.FlagLZ4},
 		}, want: text("35")},
 		"for that device alone": {parts: []part{
-			{kind: entryPTX, arch: 70, data: text("70")},
-			{kind: entryPTX, arch: 70, data: text("70a"), how: entryOwn},
-			{kind: entryPTX, arch: 70, data: text("70 again")},
+			{kind: fatbin.KindPTX, arch: 70, data: text("70")},
+			{kind: fatbin.KindPTX, arch: 70, data: text("70a"), how: fatbin.FlagOwn},
+			{kind: fatbin.KindPTX, arch: 70, data: text("70 again")},
 		}, want: text("70a")},
 		"for an older device alone": {parts: []part{
-			{kind: entryPTX, arch: 60, data: text("60a"), how: entryOwn},
-			{kind: entryPTX, arch: 50, data: text("50")},
+			{kind: fatbin.KindPTX, arch: 60, data: text("60a"), how: fatbin.FlagOwn},
+			{kind: fatbin.KindPTX, arch: 50, data: text("50")},
 		}, want: text("50")},
 		"for an older device alone and no other": {parts: []part{
-			{kind: entryPTX, arch: 60, data: text("60a"), how: entryOwn},
+			{kind: fatbin.KindPTX, arch: 60, data: text("60a"), how: fatbin.FlagOwn},
 		}, err: noBinaryForGPU},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ptxOfFatbin(makeFatbin(t, c.parts...), 70)
+			got, err := ofFatbin(makeFatbin(t, c.parts...), ptxOnly70)
 			if c.err != 0 {
 				require.ErrorIs(t, err, c.err)
 				return
@@ -127,26 +129,26 @@ func TestPTXOfFatbin(t *testing.T) {
 }
 
 func TestDamagedFatbins(t *testing.T) {
-	good := makeFatbin(t, part{entryPTX, 50, strings.Repeat("some PTX\n", 100), entryLZ4})
-	_, err := ptxOfFatbin(good, 70)
+	good := makeFatbin(t, part{fatbin.KindPTX, 50, strings.Repeat("some PTX\n", 100), fatbin.FlagLZ4})
+	_, err := ofFatbin(good, ptxOnly70)
 	require.NoError(t, err)
 	for name, spoil := range map[string]func([]byte) []byte{
 		"no magic":              func(b []byte) []byte { b[0]++; return b },
 		"short":                 func(b []byte) []byte { return b[:10] },
 		"header beyond the end": func(b []byte) []byte { b[7] = 0xff; return b },
-		"entry beyond the end":  func(b []byte) []byte { b[fatbinHeader+15] = 1; return b },
-		"no header of an entry": func(b []byte) []byte { b[fatbinHeader+4] = 0; return b },
-		"huge when unpacked":    func(b []byte) []byte { b[fatbinHeader+63] = 1; return b },
-		"too small an estimate": func(b []byte) []byte { b[fatbinHeader+56], b[fatbinHeader+57] = 1, 0; return b },
+		"entry beyond the end":  func(b []byte) []byte { b[fatbin.HeaderBytes+15] = 1; return b },
+		"no header of an entry": func(b []byte) []byte { b[fatbin.HeaderBytes+4] = 0; return b },
+		"huge when unpacked":    func(b []byte) []byte { b[fatbin.HeaderBytes+63] = 1; return b },
+		"too small an estimate": func(b []byte) []byte { b[fatbin.HeaderBytes+56], b[fatbin.HeaderBytes+57] = 1, 0; return b },
 		"damaged data": func(b []byte) []byte {
-			for i := fatbinHeader + entryHeader; i < len(b); i++ {
+			for i := fatbin.HeaderBytes + fatbin.EntryBytes; i < len(b); i++ {
 				b[i] = 0xff
 			}
 			return b
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ptxOfFatbin(spoil(bytes.Clone(good)), 70)
+			_, err := ofFatbin(spoil(bytes.Clone(good)), ptxOnly70)
 			require.ErrorIs(t, err, invalidImage)
 		})
 	}
@@ -154,7 +156,7 @@ func TestDamagedFatbins(t *testing.T) {
 
 func TestReadImage(t *testing.T) {
 	a := new(fakeMemory)
-	fat := a.Keep(makeFatbin(t, part{entryPTX, 50, "the PTX", 0}))
+	fat := a.Keep(makeFatbin(t, part{fatbin.KindPTX, 50, "the PTX", 0}))
 	wrapper := binary.LittleEndian.AppendUint32(nil, wrapperMagic)
 	wrapper = binary.LittleEndian.AppendUint32(wrapper, 1)
 	wrapper = binary.LittleEndian.AppendUint64(wrapper, fat)
@@ -182,7 +184,7 @@ func TestReadImage(t *testing.T) {
 		"at an end": {addr: unending + 6, err: cuda.ErrInvalidValue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := readImage(a, c.addr, 70)
+			got, err := readImage(a, c.addr, ptxOnly70)
 			if c.err != 0 {
 				require.Equal(t, c.err, resultOf(err), "%v", err)
 				return
@@ -195,13 +197,13 @@ func TestReadImage(t *testing.T) {
 
 // Whatever the bytes are, there is PTX or an error, and not more of it than can be loaded.
 func FuzzFatbin(f *testing.F) {
-	f.Add(makeFatbin(f, part{entryPTX, 50, "PTX", 0}, part{kindELF, 70, "code", 0}))
-	f.Add(makeFatbin(f, part{entryPTX, 50, strings.Repeat("PTX\n", 40), entryLZ4}))
+	f.Add(makeFatbin(f, part{fatbin.KindPTX, 50, "PTX", 0}, part{fatbin.KindELF, 70, "code", 0}))
+	f.Add(makeFatbin(f, part{fatbin.KindPTX, 50, strings.Repeat("PTX\n", 40), fatbin.FlagLZ4}))
 	f.Add(cubin(debugName, ".target sm_70\x00"))
-	f.Add(makeFatbin(f, part{kindELF, 70, string(cubin(debugName, ".target sm_70\x00")), 0}))
-	f.Add(makeFatbin(f, part{entryPTX, 50, strings.Repeat("PTX\n", 40), entryZstd}))
+	f.Add(makeFatbin(f, part{fatbin.KindELF, 70, string(cubin(debugName, ".target sm_70\x00")), 0}))
+	f.Add(makeFatbin(f, part{fatbin.KindPTX, 50, strings.Repeat("PTX\n", 40), fatbin.FlagZstd}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ptx, err := parseImage(b, 70)
+		ptx, err := parseImage(b, ptxOnly70)
 		if err != nil {
 			r := resultOf(err)
 			require.True(t, r == invalidImage || r == noBinaryForGPU, "%v", err)

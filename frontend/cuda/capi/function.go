@@ -59,8 +59,12 @@ func (c *call) functionAttribute(fn int) error {
 		v = a.LocalBytes
 	case k == funcRegs:
 		v = min(a.Regs, f.mod.tuned[f.Name()].limit(f.mod.maxRegs))
+	case k == funcPTX && f.mod.code != nil:
+		v = a.PTXVersion
 	case k == funcPTX:
 		v = f.mod.target
+	case k == funcBinary && a.Binary != 0:
+		v = a.Binary
 	case k == funcBinary: // compiled for the device when it was loaded
 		v = capability(dev)
 	case k == funcMaxDynamic:

@@ -11,6 +11,7 @@ import (
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/link"
+	"pvdrm/gpu/fatbin"
 )
 
 // linker is a CUlinkState. Its inputs are PTX, and so is the result: a module is compiled when it
@@ -79,7 +80,7 @@ func (l *linker) take(kind uint32, name string, b []byte, cc uint32) error {
 	if kind == inputObject || kind == inputLibrary {
 		return l.takeObject(name, b, cc)
 	}
-	if len(b) >= fatbinHeader && le32(b) == fatbinMagic {
+	if len(b) >= fatbin.HeaderBytes && le32(b) == fatbin.Magic {
 		images, _, err := Images(b)
 		if err != nil {
 			return err
@@ -89,10 +90,10 @@ func (l *linker) take(kind uint32, name string, b []byte, cc uint32) error {
 			return nil
 		}
 	}
-	if len(b) >= 4 && le32(b) == elfMagic {
+	if len(b) >= 4 && le32(b) == fatbin.ELFMagic {
 		return l.takeUnits(name, b, cc)
 	}
-	ptx, err := parseImage(b, cc)
+	ptx, err := parseImage(b, takes{cc: cc})
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (l *linker) takeUnits(name string, b []byte, cc uint32) error {
 // takeObject takes the fatbins of an object file, or of a library of such files.
 func (l *linker) takeObject(name string, b []byte, cc uint32) error {
 	units := Units{l: l.link}
-	magic := binary.LittleEndian.AppendUint32(nil, fatbinMagic)
+	magic := binary.LittleEndian.AppendUint32(nil, fatbin.Magic)
 	magic = binary.LittleEndian.AppendUint16(magic, 1) // its version
 	for n := 0; ; n++ {
 		at := bytes.Index(b, magic)

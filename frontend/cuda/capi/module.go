@@ -11,12 +11,14 @@ import (
 	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/cuda/link"
+	"pvdrm/gpu/fatbin"
 )
 
 // module is a CUmodule.
 type module struct {
 	*cuda.Module
 	ctx      *context
+	code     []byte                 // machine code, of which nothing of the following is read; nil: it is PTX
 	target   uint32                 // of its PTX, compute capability × 10
 	blocks   map[string][3]uint32   // that kernels require, by name
 	clusters map[string]clusterRule // of kernels that say something of them
@@ -89,8 +91,22 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 	return c.loadLike(x, name, ptx, nil)
 }
 
+// loadCode loads machine code into a context. The driver knows what is to be known of it.
+func (c *call) loadCode(x *context, name string, code []byte) (*module, uint64, error) {
+	m, err := x.LoadModule(name, code)
+	if err != nil {
+		return nil, 0, err
+	}
+	mod := &module{Module: m, ctx: x, code: code, functions: map[string]uint64{}}
+	mod.handle = c.lib.handles.add(mod)
+	return mod, mod.handle, nil
+}
+
 // loadLike is load with managed variables where those of another module lie, or nil.
 func (c *call) loadLike(x *context, name string, ptx []byte, like *cuda.Module) (*module, uint64, error) {
+	if fatbin.Is(ptx) {
+		return c.loadCode(x, name, ptx)
+	}
 	ptx, err := link.WithConditional(name, ptx)
 	if err != nil {
 		return nil, 0, linkError(err)
@@ -143,7 +159,7 @@ func (c *call) readFile(path string, dev *cuda.Device) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseImage(b, capability(dev))
+	return parseImage(b, takenBy(dev))
 }
 
 // readWhole reads a file.
@@ -177,7 +193,7 @@ func (c *call) loadImage(o *jit) error {
 	if err != nil {
 		return err
 	}
-	ptx, err := readImage(c.lib.cfg.Memory, c.u64(1), capability(x.Device()))
+	ptx, err := readImage(c.lib.cfg.Memory, c.u64(1), takenBy(x.Device()))
 	if err != nil {
 		return err
 	}
@@ -249,6 +265,9 @@ func (c *call) functionOf(m *module, name string) (*function, error) {
 		return f, nil
 	}
 	f := &function{Function: fn, mod: m, exact: m.blocks[name], rule: m.clusters[name], block: [3]uint32{1, 1, 1}, carveout: noCarveout}
+	if a := fn.Attributes(); m.code != nil {
+		f.rule = clusterRule{required: [3]uint32{a.ClusterX, a.ClusterY, a.ClusterZ}, explicit: a.NeedsSize != 0}
+	}
 	f.handle = c.lib.handles.add(f)
 	m.functions[name] = f.handle
 	return f, nil

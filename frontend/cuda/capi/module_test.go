@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/fatbin"
 )
 
 // Handles of a module and of its functions are good until it is unloaded, and one function has one.
@@ -45,9 +46,9 @@ func TestModulesOfEachKind(t *testing.T) {
 	text := "kernel add\n" + strings.Repeat("global g\n", 40)
 	images := map[string][]byte{
 		"text":  []byte(text + "\x00"),
-		"plain": makeFatbin(t, part{kind: entryPTX, arch: 70, data: text}),
-		"LZ4":   makeFatbin(t, part{kind: entryPTX, arch: 70, data: text, how: entryLZ4}),
-		"zstd":  makeFatbin(t, part{kind: entryPTX, arch: 70, data: text, how: entryZstd}),
+		"plain": makeFatbin(t, part{kind: fatbin.KindPTX, arch: 70, data: text}),
+		"LZ4":   makeFatbin(t, part{kind: fatbin.KindPTX, arch: 70, data: text, how: fatbin.FlagLZ4}),
+		"zstd":  makeFatbin(t, part{kind: fatbin.KindPTX, arch: 70, data: text, how: fatbin.FlagZstd}),
 	}
 	for name, image := range images {
 		at := p.mem.Keep(image)
@@ -66,8 +67,8 @@ func TestModulesOfEachKind(t *testing.T) {
 	for name, want := range map[string]cuda.Result{"/nowhere": fileNotFound, "/dev": invalidImage, "/dev/zero": invalidImage} {
 		p.gives(want, "cuModuleLoad", p.out, p.text(name))
 	}
-	p.gives(noBinaryForGPU, "cuModuleLoadData", p.out, p.mem.Keep(makeFatbin(t, part{kind: kindELF, arch: 70, data: "code"})))
-	p.gives(noBinaryForGPU, "cuModuleLoadData", p.out, p.mem.Keep(makeFatbin(t, part{kind: entryPTX, arch: 90, data: text})))
+	p.gives(noBinaryForGPU, "cuModuleLoadData", p.out, p.mem.Keep(makeFatbin(t, part{kind: fatbin.KindELF, arch: 70, data: "code"})))
+	p.gives(noBinaryForGPU, "cuModuleLoadData", p.out, p.mem.Keep(makeFatbin(t, part{kind: fatbin.KindPTX, arch: 90, data: text})))
 	p.gives(noBinaryForGPU, "cuModuleLoadData", p.out, p.text("\x7fELF"))
 	p.gives(cuda.ErrInvalidValue, "cuModuleLoadData", p.out, 8)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"pvdrm/gpu/fatbin"
 )
 
 // Registers of a kernel. The software GPU has as many as a kernel uses, and what limits them takes nothing
@@ -96,9 +98,9 @@ func (j *jit) maxRegisters() uint32 {
 // limited adds the limit to the result of a linker.
 func (j *jit) limited(ptx []byte) []byte { return withRegisters(ptx, j.maxRegisters()) }
 
-// withRegisters adds a limit of registers to PTX, none for 0.
+// withRegisters adds a limit of registers to PTX, none for 0. Machine code has its own.
 func withRegisters(ptx []byte, n uint32) []byte {
-	if n == 0 {
+	if n == 0 || fatbin.Is(ptx) {
 		return ptx
 	}
 	return fmt.Appendf(bytes.Clone(ptx), "\n.pragma \"%s %d\";\n", registersPragma, n)

@@ -2,7 +2,6 @@ package capi
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,9 +36,6 @@ func ptxTarget(ptx []byte) uint32 {
 		return uint32(v)
 	}
 }
-
-// hasEntry reports whether PTX has a kernel of a name.
-func hasEntry(ptx []byte, name string) bool { return slices.Contains(entries(ptx), name) }
 
 // requiredBlocks maps the kernels that have a .reqntid (PTX ISA, 11.4.3) to that block.
 func requiredBlocks(ptx []byte) map[string][3]uint32 {

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +11,7 @@ func TestHasEntry(t *testing.T) {
 	const text = ".version 8.0\n.target sm_70\n.visible .entry add(\n\t.param .u64 p\n)\n{ ret; }\n" +
 		".func sub() { ret; }\n// .entry old()\n.entry /* new */ mul (.param .u32 n) { ret; }\n.entry"
 	for name, want := range map[string]bool{"add": true, "mul": true, "sub": false, "old": false, "new": false, "ad": false, "": false} {
-		require.Equal(t, want, hasEntry([]byte(text), name), name)
+		require.Equal(t, want, slices.Contains(entries([]byte(text)), name), name)
 	}
 }
 

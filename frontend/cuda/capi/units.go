@@ -25,8 +25,8 @@ const runtimeMark = "__CNPRT_VERSION_NUMBER__"
 
 // readLinked reads the wrapper of a linked program: its own PTX if it has some, else that of its
 // units, linked.
-func readLinked(mem Memory, fatbin, units uint64, cc uint32) ([]byte, error) {
-	ptx, err := readFatbinAt(mem, fatbin, cc)
+func readLinked(mem Memory, own, units uint64, t takes) ([]byte, error) {
+	ptx, err := readFatbinAt(mem, own, t)
 	if err == nil || units == 0 || !errors.Is(err, noBinaryForGPU) {
 		return ptx, err
 	}
@@ -57,7 +57,7 @@ func readLinked(mem Memory, fatbin, units uint64, cc uint32) ([]byte, error) {
 		if all.Runtime(images) {
 			continue
 		}
-		if err := all.Add(images, cc); err != nil {
+		if err := all.Add(images, t.cc); err != nil {
 			return nil, err
 		}
 	}
@@ -85,7 +85,7 @@ func (u *Units) Runtime(images []Image) bool {
 
 func isRuntime(images []Image) bool {
 	return slices.ContainsFunc(images, func(m Image) bool {
-		b, err := m.Contents()
+		b, err := contents(&m)
 		return err == nil && bytes.Contains(b, []byte(runtimeMark))
 	})
 }

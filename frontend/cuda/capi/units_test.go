@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/gpu/fatbin"
 	"pvdrm/internal/progmem/progmemtest"
 )
 
@@ -17,20 +18,20 @@ const unitHead = ".version 7.0\n.target sm_50\n.address_size 64\n"
 // The wrapper of a linked program leads to its units where it has no PTX of its own.
 func TestLinkedPrograms(t *testing.T) {
 	a := new(fakeMemory)
-	fatbin := func(p part) uint64 { return a.Keep(makeFatbin(t, p)) }
+	kept := func(p part) uint64 { return a.Keep(makeFatbin(t, p)) }
 	words := func(values ...uint64) (b []byte) {
 		for _, v := range values {
 			b = binary.LittleEndian.AppendUint64(b, v)
 		}
 		return b
 	}
-	code := fatbin(part{kind: kindELF, arch: 70, data: "machine code"})
-	own := fatbin(part{kind: entryPTX, arch: 50, data: "its own PTX"})
-	calls := fatbin(part{kind: entryPTX, arch: 50, data: unitHead + ".extern .func f;\n.entry k() { call f; ret; }"})
-	defines := fatbin(part{kind: entryPTX, arch: 50, data: unitHead + ".visible .func f { ret; }", how: entryZstd})
-	newer := fatbin(part{kind: entryPTX, arch: 90, data: unitHead})
-	runtime := fatbin(part{kind: kindELF, arch: 70, data: "code with " + runtimeMark, how: entryLZ4})
-	newRuntime := fatbin(part{kind: entryPTX, arch: 50, data: unitHead + ".visible .global .u32 " + runtimeMark + ";"})
+	code := kept(part{kind: fatbin.KindELF, arch: 70, data: "machine code"})
+	own := kept(part{kind: fatbin.KindPTX, arch: 50, data: "its own PTX"})
+	calls := kept(part{kind: fatbin.KindPTX, arch: 50, data: unitHead + ".extern .func f;\n.entry k() { call f; ret; }"})
+	defines := kept(part{kind: fatbin.KindPTX, arch: 50, data: unitHead + ".visible .func f { ret; }", how: fatbin.FlagZstd})
+	newer := kept(part{kind: fatbin.KindPTX, arch: 90, data: unitHead})
+	runtime := kept(part{kind: fatbin.KindELF, arch: 70, data: "code with " + runtimeMark, how: fatbin.FlagLZ4})
+	newRuntime := kept(part{kind: fatbin.KindPTX, arch: 50, data: unitHead + ".visible .global .u32 " + runtimeMark + ";"})
 	damaged := a.Keep([]byte("P\xed\x55\xba\x01\x00\x10\x00\x50\x00\x00\x00\x00\x00\x00\x00"))
 	many := bytes.Repeat(words(runtime), 4097)
 	for name, c := range map[string]struct {
@@ -60,7 +61,7 @@ func TestLinkedPrograms(t *testing.T) {
 			wrapper = binary.LittleEndian.AppendUint32(wrapper, wrapperLinked)
 			rewind := a.Rewind()
 			wrapper = append(wrapper, words(c.fatbin, a.Keep(c.units))...)
-			got, err := readImage(a, a.Keep(wrapper), 70)
+			got, err := readImage(a, a.Keep(wrapper), ptxOnly70)
 			rewind()
 			if c.err != 0 {
 				require.Equal(t, c.err, resultOf(err), "%v", err)
@@ -73,7 +74,7 @@ func TestLinkedPrograms(t *testing.T) {
 	const end = memoryBase + progmemtest.Bytes - 8
 	require.NoError(t, a.Write(end, words(runtime)))
 	wrapper := append(append(binary.LittleEndian.AppendUint32(nil, wrapperMagic), 2, 0, 0, 0), words(code, end)...)
-	_, err := readImage(a, a.Keep(wrapper), 70)
+	_, err := readImage(a, a.Keep(wrapper), ptxOnly70)
 	require.Equal(t, cuda.ErrInvalidValue, resultOf(err), "an array without an end")
 }
 
@@ -131,20 +132,20 @@ func TestLinkObjects(t *testing.T) {
 		}
 		return b
 	}
-	runtime := object(part{kind: kindELF, arch: 70, data: "code with " + runtimeMark, how: entryLZ4})
+	runtime := object(part{kind: fatbin.KindELF, arch: 70, data: "code with " + runtimeMark, how: fatbin.FlagLZ4})
 	p.ok("cuLinkCreate_v2", 0, 0, 0, p.out)
 	l := p.word(p.out)
 	add := func(want cuda.Result, kind uint64, b []byte) {
 		t.Helper()
 		p.gives(want, "cuLinkAddData_v2", l, kind, p.mem.Keep(b), uint64(len(b)), 0, 0, 0, 0)
 	}
-	add(cuda.Success, inputObject, object(part{kind: entryPTX, arch: 50, data: uses}))
-	add(cuda.Success, inputLibrary, object(part{kind: entryPTX, arch: 50, data: unitHead}, part{kind: entryPTX, arch: 50, data: unitHead + ".visible .func f { ret; }"}))
+	add(cuda.Success, inputObject, object(part{kind: fatbin.KindPTX, arch: 50, data: uses}))
+	add(cuda.Success, inputLibrary, object(part{kind: fatbin.KindPTX, arch: 50, data: unitHead}, part{kind: fatbin.KindPTX, arch: 50, data: unitHead + ".visible .func f { ret; }"}))
 	p.gives(invalidSource, "cuLinkComplete", l, p.out, 0)
 	add(cuda.Success, inputLibrary, runtime)
 	p.gives(cuda.ErrInvalidPTX, "cuLinkComplete", l, p.out, 0) // by the fake GPU, which gets all of it
-	add(noBinaryForGPU, inputObject, object(part{kind: kindELF, arch: 70, data: "code"}))
-	bad := object(part{kind: entryPTX, arch: 50, data: uses})
-	binary.LittleEndian.PutUint32(bad[bytes.Index(bad, []byte("P\xed"))+fatbinHeader+4:], 1)
+	add(noBinaryForGPU, inputObject, object(part{kind: fatbin.KindELF, arch: 70, data: "code"}))
+	bad := object(part{kind: fatbin.KindPTX, arch: 50, data: uses})
+	binary.LittleEndian.PutUint32(bad[bytes.Index(bad, []byte("P\xed"))+fatbin.HeaderBytes+4:], 1)
 	add(invalidImage, inputObject, bad)
 }

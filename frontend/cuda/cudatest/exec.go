@@ -1,6 +1,7 @@
 package cudatest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 // The modules and the engine of File.
 
 // A module is lines of "kernel NAME", or ".entry NAME" as PTX has it, "global NAME" and, as PTX
-// has it, ".texref NAME;"; a variable has 64 bytes. Pragmas are passed over.
+// has it, ".texref NAME;"; a variable has 64 bytes. Pragmas are passed over. Machine code, where the device takes
+// it, has all kernels.
 func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
@@ -26,6 +28,17 @@ func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 	}
 	id := f.id()
 	m := &module{names: map[string]mapping{}}
+	if drm.IsImage(source) {
+		if f.g.Params[drm.ParamImages] == 0 {
+			return 0, &drm.ModuleError{Log: "machine code", Err: syscall.ENOEXEC}
+		}
+		f.g.Image = bytes.Clone(source)
+		for name := range f.g.Kernels {
+			m.names[name] = mapping{}
+		}
+		f.modules[id] = m
+		return id, nil
+	}
 	for i, line := range strings.Split(strings.TrimSpace(string(source)), "\n") {
 		kind, word, _ := strings.Cut(line, " ")
 		switch {
