@@ -80,7 +80,7 @@ func TestCallsOfNonsense(t *testing.T) {
 			return rapid.SampledFrom(rapid.SampledFrom(from).Draw(r, "kind")).Draw(r, "word")
 		})
 		call := func(i int, thread uint64, args [capi.MaxArgs]uint64) cuda.Result {
-			res := l.Call(i, thread, &args)
+			res := l.Call(i, thread, &args, capi.Stack{})
 			require.True(t, res.Known(), "%s: %d", symbols[i].Name, int(res))
 			return res
 		}
@@ -133,7 +133,7 @@ func TestCallsOfManyThreads(t *testing.T) {
 			call := func(symbol string, args ...uint64) uint64 {
 				var all [capi.MaxArgs]uint64
 				copy(all[:], args)
-				if r := l.Call(byName[symbol], thread+1, &all); r != cuda.Success {
+				if r := l.Call(byName[symbol], thread+1, &all, capi.Stack{}); r != cuda.Success {
 					t.Errorf("%s: %v", symbol, r)
 				}
 				return mem.Word(scratch)
@@ -184,7 +184,7 @@ func TestParametersOfContexts(t *testing.T) {
 	call := func(symbol string, args ...uint64) cuda.Result {
 		var all [capi.MaxArgs]uint64
 		copy(all[:], args)
-		return l.Call(byName[symbol], 1, &all)
+		return l.Call(byName[symbol], 1, &all, capi.Stack{})
 	}
 	require.Equal(t, cuda.Success, call("cuInit", 0))
 	for at, want := range map[uint64]cuda.Result{0: cuda.Success, 8: cuda.ErrInvalidValue, 16: cuda.ErrNotSupported} {
@@ -211,7 +211,7 @@ func TestAttributesTellTheTargetOfTheKernel(t *testing.T) {
 		t.Helper()
 		var a [capi.MaxArgs]uint64
 		copy(a[:], args)
-		require.Equal(t, cuda.Success, lib.Call(symbols[name], 1, &a), name)
+		require.Equal(t, cuda.Success, lib.Call(symbols[name], 1, &a, capi.Stack{}), name)
 	}
 	to := mem.Keep(make([]byte, 8))
 	text, name := mem.Keep([]byte(addressedPTX)), mem.Keep([]byte("nop\x00"))

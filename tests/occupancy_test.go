@@ -59,7 +59,7 @@ func (h *host) driverProgram(t *testing.T) *driverProgram {
 func (p *driverProgram) result(name string, args ...uint64) cuda.Result {
 	var all [capi.MaxArgs]uint64
 	copy(all[:], args)
-	return p.lib.Call(symbolsByName()[name], 1, &all)
+	return p.lib.Call(symbolsByName()[name], 1, &all, capi.Stack{})
 }
 
 func (p *driverProgram) call(name string, args ...uint64) {

@@ -46,6 +46,9 @@ var tables = sync.OnceValue(func() map[string]verdict {
 	return all
 })
 
+// linkedUnit begins the names of functions that nvcc makes for each unit of -rdc=true, when it links them.
+var linkedUnit = []byte("__cudaRegisterLinkedBinary")
+
 // apiName reports whether a name has the form of those of the driver or the runtime API: cuX, cudaX
 // or __cudaX. cuFile… is another library's.
 func apiName(name []byte) bool {
@@ -94,7 +97,7 @@ func (in *inspector) functions(o *object) {
 	for _, table := range []*section{o.ofKind(elf.SHT_DYNSYM), symbols} {
 		o.symbols(table, func(s symbol) bool {
 			switch {
-			case !apiName(s.name):
+			case !apiName(s.name) || bytes.HasPrefix(s.name, linkedUnit):
 			case s.section == elf.SHN_UNDEF:
 				registers = registers || bytes.HasPrefix(s.name, []byte("__cuda"))
 				in.imported(s)
@@ -132,7 +135,6 @@ func hidden(s symbol) bool {
 func (in *inspector) imported(s symbol) {
 	switch v := tables()[string(s.name)]; {
 	case v == works || s.bind == elf.STB_WEAK:
-	case bytes.HasPrefix(s.name, []byte("__cudaRegisterLinkedBinary")): // which nvcc makes when it links the units
 	case v == unsupported:
 		in.call(string(s.name))
 	default:
