@@ -70,10 +70,11 @@ func pvdrmStart(p *C.struct_pvdrm_program) C.int {
 }
 
 //export pvdrmCall
-func pvdrmCall(symbol C.uint32_t, thread C.uint64_t, args *C.uint64_t) C.int {
+func pvdrmCall(symbol C.uint32_t, thread C.uint64_t, args *C.uint64_t, top C.uint64_t) C.int {
 	// The C function made an array of this size on its stack, and waits.
 	words := (*[capi.MaxArgs]uint64)(unsafe.Pointer(args))
-	return C.int(library().Call(int(symbol), uint64(thread), words))
+	stack := capi.Stack{Low: uint64(uintptr(unsafe.Pointer(args))), High: uint64(top)}
+	return C.int(library().Call(int(symbol), uint64(thread), words, stack))
 }
 
 //export pvdrmThreadEnd

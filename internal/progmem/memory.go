@@ -22,6 +22,13 @@ type Memory interface {
 	Keep(b []byte) uint64
 }
 
+// Direct reaches memory that is known to be there as long as the call lasts, such as the stack of the thread that
+// makes it, without asking the kernel. A wrong address is a fault of the program's.
+type Direct interface {
+	ReadDirect(p []byte, addr uint64)
+	WriteDirect(addr uint64, p []byte)
+}
+
 // Range is memory of the program.
 type Range struct {
 	Addr  uint64

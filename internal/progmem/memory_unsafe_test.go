@@ -57,3 +57,14 @@ func TestOwn(t *testing.T) {
 	_, err = ReadString(m, m.Keep([]byte(strings.Repeat("x", 9000)+"\x00")), 5000)
 	require.ErrorIs(t, err, unix.EFAULT, "too long")
 }
+
+func TestDirect(t *testing.T) {
+	b := make([]byte, 64)
+	var m Direct = Own{}
+	m.WriteDirect(address(b)+3, []byte("hello"))
+	require.Equal(t, "hello", string(b[3:8]))
+	got := make([]byte, 5)
+	m.ReadDirect(got, address(b)+3)
+	require.Equal(t, "hello", string(got))
+	m.ReadDirect(nil, 0)
+}

@@ -15,6 +15,7 @@ type call struct {
 	entry     *entry
 	thread    *thread
 	args      *[MaxArgs]uint64
+	stack     Stack
 	perThread bool // stream 0 is the thread's
 }
 
@@ -45,11 +46,23 @@ func (c *call) out(i, n int) (out, error) {
 	if o.addr == 0 {
 		return o, c.fail(cuda.ErrInvalidValue, "argument %d is a null pointer", i+1)
 	}
+	if c.direct(o.addr, n) != nil {
+		return o, nil
+	}
 	now, err := c.read(o.addr, n)
 	if err != nil {
 		return o, err
 	}
 	return o, o.write(now)
+}
+
+// direct is how n bytes at an address are reached without the kernel, or nil: on the stack of the thread.
+func (c *call) direct(addr uint64, n int) progmem.Direct {
+	if !c.stack.holds(addr, n) {
+		return nil
+	}
+	d, _ := c.lib.cfg.Memory.(progmem.Direct)
+	return d
 }
 
 func (c *call) out32(i int) (out, error) { return c.out(i, 4) }
@@ -115,6 +128,10 @@ func (o out) write(b []byte) error {
 	if o.addr == 0 {
 		return nil
 	}
+	if d := o.c.direct(o.addr, len(b)); d != nil {
+		d.WriteDirect(o.addr, b)
+		return nil
+	}
 	return o.c.lib.cfg.Memory.Write(o.addr, b)
 }
 
@@ -139,7 +156,15 @@ func (c *call) read(addr uint64, n int) ([]byte, error) {
 		return nil, c.fail(cuda.ErrInvalidValue, "a null pointer")
 	}
 	b := make([]byte, n)
-	return b, c.lib.cfg.Memory.Read(b, addr)
+	return b, c.readInto(b, addr)
+}
+
+func (c *call) readInto(b []byte, addr uint64) error {
+	if d := c.direct(addr, len(b)); d != nil {
+		d.ReadDirect(b, addr)
+		return nil
+	}
+	return c.lib.cfg.Memory.Read(b, addr)
 }
 
 func (c *call) read64(addr uint64) (uint64, error) {

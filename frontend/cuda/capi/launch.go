@@ -109,7 +109,7 @@ func (c *call) gather(f *function, array uint64) ([]byte, error) {
 		sum += p.Size
 	}
 	values := make([]byte, sum)
-	if err := c.lib.cfg.Memory.ReadParts(values, parts); err != nil {
+	if err := c.readParts(values, parts); err != nil {
 		return nil, c.fail(cuda.ErrInvalidValue, "kernel %s: an argument: %w", f.Name(), err)
 	}
 	b := make([]byte, attr.ParamBytes)
@@ -117,6 +117,22 @@ func (c *call) gather(f *function, array uint64) ([]byte, error) {
 		values = values[copy(b[p.Offset:p.Offset+p.Size], values):]
 	}
 	return b, nil
+}
+
+// readParts reads ranges of the program one after the other, those on the stack of the thread without the kernel.
+func (c *call) readParts(values []byte, parts []progmem.Range) error {
+	for _, p := range parts {
+		if c.direct(p.Addr, p.Bytes) == nil {
+			return c.lib.cfg.Memory.ReadParts(values, parts)
+		}
+	}
+	for _, p := range parts {
+		if err := c.readInto(values[:p.Bytes], p.Addr); err != nil {
+			return err
+		}
+		values = values[p.Bytes:]
+	}
+	return nil
 }
 
 // Keys in the array extra of cuLaunchKernel.

@@ -77,14 +77,24 @@ func New(cfg Config) *Library {
 		missing: missing.FromEnv(), primary: map[*cuda.Device]*primary{}, threads: map[uint64]*thread{}, contexts: map[*context]struct{}{}}
 }
 
+// Stack is memory of the program from Low up to High.
+type Stack struct{ Low, High uint64 }
+
+// holds reports whether n bytes at an address lie in it.
+func (s Stack) holds(addr uint64, n int) bool {
+	return addr >= s.Low && addr < s.High && uint64(n) <= s.High-addr
+}
+
 // Call runs the entry point with an index of Symbols() for a thread of the
 // program, which it names by a number. It returns a CUresult.
-func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64) cuda.Result {
+//
+// Stack is the part of the thread's stack that is there until Call returns; it may be empty.
+func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64, stack Stack) cuda.Result {
 	if symbol < 0 || symbol >= len(symbols) {
 		return cuda.ErrInvalidValue
 	}
 	s := &symbols[symbol]
-	r, err := l.run(s, threadID, args)
+	r, err := l.run(s, threadID, args, stack)
 	explained := r == cuda.ErrIllegalAddress && l.explain(&err)
 	if l.logAll || l.logErrs && err != nil && r != cuda.ErrNotReady {
 		if err == nil {
@@ -102,7 +112,7 @@ func (l *Library) Call(symbol int, threadID uint64, args *[MaxArgs]uint64) cuda.
 	return r
 }
 
-func (l *Library) run(s *Symbol, threadID uint64, args *[MaxArgs]uint64) (cuda.Result, error) {
+func (l *Library) run(s *Symbol, threadID uint64, args *[MaxArgs]uint64, stack Stack) (cuda.Result, error) {
 	e := s.entry
 	if l.driver.Load() == nil && !e.early {
 		return notInitialized, errors.New("cuInit was not called")
@@ -110,7 +120,7 @@ func (l *Library) run(s *Symbol, threadID uint64, args *[MaxArgs]uint64) (cuda.R
 	if e.do == nil {
 		return cuda.ErrNotSupported, fmt.Errorf("PVDRM has no %s", e.name)
 	}
-	c := &call{lib: l, entry: e, thread: l.thread(threadID), args: args, perThread: s.perThread}
+	c := &call{lib: l, entry: e, thread: l.thread(threadID), args: args, stack: stack, perThread: s.perThread}
 	if w := l.graphs.watched.Load(); w == watchAll || w == watchEvents && e.events {
 		if done, err := c.whileCapturing(); done {
 			return resultOf(err), err

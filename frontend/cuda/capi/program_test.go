@@ -85,7 +85,7 @@ func (p *program) call(name string, args ...uint64) cuda.Result {
 	require.True(p.t, known, name)
 	var all [MaxArgs]uint64
 	copy(all[:], args)
-	return p.lib.Call(i, p.thread, &all)
+	return p.lib.Call(i, p.thread, &all, Stack{})
 }
 
 func (p *program) ok(name string, args ...uint64) {

@@ -159,6 +159,7 @@ func Page() string {
 // entry points by their index must not have: an FNV-1a sum of names and arguments.
 func TableSum() uint64 {
 	h := fnv.New64a()
+	fmt.Fprintln(h, "pvdrmCall(symbol, thread, args, top)")
 	for _, s := range symbols {
 		fmt.Fprintf(h, "%s/%d/%d\n", s.Name, s.Args, s.Float) // writing to a hash never fails
 	}

@@ -8,7 +8,7 @@
 
 // pvdrm_program is libcuda.so.1 as the Go library sees it. It lives for ever.
 struct pvdrm_program {
-	uint64_t table;                                                       // libcuda.TableSum of the entry points
+	uint64_t table;                                                       // libcuda.TableSum of the entry points, and of pvdrmCall
 	void *const *symbols;                                                 // their addresses
 	size_t (*print)(const void *text, size_t bytes);                      // to stdout of the program
 	uint64_t (*invoke)(uint64_t fn, uint64_t a, uint64_t b, uint64_t c); // calls a host function

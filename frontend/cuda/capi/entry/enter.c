@@ -30,7 +30,7 @@ static atomic_int loaded;  // the pointers below are set, and the Go library tak
 static atomic_int forked;  // Go's threads are in the process that made this one
 
 static int (*go_start)(const struct pvdrm_program *);
-static int (*go_call)(uint32_t symbol, uint64_t thread, uint64_t *args);
+static int (*go_call)(uint32_t symbol, uint64_t thread, uint64_t *args, uint64_t top);
 static void (*go_thread_end)(uint64_t thread);
 
 static size_t print(const void *text, size_t bytes) { return fwrite(text, 1, bytes, stdout); }
@@ -77,7 +77,7 @@ static const char *open_go(void)
 	if (!go)
 		return path[0] ? dlerror() : "the directory of libcuda.so.1 was not found";
 	go_start = (int (*)(const struct pvdrm_program *))dlsym(go, "pvdrmStart");
-	go_call = (int (*)(uint32_t, uint64_t, uint64_t *))dlsym(go, "pvdrmCall");
+	go_call = (int (*)(uint32_t, uint64_t, uint64_t *, uint64_t))dlsym(go, "pvdrmCall");
 	go_thread_end = (void (*)(uint64_t))dlsym(go, "pvdrmThreadEnd");
 	if (!go_start || !go_call || !go_thread_end || !go_start(&program))
 		return "it is of another version of PVDRM than libcuda.so.1";
@@ -93,6 +93,28 @@ static void load(void)
 			path[0] ? path : GO_LIBRARY, wrong);
 	else
 		atomic_store(&loaded, 1);
+}
+
+// top_of returns the end of the stack that an address lies on, if that is the thread's own, or 0. What lies between
+// is there as long as the call lasts, and most pointers of a program's lead there.
+static uint64_t top_of(const void *address)
+{
+	static __thread uintptr_t low, high; // of this thread's own stack
+	uintptr_t at = (uintptr_t)address;
+	if (!high) {
+		pthread_attr_t attributes;
+		void *stack;
+		size_t bytes;
+		high = 1;
+		if (!pthread_getattr_np(pthread_self(), &attributes)) {
+			if (!pthread_attr_getstack(&attributes, &stack, &bytes)) {
+				low = (uintptr_t)stack;
+				high = low + bytes;
+			}
+			pthread_attr_destroy(&attributes);
+		}
+	}
+	return at >= low && at < high ? high : 0;
 }
 
 int pvdrm_enter(uint32_t symbol, uint64_t *args)
@@ -112,5 +134,5 @@ int pvdrm_enter(uint32_t symbol, uint64_t *args)
 		if (has_key)
 			pthread_setspecific(key, (void *)(uintptr_t)self);
 	}
-	return go_call(symbol, self, args);
+	return go_call(symbol, self, args, top_of(args));
 }

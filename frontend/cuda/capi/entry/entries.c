@@ -663,7 +663,7 @@ ENTRY2(657, cuCheckpointProcessCheckpoint)
 ENTRY2(658, cuCheckpointProcessRestore)
 ENTRY2(659, cuCheckpointProcessUnlock)
 
-const uint64_t pvdrm_table = 0x3736356c34ebd5e;
+const uint64_t pvdrm_table = 0x5ed1dea44a155218;
 
 void *const pvdrm_symbols[] = {
 	(void *)cuInit,

@@ -15,11 +15,13 @@ struct module {
 	const void *wrapper;
 	CUlibrary library; // NULL before the first use
 	int managed;       // it has __managed__ variables: 1, or 2 once the program has their addresses
+	struct entry *entries;
 };
 
 // entry is a kernel or a variable.
 struct entry {
-	struct entry *next;
+	struct entry *next;    // in the bucket
+	struct entry *sibling; // the next one of the module
 	const void *key;
 	struct module *module;
 	const char *name; // in the module; memory of the program
@@ -30,7 +32,7 @@ struct entry {
 	struct reference *reference; // of references to textures and surfaces, which are variables too
 };
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 1 << 16 }; // PyTorch has tens of thousands of kernels
 
 static struct {
 	pthread_mutex_t lock;
@@ -47,10 +49,10 @@ __attribute__((constructor)) static void prepare(void) { pthread_atfork(lock, un
 
 static struct entry **bucket(const void *key)
 {
-	return &table.buckets[((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> 52];
+	return &table.buckets[((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> 48];
 }
 
-_Static_assert(BUCKETS == 1 << (64 - 52), "a bucket is chosen by the upper bits");
+_Static_assert(BUCKETS == 1 << (64 - 48), "a bucket is chosen by the upper bits");
 
 // find needs the lock.
 static struct entry *find(const void *key)
@@ -71,6 +73,17 @@ static struct module **module_at(void **handle)
 	return at;
 }
 
+// put puts an entry of a module into the table. It needs the lock.
+static void put(struct module *m, struct entry *e)
+{
+	struct entry **to = bucket(e->key);
+	e->module = m;
+	e->next = *to;
+	*to = e;
+	e->sibling = m->entries;
+	m->entries = e;
+}
+
 // add_reference makes an entry of a reference, which it then owns, if there is one.
 static void add_reference(void **handle, const void *key, const char *name, int variable, struct reference *reference)
 {
@@ -78,8 +91,8 @@ static void add_reference(void **handle, const void *key, const char *name, int 
 	lock();
 	struct module *m = *module_at(handle);
 	if (e && m) {
-		*e = (struct entry){.next = *bucket(key), .key = key, .module = m, .name = name, .variable = variable, .reference = reference};
-		*bucket(key) = e;
+		*e = (struct entry){.key = key, .name = name, .variable = variable, .reference = reference};
+		put(m, e);
 		e = NULL;
 		reference = NULL;
 	}
@@ -94,22 +107,21 @@ static void add(void **handle, const void *key, const char *name, int variable) 
 // tell_managed gives the program the addresses of a module's __managed__ variables. It needs the lock.
 static int tell_managed(struct module *m)
 {
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct entry *e = table.buckets[i]; e; e = e->next) {
-			CUdeviceptr address;
-			int r = SUCCESS;
-			if (e->module == m && e->place && !(r = cuLibraryGetManaged(&address, NULL, m->library, e->name))) {
-				struct entry **to = bucket((void *)address);
-				struct entry *known = calloc(1, sizeof *known); // by its address, which is what a program has
-				if (!known)
-					return MEMORY_ALLOCATION;
-				*known = (struct entry){.next = *to, .key = (void *)address, .module = m, .name = e->name, .variable = 1, .address = 1};
-				*to = known;
-				r = store(e->place, &address, sizeof address);
-			}
-			if (r)
-				return r;
-		}
+	for (struct entry *e = m->entries; e; e = e->sibling) { // what is put meanwhile comes before
+		CUdeviceptr address;
+		if (!e->place)
+			continue;
+		int r = cuLibraryGetManaged(&address, NULL, m->library, e->name);
+		if (r)
+			return r;
+		struct entry *known = calloc(1, sizeof *known); // by its address, which is what a program has
+		if (!known)
+			return MEMORY_ALLOCATION;
+		*known = (struct entry){.key = (void *)address, .name = e->name, .variable = 1, .address = 1};
+		put(m, known);
+		if ((r = store(e->place, &address, sizeof address)))
+			return r;
+	}
 	m->managed = 2;
 	return SUCCESS;
 }
@@ -121,28 +133,33 @@ static int load(struct module *m)
 	return !r && m->managed == 1 ? tell_managed(m) : r;
 }
 
-// remove_entries takes those of a module out, or with NULL all addresses of __managed__ variables. It needs the lock.
-static void remove_entries(struct module *m)
+// remove_entries takes those of a module out, or only addresses of __managed__ variables. It needs the lock.
+static void remove_entries(struct module *m, int addresses)
 {
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct entry **at = &table.buckets[i]; *at;) {
-			struct entry *e = *at;
-			if (m ? e->module == m : e->address) {
-				*at = e->next;
-				free(e->reference);
-				free(e);
-			} else
-				at = &e->next;
+	for (struct entry **at = &m->entries; *at;) {
+		struct entry *e = *at, **in = bucket(e->key);
+		if (addresses && !e->address) {
+			at = &e->sibling;
+			continue;
 		}
+		while (*in != e)
+			in = &(*in)->next;
+		*in = e->next;
+		*at = e->sibling;
+		free(e->reference);
+		free(e);
+	}
 }
 
 // forget_managed has the program told of its __managed__ variables again: a new context has others.
 void forget_managed(void)
 {
 	lock();
-	remove_entries(NULL);
 	for (struct module *m = table.modules; m; m = m->next)
-		m->managed = m->managed != 0;
+		if (m->managed) {
+			remove_entries(m, 1);
+			m->managed = 1;
+		}
 	unlock();
 }
 
@@ -335,7 +352,7 @@ PUBLIC void __cudaUnregisterFatBinary(void **handle)
 	if (m)
 		*at = m->next;
 	if (m)
-		remove_entries(m);
+		remove_entries(m, 0);
 	unlock();
 	if (m && m->library)
 		(void)cuLibraryUnload(m->library); // no caller waits for the error
