@@ -85,13 +85,14 @@ type Control struct {
 	_                         structs.HostLayout
 	Launch                    Launch
 	Free, Ready, Wait, Remote uint64
-	Posted, Seen, Looked      uint64
+	Posted, Seen, Due         uint64
 	Logical, Callbacks, Looks uint64
 	Value                     int64
-	Run, Fast, Last, Count    uint32
-	Turn, Posts, State, Error uint32
-	Inside, Leave             uint32
-	Reserved                  uint64
+	Run, Fast, Last           uint32
+	Left, Quota, Turn, Posts  uint32
+	State                     State
+	Error                     Fault
+	Block                     [3]uint32
 }
 
 // Context is what remains of a loop while no kernel runs, in device memory.

@@ -20,7 +20,9 @@ enum : u32 {
     kSlots = 64,          // callbacks that a block can have pending, requests included
     kCallbackBytes = 512, // a callback with all it captures
     kFast = 2,            // callback slots in shared memory: the one that runs and the next
-    kNone = ~0u,
+    kNone = ~0u,          // no slot
+    kBody = ~1u,          // in place of a slot: the body of a logical block
+    kLeave = ~2u,         // in place of a slot: nothing, the loop leaves
 };
 
 // Operations of requests.
@@ -77,29 +79,28 @@ struct alignas(16) Slot {
 
 // Control is the state of one event loop.
 struct Control {
-    Launch launch;  // of the kernel that runs
-    u64 free;       // slots that are free, a bit each; so are the next three
-    u64 ready;      // slots with a callback that can run
-    u64 wait;       // slots whose request is under way
-    u64 remote;     // slots whose callback takes the result of a request
-    u64 posted;     // Block.posted as it was written last
-    u64 seen;       // bits of Block.done as they were taken last
-    u64 looked;     // when the signal word was looked at last
-    u64 logical;    // number of the logical block
-    u64 callbacks;  // that have run, bodies of logical blocks included
-    u64 looks;      // at the signal word
-    i64 value;      // result for the callback that runs
-    u32 run;        // slot that runs; kNone: the body of a logical block
-    u32 fast;       // slot in shared memory that can run next; kNone: there is none
-    u32 last;       // slot that ran last, of those in device memory
-    u32 count;      // callbacks of this launch
-    u32 turn;       // decisions
-    u32 posts;      // that the first thread has made in the callback
-    u32 state;      // State
-    u32 error;      // Fault
-    u32 inside;     // not 0: a logical block is under way
-    u32 leave;      // not 0: the loop leaves
-    u64 reserved;
+    Launch launch; // of the kernel that runs
+    u64 free;      // slots that are free, a bit each; so are the next three
+    u64 ready;     // slots with a callback that can run
+    u64 wait;      // slots whose request is under way
+    u64 remote;    // slots whose callback takes the result of a request
+    u64 posted;    // Block.posted as it was written last
+    u64 seen;      // bits of Block.done as they were taken last
+    u64 due;       // when the signal word is to be looked at, on the clock of the GPU
+    u64 logical;   // number of the logical block
+    u64 callbacks; // that had run when left was set, bodies of logical blocks included
+    u64 looks;     // at the signal word
+    i64 value;     // result for the callback that runs
+    u32 run;       // slot that runs; kBody, kLeave
+    u32 fast;      // slot in shared memory that can run next; kNone: there is none
+    u32 last;      // slot that ran last, of those in device memory
+    u32 left;      // callbacks until the next pause for thought
+    u32 quota;     // what left began with
+    u32 turn;      // decisions between several callbacks
+    u32 posts;     // that the first thread has made in the callback
+    u32 state;     // State
+    u32 error;     // Fault
+    u32 block[3];  // the logical block
 };
 
 // Context is what remains of a loop while no kernel runs, in device memory.
