@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -86,7 +87,7 @@ As a service of systemd it takes over the sockets at these paths that systemd pa
 	}
 	c.PersistentFlags().StringVar(&f.socket, "socket", "", "path of the socket to make, for those who start guests; of the commands: that of the arbiter to ask")
 	c.PersistentFlags().StringVar(&f.control, "control", "", "path of the socket to make for the commands below, for the owner only (default SOCKET"+arbiter.ControlSuffix+"); of the commands: the one to ask at")
-	c.Flags().StringVar(&f.policy, "policy", f.policy, "who runs next: "+strings.Join(sched.Names(), ", ")+"; with "+wholeCommands+" after it, such as band"+wholeCommands+", kernels are not preempted")
+	c.Flags().StringVar(&f.policy, "policy", f.policy, "who runs next: "+strings.Join(sched.Names(), ", ")+"; with a time after it, such as wfq:10ms, slices are so long, and with "+wholeCommands+" after that, such as band"+wholeCommands+", kernels are not preempted")
 	c.Flags().StringVar(&f.roster, "roster", "", "file that lists the guests that may join, with their keys and shares")
 	c.Flags().IntVar(&f.perUser, "guests-per-user", arbiter.DefaultMaxPerUser, "most guests that one user may have started at a time")
 	c.Flags().StringSliceVar(&f.capacity, "capacity", nil, "what the GPU has, such as channels=48,contexts=48,vram=8G, of which each guest is promised a part when it joins: by its --quota, else what --guest-most says; a guest for which too little is left is refused (default: no limits)")
@@ -131,11 +132,19 @@ func startArbiter(ctx context.Context, log *zap.Logger, socket, policy string, o
 // wholeCommands is added to the name of a policy that is not to preempt.
 const wholeCommands = ":whole"
 
-// policyOf returns what --policy names: a policy, and whether it preempts where it can.
+// policyOf returns what --policy names: a policy, how long its slices are, and whether it preempts where
+// it can.
 func policyOf(name string) (g arbiter.GPU) {
 	var whole bool
 	if g.Policy, whole = strings.CutSuffix(name, wholeCommands); whole {
 		g.Settings.Preempt = sched.NoWait
+	}
+	policy, slice, found := strings.Cut(g.Policy, ":")
+	if d, err := time.ParseDuration(slice); found && err == nil && d > 0 { // else there is no such policy
+		g.Policy, g.Settings.Slice = policy, d
+		if !whole {
+			g.Settings.Preempt = d
+		}
 	}
 	return g
 }

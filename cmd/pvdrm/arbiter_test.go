@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -90,4 +91,18 @@ func TestArbiterGuestsPerUser(t *testing.T) {
 	taking.Hello.Name = "b"
 	_, err = taking.Connect()
 	require.ErrorIs(t, err, unix.ENOSPC)
+}
+
+// What --policy names may have a slice and :whole behind it. What is neither stays in the name, which no policy has.
+func TestPolicyOf(t *testing.T) {
+	for name, want := range map[string]arbiter.GPU{
+		"band":           {Policy: "band"},
+		"band:whole":     {Policy: "band", Settings: sched.Settings{Preempt: sched.NoWait}},
+		"wfq:10ms":       {Policy: "wfq", Settings: sched.Settings{Slice: 10 * time.Millisecond, Preempt: 10 * time.Millisecond}},
+		"wfq:10ms:whole": {Policy: "wfq", Settings: sched.Settings{Slice: 10 * time.Millisecond, Preempt: sched.NoWait}},
+		"wfq:fast":       {Policy: "wfq:fast"},
+		"wfq:-1s":        {Policy: "wfq:-1s"},
+	} {
+		require.Equal(t, want, policyOf(name), name)
+	}
 }
