@@ -19,6 +19,7 @@ import (
 	"pvdrm/backend/supervisor"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
+	"pvdrm/gpu/points"
 )
 
 // deviceFlags choose and configure the GPU.
@@ -32,6 +33,7 @@ type deviceFlags struct {
 	revoke      time.Duration
 	revocations int
 	model       bool
+	points      bool // kernels run in pieces
 	divide      bool // of the software GPU: kernels give way between blocks only
 	quotas      []string
 	box         string // sandboxOn or sandboxOff
@@ -60,6 +62,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	}
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: a quarter of the host's memory for the software GPU, which takes it only where it is written to; all of an NVIDIA GPU)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 0, "longest time that a kernel may run; one that runs longer is stopped and its context lost (0, the default: 10s; of a kernel that can be preempted only while another program waits for it, on an NVIDIA GPU a call of the same program)")
+	c.Flags().BoolVar(&d.points, "automatic-points", false, "kernels that come as PTX look at heads of loops whether they are to leave the GPU, and save their state themselves: to compare with GPUs that can preempt, where --device cuda does so by itself if its driver cannot")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
 	d.gl.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
@@ -82,7 +85,7 @@ func (d *deviceFlags) args() []string {
 		socket = path
 	}
 	args := append(d.gl.args(), d.device.kind().args(d)...)
-	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
+	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--automatic-points="+strconv.FormatBool(d.points), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--quota", strings.Join(d.quotas, ","))
 }
 
@@ -154,15 +157,30 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 		return nil, err
 	}
 	if gate == nil {
-		return d.device.kind().open(d, vram, nil)
+		return d.openPoints(vram, nil)
 	}
 	compute, render := gpu.Split(gate)
-	device, err := d.device.kind().open(d, vram, compute)
+	device, err := d.openPoints(vram, compute)
 	if err != nil {
 		gate.Close()
 		return nil, err
 	}
 	return gatedDevice{device, gate, render}, nil
+}
+
+// openPoints opens the device, whose kernels run in pieces where it cannot preempt them, or with
+// --automatic-points.
+func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate) (gpu.Device, error) {
+	kind := d.device.kind()
+	device, err := kind.open(d, vram, gate)
+	if err != nil || !d.points && !kind.refuses {
+		return device, err
+	}
+	wrapped, err := points.New(device, points.Config{Force: d.points, Limit: d.limit, Far: kind.far})
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	return wrapped, nil
 }
 
 // defaultLaunchLimit is what --launch-limit means where it is not set.

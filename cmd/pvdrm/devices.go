@@ -32,6 +32,8 @@ type deviceKind struct {
 	workers bool                      // contexts live in processes of their own
 	turns   bool                      // the GPU serves backends in turn (arbiter.GateConfig.Turns)
 	preempt func(d *deviceFlags) bool // whether commands can be preempted (arbiter.GateConfig.Preemptible)
+	refuses bool                      // it may turn out that kernels cannot be preempted after all
+	far     bool                      // kernels reach memory of the host by a bus
 
 	files       []string // of the host that its driver opens, as patterns
 	threadNames bool     // its driver names threads, by writing to /proc
@@ -79,6 +81,8 @@ var deviceKinds = []*deviceKind{
 		threadNames: true,
 		hostPIDs:    true,
 		preempt:     (*deviceFlags).confined, // by the keeper, of a worker that it watches
+		refuses:     true,
+		far:         true,
 		open:        openCUDA,
 		commands:    newCUDAProcesses,
 		examine:     func() []check { return []check{checkNVIDIA()} },

@@ -19,7 +19,7 @@ const (
 
 // AppendState appends what the twin of a kernel takes besides the parameters of the kernel: addresses
 // in global memory of the signal, a word of 32 bits, and of the area, of which each block of the launch
-// has stride bytes (Suspended.Stride). The area is zero before the first launch.
+// has stride bytes (Suspended.Stride). Of each part the first HeadBytes are zero before the first launch.
 func AppendState(params []byte, signal, area, stride uint64) []byte {
 	for len(params)%stateAlign != 0 {
 		params = append(params, 0)
@@ -43,6 +43,10 @@ type Suspended struct {
 func (s *Suspended) Stride(threads, dynamic uint32) uint64 {
 	return headerBytes + uint64(s.thread)*uint64(threads) + uint64(s.shared) + (uint64(dynamic)+15)/16*16
 }
+
+// HeadBytes is what at the start of a block's part of the area has to be zero before the first launch, of a block
+// of so many threads. The rest is written before it is read.
+func HeadBytes(threads uint64) uint64 { return headerBytes + pointBytes*threads }
 
 // headerBytes begin the part of a block: its state, and a count of its threads. See text.go.
 const headerBytes = 16

@@ -1,0 +1,178 @@
+package ptx_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/points"
+	"pvdrm/gpu/ptx/rewrite"
+	"pvdrm/gpu/softgpu"
+	"pvdrm/gpu/softgpu/exec"
+	"pvdrm/internal/hostmem"
+	"pvdrm/tests/ptx/internal/fixture"
+	"pvdrm/tests/ptx/internal/random"
+)
+
+// inPieces is a software GPU that ends each piece of a kernel at its k-th look, up to so many times a launch.
+func inPieces(t testing.TB, k uint32, interval, pieces int) *points.Device {
+	soft, err := softgpu.New(softgpu.Config{})
+	require.NoError(t, err)
+	d, err := points.New(soft, points.Config{Force: true, Short: -1, Look: k, Pieces: pieces, Options: rewrite.SuspendOptions{Interval: interval, Count: true}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// The programs of the suite have the same results when the device runs their kernels in pieces.
+func TestSuiteInPieces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	for _, k := range []uint32{1, 100} {
+		t.Run(fmt.Sprintf("each look %d", k), func(t *testing.T) {
+			d := inPieces(t, k, 1, 6)
+			verifySuite(t, d)
+			twins, wholes, pieces := d.Counts()
+			t.Logf("%d launches in %d pieces, %d as they are", twins, twins+pieces, wholes)
+			require.Positive(t, pieces)
+		})
+	}
+}
+
+// runOnDevice runs a fixture whose buffers lie in granted memory.
+func runOnDevice(f *fixture.Fixture, d gpu.Device) (outputs [][]byte, err error) {
+	c, err := d.NewContext(f.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }() // the first error is the one to tell
+	m, err := c.LoadModule(context.Background(), f.Name+".ptx", f.Source, nil)
+	if err != nil {
+		return nil, err
+	}
+	var regions []*hostmem.Region
+	defer func() {
+		_ = c.Close() // before what it has mapped
+		for _, r := range regions {
+			r.Release()
+		}
+	}()
+	address := func(buffer int) uint64 { return d.Properties().System.Base + uint64(buffer)<<24 }
+	for i := range f.Buffers {
+		b := &f.Buffers[i]
+		r, err := hostmem.New((uint64(b.Bytes()) + 4095) &^ 4095)
+		if err != nil {
+			return nil, err
+		}
+		regions = append(regions, r)
+		copy(r.Bytes(), b.Initial())
+		sys, err := c.NewSystem([][]byte{r.Bytes()})
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Map(address(i), sys, 0, sys.Size(), gpu.ProtRead|gpu.ProtWrite); err != nil {
+			return nil, err
+		}
+	}
+	ch, err := c.NewChannel()
+	if err != nil {
+		return nil, err
+	}
+	var cmds []gpu.Command
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		k, err := m.Function(r.Kernel)
+		if err != nil {
+			return nil, err
+		}
+		params := r.Params(address, nil)
+		cmds = append(cmds, &gpu.Launch{Func: k, Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: params[:min(len(params), k.Attributes().ParamBytes)]})
+	}
+	done := make(chan gpu.Result, 1)
+	if err := ch.Submit(cmds, func(r gpu.Result) { done <- r }); err != nil {
+		return nil, err
+	}
+	if r := <-done; r.Err != nil {
+		return nil, r.Err
+	}
+	for i := range f.Buffers {
+		if b := &f.Buffers[i]; b.Output {
+			outputs = append(outputs, append([]byte(nil), regions[i].Bytes()[:b.Bytes()]...))
+		}
+	}
+	return outputs, nil
+}
+
+// plain reports whether a fixture needs nothing but buffers.
+func plain(f *fixture.Fixture) bool {
+	for i := range f.Buffers {
+		if b := &f.Buffers[i]; b.Object != nil || b.Bytes() == 0 || b.Bytes() > 1<<24 {
+			return false
+		}
+	}
+	return len(f.Tensors) == 0
+}
+
+// TestFixturesInPieces runs the fixtures with loops on a device that ends pieces at each k-th look: results are as
+// when they run through.
+func TestFixturesInPieces(t *testing.T) {
+	equal := 0
+	for _, k := range []uint32{1, 3, 40} {
+		d := inPieces(t, k, 1, suspensions)
+		for _, c := range readCorpus(t) {
+			if c.recording == nil || c.recording.Fault != "" || !plain(c.fixture) || !hasPoints(suspendKernels(t, c.fixture.Source)) {
+				continue
+			}
+			want, err := runExec(c.fixture, exec.NativeNever, 1)
+			if err != nil {
+				continue // TestCorpus reports it
+			}
+			got, err := runOnDevice(c.fixture, d)
+			if err != nil {
+				t.Errorf("%s, at each look %d: %v", c.fixture.Name, k, err)
+				continue
+			}
+			if diffs, _ := c.fixture.Compare(got, want); len(diffs) > 0 {
+				t.Errorf("%s, at each look %d: %d values differ: %v", c.fixture.Name, k, len(diffs), diffs[0])
+			}
+			equal++
+		}
+		twins, wholes, pieces := d.Counts()
+		t.Logf("each look %d: %d launches in %d pieces, %d as they are", k, twins, twins+pieces, wholes)
+		require.Positive(t, pieces)
+	}
+	require.Greater(t, equal, 200)
+}
+
+// hasPoints reports whether a kernel of a module looks at its signal.
+func hasPoints(list []rewrite.Suspended) bool {
+	for i := range list {
+		if list[i].Points > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// TestRandomInPieces runs random kernels on a device that ends pieces at each k-th look, and compares every bit.
+func TestRandomInPieces(t *testing.T) {
+	for k := uint32(1); k <= 5; k += 2 {
+		d := inPieces(t, k, 1, suspensions)
+		for seed := range 60 {
+			f, err := fixture.Parse("random", []byte(random.Lone(fmt.Append(nil, seed))))
+			require.NoError(t, err)
+			want, err := runExec(f, exec.NativeNever, 1)
+			require.NoError(t, err, "%s", f.Source)
+			got, err := runOnDevice(f, d)
+			require.NoError(t, err, "%s", f.Source)
+			diffs, _ := f.Compare(got, want)
+			require.Empty(t, diffs, "at each look %d: %s", k, f.Source)
+		}
+		_, _, pieces := d.Counts()
+		require.Positive(t, pieces)
+	}
+}
