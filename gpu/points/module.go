@@ -72,6 +72,9 @@ func (c *context) LoadModule(ctx gocontext.Context, name string, source []byte, 
 
 // rewritten returns a source with twins, and what became of its kernels; nil where none has a twin.
 func (c *context) rewritten(ctx gocontext.Context, name string, source []byte) (changed []byte, list []rewrite.Suspended) {
+	if gpu.IsImage(source) {
+		return nil, nil // machine code
+	}
 	e := ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source))))
 	m, err := ptx.LoadWithin(e, name, source)
 	if err != nil {
