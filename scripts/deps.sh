@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the programs that PVDRM needs to be built, tested and shown, on Debian 12 or later and
 # Ubuntu 26.04: QEMU 10, Go, make, git and CA certificates; with PVDRM_DEPS=gl also virglrenderer,
-# Mesa and a C compiler; with PVDRM_DEPS=test or dev also a C++ compiler, systemd, and libvirt's
+# Mesa and a C compiler; with PVDRM_DEPS=test or dev also a C++ compiler, clang, systemd, and libvirt's
 # driver for QEMU. It prints and does nothing if all of them are installed. As root it installs; as
 # another user it asks for sudo at a terminal, and elsewhere prints the commands and fails.
 set -eu
@@ -44,6 +44,7 @@ esac
 case ${PVDRM_DEPS:-} in
 dev | test)
 	command -v g++ >/dev/null || plain="$plain g++" # our headers are tested as C++ too
+	command -v clang-16 >/dev/null || command -v clang >/dev/null || plain="$plain clang" # it compiles GLoop's header for a GPU
 	command -v systemd-analyze >/dev/null || plain="$plain systemd" # it verifies the units; nothing is started
 	command -v virt-qemu-run >/dev/null || plain="$plain libvirt-daemon-driver-qemu" # it starts the domain of the docs; no daemon is
 	;;
