@@ -29,6 +29,11 @@ type engine struct {
 var engines = []engine{
 	{"exec", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeNever, 1) }},
 	{"exec with native code", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 1) }},
+	{"exec with native code of AVX2", func(f *fixture.Fixture) ([][]byte, error) {
+		defer exec.UseISA(exec.InUse())
+		exec.UseISA(exec.AVX2)
+		return runExec(f, exec.NativeAtOnce, 1)
+	}},
 	{"exec with modelled time", func(f *fixture.Fixture) ([][]byte, error) {
 		return runTimed(f, exec.CompileTimed, exec.NativeAtOnce, 1)
 	}},

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/tests/ptx/internal/fixture"
 	"pvdrm/tests/ptx/internal/random"
 )
@@ -37,12 +36,12 @@ func compareEngines(t *testing.T, source string) {
 	} else if diffs, _ := k.Compare(parts, want); len(diffs) > 0 {
 		t.Fatalf("exec in parts differs from ref in %d values, the first: %v\n%s", len(diffs), diffs[0], source)
 	}
-	for _, native := range []exec.Native{exec.NativeNever, exec.NativeAtOnce} {
-		got, err := runExec(k, native, 1)
+	for _, e := range engines[:3] {
+		got, err := e.run(k)
 		require.NoError(t, err, source)
 		diffs, _ := k.Compare(got, want)
 		if len(diffs) > 0 {
-			t.Fatalf("exec (native code %d) differs from ref in %d values, the first: %v\n%s", native, len(diffs), diffs[0], source)
+			t.Fatalf("%s differs from ref in %d values, the first: %v\n%s", e.name, len(diffs), diffs[0], source)
 		}
 	}
 }

@@ -127,7 +127,7 @@ type hostileRun struct {
 
 // newHostileRuns has the engines with and without the large page.
 func newHostileRuns() (with, without []*hostileRun) {
-	for _, name := range []string{"interpreter", "native code", "ref"} {
+	for _, name := range []string{"interpreter", "native code", "native code of AVX2", "ref"} {
 		m := newGuardedMemory(append([]random.Page{globalsPage}, hostilePages...))
 		with = append(with, &hostileRun{name: name, mem: m})
 		without = append(without, &hostileRun{name: name, mem: m[:len(m)-1]})
@@ -150,16 +150,21 @@ func hostile(t *testing.T, runs []*hostileRun, data []byte) (ended bool) {
 	l := exec.Launch{Grid: [3]uint32{1 + uint32(head[1]>>3&3), 1, 1}, Block: [3]uint32{block, 1, 1}}
 	l.Params = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, pages[0].Base), pages[1].Base)
 
-	prog, err := exec.Compile(mod)
-	require.NoError(t, err, source)
-	image, err := prog.Link(globalsPage.Base)
-	require.NoError(t, err)
-	k, ok := prog.Kernel("k")
-	require.True(t, ok)
+	best := exec.InUse()
+	defer exec.UseISA(best)
 	var first *hostileRun
-	for i, r := range runs[:2] {
+	for i, r := range runs[:3] {
+		prog, err := exec.Compile(mod)
+		require.NoError(t, err, source)
+		image, err := prog.Link(globalsPage.Base)
+		require.NoError(t, err)
+		k, ok := prog.Kernel("k")
+		require.True(t, ok)
 		r.mem.reset(image)
-		l.Native = []exec.Native{exec.NativeNever, exec.NativeAtOnce}[i]
+		l.Native = []exec.Native{exec.NativeNever, exec.NativeAtOnce, exec.NativeAtOnce}[i]
+		if i == 2 {
+			exec.UseISA(exec.AVX2)
+		}
 		ctl := new(exec.Control)
 		stop := time.AfterFunc(20*time.Second, func() { ctl.Stop(gpu.LostTimeout) })
 		r.ended(t, exec.Run(k, l, r.mem, ctl, 1), source)
@@ -171,7 +176,7 @@ func hostile(t *testing.T, runs []*hostileRun, data []byte) (ended bool) {
 		first.compare(t, r, source)
 	}
 	if block == 1 {
-		runRefHostile(t, first, runs[2], mod, l, source)
+		runRefHostile(t, first, runs[3], mod, l, source)
 	}
 	return first.err == nil
 }
@@ -226,7 +231,7 @@ func (r *hostileRun) compare(t *testing.T, other *hostileRun, source string) {
 }
 
 // FuzzHostile runs random kernels whose addresses go anywhere, interpreted and as
-// native code where the processor has it, and threads that are alone on the reference
+// native code of each width that the processor has, and threads that are alone on the reference
 // interpreter as well. Every page lies between guards, so an access that leaves it
 // is a fault of the host.
 func FuzzHostile(f *testing.F) {

@@ -10,16 +10,20 @@ import (
 type ISA string
 
 const (
-	AVX512 ISA = "avx512" // kernels that run often are compiled
-	AVX2   ISA = "avx2"   // interpreted, several lanes at once
-	Plain  ISA = "plain"  // interpreted, lane by lane
+	AVX512 ISA = "avx512" // kernels that run often are compiled, to vectors of 512 bits
+	AVX2   ISA = "avx2"   // to pairs of vectors of 256 bits
+	Plain  ISA = "plain"  // all are interpreted, lane by lane
 )
+
+// UseISA makes the process use AVX512 or AVX2 for kernels that are launched for the first time from now
+// on, and reports whether the processor has it. Tests use it to run all of them on one machine.
+func UseISA(isa ISA) bool { return jit.Use(map[ISA]jit.ISA{AVX512: jit.AVX512, AVX2: jit.AVX2}[isa]) }
 
 // InUse returns what this process uses.
 func InUse() ISA {
 	switch {
 	case jit.NativeCode() == nil:
-		return AVX512
+		return ISA(jit.InUse().String())
 	case lane.Vectors:
 		return AVX2
 	}

@@ -1,6 +1,6 @@
 // Package jit compiles kernels to machine code, on amd64 Linux with AVX-512 (F, BW,
-// DQ, VL), once their warps have asked for it some times: one variant for warps of
-// which all lanes run, one for others.
+// DQ, VL) or with AVX2 (FMA, BMI2), once their warps have asked for it some times: one
+// variant for warps of which all lanes run, one for others.
 //
 // Decoded operations become a few vector instructions each; registers of the warp stay
 // in vector registers from one branch to the next, values that are the same in all
@@ -9,9 +9,13 @@
 // disagree, faults, pages that are new) leaves native code at an instruction for the
 // interpreter, which goes on from there and enters native code again where it can. So
 // there is one place for faults and for divergence, and results are the interpreter's,
-// bit for bit. GODEBUG=cpu.avx512f=off interprets all; so does a host that forbids
-// executable memory, and a function that is beyond the bounds in function.go. The
-// command "pvdrm doctor" reports what a machine does.
+// bit for bit. GODEBUG=cpu.avx512f=off compiles for AVX2, and cpu.avx512f=off,cpu.avx2=off
+// interprets all; so does a host that forbids executable memory, and a function that is
+// beyond the bounds in function.go. The command "pvdrm doctor" reports what a machine does.
+//
+// What an operation does is written once, with vectors of 512 bits and masks (rows.go,
+// memory.go and so on). For AVX2, package x86 takes each such vector for a pair of 256 bits
+// and each mask for vectors, and knows what of AVX-512 takes several instructions then.
 //
 // # Safety
 //
@@ -26,7 +30,10 @@
 // found, loads from loads and stores from stores. Lanes in several pages have each a page of its
 // own: a lane's address, with the bits of its offset cleared, must be the base of that page, and the
 // size of the page, which says how many bits that are, must be the same; the address in the host's
-// memory is the page's and that offset, which are below its size. It has no stack, no calls,
+// memory is the page's and that offset, which are below its size. For AVX2 it has an area of 4 KiB of
+// its worker beside, which it addresses by constants and by numbers of lanes, below 32; lanes that are
+// not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
+// Both widths make the same checks, by the same code. It has no stack, no calls,
 // and jumps to its own labels only. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head counts, so that it returns within some ten microseconds, and

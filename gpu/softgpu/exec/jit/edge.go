@@ -180,6 +180,7 @@ func (e *emitter) resume(pc int32) {
 	}
 	*at = e.a.NewLabel()
 	entry, here := *at, e.a.NewLabel()
+	e.a.Entry(entry)
 	e.a.Bind(here)
 	var list []saved
 	for i := range e.owners {

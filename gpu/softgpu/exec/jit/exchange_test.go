@@ -39,8 +39,9 @@ func exchangeInst(r *rand.Rand) ir.Inst {
 
 // Shuffles and votes of whole warps give what the interpreter gives; those whose lanes
 // name different masks are left to it.
-func TestNativeExchanges(t *testing.T) {
-	needNative(t)
+func TestNativeExchanges(t *testing.T) { eachISA(t, testNativeExchanges) }
+
+func testNativeExchanges(t *testing.T, isa ISA) {
 	r := rand.New(rand.NewPCG(10, 1))
 	for n := range 3000 {
 		want := exectest.FuzzWarp()
@@ -62,7 +63,7 @@ func TestNativeExchanges(t *testing.T) {
 		in := exchangeInst(r)
 		got := exectest.Clone(want)
 		nativeWarp(got)
-		at := newMachine().run(t, got, []ir.Inst{in, endOfCode})
+		at := newMachine(isa).run(t, got, []ir.Inst{in, endOfCode})
 		if !same {
 			require.Zero(t, at)
 			require.True(t, exectest.EqualLanes(want, got), "%+v", in)

@@ -28,6 +28,7 @@ type Frame struct {
 	own             uint64         // first address in .shared
 	limits          [10]uint64     // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
 	sizes           unsafe.Pointer // *Sites.sizes of the worker
+	area            unsafe.Pointer // *Sites.area of the worker
 	places          [maxPlaces]place
 	left            [4]uint32 // lanes whose pages are not found yet, in groups of 8
 	mask            uint32
@@ -128,6 +129,7 @@ const (
 	offOwn      = int32(unsafe.Offsetof(Frame{}.own))
 	offLimits   = int32(unsafe.Offsetof(Frame{}.limits))
 	offSizes    = int32(unsafe.Offsetof(Frame{}.sizes))
+	offArea     = int32(unsafe.Offsetof(Frame{}.area))
 	offPlaces   = int32(unsafe.Offsetof(Frame{}.places))
 	offLeft     = int32(unsafe.Offsetof(Frame{}.left))
 	offMask     = int32(unsafe.Offsetof(Frame{}.mask))
@@ -172,6 +174,7 @@ const (
 // Prepare sets what does not change in the life of the warp.
 func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	b := w.Block
+	f.area = unsafe.Pointer(unsafe.SliceData(sites.area))                                                                   // accessed within its bounds, which are known when code is made
 	f.sizes = unsafe.Pointer(&sites.sizes)                                                                                  // ends with a zero, where native code stops
 	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites.pages)), unsafe.Pointer(theTable)                              // of the worker, which owns the warp
 	f.word = unsafe.Pointer(word)                                                                                           // only read; aligned, so loads are atomic

@@ -29,6 +29,7 @@ type emitter struct {
 	number []int32 // block that begins at a position, counted from fn.entry; -1: none
 	labels []x86.Label
 	masked bool
+	pairs  bool     // for AVX2
 	mode   maskMode // of the operation that is compiled
 	end    int32    // of the block that it is in
 	leave  x86.Label
@@ -54,12 +55,15 @@ const (
 // compileFunction makes machine code of a function, for warps with all lanes or
 // with any, and says where in it each position of the function is entered, or 0. It
 // returns nil if the function is beyond the bounds.
-func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool) (code []byte, entries []uint32) {
+func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) (code []byte, entries []uint32) {
 	n := int(fn.End - fn.Entry)
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil, nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]int{}, masked: masked}
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]int{}, masked: masked, pairs: isa == AVX2}
+	if e.pairs {
+		e.a.MakePairs()
+	}
 	e.fixed32, e.fixed64 = make([]bool, fn.Regs32), make([]bool, fn.Regs64)
 	for _, c := range fn.Const32 {
 		e.fixed32[c.Reg] = true
@@ -84,8 +88,8 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	}
 	e.a.Bind(e.leave)
 	e.a.Return()
-	if !e.a.Resolve() {
-		panic("exec: native code that jumps nowhere") // a bug of this package
+	if !e.a.Resolve() || e.a.Len() > maxNativeBytes {
+		return nil, nil
 	}
 	entries = make([]uint32, n)
 	for i, label := range e.entries[:n] {
@@ -105,6 +109,9 @@ func (e *emitter) prologue() {
 	e.a.RM(x86.MOV, true, rSites, frameAt(offSites))
 	e.a.RM(x86.MOV, true, rTable, frameAt(offTable))
 	e.a.RM(x86.MOV, false, rMask, frameAt(offMask))
+	if e.pairs {
+		e.a.RM(x86.MOV, true, x86.Area, frameAt(offArea))
+	}
 	if e.masked {
 		e.a.KFrom(kActive, rMask)
 		e.a.KShift(&x86.KSHIFTRD, 2, kActive, 16)
@@ -162,6 +169,7 @@ func (e *emitter) enterable(pc int32) bool {
 		return false
 	}
 	*at = e.a.NewLabel()
+	e.a.Entry(*at)
 	e.a.Bind(*at)
 	return true
 }

@@ -38,10 +38,45 @@ const hot = 16
 // NativeCode reports whether kernels are compiled on this machine; the error says why
 // they are interpreted.
 func NativeCode() error {
-	if !nativeWorks {
-		return errors.New("the processor lacks AVX-512 (F, BW, DQ and VL)")
+	if InUse() == Plain {
+		return errors.New("the processor lacks AVX-512 (F, BW, DQ and VL), and AVX2 with FMA and BMI2")
 	}
 	return tryNative()
+}
+
+// ISA is what kernels are compiled for.
+type ISA int32
+
+const (
+	Plain  ISA = iota // nothing: they are interpreted
+	AVX2              // pairs of vectors of 256 bits
+	AVX512            // vectors of 512 bits
+)
+
+// String returns the name of an ISA.
+func (i ISA) String() string { return [...]string{"plain", "avx2", "avx512"}[i] }
+
+var inUse = newInUse()
+
+func newInUse() *atomic.Int32 {
+	isa := new(atomic.Int32)
+	isa.Store(int32(best()))
+	return isa
+}
+
+// InUse returns what this process compiles for: the most that the processor has, which GODEBUG
+// (cpu.avx512f=off, cpu.avx2=off) can make less.
+func InUse() ISA { return ISA(inUse.Load()) }
+
+// Use makes the process compile for an ISA from now on, if the processor has it, and reports whether it
+// has. Tests use it to run all of them on one machine. Kernels that were launched before stay what they
+// are.
+func Use(isa ISA) bool {
+	if isa > best() {
+		return false
+	}
+	inUse.Store(int32(isa))
+	return true
 }
 
 // maxOffset bounds offsets in pages that native code accesses, which takes them as
@@ -53,6 +88,7 @@ type Code struct {
 	once   sync.Once
 	prog   *ir.Program
 	fn     *ir.Function
+	isa    ISA
 	first  int32    // position of the first instruction
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
@@ -76,11 +112,11 @@ type machineCode struct {
 // Prepare makes n ready for a launch of a kernel, and returns it, or nil where native
 // code is not to be used.
 func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
-	if !nativeWorks || when == NativeNever {
+	if InUse() == Plain || when == NativeNever {
 		return nil
 	}
 	n.once.Do(func() {
-		n.prog, n.fn, n.first = p, fn, fn.Entry
+		n.prog, n.fn, n.first, n.isa = p, fn, fn.Entry, InUse()
 		n.sites = make([]uint16, fn.End-fn.Entry)
 		for i := range n.sites {
 			if in := &p.Code[int(n.first)+i]; isAccess(in) {
@@ -106,7 +142,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 
 // compile makes the code of a variant.
 func (n *Code) compile(v *variant) {
-	v.code.Store(makeNative(n.prog, n.fn, n.sites, v == &n.masked))
+	v.code.Store(makeNative(n.prog, n.fn, n.sites, v == &n.masked, n.isa))
 }
 
 // want counts a use of the code of a variant that is not there yet. It is not inlined
@@ -134,6 +170,7 @@ func siteOf(e *tlb.Translation) Site {
 // Sites are the pages that a worker keeps for native code.
 type Sites struct {
 	pages []Site
+	area  []byte             // of the code for AVX2
 	found bool               // some page
 	sizes [maxSizes + 1]size // of the pages in the tables, most of them; the rest are empty
 }
@@ -145,7 +182,13 @@ const maxSizes = 10
 type size struct{ less, whole uint64 }
 
 // NewSites makes room for the pages that a worker keeps for n.
-func (n *Code) NewSites() *Sites { return &Sites{pages: make([]Site, ownSites+n.count)} }
+func (n *Code) NewSites() *Sites {
+	s := &Sites{pages: make([]Site, ownSites+n.count)}
+	if n.isa == AVX2 {
+		s.area = newArea()
+	}
+	return s
+}
 
 // Drop forgets all pages. Most launches of kernels that are short have found none: native code
 // only takes over what findPage found.

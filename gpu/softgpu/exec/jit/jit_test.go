@@ -18,9 +18,13 @@ import (
 	"pvdrm/internal/codemem"
 )
 
-func needNative(t testing.TB) {
-	if !nativeWorks {
-		t.Skip("the processor lacks AVX-512: kernels are interpreted")
+// eachISA runs a test for all that the processor has.
+func eachISA(t *testing.T, test func(t *testing.T, isa ISA)) {
+	if best() == Plain {
+		t.Skip("the processor lacks AVX2: kernels are interpreted")
+	}
+	for isa := AVX2; isa <= best(); isa++ {
+		t.Run(isa.String(), func(t *testing.T) { test(t, isa) })
 	}
 }
 
@@ -34,11 +38,14 @@ func nativeWarp(w *ir.Warp) {
 
 // machine is what a worker has to run native code.
 type machine struct {
+	isa   ISA
 	word  atomic.Uint64
 	sites *Sites
 }
 
-func newMachine() *machine { return &machine{sites: &Sites{pages: make([]Site, ownSites+maxSites)}} }
+func newMachine(isa ISA) *machine {
+	return &machine{isa: isa, sites: &Sites{pages: make([]Site, ownSites+maxSites), area: newArea()}}
+}
 
 // run compiles code, of which the last operation is one that is not compiled,
 // and runs it from the start for the lanes of the warp. It returns where that ended.
@@ -51,7 +58,7 @@ func (m *machine) run(t testing.TB, w *ir.Warp, code []ir.Inst, fixed ...ir.Cons
 		}
 	}
 	prog := &ir.Program{Code: code}
-	text, entries := compileFunction(prog, fn, list, w.Mask != ir.AllLanes)
+	text, entries := compileFunction(prog, fn, list, w.Mask != ir.AllLanes, m.isa)
 	require.NotNil(t, text)
 	mapped, err := codemem.Map(text)
 	require.NoError(t, err)
@@ -142,8 +149,9 @@ var endOfCode = ir.Inst{Kind: ir.KTrap, Other: -1}
 
 // Each compiled row gives the registers that its lane function gives, whichever of
 // its registers are the same, for all lanes and for some.
-func TestNativeLanes(t *testing.T) {
-	needNative(t)
+func TestNativeLanes(t *testing.T) { eachISA(t, testNativeLanes) }
+
+func testNativeLanes(t *testing.T, isa ISA) {
 	for _, key := range nativeKeys() {
 		r := rand.New(rand.NewPCG(7, uint64(len(key))))
 		for n := range 100 {
@@ -156,7 +164,7 @@ func TestNativeLanes(t *testing.T) {
 			got := exectest.Clone(want)
 			nativeWarp(got)
 			interpret(want, &in)
-			at := newMachine().run(t, got, []ir.Inst{in, endOfCode})
+			at := newMachine(isa).run(t, got, []ir.Inst{in, endOfCode})
 			if at == 0 && nativeRows()[key].check != nil {
 				interpret(got, &in) // as the warp does
 			} else {
@@ -170,8 +178,9 @@ func TestNativeLanes(t *testing.T) {
 
 // Many operations one after the other give what they give one by one: values stay in
 // vector registers, or do not fit there, and constants are the same in all lanes.
-func TestNativeSequences(t *testing.T) {
-	needNative(t)
+func TestNativeSequences(t *testing.T) { eachISA(t, testNativeSequences) }
+
+func testNativeSequences(t *testing.T, isa ISA) {
 	keys := nativeKeys()
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(8, seed))
@@ -197,7 +206,7 @@ func TestNativeSequences(t *testing.T) {
 		nativeWarp(got)
 		for at := 0; at < len(code); {
 			left := append(code[at:len(code):len(code)], endOfCode)
-			if n := int(newMachine().run(t, got, left, fixed...)); n < len(left)-1 { // a row's check
+			if n := int(newMachine(isa).run(t, got, left, fixed...)); n < len(left)-1 { // a row's check
 				interpret(got, &left[n])
 				at += n + 1
 			} else {
@@ -227,13 +236,14 @@ func randomLanes32(r *rand.Rand, w *ir.Warp) {
 
 // Loads and stores leave the registers, the memory and the fault that the portable
 // ones leave, and most do not need the interpreter.
-func TestNativeAccesses(t *testing.T) {
-	needNative(t)
+func TestNativeAccesses(t *testing.T) { eachISA(t, testNativeAccesses) }
+
+func testNativeAccesses(t *testing.T, isa ISA) {
 	native, all := 0, 0
 	tested := func(key ir.AccessKey, first ir.Opcode, portable ir.Func) ir.Func {
 		return func(w *ir.Warp, in *ir.Inst) {
 			nativeWarp(w)
-			m := newMachine()
+			m := newMachine(isa)
 			x := *in
 			x.Kind, x.Op, x.Other = ir.KMasked, ir.AccessOp(first, key.Wide, key.Writes), -1
 			x.Target = int32(key.Size)
@@ -262,12 +272,13 @@ func TestNativeAccesses(t *testing.T) {
 }
 
 // What is too large is interpreted, and so is everything if that is asked for.
-func TestNativeBounds(t *testing.T) {
-	needNative(t)
+func TestNativeBounds(t *testing.T) { eachISA(t, testNativeBounds) }
+
+func testNativeBounds(t *testing.T, isa ISA) {
 	code := make([]ir.Inst, maxNativeInsts+1)
-	text, _ := compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false)
+	text, _ := compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false, isa)
 	require.Nil(t, text)
-	text, _ = compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false)
+	text, _ = compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false, isa)
 	require.Nil(t, text)
 	p, n := &ir.Program{Code: []ir.Inst{endOfCode}}, &Code{}
 	require.Nil(t, n.Prepare(p, &ir.Function{End: 1}, NativeNever))

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
 	"pvdrm/internal/codemem"
 )
 
@@ -17,8 +18,24 @@ import (
 //go:noescape
 func callNative(f *Frame)
 
-// nativeWorks says whether this processor runs what is compiled.
-var nativeWorks = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasFMA
+// best is what this processor has.
+func best() ISA {
+	x := &cpu.X86
+	switch {
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasFMA:
+		return AVX512
+	case x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2:
+		return AVX2
+	}
+	return Plain
+}
+
+// newArea makes the memory that code for AVX2 has beside its registers.
+func newArea() []byte {
+	area := make([]byte, x86.AreaBytes)
+	x86.FillArea(area)
+	return area
+}
 
 // tryNative reports whether the host allows native code.
 func tryNative() error {
@@ -40,8 +57,8 @@ var codeBytes atomic.Int64
 
 // makeNative compiles a function. The code is empty where the host or the bounds
 // on code forbid it.
-func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool) *machineCode {
-	code, entries := compileFunction(p, fn, sites, masked)
+func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *machineCode {
+	code, entries := compileFunction(p, fn, sites, masked, isa)
 	if code == nil {
 		return &machineCode{}
 	}

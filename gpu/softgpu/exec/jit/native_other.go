@@ -7,14 +7,17 @@ import "pvdrm/gpu/softgpu/exec/ir"
 // callNative is never called.
 func callNative(*Frame) {}
 
-// nativeWorks is false: there is a compiler for amd64 only.
-const nativeWorks = false
+// best is Plain: there is a compiler for amd64 only.
+func best() ISA { return Plain }
+
+// newArea is never called.
+func newArea() []byte { return nil }
 
 // tryNative is never called.
 func tryNative() error { return nil }
 
 // makeNative is never called.
-func makeNative(*ir.Program, *ir.Function, []uint16, bool) *machineCode { return nil }
+func makeNative(*ir.Program, *ir.Function, []uint16, bool, ISA) *machineCode { return nil }
 
 // compiles is false: everything is interpreted.
 func compiles(*ir.Inst) bool { return false }

@@ -1,6 +1,7 @@
 // Package x86 assembles the few amd64 instructions that kernels are compiled to:
 // AVX-512 on whole vectors, mask registers, and a little of the rest. It knows
-// encodings and labels, nothing of kernels.
+// encodings and labels, nothing of kernels. After MakePairs, it makes code for AVX2 of
+// the same calls (pairs.go).
 //
 // An Asm belongs to one goroutine.
 package x86
@@ -52,6 +53,7 @@ type Asm struct {
 	n      int     // bytes of buf that are code
 	labels []int32 // offset in the code; -1: not yet
 	fixups []fixup
+	pairs  *pairs // where the processor has no AVX-512
 }
 
 type fixup struct {
@@ -73,8 +75,13 @@ func (a *Asm) Grow(n int) {
 // Code is the code so far.
 func (a *Asm) Code() []byte { return a.buf[:a.n] }
 
-// Len is how many bytes of code there are.
-func (a *Asm) Len() int { return a.n }
+// Len is about how many bytes of code there are; exactly, once it is resolved.
+func (a *Asm) Len() int {
+	if a.pairs != nil {
+		return a.n + 2*longest*len(a.pairs.steps)
+	}
+	return a.n
+}
 
 // NewLabel makes a label that stands nowhere yet.
 func (a *Asm) NewLabel() Label {
@@ -83,13 +90,23 @@ func (a *Asm) NewLabel() Label {
 }
 
 // Bind puts a label here.
-func (a *Asm) Bind(l Label) { a.labels[l] = int32(a.n) }
+func (a *Asm) Bind(l Label) {
+	if a.pairs != nil {
+		a.remember(step{kind: kBind, label: l})
+		return
+	}
+	a.labels[l] = int32(a.n)
+}
 
 // Offset is where a label stands, in bytes from the start of the code.
 func (a *Asm) Offset(l Label) int { return int(a.labels[l]) }
 
-// Resolve fills in the jumps. It reports false if a label stands nowhere.
+// Resolve fills in the jumps. It reports false if a label stands nowhere, or if there is too much code
+// for pairs.
 func (a *Asm) Resolve() bool {
+	if a.pairs != nil && !a.lower() {
+		return false
+	}
 	for _, f := range a.fixups {
 		to := a.labels[f.label]
 		if to < 0 {
@@ -191,6 +208,10 @@ func (a *Asm) evex(op *Op, reg, v, b3, x4 uint8, arg Arg, broadcast bool) {
 
 // V is op d, s, r: registers only. Operations of one source take s as 0.
 func (a *Asm) V(op *Op, d, s, r Z, arg Arg) {
+	if a.pairs != nil {
+		a.remember(step{kind: kV, op: op, d: uint8(d), s: uint8(s), r: uint8(r), arg: arg})
+		return
+	}
 	reg, v := uint8(d), uint8(s)
 	if op.digit != 0 {
 		reg, v = op.digit, uint8(d)
@@ -209,6 +230,10 @@ func (a *Asm) VM(op *Op, d, s Z, m Mem, arg Arg) { a.vm(op, d, s, m, arg, false)
 func (a *Asm) VB(op *Op, d, s Z, m Mem, arg Arg) { a.vm(op, d, s, m, arg, true) }
 
 func (a *Asm) vm(op *Op, d, s Z, m Mem, arg Arg, broadcast bool) {
+	if a.pairs != nil {
+		a.remember(step{kind: memoryKind(broadcast), op: op, d: uint8(d), s: uint8(s), m: m, arg: arg})
+		return
+	}
 	unit := int32(op.memory)
 	if broadcast {
 		unit = 4
@@ -238,11 +263,19 @@ func (a *Asm) VKM(op *Op, d K, s Z, m Mem, arg Arg) { a.vm(op, Z(d), s, m, arg, 
 // ToGP moves the first element of a vector to a general register; FromGP gives
 // all lanes its value.
 func (a *Asm) ToGP(op *Op, d R, s Z) {
+	if a.pairs != nil {
+		a.remember(step{kind: kToGP, op: op, d: uint8(d), s: uint8(s)})
+		return
+	}
 	a.evex(op, uint8(s), 0, uint8(d)>>3, 0, Arg{}, false)
 	a.modReg(uint8(s), uint8(d))
 }
 
 func (a *Asm) FromGP(op *Op, d Z, s R, arg Arg) {
+	if a.pairs != nil {
+		a.remember(step{kind: kFromGP, op: op, d: uint8(d), s: uint8(s), arg: arg})
+		return
+	}
 	a.evex(op, uint8(d), 0, uint8(s)>>3, 0, arg, false)
 	a.modReg(uint8(d), uint8(s))
 }
@@ -250,6 +283,10 @@ func (a *Asm) FromGP(op *Op, d Z, s R, arg Arg) {
 // Lanes loads or stores the lanes of k at base+index+disp: a gather, which
 // clears k, or a scatter.
 func (a *Asm) Lanes(op *Op, z Z, base R, index Z, disp int32, k K) {
+	if a.pairs != nil {
+		a.remember(step{kind: kLanes, op: op, d: uint8(z), s: uint8(index), r: uint8(base), m: Mem{Disp: disp}, arg: Arg{Mask: k}})
+		return
+	}
 	// The fifth bit of the index is in the place of that of the second source.
 	a.evex(op, uint8(z), uint8(index)&16, uint8(base)>>3, uint8(index)>>3&1, Arg{Mask: k}, false)
 	a.bytes(2<<6|uint8(z)&7<<3|4, uint8(index)&7<<3|uint8(base)&7)
@@ -269,12 +306,20 @@ func (a *Asm) vex(op *MaskOp, reg, v, rm uint8) {
 
 // KK is op d, s, r on masks; operations of one source take s as 0.
 func (a *Asm) KK(op *MaskOp, d, s, r K) {
+	if a.pairs != nil {
+		a.remember(step{kind: kMask, mask: op, d: uint8(d), s: uint8(s), r: uint8(r)})
+		return
+	}
 	a.vex(op, uint8(d), uint8(s), uint8(r))
 	a.modReg(uint8(d), uint8(r))
 }
 
 // KShift is op d, s, n.
 func (a *Asm) KShift(op *MaskOp, d, s K, n uint8) {
+	if a.pairs != nil {
+		a.remember(step{kind: kShift, mask: op, d: uint8(d), s: uint8(s), arg: Arg{Imm: n}})
+		return
+	}
 	a.KK(op, d, 0, s)
 	a.bytes(n)
 }
@@ -282,17 +327,38 @@ func (a *Asm) KShift(op *MaskOp, d, s K, n uint8) {
 // KFrom, KTo, KLoad and KStore move 32 bits between a mask and the rest.
 
 func (a *Asm) KFrom(d K, s R) {
+	if a.pairs != nil {
+		a.remember(step{kind: kKFrom, d: uint8(d), s: uint8(s)})
+		return
+	}
 	a.vex(&KFROMGP, uint8(d), 0, uint8(s))
 	a.modReg(uint8(d), uint8(s))
 }
 
 func (a *Asm) KTo(d R, s K) {
+	if a.pairs != nil {
+		a.remember(step{kind: kKTo, d: uint8(d), s: uint8(s)})
+		return
+	}
 	a.vex(&KTOGP, uint8(d), 0, uint8(s))
 	a.modReg(uint8(d), uint8(s))
 }
 
-func (a *Asm) KLoad(d K, m Mem)  { a.kmem(&KLOAD, d, m) }
-func (a *Asm) KStore(m Mem, s K) { a.kmem(&KSTORE, s, m) }
+func (a *Asm) KLoad(d K, m Mem) {
+	if a.pairs != nil {
+		a.remember(step{kind: kKLoad, d: uint8(d), m: m})
+		return
+	}
+	a.kmem(&KLOAD, d, m)
+}
+
+func (a *Asm) KStore(m Mem, s K) {
+	if a.pairs != nil {
+		a.remember(step{kind: kKStore, s: uint8(s), m: m})
+		return
+	}
+	a.kmem(&KSTORE, s, m)
+}
 
 func (a *Asm) kmem(op *MaskOp, k K, m Mem) {
 	a.vex(op, uint8(k), 0, uint8(m.Base))

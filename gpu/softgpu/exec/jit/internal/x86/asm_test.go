@@ -228,14 +228,22 @@ func (l *sampleList) general() {
 	l.add(func(a *Asm) { a.ShiftByCL(R11) }, "shr r11, cl")
 }
 
-const recorded = "testdata/encodings.txt"
+const (
+	recorded    = "testdata/encodings.txt"
+	recordedVEX = "testdata/vex.txt"
+)
 
 // Each instruction has the bytes that were recorded. They were written down (-update)
 // where LLVM disassembled them as the instruction that is meant; it would choose
 // shorter forms of some constants and displacements itself.
-func TestEncodings(t *testing.T) {
+func TestEncodings(t *testing.T) { encodings(t, samples(), recorded) }
+
+// So have those of 256 bits.
+func TestEncodingsOfPairs(t *testing.T) { encodings(t, pairSamples(), recordedVEX) }
+
+func encodings(t *testing.T, list []sample, recorded string) {
 	if *update {
-		record(t)
+		record(t, list, recorded)
 	}
 	data, err := os.ReadFile(recorded)
 	require.NoError(t, err)
@@ -244,7 +252,6 @@ func TestEncodings(t *testing.T) {
 		text, code, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		want[text] = code
 	}
-	list := samples()
 	require.Len(t, want, len(list))
 	for _, s := range list {
 		var a Asm
@@ -257,7 +264,7 @@ var notText = regexp.MustCompile(`\s+`)
 
 // record has LLVM disassemble what we assemble, checks that this is the same
 // instruction as the text, and writes our bytes down.
-func record(t *testing.T) {
+func record(t *testing.T, list []sample, recorded string) {
 	norm := func(asm string, bytes bool) []string {
 		args := []string{"-triple=x86_64", "-mcpu=sapphirerapids", "-x86-asm-syntax=intel", "-output-asm-variant=1"}
 		if bytes {
@@ -278,7 +285,6 @@ func record(t *testing.T) {
 		return lines
 	}
 	var text, code, out strings.Builder
-	list := samples()
 	for _, s := range list {
 		var a Asm
 		s.emit(&a)

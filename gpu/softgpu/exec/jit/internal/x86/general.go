@@ -119,11 +119,19 @@ func (a *Asm) SignExtend(d, s R) {
 // Jump goes to a label, JumpIf on a condition; JumpMem goes to the address in memory.
 
 func (a *Asm) Jump(l Label) {
+	if a.pairs != nil {
+		a.remember(step{kind: kJump, label: l})
+		return
+	}
 	a.bytes(0xe9)
 	a.jumpTo(l)
 }
 
 func (a *Asm) JumpIf(c Cond, l Label) {
+	if a.pairs != nil {
+		a.remember(step{kind: kJumpIf, cond: c, label: l})
+		return
+	}
 	a.bytes(0x0f, 0x80|byte(c))
 	a.jumpTo(l)
 }
@@ -132,7 +140,11 @@ func (a *Asm) JumpMem(m Mem) {
 	a.rex(false, 0, m.Base)
 	a.bytes(0xff)
 	a.modMem(4, m, 1)
+	a.goesNowhere()
 }
 
 // Return is vzeroupper and ret.
-func (a *Asm) Return() { a.bytes(0xc5, 0xf8, 0x77, 0xc3) }
+func (a *Asm) Return() {
+	a.bytes(0xc5, 0xf8, 0x77, 0xc3)
+	a.goesNowhere()
+}
