@@ -115,6 +115,7 @@ func TestGarbageCommandStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	whole := drm.CopyCmd{Dst: 1 << 20, Src: 1 << 30, Width: 1 << 40, Height: 1 << 40}.Append(nil)
 	whole = drm.LaunchCmd{Function: 1, Grid: [3]uint32{1 << 31, 1 << 31, 1 << 31}, Block: [3]uint32{1 << 20, 1, 1}, SharedBytes: 1 << 31}.Append(whole)
+	whole = drm.LaunchCmd{Function: 1, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Cluster: [3]uint32{1 << 31, 0, 1}, Signal: ^uint64(0)}.Append(whole)
 	whole = drm.FillCmd{Dst: ^uint64(0), Size: 4, Width: 1 << 63, Height: 2, Pitch: 1 << 63}.Append(whole)
 	whole = drm.TimestampCmd{Addr: 7}.Append(whole)
 	for range 30 {

@@ -23,6 +23,7 @@ type preemptFlags struct {
 	count    int
 	pause    time.Duration
 	replay   bool
+	both     bool
 	json     string
 	html     string
 }
@@ -44,6 +45,9 @@ launches a short kernel now and then.
           --replay, or with --device cuda --sandbox off, where nothing can be preempted.
           The endless kernel is a task then, with --revoke-after 1ms. A
           worker that takes over takes half a second to be replaced, so --pause is 1s
+
+With --automatic the same is measured once more with --automatic-points and a policy that stops no
+kernel: the endless one looks at its signal, saves its state and leaves the GPU itself.
 
 Times are in microseconds. "lost" counts short kernels beside which the endless one ran
 on: on a GPU that runs both at the same time there is nothing to measure.`,
@@ -68,6 +72,7 @@ on: on a GPU that runs both at the same time there is nothing to measure.`,
 	fl.IntVar(&f.count, "count", 300, "short kernels")
 	fl.DurationVar(&f.pause, "pause", 7*time.Millisecond, "time between two of them")
 	fl.BoolVar(&f.replay, "replay", false, "kill and replay, in place of preempting (--device cuda)")
+	fl.BoolVar(&f.both, "automatic", false, "measure with --automatic-points, too")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.html, "html", "", "write a report with a chart to this file")
 	return c
@@ -88,6 +93,16 @@ func (f *preemptFlags) run(ctx context.Context, g *global, out io.Writer) error 
 			policy += ":whole"
 		}
 		rows, err := f.measure(ctx, log, policy)
+		if err == nil && f.both {
+			own := *f
+			own.dev.points = true
+			var more []bench.PreemptRow
+			more, err = own.measure(ctx, log, strings.TrimSuffix(policy, wholeCommands)+wholeCommands)
+			for i := range more {
+				more[i].Policy += automatic
+			}
+			rows = append(rows, more...)
+		}
 		if err != nil {
 			return errors.Join(err, files.close())
 		}
@@ -95,6 +110,9 @@ func (f *preemptFlags) run(ctx context.Context, g *global, out io.Writer) error 
 	}
 	return files.report(r, r.WriteText(out), false)
 }
+
+// automatic stands behind the policy of a row with --automatic-points.
+const automatic = "+points"
 
 // measure has the guests share the GPU under a policy.
 func (f *preemptFlags) measure(ctx context.Context, log *zap.Logger, policy string) (rows []bench.PreemptRow, err error) {
@@ -115,7 +133,7 @@ func (f *preemptFlags) measure(ctx context.Context, log *zap.Logger, policy stri
 
 	progress("%s, beside an endless kernel", policy)
 	dev, how, on := fair.guestDevice(a.socket, "endless", 1), "endless", bench.PreemptOn
-	if f.replay || !f.dev.device.kind().preempt(&f.dev) {
+	if f.replay || !f.dev.points && !f.dev.device.kind().preempt(&f.dev) {
 		dev.revoke, dev.revocations, how, on = time.Millisecond, 2*f.count, "task", bench.PreemptReplay
 	}
 	s, err := startGuest(dev.guest, append(append([]string{"run"}, dev.args()...), "--", "gdev", "preempt", how))

@@ -292,7 +292,11 @@ func (p *program) stream(commands int) (s []byte) {
 			} else {
 				params = binary.LittleEndian.AppendUint64(params, uint64(p.byte())<<(b>>3&7))
 			}
-			s = drm.LaunchCmd{Function: p.id(), Grid: [3]uint32{1 + uint32(b>>3&1), 1, 1}, Block: [3]uint32{1 + uint32(p.byte()), 1, 1}, Params: params}.Append(s)
+			l := drm.LaunchCmd{Function: p.id(), Grid: [3]uint32{1 + uint32(b>>3&1), 1, 1}, Block: [3]uint32{1 + uint32(p.byte()), 1, 1}, Params: params}
+			if b&0x80 != 0 {
+				l.Signal = p.address()
+			}
+			s = l.Append(s)
 		}
 	}
 	return s
