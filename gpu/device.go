@@ -84,16 +84,19 @@ type Device interface {
 // Stats are counters of a device since it was opened.
 type Stats struct {
 	ComputeBusy time.Duration // time in which the compute engine had a kernel running
-	CopyBusy    time.Duration // time in which the copy engine worked
-	Launches    uint64
-	LaunchTimes Histogram     // of kernels that have ended
-	LaunchTime  time.Duration // of all of them together
-	CopyBytes   uint64
-	Preemptions uint64 // times that a command was stopped to go on later
-	Faults      uint64 // contexts lost to a fault
-	Replays     uint64 // times that work was run again which was taken off the device without its state
-	VRAMUsed    uint64 // bytes
-	Channels    int    // channels open now
+	// ComputeAsleep is the part of ComputeBusy for which multiprocessors slept, because every thread on them
+	// waited (nanosleep): the mean of all of them. Devices that do not know it leave it 0.
+	ComputeAsleep time.Duration
+	CopyBusy      time.Duration // time in which the copy engine worked
+	Launches      uint64
+	LaunchTimes   Histogram     // of kernels that have ended
+	LaunchTime    time.Duration // of all of them together
+	CopyBytes     uint64
+	Preemptions   uint64 // times that a command was stopped to go on later
+	Faults        uint64 // contexts lost to a fault
+	Replays       uint64 // times that work was run again which was taken off the device without its state
+	VRAMUsed      uint64 // bytes
+	Channels      int    // channels open now
 }
 
 // Prot says what a mapping allows: reading, or reading and writing. Page tables

@@ -27,6 +27,7 @@ func (p *Page) AddBackend(b Backend) {
 	for e, busy := range [arbiter.Engines]time.Duration{arbiter.Compute: b.Device.ComputeBusy, arbiter.Copy: b.Device.CopyBusy} {
 		p.add("pvdrm_busy_seconds_total", busy.Seconds(), b.Name, arbiter.Engine(e).String())
 	}
+	p.add("pvdrm_compute_asleep_seconds_total", b.Device.ComputeAsleep.Seconds(), b.Name)
 	t := b.Guest.Total
 	for _, m := range []struct {
 		name  string

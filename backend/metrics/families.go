@@ -15,6 +15,7 @@ const (
 
 // families are all metrics, in the order in which they are written.
 var families = []Family{
+	{Name: "pvdrm_compute_asleep_seconds_total", Type: counter, Labels: "guest", Help: "Part of the time of the compute engine for which all threads of the guest on a multiprocessor slept (nanosleep), on average over those of the software GPU."},
 	{Name: "pvdrm_busy_seconds_total", Type: counter, Labels: "guest, engine", Help: "Time for which the engine (compute, copy, or render: OpenGL) worked for the guest."},
 	{Name: "pvdrm_launches_total", Type: counter, Labels: "guest", Help: "Kernels launched."},
 	{Name: "pvdrm_launch_seconds", Type: histogram, Labels: "guest", Help: "Times that kernels took on the device, of those that have ended."},

@@ -30,6 +30,7 @@ type device struct {
 	preemptions                 atomic.Uint64 // of commands
 	replays                     atomic.Uint64 // launches that were revoked, and begin again
 	kept                        atomic.Int64  // bytes saved for launches that may be revoked
+	asleep                      atomic.Int64  // nanoseconds of Stats.ComputeAsleep
 	output                      atomic.Int64  // bytes that contexts keep of what kernels print
 	mappings                    mappings
 
@@ -123,17 +124,18 @@ func (d *device) Stats() gpu.Stats {
 	d.mu.Unlock()
 	times, launched := d.compute.ended()
 	return gpu.Stats{
-		ComputeBusy: d.compute.busyTime(),
-		CopyBusy:    d.copy.busyTime(),
-		Launches:    d.launches.Load(),
-		LaunchTimes: times,
-		LaunchTime:  launched,
-		CopyBytes:   d.copyBytes.Load(),
-		Preemptions: d.preemptions.Load(),
-		Faults:      d.faults.Load(),
-		Replays:     d.replays.Load(),
-		VRAMUsed:    d.vram.used(),
-		Channels:    open,
+		ComputeAsleep: time.Duration(d.asleep.Load()),
+		ComputeBusy:   d.compute.busyTime(),
+		CopyBusy:      d.copy.busyTime(),
+		Launches:      d.launches.Load(),
+		LaunchTimes:   times,
+		LaunchTime:    launched,
+		CopyBytes:     d.copyBytes.Load(),
+		Preemptions:   d.preemptions.Load(),
+		Faults:        d.faults.Load(),
+		Replays:       d.replays.Load(),
+		VRAMUsed:      d.vram.used(),
+		Channels:      open,
 	}
 }
 

@@ -194,6 +194,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 		return 0, err
 	}
 	defer c.ctx.leave(control)
+	defer func() { d.asleep.Add(int64(control.Slept()) / int64(d.config.SMs)) }()
 	if yield || c.ctx.hold.mode.Load() != running { // since before the context knew of this control
 		control.Preempt()
 	}

@@ -161,3 +161,27 @@ func TestSignalUnmapped(t *testing.T) {
 	}
 	require.NoError(t, m.Close())
 }
+
+// Time in which all threads sleep is told apart from that in which they compute.
+func TestComputeAsleep(t *testing.T) {
+	const sleeper = `.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry sleeper(.param .u64 p) {
+	.reg .pred %q; .reg .b32 %r1;
+	mov.u32 %r1, 0;
+L:	nanosleep.u32 500000; add.u32 %r1, %r1, 1; setp.lt.u32 %q, %r1, 20; @%q bra L;
+	ret;
+}
+`
+	d := testDevice(t, Config{VRAMBytes: 16 << 20, SMs: 1})
+	c, ch := testContext(t, d)
+	l := launchOf(t, c, sleeper, "sleeper")
+	l.Params = make([]byte, 8)
+	done := make(chan gpu.Result, 1)
+	require.NoError(t, ch.Submit([]gpu.Command{l}, func(r gpu.Result) { done <- r }))
+	require.NoError(t, (<-done).Err)
+	st := d.Stats()
+	require.GreaterOrEqual(t, st.ComputeAsleep, 10*time.Millisecond/2, "20 sleeps of half a millisecond, each of which may be shorter")
+	require.LessOrEqual(t, st.ComputeAsleep, st.ComputeBusy)
+}

@@ -357,6 +357,7 @@ L:	nanosleep.u32 %r4; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 8; @%p1 bra L;
 	m.Map(exectest.BufA, 8192)
 	c := new(Control)
 	require.NoError(t, Run(k, endlessLaunch(), m, c, 1))
+	require.Positive(t, c.Slept())
 	require.GreaterOrEqual(t, c.Sleeps(), uint64(8*5/2), "about once for each time that the longest sleepers of a block sleep")
 	for i, got := range readAll[uint32](m, exectest.BufA, 96) {
 		require.EqualValues(t, 8, got, fmt.Sprint("thread ", i))

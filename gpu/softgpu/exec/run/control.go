@@ -40,6 +40,7 @@ type Control struct {
 	preempt atomic.Bool
 	enough  atomic.Bool // with Divide: no worker takes another cluster
 	sleeps  atomic.Uint64
+	slept   atomic.Int64
 
 	mu      sync.Mutex
 	bell    chan struct{} // closed when word has changed; nil while no worker sleeps
@@ -109,9 +110,14 @@ func (c *Control) ring() {
 // its block was asleep or waited for one that was.
 func (c *Control) Sleeps() uint64 { return c.sleeps.Load() }
 
+// Slept returns for how long workers have slept so, all of them together.
+func (c *Control) Slept() time.Duration { return time.Duration(c.slept.Load()) }
+
 // sleep returns after a time, or when word is not what was seen.
 func (c *Control) sleep(d time.Duration, seen uint64) {
 	c.sleeps.Add(1)
+	begin := time.Now()
+	defer func() { c.slept.Add(int64(time.Since(begin))) }()
 	c.mu.Lock()
 	if c.word.Load() != seen {
 		c.mu.Unlock()
