@@ -395,7 +395,7 @@ func TestCommandTable(t *testing.T) {
 	commands := map[string]interface{ Append([]byte) []byte }{
 		"COPY": drm.CopyCmd{}, "FILL": drm.FillCmd{Size: 4}, "LAUNCH": drm.LaunchCmd{}, "TIMESTAMP": drm.TimestampCmd{}, "TASK": drm.TaskCmd{},
 		"COOPERATIVE": drm.LaunchCmd{Cooperative: true}, "WORD": drm.WordCmd{Size: 4},
-		"CLUSTER": drm.LaunchCmd{Cluster: [3]uint32{1, 1, 1}}, "YIELDING": drm.LaunchCmd{Signal: 1},
+		"CLUSTER": drm.LaunchCmd{Cluster: [3]uint32{1, 1, 1}}, "YIELDING": drm.LaunchCmd{Signal: 1}, "CALL": drm.CallCmd{},
 	}
 	rows := commandTable(t)[1:]
 	require.Len(t, rows, len(commands))

@@ -20,6 +20,7 @@ import (
 //	7   WORD         size | op<<8   u64 address, value
 //	8   CLUSTER      function       u32 cluster[3], flags; then as of LAUNCH
 //	9   YIELDING     function       u64 signal; then as of CLUSTER
+//	10  CALL         function       u64 results, arguments, u32 bytes of results, bytes of arguments; these, zero padded to 8
 //
 // COOPERATIVE is LAUNCH of a grid all of whose blocks run at the same time, so that they may wait
 // for each other. One with more blocks than can do so fails with ERANGE.
@@ -33,6 +34,12 @@ import (
 //
 // WORD has the size of a word in the low 8 bits of its argument, 4 or 8 bytes, and above them what
 // it does (WordOp): it writes the word at once, or waits until that satisfies a condition.
+//
+// CALL has a library of the host, such as cuBLAS, called on the channel: the work that the function
+// queues is behind what the channel has queued before. The arguments are a batch of calls
+// (internal/cudalibs), in the stream, or at an address of system memory where that is not 0; results
+// are written to system memory when the function returns, before the command completes. The
+// argument names the function for messages. It is EINVAL where PVDRM_PARAM_LIBRARIES is 0.
 //
 // TASK, as the first command, says that the stream is a task: it may be run again
 // from its start, in a context whose VRAM and variables are as new, and then leaves
@@ -52,6 +59,7 @@ const (
 	cmdWord      = 7
 	cmdCluster   = 8
 	cmdYielding  = 9
+	cmdCall      = 10
 
 	cmdHeader    = 8
 	copyBytes    = cmdHeader + 6*8
@@ -61,6 +69,7 @@ const (
 	signalBytes  = 8     // before the body of CLUSTER
 	stampBytes   = cmdHeader + 8
 	wordBytes    = cmdHeader + 2*8
+	callBytes    = cmdHeader + 2*8 + 2*4
 	bytesPerUnit = 8
 )
 
@@ -114,6 +123,22 @@ type WordCmd struct {
 	Size        uint32
 	Op          WordOp
 }
+
+// CallCmd calls a function of a library. Args are the calls, at most MaxInlineCall bytes, unless they lie at ArgsAddr.
+type CallCmd struct {
+	Function    uint32
+	Args        []byte
+	ArgsAddr    uint64
+	ArgsBytes   uint32 // at ArgsAddr
+	Results     uint64 // a multiple of 8; 0: none are wanted
+	ResultBytes uint32
+}
+
+// Bounds of CALL, in bytes.
+const (
+	MaxInlineCall = 4096
+	MaxCall       = 64 << 20 // of arguments, or of results, that lie in system memory
+)
 
 // TaskCmd says that the stream that it begins is a task.
 type TaskCmd struct{}
@@ -190,6 +215,20 @@ func (c WordCmd) Append(b []byte) []byte {
 const wordOpShift = 8
 
 // Append appends the command to a stream.
+func (c CallCmd) Append(b []byte) []byte {
+	n, padded := c.ArgsBytes, 0
+	if c.ArgsAddr == 0 {
+		n, padded = uint32(len(c.Args)), (len(c.Args)+bytesPerUnit-1)&^(bytesPerUnit-1)
+	}
+	b = words(header(b, cmdCall, callBytes+padded, c.Function), c.Results, c.ArgsAddr, uint64(c.ResultBytes)|uint64(n)<<32)
+	if padded == 0 {
+		return b
+	}
+	b = append(b, c.Args...)
+	return append(b, make([]byte, padded-len(c.Args))...)
+}
+
+// Append appends the command to a stream.
 func (TaskCmd) Append(b []byte) []byte { return header(b, cmdTask, cmdHeader, 0) }
 
 // CommandSink takes the commands of a stream in order.
@@ -199,6 +238,7 @@ type CommandSink interface {
 	Launch(LaunchCmd) error // Params alias the stream
 	Timestamp(TimestampCmd) error
 	Word(WordCmd) error
+	Call(CallCmd) error // Args alias the stream
 	Task() error
 }
 
@@ -262,6 +302,8 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 			return fmt.Errorf("operation %d on a word of %d bytes with 0x%x: %w", c.Op, c.Size, c.Value, syscall.EINVAL)
 		}
 		return sink.Word(c)
+	case cmdCall:
+		return walkCall(arg, body, sink)
 	case cmdTask:
 		if err := want(cmdHeader); err != nil {
 			return err
@@ -269,6 +311,29 @@ func walkOne(op uint16, arg uint32, body []byte, sink CommandSink) error {
 		return sink.Task()
 	}
 	return fmt.Errorf("unknown opcode %d: %w", op, syscall.EINVAL)
+}
+
+// walkCall decodes CALL.
+func walkCall(function uint32, body []byte, sink CommandSink) error {
+	const fixed = callBytes - cmdHeader
+	if len(body) < fixed {
+		return fmt.Errorf("call with a body of %d bytes: %w", len(body), syscall.EINVAL)
+	}
+	c := CallCmd{Function: function, Results: binary.LittleEndian.Uint64(body), ArgsAddr: binary.LittleEndian.Uint64(body[8:]),
+		ResultBytes: binary.LittleEndian.Uint32(body[16:])}
+	n, args := binary.LittleEndian.Uint32(body[20:]), body[fixed:]
+	inline := int(n)
+	if c.ArgsAddr != 0 {
+		c.ArgsBytes, inline = n, 0
+	}
+	if n > MaxCall || c.ResultBytes > MaxCall || inline > MaxInlineCall || inline > len(args) || len(args)-inline >= bytesPerUnit ||
+		c.Results%bytesPerUnit != 0 || (c.Results == 0) != (c.ResultBytes == 0) {
+		return fmt.Errorf("call with %d bytes of arguments at 0x%x, %d in the stream, and %d of results at 0x%x: %w", n, c.ArgsAddr, len(args), c.ResultBytes, c.Results, syscall.EINVAL)
+	}
+	if c.ArgsAddr == 0 {
+		c.Args = args[:inline]
+	}
+	return sink.Call(c)
 }
 
 // clusterTogether is the flag of a CLUSTER or YIELDING that is also COOPERATIVE.

@@ -1,6 +1,7 @@
 package drm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"reflect"
 	"syscall"
@@ -58,6 +59,11 @@ func (r *recorder) Fill(c FillCmd) error           { r.got = append(r.got, c); r
 func (r *recorder) Task() error                    { r.got = append(r.got, TaskCmd{}); return nil }
 func (r *recorder) Timestamp(c TimestampCmd) error { r.got = append(r.got, c); return nil }
 func (r *recorder) Word(c WordCmd) error           { r.got = append(r.got, c); return nil }
+func (r *recorder) Call(c CallCmd) error {
+	c.Args = bytes.Clone(c.Args)
+	r.got = append(r.got, c)
+	return nil
+}
 func (r *recorder) Launch(c LaunchCmd) error {
 	c.Params = append([]byte{}, c.Params...)
 	r.got = append(r.got, c)
@@ -85,6 +91,8 @@ var sample = []any{
 	TimestampCmd{Addr: 64},
 	WordCmd{Addr: 64, Value: 1<<32 - 1, Size: 4},
 	WordCmd{Addr: 64, Value: 1<<64 - 1, Size: 8, Op: WaitNor},
+	CallCmd{Function: 3, Args: []byte{1, 2, 3}, Results: 64, ResultBytes: 24},
+	CallCmd{Function: 4, ArgsAddr: 128, ArgsBytes: 999},
 }
 
 func TestCommandsRoundTrip(t *testing.T) {

@@ -37,7 +37,7 @@ var headerConstants = map[string]uint64{
 	"PVDRM_GEM_NO_SHARE": uint64(GemNoShare), "PVDRM_GEM_DIRTY": uint64(GemDirty), "PVDRM_CPU_PREP_NOWAIT": CPUPrepNoWait,
 	"PVDRM_BIND_MAP": BindMap, "PVDRM_BIND_UNMAP": BindUnmap, "PVDRM_BIND_READ_ONLY": BindReadOnly, "PVDRM_VM_BIND_ASYNC": VMBindAsync,
 	"PVDRM_MAX_EXEC_BYTES": MaxExecBytes, "PVDRM_MAX_WAITS": MaxWaits, "PVDRM_MODULE_NAME_BYTES": ModuleNameBytes,
-	"PVDRM_CMD_COPY": cmdCopy, "PVDRM_CMD_FILL": cmdFill, "PVDRM_CMD_LAUNCH": cmdLaunch, "PVDRM_CMD_TIMESTAMP": cmdTimestamp, "PVDRM_CMD_TASK": cmdTask, "PVDRM_CMD_COOPERATIVE": cmdTogether, "PVDRM_CMD_WORD": cmdWord, "PVDRM_CMD_CLUSTER": cmdCluster, "PVDRM_CMD_YIELDING": cmdYielding,
+	"PVDRM_CMD_COPY": cmdCopy, "PVDRM_CMD_FILL": cmdFill, "PVDRM_CMD_LAUNCH": cmdLaunch, "PVDRM_CMD_TIMESTAMP": cmdTimestamp, "PVDRM_CMD_TASK": cmdTask, "PVDRM_CMD_COOPERATIVE": cmdTogether, "PVDRM_CMD_WORD": cmdWord, "PVDRM_CMD_CLUSTER": cmdCluster, "PVDRM_CMD_YIELDING": cmdYielding, "PVDRM_CMD_CALL": cmdCall, "PVDRM_MAX_INLINE_CALL": MaxInlineCall, "PVDRM_MAX_CALL": MaxCall,
 	"sizeof(struct drm_pvdrm_cmd_copy)": copyBytes, "sizeof(struct drm_pvdrm_cmd_fill)": fillBytes,
 	"sizeof(struct drm_pvdrm_cmd_launch)": launchBytes, "sizeof(struct drm_pvdrm_cmd_timestamp)": stampBytes,
 	"DRM_CAP_DUMB_BUFFER": CapDumbBuffer, "DRM_CAP_PRIME": CapPrime, "DRM_CAP_TIMESTAMP_MONOTONIC": CapTimestampMono,
@@ -47,7 +47,7 @@ var headerConstants = map[string]uint64{
 	"PVDRM_PARAM_COMPUTE_MAJOR": uint64(ParamComputeMajor), "PVDRM_PARAM_WARP_SIZE": uint64(ParamWarpSize), "PVDRM_PARAM_MAX_GRID_Z": uint64(ParamMaxGridZ),
 	"PVDRM_PARAM_CONST_BYTES": uint64(ParamConstBytes), "PVDRM_PARAM_VRAM_BYTES": uint64(ParamVRAMBytes), "PVDRM_PARAM_VRAM_BASE": uint64(ParamVRAMBase),
 	"PVDRM_PARAM_SYSTEM_BASE": uint64(ParamSystemBase), "PVDRM_PARAM_SYSTEM_PAGE": uint64(ParamSystemPage), "PVDRM_PARAM_VRAM_USED": uint64(ParamVRAMUsed),
-	"PVDRM_PARAM_MAX_BLOCKS_SM": uint64(ParamMaxBlocksSM), "PVDRM_PARAM_DEVICE": uint64(ParamDevice), "PVDRM_PARAM_TEXTURES": uint64(ParamTextures), "PVDRM_PARAM_COOPERATIVE": uint64(ParamCooperative), "PVDRM_PARAM_WORDS": uint64(ParamWords), "PVDRM_PARAM_SHARES": uint64(ParamShares), "PVDRM_PARAM_MAX_CLUSTER": uint64(ParamMaxCluster), "PVDRM_PARAM_IMAGES": uint64(ParamImages),
+	"PVDRM_PARAM_MAX_BLOCKS_SM": uint64(ParamMaxBlocksSM), "PVDRM_PARAM_DEVICE": uint64(ParamDevice), "PVDRM_PARAM_TEXTURES": uint64(ParamTextures), "PVDRM_PARAM_COOPERATIVE": uint64(ParamCooperative), "PVDRM_PARAM_WORDS": uint64(ParamWords), "PVDRM_PARAM_SHARES": uint64(ParamShares), "PVDRM_PARAM_MAX_CLUSTER": uint64(ParamMaxCluster), "PVDRM_PARAM_IMAGES": uint64(ParamImages), "PVDRM_PARAM_LIBRARIES": uint64(ParamLibraries),
 }
 
 var (

@@ -76,8 +76,9 @@ const (
 	ParamShares                          // 1: other files of the guest may open memory and events of this one
 	ParamMaxCluster                      // blocks of a cluster (CLUSTER); 0: there are none
 	ParamImages                          // 1: modules may be machine code: cubins, and fatbins of them
+	ParamLibraries                       // a bit for each of the host's CUDA libraries that channels may call (CALL)
 
-	NumParams = int(ParamImages)
+	NumParams = int(ParamLibraries)
 )
 
 // GetParam is struct drm_pvdrm_getparam.

@@ -52,16 +52,17 @@ type Properties struct {
 	MemBusBits     int
 	L2Bytes        int
 	VRAMBytes      uint64
-	MaxChannels    int  // channels of the whole device
-	MaxParamBytes  int  // bytes of kernel parameters
-	FilePages      bool // NewSystem takes parts of a hostmem.Region only
-	Textures       bool // kernels may use the textures and surfaces of package gpu/texture
-	Cooperative    bool // launches may be cooperative
-	MaxCluster     int  // blocks of a cluster; 0 where launches name none
-	Words          bool // channels run Word
-	Shares         bool // contexts are Sharers
-	Images         bool // modules may be machine code: ELF files (cubins), and fatbins of them
-	OnHost         bool // kernels run on the host's processors, which whoever polls takes from them
+	MaxChannels    int    // channels of the whole device
+	MaxParamBytes  int    // bytes of kernel parameters
+	FilePages      bool   // NewSystem takes parts of a hostmem.Region only
+	Textures       bool   // kernels may use the textures and surfaces of package gpu/texture
+	Cooperative    bool   // launches may be cooperative
+	MaxCluster     int    // blocks of a cluster; 0 where launches name none
+	Words          bool   // channels run Word
+	Shares         bool   // contexts are Sharers
+	Libraries      uint64 // a bit for each library whose functions channels Call
+	Images         bool   // modules may be machine code: ELF files (cubins), and fatbins of them
+	OnHost         bool   // kernels run on the host's processors, which whoever polls takes from them
 
 	VRAM   Window // where VRAM is mapped
 	System Window // where granted pages are mapped
@@ -294,7 +295,7 @@ type Result struct {
 	Index int   // the command that failed or was not begun; 0 if Err is nil
 }
 
-// Command is one operation of a channel: Copy, Fill, Launch, Timestamp or Word; or Task.
+// Command is one operation of a channel: Copy, Fill, Launch, Timestamp, Word or Call; or Task.
 type Command interface{ command() }
 
 // Task says, as the first command of a batch, that the batch is a task: it may be
@@ -392,6 +393,20 @@ func (w *Word) Holds(word uint64) bool {
 	return true
 }
 
+// Call has the host's own CUDA libraries called: a batch of calls of package internal/cudalibs, of
+// which the device passes on the bytes. What the functions queue is behind what the channel ran
+// before; they run when the command does. Results are written when the last function returned, and
+// the command completes when the work that it queued has.
+type Call struct {
+	Function  uint32 // the last of the batch, for messages
+	Args      []byte // the batch, unless it lies at ArgsVA
+	ArgsVA    uint64
+	ArgsBytes uint32
+	Results   uint64 // where results go; 0: nowhere
+	Bytes     uint32 // of results
+}
+
+func (*Call) command()      {}
 func (*Copy) command()      {}
 func (*Fill) command()      {}
 func (*Launch) command()    {}

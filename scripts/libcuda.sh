@@ -47,3 +47,15 @@ library libpvdrm-static.so frontend/cuda/rt/static/*.c
 gopart libpvdrm-nvml.so cmd/libnvml
 library libnvidia-ml.so.1 -D_GNU_SOURCE frontend/nvml/entry/*.c -ldl -Wl,-z,nodelete,--version-script=frontend/nvml/entry/exports.map
 ln -sf libnvidia-ml.so.1 "$out/libnvidia-ml.so"
+
+# The stubs of NVIDIA's libraries, each by all its names, with NVIDIA's versions of symbols.
+mkdir -p "$out/cuda-libs"
+grep -v '^#' frontend/cuda/libs/files.txt | while read -r source name prefix versions; do
+	script="$tmp/$name.map"
+	case "$versions" in
+	versions) echo "$name { global: $prefix*; local: *; };" >"$script" ;;
+	*) echo "{ global: $prefix*; local: *; };" >"$script" ;;
+	esac
+	library "$name" -D_GNU_SOURCE "frontend/cuda/libs/$source" frontend/cuda/libs/stub.c "$out/libcuda.so.1" -ldl -Wl,--version-script="$script"
+	mv -f "$out/$name" "$out/cuda-libs/$name"
+done

@@ -62,7 +62,7 @@ func Params(p gpu.Properties) []uint64 {
 		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
 		min(n(p.MaxChannels), drm.MaxChannels), n(p.MaxParamBytes),
 		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
-		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), truth(p.Shares), n(p.MaxCluster), truth(p.Images),
+		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), truth(p.Shares), n(p.MaxCluster), truth(p.Images), p.Libraries,
 	}
 }
 
@@ -154,6 +154,11 @@ func (s *sink) Task() error {
 
 func (s *sink) Word(c drm.WordCmd) error {
 	s.out = append(s.out, &gpu.Word{VA: c.Addr, Value: c.Value, Size: c.Size, Op: gpu.WordOp(c.Op)})
+	return nil
+}
+
+func (s *sink) Call(c drm.CallCmd) error {
+	s.out = append(s.out, &gpu.Call{Function: c.Function, Args: append([]byte{}, c.Args...), ArgsVA: c.ArgsAddr, ArgsBytes: c.ArgsBytes, Results: c.Results, Bytes: c.ResultBytes})
 	return nil
 }
 

@@ -40,7 +40,7 @@ func TestErrno(t *testing.T) {
 }
 
 func TestParams(t *testing.T) {
-	p := gpu.Properties{ComputeMajor: 7, L2Bytes: -1, MaxBlocksSM: 7, Number: 3, Textures: true, Cooperative: true, Words: true, Shares: true, MaxCluster: 16, MaxChannels: 1 << 20,
+	p := gpu.Properties{ComputeMajor: 7, L2Bytes: -1, MaxBlocksSM: 7, Number: 3, Textures: true, Cooperative: true, Words: true, Shares: true, MaxCluster: 16, Libraries: 5, MaxChannels: 1 << 20,
 		VRAM: gpu.Window{Base: 1, Size: 2, Page: 3}, System: gpu.Window{Base: 4, Size: 5, Page: 6}}
 	v := Params(p)
 	require.Len(t, v, drm.NumParams)
@@ -58,6 +58,7 @@ func TestParams(t *testing.T) {
 	require.EqualValues(t, 1, at(drm.ParamWords))
 	require.EqualValues(t, 1, at(drm.ParamShares))
 	require.EqualValues(t, 16, at(drm.ParamMaxCluster))
+	require.EqualValues(t, 5, at(drm.ParamLibraries))
 }
 
 // kernel is a function that is told apart by its name only.
@@ -76,6 +77,7 @@ func TestCommands(t *testing.T) {
 	stream = drm.FillCmd{Dst: 1, Size: 4, Pattern: 7, Width: 8, Height: 9, Pitch: 10}.Append(stream)
 	stream = drm.LaunchCmd{Function: 5, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, SharedBytes: 7, Params: []byte{8, 9}}.Append(stream)
 	stream = drm.TimestampCmd{Addr: 11}.Append(stream)
+	stream = drm.CallCmd{Function: 12, Args: []byte{13}, Results: 16, ResultBytes: 24}.Append(stream)
 	cmds, _, err := Commands(stream, find)
 	require.NoError(t, err)
 	clear(stream)
@@ -84,6 +86,7 @@ func TestCommands(t *testing.T) {
 		&gpu.Fill{Dst: 1, Size: 4, Pattern: 7, Width: 8, Height: 9, Pitch: 10},
 		&gpu.Launch{Func: kernel("k"), Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, SharedBytes: 7, Params: []byte{8, 9}},
 		&gpu.Timestamp{VA: 11},
+		&gpu.Call{Function: 12, Args: []byte{13}, Results: 16, Bytes: 24},
 	}, cmds)
 
 	stream = drm.LaunchCmd{Function: 6}.Append(drm.TimestampCmd{}.Append(nil))

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,20 +16,47 @@ import (
 	"pvdrm/gpu"
 	"pvdrm/gpu/nvidia"
 	"pvdrm/internal/bench"
+	"pvdrm/internal/cudalibs/host"
 )
 
+// cudaLibsFlag names the host's libraries that guests call.
+const cudaLibsFlag = "cuda-libs"
+
 func addCUDAFlags(d *deviceFlags, fl *pflag.FlagSet) {
+	fl.StringVar(&d.cudaLibs, cudaLibsFlag, "", "with --device cuda: directory of the host's cuBLAS, cuDNN and other CUDA libraries, or of a Python environment that has them, which guests call by name; several are separated by colons, and none turns it off (default: the active Python environment, /usr/local/cuda and where the system's loader looks)")
 	fl.IntVar(&d.revocations, "revocations", 0, "with --revoke-after: how often the same work is taken off the GPU at most; then it runs to its end (default 3)")
 	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: take what has run so long while another guest waits off the GPU, to run again from its start later: a task, or a kernel of which the text shows that it may begin again (default: never)")
 }
 
 func cudaArgs(d *deviceFlags) []string {
-	return []string{"--revoke-after", d.revoke.String(), "--revocations", strconv.Itoa(d.revocations), "--divide=" + strconv.FormatBool(d.divide)}
+	return []string{"--revoke-after", d.revoke.String(), "--revocations", strconv.Itoa(d.revocations), "--divide=" + strconv.FormatBool(d.divide), "--" + cudaLibsFlag, cudaLibsOf(d)}
 }
 
 func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
-	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined())},
+	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined()), "--" + cudaLibsFlag + "=" + d.cudaLibs},
 		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, MaxReplays: d.revocations, Replays: d.revoke > 0, Spares: spares(d), Gate: gate})
+}
+
+// cudaLibsOf is what a backend, which sees little of the environment, gets of --cuda-libs: the
+// directories themselves.
+func cudaLibsOf(d *deviceFlags) string {
+	if d.cudaLibs == host.None {
+		return host.None
+	}
+	return strings.Join(cudaLibDirs(d), string(filepath.ListSeparator))
+}
+
+// cudaLibDirs are the directories of --cuda-libs.
+func cudaLibDirs(d *deviceFlags) (dirs []string) {
+	if d.cudaLibs == host.None {
+		return nil
+	}
+	for _, dir := range host.Directories(d.cudaLibs) {
+		if abs, err := filepath.Abs(dir); err == nil {
+			dirs = append(dirs, abs)
+		}
+	}
+	return dirs
 }
 
 // spareWorkers is how many workers wait for contexts where these are revoked: one to take over, and
@@ -56,6 +85,7 @@ func cudaMicros(f *benchFlags, r *bench.Report) []bench.Place {
 func newCUDAProcesses() []*cobra.Command {
 	const confine = "confine"
 	var confined bool
+	var libraries string
 	worker := &cobra.Command{
 		Use:    "cuda-worker",
 		Short:  "Hold a CUDA context for a backend",
@@ -63,9 +93,9 @@ func newCUDAProcesses() []*cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { // on the main thread
 			if !confined {
-				return nvidia.ServeWorker(nil)
+				return nvidia.ServeWorker(nil, libraries)
 			}
-			return nvidia.ServeWorker(confineWorker)
+			return nvidia.ServeWorker(confineWorker, libraries)
 		},
 	}
 	keeper := &cobra.Command{
@@ -82,11 +112,12 @@ func newCUDAProcesses() []*cobra.Command {
 					return err
 				}
 			}
-			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined)})
+			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined), "--" + cudaLibsFlag + "=" + libraries})
 		},
 	}
 	for _, c := range []*cobra.Command{worker, keeper} {
 		c.Flags().BoolVar(&confined, confine, false, "workers give up the system calls that they do not need")
+		c.Flags().StringVar(&libraries, cudaLibsFlag, "", "directories of NVIDIA's libraries")
 	}
 	return []*cobra.Command{worker, keeper}
 }

@@ -32,6 +32,7 @@ type deviceFlags struct {
 	limit       time.Duration // 0 for the default
 	revoke      time.Duration
 	revocations int
+	cudaLibs    string
 	model       bool
 	points      bool // kernels run in pieces
 	divide      bool // of the software GPU: kernels give way between blocks only
@@ -325,5 +326,8 @@ func (d *deviceFlags) devices() (v supervisor.Devices, err error) {
 	v.KeepGroups = os.Geteuid() != 0
 	v.Groups, err = sandbox.DeviceGroups(v.Root.Visible...)
 	v.Root.Visible = append(v.Root.Visible, sandbox.GPUFiles...)
+	if d.device.kind().threadNames {
+		v.Root.Visible = append(v.Root.Visible, cudaLibDirs(d)...)
+	}
 	return v, err
 }

@@ -338,6 +338,12 @@ func (w *writes) Word(c drm.WordCmd) error {
 	return nil
 }
 
+// Call writes its results. What the functions write is not told from outside of their arguments.
+func (w *writes) Call(c drm.CallCmd) error {
+	w.add(c.Results, uint64(c.ResultBytes))
+	return nil
+}
+
 func (w *writes) Launch(c drm.LaunchCmd) error {
 	for at := 0; at+8 <= len(c.Params); at += 8 {
 		if m, ok := w.space.find(binary.LittleEndian.Uint64(c.Params[at:])); ok {

@@ -207,6 +207,11 @@ func (l *lister) Word(c drm.WordCmd) error {
 	return nil
 }
 
+func (l *lister) Call(c drm.CallCmd) error {
+	l.add("call of library function %d with %d bytes, %d of results at %s", c.Function, int(c.ArgsBytes)+len(c.Args), c.ResultBytes, l.addr(c.Results))
+	return nil
+}
+
 func (l *lister) Launch(c drm.LaunchCmd) error {
 	kind := "launch"
 	if c.Cooperative {

@@ -118,6 +118,18 @@ func (t *translation) Word(c drm.WordCmd) error {
 	return nil
 }
 
+// Call translates where arguments and results lie. Addresses within the arguments stay.
+func (t *translation) Call(c drm.CallCmd) error {
+	if c.ArgsAddr != 0 {
+		c.ArgsAddr = t.f.address(c.ArgsAddr)
+	}
+	if c.Results != 0 {
+		c.Results = t.f.address(c.Results)
+	}
+	t.stream = c.Append(t.stream)
+	return nil
+}
+
 // Launch translates arguments that are addresses: 8 bytes, aligned, and within
 // what is mapped.
 func (t *translation) Launch(c drm.LaunchCmd) error {

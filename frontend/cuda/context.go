@@ -28,6 +28,7 @@ type Context struct {
 	heap    kernelHeap
 	staging staging
 	memory  memory
+	libs    libraries
 
 	modMu   sync.Mutex
 	modules map[*Module]struct{}

@@ -61,6 +61,7 @@
 //	Event.mu       the last record of an event
 //	virtual.mu     addresses and memory of cuMemMap, of all contexts
 //	registry.mu    memory of the program that is registered (registry)
+//	libraries.mu   the stream and the memory for calls of the host's libraries
 //	Context.modMu  modules, their functions and variables
 //	memory.mu      the heaps, the arenas of pools and the tables of addresses
 //	Stream.gone    read while a point of the stream is waited for, written to

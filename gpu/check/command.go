@@ -44,6 +44,24 @@ func Timestamp(cmd *gpu.Timestamp) error {
 	return nil
 }
 
+// Call checks a call, which may be nil. It does not look at what is mapped.
+func Call(p *gpu.Properties, cmd *gpu.Call) error {
+	const least, most = 16, 64 << 20 // bytes: the head of a batch with a record, drm.MaxCall
+	switch {
+	case cmd == nil:
+		return fmt.Errorf("%w: nil call", gpu.ErrInvalid)
+	case p.Libraries == 0:
+		return fmt.Errorf("%w: the device has none of NVIDIA's libraries to call (function %d); they need --device cuda and --cuda-libs", gpu.ErrInvalid, cmd.Function)
+	case cmd.ArgsVA == 0 && len(cmd.Args) > p.MaxParamBytes:
+		return fmt.Errorf("%w: a call with %d bytes of arguments", gpu.ErrInvalid, len(cmd.Args))
+	case cmd.ArgsVA == 0 && len(cmd.Args) < least, cmd.ArgsVA != 0 && cmd.ArgsBytes < least, cmd.ArgsBytes > most, cmd.Bytes > most:
+		return fmt.Errorf("%w: a call with %d bytes of arguments and %d of results", gpu.ErrInvalid, max(len(cmd.Args), int(cmd.ArgsBytes)), cmd.Bytes)
+	case cmd.Results%8 != 0 || (cmd.Results == 0) != (cmd.Bytes == 0):
+		return fmt.Errorf("%w: %d bytes of results at 0x%x", gpu.ErrInvalid, cmd.Bytes, cmd.Results)
+	}
+	return nil
+}
+
 // Word checks an operation on a word, which may be nil. It does not look at what is mapped.
 func Word(p *gpu.Properties, cmd *gpu.Word) error {
 	switch {

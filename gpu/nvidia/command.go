@@ -14,6 +14,7 @@ type work struct {
 	entries []entry
 	params  []byte        // of a launch
 	fn      *function     // that it launches; nil for another command
+	call    *callee       // the library function that it calls, likewise
 	bytes   uint64        // that it moves or writes
 	cost    time.Duration // that it is expected to take on its engine
 	signal  uint64        // gpu.Launch.Signal
@@ -37,6 +38,8 @@ func (c *channel) prepare(b *batch) (work, error) {
 		return c.prepareTimestamp(cmd)
 	case *gpu.Launch:
 		return c.prepareLaunch(b, cmd)
+	case *gpu.Call:
+		return c.prepareCall(b, cmd)
 	}
 	return work{}, fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, b.cmds[b.begun])
 }

@@ -45,6 +45,9 @@ type context struct {
 	called  atomic.Uint64             // such calls, in all
 	why     atomic.Pointer[string]    // for what the worker was killed, if not for the end of the context
 
+	calleesMu sync.Mutex
+	callees   map[uint32]*callee // library functions that were called
+
 	laneMu  sync.Mutex // one writer of the lane at a time
 	running []*channel // those that have a command in the lane or on the GPU, oldest first; under laneMu
 

@@ -1,12 +1,15 @@
 package nvidia
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/internal/cudalibs/host"
 	"pvdrm/internal/hostmem"
 )
 
@@ -182,7 +185,7 @@ func badObjects(argument, params []byte) uint32 {
 // ServeFake runs a worker on a driver that is none.
 func ServeFake(confine Confine) error {
 	controlDevice = fmt.Sprintf("/memfd:%s (deleted)", fakeControlIs)
-	return serveWorker(newFake(), nil, confine)
+	return serveWorker(newFake(), nil, confine, cmp.Or(os.Getenv("PVDRM_TEST_CUDA_LIBS"), host.None))
 }
 
 // FakeKeeper makes this process, a keeper, one of workers with the fake driver.

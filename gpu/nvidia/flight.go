@@ -162,8 +162,11 @@ func (f *flight) land(n int) {
 			f.used += last
 			f.ran += ran
 		}
-		if c.fn != nil {
+		switch {
+		case c.fn != nil:
 			c.ended(took)
+		case c.call != nil:
+			c.call.cost.Store(int64(took))
 		}
 	}
 	f.flying = f.flying[n:]
@@ -224,6 +227,9 @@ func (f *flight) remove() {
 
 // name is the kernel that a command launches; "" for another one.
 func (w *work) name() string {
+	if w.call != nil {
+		return w.call.name()
+	}
 	if w.fn == nil {
 		return ""
 	}
@@ -232,7 +238,7 @@ func (w *work) name() string {
 
 // engine is where a command runs.
 func (w *work) engine(d *device) *engine {
-	if w.fn == nil {
+	if w.fn == nil && w.call == nil {
 		return &d.copy
 	}
 	return &d.compute

@@ -47,6 +47,7 @@ const (
 	entryCopy
 	entryFill
 	entryTimestamp
+	entryCall
 )
 
 // Flags in the first word of an entry.

@@ -142,6 +142,9 @@ func (m *module) enlist(parsed *ptx.Module) {
 
 // mayBeginAgain returns why a command that has run in part may not begin again; nil if it may.
 func (c *context) mayBeginAgain(f *flying) error {
+	if f.call != nil {
+		return fmt.Errorf("%s: %w: it has state in the worker", f.call.name(), ptx.ErrNoRestart)
+	}
 	if f.fn == nil || len(f.entries) == 0 {
 		return nil // it writes the same once more
 	}

@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case realWorker:
-		end(nvidia.ServeWorker(confine))
+		end(nvidia.ServeWorker(confine, os.Getenv("PVDRM_TEST_CUDA_LIBS")))
 	case freeWorker:
-		end(nvidia.ServeWorker(nil))
+		end(nvidia.ServeWorker(nil, os.Getenv("PVDRM_TEST_CUDA_LIBS")))
 	case fakeWorker:
 		end(nvidia.ServeFake(nil))
 	case confinedFake:

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
+	"pvdrm/internal/cudalibs/host"
 )
 
 // Descriptors with which a worker starts, after the three standard ones.
@@ -51,17 +52,18 @@ type worker struct {
 // with the descriptors in place; see ServeKeeper. The caller must be a goroutine that
 // is bound to its thread. ServeWorker calls confine after the driver has opened its files
 // and before it serves a guest, with the ioctl requests that serving needs; confine may be
-// nil.
-func ServeWorker(confine Confine) error {
+// nil. Libraries says where the host's CUDA libraries are (host.Directories), which it opens before
+// that too.
+func ServeWorker(confine Confine, libraries string) error {
 	drv, err := openDriver()
 	if err == nil && confine != nil {
 		openCompiler()
 	}
-	return serveWorker(drv, err, confine)
+	return serveWorker(drv, err, confine, libraries)
 }
 
 // serveWorker reports a missing driver to the backend before it ends.
-func serveWorker(drv *driver, missing error, confine Confine) error {
+func serveWorker(drv *driver, missing error, confine Confine, libraries string) error {
 	debug.SetGCPercent(-1) // the worker allocates for control requests only, and never pauses to collect
 	debug.SetMemoryLimit(256 << 20)
 	w := &worker{drv: drv, link: newLink(fdSocket, 2*maxFiles), wake: fdWake, memories: map[uint64]*vram{}, modules: map[uint64]uintptr{}}
@@ -84,8 +86,9 @@ func serveWorker(drv *driver, missing error, confine Confine) error {
 	guarded := newLink(fdGuard, 0)
 	start := w.start
 	if compiles {
-		start = w.startCompiler
+		start, libraries = w.startCompiler, host.None
 	}
+	opened := openLibraries(libraries)
 	switch {
 	case missing != nil:
 		err = missing
@@ -95,6 +98,9 @@ func serveWorker(drv *driver, missing error, confine Confine) error {
 		r.Props, err = start()
 	}
 	guarded.close() // a worker is handed over once
+	if l := <-opened; err == nil {
+		err = w.takeLibraries(l, &r.Props)
+	}
 	if err == nil && confine != nil {
 		err = confine(requests)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/internal/cudalibs/host"
 	"pvdrm/internal/yield"
 )
 
@@ -22,6 +23,8 @@ type path struct {
 	size   []byte      // u64: what extra points to
 	stamp  uintptr     // kernel that stores the time
 	fences uint64      // address of the fences for the GPU
+
+	machine *host.Machine // calls the host's libraries; nil without any
 
 	mu      sync.Mutex // held while a stream is opened or closed, and by the path for each entry
 	streams [maxChannels]stream
@@ -315,6 +318,8 @@ func (p *path) enqueue(e *entry, params []byte, stream uintptr) result {
 		return p.copy(a[0], a[1], a[2], a[3], a[4], a[5], stream)
 	case entryFill:
 		return p.fill(a, stream)
+	case entryCall:
+		return p.call(a, params, stream)
 	}
 	return d.streamQuery(stream) // an empty command
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pvdrm/gpu"
+	"pvdrm/gpu/check"
 	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/gpu/softgpu/hw"
 )
@@ -268,6 +269,8 @@ func (c *channel) execute(cmd gpu.Command) error {
 		return c.word(cmd)
 	case *gpu.Launch:
 		return c.launch(cmd)
+	case *gpu.Call:
+		return check.Call(&c.ctx.dev.props, cmd) // it has no libraries
 	case *program:
 		return cmd.run()
 	}

@@ -81,6 +81,7 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_SHARES,            /* 1: other files of the guest may open memory and events of this one */
 	PVDRM_PARAM_MAX_CLUSTER,       /* the most blocks of a cluster; 0: there is no CLUSTER */
 	PVDRM_PARAM_IMAGES,            /* 1: modules may be machine code: cubins, and fatbins of them */
+	PVDRM_PARAM_LIBRARIES,         /* a bit for each of the host's CUDA libraries that CALL reaches */
 };
 
 struct drm_pvdrm_getparam {
@@ -278,6 +279,13 @@ struct drm_pvdrm_read_output {
  * it again. The device stores nothing once the command has ended, and never clears the word.
  */
 #define PVDRM_CMD_YIELDING  9
+/*
+ * Calls of a library of the host: __u64 results, __u64 arguments, __u32 bytes of results, __u32 bytes
+ * of arguments; and the arguments, at most PVDRM_MAX_INLINE_CALL bytes, unless they lie at an address.
+ */
+#define PVDRM_CMD_CALL      10
+#define PVDRM_MAX_INLINE_CALL 4096
+#define PVDRM_MAX_CALL (64 << 20) /* bytes of arguments, or of results, at an address */
 
 struct drm_pvdrm_cmd {
 	__u16 op;       /* PVDRM_CMD_* */

@@ -65,6 +65,7 @@ func (l *Library) destroy(x *context) error {
 	l.dropCaptures(func(s *cuda.Stream) bool { return s.Context() == x.Context })
 	err := x.Context.Destroy()
 	l.handles.removeOwned(x)
+	l.dropLibraries(x)
 	if !x.primary {
 		l.handles.remove(x.handle)
 	}

@@ -41,8 +41,9 @@
 // # Locks
 //
 // From the outermost to the innermost; frontend/cuda is called with the first
-// five held:
+// six held:
 //
+//	libraries.mu   handles of the host's libraries, and the order of their calls
 //	graphs.mu      graphs, their nodes, and captures
 //	graphExec.mu   an executable graph
 //	Library.once   cuInit, making and destroying the primary context

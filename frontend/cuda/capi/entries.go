@@ -385,6 +385,9 @@ var families = []family{
 		cuTexRefSetAddress/4 cuTexRefSetAddress2D/4 cuTexRefGetAddress/2
 		cuTensorMapEncodeIm2colWide/12`))},
 	{"Graphs", graphEntries},
+	{"PVDRM's own", []entry{
+		{name: libraryEntry, args: 1, do: libraryCall, note: "for the stubs of NVIDIA's libraries alone; cuda-libraries.md says what they do"},
+	}},
 	{"Graphics, other devices and processes, debugging", unsupported(`
 		cuGraphicsUnregisterResource/1 cuGraphicsSubResourceGetMappedArray/4 cuGraphicsResourceGetMappedMipmappedArray/2
 		cuGraphicsResourceGetMappedPointer_v2/3 cuGraphicsResourceGetMappedPointer/3 cuGraphicsResourceSetMapFlags_v2/2 cuGraphicsResourceSetMapFlags/2

@@ -341,6 +341,8 @@ func describeWork(n *graph.Node) string {
 			kind = "MEM_FREE"
 		}
 		return fmt.Sprintf("%s\n0x%x", kind, uint64(w.mem.Addr()))
+	case *libraryWork:
+		return fmt.Sprintf("LIBRARY\n%s\n%d bytes", w.call.Name, w.bytes)
 	case *memOpWork:
 		return fmt.Sprintf("BATCH_MEM_OP\n%d", len(w.ops))
 	case *hostWork:

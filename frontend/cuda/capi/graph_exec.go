@@ -299,6 +299,8 @@ func (p *preparation) node(n *graph.Node) error {
 		return w.add(p.c, p.batch(w.x))
 	case *memOpWork:
 		return w.add(p.batch(w.x))
+	case *libraryWork:
+		return w.add(p.batch(w.x))
 	case *memoryWork:
 		p.memory[w.x] = append(p.memory[w.x], cuda.GraphMemOp{Mem: w.mem, Free: n.Kind() == graph.MemFree})
 	case *hostWork:

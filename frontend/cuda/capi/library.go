@@ -20,7 +20,7 @@ import (
 const LogEnv = "PVDRM_CUDA_LOG"
 
 // MaxArgs is how many arguments an entry point has at most.
-const MaxArgs = 15
+const MaxArgs = 40
 
 // Config is what a Library needs from the program it lives in.
 type Config struct {
@@ -46,7 +46,10 @@ type Library struct {
 	driver  atomic.Pointer[cuda.Driver] // nil before cuInit
 	handles handles
 	graphs  graphs
-	texts   sync.Map // string → address of a C string
+
+	libraries libraries
+
+	texts sync.Map // string → address of a C string
 
 	retaining   sync.Mutex // while the last handle of memory may be made or removed
 	registering sync.Mutex // while memory of the program is registered

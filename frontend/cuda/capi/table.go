@@ -187,6 +187,8 @@ func C() string {
 		switch {
 		case s.Float >= 0:
 			kind = "ENTRY_" + strings.Repeat("I", s.Float) + strings.Repeat("F", s.Args-s.Float)
+		case s.Name == libraryEntry:
+			kind = "ENTRY_WORDS"
 		case s.Name == callerEntry:
 			kind = "ENTRY2_CALLER"
 		}

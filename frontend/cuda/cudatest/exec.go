@@ -221,6 +221,9 @@ func (e engine) Word(c drm.WordCmd) error {
 	return nil
 }
 
+// Call fails: what runs here has no libraries.
+func (e engine) Call(drm.CallCmd) error { return syscall.EINVAL }
+
 // users looks for commands that touch [lo, hi).
 type users struct {
 	lo, hi uint64
@@ -242,4 +245,5 @@ func (u *users) Fill(c drm.FillCmd) error           { return u.touch(c.Dst) }
 func (u *users) Task() error                        { return nil }
 func (u *users) Timestamp(c drm.TimestampCmd) error { return u.touch(c.Addr) }
 func (u *users) Word(c drm.WordCmd) error           { return u.touch(c.Addr) }
+func (u *users) Call(c drm.CallCmd) error           { return u.touch(c.Results) }
 func (u *users) Launch(drm.LaunchCmd) error         { return nil }

@@ -85,7 +85,7 @@ func Bare() *GPU {
 		drm.ParamComputeMajor: 7, drm.ParamComputeMinor: 5, drm.ParamMultiprocs: 4, drm.ParamWarpSize: 32,
 		drm.ParamMaxThreads: 1024, drm.ParamMaxBlockX: 1024, drm.ParamMaxBlockY: 1024, drm.ParamMaxBlockZ: 64,
 		drm.ParamMaxGridX: 1<<31 - 1, drm.ParamMaxGridY: 65535, drm.ParamMaxGridZ: 65535,
-		drm.ParamSharedPerBlock: 48 << 10, drm.ParamRegsPerBlock: 65536, drm.ParamMaxThreadsSM: 2048, drm.ParamMaxBlocksSM: 32, drm.ParamDevice: 0, drm.ParamTextures: 1, drm.ParamCooperative: 1, drm.ParamWords: 1, drm.ParamShares: 0, drm.ParamMaxCluster: 16, drm.ParamImages: 0,
+		drm.ParamSharedPerBlock: 48 << 10, drm.ParamRegsPerBlock: 65536, drm.ParamMaxThreadsSM: 2048, drm.ParamMaxBlocksSM: 32, drm.ParamDevice: 0, drm.ParamTextures: 1, drm.ParamCooperative: 1, drm.ParamWords: 1, drm.ParamShares: 0, drm.ParamMaxCluster: 16, drm.ParamLibraries: 0, drm.ParamImages: 0,
 		drm.ParamConstBytes: 64 << 10, drm.ParamClockKHz: 1e6, drm.ParamMemClockKHz: 2e6, drm.ParamMemBusBits: 256,
 		drm.ParamL2Bytes: 1 << 20, drm.ParamVRAMBytes: 64 << 20, drm.ParamMaxChannels: 6, drm.ParamMaxParamBytes: 4096,
 		drm.ParamVRAMBase: 1 << 40, drm.ParamVRAMSize: 1 << 36, drm.ParamVRAMPage: 2 << 20,

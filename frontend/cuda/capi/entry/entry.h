@@ -11,7 +11,7 @@
 #error "libcuda.so.1 is for Linux on x86-64"
 #endif
 
-#define PVDRM_MAX_ARGS 15
+#define PVDRM_MAX_ARGS 40
 
 int pvdrm_enter(uint32_t symbol, uint64_t *args);
 
@@ -44,6 +44,9 @@ typedef uint64_t W;
 // A structure of 64 bytes that comes by value lies on the stack, behind the words in registers, of
 // which there are six whether the function has so many arguments or not.
 #define ENTRY14(id, f) PUBLIC f(W a, W b, W c, W d, W e, W g, W h, W i, W j, W k, W l, W m, W n, W o) CALL(id, a, b, c, d, e, g, h, i, j, k, l, m, n, o)
+
+// The words are the caller's, and PVDRM_MAX_ARGS.
+#define ENTRY_WORDS(id, f) PUBLIC f(W *words) { return pvdrm_enter(id, words); }
 
 // The third word is who calls.
 #define ENTRY2_CALLER(id, f) PUBLIC f(W a, W b) CALL(id, a, b, (W)__builtin_return_address(0))

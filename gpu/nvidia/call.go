@@ -1,0 +1,144 @@
+package nvidia
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/check"
+	"pvdrm/internal/cudalibs"
+	"pvdrm/internal/cudalibs/host"
+)
+
+// callee is a library function as a context knows it.
+type callee struct {
+	index uint32
+	cost  atomic.Int64 // what a call took the last time, ns; 0: none has ended
+}
+
+// maxCallees bounds the functions of which a context knows what they take.
+const maxCallees = 4096
+
+// name is the function's, for messages.
+func (c *callee) name() string {
+	if f := cudalibs.All().Function(c.index); f != nil {
+		return f.Name
+	}
+	return fmt.Sprintf("library function %d", c.index)
+}
+
+// callee finds a function.
+func (c *context) callee(index uint32) *callee {
+	c.calleesMu.Lock()
+	defer c.calleesMu.Unlock()
+	if c.callees == nil {
+		c.callees = map[uint32]*callee{}
+	}
+	f := c.callees[index]
+	if f == nil {
+		f = &callee{index: index}
+		if len(c.callees) < maxCallees {
+			c.callees[index] = f
+		}
+	}
+	return f
+}
+
+// prepareCall checks where a call has its arguments and its results. What they are is for the
+// worker to judge, which is the guest's own.
+func (c *channel) prepareCall(b *batch, cmd *gpu.Call) (w work, err error) {
+	if err := check.Call(&c.ctx.dev.props, cmd); err != nil {
+		return w, err
+	}
+	if b.task {
+		return w, fmt.Errorf("%w: a task calls no libraries: they have state in a worker, of which another has none", gpu.ErrInvalid)
+	}
+	n := uint64(len(cmd.Args))
+	if cmd.ArgsVA != 0 {
+		n = uint64(cmd.ArgsBytes)
+		if err := c.whole(cmd.ArgsVA, n, false); err != nil {
+			return w, err
+		}
+	}
+	if cmd.Bytes > 0 {
+		if err := c.whole(cmd.Results, uint64(cmd.Bytes), true); err != nil {
+			return w, err
+		}
+	}
+	if c.ctx.dev.config.Replays {
+		c.ctx.transient("a library of the host was called, which has state in its worker")
+	}
+	w.params, w.call = cmd.Args, c.ctx.callee(cmd.Function)
+	err = w.add(entry{kind: entryCall, words: [7]uint64{cmd.ArgsVA, n, cmd.Results, uint64(cmd.Bytes)}}, 0)
+	if w.cost = time.Duration(w.call.cost.Load()); w.cost <= 0 || w.cost > unknown {
+		w.cost = unknown
+	}
+	return w, err
+}
+
+// whole checks that a range is granted memory, which the worker's processor reaches, in one mapping.
+func (c *channel) whole(va, n uint64, write bool) error {
+	if !c.ctx.dev.props.System.Contains(va, n) {
+		return fmt.Errorf("%w: a call with %d bytes at 0x%x, which is not granted memory", gpu.ErrInvalid, n, va)
+	}
+	got, fault := c.ctx.space.reach(va, n, write)
+	if fault != nil {
+		return fault
+	}
+	if got < n {
+		return fmt.Errorf("%w: a call with %d bytes at 0x%x, of which one mapping has %d", gpu.ErrInvalid, n, va, got)
+	}
+	return nil
+}
+
+// openLibraries opens the libraries of the host for a worker, at the same time as its driver starts.
+func openLibraries(where string) <-chan *host.Libraries {
+	opened := make(chan *host.Libraries, 1)
+	if where == host.None {
+		opened <- nil
+		return opened
+	}
+	go func() { opened <- host.Open(host.Directories(where)) }()
+	return opened
+}
+
+// takeLibraries makes the machine that calls them. The worker has its CUDA context.
+func (w *worker) takeLibraries(l *host.Libraries, p *gpu.Properties) error {
+	if l == nil || l.Mask() == 0 {
+		return nil
+	}
+	m, err := host.NewMachine(l, func() error {
+		for i := range w.path.streams {
+			if s := w.path.streams[i].handle; s != 0 {
+				if err := w.drv.check("cuStreamSynchronize", w.drv.streamSynchronize(s)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.path.machine, p.Libraries = m, l.Mask()
+	return nil
+}
+
+// call calls functions of libraries. What they return is for the guest: only a driver that fails is a
+// failure here.
+func (p *path) call(a *[7]uint64, params []byte, stream uintptr) result {
+	if p.machine == nil {
+		return resultInvalidValue
+	}
+	batch := params[:min(a[1], uint64(len(params)))]
+	if a[0] != 0 {
+		batch = bytesAt(a[0], a[1]) // the backend has checked that it is mapped
+	}
+	var results []byte
+	if a[3] != 0 {
+		results = bytesAt(a[2], a[3]) // likewise
+	}
+	p.machine.Run(batch, results, uint64(stream))
+	return resultOK
+}
