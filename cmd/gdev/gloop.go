@@ -30,6 +30,7 @@ Usage: gdev gloop [flags] PROGRAM... | --all
   --bounce      files and sockets are copied to device memory, in place of being
                 read from granted memory
   --suspend K   kernels leave the GPU after each K callbacks, without being asked
+  --pause TIME  clients of servers wait before each request
   --slice TIME  loops look at their signal each quarter of it
 
 Programs:
@@ -59,6 +60,7 @@ func parseGLoop(args []string) (j gloopJob, err error) {
 	flags.BoolVar(&j.Bounce, "bounce", false, "")
 	flags.IntVar(&j.Suspend, "suspend", 0, "")
 	flags.DurationVar(&j.Slice, "slice", 0, "")
+	flags.DurationVar(&j.Pause, "pause", 0, "")
 	flags.BoolVar(&j.spin, "spin", false, "")
 	flags.BoolVar(&j.serve, "serve", false, "")
 	for {

@@ -133,7 +133,7 @@ is wrong or, with --against, a figure worse.`,
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	fl.IntVar(&f.memory, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	fl.IntVar(&f.cpus, "cpus", 0, "processors of the machine; 0 means one, or two where the host has four or more")
-	c.AddCommand(newBenchFairness(g), newBenchGL(g), newBenchTReM(g), newBenchModes(g), newBenchPreempt(g), newBenchDivision(g), newBenchNEON(g), newBenchFrameworks())
+	c.AddCommand(newBenchFairness(g), newBenchGL(g), newBenchTReM(g), newBenchModes(g), newBenchPreempt(g), newBenchDivision(g), newBenchNEON(g), newBenchFrameworks(), newBenchGLoop(g))
 	return c
 }
 

@@ -113,6 +113,9 @@ func boot() error {
 		_ = os.Setenv(name, value)
 	}
 	_ = unix.Sethostname([]byte("pvdrm"))
+	if err := startLoopback(); err != nil {
+		say("%v", err)
+	}
 	if err := cmdline.mountShares(); err != nil {
 		return err // the program would miss its files, or write them where they are lost
 	}

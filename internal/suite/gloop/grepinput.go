@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,13 @@ var grepWords = strings.Fields(`the of and to a in is that for it as was with be
 	int char void const static return if else while for struct include define sizeof unsigned
 	func package import type range error nil string err test x y i n value name file line`)
 
+// GrepWords returns the words that grep looks for.
+func GrepWords() []string {
+	words := slices.Clone(grepWords)
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
 // grepFile is a file that is searched.
 type grepFile struct {
 	path string
@@ -41,14 +49,7 @@ type grepInput struct {
 }
 
 func makeGrepInput(dir string, size int) (*grepInput, error) {
-	g := &grepInput{}
-	seen := map[string]bool{}
-	for _, w := range grepWords {
-		if !seen[w] {
-			seen[w] = true
-			g.words = append(g.words, w)
-		}
-	}
+	g := &grepInput{words: GrepWords()}
 	g.hash()
 	if dir == "" {
 		made, err := os.MkdirTemp("", "gloop-grep")

@@ -206,11 +206,11 @@ func (s *server) looped(kernel string, threads int, args ...any) (task, error) {
 	}
 	const loopback = 127<<24 | 1
 	params := append([]any{bytesOf(serverArgs{IP: loopback, Room: uint64(r.at), In: uint32(s.in), Out: uint32(s.out), Failed: uint64(failures)})}, args...)
-	s.serve = func() ([]string, func() error, error) {
+	s.serve = func(ctx context.Context) ([]string, func() error, error) {
 		bound, ended := make(chan string, blocks), make(chan error, 1)
 		l := loopLaunch{kernel: kernel, blocks: blocks, logical: blocks, threads: threads, memory: r.memory, bound: func(a string) { bound <- a }}
 		go func() {
-			stats, err := host.Run(context.Background(), s.config(l), params...)
+			stats, err := host.Run(ctx, s.config(l), params...)
 			s.count(stats)
 			ended <- err
 		}()

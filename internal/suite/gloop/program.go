@@ -3,6 +3,7 @@ package gloop
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -100,6 +101,8 @@ type Options struct {
 	Bounce bool `json:"bounce,omitempty"`
 	// If has throttle call postTaskIfNecessary in place of postTask.
 	If bool `json:"if,omitempty"`
+	// Pause is how long a client of a server waits before each request.
+	Pause time.Duration `json:"pause,omitempty"`
 
 	// Ready, Again and Done serve a program that goes on: Ready is called when its input is there,
 	// the work is repeated for as long as Again returns true, and Done is called after each unit
@@ -146,8 +149,8 @@ func Run(drv *cuda.Driver, name string, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("no version %q; choose of %v", o.Version, Versions)
 	case o.Size < 1 || o.Size > MaxSize:
 		return Result{}, fmt.Errorf("size %d: choose 1 to %d", o.Size, MaxSize)
-	case o.Suspend < 0 || o.Slice < 0 || o.Slice > time.Hour:
-		return Result{}, fmt.Errorf("suspend %d, slice %v: they must be at least 0", o.Suspend, o.Slice)
+	case o.Suspend < 0 || o.Suspend > math.MaxInt32 || o.Slice < 0 || o.Slice > time.Hour || o.Pause < 0 || o.Pause > time.Hour:
+		return Result{}, fmt.Errorf("suspend %d, slice %v, pause %v: choose 0 or more, times up to an hour", o.Suspend, o.Slice, o.Pause)
 	case o.Blocks < 0 || o.Blocks > maxBlocks || o.Threads < 0 || o.Threads > maxThreads:
 		return Result{}, fmt.Errorf("%d blocks of %d threads: choose up to %d of %d", o.Blocks, o.Threads, maxBlocks, maxThreads)
 	}

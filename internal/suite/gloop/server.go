@@ -1,6 +1,7 @@
 package gloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,7 @@ type server struct {
 	answer func(request, answer []byte) error
 	// serve starts the version on the event loop, which listens on an address for each block, and
 	// returns a function that waits for its end.
-	serve func() (addresses []string, wait func() error, err error)
+	serve func(context.Context) (addresses []string, wait func() error, err error)
 	gpu   sync.Mutex
 }
 
@@ -49,13 +50,20 @@ func (s *server) task() task {
 
 // loopServer has the clients ask a server on the event loop.
 func (s *server) loopServer() error {
-	addresses, wait, err := s.serve()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	addresses, wait, err := s.serve(ctx)
 	if err != nil {
 		return err
 	}
 	err = s.ask(addresses)
 	for _, a := range addresses {
-		err = errors.Join(err, s.end(a))
+		if err == nil {
+			err = s.end(a)
+		}
+	}
+	if err != nil {
+		cancel() // blocks may be waiting still
 	}
 	return errors.Join(err, wait())
 }
@@ -144,6 +152,7 @@ func (s *server) client(number int, address string) (err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	answer := make([]byte, s.out)
 	for n := range s.requests {
+		time.Sleep(s.Pause)
 		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 			return err
 		}
