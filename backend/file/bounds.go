@@ -7,7 +7,7 @@ import (
 )
 
 // What a guest makes its backend allocate of private memory, each kind with the quota or
-// the constant that bounds it. Machine code (module-image), pages of the guest, VRAM with the page tables in it, and
+// the constant that bounds it. Machine code (ImageBytes), pages of the guest, VRAM with the page tables in it, and
 // memory that clients allocate raw are not private and count elsewhere.
 //
 //	kind                               bound
@@ -56,6 +56,10 @@ func PrivateBytes(l quota.Limits) uint64 {
 		most(quota.Contexts)*contextBytes + min(most(quota.Channels), maxChannels)*channelBytes +
 		machineCode + mappings + output + workers + preempted + launches + processBytes
 }
+
+// ImageBytes bounds the private memory that machine code takes while it is loaded, on a device that takes it. It is
+// not part of PrivateBytes.
+func ImageBytes(l quota.Limits) uint64 { return l.Of(quota.ModuleImage) }
 
 // smallModules is what small modules, each of which takes more of its device than of its
 // source, may have beside the memory that follows from the source.

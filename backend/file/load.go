@@ -9,10 +9,11 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"pvdrm/drm"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
-	"pvdrm/internal/hostmem"
 )
 
 // Load is a module whose source is being sent, or that is being compiled. It goes through these
@@ -29,9 +30,9 @@ type Load struct {
 	module  uint32
 	name    string
 	total   uint64
-	image   bool            // machine code
-	source  []byte          // with room for all of it
-	pages   *hostmem.Region // that the source lies in, of machine code
+	image   bool   // machine code
+	source  []byte // with room for all of it
+	pages   []byte // that the source lies in, of machine code
 	charged quota.Amounts
 	kept    uint64 // VRAM of charged that the context keeps when the module is unloaded
 	mod     gpu.Module
@@ -104,8 +105,8 @@ func (f *File) beginLoad(module uint32, name string, total uint64, image bool) e
 	return nil
 }
 
-// beginImage is beginLoad for machine code, which lies in memory that a device's process can map: it may be
-// long. The driver has its own copy when it is loaded, and the charge stays for that.
+// beginImage is beginLoad for machine code, which may be long: its memory goes back to the system when it is loaded. The
+// driver has its own copy then, and the charge stays for that.
 func (f *File) beginImage(module uint32, name string, total uint64) error {
 	switch {
 	case !f.device.Properties().Images:
@@ -118,13 +119,12 @@ func (f *File) beginImage(module uint32, name string, total uint64) error {
 	if err := f.account.ChargeEach(l.charged); err != nil {
 		return err
 	}
-	const page = 4096
 	var err error
-	if l.pages, err = hostmem.New((total + page - 1) &^ (page - 1)); err != nil {
+	if l.pages, err = unix.Mmap(-1, 0, int(total), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		f.account.DischargeEach(l.charged)
-		return err
+		return fmt.Errorf("memory for %d bytes of machine code: %w", total, err)
 	}
-	l.source = l.pages.Bytes()[:0:total]
+	l.source = l.pages[:0:total]
 	f.loading = l
 	return nil
 }
@@ -133,7 +133,7 @@ func (f *File) beginImage(module uint32, name string, total uint64) error {
 func (l *Load) forget() {
 	l.source = nil
 	if l.pages != nil {
-		l.pages.Release()
+		_ = unix.Munmap(l.pages) // our own mapping; cannot fail
 		l.pages = nil
 	}
 }
@@ -215,7 +215,7 @@ func (l *Load) Compile(ctx context.Context) {
 
 // need returns how much module memory the load takes while it lasts.
 func (l *Load) need() uint64 {
-	if l.image { // its bytes are not the backend's private memory
+	if l.image { // its bytes are charged as an image
 		return gpu.ModuleMemory(0)
 	}
 	return gpu.ModuleMemory(l.total)

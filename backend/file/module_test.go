@@ -12,7 +12,6 @@ import (
 	"pvdrm/drm"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
-	"pvdrm/internal/hostmem"
 )
 
 // A source comes in parts, in order; what is out of order loses the whole.
@@ -198,8 +197,7 @@ func TestMachineCode(t *testing.T) {
 	require.NoError(t, err)
 	r.dev.Load = func(_ context.Context, _ string, source []byte, _ gpu.Reserve) error {
 		require.Equal(t, code, source)
-		_, err := hostmem.Locate(source)
-		return err
+		return nil
 	}
 	l.Compile(t.Context())
 	require.NoError(t, r.EndLoad(l))

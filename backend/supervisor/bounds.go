@@ -44,6 +44,9 @@ type Demand struct {
 // BoundsOf derives bounds from quotas.
 func BoundsOf(d Demand) Bounds {
 	private := file.PrivateBytes(d.Limits)
+	if d.Workers {
+		private += file.ImageBytes(d.Limits)
+	}
 	b := Bounds{Heap: private - private/heapPart, Memory: private + private/roomPart + idleMemory, Weight: uint(min(max(d.Weight, 1)*weightOfOne, mostWeight))}
 	if d.VRAM != 0 {
 		b.Memory += d.VRAM + largePage

@@ -8,7 +8,6 @@ import (
 	"pvdrm/gpu"
 	"pvdrm/gpu/fatbin"
 	"pvdrm/gpu/ptx"
-	"pvdrm/internal/hostmem"
 )
 
 // Machine code is loaded as it is. A guest may run any: a context per guest process isolates it, as it does
@@ -23,19 +22,7 @@ func (c *context) loadCode(ctx gocontext.Context, file string, code []byte) (*mo
 	if err := fatbin.Check(code); err != nil {
 		return nil, &gpu.BuildError{Diagnostics: []gpu.Diagnostic{{File: file, Line: 1, Col: 1, Message: err.Error()}}}
 	}
-	span, err := hostmem.Locate(code)
-	if err != nil { // the caller's own memory, which no other process can map
-		const page = 4096
-		r, err := hostmem.New((uint64(len(code)) + page - 1) &^ (page - 1))
-		if err != nil {
-			return nil, err
-		}
-		defer r.Release()
-		copy(r.Bytes(), code)
-		span = hostmem.Span{Region: r, Len: uint64(len(code))}
-	}
-	q := &request{Op: opLoad, Lazy: true, Off: span.FileOffset(), Size: span.Len}
-	return c.loadLazy(ctx, file, q, []int{span.Region.FD()}, symbolBytes)
+	return c.loadLazy(ctx, file, &request{Op: opLoad, Lazy: true, Image: code}, symbolBytes)
 }
 
 // loadUnread loads PTX that package ptx cannot read, unless the driver cannot either: then the error is the
@@ -55,12 +42,12 @@ func (c *context) loadUnread(ctx gocontext.Context, file string, source []byte, 
 	if err != nil {
 		return nil, err
 	}
-	return c.loadLazy(ctx, file, &request{Op: opLoad, Lazy: true, Image: image}, nil, symbolBytes+uint64(len(source)))
+	return c.loadLazy(ctx, file, &request{Op: opLoad, Lazy: true, Image: image}, symbolBytes+uint64(len(source)))
 }
 
 // loadLazy has the worker load a module whose kernels and variables are looked up later. A load that outlasts ctx
 // ends the context, because nothing else stops the driver.
-func (c *context) loadLazy(ctx gocontext.Context, file string, q *request, fds []int, hostBytes uint64) (*module, error) {
+func (c *context) loadLazy(ctx gocontext.Context, file string, q *request, hostBytes uint64) (*module, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.Err(); err != nil {
@@ -76,7 +63,7 @@ func (c *context) loadLazy(ctx gocontext.Context, file string, q *request, fds [
 	stop := gocontext.AfterFunc(ctx, func() {
 		c.lose(&gpu.LostError{Cause: gpu.LostDevice, Detail: fmt.Sprintf("loading machine code: %v", gocontext.Cause(ctx))})
 	})
-	err := c.do(q, fds, nil)
+	err := c.do(q, nil, nil)
 	if !stop() {
 		return nil, errors.Join(gocontext.Cause(ctx), err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/nvidia"
+	"pvdrm/internal/hostmem"
 )
 
 // fakeCubin is machine code for the fake driver: the header of an ELF file, with a verdict.
@@ -106,4 +107,41 @@ func TestUnreadPTX(t *testing.T) {
 	e, ok := errors.AsType[*gpu.BuildError](err)
 	require.True(t, ok, "%v", err)
 	require.Contains(t, e.Error(), "bogus")
+}
+
+// Clusters and cooperative launches reach the driver, and what it refuses has an error of its own.
+func TestLaunchesWithAttributes(t *testing.T) {
+	c := newFakeClient(t, nvidia.Config{})
+	require.True(t, c.props.Cooperative)
+	require.Equal(t, 8, c.props.MaxCluster)
+	region, err := hostmem.New(4096)
+	require.NoError(t, err)
+	defer region.Release()
+	sys, err := c.ctx.NewSystem([][]byte{region.Bytes()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.ctx.Close()) }()
+	require.NoError(t, c.ctx.Map(c.props.System.Base, sys, 0, 4096, gpu.ProtRead|gpu.ProtWrite))
+	another := func() { // a channel ends with what is refused
+		c.ch, err = c.ctx.NewChannel()
+		require.NoError(t, err)
+	}
+	params := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(nil, c.props.System.Base), 1)
+	launch := c.launch("store", params...)
+	launch.Grid, launch.Cluster = [3]uint32{4, 1, 1}, [3]uint32{2, 2, 1}
+	require.Error(t, c.do(launch).Err, "the grid is not a multiple")
+	another()
+	launch.Grid = [3]uint32{4, 2, 1}
+	require.NoError(t, c.do(launch).Err)
+	require.EqualValues(t, 12, binary.LittleEndian.Uint32(region.Bytes()[44:]), "8 threads, and 4 for the cluster")
+	require.Zero(t, region.Bytes()[48])
+
+	launch.Cluster, launch.Grid = [3]uint32{3, 1, 1}, [3]uint32{3, 1, 1}
+	require.ErrorIs(t, c.do(launch).Err, gpu.ErrCluster)
+	another()
+	launch.Cluster, launch.Cooperative, launch.Grid = [3]uint32{}, true, [3]uint32{65, 1, 1}
+	require.ErrorIs(t, c.do(launch).Err, gpu.ErrGridTooLarge)
+	another()
+	launch.Grid = [3]uint32{2, 1, 1}
+	require.NoError(t, c.do(launch).Err)
+	require.NoError(t, c.ctx.Err())
 }

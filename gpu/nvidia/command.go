@@ -67,17 +67,26 @@ func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
 		entries = make([]entry, 1)
 	}
 	handle, grid, w := f.handle, l.Grid, work{fn: f, cost: f.ran(), params: l.Params, entries: entries, signal: l.Signal, portion: portion{blocks: blocksOf(l)}}
-	if f.twin != 0 && l.Signal == 0 {
+	if f.twin != 0 && l.Signal == 0 && !f.whole(l) {
 		if w.portion = c.next(f, l, b.from); w.from > 0 || w.more {
 			handle, grid, w.cost = f.twin, [3]uint32{uint32(w.blocks), 1, 1}, f.expects(w.blocks)
 			w.params = rewrite.AppendRange(l.Params[:len(l.Params):len(l.Params)], w.from, l.Grid)
 		}
 	}
+	cooperative := uint32(0)
+	if l.Cooperative {
+		cooperative = 1
+	}
 	entries[0] = entry{kind: entryLaunch, words: [7]uint64{
 		handle, two(grid[0], grid[1]), two(grid[2], l.Block[0]), two(l.Block[1], l.Block[2]),
-		two(l.SharedBytes, uint32(len(w.params))),
+		two(l.SharedBytes, uint32(len(w.params))), two(l.Cluster[0], l.Cluster[1]), two(l.Cluster[2], cooperative),
 	}}
 	return w, nil
+}
+
+// whole reports whether the blocks of a launch need each other.
+func (f *function) whole(l *gpu.Launch) bool {
+	return l.Cooperative || l.Cluster != [3]uint32{} || f.attrs.Cluster != [3]uint32{}
 }
 
 // side is one side of a transfer of rows.

@@ -79,7 +79,48 @@ type accessDesc struct {
 // launchArgs is the shape of a launch.
 type launchArgs struct {
 	grid, block [3]uint32
+	shared      uint32    // bytes
+	cluster     [3]uint32 // blocks of a cluster; zero: as the kernel says
+	cooperative bool
+}
+
+// launchConfig is CUlaunchConfig.
+type launchConfig struct {
+	_           structs.HostLayout
+	grid, block [3]uint32
 	shared      uint32 // bytes
+	_           uint32
+	stream      uintptr
+	attributes  uintptr
+	count       uint32
+	_           uint32
+}
+
+// launchAttribute is CUlaunchAttribute.
+type launchAttribute struct {
+	_     structs.HostLayout
+	id    uint32
+	_     uint32
+	value [16]uint32
+}
+
+// Values of CUlaunchAttributeID.
+const (
+	attributeCooperative = 2
+	attributeCluster     = 4
+)
+
+// attributes fills list with what the launch has, and returns how many there are.
+func (l *launchArgs) attributes(list *[2]launchAttribute) (n uint32) {
+	if l.cooperative {
+		list[n] = launchAttribute{id: attributeCooperative, value: [16]uint32{1}}
+		n++
+	}
+	if l.cluster != [3]uint32{} {
+		list[n] = launchAttribute{id: attributeCluster, value: [16]uint32{l.cluster[0], l.cluster[1], l.cluster[2]}}
+		n++
+	}
+	return n
 }
 
 // Values of enumerations in cuda.h.
@@ -90,10 +131,11 @@ const (
 	attrMemClock, attrBusWidth, attrL2                          = 36, 37, 38
 	attrThreadsPerSM, attrMajor, attrMinor                      = 39, 75, 76
 	attrSharedOptin, attrVMM, attrReadOnlyHost                  = 97, 102, 113
-	attrBlocksPerSM                                             = 106
+	attrBlocksPerSM, attrCooperative, attrClusters              = 106, 95, 120
 	funcMaxThreads, funcShared, funcConst                       = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
 	funcLocal, funcRegs, funcMaxDynamicShared                   = 3, 4, 8
 	funcPTX, funcBinary, funcNeedsCluster, funcClusterX         = 5, 6, 10, 11 // clusters: from CUDA 11.8 on
+	funcNotPortable                                             = 14
 	jitErrorLog, jitErrorLogBytes, inputPTX                     = 5, 6, 1
 	allocationPinned, locationDevice                            = 1, 1
 	accessRead, accessReadWrite                                 = 1, 3
@@ -123,6 +165,8 @@ const (
 	resultIllegalAddress  result = 700
 	resultOutOfResources  result = 701
 	resultLaunchTimeout   result = 702
+	resultGridTooLarge    result = 720
+	resultClusterSize     result = 912
 	resultAssert          result = 710
 	resultStack           result = 714
 	resultInstruction     result = 715

@@ -70,6 +70,7 @@ func (d *driver) openPath(lib uintptr) error {
 		r, _, _ := purego.SyscallN(at, args...)
 		return result(int32(r))
 	}
+	launchEx, _ := purego.Dlsym(lib, "cuLaunchKernelEx") // from CUDA 11.8 on, as are clusters
 	query, write, launch := sym["cuStreamQuery"], sym["cuStreamWriteValue32_v2"], sym["cuLaunchKernel"]
 	d.streamQuery = func(stream uintptr) result { return call(query, stream) }
 	// The arguments of the two calls that each kernel takes lie at the same place each
@@ -79,7 +80,13 @@ func (d *driver) openPath(lib uintptr) error {
 		*writeArgs = [...]uintptr{stream, uintptr(at), uintptr(v), 0}
 		return call(write, writeArgs[:]...)
 	}
+	config, attributes := new(launchConfig), new([2]launchAttribute)
 	d.launchKernel = func(f uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result {
+		if n := l.attributes(attributes); n > 0 && launchEx != 0 {
+			// Both are on the heap, kept alive by this function, and read during the call only.
+			*config = launchConfig{grid: l.grid, block: l.block, shared: l.shared, stream: stream, attributes: uintptr(unsafe.Pointer(attributes)), count: n}
+			return call(launchEx, uintptr(unsafe.Pointer(config)), f, 0, uintptr(unsafe.Pointer(extra)))
+		}
 		// extra lies outside of the Go heap; the driver reads it during the call only.
 		*launchArguments = [...]uintptr{f, uintptr(l.grid[0]), uintptr(l.grid[1]), uintptr(l.grid[2]),
 			uintptr(l.block[0]), uintptr(l.block[1]), uintptr(l.block[2]), uintptr(l.shared), stream, 0, uintptr(unsafe.Pointer(extra))}

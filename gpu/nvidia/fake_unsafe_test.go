@@ -151,6 +151,7 @@ func word64(p []byte, off int) (v uint64) {
 func newFake() *driver {
 	f := &fake{control: newFakeControl()}
 	d := &f.driver
+	d.driverGetVersion = func(v *int32) result { return set(v, 13000) }
 	d.init = func(uint32) result { return f.control.open() }
 	d.deviceGet = func(device *int32, ordinal int32) result {
 		if ordinal >= fakeDevices {
@@ -385,6 +386,14 @@ func (f *fake) path(d *driver) {
 		var params []byte
 		if extra != nil {
 			params = append(params, bytesAt(uint64(extra[1]), *(*uint64)(address(uint64(extra[3]))))...)
+		}
+		switch {
+		case l.cooperative && threads > 64:
+			return resultGridTooLarge
+		case l.cluster[0] == 3:
+			return resultClusterSize
+		case l.cluster != [3]uint32{}:
+			threads += int(l.cluster[0] * l.cluster[1] * l.cluster[2]) // shows in what kernels write
 		}
 		return f.enqueue(s, func() result {
 			theControl.pass(fakeKernelsOff)

@@ -36,8 +36,8 @@ const (
 	fenceStride   = 64
 	entryCount    = 64
 	entryHeader   = 64
-	maxParamBytes = 4096
-	entryBytes    = entryHeader + maxParamBytes
+	maxParamBytes = 32764 // of PTX
+	entryBytes    = (entryHeader + maxParamBytes + 63) &^ 63
 	laneBytes     = (offEntries + entryCount*entryBytes + 4095) &^ 4095
 )
 
@@ -130,7 +130,7 @@ func (l lane) take(n uint32) (e entry, params []byte) {
 	for i := range e.words {
 		e.words[i] = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
-	return e, b[entryHeader:]
+	return e, b[entryHeader:][:maxParamBytes]
 }
 
 // quiet reports whether entry n, which was published, is a quiet one of a channel.

@@ -77,8 +77,9 @@ const partBytes = 64 << 10
 
 // sendImage sends all of an image but the last part, which it returns.
 func (l *link) sendImage(image []byte) ([]byte, error) {
+	size := uint64(len(image))
 	for len(image) > partBytes {
-		if err := l.send(&part{Image: image[:partBytes], More: true}, nil); err != nil {
+		if err := l.send(&part{Image: image[:partBytes], More: true, Size: size}, nil); err != nil {
 			return nil, err
 		}
 		image = image[partBytes:]
@@ -90,6 +91,7 @@ func (l *link) sendImage(image []byte) ([]byte, error) {
 type part struct {
 	Image []byte
 	More  bool
+	Size  uint64 // of the whole image
 }
 
 // Read keeps the descriptors that come with the bytes.

@@ -102,6 +102,10 @@ func (c *channel) refused(code result) error {
 	switch code {
 	case resultOutOfMemory:
 		return fmt.Errorf("%w: %w", gpu.ErrNoMemory, err)
+	case resultGridTooLarge:
+		return fmt.Errorf("%w: %w", gpu.ErrGridTooLarge, err)
+	case resultClusterSize:
+		return fmt.Errorf("%w: %w", gpu.ErrCluster, err)
 	case resultOutOfResources:
 		err.Name = "too many registers or too much memory for this shape"
 	}

@@ -1,6 +1,12 @@
 package nvidia
 
-import "pvdrm/gpu"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"pvdrm/gpu"
+)
 
 // Everything but commands goes over a stream socket, one request and one reply at
 // a time, in gob. Descriptors travel beside the first byte of their request. Both
@@ -13,7 +19,7 @@ type request struct {
 	ID     uint64 // of a memory or module
 	VA     uint64
 	Off    uint64
-	Size   uint64
+	Size   uint64 // with More: bytes of the whole Image
 	Write  bool
 	Slot   int    // of a channel
 	Runs   []run  // of opSystem
@@ -26,6 +32,8 @@ type request struct {
 	// Cleared says of an opAllocate which pages a worker before this one has cleared; nil for none.
 	Cleared []bool
 	FDs     int // that travel with it
+
+	mapped bool // Image is memory that forget gives back
 }
 
 type op uint8
@@ -76,16 +84,32 @@ func (q *request) large() bool {
 // receive is the worker's side of process.do: it takes a request of one or several messages.
 func (q *request) receive(l *link) error {
 	var image []byte
+	var mapped bool
 	for {
 		*q = request{}
 		if err := l.decode(q, maxRequest); err != nil {
 			return err
 		}
+		if q.More && image == nil && q.Size > partBytes { // memory that goes back at once: the worker collects no garbage
+			room, err := unix.Mmap(-1, 0, int(q.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+			if err != nil {
+				return os.NewSyscallError("mmap", err)
+			}
+			image, mapped = room[:0], true
+		}
 		image = append(image, q.Image...)
 		if !q.More {
-			q.Image = image
+			q.Image, q.mapped = image, mapped
 			return nil
 		}
+	}
+}
+
+// forget gives the memory of an image back.
+func (q *request) forget() {
+	if q.mapped {
+		_ = unix.Munmap(q.Image[:cap(q.Image)]) // our own mapping; cannot fail
+		q.Image, q.mapped = nil, false
 	}
 }
 

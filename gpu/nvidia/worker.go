@@ -42,6 +42,7 @@ type worker struct {
 	control  uintptr // stream
 	readOnly bool    // host memory can be registered for reading only
 	optin    int     // limit on the bytes of .shared of a block
+	clusters bool    // launches may have clusters
 	memories map[uint64]*vram
 	modules  map[uint64]uintptr
 
@@ -221,6 +222,7 @@ func (w *worker) properties() (p gpu.Properties, err error) {
 	if attr(attrVMM) == 0 && err == nil {
 		return p, &driverError{Call: "cuDeviceGetAttribute", Code: resultUnknown, Name: "the GPU cannot map memory at chosen addresses"}
 	}
+	w.clusters = w.maxCluster(attr(attrMajor)) > 0
 	const addresses = 4 // bytes of addresses for each byte of VRAM: space for gaps
 	return gpu.Properties{
 		Name: unix.ByteSliceToString(name), Driver: "cuda",
@@ -231,10 +233,35 @@ func (w *worker) properties() (p gpu.Properties, err error) {
 		MaxBlocksSM: attr(attrBlocksPerSM),
 		ConstBytes:  attr(attrConst), ClockKHz: attr(attrClock), MemClockKHz: attr(attrMemClock),
 		MemBusBits: attr(attrBusWidth), L2Bytes: attr(attrL2),
-		VRAMBytes: vram, MaxChannels: maxChannels, MaxParamBytes: maxParamBytes, FilePages: true, Images: true,
+		VRAMBytes: vram, MaxChannels: maxChannels, MaxParamBytes: w.paramBytes(attr(attrMajor)), FilePages: true, Images: true,
+		Cooperative: attr(attrCooperative) != 0, MaxCluster: w.maxCluster(attr(attrMajor)),
 		VRAM:   gpu.Window{Base: vramBase, Size: addresses * vram, Page: vramPage},
 		System: w.system,
 	}, err
+}
+
+// paramBytes returns how many bytes of parameters a kernel may have: since CUDA 12.1 as many as PTX allows.
+func (w *worker) paramBytes(major int) int {
+	const volta, since = 7, 12010
+	var version int32
+	if w.drv.driverGetVersion(&version) != resultOK || version < since || major < volta {
+		return 4096
+	}
+	return maxParamBytes
+}
+
+// maxCluster returns how many blocks a cluster may have, portable or not; 0 where there are none. The driver tells it of
+// kernels only.
+func (w *worker) maxCluster(major int) int {
+	const consumers = 12 // compute capability 12.x
+	var has int32
+	switch {
+	case w.drv.deviceGetAttribute(&has, attrClusters, w.device) != resultOK || has == 0: // old drivers do not know it
+		return 0
+	case major >= consumers:
+		return 8
+	}
+	return 16
 }
 
 // serve is the control thread. The process ends with the backend, even while the GPU
@@ -283,7 +310,7 @@ func (w *worker) answer(q *request, r *reply, fds []int) error {
 	case opUnmapSystem:
 		return w.unmapSystem(q.VA, q.Size)
 	case opLoad:
-		return w.load(q, r, fds)
+		return w.load(q, r)
 	case opFind:
 		return w.find(q, r)
 	case opUnload:

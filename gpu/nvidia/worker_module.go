@@ -2,9 +2,6 @@ package nvidia
 
 import (
 	"errors"
-	"fmt"
-
-	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
 )
@@ -12,21 +9,14 @@ import (
 // maxFuncParams bounds the parameters of a kernel that a worker tells.
 const maxFuncParams = 4096
 
-// load loads a module: what was compiled, or the file of machine code that came along.
-func (w *worker) load(q *request, r *reply, fds []int) error {
-	image := q.Image
-	if len(fds) == 1 {
-		var err error
-		if image, err = unix.Mmap(fds[0], int64(q.Off), int(q.Size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
-			return fmt.Errorf("mapping machine code: %w", err)
-		}
-		defer func() { _ = unix.Munmap(image) }() // our own mapping; the driver has copied it
-	}
-	if len(image) == 0 {
+// load loads a module: what was compiled, or the program's machine code. The driver copies it.
+func (w *worker) load(q *request, r *reply) error {
+	defer q.forget()
+	if len(q.Image) == 0 {
 		return errors.New("no machine code")
 	}
 	var m uintptr
-	if err := w.drv.check("cuModuleLoadData", w.drv.moduleLoadData(&m, &image[0])); err != nil {
+	if err := w.drv.check("cuModuleLoadData", w.drv.moduleLoadData(&m, &q.Image[0])); err != nil {
 		return err
 	}
 	if err := w.describe(m, q, r); err != nil {
@@ -70,7 +60,7 @@ func (w *worker) describe(m uintptr, q *request, r *reply) error {
 	return nil
 }
 
-// function describes a kernel, and lets it have all the shared memory that a launch may ask for.
+// function describes a kernel, and lets it have all the shared memory and the clusters that a launch may ask for.
 func (w *worker) function(f uintptr) (info functionInfo, err error) {
 	d := w.drv
 	info.Handle = uint64(f)
@@ -99,6 +89,11 @@ func (w *worker) function(f uintptr) (info functionInfo, err error) {
 	info.NeedsCluster = needs != 0
 	if d.funcGetParamInfo != nil {
 		info.Params, info.Laid = w.params(f)
+	}
+	if w.clusters {
+		if err := d.check("cuFuncSetAttribute", d.funcSetAttribute(f, funcNotPortable, 1)); err != nil {
+			return info, err
+		}
 	}
 	return info, d.check("cuFuncSetAttribute", d.funcSetAttribute(f, funcMaxDynamicShared, int32(max(0, w.optin-info.Shared))))
 }

@@ -306,7 +306,9 @@ func (p *path) enqueue(e *entry, params []byte, stream uintptr) result {
 	case entryLaunch:
 		half := func(w uint64) [2]uint32 { return [2]uint32{uint32(w), uint32(w >> 32)} }
 		x, y, z, s := half(a[1]), half(a[2]), half(a[3]), half(a[4])
-		l := launchArgs{grid: [3]uint32{x[0], x[1], y[0]}, block: [3]uint32{y[1], z[0], z[1]}, shared: s[0]}
+		c, k := half(a[5]), half(a[6])
+		l := launchArgs{grid: [3]uint32{x[0], x[1], y[0]}, block: [3]uint32{y[1], z[0], z[1]}, shared: s[0],
+			cluster: [3]uint32{c[0], c[1], k[0]}, cooperative: k[1] != 0}
 		return p.launch(uintptr(a[0]), &l, params[:min(int(s[1]), maxParamBytes)], stream)
 	case entryTimestamp:
 		var b [8]byte

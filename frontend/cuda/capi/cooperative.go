@@ -31,7 +31,11 @@ func (c *call) checkTogether(f *function, cfg cuda.LaunchConfig) error {
 	}
 	multiprocessors, _ := attribute(dev, int(cuda.AttributeMultiprocessorCount))
 	most, blocks := uint64(each)*uint64(multiprocessors), uint64(1)
-	if dims := f.clusterFor(&cfg); dims != [3]uint32{} { // a multiprocessor runs a cluster as it runs a block
+	dims := f.clusterFor(&cfg)
+	if dims != [3]uint32{} && dev.Images() {
+		return nil // the driver knows how clusters lie on the GPU
+	}
+	if dims != [3]uint32{} { // a multiprocessor of the software GPU runs a cluster as it runs a block
 		most *= min(uint64(dims[0])*uint64(dims[1])*uint64(dims[2]), dev.MaxCluster())
 	}
 	for _, n := range cfg.Grid {
