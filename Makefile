@@ -76,6 +76,13 @@ bench-modes-vm: deps build ## compare all modes of GPUvm and PVDRM in virtual ma
 	@mkdir -p out
 	@bin/pvdrm bench modes --vm --modes native,fv,fv-remap,fv-lazy,fv-opt,pv,pv-multicall,pvdrm,pvdrm-pool,nested --runs 2 --json out/bench-modes-vm.json --html out/bench-modes-vm.html
 
+.PHONY: pci
+pci: deps build ## drive cards of GPUvm by their BARs in virtual machines (fetches QEMU 11.1 from Debian's unstable suite, 60 MB)
+	@qemu=$$(scripts/qemu-pci.sh) && \
+	for mode in fv-opt fv-remap pv-multicall nested; do \
+	  bin/pvdrm up --qemu "$$qemu" --interface $$mode --traps pci --vram 512M -- gdev run --counters nop madd; done
+	@echo "make pci: programs are right on a PCI device"
+
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too

@@ -109,7 +109,7 @@ func tryBoot(ctx context.Context, qemu QEMU, accel string, cfg Config) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("nothing after %v", probeTimeout))
 	defer cancel()
 	cfg.Append = control.ProbeParameter
-	cfg.MemoryMiB, cfg.CPUs, cfg.GPUSocket, cfg.MoreGPUs, cfg.ExtraArgs, cfg.Console = 256, 1, "", nil, nil, nil
+	cfg.MemoryMiB, cfg.CPUs, cfg.GPUSocket, cfg.PCISocket, cfg.MoreGPUs, cfg.ExtraArgs, cfg.Console = 256, 1, "", "", nil, nil, nil
 	vm, err := start(ctx, qemu, Accelerator{Name: accel}, cfg)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,10 @@ func arguments(cfg Config, accel string, forPerson bool) []string {
 	for _, s := range cfg.Shares {
 		a = append(a, s.arguments()...)
 	}
+	if cfg.PCISocket != "" {
+		path, _ := json.Marshal(cfg.PCISocket) // a string always encodes
+		a = append(a, "-device", `{"driver":"vfio-user-pci","x-no-posted-writes":true,"x-msg-timeout":60000,"socket":{"type":"unix","path":`+string(path)+`}}`)
+	}
 	for i, socket := range cfg.gpus() {
 		name, device := "gpu", cfg.gpuDevice()
 		if i > 0 {
@@ -110,7 +115,7 @@ func quote(s string) string {
 
 // absolute makes the paths in a Config independent of the working directory.
 func (cfg *Config) absolute() error {
-	paths := []*string{&cfg.Kernel, &cfg.Initrd, &cfg.Disk, &cfg.GPUSocket}
+	paths := []*string{&cfg.Kernel, &cfg.Initrd, &cfg.Disk, &cfg.GPUSocket, &cfg.PCISocket}
 	cfg.MoreGPUs = slices.Clone(cfg.MoreGPUs)
 	for i := range cfg.MoreGPUs {
 		paths = append(paths, &cfg.MoreGPUs[i])

@@ -39,10 +39,12 @@ func (v Version) Less(w Version) bool {
 }
 
 // Oldest versions that work. QEMU 7.2 refuses vhost-user devices without KVM ("vhost initialization
-// failed: requires kvm"); 10.0 is the first that was tried and does not.
+// failed: requires kvm"); 10.0 is the first that was tried and does not. vfio-user-pci came with 10.1; 11.1 is the
+// first that was tried.
 var (
 	MinVersion    = Version{7, 2, 0}
 	MinVersionTCG = Version{10, 0, 0}
+	MinVersionPCI = Version{11, 1, 0}
 )
 
 // QEMU is an installed QEMU.
@@ -95,6 +97,10 @@ func FindQEMU(ctx context.Context, path string) (QEMU, error) {
 
 func (q QEMU) check(least Version, why string) error {
 	if q.Version.Less(least) {
+		installHint := installHint
+		if least == MinVersionPCI {
+			installHint = "scripts/qemu-pci.sh unpacks one that is given by --qemu"
+		}
 		return fmt.Errorf("%w: %s is version %v, but %sversion %v is needed: %s", ErrOldQEMU, q.Path, q.Version, why, least, installHint)
 	}
 	return nil

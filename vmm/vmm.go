@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +65,7 @@ type Config struct {
 	Input       bool      // a keyboard and a tablet beside the keyboard and the mouse that every PC has
 	Append      string    // added to the kernel's command line
 	GPUSocket   string    // of the backend's vhost-user-gpu server; no GPU where empty
+	PCISocket   string    // of a vfio-user server, whose PCI device the machine gets; none where empty
 	MoreGPUs    []string  // such sockets of further GPUs
 	Console     io.Writer // gets the output of the guest's serial line; may be nil
 	ExtraArgs   []string  // added to QEMU's command line
@@ -134,7 +136,11 @@ func (cfg *Config) gpus() []string {
 }
 
 func (cfg *Config) checkSockets() error {
-	for _, socket := range cfg.gpus() {
+	sockets := cfg.gpus()
+	if cfg.PCISocket != "" {
+		sockets = append(slices.Clone(sockets), cfg.PCISocket)
+	}
+	for _, socket := range sockets {
 		if len(socket) > maxSocketPath {
 			return fmt.Errorf("the GPU's socket %s has a path of %d bytes, and Unix sockets allow %d: use a shorter directory", socket, len(socket), maxSocketPath)
 		}
@@ -176,6 +182,11 @@ func Start(ctx context.Context, cfg Config) (*VM, error) {
 	qemu, err := FindQEMU(ctx, cfg.QEMU)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.PCISocket != "" {
+		if err := qemu.check(MinVersionPCI, "with a card as a PCI device "); err != nil {
+			return nil, err
+		}
 	}
 	accel, err := ChooseAccelerator(ctx, qemu, cfg)
 	if err != nil {

@@ -216,6 +216,9 @@ func TestArguments(t *testing.T) {
 	require.Contains(t, person, "-serial mon:stdio")
 	require.NotContains(t, person, "fd=")
 	require.NotContains(t, person, "mitigations=off")
+	cfg.PCISocket = `/run/"f`
+	require.Contains(t, strings.Join(arguments(cfg, TCG, false), " "), `-device {"driver":"vfio-user-pci","x-no-posted-writes":true,"x-msg-timeout":60000,"socket":{"type":"unix","path":"/run/\"f"}}`)
+	cfg.PCISocket = ""
 	cfg.GPUSocket, cfg.Initrd = "", ""
 	plain := strings.Join(arguments(cfg, TCG, true), " ")
 	require.NotContains(t, plain, "gpu")

@@ -10,6 +10,7 @@ type channel struct {
 	guest      uint64 // the guest's descriptor
 	shadow     *shadow
 	granted    *shadow // with PV: the directory that a hypercall set
+	seen       [len(watchedWords)]uint64
 }
 
 // bind serves a write of RegChannel.
@@ -52,6 +53,7 @@ func (vm *VM) unbind(i int) {
 // renew makes the shadow descriptor of what the guest's says.
 func (vm *VM) renew(c *channel) {
 	v := vm.agg.vram
+	c.seen = vm.words(c)
 	control := vm.word(c.guest + hw.DescControl)
 	if control%hw.ControlBytes != 0 || !vm.inVRAM(control, hw.ControlBytes) {
 		vm.n.Refused++
@@ -105,6 +107,7 @@ func (vm *VM) setControl(i int, at uint64, v uint32) {
 	c := &vm.channels[i]
 	if at%hw.ControlBytes == hw.ControlPut && c.bound {
 		vm.n.Activations++
+		vm.catchUp()
 		if c.shadow != nil && c.shadow.dirty {
 			vm.scan(c.shadow)
 		}

@@ -50,6 +50,7 @@ func (vm *VM) Schedule(g gpu.Gate) {
 
 // schedule notes the guest's run list.
 func (vm *VM) schedule(runs []bool) {
+	vm.runs = runs
 	q := vm.queue
 	if q == nil {
 		vm.agg.schedule(vm.first, runs)

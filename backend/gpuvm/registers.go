@@ -100,6 +100,7 @@ func (vm *VM) updateRunList(n uint32) {
 // flush serves a TLB flush of a guest directory.
 func (vm *VM) flush(guest uint64) {
 	vm.n.Flushes++
+	vm.catchUp()
 	if vm.mode.PV {
 		return // the card uses no table that the guest writes
 	}

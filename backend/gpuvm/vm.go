@@ -44,6 +44,8 @@ type VM struct {
 	view        *trap.View         // nil: the guest is a caller of Read and Write
 	second      *shadow            // with Nested: the VM's VRAM
 	queue       *queue             // nil: submissions run at once
+	runs        []bool             // channels in the guest's run list
+	mapped      *barFile           // nil: BAR3 is no file
 }
 
 // bar is an aperture of a VM.
@@ -62,12 +64,16 @@ func (a *Aggregator) NewVM(mode Mode, ram []byte) (*VM, error) {
 
 // Memory is what a VM of another process has granted. It must stay mapped until Close.
 type Memory struct {
-	RAM [][]byte // system memory, in runs of pages
+	RAM [][]byte // system memory, in runs of pages; none: see Place
 
 	// VRAM takes the place of the first of the VM's VRAM, in runs of package hostmem, so that the
 	// guest reaches it without a trap where View allows it; see trap.View. Both or none are given.
 	VRAM [][]byte
 	View []byte
+
+	// BAR3 is a file that the guest maps as its BAR3, where the mode lets it; it has the bytes of the
+	// aperture, all zero. Then there are no VRAM and no View.
+	BAR3 []byte
 }
 
 // pages adds up runs, and reports whether they all consist of pages.
@@ -113,8 +119,11 @@ func (a *Aggregator) takePart(part int) (index int, ok bool) {
 func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error) {
 	ram, ok := pages(memory.RAM)
 	vram, also := pages(memory.VRAM)
-	if !ok || !also || ram == 0 || vram > a.part {
+	if !ok || !also || vram > a.part {
 		return nil, fmt.Errorf("gpuvm: a VM's memory consists of pages, and its VRAM has %d bytes; %d and %d do not do", a.part, ram, vram)
+	}
+	if memory.BAR3 != nil && (!mode.Remap || vram > 0 || uint64(len(memory.BAR3)) != a.bar3.window) {
+		return nil, fmt.Errorf("gpuvm: a file of %d bytes for BAR3; in a mode that maps it, it has %d", len(memory.BAR3), a.bar3.window)
 	}
 	if vram > 0 && uint64(len(memory.View)) < trap.ViewBytes(a.Terms(mode)) {
 		return nil, fmt.Errorf("gpuvm: a view of %d bytes; it takes %d", len(memory.View), trap.ViewBytes(a.Terms(mode)))
@@ -125,7 +134,10 @@ func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error)
 	}
 	vm := &VM{agg: a, mode: mode, index: index, base: a.start + uint64(index)*a.part, size: a.part, first: index * a.channels,
 		domain: a.card.NewDomain(), channels: make([]channel, a.channels), shadows: map[uint64]*shadow{},
-		directories: map[uint32]*shadow{}, barrier: map[uint64]int{}}
+		directories: map[uint32]*shadow{}, barrier: map[uint64]int{}, runs: make([]bool, a.channels)}
+	if memory.BAR3 != nil {
+		vm.mapped = &barFile{file: memory.BAR3, placed: map[uint64]uint64{}}
+	}
 	vm.bar1 = bar{host: &a.bar1, at: a.bar1.first + uint64(index)*a.bar1.window}
 	vm.bar3 = bar{host: &a.bar3, at: a.bar3.first + uint64(index)*a.bar3.window}
 	if mode.Remap {
@@ -143,7 +155,7 @@ func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error)
 		vm.remap()
 		vm.mu.Unlock()
 	}
-	if err == nil {
+	if err == nil && ram > 0 {
 		vm.ram, err = vm.domain.Add(memory.RAM...)
 	}
 	if err != nil {
@@ -171,6 +183,22 @@ func (vm *VM) Part() int { return vm.index + 1 }
 
 // Base returns the guest-physical address of the VM's system memory.
 func (vm *VM) Base() uint64 { return vm.ram }
+
+// Place gives the VM system memory at a guest-physical address. It must stay mapped until Withdraw or
+// Close.
+func (vm *VM) Place(addr uint64, mem []byte) error { return vm.domain.Place(addr, mem) }
+
+// Withdraw takes back what Place has put at an address: when it returns no channel reaches it.
+func (vm *VM) Withdraw(addr uint64) {
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	vm.domain.Remove(addr)
+	for i := range vm.channels {
+		if c := &vm.channels[i]; c.bound {
+			vm.agg.flush(vm.agg.vram.Word(c.descriptor + hw.DescDirectory))
+		}
+	}
+}
 
 // Counters returns what has been counted.
 func (vm *VM) Counters() Counters {
@@ -344,6 +372,11 @@ func (vm *VM) shown(b *bar, off uint64) (addr uint64, ok bool) {
 // remap decides which pages trap of the apertures that are mapped: control pages, and those that
 // show a page of the barrier.
 func (vm *VM) remap() {
+	if vm.mapped != nil {
+		if err := vm.place(); err != nil {
+			vm.n.Refused++ // what is shown there is not what it should be
+		}
+	}
 	for _, b := range []*bar{&vm.bar1, &vm.bar3} {
 		for i := range b.traps {
 			off := uint64(i) * hw.SmallPage
@@ -446,6 +479,11 @@ func (vm *VM) Close() {
 
 // zero gives the VM's VRAM back.
 func (vm *VM) zero() error {
+	if vm.mapped != nil {
+		if err := vm.mapped.empty(vm); err != nil {
+			return err
+		}
+	}
 	if vm.backed > 0 {
 		if err := hostmem.Plain(vm.agg.vram.Bytes(vm.base, vm.backed)); err != nil {
 			return err

@@ -19,9 +19,20 @@ import (
 	"pvdrm/internal/suite"
 )
 
+// cardGuest is a VM's way to its card.
+type cardGuest interface {
+	lowlevel.Bus
+	lowlevel.Calls
+	Terms() trap.Terms
+	RAM() []byte
+	Counters() (trap.Counters, error)
+	Lost() error
+	Close() error
+}
+
 // cardGPU is a card of GPUvm with its driver, in this process.
 type cardGPU struct {
-	guest  *guest.Guest
+	guest  cardGuest
 	driver *lowlevel.Driver
 }
 
@@ -37,23 +48,32 @@ func grants(c carrier.Carrier) (guest.Config, error) {
 	if !c.SleepExits() {
 		return guest.Config{RAM: localRAM, VRAM: localVRAM}, nil
 	}
+	n, err := available()
+	part := n / 20 &^ (1<<20 - 1) // cpy has 128 MiB of its own, and pincpy pins as much
+	return guest.Config{RAM: min(7*part, localRAM), VRAM: min(4*part, localVRAM)}, err
+}
+
+// available is how much memory is left in this machine.
+func available() (uint64, error) {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return guest.Config{}, err
+		return 0, err
 	}
 	for line := range strings.Lines(string(info)) {
 		words := strings.Fields(line)
 		if len(words) >= 2 && words[0] == "MemAvailable:" {
 			kib, err := strconv.ParseUint(words[1], 10, 40)
-			part := kib << 10 / 20 &^ (1<<20 - 1) // cpy has 128 MiB of its own, and pincpy pins as much
-			return guest.Config{RAM: min(7*part, localRAM), VRAM: min(4*part, localVRAM)}, err
+			return kib << 10, err
 		}
 	}
-	return guest.Config{}, errors.New("/proc/meminfo does not say how much memory is available")
+	return 0, errors.New("/proc/meminfo does not say how much memory is available")
 }
 
 // openCard opens the card that this guest is shown; nil where it is shown PVDRM's device.
 func openCard() (*cardGPU, error) {
+	if dir := guest.FindPCI(guest.PCIDevices); dir != "" {
+		return openPCI(dir)
+	}
 	c, err := frontend.DefaultCarrier()
 	if err != nil {
 		return nil, err
@@ -65,12 +85,31 @@ func openCard() (*cardGPU, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	g := &cardGPU{}
-	if g.guest, err = guest.Open(c, config); err != nil {
+	opened, err := guest.Open(c, config)
+	if err != nil {
 		return nil, err
 	}
+	return driveCard(opened, nil)
+}
+
+// openPCI opens a card in a slot of this machine.
+func openPCI(dir string) (*cardGPU, error) {
+	ram, err := available()
+	if err != nil {
+		return nil, err
+	}
+	opened, err := guest.OpenPCI(dir, min(ram/2, localRAM)&^(2<<20-1))
+	if err != nil {
+		return nil, err
+	}
+	return driveCard(opened, opened.Frames())
+}
+
+// driveCard starts the driver of a card.
+func driveCard(opened cardGuest, frames []uint64) (_ *cardGPU, err error) {
+	g := &cardGPU{guest: opened}
 	t := g.guest.Terms()
-	lower := lowlevel.Config{Bus: g.guest, RAM: g.guest.RAM(), Base: t.Base, Multi: t.Multi}
+	lower := lowlevel.Config{Bus: g.guest, RAM: g.guest.RAM(), Base: t.Base, Frames: frames, Multi: t.Multi}
 	if t.PV {
 		lower.Calls = g.guest
 	}

@@ -14,7 +14,8 @@ import (
 
 // backendFlags are those of `pvdrm backend` that are not about the GPU.
 type backendFlags struct {
-	vhostUser, local string // one of these sockets
+	vhostUser, local string // one of these sockets, or vfioUser
+	vfioUser         string
 	stats            string // socket for statistics; may be empty
 	metrics          string // address for metrics; may be empty
 	once             bool
@@ -49,8 +50,8 @@ As a service of systemd that is activated by its sockets, it takes over the sock
 the given path.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if (f.vhostUser == "") == (f.local == "") {
-				return usageError{errors.New("give one of --vhost-user and --local")}
+			if err := f.check(); err != nil {
+				return err
 			}
 			log, err := g.logger()
 			if err != nil {
@@ -76,6 +77,7 @@ the given path.`,
 // add adds what the process that serves needs to know, too.
 func (f *backendFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.vhostUser, vhostUser.flag, "", "path of the vhost-user-gpu socket to make, for QEMU")
+	c.Flags().StringVar(&f.vfioUser, vfioUser.flag, "", "with --interface and --traps pci: path of the vfio-user socket to make, for QEMU 11.1 (-device vfio-user-pci)")
 	c.Flags().StringVar(&f.local, localGuest.flag, "", "path of the socket to make, for programs of this host")
 	c.Flags().BoolVar(&f.once, "once", false, "with --vhost-user: end when the virtual machine has disconnected")
 	f.card.add(c)
@@ -84,10 +86,32 @@ func (f *backendFlags) add(c *cobra.Command) {
 
 // carrier is how the guest reaches its backend, and where.
 func (f *backendFlags) carrier() (kind carrierKind, socket string) {
-	if f.vhostUser != "" {
+	switch {
+	case f.vhostUser != "":
 		return vhostUser, f.vhostUser
+	case f.vfioUser != "":
+		return vfioUser, f.vfioUser
 	}
 	return localGuest, f.local
+}
+
+// check finds what is wrong with the sockets.
+func (f *backendFlags) check() error {
+	given := 0
+	for _, socket := range []string{f.vhostUser, f.vfioUser, f.local} {
+		if socket != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return usageError{errors.New("give one of --vhost-user, --local and, with --traps pci, --vfio-user")}
+	case (f.vfioUser != "") != (f.card.traps == trapsPCI):
+		return usageError{errors.New("--traps pci and --vfio-user belong together: BARs are shown by vfio-user")}
+	case f.vfioUser != "" && !f.card.on():
+		return usageError{errors.New("--vfio-user: name the way to share the card by --interface")}
+	}
+	return nil
 }
 
 // serve starts the process that serves, and waits for its end or that of ctx.

@@ -33,6 +33,7 @@ type carrierKind struct {
 
 var (
 	vhostUser  = carrierKind{flag: "vhost-user", network: "unix", name: "vm"}
+	vfioUser   = carrierKind{flag: "vfio-user", network: "unix", name: "vm"}
 	localGuest = carrierKind{flag: "local", network: "unixpacket", name: "local"}
 )
 

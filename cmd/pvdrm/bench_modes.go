@@ -31,7 +31,7 @@ type modesFlags struct {
 	guests         []int
 	contexts       []int
 	vm             bool
-	accel          string
+	accel, qemu    string
 	memory         int
 }
 
@@ -85,6 +85,7 @@ The exit code is 1 when a result is wrong.`,
 	fl.IntSliceVar(&f.contexts, "contexts", nil, "likewise in so many contexts of one guest")
 	fl.BoolVar(&f.vm, "vm", false, "guests are virtual machines")
 	fl.StringVar(&f.accel, "accel", vmm.Auto, "with --vm: what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
+	fl.StringVar(&f.qemu, "qemu", defaultQEMU(), "with --vm: QEMU to use, name or path; --traps pci needs 11.1")
 	fl.IntVar(&f.memory, "memory", modeMemoryMiB, "with --vm: memory of a machine, MiB; a guest of GPUvm grants half of it to its card")
 	fl.StringVar(&f.html, "html", "", "write a report with charts to this file, HTML that needs nothing else")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
@@ -104,6 +105,9 @@ const modeMemoryMiB = 1024
 // completeVM fills in what --vm compares.
 func (f *modesFlags) completeVM(c *cobra.Command) error {
 	if !f.vm {
+		if f.traps == bench.TrapPCI {
+			return errors.New("--traps pci: virtual machines have PCI devices; add --vm")
+		}
 		return nil
 	}
 	if f.traps == bench.TrapCall {
@@ -245,7 +249,7 @@ func (f *modesFlags) open(ctx context.Context, mode string) (bench.ModePlace, er
 
 // machine are the arguments that begin those of a machine.
 func (f *modesFlags) machine() []string {
-	return []string{"up", "--console=false", "--accel", f.accel, "--memory", strconv.Itoa(f.memory)}
+	return []string{"up", "--console=false", "--qemu", f.qemu, "--accel", f.accel, "--memory", strconv.Itoa(f.memory)}
 }
 
 // agentMode runs programs in a mode by an agent, in a guest that is a process.

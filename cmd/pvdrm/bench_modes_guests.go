@@ -64,7 +64,7 @@ func (f *modesFlags) guestOf(card *ownerProcess, part int) (*exec.Cmd, error) {
 		if err != nil {
 			return nil, err
 		}
-		return exec.Command(self, append(f.machine(), "--gpu-socket", card.sockets[part], "--", "gdev", "agent")...), nil
+		return exec.Command(self, append(f.machine(), "--interface", card.mode, "--traps", card.traps, "--gpu-socket", card.sockets[part], "--", "gdev", "agent")...), nil
 	}
 	gdev, err := findProgram("gdev")
 	if err != nil {
@@ -87,6 +87,8 @@ type ownerProcess struct {
 	cmd     *exec.Cmd
 	dir     *runDir
 	sockets []string // of each machine; of processes one
+	mode    string
+	traps   string
 }
 
 // startOwner starts a process that shares a card among n guests.
@@ -99,17 +101,20 @@ func (f *modesFlags) startOwner(ctx context.Context, mode string, n int) (*owner
 	if err != nil {
 		return nil, err
 	}
-	o := &ownerProcess{dir: dir, sockets: []string{dir.path(socketGPU)}}
-	kind := localGuest
-	if f.vm {
-		kind = vhostUser
-		for i := 1; i < n; i++ {
-			o.sockets = append(o.sockets, partSocket(o.sockets[0], i))
-		}
-	}
 	traps, _ := bench.Separate(mode, f.traps)
 	if traps == bench.TrapCall {
 		traps = bench.TrapDoorbell // there is a process between
+	}
+	o := &ownerProcess{dir: dir, sockets: []string{dir.path(socketGPU)}, mode: mode, traps: traps}
+	kind := localGuest
+	if f.vm {
+		kind = vhostUser
+		if o.traps == bench.TrapPCI {
+			kind = vfioUser
+		}
+		for i := 1; i < n; i++ {
+			o.sockets = append(o.sockets, partSocket(o.sockets[0], i))
+		}
 	}
 	o.cmd = exec.Command(self, "backend", "--"+kind.flag, o.sockets[0], "--interface", mode, "--traps", traps, "--parts", fmt.Sprint(n), "--vram", modeVRAM)
 	to, from, err := startPiped(o.cmd)

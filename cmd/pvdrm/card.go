@@ -14,8 +14,10 @@ import (
 
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/carrier/local"
+	"pvdrm/backend/carrier/vfiouser"
 	"pvdrm/backend/carrier/virtio"
 	"pvdrm/backend/gpuvm"
+	"pvdrm/backend/gpuvm/pci"
 	"pvdrm/backend/gpuvm/serve"
 	"pvdrm/backend/supervisor"
 	"pvdrm/backend/virtio/component/pvdrm"
@@ -45,6 +47,7 @@ const (
 	interfaceSideCore = "side-core"
 	trapsDoorbell     = "doorbell"
 	trapsPage         = "page"
+	trapsPCI          = "pci"
 )
 
 // interfaces are the values of --interface.
@@ -58,7 +61,7 @@ func interfaces() (names []string) {
 
 func (f *cardFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.mode, "interface", interfaceDRM, fmt.Sprintf("level at which the software GPU is shared: drm, which is PVDRM, or a mode of GPUvm, in which guests drive a card by its registers (docs/gpuvm.md): one of %s", strings.Join(interfaces()[1:], ", ")))
-	c.Flags().StringVar(&f.traps, "traps", trapsDoorbell, "with --interface: how an access that traps reaches the backend: "+trapsDoorbell+", or "+trapsPage+", which both poll")
+	c.Flags().StringVar(&f.traps, "traps", trapsDoorbell, "with --interface: how an access that traps reaches the backend: "+trapsDoorbell+", or "+trapsPage+", which both poll; of machines also "+trapsPCI+": a PCI device with real BARs, which takes QEMU 11.1")
 	c.Flags().IntVar(&f.vms, "parts", 1, fmt.Sprintf("with --interface: parts that the card is divided into, one for each guest that it serves at a time; at most %d. A backend of machines has a socket for each: --vhost-user names the first, and the others have -2, -3 … after its name", gpuvm.MaxVMs))
 	c.Flags().StringSliceVar(&f.weights, "part-weights", nil, "with --interface and --arbiter: weights of the parts, such as 3,1, each of which is a guest of its own there (default: --weight for each)")
 }
@@ -93,8 +96,10 @@ func (f *cardFlags) check(dev *deviceFlags) error {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("--interface %s: choose one of %s", f.mode, strings.Join(interfaces(), ", "))
-	case f.traps != trapsDoorbell && f.traps != trapsPage:
-		err = fmt.Errorf("--traps %s: choose %s or %s", f.traps, trapsDoorbell, trapsPage)
+	case f.traps != trapsDoorbell && f.traps != trapsPage && f.traps != trapsPCI:
+		err = fmt.Errorf("--traps %s: choose %s, %s or %s", f.traps, trapsDoorbell, trapsPage, trapsPCI)
+	case f.traps == trapsPCI && f.mode == interfaceSideCore:
+		err = fmt.Errorf("--traps %s: the interface %s polls a page; leave --traps out", f.traps, f.mode)
 	case f.vms < 1 || f.vms > gpuvm.MaxVMs:
 		err = fmt.Errorf("--parts: choose 1 to %d", gpuvm.MaxVMs)
 	case len(dev.more) > 0:
@@ -131,11 +136,19 @@ func (f *cardFlags) share(dev *deviceFlags, kind carrierKind, socket string) err
 			seat.weight = e.weight
 		}
 		dev.parts.seats = append(dev.parts.seats, seat)
-		if i > 0 && kind == vhostUser {
+		if i > 0 && kind != localGuest {
 			dev.parts.sockets = append(dev.parts.sockets, partSocket(socket, i))
 		}
 	}
 	return nil
+}
+
+// carrier is how machines reach the card.
+func (f *cardFlags) carrier() carrierKind {
+	if f.on() && f.traps == trapsPCI {
+		return vfioUser
+	}
+	return vhostUser
 }
 
 // partSocket is where the machine of a part connects, from 0 on.
@@ -150,7 +163,6 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 		return err
 	}
 	mode, polled, _ := f.card.of() // check has found no error
-	limits, _ := dev.limits()      // likewise
 	vram := uint64(cardVRAM)
 	if dev.vram != "" {
 		vram, _ = parseBytes(dev.vram) // likewise
@@ -171,17 +183,29 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 		server.Join = gates.join
 	}
 	stats := func() backendStats { return backendStats{Device: c.Stats(), Gate: gates.stats()} }
-	if f.vhostUser != "" {
+	switch {
+	case f.vhostUser != "":
 		err = f.serveCardVMs(ctx, log, dev, child, server, stats)
-	} else if err = f.begin(log, dev, child, stats); err == nil {
-		log.Info("waiting for programs", zap.String("socket", f.local), zap.String("interface", f.card.mode))
-		l := local.NewServer(local.Config{Attach: server.Attach, Features: hypercall.FeatureCard, Limits: limits, Log: log})
-		err = l.Serve(ctx, child.Guest())
+	case f.vfioUser != "":
+		err = f.serveCardPCI(ctx, log, dev, child, server, stats)
+	default:
+		err = f.serveCardLocal(ctx, log, dev, child, server, stats)
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// serveCardLocal serves programs of this host.
+func (f *backendFlags) serveCardLocal(ctx context.Context, log *zap.Logger, dev *deviceFlags, child *supervisor.Child, server serve.Server, stats func() backendStats) error {
+	limits, _ := dev.limits() // check has found no error
+	if err := f.begin(log, dev, child, stats); err != nil {
+		return err
+	}
+	log.Info("waiting for programs", zap.String("socket", f.local), zap.String("interface", f.card.mode))
+	l := local.NewServer(local.Config{Attach: server.Attach, Features: hypercall.FeatureCard, Limits: limits, Log: log})
+	return l.Serve(ctx, child.Guest())
 }
 
 // serveCardVMs serves virtual machines, whose drivers of the card open the render node. Where there are
@@ -204,22 +228,52 @@ func (f *backendFlags) serveCardVMs(ctx context.Context, log *zap.Logger, dev *d
 		return err
 	}
 	log.Info("waiting for virtual machines", zap.String("socket", f.vhostUser), zap.Int("machines", len(machines)), zap.String("interface", f.card.mode))
+	return serveAll(ctx, child.Guests(), func(ctx context.Context, i int, l *net.UnixListener) error {
+		if f.once {
+			return serveOnce(ctx, l, machines[i])
+		}
+		return machines[i].Serve(ctx, l)
+	})
+}
+
+// serveAll serves at several sockets, until the first that fails ends all.
+func serveAll(ctx context.Context, sockets []*net.UnixListener, serve func(ctx context.Context, i int, l *net.UnixListener) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var all sync.WaitGroup
-	for i, l := range child.Guests() {
+	for i, l := range sockets {
 		all.Go(func() {
-			serve := machines[i].Serve
-			if f.once {
-				serve = func(ctx context.Context, l *net.UnixListener) error { return serveOnce(ctx, l, machines[i]) }
-			}
-			if err := serve(ctx, l); err != nil {
+			if err := serve(ctx, i, l); err != nil {
 				fail(err)
 			}
 		})
 	}
 	all.Wait()
 	return context.Cause(ctx)
+}
+
+// serveCardPCI shows each machine a PCI device.
+func (f *backendFlags) serveCardPCI(ctx context.Context, log *zap.Logger, dev *deviceFlags, child *supervisor.Child, server serve.Server, stats func() backendStats) error {
+	var devices []*pci.Device // a confined process makes no files
+	for i := range child.Guests() {
+		own := server
+		if len(child.Guests()) > 1 {
+			own.Part = i + 1
+		}
+		d, err := pci.New(&own)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		devices = append(devices, d)
+	}
+	if err := f.begin(log, dev, child, stats); err != nil {
+		return err
+	}
+	log.Info("waiting for virtual machines", zap.String("socket", f.vfioUser), zap.Int("machines", len(child.Guests())), zap.String("interface", f.card.mode))
+	return serveAll(ctx, child.Guests(), func(ctx context.Context, i int, l *net.UnixListener) error {
+		return vfiouser.ServeEach(ctx, l, f.once, log, devices[i])
+	})
 }
 
 // cardGates are the gates of the guests that share a card.

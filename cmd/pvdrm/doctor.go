@@ -73,7 +73,7 @@ const installQEMU = "apt-get install -t bookworm-backports --no-install-recommen
 
 func examine(ctx context.Context, qemu string) []check {
 	all := []check{checkOS(), checkQEMU(ctx, qemu), checkKVM(), checkImage(), checkMemfd(), checkSandbox()}
-	all = append(append(all, checkView()...), checkIdentity(), checkGroup(), checkInterpose(), checkCard())
+	all = append(append(all, checkView()...), checkIdentity(), checkGroup(), checkInterpose(), checkCard(ctx, qemu))
 	for _, k := range deviceKinds {
 		all = append(all, k.examine()...)
 	}
@@ -214,8 +214,11 @@ func checkQEMU(ctx context.Context, path string) check {
 }
 
 // checkCard says by which ways guests reach a card of GPUvm (--interface).
-func checkCard() check {
-	c := check{name: "card (GPUvm)", ok: true, detail: "guests reach it by doorbells, or by a polled page; not by BARs of PCI, for which pvdrm has no device"}
+func checkCard(ctx context.Context, qemu string) check {
+	c := check{name: "card (GPUvm)", ok: true, detail: "guests reach it by doorbells, or by a polled page, and machines by BARs of a PCI device (--traps pci)"}
+	if q, err := vmm.FindQEMU(ctx, qemu); err != nil || q.Version.Less(vmm.MinVersionPCI) {
+		c.detail = fmt.Sprintf("guests reach it by doorbells, or by a polled page; not by BARs of PCI (--traps pci), which takes vfio-user-pci of QEMU %v: scripts/qemu-pci.sh unpacks one, for --qemu", vmm.MinVersionPCI)
+	}
 	if runtime.NumCPU() < 2 {
 		c.ok, c.detail = false, "guests reach it by doorbells; to poll a page (--traps page, side-core) takes a second processor"
 		c.mend = "not needed: leave --traps and --interface side-core out"

@@ -50,6 +50,9 @@ DRM ioctls themselves have the first only.`,
 		Example: "  pvdrm run -- gdev run --all\n  pvdrm run -- ./vectorAddDrv\n  pvdrm run -- pvdrm-run ./prog\n  pvdrm run --device softgpu:0,1 -- ./simpleMultiGPU",
 		Args:    needProgram,
 		RunE: func(c *cobra.Command, args []string) error {
+			if card.traps == trapsPCI {
+				return usageError{errors.New("--traps pci: virtual machines have PCI devices (pvdrm up); choose doorbell or page")}
+			}
 			if err := errors.Join(card.check(&dev), card.share(&dev, localGuest, "")); err != nil {
 				return err
 			}
@@ -137,7 +140,7 @@ func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceF
 		}
 		socket := dir.path(socketGPU + suffix)
 		for n := range one.parts.seats { // machines that share a card
-			if n > 0 && kind == vhostUser {
+			if n > 0 && kind != localGuest {
 				one.parts.sockets = append(one.parts.sockets, partSocket(socket, n))
 			}
 		}

@@ -212,7 +212,7 @@ func (f *upFlags) begin(ctx context.Context, g *global, log *zap.Logger, dev dev
 		more = append(more, "--draw-pointer")
 	}
 	o := &guest{flags: f, run: run}
-	if o.backends, o.sockets, err = startBackends(ctx, g, log, &dev, vhostUser, run, more...); err != nil {
+	if o.backends, o.sockets, err = startBackends(ctx, g, log, &dev, f.card.carrier(), run, more...); err != nil {
 		return nil, errors.Join(err, o.end())
 	}
 	return o, nil
@@ -235,7 +235,11 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	cfg := f.cfg
 	cfg.Kernel, cfg.Initrd, cfg.Disk = image.Kernel, image.Initrd, image.Disk
 	cfg.Append = quietConsole + cfg.Append
-	cfg.GPUSocket, cfg.MoreGPUs = o.sockets[0], o.sockets[1:]
+	if f.card.carrier() == vfioUser {
+		cfg.PCISocket = o.sockets[0]
+	} else {
+		cfg.GPUSocket, cfg.MoreGPUs = o.sockets[0], o.sockets[1:]
+	}
 	cfg.CacheDir, cfg.Log = f.cache, log
 	cfg.Progress = func(line string) { o.say("%s", line) }
 	cfg.ExtraArgs = []string{"-qmp", "unix:" + strings.ReplaceAll(run.path(socketQMP), ",", ",,") + ",server=on,wait=off"}

@@ -26,11 +26,14 @@ type Calls interface {
 
 // Config says how a driver reaches its card.
 type Config struct {
-	Bus   Bus
-	RAM   []byte // system memory, all of which is the driver's
-	Base  uint64 // its address on the bus
-	Calls Calls  // nil: the driver writes page tables itself
-	Multi bool   // with Calls: up to paging.MaxOps operations a call, until the next flush
+	Bus  Bus
+	RAM  []byte // system memory, all of which is the driver's
+	Base uint64 // its address on the bus
+	// Frames are the addresses of each 2 MiB of RAM where they are not consecutive from Base on; nil where
+	// they are.
+	Frames []uint64
+	Calls  Calls // nil: the driver writes page tables itself
+	Multi  bool  // with Calls: up to paging.MaxOps operations a call, until the next flush
 }
 
 // Driver drives a card.

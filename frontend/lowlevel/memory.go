@@ -90,7 +90,15 @@ func (c *Context) takeHost(n uint64) (h *Host, err error) {
 
 func (c *Context) mapHost(h *Host) error {
 	h.mapped = true
-	return mapRange(c.dir, h.va, hw.TargetSystem, c.driver.Base+h.ram, uint64(cap(h.mem)), false)
+	return mapPlaces(c.dir, h.va, hw.TargetSystem, h.ram, uint64(cap(h.mem)), false, c.driver.onBus)
+}
+
+// onBus is the address of a page of the driver's memory on the bus.
+func (d *Driver) onBus(ram uint64) uint64 {
+	if d.Frames == nil {
+		return d.Base + ram
+	}
+	return d.Frames[ram/hw.LargePage] + ram%hw.LargePage
 }
 
 // freeHost gives system memory back.

@@ -150,13 +150,18 @@ func pages(va, addr, n uint64, large bool, f func(va, addr, size uint64) error) 
 
 // mapRange enters a range and flushes.
 func mapRange(dir directory, va uint64, t hw.Target, addr, n uint64, large bool) error {
+	return mapPlaces(dir, va, t, addr, n, large, func(addr uint64) uint64 { return addr })
+}
+
+// mapPlaces is mapRange where place says what the address of each page is in its entry.
+func mapPlaces(dir directory, va uint64, t hw.Target, addr, n uint64, large bool, place func(uint64) uint64) error {
 	for i := va / hw.DirectorySpan; i <= (va+n-1)/hw.DirectorySpan; i++ {
 		if err := dir.table(i); err != nil {
 			return err
 		}
 	}
 	err := pages(va, addr, n, large, func(va, addr, size uint64) error {
-		return dir.enter(va, size, hw.MakePTE(t, addr, false))
+		return dir.enter(va, size, hw.MakePTE(t, place(addr), false))
 	})
 	return errors.Join(err, dir.flush())
 }

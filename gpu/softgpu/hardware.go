@@ -60,6 +60,24 @@ func (d *Domain) Add(runs ...[]byte) (base uint64, err error) {
 	return o.Base, nil
 }
 
+// Place gives the domain memory at an address, as a machine has it. It must stay mapped until Remove.
+func (d *Domain) Place(addr uint64, mem []byte) error {
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	_, err := d.space.Bus.Place(addr, mem)
+	return err
+}
+
+// Remove takes back what Place has put at an address. Engines may use translations that were looked up
+// before, until they are flushed.
+func (d *Domain) Remove(addr uint64) {
+	d.space.mu.Lock()
+	defer d.space.mu.Unlock()
+	if o := d.space.Bus.At(addr); o != nil {
+		d.space.Bus.Remove(o)
+	}
+}
+
 // Nest has the channels' page tables walked through a second level, whose page directory lies at a
 // VRAM address; see hw.MMU. Preconditions: no channel has the domain yet.
 func (d *Domain) Nest(directory uint64) {

@@ -95,6 +95,10 @@ func (m *Mailbox) fields(kind, bar uint32, off uint64, value uint32, payload []b
 	copy(m.mem[payloadAt:], payload)
 }
 
+// Resume goes on with the tickets of a mailbox that others have used. Preconditions: it is the guest's
+// side, and no request is under way.
+func (m *Mailbox) Resume() { m.last = hostmem.LoadUint32(m.mem, doneAt) }
+
 // Post makes a request. Preconditions: the one before is done, and the payload has at most MaxPayload
 // bytes.
 func (m *Mailbox) Post(r Request) {

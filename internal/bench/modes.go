@@ -41,16 +41,18 @@ const (
 	TrapCall     = "call"     // of the Aggregator, by the guest's driver
 	TrapDoorbell = "doorbell" // a request in shared memory, after which each side wakes the other
 	TrapPage     = "page"     // such a request, for which both sides poll
+	TrapPCI      = "pci"      // an instruction of a virtual machine, on a BAR of a PCI device
 )
 
 var trapNotes = map[string]string{
 	TrapCall:     "calls within a thread",
 	TrapDoorbell: "requests to another process, which each side wakes: by pipes, or in a virtual machine by an EXECBUFFER and its fence",
 	TrapPage:     "requests to another process, for which both sides poll",
+	TrapPCI:      "instructions of a virtual machine, on BARs of a PCI device that QEMU shows it by vfio-user",
 }
 
 // Traps are the kinds of traps.
-func Traps() []string { return []string{TrapCall, TrapDoorbell, TrapPage} }
+func Traps() []string { return []string{TrapCall, TrapDoorbell, TrapPage, TrapPCI} }
 
 // Separate reports whether a mode runs in a guest of its own process, and with which traps.
 func Separate(mode, traps string) (string, bool) {

@@ -260,7 +260,7 @@ func (g *Guest) open(payload []byte) (a trap.Answer, err error) {
 	if err != nil {
 		return a, fmt.Errorf("gpuvm: granted memory: %w", err)
 	}
-	if err := g.begin(memory); err != nil {
+	if g.vm, g.gate, err = g.server.Begin(memory); err != nil {
 		return a, err
 	}
 	t := g.terms()
@@ -269,22 +269,21 @@ func (g *Guest) open(payload []byte) (a trap.Answer, err error) {
 	return a, nil
 }
 
-// begin makes the VM and has it join its gate.
-func (g *Guest) begin(memory gpuvm.Memory) error {
-	s := g.server
-	vm, err := s.Aggregator.NewGuestIn(s.Part, s.Mode, memory)
-	if err != nil {
-		return err
+// Begin makes a VM and has it join its gate, which is nil where there is none. Both are the caller's to
+// close, the VM first.
+func (s *Server) Begin(memory gpuvm.Memory) (vm *gpuvm.VM, gate Gate, err error) {
+	if vm, err = s.Aggregator.NewGuestIn(s.Part, s.Mode, memory); err != nil {
+		return nil, nil, err
 	}
-	if s.Join != nil {
-		if g.gate, err = s.Join(vm.Part()); err != nil {
-			vm.Close()
-			return err
-		}
-		vm.Schedule(g.gate)
+	if s.Join == nil {
+		return vm, nil, nil
 	}
-	g.vm = vm
-	return nil
+	if gate, err = s.Join(vm.Part()); err != nil {
+		vm.Close()
+		return nil, nil, err
+	}
+	vm.Schedule(gate)
+	return vm, gate, nil
 }
 
 // use finds granted memory, of which it is noted that it is in use.

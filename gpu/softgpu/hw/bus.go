@@ -57,6 +57,30 @@ func (b *Bus) Add(runs [][]byte) (*BusObject, error) {
 	return o, nil
 }
 
+// Place puts memory at an address of the caller's choice, where nothing may be yet. Preconditions: address
+// and length are multiples of SmallPage, and the length is not 0.
+func (b *Bus) Place(base uint64, mem []byte) (*BusObject, error) {
+	o := &BusObject{Base: base, Size: uint64(len(mem)), runs: []busRun{{0, mem}}}
+	at := sort.Search(len(b.objects), func(i int) bool { return b.objects[i].Base >= base })
+	switch {
+	case base > AddressMax || o.Size > AddressMax-base:
+		return nil, fmt.Errorf("%w: [0x%x, 0x%x)", ErrBusFull, base, base+o.Size)
+	case at < len(b.objects) && b.objects[at].Base-base < o.Size, at > 0 && base-b.objects[at-1].Base < b.objects[at-1].Size:
+		return nil, fmt.Errorf("there is memory in [0x%x, 0x%x) already", base, base+o.Size)
+	}
+	b.objects = slices.Insert(b.objects, at, o)
+	return o, nil
+}
+
+// At returns the object that begins at an address; nil if there is none.
+func (b *Bus) At(base uint64) *BusObject {
+	at := sort.Search(len(b.objects), func(i int) bool { return b.objects[i].Base >= base })
+	if at < len(b.objects) && b.objects[at].Base == base {
+		return b.objects[at]
+	}
+	return nil
+}
+
 // Remove takes the addresses of an object back.
 func (b *Bus) Remove(o *BusObject) {
 	if i := slices.Index(b.objects, o); i >= 0 {
