@@ -49,21 +49,15 @@ func Serve(ctx context.Context, conn *net.UnixConn, d Device) error {
 }
 
 // ServeEach shows a device to each client that connects, one after the other, until ctx ends; with once it
-// returns when the first is gone. Between two clients the device is reset.
+// returns when the first is gone. Between two clients the device is reset. The end of ctx closes l.
 func ServeEach(ctx context.Context, l *net.UnixListener, once bool, log *zap.Logger, d Device) error {
-	stop := context.AfterFunc(ctx, func() {
-		_ = l.SetDeadline(time.Unix(0, 1)) // fails only when l is closed, which ends Accept too
-	})
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })() // it ends Accept
 	for {
 		conn, err := l.AcceptUnix()
-		if ctx.Err() != nil {
-			if err == nil {
-				_ = conn.Close() // nothing was said yet
-			}
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("waiting for QEMU on %v: %w", l.Addr(), err)
 		}
 		err = Serve(ctx, conn, d)
