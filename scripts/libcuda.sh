@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds libcuda.so.1 with libpvdrm-cuda.so, which it loads, on top of it
 # libcudart.so.11.0, .12 and .13, and libpvdrm-static.so, which leads programs with a static runtime
-# to these, and libnvidia-ml.so.1 with libpvdrm-nvml.so, into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
+# to these, libgloop.so, and libnvidia-ml.so.1 with libpvdrm-nvml.so, into a directory: libcuda.sh DIRECTORY. Needs a C compiler for glibc on x86-64;
 # without one it says so and makes nothing.
 set -eu
 
@@ -43,6 +43,15 @@ for version in 11.0 12 13; do
 done
 
 library libpvdrm-static.so frontend/cuda/rt/static/*.c
+
+# libgloop.so, which runs GLoop programs of C, is compiled by a C++ compiler and needs no C++ library.
+if echo 'int x;' | "${CXX:-g++}" -x c++ -E - >/dev/null 2>&1; then
+	"${CXX:-g++}" -std=c++17 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -shared -pthread -nodefaultlibs \
+		-o "$tmp/libgloop.so" frontend/gloop/c/*.cc "$out/libcuda.so.1" -lc -lgcc -s -Wl,-z,defs,-soname,libgloop.so
+	mv -f "$tmp/libgloop.so" "$out/libgloop.so"
+else
+	echo "libcuda.sh: no C++ compiler (${CXX:-g++}), so there is no libgloop.so; on Debian: apt-get install g++" >&2
+fi
 
 gopart libpvdrm-nvml.so cmd/libnvml
 library libnvidia-ml.so.1 -D_GNU_SOURCE frontend/nvml/entry/*.c -ldl -Wl,-z,nodelete,--version-script=frontend/nvml/entry/exports.map

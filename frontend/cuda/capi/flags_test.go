@@ -103,6 +103,8 @@ func TestLaunchAttributes(t *testing.T) {
 	launch(cuda.ErrInvalidValue, launchWaiting, 0)
 	launch(cuda.ErrInvalidValue, launchWaiting, 1)
 	launch(cuda.ErrInvalidValue, launchLast+1, 0)
+	launch(cuda.Success, launchSignal, 0)
+	launch(cuda.ErrInvalidValue, launchSignal+1, 0)
 }
 
 // What there is not is so only for a program that has called cuInit.

@@ -198,6 +198,10 @@ const (
 	launchUpdatable   = 13 // CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: outside of graphs an error
 	launchUnused      = 15 // a number without a meaning
 	launchLast        = 16 // of CUDA 12.8
+
+	// launchSignal is PVDRM's own: the address of a 32-bit word in pinned memory, which asks the kernel to
+	// leave (cuda.LaunchConfig.Signal). Its number is out of CUDA's way, whose driver refuses it.
+	launchSignal = 0x50564401
 )
 
 func launchKernelEx(c *call) error {
@@ -238,6 +242,10 @@ func (c *call) launchConfig(arg int) (cfg cuda.LaunchConfig, stream uint64, hint
 			return cfg, 0, hints, err
 		}
 		for ; len(attrs) > 0; attrs = attrs[launchAttributeBytes:] {
+			if le32(attrs) == launchSignal {
+				cfg.Signal = cuda.DevicePtr(le64(attrs[8:]))
+				continue
+			}
 			if err := c.checkAttribute(attrs); err != nil {
 				return cfg, 0, hints, err
 			}

@@ -18,7 +18,11 @@ import (
 
 // newContext makes a context on a software GPU with so many multiprocessors.
 func newContext(t testing.TB, sms int) *cuda.Context {
-	dev, err := softgpu.New(softgpu.Config{VRAMBytes: 64 << 20, SMs: sms})
+	return newContextOf(t, softgpu.Config{VRAMBytes: 64 << 20, SMs: sms})
+}
+
+func newContextOf(t testing.TB, device softgpu.Config) *cuda.Context {
+	dev, err := softgpu.New(device)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
 	driver, err := cuda.Init(func() (drm.File, error) { return native.Open(dev, "gloop") })

@@ -9,6 +9,7 @@ import (
 
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/gloop/host"
+	"pvdrm/gpu/softgpu"
 )
 
 // config is of a kernel in testdata, of one logical block.
@@ -143,4 +144,23 @@ func TestConfigs(t *testing.T) {
 		_, err := host.Run(minute(t), cfg)
 		require.ErrorContains(t, err, tc.want, name)
 	}
+}
+
+// A program runs longer than the device lets a launch run, which asks it to leave in time. One that
+// never looks at the signal is ended at the limit.
+func TestLaunchLimit(t *testing.T) {
+	c := newContextOf(t, softgpu.Config{VRAMBytes: 64 << 20, SMs: 1, LaunchLimit: 250 * time.Millisecond})
+	cfg := config(t, c, "throttle", "throttle")
+	out, read := words(t, c, 1)
+	stats, err := host.Run(minute(t), cfg, out, uint32(600_000))
+	require.NoError(t, err)
+	require.Equal(t, []uint32{600_000}, read())
+	require.Greater(t, stats.Launches, 1)
+
+	cfg = config(t, c, "tasks", "deaf")
+	_, err = host.Run(minute(t), cfg, out)
+	require.NoError(t, err, "the word says that it is to stop")
+	stop, _ := words(t, c, 1)
+	_, err = host.Run(minute(t), cfg, stop)
+	require.ErrorIs(t, err, cuda.ErrLaunchTimeout)
 }

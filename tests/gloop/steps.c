@@ -1,0 +1,63 @@
+/* Runs the throttle of frontend/gloop/host/testdata and misuses the library: steps FILE.ptx TASKS.ptx STEPS. */
+#include "driver.h"
+#include "gloop_host.h"
+
+static CUfunction load(const char *file, const char *name)
+{
+	static char ptx[1 << 20];
+	CUmodule mod;
+	CUfunction f;
+	FILE *in = fopen(file, "r");
+	REQUIRE(in);
+	ptx[fread(ptx, 1, sizeof ptx - 1, in)] = 0;
+	fclose(in);
+	CHECK(cuModuleLoadData(&mod, ptx));
+	CHECK(cuModuleGetFunction(&f, mod, name));
+	return f;
+}
+
+int main(int argc, char **argv)
+{
+	CUdevice dev;
+	CUcontext ctx;
+	CUdeviceptr out;
+	struct gloop_stats stats;
+	unsigned word = 0, steps = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
+
+	REQUIRE(steps > 0);
+	CHECK(cuInit(0));
+	CHECK(cuDeviceGet(&dev, 0));
+	CHECK(cuCtxCreate(&ctx, 0, dev));
+	CHECK(cuMemAlloc(&out, 4));
+	CHECK(cuMemcpyHtoD(out, &word, 4));
+
+	/* It takes longer than a launch may; the device asks it to leave in time. */
+	struct gloop_config config = {.function = load(argv[1], "throttle"), .grid = {1}, .block = {1}};
+	void *args[] = {NULL, &out, &steps};
+	int error = gloop_run(&config, args, &stats);
+	printf("%s, CUDA %d, %llu launches\n", gloop_message(error), stats.cuda, stats.launches);
+	REQUIRE(error == GLOOP_OK && stats.launches > 1);
+	CHECK(cuMemcpyDtoH(&word, out, 4));
+	REQUIRE(word == steps && stats.callbacks == steps);
+
+	unsigned flood = 100;
+	void *more[] = {NULL, &out, &flood};
+	config.function = load(argv[2], "flood");
+	REQUIRE(gloop_run(&config, more, &stats) == GLOOP_SLOTS);
+	config.function = load(argv[2], "apart");
+	config.block[0] = 64;
+	REQUIRE(gloop_run(&config, more, NULL) == GLOOP_COALESCED);
+	config.grid[0] = 0;
+	REQUIRE(gloop_run(&config, more, NULL) == GLOOP_INVALID);
+	config.grid[0] = 1;
+	config.block[0] = 1 << 20;
+	REQUIRE(gloop_run(&config, more, &stats) == GLOOP_CUDA && stats.cuda == CUDA_ERROR_INVALID_VALUE);
+	int cancel = 1;
+	config.block[0] = 1;
+	config.cancel = &cancel;
+	REQUIRE(gloop_run(&config, more, &stats) == GLOOP_CANCELED && stats.launches == 0);
+
+	CHECK(cuCtxDestroy(ctx));
+	puts("steps: PASS");
+	return 0;
+}

@@ -1,0 +1,52 @@
+package tests
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu/softgpu"
+)
+
+// gloopClient compiles a C program that runs a GLoop program.
+func gloopClient(t *testing.T, source string) string {
+	t.Helper()
+	lib, err := libcudaDir()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "client")
+	out, err := exec.Command("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I../examples/cuda", "-I../frontend/gloop/c",
+		"-o", file, source, "-L"+lib, "-lgloop", "-lcuda", "-lpthread").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+// The echo server's host program in C runs as a local guest, on both versions of the loop.
+func TestGLoopFromC(t *testing.T) {
+	client := gloopClient(t, "../examples/gloop/echo.c")
+	for _, ptx := range []string{"echo.ptx", "echo.noshared.ptx"} {
+		cmd := startHost(t, softgpu.Config{SMs: 1}).program(t, client)
+		file, err := filepath.Abs("../examples/gloop/" + ptx)
+		require.NoError(t, err)
+		cmd.Args = append(cmd.Args, file)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "echo: PASS\n")
+	}
+}
+
+// A program of C runs longer than the limit of launches, and misuse of the library is an error.
+func TestGLoopFromCBeyondTheLimit(t *testing.T) {
+	cmd := startHost(t, softgpu.Config{SMs: 1, LaunchLimit: 300 * time.Millisecond}).program(t, gloopClient(t, "gloop/steps.c"))
+	for _, name := range []string{"throttle.ptx", "tasks.ptx"} {
+		file, err := filepath.Abs("../frontend/gloop/host/testdata/" + name)
+		require.NoError(t, err)
+		cmd.Args = append(cmd.Args, file)
+	}
+	cmd.Args = append(cmd.Args, "600000")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "steps: PASS\n")
+}
