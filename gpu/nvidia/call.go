@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +104,8 @@ func openLibraries(where string) <-chan *host.Libraries {
 	return opened
 }
 
-// takeLibraries makes the machine that calls them. The worker has its CUDA context.
+// takeLibraries makes the machine that calls them, and has them start. The worker has its CUDA context, and
+// is not confined yet.
 func (w *worker) takeLibraries(l *host.Libraries, p *gpu.Properties) error {
 	if l == nil || l.Mask() == 0 {
 		return nil
@@ -120,6 +122,13 @@ func (w *worker) takeLibraries(l *host.Libraries, p *gpu.Properties) error {
 	})
 	if err != nil {
 		return err
+	}
+	before := l.Mask()
+	if err := m.Warm(); err != nil {
+		return err
+	}
+	if l.Mask() != before {
+		fmt.Fprintf(os.Stderr, "pvdrm: cuda worker: libraries that do not start:\n%s\n", l.Missing())
 	}
 	w.path.machine, p.Libraries = m, l.Mask()
 	return nil

@@ -90,6 +90,14 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 		start, libraries = w.startCompiler, host.None
 	}
 	opened := openLibraries(libraries)
+	alone := start
+	start = func() (gpu.Properties, error) {
+		p, err := alone()
+		if l := <-opened; err == nil {
+			err = w.takeLibraries(l, &p)
+		}
+		return p, err
+	}
 	switch {
 	case missing != nil:
 		err = missing
@@ -99,9 +107,6 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 		r.Props, err = start()
 	}
 	guarded.close() // a worker is handed over once
-	if l := <-opened; err == nil {
-		err = w.takeLibraries(l, &r.Props)
-	}
 	if err == nil && confine != nil {
 		err = confine(requests)
 	}

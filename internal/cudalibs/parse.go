@@ -17,6 +17,7 @@ import (
 //	header FILE               where its functions are declared
 //	codes invalid=N handle=N memory=N unsupported=N failed=N internal=N
 //	kind NAME [int] [stream] [SLOT …]   a kind of handles; a slot with ! goes with the stream
+//	warm MAKE DESTROY NUMBER …          what makes the library start: MAKE has a handle and numbers
 //	FUNCTION MODE PARAMETER …           a function
 //	FUNCTION none WORDS …               one that is not supported, and why
 //
@@ -74,7 +75,7 @@ func (t *Table) add(text string) error {
 	if len(l.Names) == 0 {
 		return errors.New("the library has no names")
 	}
-	return nil
+	return t.findWarm(l)
 }
 
 func (t *Table) line(l *Library, words []string) error {
@@ -87,6 +88,8 @@ func (t *Table) line(l *Library, words []string) error {
 		l.Unversed = true
 	case "header":
 		l.Header = rest[0]
+	case "warm":
+		l.warm = rest
 	case "codes":
 		return l.codes(rest)
 	case "kind":
@@ -308,6 +311,26 @@ func (f *Function) check() error {
 	if f.Mode == Late && slices.ContainsFunc(f.Params, func(p Param) bool { return p.Class == Out || p.Class == InOut || p.Class == Result || p.Class == Found }) {
 		return errors.New("a result of a call that nobody waits for")
 	}
+	return nil
+}
+
+// findWarm finds what makes a library start.
+func (t *Table) findWarm(l *Library) error {
+	if len(l.warm) == 0 {
+		return nil
+	}
+	w := &Warm{Make: t.names[l.warm[0]], Destroy: t.names[l.warm[1]]}
+	for _, word := range l.warm[2:] {
+		n, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			return err
+		}
+		w.Numbers = append(w.Numbers, n)
+	}
+	if w.Make == nil || w.Destroy == nil || len(w.Make.Params) != 1+len(w.Numbers) || w.Make.Params[0].Class != Create {
+		return fmt.Errorf("warm %v", l.warm)
+	}
+	l.Warm = w
 	return nil
 }
 

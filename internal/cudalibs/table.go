@@ -107,7 +107,16 @@ type Library struct {
 	Kinds     []*Kind
 	Functions []*Function
 
+	Warm *Warm // nil: nothing is known to make it start
+
 	setStream map[*Kind]*Function
+	warm      []string
+}
+
+// Warm is what makes a library start: a handle is made, with numbers behind it, and destroyed.
+type Warm struct {
+	Make, Destroy *Function
+	Numbers       []uint64
 }
 
 // SetStream is the function that sets the stream of handles of a kind, or nil.

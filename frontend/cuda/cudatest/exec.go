@@ -221,8 +221,23 @@ func (e engine) Word(c drm.WordCmd) error {
 	return nil
 }
 
-// Call fails: what runs here has no libraries.
-func (e engine) Call(drm.CallCmd) error { return syscall.EINVAL }
+// Call fails where there are no libraries.
+func (e engine) Call(c drm.CallCmd) error {
+	if e.f.g.Library == nil {
+		return syscall.EINVAL
+	}
+	results, err := e.f.At(c.Results, uint64(c.ResultBytes), true)
+	if err != nil {
+		return err
+	}
+	if c.ArgsAddr != 0 {
+		if c.Args, err = e.f.At(c.ArgsAddr, uint64(c.ArgsBytes), false); err != nil {
+			return err
+		}
+	}
+	e.f.g.Library(c, results)
+	return nil
+}
 
 // users looks for commands that touch [lo, hi).
 type users struct {

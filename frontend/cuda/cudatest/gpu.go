@@ -22,10 +22,10 @@ import (
 // without a limit. The latter shows work that was not waited for, and memory that was used again
 // too early. What callers do wrong is a violation, for which the end of the test fails.
 type GPU struct {
-	mu sync.Mutex
-
+	mu       sync.Mutex
 	Params   map[drm.Param]uint64
-	Name     string // of the driver
+	Library  func(c drm.CallCmd, results []byte) // runs calls of libraries, whose arguments are in the stream; nil: there are none
+	Name     string                              // of the driver
 	Kernels  map[string]*Kernel
 	Image    []byte // the machine code that was loaded last
 	Lazy     bool

@@ -53,6 +53,42 @@ func NewMachine(l *Libraries, wait func() error) (*Machine, error) {
 	return &Machine{libraries: l, invoker: v, objects: map[uint32]*object{}, busy: wait}, nil
 }
 
+// Warm has each library make a handle and destroy it, so that it starts: it opens files, and makes what
+// a confined process cannot. A library that does not start is not there.
+func (m *Machine) Warm() error {
+	var err error
+	if m.results, err = grow(m.results, 8); err != nil {
+		return err
+	}
+	for lib := range m.libraries.handles {
+		if lib.Warm == nil {
+			continue
+		}
+		if status := m.warm(lib.Warm); status != 0 {
+			m.libraries.lose(lib, fmt.Errorf("%s returned %d", lib.Warm.Make.Name, status))
+		}
+	}
+	return nil
+}
+
+func (m *Machine) warm(w *cudalibs.Warm) uint32 {
+	begin, refused := m.libraries.symbol(w.Make)
+	end, also := m.libraries.symbol(w.Destroy)
+	if refused != 0 || also != 0 {
+		return w.Make.Library.Code(max(refused, also))
+	}
+	clear(m.results[:8])
+	args := []cudalibs.Argument{{Word: addressOf(m.results)}}
+	for _, n := range w.Numbers {
+		args = append(args, cudalibs.Argument{Word: n})
+	}
+	if status := uint32(m.invoker.call(begin, args)); status != 0 {
+		return status
+	}
+	handle := binary.LittleEndian.Uint64(m.results)
+	return uint32(m.invoker.call(end, []cudalibs.Argument{{Word: handle}}))
+}
+
 // Outcome is what became of a batch.
 type Outcome struct {
 	Status   uint32 // of the last call

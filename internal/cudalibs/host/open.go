@@ -127,6 +127,12 @@ func (l *Libraries) Mask() (mask uint64) {
 	return mask
 }
 
+// lose drops a library.
+func (l *Libraries) lose(lib *cudalibs.Library, why error) {
+	delete(l.handles, lib)
+	l.why[lib] = why
+}
+
 // Missing says which libraries were not opened, and why.
 func (l *Libraries) Missing() string {
 	var lines []string
