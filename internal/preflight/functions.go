@@ -46,8 +46,10 @@ var tables = sync.OnceValue(func() map[string]verdict {
 	return all
 })
 
-// linkedUnit begins the names of functions that nvcc makes for each unit of -rdc=true, when it links them.
-var linkedUnit = []byte("__cudaRegisterLinkedBinary")
+// madeByNVCC reports whether a name is that of a function of the program that nvcc makes for units of -rdc=true.
+func madeByNVCC(name []byte) bool {
+	return bytes.HasPrefix(name, []byte("__cudaRegisterLinkedBinary")) || string(name) == "__cudaUnregisterBinaryUtil"
+}
 
 // apiName reports whether a name has the form of those of the driver or the runtime API: cuX, cudaX
 // or __cudaX. cuFile… is another library's.
@@ -97,7 +99,7 @@ func (in *inspector) functions(o *object) {
 	for _, table := range []*section{o.ofKind(elf.SHT_DYNSYM), symbols} {
 		o.symbols(table, func(s symbol) bool {
 			switch {
-			case !apiName(s.name) || bytes.HasPrefix(s.name, linkedUnit):
+			case !apiName(s.name) || madeByNVCC(s.name):
 			case s.section == elf.SHN_UNDEF:
 				registers = registers || bytes.HasPrefix(s.name, []byte("__cuda"))
 				in.imported(s)

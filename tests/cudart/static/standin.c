@@ -30,5 +30,11 @@ __attribute__((noinline, visibility("hidden"))) int __cudaRegisterLinkedBinary_8
 	return x * 1000003 + 2; // long enough for a jump
 }
 
+__attribute__((noinline, visibility("hidden"))) int __cudaUnregisterBinaryUtil(int x)
+{
+	__asm__ volatile("" : "+r"(x));
+	return x * 1000003 + 3;
+}
+
 #undef cudaFuncGetName
 NAME(cudaFuncGetName)

@@ -86,12 +86,12 @@ static int open_image(struct image *m, uint32_t kind)
 	return 0;
 }
 
-// api_like tells whether a name has the form of those of the runtime API, as C++'s have not. One such form is
-// the program's: nvcc's, for each unit of -rdc=true.
+// api_like tells whether a name has the form of those of the runtime API, as C++'s have not. Some are the
+// program's: nvcc makes them for units of -rdc=true.
 static int api_like(const char *name)
 {
-	static const char linked[] = "__cudaRegisterLinkedBinary_";
-	if (strncmp(name, linked, sizeof linked - 1) == 0)
+	static const char linked[] = "__cudaRegisterLinkedBinary_", unlinked[] = "__cudaUnregisterBinaryUtil";
+	if (strncmp(name, linked, sizeof linked - 1) == 0 || strcmp(name, unlinked) == 0)
 		return 0;
 	if (strncmp(name, "__", 2) == 0)
 		name += 2;
