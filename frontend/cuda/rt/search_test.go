@@ -27,10 +27,13 @@ func TestLibrariesOfWheels(t *testing.T) {
 	for _, name := range []string{"libcudart.so.13", "libcudart.so.12", "libother.so.1", "libcudartfoo.so.13"} {
 		library("ours", name, name)
 	}
+	require.NoError(t, os.MkdirAll(filepath.Join(ours, "cuda-libs"), 0o755))
+	library("ours/cuda-libs", "libcufft.so.12", "libcufft.so.12")
+	library("wheel", "libcufft.so.12", "libcufft.so.12")
 	auditor := gcc(t, filepath.Join("ours", StaticLibrary), "-fPIC", "-shared", "-pthread", "static/audit.c", "static/runtime.c", "static/nvrtc.c", "static/search.c", "-Wl,-z,defs")
 	program := gcc(t, "wheel-program", "testdata/wheel.c", linked, "-ldl", "-Wl,--disable-new-dtags,-rpath,"+wheel)
-	asked := []string{"libcudart.so.12", "libcudart.so.13", "libcublas.so.13", "libother.so.1", "libnccl.so.2"}
-	for _, name := range []string{"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libother.so.1", "libcudartfoo.so.13", "libcudart-9335f6a2.so.12", "libcudart-zzzzzzzz.so.12"} {
+	asked := []string{"libcudart.so.12", "libcudart.so.13", "libcublas.so.13", "libother.so.1", "libnccl.so.2", "libcufft.so.12"}
+	for _, name := range []string{"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libother.so.1", "libcudartfoo.so.13", "libcudart-9335f6a2.so.12", "libcudart-zzzzzzzz.so.12", "libcufft.so.12"} {
 		asked = append(asked, filepath.Join(wheel, name))
 	}
 	run := func(env []string) string {
@@ -42,9 +45,9 @@ func TestLibrariesOfWheels(t *testing.T) {
 	}
 	require.Equal(t, strings.Join([]string{
 		"linked ours libcudart.so.13",
-		"ours libcudart.so.12", "ours libcudart.so.13", "wheel libcublas.so.13", "wheel libother.so.1", "none",
+		"ours libcudart.so.12", "ours libcudart.so.13", "wheel libcublas.so.13", "wheel libother.so.1", "none", "ours/cuda-libs libcufft.so.12",
 		"ours libcudart.so.13", "ours libcudart.so.12", "wheel libcublas.so.13", "wheel libother.so.1", "wheel libcudartfoo.so.13",
-		"ours libcudart.so.12", "wheel libcudart-zzzzzzzz.so.12",
+		"ours libcudart.so.12", "wheel libcudart-zzzzzzzz.so.12", "ours/cuda-libs libcufft.so.12",
 	}, "\n"), run(WithStatic(os.Environ(), auditor)))
 	require.Contains(t, run(os.Environ()), "linked wheel libcudart.so.13", "the RPATH leads there")
 }

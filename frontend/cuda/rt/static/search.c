@@ -9,8 +9,8 @@
 
 #include "runtime.h"
 
-// Libraries that PVDRM may have in its directory, by the beginning of their names. What is not there stays
-// what the program asked for: the directory may be that of other libraries (/lib of a guest).
+// Libraries that PVDRM may have in its directory, or below it in cuda-libs, by the beginning of their names. What
+// is not there stays what the program asked for: the directory may be that of other libraries (/lib of a guest).
 static const char *const replaced[] = {
 	"libcuda", "libcudart", "libnvidia-ml",
 	"libcublas", "libcublasLt", "libcudnn", "libcufft", "libcufftw", "libcurand",
@@ -41,14 +41,23 @@ static int plain_name(const char *file, char name[LONGEST])
 	return 0;
 }
 
+// Where the libraries lie, from the directory of this one.
+static const char *const below[] = {"", "cuda-libs/"};
+
 const char *find_ours(const char *name, const char *directory, char *path, size_t bytes)
 {
 	const char *slash = strrchr(name, '/'), *file = slash ? slash + 1 : name;
 	char plain[LONGEST];
-	size_t n = strlen(directory);
-	if (!plain_name(file, plain) || n + strlen(plain) >= bytes)
+	if (!plain_name(file, plain))
 		return NULL;
-	memcpy(path, directory, n);
-	strcpy(path + n, plain);
-	return access(path, R_OK) == 0 ? path : NULL;
+	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+		if (strlen(directory) + strlen(below[i]) + strlen(plain) >= bytes)
+			continue;
+		strcpy(path, directory);
+		strcat(path, below[i]);
+		strcat(path, plain);
+		if (access(path, R_OK) == 0)
+			return path;
+	}
+	return NULL;
 }
