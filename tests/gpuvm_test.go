@@ -50,6 +50,7 @@ func TestCardOfAGuest(t *testing.T) {
 				require.NotZero(t, n.Activations)
 			}
 			require.Equal(t, local, cardCounters(t, append([]string{"run", "--interface", mode, "--traps", "page", "--vram", "256M"}, gdev...)...))
+			require.Equal(t, local, cardCounters(t, append([]string{"run", "--interface", mode, "--partition", "dynamic", "--part-vram", "128M", "--vram", "256M"}, gdev...)...))
 			require.Equal(t, local, cardCounters(t, append([]string{"up", "--interface", mode, "--vram", "256M"}, gdev...)...))
 		})
 	}

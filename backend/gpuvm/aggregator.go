@@ -36,9 +36,13 @@ type Aggregator struct {
 	bar1     hostBAR
 	bar3     hostBAR
 
+	dynamic bool
+
 	mu       sync.Mutex
 	reserved *extent.Space
-	used     []bool // parts
+	pool     *extent.Space // dynamic: frames
+	free     []int         // dynamic: channels
+	used     []bool        // parts
 	runs     [hw.MaxChannels]bool
 	runList  uint64 // VRAM address
 	empty    uint64 // of a page directory without entries
@@ -55,23 +59,35 @@ type hostBAR struct {
 }
 
 // New shares a card among at most so many VMs. The card is the Aggregator's until Close.
-func New(c *card.Card, vms int) (*Aggregator, error) {
+func New(c *card.Card, vms int) (*Aggregator, error) { return newAggregatorOf(c, vms, false) }
+
+func newAggregatorOf(c *card.Card, vms int, dynamic bool) (*Aggregator, error) {
 	if vms < 1 || vms > MaxVMs {
 		return nil, fmt.Errorf("gpuvm: %d VMs; choose 1 to %d", vms, MaxVMs)
 	}
-	a := &Aggregator{card: c, vram: c.VRAM(), vms: vms, used: make([]bool, vms)}
-	a.channels = int(c.Read(hw.BAR0, hw.RegCount)) / vms
+	a := &Aggregator{card: c, vram: c.VRAM(), vms: vms, used: make([]bool, vms), dynamic: dynamic}
+	a.channels = int(c.Read(hw.BAR0, hw.RegCount))
+	if !dynamic {
+		a.channels /= vms
+	}
 	directories := uint64(a.channels) * (hw.DirectoryBytes + hw.DescBytes)
 	own := uint64(3*hw.DirectoryBytes + (hw.BAR1Bytes+hw.BAR3Bytes)/hw.DirectorySpan*hw.TableBytes + 3*hw.SmallPage)
 	a.start = align(own+uint64(vms)*(directories+maxTables*hw.TableBytes), hw.LargePage)
 	if a.start >= a.vram.Size() {
 		return nil, fmt.Errorf("gpuvm: %d MiB of VRAM do not suffice for %d VMs: the reserved area alone takes %d", a.vram.Size()>>20, vms, a.start>>20)
 	}
-	a.part = (a.vram.Size() - a.start) / uint64(vms) &^ (hw.LargePage - 1)
+	a.part = a.vram.Size() - a.start
+	if !dynamic {
+		a.part /= uint64(vms)
+	}
+	a.part &^= hw.LargePage - 1
 	if a.part == 0 || a.channels == 0 {
 		return nil, fmt.Errorf("gpuvm: the card is too small for %d VMs", vms)
 	}
 	a.reserved = extent.New(0, a.start)
+	if dynamic {
+		a.newPool()
+	}
 	if err := a.startCard(); err != nil {
 		return nil, err
 	}
@@ -182,11 +198,15 @@ func (a *Aggregator) throughWindow(addr uint64, access func(off uint64)) {
 	access(hw.WindowBase + addr&(1<<hw.WindowShift-1))
 }
 
-// schedule makes the channels of a VM that run known to the card.
-func (a *Aggregator) schedule(first int, runs []bool) {
+// schedule makes channels of a VM that run known to the card.
+func (a *Aggregator) schedule(numbers []int, runs []bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	copy(a.runs[first:], runs)
+	for i, number := range numbers {
+		if number >= 0 {
+			a.runs[number] = runs[i]
+		}
+	}
 	n := uint64(0)
 	for i, is := range a.runs {
 		if is {

@@ -25,14 +25,22 @@ func (vm *VM) bind(i int, v uint32) {
 		vm.n.Refused++
 		return
 	}
+	if !vm.takeChannel(i) {
+		vm.n.Refused++
+		return
+	}
+	vm.agg.card.SetDomain(vm.numbers[i], vm.domain)
 	c.bound, c.value, c.guest = true, v&(hw.Valid|hw.AddressField), guest
 	vm.watch(guest, 1)
 	vm.renew(c)
 	vm.agg.card.Write(hw.BAR0, vm.onCard(i), hw.Valid|uint32(c.descriptor>>12))
+	if vm.frames != nil {
+		vm.schedule(vm.runs) // the channel may be in the guest's run list
+	}
 }
 
 // onCard is RegChannel of a channel on the card.
-func (vm *VM) onCard(i int) uint64 { return hw.RegChannel + hw.ChannelBytes*uint64(vm.first+i) }
+func (vm *VM) onCard(i int) uint64 { return hw.RegChannel + hw.ChannelBytes*uint64(vm.numbers[i]) }
 
 // unbind ends a channel.
 func (vm *VM) unbind(i int) {
@@ -45,6 +53,10 @@ func (vm *VM) unbind(i int) {
 	}
 	vm.agg.card.Write(hw.BAR0, vm.onCard(i), 0)
 	c.bound, c.value = false, 0
+	if vm.frames != nil {
+		vm.agg.card.SetDomain(vm.numbers[i], nil)
+		vm.giveChannel(i)
+	}
 	vm.watch(c.guest, -1)
 	vm.release(c.shadow)
 	c.shadow = nil
@@ -55,13 +67,15 @@ func (vm *VM) renew(c *channel) {
 	v := vm.agg.vram
 	c.seen = vm.words(c)
 	control := vm.word(c.guest + hw.DescControl)
-	if control%hw.ControlBytes != 0 || !vm.inVRAM(control, hw.ControlBytes) {
-		vm.n.Refused++
-		control = 1 // no page: it is not aligned
-	} else {
-		control += vm.base
+	page, ok := uint64(0), control%hw.ControlBytes == 0 && vm.inVRAM(control, hw.ControlBytes)
+	if ok {
+		page, ok = vm.claim(control)
 	}
-	v.SetWord(c.descriptor+hw.DescControl, control)
+	if !ok {
+		vm.n.Refused++
+		page = 1 // none: it is not aligned
+	}
+	v.SetWord(c.descriptor+hw.DescControl, page)
 	for _, word := range []uint64{hw.DescIndirect, hw.DescNotifier, hw.DescLimit} { // virtual addresses
 		v.SetWord(c.descriptor+word, vm.word(c.guest+word))
 	}
@@ -99,8 +113,14 @@ func (vm *VM) controlAt(b *bar, off uint64) (at uint64, i int) {
 	if n >= uint64(len(vm.channels)) {
 		return 0, -1
 	}
-	return (uint64(vm.first)+n)*hw.ControlBytes + off%hw.ControlBytes, int(n)
+	if vm.numbers[n] < 0 {
+		return nowhereAt, int(n) // no channel is bound
+	}
+	return uint64(vm.numbers[n])*hw.ControlBytes + off%hw.ControlBytes, int(n)
 }
+
+// nowhereAt is behind the end of BAR1.
+const nowhereAt = hw.BAR1Bytes
 
 // setControl serves a write to a control page: the doorbell activates the channel.
 func (vm *VM) setControl(i int, at uint64, v uint32) {

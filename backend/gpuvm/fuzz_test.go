@@ -17,11 +17,17 @@ import (
 // FuzzGuest has a hostile guest make accesses, 16 bytes each, and hypercalls. Whatever it does, the
 // card gets no entry that names what is not the VM's, and another VM's memory stays as it is.
 func FuzzGuest(f *testing.F) {
-	a := newAggregator(f, 2, softgpu.Config{VRAMBytes: 128 << 20})
-	victim, _ := newVM(f, a, "fv", 8<<20)
-	memory := a.vram.Bytes(victim.base, victim.size)
 	marks := bytes.Repeat([]byte{0xa5}, 1<<20)
-	copy(memory, marks)
+	var cards []*Aggregator
+	var memories [][]byte // the victims'
+	for _, dynamic := range []bool{false, true} {
+		a := shareCard(f, dynamic, softgpu.Config{VRAMBytes: 128 << 20})
+		victim, _ := newVM(f, a, "fv", 8<<20)
+		put(victim, 0, 0)
+		at, _ := victim.lookup(0)
+		cards, memories = append(cards, a), append(memories, a.vram.Bytes(at, uint64(len(marks))))
+		copy(memories[len(memories)-1], marks)
+	}
 	access := func(bar byte, off uint32, v uint64) []byte {
 		b := binary.LittleEndian.AppendUint32([]byte{bar, 0, 0, 0}, off)
 		return binary.LittleEndian.AppendUint64(b, v)
@@ -31,8 +37,14 @@ func FuzzGuest(f *testing.F) {
 	f.Add(byte(3), access(0, hw.RegBAR3, hw.Valid|0x1234))
 	f.Add(byte(4), bytes.Join([][]byte{access(10, paging.First<<8|uint32(paging.NewDirectory), 0), access(10, paging.First<<8|uint32(paging.NewTable), 1),
 		access(10, paging.First<<8|uint32(paging.Map), 1), access(10, paging.First<<8|uint32(paging.SetChannel), 0)}, nil))
+	f.Add(byte(128), access(8, 0, 0))
 	f.Fuzz(func(t *testing.T, mode byte, b []byte) {
-		vm, _ := newVM(t, a, Modes[int(mode)%len(Modes)].Name, hw.LargePage)
+		card, name := int(mode>>7), Modes[int(mode&127)%len(Modes)].Name // the highest bit: without parts
+		if card == 1 && name == "nested" {
+			card = 0
+		}
+		a := cards[card]
+		vm, _ := newVM(t, a, name, hw.LargePage)
 		mapAll(vm)
 		mapBARs(vm, atDescriptor, 8)
 		bindChannel(vm, 0, atDirectory)
@@ -42,7 +54,7 @@ func FuzzGuest(f *testing.F) {
 		}
 		sound(t, vm)
 		vm.Close()
-		require.True(t, bytes.Equal(marks, memory[:len(marks)]))
+		require.True(t, bytes.Equal(marks, memories[card]))
 		require.Zero(t, vm.tables)
 	})
 }
@@ -76,7 +88,7 @@ func sound(t *testing.T, vm *VM) {
 		case e == 0:
 		case !e.OK(size):
 			t.Fatalf("entry 0x%x", e)
-		case e.Target() == hw.TargetVRAM && (e.Addr() < vm.base || e.Addr()+size > vm.base+vm.size):
+		case e.Target() == hw.TargetVRAM && !owns(vm, e.Addr(), size):
 			t.Fatalf("entry 0x%x names VRAM that is not the VM's", e)
 		case e.Target() != hw.TargetVRAM && (aperture || e.Addr() < vm.ram || e.Addr()+size > vm.ram+hw.LargePage):
 			t.Fatalf("entry 0x%x names memory that is not the VM's", e)

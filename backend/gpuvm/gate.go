@@ -53,7 +53,7 @@ func (vm *VM) schedule(runs []bool) {
 	vm.runs = runs
 	q := vm.queue
 	if q == nil {
-		vm.agg.schedule(vm.first, runs)
+		vm.agg.schedule(vm.numbers, runs)
 		return
 	}
 	q.mu.Lock()
@@ -106,7 +106,7 @@ func (q *queue) list(i int) {
 	if i >= 0 {
 		runs[i] = q.runs[i]
 	}
-	q.vm.agg.schedule(q.vm.first, runs)
+	q.vm.agg.schedule(q.vm.numbers, runs)
 }
 
 // take takes the first channel that waits and is in the guest's run list; -1 if there is none.
@@ -170,9 +170,8 @@ func (q *queue) run(i int, began time.Time) {
 
 // idle waits until a channel is idle, or enough says that it is not to be waited for.
 func (q *queue) idle(i int, enough func() bool) (busy bool) {
-	state := hw.RegState + hw.ChannelBytes*uint64(q.vm.first+i)
 	pause := firstPause
-	for looks := 0; q.vm.agg.card.Read(hw.BAR0, state)&hw.StateBusy != 0; looks++ {
+	for looks := 0; q.vm.busy(i); looks++ {
 		if enough() {
 			return true
 		}
@@ -184,6 +183,12 @@ func (q *queue) idle(i int, enough func() bool) (busy bool) {
 		pause = min(2*pause, lastPause)
 	}
 	return false
+}
+
+// busy reports whether a channel runs something.
+func (vm *VM) busy(i int) bool {
+	number := vm.agg.number(vm, i)
+	return number >= 0 && vm.agg.card.Read(hw.BAR0, hw.RegState+hw.ChannelBytes*uint64(number))&hw.StateBusy != 0
 }
 
 // end ends the goroutine. Preconditions: no channel of the VM is bound.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,7 +170,7 @@ func newActor(vm *VM, seed uint64) *actor {
 	}
 	bindChannel(vm, 0, atDirectory)
 	flushTable(vm, atDirectory)
-	a := &actor{VM: vm, r: rand.New(rand.NewPCG(seed, 1)), model: bytes.Clone(vm.agg.vram.Bytes(vm.base, vm.size))}
+	a := &actor{VM: vm, r: rand.New(rand.NewPCG(seed, 1)), model: dump(vm)}
 	a.saved = bytes.Clone(a.model[tablesFrom:][:tablesBytes])
 	return a
 }
@@ -313,9 +314,10 @@ func (a *actor) restore() {
 // Two VMs do random things at the same time. The memory of each is what its model says, so that
 // neither reached the other, and what lies in front of both is what the Aggregator wrote there.
 func TestTwoVMs(t *testing.T) {
-	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1", "pv", "pv-bar1", "nested"} {
+	for _, name := range []string{"fv", "fv-remap", "fv-opt", "fv-bar1", "pv", "pv-bar1", "nested", "fv/dynamic", "fv-opt/dynamic", "pv/dynamic"} {
 		t.Run(name, func(t *testing.T) {
-			a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})
+			name, dynamic := strings.CutSuffix(name, "/dynamic")
+			a := shareCard(t, dynamic, softgpu.Config{VRAMBytes: 128 << 20})
 			var actors []*actor
 			for i := range uint64(2) {
 				vm, _ := newVM(t, a, name, 8<<20)
@@ -339,7 +341,7 @@ func TestTwoVMs(t *testing.T) {
 			all.Wait()
 			for i, x := range actors {
 				require.Zero(t, x.Read(hw.BAR0, hw.RegState)&hw.StateFaulty)
-				got := a.vram.Bytes(x.base, x.size)
+				got := dump(x.VM)
 				if !bytes.Equal(x.model, got) {
 					for at := range got {
 						require.Equal(t, x.model[at], got[at], "VM %d, 0x%x", i, at)

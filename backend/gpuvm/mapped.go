@@ -76,7 +76,7 @@ func (vm *VM) place() error {
 }
 
 func (m *barFile) in(vm *VM, page, off uint64) error {
-	memory, file := vm.agg.vram.Bytes(vm.base+page, hw.SmallPage), m.file[off:][:hw.SmallPage:hw.SmallPage]
+	memory, file := vm.page(page), m.file[off:][:hw.SmallPage:hw.SmallPage]
 	copy(file, memory)
 	if err := hostmem.Over(memory, [][]byte{file}); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (m *barFile) in(vm *VM, page, off uint64) error {
 }
 
 func (m *barFile) out(vm *VM, page, off uint64) error {
-	memory := vm.agg.vram.Bytes(vm.base+page, hw.SmallPage)
+	memory := vm.page(page)
 	kept := make([]byte, hw.SmallPage)
 	copy(kept, memory)
 	if err := hostmem.Plain(memory); err != nil {
@@ -96,6 +96,12 @@ func (m *barFile) out(vm *VM, page, off uint64) error {
 	clear(m.file[off:][:hw.SmallPage])
 	delete(m.placed, page)
 	return nil
+}
+
+// page is the memory of a page that an aperture shows, and so has a frame.
+func (vm *VM) page(addr uint64) []byte {
+	at, _ := vm.lookup(addr)
+	return vm.agg.vram.Bytes(at, hw.SmallPage)
 }
 
 // empty gives all pages back to the card. Preconditions: no channel is bound.
@@ -111,16 +117,15 @@ func (m *barFile) empty(vm *VM) (err error) {
 // quiet calls f while no channel of the VM runs. Each ends the entry of its indirect buffer first.
 func (vm *VM) quiet(f func()) {
 	none := make([]bool, len(vm.channels))
-	resume := func() { vm.agg.schedule(vm.first, vm.runs) }
+	resume := func() { vm.agg.schedule(vm.numbers, vm.runs) }
 	if q := vm.queue; q != nil {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		resume = func() { q.list(q.listed) }
 	}
-	vm.agg.schedule(vm.first, none)
+	vm.agg.schedule(vm.numbers, none)
 	for i := range vm.channels {
-		state := hw.RegState + hw.ChannelBytes*uint64(vm.first+i)
-		for looks := 0; vm.agg.card.Read(hw.BAR0, state)&hw.StateBusy != 0; looks++ {
+		for looks := 0; vm.busy(i); looks++ {
 			if looks < stateLooks {
 				runtime.Gosched()
 				continue

@@ -7,7 +7,8 @@ import "pvdrm/gpu/softgpu/hw"
 func (vm *VM) perChannel(off uint64) (i int, register, onCard uint64) {
 	for _, block := range []struct{ base, bytes uint64 }{{hw.RegFault, hw.FaultBytes}, {hw.RegChannel, hw.ChannelBytes}} {
 		if n := (off - block.base) / block.bytes; off >= block.base && n < uint64(len(vm.channels)) {
-			return int(n), block.base + (off-block.base)%block.bytes, off + uint64(vm.first)*block.bytes
+			at := (off - block.base) % block.bytes
+			return int(n), block.base + at, block.base + at + uint64(max(vm.numbers[n], 0))*block.bytes
 		}
 	}
 	return -1, off, 0
@@ -19,6 +20,9 @@ func (vm *VM) register(off uint64) uint32 {
 	if i >= 0 {
 		if off == hw.RegChannel {
 			return vm.channels[i].value
+		}
+		if vm.numbers[i] < 0 {
+			return 0 // as an unbound channel's
 		}
 		return vm.agg.card.Read(hw.BAR0, onCard)
 	}

@@ -1,6 +1,7 @@
 package gpuvm
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,8 +54,56 @@ const (
 	channelVA = hw.DirectorySpan // of VRAM as channels see it, by large pages
 )
 
+// newDynamic shares a card without parts, of which each VM sees a half.
+func newDynamic(t testing.TB, config softgpu.Config) *Aggregator {
+	c, err := card.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	a, err := NewDynamic(c, 2, 0)
+	require.NoError(t, err)
+	a.part = a.part / 2 &^ (frameBytes - 1)
+	return a
+}
+
+// shareCard is newAggregator of two VMs, or newDynamic.
+func shareCard(t testing.TB, dynamic bool, config softgpu.Config) *Aggregator {
+	if dynamic {
+		return newDynamic(t, config)
+	}
+	return newAggregator(t, 2, config)
+}
+
+// dump is a VM's VRAM as its guest sees it.
+func dump(vm *VM) []byte {
+	if vm.frames == nil {
+		return bytes.Clone(vm.agg.vram.Bytes(vm.base, vm.size))
+	}
+	b := make([]byte, vm.size)
+	for page, frame := range vm.frames {
+		if frame != 0 {
+			copy(b[page*frameBytes:], vm.agg.vram.Bytes(frame, frameBytes))
+		}
+	}
+	return b
+}
+
+// owns reports whether a range of the card's VRAM is the VM's.
+func owns(vm *VM, addr, size uint64) bool {
+	if vm.frames == nil {
+		return addr >= vm.base && addr+size <= vm.base+vm.size
+	}
+	_, ok := vm.pages[addr&^(frameBytes-1)]
+	return ok && addr%frameBytes+size <= frameBytes
+}
+
 // put writes a word of a guest's VRAM without an access.
-func put(vm *VM, addr, v uint64) { vm.agg.vram.SetWord(vm.base+addr, v) }
+func put(vm *VM, addr, v uint64) {
+	at, ok := vm.claim(addr)
+	if !ok {
+		panic("no frame is left")
+	}
+	vm.agg.vram.SetWord(at, v)
+}
 
 func set(vm *VM, r uint64, v uint32) { vm.Write(hw.BAR0, r, v) }
 

@@ -91,7 +91,9 @@ func (vm *VM) translate(e hw.PTE, size uint64, aperture bool) hw.PTE {
 	}
 	switch {
 	case e.Target() == hw.TargetVRAM && vm.inVRAM(e.Addr(), size):
-		return hw.MakePTE(hw.TargetVRAM, vm.base+e.Addr(), e.ReadOnly())
+		if at, ok := vm.claim(e.Addr()); ok {
+			return hw.MakePTE(hw.TargetVRAM, at, e.ReadOnly())
+		}
 	case e.Target() != hw.TargetVRAM && !aperture && vm.domain.Has(e.Addr(), size):
 		return e
 	}

@@ -3,6 +3,7 @@ package gpuvm
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,17 +15,18 @@ import (
 // specification is what the card may use for a page, by the guest's tables: written apart from
 // package hw and from the Aggregator, from the format's description.
 type specification struct {
-	vram    []byte // the guest's
-	base    uint64 // of it, on the card
+	vram    func() []byte            // the guest's
+	size    uint64                   // of it
+	place   func(addr uint64) uint64 // on the card
 	ramFrom uint64
 	ramEnd  uint64
 }
 
 func (s specification) read(addr uint64) uint64 {
-	if addr%8 != 0 || addr+8 < addr || addr+8 > uint64(len(s.vram)) {
+	if addr%8 != 0 || addr+8 < addr || addr+8 > s.size {
 		return 0
 	}
-	return binary.LittleEndian.Uint64(s.vram[addr:])
+	return binary.LittleEndian.Uint64(s.vram()[addr:])
 }
 
 // mapping is a page: where it lies on the card, 0 for nowhere. System memory has bit 63 set.
@@ -66,8 +68,8 @@ func (s specification) entry(e uint64, shift uint) (m mapping, is bool) {
 	end := addr + 1<<shift
 	m = mapping{mapped: true, readOnly: e&4 != 0}
 	switch {
-	case target == 0 && end <= uint64(len(s.vram)):
-		m.addr = s.base + addr
+	case target == 0 && end <= s.size:
+		m.addr = s.place(addr)
 		return m, true
 	case target != 0 && addr >= s.ramFrom && end <= s.ramEnd:
 		m.addr = 1<<63 | addr
@@ -79,12 +81,17 @@ func (s specification) entry(e uint64, shift uint) (m mapping, is bool) {
 // TestShadow edits a guest's tables at random. After each flush, or with lazy shadowing each
 // activation, the shadow says for every page what the specification says.
 func TestShadow(t *testing.T) {
-	for _, name := range []string{"fv", "fv-lazy"} {
+	for _, name := range []string{"fv", "fv-lazy", "fv/dynamic", "fv-lazy/dynamic"} {
 		t.Run(name, func(t *testing.T) {
-			a := newAggregator(t, 2, softgpu.Config{VRAMBytes: 128 << 20})
-			newVM(t, a, name, hw.LargePage)
+			name, dynamic := strings.CutSuffix(name, "/dynamic")
+			a := shareCard(t, dynamic, softgpu.Config{VRAMBytes: 128 << 20})
+			other, _ := newVM(t, a, name, hw.LargePage)
 			vm, ram := newVM(t, a, name, 8<<20)
-			s := specification{vram: a.vram.Bytes(vm.base, vm.size), base: vm.base, ramFrom: vm.ram, ramEnd: vm.ram + uint64(len(ram))}
+			s := specification{vram: seen(vm), size: vm.size, place: func(addr uint64) uint64 { return vm.base + addr }, ramFrom: vm.ram, ramEnd: vm.ram + uint64(len(ram))}
+			if dynamic {
+				put(other, 0, 1)
+				s.place = placed(t, vm)
+			}
 			r := rand.New(rand.NewPCG(1, 2))
 			bindChannel(vm, 3, atDirectory)
 			activate(vm, 3)
@@ -108,6 +115,44 @@ func TestShadow(t *testing.T) {
 				compare(t, vm, s)
 			}
 		})
+	}
+}
+
+// seen returns what shows the guest's VRAM, a copy of which is made when it may have changed.
+func seen(vm *VM) func() []byte {
+	if vm.frames == nil {
+		return func() []byte { return vm.agg.vram.Bytes(vm.base, vm.size) }
+	}
+	var copied []byte
+	var at Counters
+	return func() []byte {
+		if n := vm.Counters(); copied == nil || n != at {
+			copied, at = dump(vm), n
+		}
+		return copied
+	}
+}
+
+// placed is where the pages of a VM are: in frames of 2 MiB of which each is one page's for good, lies
+// behind the reserved area and in the card, and is no other VM's.
+func placed(t *testing.T, vm *VM) func(addr uint64) uint64 {
+	frames := map[uint64]uint64{}
+	return func(addr uint64) uint64 {
+		page := addr >> 21
+		at := vm.frames[page]
+		if before, ok := frames[page]; ok {
+			require.Equal(t, before, at, "a frame moved")
+			return at + addr&(1<<21-1)
+		}
+		if at == 0 { // what was not met yet may be nowhere
+			return 0
+		}
+		require.True(t, at%(1<<21) == 0 && at >= vm.agg.start && at+1<<21 <= vm.agg.vram.Size(), "frame 0x%x", at)
+		for other, frame := range frames {
+			require.NotEqual(t, frame, at, "of pages %d and %d", other, page)
+		}
+		frames[page] = at
+		return at + addr&(1<<21-1)
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 
 // VM is a card as a virtual machine sees it.
 type VM struct {
-	agg    *Aggregator
-	mode   Mode
-	index  int // of its part
-	base   uint64
-	size   uint64 // of VRAM
-	first  int    // channel
-	domain *softgpu.Domain
-	ram    uint64
+	agg     *Aggregator
+	mode    Mode
+	index   int // of its part
+	base    uint64
+	size    uint64 // of VRAM
+	numbers []int  // of the card's channels; -1 for one that has none
+	domain  *softgpu.Domain
+	ram     uint64
 
 	// flight is held for reading during an access that does not trap, and by Close while it clears
 	// what such an access may have found before. It is taken after mu.
@@ -46,6 +46,9 @@ type VM struct {
 	queue       *queue             // nil: submissions run at once
 	runs        []bool             // channels in the guest's run list
 	mapped      *barFile           // nil: BAR3 is no file
+	frames      []uint64           // dynamic: the card's address of each frame, 0 for none; else nil
+	pages       map[uint64]uint64  // dynamic: the inverse, the guest's page by the frame's address
+	granted     [][]byte           // dynamic: what backed is
 }
 
 // bar is an aperture of a VM.
@@ -125,6 +128,9 @@ func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error)
 	if memory.BAR3 != nil && (!mode.Remap || vram > 0 || uint64(len(memory.BAR3)) != a.bar3.window) {
 		return nil, fmt.Errorf("gpuvm: a file of %d bytes for BAR3; in a mode that maps it, it has %d", len(memory.BAR3), a.bar3.window)
 	}
+	if mode.Nested && a.dynamic {
+		return nil, errNested
+	}
 	if vram > 0 && uint64(len(memory.View)) < trap.ViewBytes(a.Terms(mode)) {
 		return nil, fmt.Errorf("gpuvm: a view of %d bytes; it takes %d", len(memory.View), trap.ViewBytes(a.Terms(mode)))
 	}
@@ -132,9 +138,15 @@ func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error)
 	if !ok {
 		return nil, ErrFull
 	}
-	vm := &VM{agg: a, mode: mode, index: index, base: a.start + uint64(index)*a.part, size: a.part, first: index * a.channels,
+	vm := &VM{agg: a, mode: mode, index: index, base: a.start + uint64(index)*a.part, size: a.part,
 		domain: a.card.NewDomain(), channels: make([]channel, a.channels), shadows: map[uint64]*shadow{},
 		directories: map[uint32]*shadow{}, barrier: map[uint64]int{}, runs: make([]bool, a.channels)}
+	for i := range a.channels {
+		vm.numbers = append(vm.numbers, index*a.channels+i)
+	}
+	if a.dynamic {
+		vm.beginDynamic(memory)
+	}
 	if memory.BAR3 != nil {
 		vm.mapped = &barFile{file: memory.BAR3, placed: map[uint64]uint64{}}
 	}
@@ -151,7 +163,9 @@ func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error)
 		view := trap.NewView(memory.View)
 		vm.view, vm.backed = &view, vram
 		vm.mu.Lock()
-		err = hostmem.Over(a.vram.Bytes(vm.base, vram), memory.VRAM)
+		if vm.frames == nil {
+			err = hostmem.Over(a.vram.Bytes(vm.base, vram), memory.VRAM)
+		}
 		vm.remap()
 		vm.mu.Unlock()
 	}
@@ -169,7 +183,9 @@ func (a *Aggregator) NewGuestIn(part int, mode Mode, memory Memory) (*VM, error)
 		}
 	}
 	for i := range vm.channels {
-		a.card.SetDomain(vm.first+i, vm.domain)
+		if vm.frames == nil {
+			a.card.SetDomain(vm.numbers[i], vm.domain)
+		}
 		if vm.channels[i].descriptor, err = a.take(hw.DescBytes); err != nil {
 			vm.Close()
 			return nil, err
@@ -265,7 +281,9 @@ func (vm *VM) Read(number int, off uint64) (v uint32) {
 	case registers:
 		return vm.register(off)
 	case windowed:
-		vm.agg.throughWindow(vm.base+p.at, func(off uint64) { v = vm.agg.card.Read(hw.BAR0, off) })
+		if at, ok := vm.lookup(p.at); ok {
+			vm.agg.throughWindow(at, func(off uint64) { v = vm.agg.card.Read(hw.BAR0, off) })
+		}
 		return v
 	case controls, memory:
 		return vm.agg.card.Read(number, p.at)
@@ -285,7 +303,12 @@ func (vm *VM) Write(number int, off uint64, v uint32) {
 	case registers:
 		vm.setRegister(off, v)
 	case windowed:
-		vm.agg.throughWindow(vm.base+p.at, func(off uint64) { vm.agg.card.Write(hw.BAR0, off, v) })
+		at, ok := vm.claim(p.at)
+		if !ok {
+			vm.n.Refused++
+			return
+		}
+		vm.agg.throughWindow(at, func(off uint64) { vm.agg.card.Write(hw.BAR0, off, v) })
 		vm.touched(p.at)
 	case controls:
 		vm.setControl(p.channel, p.at, v)
@@ -357,7 +380,11 @@ func (vm *VM) word(addr uint64) uint64 {
 	if !vm.inVRAM(addr, 8) {
 		return 0
 	}
-	return vm.agg.vram.Word(vm.base + addr)
+	at, ok := vm.lookup(addr)
+	if !ok {
+		return 0
+	}
+	return vm.agg.vram.Word(at)
 }
 
 // shown returns the guest's VRAM address that an aperture shows, as the card's tables say.
@@ -366,7 +393,7 @@ func (vm *VM) shown(b *bar, off uint64) (addr uint64, ok bool) {
 	if size == 0 || e.Target() != hw.TargetVRAM {
 		return 0, false
 	}
-	return e.Addr() + (b.at+off)%size - vm.base, true
+	return vm.guestOf(e.Addr() + (b.at+off)%size)
 }
 
 // remap decides which pages trap of the apertures that are mapped: control pages, and those that
@@ -451,7 +478,9 @@ func (vm *VM) Close() {
 		vm.unbind(i)
 		vm.release(c.granted)
 		c.granted = nil
-		vm.agg.card.SetDomain(vm.first+i, nil)
+		if vm.frames == nil {
+			vm.agg.card.SetDomain(vm.numbers[i], nil)
+		}
 		if c.descriptor != 0 {
 			vm.agg.give(c.descriptor, hw.DescBytes)
 		}
@@ -474,7 +503,7 @@ func (vm *VM) Close() {
 	vm.flight.Unlock()
 	vm.agg.mu.Lock()
 	defer vm.agg.mu.Unlock()
-	vm.agg.used[vm.index] = err != nil // who had the part next would have this guest's memory
+	vm.agg.used[vm.index] = err != nil && vm.frames == nil // who had the part next would have this guest's memory
 }
 
 // zero gives the VM's VRAM back.
@@ -483,6 +512,9 @@ func (vm *VM) zero() error {
 		if err := vm.mapped.empty(vm); err != nil {
 			return err
 		}
+	}
+	if vm.frames != nil {
+		return vm.giveFrames()
 	}
 	if vm.backed > 0 {
 		if err := hostmem.Plain(vm.agg.vram.Bytes(vm.base, vm.backed)); err != nil {

@@ -33,6 +33,9 @@ type cardFlags struct {
 	vms   int
 
 	weights []string // of the parts, or none
+
+	partition string // partitionStatic or partitionDynamic
+	quota     string // of VRAM, with partitionDynamic; "" for all of it
 }
 
 // cardParts are what the process that owns a card needs for the guests that share it.
@@ -48,6 +51,8 @@ const (
 	trapsDoorbell     = "doorbell"
 	trapsPage         = "page"
 	trapsPCI          = "pci"
+	partitionStatic   = "static"
+	partitionDynamic  = "dynamic"
 )
 
 // interfaces are the values of --interface.
@@ -63,6 +68,8 @@ func (f *cardFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.mode, "interface", interfaceDRM, fmt.Sprintf("level at which the software GPU is shared: drm, which is PVDRM, or a mode of GPUvm, in which guests drive a card by its registers (docs/gpuvm.md): one of %s", strings.Join(interfaces()[1:], ", ")))
 	c.Flags().StringVar(&f.traps, "traps", trapsDoorbell, "with --interface: how an access that traps reaches the backend: "+trapsDoorbell+", or "+trapsPage+", which both poll; of machines also "+trapsPCI+": a PCI device with real BARs, which takes QEMU 11.1")
 	c.Flags().IntVar(&f.vms, "parts", 1, fmt.Sprintf("with --interface: parts that the card is divided into, one for each guest that it serves at a time; at most %d. A backend of machines has a socket for each: --vhost-user names the first, and the others have -2, -3 … after its name", gpuvm.MaxVMs))
+	c.Flags().StringVar(&f.partition, "partition", partitionStatic, "with --interface: how guests share VRAM and channels: "+partitionStatic+", equal parts, or "+partitionDynamic+", what each uses as long as there is some")
+	c.Flags().StringVar(&f.quota, "part-vram", "", "with --partition dynamic: most VRAM that a guest may have, bytes with a suffix K, M or G (default: all that the card has)")
 	c.Flags().StringSliceVar(&f.weights, "part-weights", nil, "with --interface and --arbiter: weights of the parts, such as 3,1, each of which is a guest of its own there (default: --weight for each)")
 }
 
@@ -74,7 +81,7 @@ func (f *cardFlags) args() []string {
 	if !f.on() {
 		return nil
 	}
-	return []string{"--interface", f.mode, "--traps", f.traps, "--parts", fmt.Sprint(f.vms)}
+	return []string{"--interface", f.mode, "--traps", f.traps, "--parts", fmt.Sprint(f.vms), "--partition", f.partition, "--part-vram", f.quota}
 }
 
 // of returns the mode of GPUvm, and whether traps are polled for.
@@ -100,6 +107,10 @@ func (f *cardFlags) check(dev *deviceFlags) error {
 		err = fmt.Errorf("--traps %s: choose %s, %s or %s", f.traps, trapsDoorbell, trapsPage, trapsPCI)
 	case f.traps == trapsPCI && f.mode == interfaceSideCore:
 		err = fmt.Errorf("--traps %s: the interface %s polls a page; leave --traps out", f.traps, f.mode)
+	case f.partition != partitionStatic && f.partition != partitionDynamic:
+		err = fmt.Errorf("--partition %s: choose %s or %s", f.partition, partitionStatic, partitionDynamic)
+	case f.quota != "" && f.partition != partitionDynamic:
+		err = errors.New("--part-vram: it is for --partition dynamic; static parts are equal")
 	case f.vms < 1 || f.vms > gpuvm.MaxVMs:
 		err = fmt.Errorf("--parts: choose 1 to %d", gpuvm.MaxVMs)
 	case len(dev.more) > 0:
@@ -154,6 +165,21 @@ func (f *cardFlags) carrier() carrierKind {
 // partSocket is where the machine of a part connects, from 0 on.
 func partSocket(socket string, part int) string { return fmt.Sprintf("%s-%d", socket, part+1) }
 
+// aggregator shares a card as the flags say.
+func (f *cardFlags) aggregator(c *card.Card) (*gpuvm.Aggregator, error) {
+	if f.partition != partitionDynamic {
+		return gpuvm.New(c, f.vms)
+	}
+	quota := uint64(0)
+	if f.quota != "" {
+		var err error
+		if quota, err = parseBytes(f.quota); err != nil {
+			return nil, usageError{fmt.Errorf("--part-vram: %w", err)}
+		}
+	}
+	return gpuvm.NewDynamic(c, f.vms, quota)
+}
+
 // cardVRAM is the memory of a card where --vram is not set.
 const cardVRAM = 1 << 30
 
@@ -173,7 +199,7 @@ func (f *backendFlags) serveCard(ctx context.Context, log *zap.Logger, dev *devi
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	a, err := gpuvm.New(c, f.card.vms)
+	a, err := f.card.aggregator(c)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func up(ctx context.Context, g *global, f *upFlags, args []string) error {
 // upOnce is up with all flags but the device's as they are by default, for
 // commands that need a machine for one program with such files, input and output.
 func upOnce(ctx context.Context, g *global, dev deviceFlags, image string, copies, args []string, stdin io.Reader, stdout io.Writer) error {
-	f := upFlags{dev: dev, card: cardFlags{mode: interfaceDRM}, cache: guestimage.DefaultCacheDir(), image: image, copies: copies, guests: guestsFlags{count: 1, policy: arbiter.DefaultPolicy}}
+	f := upFlags{dev: dev, card: cardFlags{mode: interfaceDRM, partition: partitionStatic}, cache: guestimage.DefaultCacheDir(), image: image, copies: copies, guests: guestsFlags{count: 1, policy: arbiter.DefaultPolicy}}
 	f.cfg = vmm.Config{QEMU: defaultQEMU(), Accel: vmm.Auto, MemoryMiB: vmm.DefaultMemoryMiB, BootTimeout: bootTimeout}
 	return upWith(ctx, g, &f, args, stdin, stdout)
 }
