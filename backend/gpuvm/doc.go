@@ -25,6 +25,9 @@
 // System memory is reached through a domain of the VM, by guest-physical addresses: an entry that names
 // other frames is not copied, and the card would find nothing there either.
 //
+// Without parts (NewDynamic) a VM has what it uses: frames of VRAM of 2 MiB, of which the Aggregator keeps
+// the guest's addresses, and channels that it has bound.
+//
 // A directory has a shadow while a channel uses it, however many do. Guest tables are scanned whole:
 // nothing remembers which entries are in use. A shadow is dirty when it is new, so that entries that the
 // guest wrote before it bound the channel are seen at the first activation.
@@ -36,6 +39,7 @@
 // # Who owns what
 //
 // VM.mu guards all of a VM and is held during a trap; Aggregator.mu guards what VMs share: the reserved
-// area, the run list, the window and the flush register of the card. VM.mu is taken first. An access
-// that does not trap takes no lock.
+// area, frames, channels, the run list, the window and the flush register of the card. queue.mu guards what
+// waits for a VM's gate. They are taken in the order VM.mu, queue.mu, Aggregator.mu. An access that does not
+// trap takes no lock.
 package gpuvm
