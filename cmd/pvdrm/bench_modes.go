@@ -172,6 +172,8 @@ type modeReport struct {
 	date    time.Time
 	traps   string
 	rows    []bench.ModeRow
+
+	timeline *bench.Timeline // of bench.TimelineBench, where that was run with a report
 }
 
 // run measures and reports.
@@ -180,7 +182,10 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 	files, err := createFiles([]reportTo[modeReport]{
 		{f.json, func(r modeReport, w io.Writer) error { return bench.WriteModesJSON(w, r.rows) }},
 		{f.html, func(r modeReport, w io.Writer) error {
-			return bench.WriteModesHTML(w, r.command, r.traps, r.date, r.rows)
+			if f.many() {
+				return bench.WriteModeGuestsHTML(w, r.command, r.date, r.rows)
+			}
+			return bench.WriteModesHTML(w, r.command, r.traps, r.date, r.rows, r.timeline)
 		}},
 	})
 	if err != nil {
@@ -198,6 +203,12 @@ func (f *modesFlags) run(ctx context.Context, out io.Writer) error {
 	default:
 		open := func(mode string) (bench.ModePlace, error) { return f.open(ctx, mode) }
 		report.rows, wrong = bench.RunModes(ctx, f.modes, f.benches, open, f.runs, status.show)
+	}
+	if f.html != "" && !f.many() && slices.Contains(f.benches, bench.TimelineBench) && slices.Contains(f.modes, "fv") {
+		status.show("the time line of " + bench.TimelineBench)
+		t, err := bench.RecordTimeline(bench.TimelineBench)
+		wrong = errors.Join(wrong, err)
+		report.timeline = &t
 	}
 	status.clear()
 	if report.rows == nil {

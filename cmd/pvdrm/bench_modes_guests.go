@@ -238,8 +238,8 @@ func (f *modesFlags) checkMany() error {
 			}
 		}
 	}
-	if f.many() && (f.vm && f.contexts != nil || f.html != "" || f.guests != nil && f.contexts != nil) {
-		return errors.New("--guests, --contexts: give one of them; they have a table and JSON only: leave --html out, and --vm with --contexts")
+	if f.many() && (f.vm && f.contexts != nil || f.guests != nil && f.contexts != nil) {
+		return errors.New("--guests, --contexts: give one of them, and --contexts without --vm")
 	}
 	if f.contexts != nil && slices.Contains(f.modes, bench.PVDRMNativeMode) {
 		return errors.New("--contexts: leave pvdrm-native out of --modes; its programs run one by one")

@@ -135,6 +135,7 @@ type modePlace struct {
 	card   *card.Card
 	vm     *gpuvm.VM // nil natively
 	driver *lowlevel.Driver
+	wrap   func(lowlevel.Bus) lowlevel.Bus // nil: it is driven as it is
 }
 
 func (p *modePlace) counts() (c agent.PhaseCounts) {
@@ -177,6 +178,9 @@ func (p *modePlace) open() (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if p.wrap != nil {
+		config.Bus = p.wrap(config.Bus)
 	}
 	p.driver, err = lowlevel.Open(config)
 	return err

@@ -153,18 +153,36 @@ func (t modeTable) figures() (all []figure) {
 	return all
 }
 
-// WriteModesHTML writes a comparison as a page with charts that needs nothing else.
-func WriteModesHTML(w io.Writer, command, traps string, date time.Time, rows []ModeRow) error {
+// WriteModesHTML writes a comparison as a page with charts that needs nothing else. The time line may be
+// nil.
+func WriteModesHTML(w io.Writer, command, traps string, date time.Time, rows []ModeRow, timeline *Timeline) error {
 	var text bytes.Buffer
 	if err := WriteModes(&text, traps, rows); err != nil {
 		return err
 	}
+	var figures []figure
+	if timeline != nil {
+		figures = append(figures, timeline.figure())
+	}
+	return writeModesPage(w, command, date, append(figures, newModeTable(rows).figures()...), text.String())
+}
+
+// WriteModeGuestsHTML likewise writes one of several guests, or contexts, at a time.
+func WriteModeGuestsHTML(w io.Writer, command string, date time.Time, rows []ModeRow) error {
+	var text bytes.Buffer
+	if err := WriteModeGuests(&text, rows); err != nil {
+		return err
+	}
+	return writeModesPage(w, command, date, manyFigures(rows), text.String())
+}
+
+func writeModesPage(w io.Writer, command string, date time.Time, figures []figure, text string) error {
 	data := struct {
 		Title, Date, Command string
 		Figures              []fairFigure
 		Table                string
-	}{Title: "Ways to virtualize a GPU", Date: date.Format("2006-01-02 15:04 MST"), Command: command, Table: text.String()}
-	for _, f := range newModeTable(rows).figures() {
+	}{Title: "Ways to virtualize a GPU", Date: date.Format("2006-01-02 15:04 MST"), Command: command, Table: text}
+	for _, f := range figures {
 		// The chart escapes all text that is in it.
 		data.Figures = append(data.Figures, fairFigure{Title: f.Title, Caption: f.Caption, SVG: template.HTML(f.svg())})
 	}

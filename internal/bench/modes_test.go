@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestModes(t *testing.T) {
 	require.Contains(t, text.String(), "320.76")
 	require.NoError(t, WriteModesJSON(&lines, rows))
 	var page bytes.Buffer
-	require.NoError(t, WriteModesHTML(&page, "pvdrm <bench>", TrapCall, time.Now(), rows))
+	require.NoError(t, WriteModesHTML(&page, "pvdrm <bench>", TrapCall, time.Now(), rows, nil))
 	for _, want := range []string{"Figure 4.4", "Figure 4.8: time relative to native, fv", "Figure 4.9: phases, pv-multicall", "thesis: fv", "&lt;bench&gt;"} {
 		require.Contains(t, page.String(), want)
 	}
@@ -106,6 +107,43 @@ func TestModeGuests(t *testing.T) {
 	require.NoError(t, WriteModeGuests(&text, rows))
 	require.Regexp(t, `fv +1 +1 +1000.00 +3000.00 +1000.00 +1.00 +yes`, text.String())
 	require.Regexp(t, `fv +4 +2 +3000.00 +9000.00 +3000.00 +3.00 +yes`, text.String())
+	figures := manyFigures(rows)
+	require.Len(t, figures, 1)
+	require.Len(t, figures[0].groups, 1, "one for each mode")
+	require.Equal(t, []part{{palette[0], 3}, {palette[1], 9}, {palette[2], 3}}, figures[0].groups[0].bars[1].parts)
+	var page bytes.Buffer
+	require.NoError(t, WriteModeGuestsHTML(&page, "pvdrm <bench>", time.Now(), rows))
+	require.Contains(t, page.String(), "Figure 4.10: madd")
+}
+
+// A time line has all flushes and activations of a run, as the Aggregator counts them, in their order.
+func TestTimeline(t *testing.T) {
+	line, err := RecordTimeline("nop")
+	require.NoError(t, err)
+	p, err := OpenMode("fv")
+	require.NoError(t, err)
+	rows, err := p.RunMode(t.Context(), "nop")
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+	total := rows[len(rows)-1]
+	require.Len(t, line.Flushes, int(total.Flushes))
+	require.Len(t, line.Activations, int(total.Activations))
+	require.True(t, slices.IsSorted(line.Flushes) && slices.IsSorted(line.Activations))
+	require.Positive(t, line.FlushesBeforeFirst)
+	require.Zero(t, line.AfterLastFlush, "close flushes")
+	sum := func(f figure, kind int) (n float64) {
+		for _, g := range f.groups {
+			for _, x := range g.bars[kind].parts {
+				n += x.value
+			}
+		}
+		return n
+	}
+	f := line.figure()
+	require.Equal(t, []float64{float64(total.Flushes), float64(total.Activations)}, []float64{sum(f, 0), sum(f, 1)}, "each is in one column")
+	require.Len(t, f.groups, timelineBins)
+	_, err = RecordTimeline("none")
+	require.Error(t, err)
 }
 
 // Contexts of a guest run a program at the same time.
