@@ -3,6 +3,7 @@ package tests
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,4 +50,17 @@ func TestGLoopFromCBeyondTheLimit(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "steps: PASS\n")
+}
+
+// The program that measures scheduling points suspends tasks after every k-th callback, on both
+// versions of the loop.
+func TestGLoopPoints(t *testing.T) {
+	cmd := startHost(t, softgpu.Config{SMs: 2}).program(t, gloopClient(t, "gloop/points.c"))
+	folder, err := filepath.Abs("../frontend/gloop/host/testdata")
+	require.NoError(t, err)
+	cmd.Args = append(cmd.Args, folder, "1000")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "points: PASS\n")
+	require.Equal(t, 2, strings.Count(string(out), "the same bytes"))
 }

@@ -60,3 +60,6 @@ extern "C" __global__ void deaf(gloop::Launch launch, volatile u32 *stop) {
         while (*stop == 0) {}
     });
 }
+
+// One step without a loop.
+extern "C" __global__ void plain(u32 *out) { ++*out; }
