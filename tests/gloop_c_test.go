@@ -38,15 +38,16 @@ func TestGLoopFromC(t *testing.T) {
 	}
 }
 
-// A program of C runs longer than the limit of launches, and misuse of the library is an error.
+// A program of C runs longer than the limit of launches, and misuse of the library is
+// an error, by hostile kernels too.
 func TestGLoopFromCBeyondTheLimit(t *testing.T) {
-	cmd := startHost(t, softgpu.Config{SMs: 1, LaunchLimit: 300 * time.Millisecond}).program(t, gloopClient(t, "gloop/steps.c"))
-	for _, name := range []string{"throttle.ptx", "tasks.ptx"} {
+	cmd := startHost(t, softgpu.Config{SMs: 1, LaunchLimit: 2 * time.Second}).program(t, gloopClient(t, "gloop/steps.c"))
+	for _, name := range []string{"throttle.ptx", "tasks.ptx", "hostile.ptx"} {
 		file, err := filepath.Abs("../frontend/gloop/host/testdata/" + name)
 		require.NoError(t, err)
 		cmd.Args = append(cmd.Args, file)
 	}
-	cmd.Args = append(cmd.Args, "600000")
+	cmd.Args = append(cmd.Args, "800000")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "steps: PASS\n")

@@ -1,4 +1,5 @@
-/* Runs the throttle of frontend/gloop/host/testdata and misuses the library: steps FILE.ptx TASKS.ptx STEPS. */
+/* Runs the throttle of frontend/gloop/host/testdata and misuses the library: steps
+ * THROTTLE.ptx TASKS.ptx HOSTILE.ptx STEPS. */
 #include "driver.h"
 #include "gloop_host.h"
 
@@ -22,7 +23,7 @@ int main(int argc, char **argv)
 	CUcontext ctx;
 	CUdeviceptr out;
 	struct gloop_stats stats;
-	unsigned word = 0, steps = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
+	unsigned word = 0, steps = argc == 5 ? (unsigned)atoi(argv[4]) : 0;
 
 	REQUIRE(steps > 0);
 	CHECK(cuInit(0));
@@ -56,6 +57,21 @@ int main(int argc, char **argv)
 	config.block[0] = 1;
 	config.cancel = &cancel;
 	REQUIRE(gloop_run(&config, more, &stats) == GLOOP_CANCELED && stats.launches == 0);
+
+	/* Kernels that break the protocol end their own program, and the next one runs. */
+	static const int want[] = {GLOOP_PROTOCOL, GLOOP_OK, GLOOP_PROTOCOL, GLOOP_PROTOCOL, GLOOP_OK};
+	config.cancel = NULL;
+	config.function = load(argv[3], "hostile");
+	for (unsigned attack = 0; attack < 5; attack++)
+		for (unsigned seed = 0; seed < (attack == 1 ? 20 : 1); seed++) {
+			void *attacks[] = {NULL, &attack, &seed};
+			error = gloop_run(&config, attacks, &stats);
+			printf("attack %u: %s\n", attack, gloop_message(error));
+			REQUIRE(error == want[attack] && stats.requests <= 64);
+		}
+	config.function = load(argv[2], "flood");
+	flood = 10;
+	REQUIRE(gloop_run(&config, more, &stats) == GLOOP_OK && stats.callbacks == 11);
 
 	CHECK(cuCtxDestroy(ctx));
 	puts("steps: PASS");

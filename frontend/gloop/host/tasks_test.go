@@ -149,12 +149,12 @@ func TestConfigs(t *testing.T) {
 // A program runs longer than the device lets a launch run, which asks it to leave in time. One that
 // never looks at the signal is ended at the limit.
 func TestLaunchLimit(t *testing.T) {
-	c := newContextOf(t, softgpu.Config{VRAMBytes: 64 << 20, SMs: 1, LaunchLimit: 250 * time.Millisecond})
+	c := newContextOf(t, softgpu.Config{VRAMBytes: 64 << 20, SMs: 1, LaunchLimit: 2 * time.Second})
 	cfg := config(t, c, "throttle", "throttle")
 	out, read := words(t, c, 1)
-	stats, err := host.Run(minute(t), cfg, out, uint32(600_000))
+	stats, err := host.Run(minute(t), cfg, out, uint32(800_000))
 	require.NoError(t, err)
-	require.Equal(t, []uint32{600_000}, read())
+	require.Equal(t, []uint32{800_000}, read())
 	require.Greater(t, stats.Launches, 1)
 
 	cfg = config(t, c, "tasks", "deaf")
