@@ -194,6 +194,9 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		}
 		return v
 	}
+	if v, ok := realGPU[a]; ok && dev.Images() {
+		return v, true
+	}
 	switch a {
 	case 14: // TEXTURE_ALIGNMENT
 		return 512, true
@@ -242,7 +245,7 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 	case 115: // MEMORY_POOLS_SUPPORTED
 		return 1, true
 	case 127: // TENSOR_MAP_ACCESS_SUPPORTED
-		if dev.Textures() && capability(dev) >= hopper {
+		if (dev.Textures() || dev.Images()) && capability(dev) >= hopper {
 			return 1, true
 		}
 		return 0, true
@@ -263,6 +266,16 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return v, true
 	}
 	return 0, a > 0 && a <= lastAttribute
+}
+
+// realGPU has attributes of NVIDIA's GPUs which the software GPU does not have. PVDRM adds nothing to them.
+var realGPU = map[int]int{
+	17:  0,  // KERNEL_EXEC_TIMEOUT: kernels are preempted
+	79:  1,  // GLOBAL_L1_CACHE_SUPPORTED
+	80:  1,  // LOCAL_L1_CACHE_SUPPORTED
+	90:  1,  // COMPUTE_PREEMPTION_SUPPORTED
+	129: 1,  // UNIFIED_FUNCTION_POINTERS
+	131: -1, // HOST_NUMA_ID
 }
 
 // reservedShared returns the bytes of shared memory that a block takes besides its own.

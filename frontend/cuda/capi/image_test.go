@@ -97,3 +97,15 @@ func TestKernelsOfMachineCode(t *testing.T) {
 	p.word64("cuLibraryGetKernel", lib, p.text("add"))
 	p.gives(cuda.ErrNotFound, "cuLibraryGetKernel", p.out, lib, p.text("sub"))
 }
+
+// A real GPU has what the software GPU does not, and loads kernels when they are used.
+func TestAttributesOfARealGPU(t *testing.T) {
+	p := newImageProgram(t)
+	for attr, want := range map[uint64]int32{17: 0, 79: 1, 90: 1, 120: 1, 127: 1, 131: -1} {
+		require.EqualValues(t, want, int32(p.word32("cuDeviceGetAttribute", attr, 0)), attr)
+	}
+	require.EqualValues(t, 2, p.word32("cuModuleGetLoadingMode"))
+	soft := newProgram(t)
+	require.EqualValues(t, 1, soft.word32("cuModuleGetLoadingMode"))
+	require.Zero(t, soft.word32("cuDeviceGetAttribute", 90, 0))
+}

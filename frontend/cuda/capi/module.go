@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -312,12 +313,18 @@ func (c *call) getGlobal(of func() (*module, error), find func(*module, string) 
 	return errors.Join(addr.set(uint64(p)), size.set(n))
 }
 
+// moduleGetLoadingMode tells whether kernels are loaded when they are used: those of machine code are.
 func moduleGetLoadingMode(c *call) error {
+	const eager, lazy = 1, 2
 	to, err := c.out32(0)
 	if err != nil {
 		return err
 	}
-	return to.set(1) // CU_MODULE_EAGER_LOADING
+	mode := uint64(eager)
+	if slices.ContainsFunc(c.devices(), (*cuda.Device).Images) {
+		mode = lazy
+	}
+	return to.set(mode)
 }
 
 // Options of CUjit_option that are looked at; the others have no effect here.
