@@ -208,7 +208,7 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return 32, true
 	case 78: // STREAM_PRIORITIES_SUPPORTED
 		return 1, true
-	case 79, 80: // GLOBAL_, LOCAL_L1_CACHE_SUPPORTED
+	case 79, 80, 86: // GLOBAL_, LOCAL_L1_CACHE_SUPPORTED, HOST_NATIVE_ATOMIC_SUPPORTED
 		return 0, true
 	case int(cuda.AttributeMaxSharedMemoryPerBlock):
 		return min(get(cuda.AttributeMaxSharedMemoryPerBlock), sharedDefault), true
@@ -232,8 +232,6 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return 0, true
 	case 83, 89: // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS
 		return 1, true
-	case 86: // HOST_NATIVE_ATOMIC_SUPPORTED
-		return 0, true
 	case 87: // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
 		return 2, true
 	case 99, 113: // HOST_REGISTER_SUPPORTED, READ_ONLY_HOST_REGISTER_SUPPORTED

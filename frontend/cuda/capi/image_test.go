@@ -89,6 +89,18 @@ func TestAttributesOfMachineCode(t *testing.T) {
 	p.gives(cuda.ErrNotFound, "cuLibraryGetKernel", p.out, lib, p.text("mul"))
 }
 
+// Refusals of machine code have the results that NVIDIA's driver gives.
+func TestRefusedMachineCode(t *testing.T) {
+	p := newImageProgram(t)
+	for log, want := range map[string]cuda.Result{
+		"damaged": invalidImage,
+		"cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU (209)": noBinaryForGPU,
+	} {
+		p.gpu.Refusal = log
+		p.gives(want, "cuModuleLoadData", p.out, p.mem.Keep(codeWith("add")))
+	}
+}
+
 // A thread without a context learns from the machine code itself which kernels a library has.
 func TestKernelsOfMachineCode(t *testing.T) {
 	p := newImageProgram(t)

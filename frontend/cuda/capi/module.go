@@ -95,12 +95,24 @@ func (c *call) load(x *context, name string, ptx []byte) (*module, uint64, error
 // loadCode loads machine code into a context. The driver knows what is to be known of it.
 func (c *call) loadCode(x *context, name string, code []byte) (*module, uint64, error) {
 	m, err := x.LoadModule(name, code)
+	if errors.Is(err, cuda.ErrInvalidPTX) {
+		return nil, 0, refusedCode(err)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
 	mod := &module{Module: m, ctx: x, code: code, functions: map[string]uint64{}}
 	mod.handle = c.lib.handles.add(mod)
 	return mod, mod.handle, nil
+}
+
+// refusedCode gives the refusal of machine code its result.
+func refusedCode(err error) error {
+	var refused *drm.ModuleError
+	if errors.As(err, &refused) && strings.Contains(refused.Log, "CUDA_ERROR_NO_BINARY_FOR_GPU") {
+		return errors.Join(noBinaryForGPU, err)
+	}
+	return errors.Join(invalidImage, err)
 }
 
 // loadLike is load with managed variables where those of another module lie, or nil.

@@ -50,7 +50,8 @@ const (
 // waits for all its blocks at once ends only if it has no more than that for each multiprocessor.
 func (m multiprocessor) resident(f *function, threads int, dynamic uint64) int {
 	a := f.Attributes()
-	if threads <= 0 || threads > m.block || m.warp <= 0 || a.MaxThreads > 0 && threads > int(a.MaxThreads) {
+	bound := a.MaxThreads > 0 && f.mod.code == nil // of machine code NVIDIA's driver counts blocks that it would not launch, too
+	if threads <= 0 || threads > m.block || m.warp <= 0 || bound && threads > int(a.MaxThreads) {
 		return 0
 	}
 	if dynamic > uint64(f.countedDynamic()) {
@@ -162,5 +163,5 @@ func occupancyDynamicShared(c *call) error {
 	if each < static || m.resident(f, int(c.i32(3)), 0) < blocks {
 		return c.fail(cuda.ErrInvalidValue, "%d blocks of %d threads do not fit", blocks, c.i32(3))
 	}
-	return to.set(uint64(min(each, m.shared) - static))
+	return to.set(uint64(min(min(each, m.shared)-static, f.countedDynamic())))
 }

@@ -33,6 +33,9 @@ func (f *File) ModuleLoad(name string, source []byte) (uint32, error) {
 			return 0, &drm.ModuleError{Log: "machine code", Err: syscall.ENOEXEC}
 		}
 		f.g.Image = bytes.Clone(source)
+		if f.g.Refusal != "" {
+			return 0, &drm.ModuleError{Log: f.g.Refusal, Err: syscall.ENOEXEC}
+		}
 		for name := range f.g.Kernels {
 			m.names[name] = mapping{}
 		}
