@@ -65,11 +65,14 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 		e.a.MakePairs()
 	}
 	e.fixed32, e.fixed64 = make([]bool, fn.Regs32), make([]bool, fn.Regs64)
-	for _, c := range fn.Const32 {
-		e.fixed32[c.Reg] = true
-	}
-	for _, c := range fn.Const64 {
-		e.fixed64[c.Reg] = true
+	// Lane 0 of a constant's register stands for all. A call by some lanes writes constants for those only.
+	if fn.Kernel || !masked {
+		for _, c := range fn.Const32 {
+			e.fixed32[c.Reg] = true
+		}
+		for _, c := range fn.Const64 {
+			e.fixed64[c.Reg] = true
+		}
 	}
 	if !e.flow() {
 		return nil, nil

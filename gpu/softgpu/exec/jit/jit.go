@@ -83,7 +83,7 @@ func Use(isa ISA) bool {
 // signed numbers of 32 bits.
 const maxOffset = 1<<31 - 1
 
-// Code is the machine code of a kernel.
+// Code is the machine code of a kernel, or of a function that kernels call.
 type Code struct {
 	once   sync.Once
 	prog   *ir.Program
@@ -109,8 +109,8 @@ type machineCode struct {
 	at    []uintptr // by position from the first on: where to enter; 0: nowhere
 }
 
-// Prepare makes n ready for a launch of a kernel, and returns it, or nil where native
-// code is not to be used.
+// Prepare makes n ready for a launch of a kernel, or for calls in one, and returns it, or nil where
+// native code is not to be used.
 func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 	if InUse() == Plain || when == NativeNever {
 		return nil
@@ -136,6 +136,15 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 				n.compile(v)
 			}
 		}
+	}
+	return n
+}
+
+// PrepareCalled is Prepare for a function that is called in launches of a kernel. It returns nil, too,
+// where the two were made for processors that differ.
+func (n *Code) PrepareCalled(kernel *Code, p *ir.Program, fn *ir.Function, when Native) *Code {
+	if n = n.Prepare(p, fn, when); n == nil || n.isa != kernel.isa {
+		return nil
 	}
 	return n
 }
@@ -181,9 +190,14 @@ const maxSizes = 10
 // size is a size of pages, as shifts of an address: less siteBits, and whole.
 type size struct{ less, whole uint64 }
 
-// NewSites makes room for the pages that a worker keeps for n.
-func (n *Code) NewSites() *Sites {
-	s := &Sites{pages: make([]Site, ownSites+n.count)}
+// NewSites makes room for the pages that a worker keeps for n and, where it calls others, for those. Sites
+// that two functions have in common tell each other's pages by their addresses.
+func (n *Code) NewSites(calls bool) *Sites {
+	count := n.count
+	if calls {
+		count = maxSites
+	}
+	s := &Sites{pages: make([]Site, ownSites+count)}
 	if n.isa == AVX2 {
 		s.area = newArea()
 	}

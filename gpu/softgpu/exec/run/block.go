@@ -90,7 +90,7 @@ func (b *block) reuse(r *run) {
 		w := &b.warps[i]
 		if w.native = r.native; w.native != nil {
 			if w.worker.sites == nil {
-				w.worker.sites = w.native.NewSites()
+				w.worker.sites = w.native.NewSites(len(r.kernel.called) != 0)
 			}
 			w.frame0.Prepare(&w.Warp, w.worker.sites, &w.worker.control.word)
 		}

@@ -3,6 +3,7 @@ package run
 import (
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
 	"pvdrm/gpu/softgpu/exec/lane"
 )
 
@@ -12,6 +13,20 @@ func (w *warp) view(f *ir.Frame) {
 	w.R32 = w.Store32[f.Base32 : f.Base32+f.Fn.Regs32]
 	w.R64 = w.Store64[f.Base64 : f.Base64+f.Fn.Regs64]
 	w.Pr = w.StorePr[f.BasePr : f.BasePr+f.Fn.Preds]
+	if r := w.worker.run; r.native != nil {
+		w.native = r.nativeOf(f.Fn)
+	}
+}
+
+// nativeOf returns the code of a function, or nil. There is some of the kernel.
+func (r *run) nativeOf(fn *ir.Function) *jit.Code {
+	if fn == r.kernel.fn {
+		return r.native
+	}
+	if c := r.kernel.called[fn]; c != nil {
+		return c.PrepareCalled(r.native, r.kernel.prog, fn, r.launch.Native)
+	}
+	return nil
 }
 
 // start prepares the warp for a block of the kernel. Constants are written only
@@ -139,6 +154,7 @@ func (w *warp) enter(site *ir.CallSite, fn *ir.Function) {
 	}
 	w.PC = fn.Entry
 	w.limit = noLimit
+	w.warm()
 	if len(w.Rest) != 0 {
 		w.reschedule()
 	}

@@ -61,8 +61,14 @@ type Program struct {
 // NewProgram makes the kernels of a program.
 func NewProgram(p *ir.Program) *Program {
 	out := &Program{Program: p, kernels: make(map[string]*Kernel, len(p.Entries))}
+	called := map[*ir.Function]*jit.Code{}
+	for _, fn := range p.Funcs {
+		if !fn.Kernel {
+			called[fn] = new(jit.Code)
+		}
+	}
 	for name, e := range p.Entries {
-		out.kernels[name] = &Kernel{prog: p, fn: e.Fn, attrs: e.Attrs}
+		out.kernels[name] = &Kernel{prog: p, fn: e.Fn, attrs: e.Attrs, called: called}
 	}
 	return out
 }
@@ -75,6 +81,7 @@ type Kernel struct {
 
 	rested sync.Pool // of *worker: what earlier launches left
 	native jit.Code
+	called map[*ir.Function]*jit.Code // of the program's other functions; never written
 }
 
 // Kernel finds a kernel by name.
