@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,56 @@ func TestPrograms(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestSuspended has the kernels of each program leave the GPU after each k-th callback. The results are
+// the same.
+func TestSuspended(t *testing.T) {
+	for _, p := range Programs() {
+		for _, v := range []Version{GLoop, NoShared} {
+			for _, k := range []int{1, 2, 3, 7} {
+				if p.Name == "throttle" {
+					k *= 100 // 5000 launches say no more
+				}
+				t.Run(fmt.Sprintf("%s/%s/%d", p.Name, v, k), func(t *testing.T) {
+					res, err := Run(softGPU(t), p.Name, Options{Version: v, Size: 1, Suspend: k})
+					require.NoError(t, err)
+					require.Empty(t, res.Error)
+					require.Greater(t, res.Launches, uint64(2))
+				})
+			}
+		}
+	}
+}
+
+// TestOptions checks that wrong names and options are refused.
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{}, {Version: "fast", Size: 1}, {Version: GLoop}, {Version: GLoop, Size: MaxSize + 1}, {Version: GLoop, Size: 1, Blocks: -1},
+		{Version: GLoop, Size: 1, Threads: 1025}, {Version: GLoop, Size: 1, Suspend: -1}, {Version: GLoop, Size: 1, Slice: -1}} {
+		_, err := Run(nil, "throttle", o)
+		require.Error(t, err, "%+v", o)
+	}
+	_, err := Run(nil, "sort", Options{Version: GLoop, Size: 1})
+	require.ErrorContains(t, err, "there are throttle, tpacf")
+}
+
+// TestReferences checks that references notice wrong results.
+func TestReferences(t *testing.T) {
+	s := makeSequences(1<<12, 4)
+	require.Error(t, s.check(make([]uint32, 4*mummerQuery*(1+mummerMost)), func(int) uint32 { return 0 }))
+	require.Error(t, makeProduct(1, 2).check(make([]byte, 4*matmulSide*matmulSide)))
+	require.NoError(t, makeProduct(1, 2).check(bytesOf(productOf(makeProduct(1, 2)))))
+}
+
+// productOf multiplies in floating point.
+func productOf(p product) []float32 {
+	c := make([]float32, matmulSide*matmulSide)
+	for i := range c {
+		for k := range matmulSide {
+			c[i] += p.a[i/matmulSide*matmulSide+k] * p.b[k*matmulSide+i%matmulSide]
+		}
+	}
+	return c
 }
 
 // TestSources compares the digest of what the PTX is made of, and of the PTX, with the one of when

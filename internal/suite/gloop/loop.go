@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -209,12 +210,14 @@ func (s *server) looped(kernel string, threads int, args ...any) (task, error) {
 	s.serve = func(ctx context.Context) ([]string, func() error, error) {
 		bound, ended := make(chan string, blocks), make(chan error, 1)
 		l := loopLaunch{kernel: kernel, blocks: blocks, logical: blocks, threads: threads, memory: r.memory, bound: func(a string) { bound <- a }}
+		ctx, cancel := context.WithCancel(ctx)
 		go func() {
 			stats, err := host.Run(ctx, s.config(l), params...)
 			s.count(stats)
 			ended <- err
 		}()
 		wait := func() error {
+			defer cancel()
 			return errors.Join(<-ended, s.failed(failures, func(int64) string { return "a socket" }))
 		}
 		var all []string
@@ -223,7 +226,11 @@ func (s *server) looped(kernel string, threads int, args ...any) (task, error) {
 			case a := <-bound:
 				all = append(all, a)
 			case err := <-ended:
-				return nil, nil, errors.Join(err, errors.New("the server ended before it listened"))
+				ended <- err
+				return nil, nil, errors.Join(errors.New("the server ended before it listened"), wait())
+			case <-time.After(patience):
+				cancel() // the blocks that listen
+				return nil, nil, errors.Join(errors.New("a block of the server does not listen"), wait())
 			}
 		}
 		return all, wait, nil

@@ -1,12 +1,15 @@
 #include "loop.h"
 #include "mummergpu.h"
 
+#define MUMMER_STRIDE 8 /* places between two scheduling points */
+
 static __device__ void places(Loop &loop, Mummer p, u32 place) {
 	u32 query = loop.block().x * threads() + thread();
 	do {
-		if (query < p.queryCount)
-			mummerMatch(p, query, place);
-		place++;
+		u32 last = least(place + MUMMER_STRIDE, p.queryLength);
+		for (; place < last; place++)
+			if (query < p.queryCount)
+				mummerMatch(p, query, place);
 	} while (place < p.queryLength && !postTaskIfNecessary(loop, [=](Loop &loop) { places(loop, p, place); }));
 }
 

@@ -8,7 +8,7 @@
 namespace net = gloop::net;
 
 struct Server {
-	u32 ip, port; /* of block 0; the others have the next ports */
+	u32 ip, port; /* 0: any that is free, for each block */
 	u8 *room;     /* of each physical block: a request and an answer */
 	u32 in, out;  /* bytes of them */
 	i64 *failed;
@@ -61,7 +61,7 @@ template <class Answer> static __device__ void serverAccept(Loop &loop, Server p
 }
 
 template <class Answer> static __device__ void serve(Loop &loop, Server p, Answer answer) {
-	net::bind(loop, net::Address{p.ip, p.port + loop.block().x}, [=](Loop &loop, int server) {
+	net::bind(loop, net::Address{p.ip, p.port}, [=](Loop &loop, int server) {
 		if (server < 0)
 			serverFail(p, server);
 		else
