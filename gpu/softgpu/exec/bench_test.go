@@ -131,3 +131,17 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*float64(len(src))/1e6/(cpuTime()-start).Seconds(), "MB/cpu-s")
 }
+
+// BenchmarkBarriers is blocks of 8 warps that hand a value on at barriers, two in each round of a loop.
+func BenchmarkBarriers(b *testing.B) {
+	const rounds, blocks, warps = 500, 16, 8
+	m := exectest.NewMemory(2 << 20)
+	k := kernel(b, build(b, "k.ptx", source("", ringLoop("")), m), "k")
+	m.Map(exectest.BufA, 4096)
+	l := Launch{Grid: grid(blocks, 1, 1), Block: grid(32*warps, 1, 1), Params: params(uint64(exectest.BufA), uint64(0), uint32(rounds))}
+	start := cpuTime()
+	for b.Loop() {
+		runKernel(b, k, l, m, 1)
+	}
+	b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/float64(b.N*rounds*blocks*warps*2), "cpu-ns/barrier")
+}

@@ -17,6 +17,9 @@
 // memory.go and so on). For AVX2, package x86 takes each such vector for a pair of 256 bits
 // and each mask for vectors, and knows what of AVX-512 takes several instructions then.
 //
+// Native code goes from a warp that has come to a barrier to the next one of its block, where all
+// of them can (ring.go).
+//
 // # Safety
 //
 // PTX is hostile, and native code cannot be made to touch other memory: it
@@ -33,7 +36,7 @@
 // memory is the page's and that offset, which are below its size. For AVX2 it has an area of 4 KiB of
 // its worker beside, which it addresses by constants and by numbers of lanes, below 32; lanes that are
 // not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
-// Both widths make the same checks, by the same code. It has no stack, no calls,
+// Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses. It has no stack, no calls,
 // and jumps to its own labels only. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head counts, so that it returns within some ten microseconds, and

@@ -32,8 +32,10 @@ type Frame struct {
 	places          [maxPlaces]place
 	left            [4]uint32 // lanes whose pages are not found yet, in groups of 8
 	mask            uint32
-	limit           int32 // as of the warp
-	pc              int32 // out: where the interpreter goes on
+	limit           int32          // as of the warp
+	pc              int32          // out: where the interpreter goes on
+	passed          int32          // out: where the warp goes on behind the last barrier that it came to; see ring.go
+	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
 }
 
 // Site is a page that native code may access. It is empty if page is nil.
@@ -135,6 +137,8 @@ const (
 	offMask     = int32(unsafe.Offsetof(Frame{}.mask))
 	offLimit    = int32(unsafe.Offsetof(Frame{}.limit))
 	offPC       = int32(unsafe.Offsetof(Frame{}.pc))
+	offPassed   = int32(unsafe.Offsetof(Frame{}.passed))
+	offNext     = int32(unsafe.Offsetof(Frame{}.next))
 
 	siteBytes   = int32(unsafe.Sizeof(Site{}))
 	sizeBytes   = int32(unsafe.Sizeof(size{}))
@@ -198,4 +202,9 @@ func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
 	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
 	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                              // guarded by localEnd; only calls, which are interpreted, move it
 	f.localEnd = uint64(min(4*len(w.Local), maxLocal))
+}
+
+// join makes a frame one of a ring, and of its warp one that has not left yet.
+func (f *Frame) join(next *Frame) {
+	f.next, f.pc, f.passed = unsafe.Pointer(next), nowhere, nowhere // of the same block, whose warps stay where they are
 }

@@ -33,7 +33,8 @@ type emitter struct {
 	mode   maskMode // of the operation that is compiled
 	end    int32    // of the block that it is in
 	leave  x86.Label
-	later  []func() // code off the main path
+	start  x86.Label // of the code
+	later  []func()  // code off the main path
 
 	fixed32, fixed64 []bool // registers that hold constants
 	kills            [][]regRef
@@ -106,6 +107,9 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 // prologue is where native code is entered: it loads what it keeps in registers,
 // and goes to the position asked for.
 func (e *emitter) prologue() {
+	e.start = e.a.NewLabel()
+	e.a.Entry(e.start)
+	e.a.Bind(e.start)
 	e.a.RM(x86.MOV, true, r32base, frameAt(offR32))
 	e.a.RM(x86.MOV, true, r64base, frameAt(offR64))
 	e.a.RM(x86.MOV, true, rPreds, frameAt(offPreds))
@@ -201,6 +205,10 @@ func (e *emitter) body(i int) bool {
 	}
 	for pc := b.first; pc < b.last; pc++ {
 		in := &e.code[pc]
+		if in.Kind == ir.KBarrier && e.passes(pc, b.last) {
+			e.passBarrier(pc)
+			continue
+		}
 		if !e.known(in) {
 			e.exit(pc)
 			e.clear()

@@ -92,6 +92,7 @@ type Code struct {
 	first  int32    // position of the first instruction
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
+	rings  bool     // see ring.go
 	full   variant  // for warps with all lanes
 	masked variant
 }
@@ -116,7 +117,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 		return nil
 	}
 	n.once.Do(func() {
-		n.prog, n.fn, n.first, n.isa = p, fn, fn.Entry, InUse()
+		n.prog, n.fn, n.first, n.isa, n.rings = p, fn, fn.Entry, InUse(), ringOf(p, fn)
 		n.sites = make([]uint16, fn.End-fn.Entry)
 		for i := range n.sites {
 			if in := &p.Code[int(n.first)+i]; isAccess(in) {

@@ -146,6 +146,9 @@ type progress struct {
 
 // turn lets each warp of the block run. It reports false when the worker is to be preempted.
 func (b *block) turn(all *progress) bool {
+	if b.inRing() {
+		all.made = true
+	}
 	for i := range b.warps {
 		w := &b.warps[i]
 		if w.Live == 0 {

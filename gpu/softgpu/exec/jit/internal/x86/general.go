@@ -136,6 +136,17 @@ func (a *Asm) JumpIf(c Cond, l Label) {
 	a.jumpTo(l)
 }
 
+// Address is lea d, [l].
+func (a *Asm) Address(d R, l Label) {
+	if a.pairs != nil {
+		a.remember(step{kind: kAddress, d: uint8(d), label: l})
+		return
+	}
+	a.rex(true, d, 0)
+	a.bytes(0x8d, byte(d)&7<<3|5)
+	a.jumpTo(l)
+}
+
 func (a *Asm) JumpMem(m Mem) {
 	a.rex(false, 0, m.Base)
 	a.bytes(0xff)

@@ -33,6 +33,7 @@ const (
 	kBind
 	kEntry // the label may be entered from outside
 	kEnd   // what follows is not reached from here
+	kAddress
 )
 
 // step is an instruction that is remembered.

@@ -92,6 +92,8 @@ func (n *lowering) one(s *step, raw []byte) {
 		n.jumpIf(s.cond, s.label)
 	case kEnd:
 		n.dead = true
+	case kAddress:
+		n.Address(R(s.d), s.label)
 	}
 }
 

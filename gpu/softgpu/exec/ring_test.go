@@ -1,0 +1,70 @@
+package exec
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/internal/exectest"
+)
+
+// ringBodies are kernels of 160 threads whose warps hand values to each other at barriers: %r2 is the
+// thread, %rd4 its place in the output. What stands between the barriers is native code, or not, or ends
+// some warps.
+var ringBodies = map[string]string{
+	"all native":             ringLoop(""),
+	"an atomic in each warp": ringLoop("mov.u32 %r10, s; red.shared.add.u32 [%r10+640], 1; "),
+	"an atomic in one warp":  ringLoop("setp.eq.u32 %p2, %r9, 2; mov.u32 %r10, s; @%p2 red.shared.add.u32 [%r10+640], 3; "),
+	"lanes part":             ringLoop("and.b32 %r10, %r2, 3; setp.eq.u32 %p2, %r10, 1; @%p2 bra ODD; add.u32 %r6, %r6, 7; bra.uni BOTH; ODD: xor.b32 %r6, %r6, %r5; BOTH: "),
+	"a warp ends":            ringLoop("setp.eq.u32 %p2, %r9, 3; setp.gt.u32 %p3, %r5, 4; and.pred %p2, %p2, %p3; @%p2 bra END; "),
+	"the first warp ends":    ringLoop("setp.eq.u32 %p2, %r9, 0; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; "),
+	"another barrier":        ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "),
+	"a long loop":            ringLoop("mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
+}
+
+func ringLoop(body string) string {
+	return `.shared .align 4 .b8 s[4096];
+	shr.u32 %r9, %r2, 5; mov.u32 %r5, 0; mov.u32 %r6, %r2; mov.u32 %r11, s; mad.lo.u32 %r11, %r2, 4, %r11;
+	st.shared.u32 [%r11+640], 0;
+	add.u32 %r12, %r2, 33; rem.u32 %r12, %r12, 160; mov.u32 %r13, s; mad.lo.u32 %r12, %r12, 4, %r13; bar.sync 0;
+L:	st.shared.u32 [%r11], %r6; ` + body + `bar.sync 0;
+	ld.shared.u32 %r7, [%r12]; mad.lo.u32 %r6, %r6, 3, %r7; bar.sync 0;
+	add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r1; @%p1 bra L;
+	ld.shared.u32 %r7, [%r13+640]; add.u32 %r6, %r6, %r7; st.global.u32 [%rd4], %r6;
+END:	ret;`
+}
+
+// TestRing compares warps that run in native code from barrier to barrier with those of the interpreter.
+func TestRing(t *testing.T) {
+	for name, body := range ringBodies {
+		t.Run(name, func(t *testing.T) {
+			run := func(when Native) []uint32 {
+				m := exectest.NewMemory(4096)
+				k := kernel(t, build(t, "k.ptx", source("", body), m), "k")
+				m.Map(exectest.BufA, 4096)
+				require.NoError(t, Run(k, Launch{Grid: grid(3, 1, 1), Block: grid(160, 1, 1), Native: when,
+					Params: params(uint64(exectest.BufA), uint64(0), uint32(40))}, m, new(Control), 1))
+				return readAll[uint32](m, exectest.BufA, 160)
+			}
+			require.Equal(t, run(NativeNever), run(NativeAtOnce))
+		})
+	}
+}
+
+// A fault in a ring is that of the thread that the interpreter names.
+func TestRingFault(t *testing.T) {
+	run := func(when Native) *gpu.LostError {
+		m := exectest.NewMemory(4096)
+		k := kernel(t, build(t, "k.ptx", source("", ringLoop("setp.eq.u32 %p2, %r2, 70; setp.eq.u32 %p3, %r5, 9; and.pred %p2, %p2, %p3; selp.u32 %r10, 4096, 0, %p2; add.u32 %r10, %r10, %r11; st.shared.u32 [%r10], %r6; ")), m), "k")
+		m.Map(exectest.BufA, 4096)
+		var lost *gpu.LostError
+		require.ErrorAs(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(160, 1, 1), Native: when,
+			Params: params(uint64(exectest.BufA), uint64(0), uint32(40))}, m, new(Control), 1), &lost)
+		return lost
+	}
+	lost := run(NativeAtOnce)
+	require.Equal(t, gpu.LostAddress, lost.Cause)
+	require.Equal(t, [3]uint32{70, 0, 0}, lost.Thread)
+	require.Equal(t, run(NativeNever), lost)
+}
