@@ -362,37 +362,50 @@ func (m *memoryAccess) broadcast() *x86.Op {
 // places. The places of their first lanes are in rax and rcx.
 func (m *memoryAccess) shape(scattered x86.Label) {
 	a := &m.emitter.a
-	step := bits.TrailingZeros(uint(m.total()))
-	if m.wide {
-		at := constant(offStep64 + int32(step)*128)
-		a.V(&x86.BROADCASTQ, m.s[0], 0, m.off[0], x86.Arg{})
-		a.V(&x86.BROADCASTQ, m.s[1], 0, m.off[2], x86.Arg{})
-		a.V(&x86.PSUBQ, m.s[2], m.off[0], m.s[0], x86.Arg{})
-		a.VM(&x86.PXORQ, m.s[2], m.s[2], at, x86.Arg{})
-		a.V(&x86.PSUBQ, m.s[3], m.off[1], m.s[0], x86.Arg{})
-		a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], plus(at, 64), x86.Arg{Imm: orXor})
-		a.V(&x86.PSUBQ, m.s[3], m.off[2], m.s[1], x86.Arg{})
-		a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], at, x86.Arg{Imm: orXor})
-		a.V(&x86.PSUBQ, m.s[3], m.off[3], m.s[1], x86.Arg{})
-		a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], plus(at, 64), x86.Arg{Imm: orXor})
-		a.ToGP(&x86.TOGPQ, x86.RAX, m.off[0])
-		a.ToGP(&x86.TOGPQ, x86.RCX, m.off[2])
-	} else {
-		at := constant(offStep32 + int32(step)*64)
-		a.V(&x86.BROADCASTD, m.s[0], 0, m.off[0], x86.Arg{})
-		a.V(&x86.BROADCASTD, m.s[1], 0, m.off[1], x86.Arg{})
-		a.V(&x86.PSUBD, m.s[2], m.off[0], m.s[0], x86.Arg{})
-		a.VM(&x86.PXORD, m.s[2], m.s[2], at, x86.Arg{})
-		a.V(&x86.PSUBD, m.s[3], m.off[1], m.s[1], x86.Arg{})
-		a.VM(&x86.PTERNLOGD, m.s[2], m.s[3], at, x86.Arg{Imm: orXor})
-		a.ToGP(&x86.TOGPD, x86.RAX, m.off[0])
-		a.ToGP(&x86.TOGPD, x86.RCX, m.off[1])
-	}
+	m.compareRows(m.off)
 	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
 	a.RR(x86.ADD, true, x86.RCX, x86.RDX)
+	m.leaveUnlessRows(scattered)
+}
+
+// leaveUnlessRows goes to a label where compareRows has found a difference.
+func (m *memoryAccess) leaveUnlessRows(out x86.Label) {
+	a := &m.emitter.a
 	a.VK(&x86.PTESTMD, k7, m.s[2], m.s[2], x86.Arg{})
 	a.KK(&x86.KORTESTD, k7, 0, k7)
-	a.JumpIf(x86.NotEqual, scattered)
+	a.JumpIf(x86.NotEqual, out)
+}
+
+// compareRows has in s[2] in what the lanes of z differ from ones that follow one another in each half, and
+// the first lanes of the halves in rax and rcx.
+func (m *memoryAccess) compareRows(z [4]x86.Z) {
+	a := &m.emitter.a
+	step := bits.TrailingZeros(uint(m.total()))
+	if !m.wide {
+		at := constant(offStep32 + int32(step)*64)
+		a.V(&x86.BROADCASTD, m.s[0], 0, z[0], x86.Arg{})
+		a.V(&x86.BROADCASTD, m.s[1], 0, z[1], x86.Arg{})
+		a.V(&x86.PSUBD, m.s[2], z[0], m.s[0], x86.Arg{})
+		a.VM(&x86.PXORD, m.s[2], m.s[2], at, x86.Arg{})
+		a.V(&x86.PSUBD, m.s[3], z[1], m.s[1], x86.Arg{})
+		a.VM(&x86.PTERNLOGD, m.s[2], m.s[3], at, x86.Arg{Imm: orXor})
+		a.ToGP(&x86.TOGPD, x86.RAX, z[0])
+		a.ToGP(&x86.TOGPD, x86.RCX, z[1])
+		return
+	}
+	at := constant(offStep64 + int32(step)*128)
+	a.V(&x86.BROADCASTQ, m.s[0], 0, z[0], x86.Arg{})
+	a.V(&x86.BROADCASTQ, m.s[1], 0, z[2], x86.Arg{})
+	a.V(&x86.PSUBQ, m.s[2], z[0], m.s[0], x86.Arg{})
+	a.VM(&x86.PXORQ, m.s[2], m.s[2], at, x86.Arg{})
+	a.V(&x86.PSUBQ, m.s[3], z[1], m.s[0], x86.Arg{})
+	a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], plus(at, 64), x86.Arg{Imm: orXor})
+	a.V(&x86.PSUBQ, m.s[3], z[2], m.s[1], x86.Arg{})
+	a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], at, x86.Arg{Imm: orXor})
+	a.V(&x86.PSUBQ, m.s[3], z[3], m.s[1], x86.Arg{})
+	a.VM(&x86.PTERNLOGQ, m.s[2], m.s[3], plus(at, 64), x86.Arg{Imm: orXor})
+	a.ToGP(&x86.TOGPQ, x86.RAX, z[0])
+	a.ToGP(&x86.TOGPQ, x86.RCX, z[2])
 }
 
 // loadRows loads what lies at rows, a half of the warp at each.

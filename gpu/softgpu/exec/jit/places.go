@@ -103,6 +103,8 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 			full()
 			a.Jump(moved)
 		})
+	} else if !addr.uniform && m.total()%(int(m.in.Align)+1) == 0 {
+		m.inRows(&where, full, moved)
 	} else {
 		full()
 	}
@@ -159,6 +161,35 @@ func (m *memoryAccess) record(kind int32) {
 	}
 }
 
+// inRows looks at first whether the lanes of the address follow one another in each half, so that the first
+// of them show whether all are inside and aligned. It goes on with full where that fails, and then to moved.
+func (m *memoryAccess) inRows(addr *value, full func(), moved x86.Label) {
+	a, other := &m.emitter.a, m.a.NewLabel()
+	m.compareRows(addr.z)
+	m.leaveUnlessRows(other)
+	m.recordOf(addr, int32(m.total()))
+	a.Imm64(x86.RDX, m.in.Imm)
+	m.firstInside(16*m.total(), other)
+	m.later = append(m.later, func() {
+		m.emitter.a.Bind(other)
+		full()
+		m.emitter.a.Jump(moved)
+	})
+}
+
+// firstInside makes addresses of the host of the first lanes in rax and rcx, of which the access's offset is
+// in rdx. It goes to out where one is not aligned, or so many bytes from there are not in .shared.
+func (m *memoryAccess) firstInside(length int, out x86.Label) {
+	a := &m.emitter.a
+	for _, r := range m.rows {
+		m.offsetOf(r, length, out)
+	}
+	a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
+	for _, r := range m.rows {
+		a.RR(x86.ADD, true, r, x86.RDX)
+	}
+}
+
 // inPlace has the addresses of the first lanes of both halves in rax and rcx, if the place has a kind,
 // and these and what lies behind them, so many bytes, are in .shared. It goes to other for another
 // kind, and to full for the rest.
@@ -169,12 +200,8 @@ func (m *memoryAccess) inPlace(kind int32, length int, other, full x86.Label) {
 	a.Imm64(x86.RDX, m.in.Imm)
 	for h, r := range m.rows {
 		a.RM(x86.MOV, m.wide, r, plus(at, placeFirst+8*h))
-		m.offsetOf(r, length, full)
 	}
-	a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
-	for _, r := range m.rows {
-		a.RR(x86.ADD, true, r, x86.RDX)
-	}
+	m.firstInside(length, full)
 }
 
 // offsetOf makes an offset in .shared of a lane's register, of which the access's offset is in rdx. It
