@@ -198,6 +198,9 @@ type Function struct {
 	// Registers that may be read before they are written; they start as zero.
 	Zero32, Zero64, ZeroPr []uint32
 
+	// Registers, not of predicates, that one operation of a kernel writes, and in all lanes that run it.
+	Once32, Once64 []uint32
+
 	LocalBytes int // .local and .param of a frame, a multiple of 16
 	FrameBytes int // what a frame takes of the call stack of a thread
 	Depth      int // and with the frames of what it calls, at most; see depths

@@ -78,6 +78,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	if !e.flow() {
 		return nil, nil
 	}
+	e.findUniform()
 	e.a.Grow(64 * n)
 	e.leave = e.a.NewLabel() // so that no entry has label 0
 	e.prologue()

@@ -231,7 +231,7 @@ func (e *emitter) use(file ir.RegKind, reg uint32, raw bool) *value {
 	if v.raw && !raw {
 		e.settle(file, reg)
 	}
-	if e.constant(file, reg) && v.z[0] == noZ {
+	if e.constant(file, reg) && firstPart(v) == noZ {
 		v.z[0], v.uniform = e.take(file, reg, 0), true
 		op := &x86.BROADCASTD
 		if file == ir.In64 {

@@ -58,6 +58,7 @@ type mention struct {
 	stmt  int32
 	reg   int32
 	write bool
+	some  bool // it writes the lanes that a guard lets run
 }
 
 // lower decodes a function. It does so twice if there are many registers: the
@@ -90,6 +91,7 @@ func (c *compiler) lower(f *ptx.Func, fn *ir.Function) {
 		list, order = b.graph()
 	}
 	b.zeroUnwritten(live)
+	b.findOnce()
 	b.layout(list, order)
 }
 

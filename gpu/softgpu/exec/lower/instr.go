@@ -45,7 +45,7 @@ func (b *builder) instr(i *ptx.Instr, add *fused) {
 		}
 		// Lanes that the guard leaves out keep what they had.
 		for k := mentions; k < len(b.mentions); k++ {
-			b.mentions[k].write = false
+			b.mentions[k].some, b.mentions[k].write = b.mentions[k].write, false
 		}
 	}
 }

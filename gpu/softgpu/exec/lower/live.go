@@ -86,6 +86,38 @@ func (b *builder) zeroUnwritten(live [][]uint64) {
 	}
 }
 
+// findOnce lists the registers of a kernel that one operation writes, for all lanes that run it.
+func (b *builder) findOnce() {
+	if !b.fn.Kernel {
+		return
+	}
+	b.spend(len(b.regs) * spanBytes)
+	writes := make(map[register]int, len(b.regs))
+	for _, m := range b.mentions {
+		r := b.regs[m.reg]
+		r.typ = 0
+		if m.write {
+			writes[r]++
+		}
+		if m.some {
+			writes[r] += 2
+		}
+	}
+	for _, r := range b.regs {
+		r.typ = 0
+		if writes[r] != 1 {
+			continue
+		}
+		writes[r] = 0 // once in the list
+		switch r.kind {
+		case ir.In64:
+			b.fn.Once64 = append(b.fn.Once64, r.index)
+		case ir.In32:
+			b.fn.Once32 = append(b.fn.Once32, r.index)
+		}
+	}
+}
+
 // interval is where a register is alive, in positions of the layout.
 type interval struct {
 	reg        int

@@ -5,11 +5,11 @@ import "pvdrm/gpu/softgpu/exec/ir"
 // inRing has the warps of a block run in a ring (package jit) for as long as all of them are in native code,
 // and puts down where they are then. It does nothing unless all can. It reports whether it did.
 func (b *block) inRing() bool {
-	n := b.warps[0].native
+	w := b.warps[0].worker
+	n := w.run.native
 	if n == nil || !n.Rings() || !b.inStep() {
 		return false
 	}
-	w := b.warps[0].worker
 	for i := range b.warps {
 		one, next := &b.warps[i], &b.warps[(i+1)%len(b.warps)]
 		one.Budget = quantum

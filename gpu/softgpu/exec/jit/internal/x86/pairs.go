@@ -120,10 +120,7 @@ const (
 	sUnpack          // d = bytes or words at m
 )
 
-var shapes = makeShapes()
-
-func makeShapes() map[*Op]shape {
-	all := map[*Op]shape{}
+func init() {
 	for shape, ops := range map[shape][]*Op{
 		sBinary: {&ADDPS, &MULPS, &SUBPS, &DIVPS, &MINPS, &MAXPS, &ADDPD, &MULPD, &SUBPD, &DIVPD, &MINPD, &MAXPD, &SCALEFPD,
 			&PADDD, &PSUBD, &PADDQ, &PSUBQ, &PMULLD, &PMULLQ, &PMULUDQ, &PMULDQ, &PANDD, &PORD, &PXORD, &PANDQ, &PORQ, &PXORQ,
@@ -147,10 +144,10 @@ func makeShapes() map[*Op]shape {
 		sUnpack:    {&PMOVZXBD, &PMOVZXWD},
 	} {
 		for _, op := range ops {
-			all[op] = shape
+			op.shape = shape
 		}
 	}
-	return all
+	setSame()
 }
 
 // gathers reports whether an instruction of kLanes loads.
@@ -213,7 +210,7 @@ func (s *step) vectorEffect(e *effect) {
 	if s.kind == kV {
 		fromReg = both(s.r)
 	}
-	switch shapes[s.op] {
+	switch s.op.shape {
 	case sBinary:
 		e.reads, e.writes = both(s.s)|fromReg, both(s.d)
 		if s.zeroes() {

@@ -14,11 +14,11 @@ func (n need) or(m need) need { return need{n.z | m.z, n.k | m.k} }
 
 // flow is what is known of the steps.
 type flow struct {
-	after []need // needed behind each step
-	at    []need // by label
-	bound []int32
-	entry []bool // labels that are entered from outside
-	even  []even // at labels
+	effects []effect
+	after   []need // needed behind each step
+	at      []need // by label
+	entry   []bool // labels that are entered from outside
+	even    []even // at labels
 }
 
 // even says which vectors have two equal halves, by the bits of their lower ones: all 32 bits the
@@ -32,16 +32,13 @@ const maxFlowPasses = 64
 
 // findFlow looks through the steps. It reports false if they do not settle.
 func findFlow(steps []step, labels int) (*flow, bool) {
-	f := &flow{after: make([]need, len(steps)), at: make([]need, labels), bound: make([]int32, labels), entry: make([]bool, labels), even: make([]even, labels)}
-	for i := range f.bound {
-		f.bound[i] = -1
+	f := &flow{effects: make([]effect, len(steps)), after: make([]need, len(steps)), at: make([]need, labels), entry: make([]bool, labels), even: make([]even, labels)}
+	for i := range f.even {
 		f.even[i] = even{1<<64 - 1, 1<<64 - 1}
 	}
 	for i := range steps {
-		switch s := &steps[i]; s.kind {
-		case kBind:
-			f.bound[s.label] = int32(i)
-		case kEntry:
+		f.effects[i] = steps[i].effect()
+		if s := &steps[i]; s.kind == kEntry {
 			f.entry[s.label] = true
 			f.even[s.label] = even{}
 		}
@@ -70,7 +67,7 @@ func (f *flow) needed(steps []step) bool {
 				}
 				continue
 			}
-			e := s.effect()
+			e := &f.effects[i]
 			now = need{now.z&^e.writes | e.reads, now.k&^e.writesK | e.readsK}
 		}
 		if !changed {
@@ -104,7 +101,7 @@ func (f *flow) evenness(steps []step) bool {
 			case kEnd:
 				reached = false
 			default:
-				s.keepEven(&now)
+				s.keepEven(&f.effects[i], &now)
 			}
 		}
 		if !changed {
@@ -115,34 +112,32 @@ func (f *flow) evenness(steps []step) bool {
 }
 
 // keepEven takes what is known to behind a step.
-func (s *step) keepEven(now *even) {
-	e := s.effect()
+func (s *step) keepEven(e *effect, now *even) {
 	var words, pairs bool
 	switch {
 	case e.writes == 0:
 		return
-	case s.arg.Mask != 0 || s.kind == kLanes || s.kind == kMem && shapes[s.op] != sBroadcast:
+	case s.arg.Mask != 0 || s.kind == kLanes || s.kind == kMem && s.op.shape != sBroadcast:
 	case s.kind == kFromGP:
 		words, pairs = !s.op.wide, true
-	case shapes[s.op] == sBroadcast:
+	case s.op.shape == sBroadcast:
 		words, pairs = s.op == &BROADCASTD, true
 	case s.kind == kV || s.kind == kEach:
 		words, pairs = s.evenResult(*now)
 	}
-	for z := range uint8(32) {
-		if e.writes&both(z) == 0 {
-			continue
-		}
-		now.words &^= lower(z)
-		now.pairs &^= lower(z)
-		if pairs {
-			now.pairs |= lower(z)
-		}
-		if words {
-			now.words |= lower(z)
-		}
+	written := (e.writes | e.writes>>1) & lowerHalves
+	now.words &^= written
+	now.pairs &^= written
+	if pairs {
+		now.pairs |= written
+	}
+	if words {
+		now.words |= written
 	}
 }
+
+// lowerHalves are those of all vectors.
+const lowerHalves = 0x5555555555555555
 
 // evenResult reports how even the result of an operation on each lane is.
 func (s *step) evenResult(now even) (words, pairs bool) {
@@ -150,7 +145,7 @@ func (s *step) evenResult(now even) (words, pairs bool) {
 		return true, true
 	}
 	var sources uint64
-	switch shapes[s.op] {
+	switch s.op.shape {
 	case sBinary:
 		sources = lower(s.s)
 	case sUnary, sCopy, sWiden:
@@ -167,7 +162,7 @@ func (s *step) evenResult(now even) (words, pairs bool) {
 	}
 	words, pairs = now.words&sources == sources, now.pairs&sources == sources
 	switch {
-	case shapes[s.op] == sWiden:
+	case s.op.shape == sWiden:
 		return false, words
 	case s.op.wide:
 		return false, pairs

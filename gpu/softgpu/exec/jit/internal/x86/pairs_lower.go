@@ -43,14 +43,14 @@ func (n *lowering) step(steps []step, i int, raw []byte) {
 	if i+1 < len(steps) {
 		n.next, n.afterNext = &steps[i+1], n.flow.after[i+1]
 	}
-	e := s.effect()
+	e := &n.flow.effects[i]
 	n.after = n.flow.after[i].fold(n.even)
 	n.need = n.after.or(need{e.reads, e.readsK}).fold(n.even)
 	n.one(s, raw)
 	if n.dead {
 		return
 	}
-	s.keepEven(&n.even)
+	s.keepEven(e, &n.even)
 	n.after = n.flow.after[i].fold(n.even)
 	n.end()
 }
@@ -98,7 +98,7 @@ func (n *lowering) one(s *step, raw []byte) {
 }
 
 func (n *lowering) vectorStep(s *step) {
-	switch shapes[s.op] {
+	switch s.op.shape {
 	case sBinary:
 		if s.op == &SHUFI64X2 {
 			n.joined(s)

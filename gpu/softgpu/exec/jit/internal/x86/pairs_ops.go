@@ -57,26 +57,24 @@ func (n *lowering) register(b operand) y {
 	return r
 }
 
-// same are the instructions that AVX2 has, too, on 256 bits.
-var same = makeSame()
-
-func makeSame() map[*Op]*Op {
-	all := map[*Op]*Op{&RNDSCALE: &yROUNDS, &RNDSCALED: &yROUNDD}
+// setSame names the instructions that AVX2 has, too, on 256 bits.
+func setSame() {
+	RNDSCALE.same, RNDSCALED.same = &yROUNDS, &yROUNDD
 	for _, op := range []*Op{
 		&ADDPS, &MULPS, &SUBPS, &DIVPS, &MINPS, &MAXPS, &ADDPD, &MULPD, &SUBPD, &DIVPD, &MINPD, &MAXPD,
 		&PADDD, &PSUBD, &PADDQ, &PSUBQ, &PMULLD, &PMULUDQ, &PMULDQ, &PANDD, &PORD, &PXORD, &PANDQ, &PORQ, &PXORQ,
 		&PMINSD, &PMINUD, &PMAXSD, &PMAXUD, &PSLLVD, &PSRLVD, &PSRAVD, &PSLLVQ, &PSRLVQ, &PSHUFB,
 		&SQRTPS, &SQRTPD, &CVTDQ2PS, &CVTTPS2DQ, &PABSD, &PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ,
 	} {
-		all[op] = op
+		op.same = op
 	}
-	return all
 }
 
 // isWhole reports whether the result of a step has two halves to be computed.
 func (n *lowering) isWhole(s *step) bool {
 	after := n.even
-	s.keepEven(&after)
+	e := s.effect()
+	s.keepEven(&e, &after)
 	return after.pairs&lower(s.d) == 0
 }
 
@@ -93,14 +91,14 @@ func (n *lowering) onLanes(s *step) {
 		return
 	}
 	var a [2]y
-	binary := shapes[s.op] == sBinary
+	binary := s.op.shape == sBinary
 	if binary {
 		for h := range halves {
 			a[h] = n.vector(s.s, h)
 		}
 	}
 	b := n.operands(s, halves)
-	op, more := same[s.op], expansions[s.op]
+	op, more := s.op.same, expansions[s.op]
 	if s.op.digit != 0 { // which has no form with memory
 		for h := range halves {
 			b[h] = operand{reg: n.register(b[h])}
@@ -140,7 +138,7 @@ func (n *lowering) onLanes(s *step) {
 // finish makes registers the result of a step, under its mask.
 func (n *lowering) finish(s *step, out []y) {
 	d := s.d
-	if shapes[s.op] == sNarrowed || shapes[s.op] == sExtract || shapes[s.op] == sFirst {
+	if s.op.shape == sNarrowed || s.op.shape == sExtract || s.op.shape == sFirst {
 		d = s.r
 	}
 	if s.arg.Mask == 0 {

@@ -23,7 +23,7 @@ func pairSamples() []sample {
 func (l *sampleList) yThree() {
 	ops := []*Op{&yCMPEQD, &yCMPEQQ, &yCMPGTD, &yCMPGTQ, &yANDN, &yPACKDW, &yPACKWB, &ySHUFPS, &yPERMD, &yBLENDD, &CMPPS, &CMPPD}
 	for _, op := range three {
-		if (same[op] == op || shapes[op] == sTernary && op.table == 2) && op != &PANDQ && op != &PORQ && op != &PXORQ { // which are PANDD and so on here
+		if (op.same == op || op.shape == sTernary && op.table == 2) && op != &PANDQ && op != &PORQ && op != &PXORQ { // which are PANDD and so on here
 			ops = append(ops, op)
 		}
 	}
