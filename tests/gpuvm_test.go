@@ -81,7 +81,16 @@ func TestCardOfSeveralGuests(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(out), "shows a card")
 
-	code, text := start(t, "run", "--interface", "xv", "--", "true").wait(t)
-	require.Equal(t, 2, code)
-	require.Contains(t, text, "fv-opt")
+	for want, args := range map[string][]string{
+		"fv-opt":          {"run", "--interface", "xv", "--", "true"},
+		"pvdrm up":        {"run", "--interface", "fv", "--traps", "pci", "--", "true"},
+		"--vfio-user":     {"backend", "--interface", "fv", "--traps", "pci", "--local", socket + "2"},
+		"belong together": {"backend", "--interface", "fv", "--vfio-user", socket + "2"},
+		"static":          {"run", "--interface", "fv", "--partition", "some", "--", "true"},
+		"--part-vram":     {"run", "--interface", "fv", "--part-vram", "1M", "--", "true"},
+	} {
+		code, text := start(t, args...).wait(t)
+		require.Equal(t, 2, code, text)
+		require.Contains(t, text, want)
+	}
 }

@@ -81,6 +81,8 @@ func TestStartErrors(t *testing.T) {
 		"no window":          {qemu: fakeQEMU(t, "10.0.2", "echo 'qemu: The console requires display DMABUF support.' >&2; exit 1"), cfg: nil, is: nil, want: "--display vnc=:1"},
 		"ends without words": {qemu: fakeQEMU(t, "10.0.2", "exit 0"), cfg: nil, is: nil, want: "QEMU did not start: wait for QEMU's greeting"},
 		"hangs":              {qemu: fakeQEMU(t, "10.0.2", "exec sleep 1000"), cfg: nil, is: nil, want: "QEMU did not start: wait for QEMU's greeting"},
+		"old for PCI":        {qemu: fakeQEMU(t, "10.0.2", ""), cfg: func(c *Config) { c.PCISocket = listen(t) }, is: ErrOldQEMU, want: "scripts/qemu-pci.sh"},
+		"no PCI server":      {qemu: "", cfg: func(c *Config) { c.PCISocket = "/no/such" }, is: os.ErrNotExist, want: "pvdrm backend"},
 		"backend is in use":  {qemu: fakeQEMU(t, "10.0.2", "exec sleep 1000"), cfg: func(c *Config) { c.GPUSocket = listen(t) }, is: nil, want: "A backend serves one guest"},
 		"no kernel":          {qemu: "", cfg: func(c *Config) { c.Kernel = "" }, is: nil, want: "no kernel"},
 		"kernel is gone":     {qemu: "", cfg: func(c *Config) { c.Kernel = "/no/such" }, is: os.ErrNotExist, want: "pvdrm image"},

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"maps"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,7 @@ import (
 // memory is a device whose BAR0 is memory that traps, and whose BAR2 has 64 bits and a file for its
 // first page.
 type memory struct {
+	mu     sync.Mutex // of what follows: the test looks at it, too
 	bar    [64]byte
 	file   *hostmem.Region
 	maps   map[uint64]int
@@ -41,20 +44,53 @@ func (m *memory) Region(bar int) vfiouser.Region {
 }
 
 func (m *memory) Read(bar int, off uint64, p []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if bar == 0 {
 		copy(p, m.bar[off:])
 	}
 }
 
 func (m *memory) Write(bar int, off uint64, p []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if bar == 0 {
 		copy(m.bar[off:], p)
 	}
 }
 
-func (m *memory) Map(addr uint64, mem []byte) error { m.maps[addr] = len(mem); return nil }
-func (m *memory) Unmap(addr uint64)                 { delete(m.maps, addr) }
-func (m *memory) Reset()                            { m.resets++ }
+func (m *memory) Map(addr uint64, mem []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.maps[addr] = len(mem)
+	return nil
+}
+
+func (m *memory) Unmap(addr uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.maps, addr)
+}
+
+func (m *memory) Reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resets++
+}
+
+// mapped is what is mapped now.
+func (m *memory) mapped() map[uint64]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.maps)
+}
+
+// reset is how often it was reset.
+func (m *memory) reset() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resets
+}
 
 func newMemory(t testing.TB) *memory {
 	r, err := hostmem.New(8192)
@@ -119,7 +155,7 @@ func TestDevice(t *testing.T) {
 
 	_, _, err = c.Do(vfiotest.Reset, nil)
 	require.NoError(t, err)
-	require.Equal(t, 1, d.resets)
+	require.Equal(t, 1, d.reset())
 	number, err := c.Send(vfiotest.RegionWrite, 1<<4, append(make([]byte, 12), 4, 0, 0, 0, 9, 9, 9, 9)) // no reply
 	require.NoError(t, err)
 	require.NotZero(t, number)
@@ -155,7 +191,7 @@ func TestMemory(t *testing.T) {
 	sealed := file(t, unix.F_SEAL_SHRINK)
 	require.NoError(t, c.Map(0x100000, 8192, 0, sealed))
 	require.NoError(t, c.Map(0x200000, 4096, 4096, sealed))
-	require.Equal(t, map[uint64]int{0x100000: 8192, 0x200000: 4096}, d.maps)
+	require.Equal(t, map[uint64]int{0x100000: 8192, 0x200000: 4096}, d.mapped())
 	for name, refused := range map[string]error{
 		"overlapping":        c.Map(0x101000, 4096, 0, sealed),
 		"around":             c.Map(0xff000, 16384, 0, sealed),
@@ -170,20 +206,20 @@ func TestMemory(t *testing.T) {
 		var errno unix.Errno
 		require.ErrorAs(t, refused, &errno, name)
 	}
-	require.Len(t, d.maps, 2)
+	require.Len(t, d.mapped(), 2)
 	_, _, err := c.Do(vfiotest.DMAMap, append([]byte{32, 0, 0, 0, 3, 0, 0, 0}, make([]byte, 24)...)) // no file: memory that cannot be reached
 	require.Error(t, err, "of no bytes")
 	require.NoError(t, c.Unmap(0x100000, 4096))
-	require.Len(t, d.maps, 2, "a part of what was mapped stays")
+	require.Len(t, d.mapped(), 2, "a part of what was mapped stays")
 	require.NoError(t, c.Unmap(0, 1<<40))
-	require.Empty(t, d.maps)
+	require.Empty(t, d.mapped())
 	for i := range uint64(vfiouser.MaxMaps) {
 		require.NoError(t, c.Map(i<<20, 4096, 0, sealed))
 	}
 	require.Error(t, c.Map(1<<40, 4096, 0, sealed), "one more than there may be")
 	require.NoError(t, conn.Close())
 	require.NoError(t, <-ended)
-	require.Empty(t, d.maps, "the end of the connection takes all back")
+	require.Empty(t, d.mapped(), "the end of the connection takes all back")
 }
 
 // Requests that are refused get an errno, and those that no client sends end the connection.
@@ -271,6 +307,6 @@ func FuzzRequests(f *testing.F) {
 		_, _ = conn.Write(b) // it may have ended
 		_ = conn.CloseWrite()
 		<-ended
-		require.Empty(t, d.maps)
+		require.Empty(t, d.mapped())
 	})
 }
