@@ -57,6 +57,14 @@
 // the calls and commands of contexts go on meanwhile. The device caches the machine code
 // under the hash of its source for its other contexts.
 //
+// # Libraries
+//
+// A worker opens the host's cuBLAS, cuDNN and others (package cudalibs/host) before it is confined, and
+// has each start. A gpu.Call is an entry of the lane like a launch: the path thread calls the functions
+// of its batch, which queue their work on the stream of the channel, and write results to granted
+// memory. The backend checks where arguments and results lie, and leaves what they are to the worker,
+// which is the guest's own.
+//
 // # Confinement
 //
 // ServeWorker has its caller confine a worker (Confine) before it serves the first guest.
