@@ -118,7 +118,7 @@ func fits(c cudalibs.Class, want string, d Declared, h Header) bool {
 	case cudalibs.Stream:
 		return want == "s"
 	case cudalibs.Use, cudalibs.Destroy:
-		return want[0] == '@' || want[0] == '-' || d.Type == "cufftHandle" || isPointer
+		return want[0] == '@' || want[0] == '-' || strings.Contains(d.Type, "Handle") || strings.Contains(d.Type, "_t") && want == "i" || isPointer // of another header
 	}
 	return isPointer || h.Handles[strings.TrimPrefix(d.Type, "const ")]
 }
