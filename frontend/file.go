@@ -391,6 +391,20 @@ func (f *File) ask(op hypercall.Op) ([]byte, error) {
 	return f.link.do(op, nil)
 }
 
+// Ask implements drm.Asker.
+func (f *File) Ask(q drm.Question, function uint32, values []uint64) ([]uint64, error) {
+	if err := f.enter(); err != nil {
+		return nil, err
+	}
+	defer f.leave()
+	b, err := f.link.do(hypercall.OpAsk, hypercall.Ask{Question: uint32(q), Function: function, Values: values}.Append(nil))
+	if err != nil {
+		return nil, err
+	}
+	m, err := hypercall.DecodeAnswers(b)
+	return m.Values, err
+}
+
 // Usage asks the backend what this guest and its processes use of the device.
 func (f *File) Usage() (hypercall.Usage, error) {
 	b, err := f.ask(hypercall.OpUsage)

@@ -197,6 +197,24 @@ type Printer interface {
 	ReadOutput(p []byte) int
 }
 
+// Question is what only the driver of a GPU can answer, about a kernel or none. Drm.Question has the values of each
+// and those of its answer.
+type Question uint32
+
+// Questions.
+const (
+	AskTensorMap Question = iota + 1
+	AskClusters
+	AskClusterSize
+)
+
+// Asker is a Context that has its driver answer questions: those of other devices have nothing that a frontend
+// does not know.
+type Asker interface {
+	// Ask returns the answer, or ErrInvalid for a question that makes no sense or that the driver refuses.
+	Ask(q Question, f Function, values []uint64) ([]uint64, error)
+}
+
 // Meter is a Context that knows for how long the engines have worked for it.
 type Meter interface {
 	// Busy returns the parts of Stats' ComputeBusy and CopyBusy that are the context's. Any

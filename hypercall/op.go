@@ -42,6 +42,7 @@ const (
 	OpEventRecord    Op = 25
 	OpEventWait      Op = 26
 	OpEventReached   Op = 27
+	OpAsk            Op = 28
 )
 
 // Ops has one row for each operation, in the order of their numbers. Everything else follows from
@@ -102,6 +103,8 @@ var Ops = [...]OpInfo{
 		Charges: []quota.Resource{quota.Queued, quota.QueuedBytes}},
 	{Op: OpEventReached, Name: "event-reached", call: asks(DecodeID, Server.EventReached, DecodeReached),
 		Doc: "whether what the event stands for now is reached"},
+	{Op: OpAsk, Name: "ask", call: asks(DecodeAsk, Server.Ask, DecodeAnswers),
+		Doc: "asks the GPU's driver what only it can answer: tensor maps, clusters that run at the same time"},
 }
 
 // Rows is the length of arrays with an element for each operation, which Op.Row finds.
@@ -152,6 +155,7 @@ type Server interface {
 	EventRecord(EventPoint) error
 	EventWait(EventPoint) error
 	EventReached(ID) (Reached, error)
+	Ask(Ask) (Answers, error)
 }
 
 // OpInfo is the row of an operation.

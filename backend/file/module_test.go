@@ -214,6 +214,14 @@ func TestMachineCode(t *testing.T) {
 	r.closed()
 }
 
+// A device whose driver knows no more than the frontend answers no questions.
+func TestQuestions(t *testing.T) {
+	r := newRig(t, quota.Limits{})
+	_, err := r.Ask(drm.AskClusters, 0, nil)
+	require.ErrorIs(t, err, syscall.EOPNOTSUPP)
+	r.closed()
+}
+
 func TestFunctions(t *testing.T) {
 	r := newRig(t, quota.Limits{quota.Functions: 2})
 	r.dev.Params = []gpu.Param{{Offset: 0, Size: 8}}

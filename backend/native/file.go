@@ -161,5 +161,15 @@ func (f *File) LostStatus() (cause uint32, text string, err error) {
 	return uint32(lost), text, nil
 }
 
+// Ask implements drm.Asker.
+func (f *File) Ask(q drm.Question, function uint32, values []uint64) ([]uint64, error) {
+	if err := f.lock(); err != nil {
+		return nil, err
+	}
+	defer f.mu.Unlock()
+	answer, err := f.file.Ask(q, function, values)
+	return answer, errnoOf(err)
+}
+
 // ReadOutput implements drm.OutputReader.
 func (f *File) ReadOutput() ([]byte, error) { return f.file.Output(), nil }

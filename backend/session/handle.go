@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/backend/translate"
+	"pvdrm/drm"
 	"pvdrm/hypercall"
 )
 
@@ -68,6 +69,11 @@ func (s requests) Status() (hypercall.Status, error) {
 }
 
 func (s requests) ReadOutput() (hypercall.Text, error) { return s.file.Output(), nil }
+
+func (s requests) Ask(m hypercall.Ask) (hypercall.Answers, error) {
+	values, err := s.file.Ask(drm.Question(m.Question), m.Function, m.Values)
+	return hypercall.Answers{Values: values}, err
+}
 
 func (s requests) Usage() (hypercall.Usage, error) {
 	st := s.device.Stats()

@@ -145,3 +145,39 @@ func TestLaunchesWithAttributes(t *testing.T) {
 	require.NoError(t, c.do(launch).Err)
 	require.NoError(t, c.ctx.Err())
 }
+
+// What only the driver knows, the worker asks it.
+func TestQuestions(t *testing.T) {
+	c := newFakeClient(t, nvidia.Config{})
+	on := c.ctx.(gpu.Asker)
+	values := make([]uint64, 36)
+	values[2], values[3], values[10], values[16], values[21] = 2, 0x10, 3, 64, 7
+	got, err := on.Ask(gpu.AskTensorMap, nil, values)
+	require.NoError(t, err)
+	require.Len(t, got, 16)
+	require.Equal(t, []uint64{0x10, 3, 64, 7 << 56}, []uint64{got[0], got[1], got[2], got[15]})
+	values[0], values[9], values[30] = 1, 9, 5
+	got, err = on.Ask(gpu.AskTensorMap, nil, values)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{5, 9}, got[:2])
+	values[0], values[2] = 0, 6
+	_, err = on.Ask(gpu.AskTensorMap, nil, values)
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+	_, err = on.Ask(gpu.AskTensorMap, nil, values[:35])
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+
+	f, err := c.mod.Function("store")
+	require.NoError(t, err)
+	shape := []uint64{8, 1, 1, 32, 1, 1, 4, 1, 1, 0}
+	got, err = on.Ask(gpu.AskClusters, f, shape)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{25}, got)
+	got, err = on.Ask(gpu.AskClusterSize, f, shape)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{8}, got)
+	_, err = on.Ask(gpu.AskClusters, nil, shape)
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+	_, err = on.Ask(99, nil, nil)
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+	require.NoError(t, c.ctx.Err())
+}

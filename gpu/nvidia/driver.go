@@ -36,7 +36,10 @@ type driver struct {
 	moduleGetGlobal          func(at, size *uint64, module uintptr, name string) result
 	funcGetAttribute         func(value *int32, attribute int32, function uintptr) result
 	funcSetAttribute         func(function uintptr, attribute, value int32) result
-	funcGetParamInfo         func(function uintptr, index uint64, offset, size *uint64) result // nil before CUDA 12.4
+	funcGetParamInfo         func(function uintptr, index uint64, offset, size *uint64) result    // nil before CUDA 12.4
+	tensorMapTiled           func(m *tensorMap) result                                            // nil before CUDA 12.0
+	tensorMapIm2col          func(m *tensorMap) result                                            // likewise
+	activeClusters           func(n *int32, function uintptr, l *launchArgs, largest bool) result // nil before CUDA 11.8
 	streamCreateWithPriority func(stream *uintptr, flags uint32, priority int32) result
 	streamDestroy            func(stream uintptr) result
 	streamSynchronize        func(stream uintptr) result
@@ -74,6 +77,22 @@ type accessDesc struct {
 	locationKind int32
 	_            int32 // location.id: the first device
 	access       int32
+}
+
+// tensorMap is what a tensor map is encoded from, and the map. New allocates it with the alignment of its size, and the
+// driver wants out aligned to 64 bytes.
+type tensorMap struct {
+	out              [128]byte
+	dims, strides    [5]uint64
+	base             uint64
+	boxes, steps     [5]uint32
+	lower, upper     [3]int32
+	kind, rank       uint32
+	interleave       uint32
+	swizzle          uint32
+	promotion, fill  uint32
+	channels, pixels uint32
+	_                [192]byte // to a size whose allocations are aligned
 }
 
 // launchArgs is the shape of a launch.

@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -40,7 +41,50 @@ func openDriver() (*driver, error) {
 	if _, err := purego.Dlsym(lib, "cuFuncGetParamInfo"); err == nil {
 		purego.RegisterLibFunc(&d.funcGetParamInfo, lib, "cuFuncGetParamInfo")
 	}
+	d.openQuestions(lib)
 	return d, d.openPath(lib)
+}
+
+// openQuestions finds functions that newer drivers have only.
+func (d *driver) openQuestions(lib uintptr) {
+	at := func(name string) uintptr {
+		a, _ := purego.Dlsym(lib, name) // 0 where there is none
+		return a
+	}
+	call := func(at uintptr, args ...uintptr) result {
+		r, _, _ := purego.SyscallN(at, args...)
+		return result(int32(r))
+	}
+	word := func(p unsafe.Pointer) uintptr { return uintptr(p) } // into memory that the caller keeps alive
+	if tiled, im2col := at("cuTensorMapEncodeTiled"), at("cuTensorMapEncodeIm2col"); tiled != 0 && im2col != 0 {
+		d.tensorMapTiled = func(m *tensorMap) result {
+			defer runtime.KeepAlive(m)
+			return call(tiled, word(unsafe.Pointer(&m.out)), uintptr(m.kind), uintptr(m.rank), uintptr(m.base),
+				word(unsafe.Pointer(&m.dims)), word(unsafe.Pointer(&m.strides)), word(unsafe.Pointer(&m.boxes)), word(unsafe.Pointer(&m.steps)),
+				uintptr(m.interleave), uintptr(m.swizzle), uintptr(m.promotion), uintptr(m.fill))
+		}
+		d.tensorMapIm2col = func(m *tensorMap) result {
+			defer runtime.KeepAlive(m)
+			return call(im2col, word(unsafe.Pointer(&m.out)), uintptr(m.kind), uintptr(m.rank), uintptr(m.base),
+				word(unsafe.Pointer(&m.dims)), word(unsafe.Pointer(&m.strides)), word(unsafe.Pointer(&m.lower)), word(unsafe.Pointer(&m.upper)),
+				uintptr(m.channels), uintptr(m.pixels), word(unsafe.Pointer(&m.steps)),
+				uintptr(m.interleave), uintptr(m.swizzle), uintptr(m.promotion), uintptr(m.fill))
+		}
+	}
+	if active, largest := at("cuOccupancyMaxActiveClusters"), at("cuOccupancyMaxPotentialClusterSize"); active != 0 && largest != 0 {
+		d.activeClusters = func(n *int32, f uintptr, l *launchArgs, size bool) result {
+			list := new([2]launchAttribute)
+			config := &launchConfig{grid: l.grid, block: l.block, shared: l.shared, attributes: word(unsafe.Pointer(list)), count: l.attributes(list)}
+			defer runtime.KeepAlive(list)
+			defer runtime.KeepAlive(config)
+			defer runtime.KeepAlive(n)
+			ask := active
+			if size {
+				ask = largest
+			}
+			return call(ask, word(unsafe.Pointer(n)), f, word(unsafe.Pointer(config)))
+		}
+	}
 }
 
 // openCompiler loads the driver's compiler of PTX, which it would load when it first

@@ -336,6 +336,7 @@ func (f *fake) code(d *driver) {
 		}
 		return set(v, 0)
 	}
+	fakeAnswers(d)
 	d.funcSetAttribute = func(uintptr, int32, int32) result { return resultOK }
 }
 

@@ -31,7 +31,8 @@ type request struct {
 	Vars   []string
 	// Cleared says of an opAllocate which pages a worker before this one has cleared; nil for none.
 	Cleared []bool
-	FDs     int // that travel with it
+	FDs     int      // that travel with it
+	Values  []uint64 // of opAsk
 
 	mapped bool // Image is memory that forget gives back
 }
@@ -52,6 +53,7 @@ const (
 	opOpen
 	opClose
 	opFind    // kernels and variables of a module
+	opAsk     // a gpu.Question, which is Slot, about kernel ID
 	opCompile // of a compiler
 )
 
@@ -146,6 +148,7 @@ type reply struct {
 	More      bool           // Image goes on in the next message
 	Functions []functionInfo // of opLoad and opFind, in the order of Names
 	Vars      []varInfo      // of opLoad and opFind, in the order of Vars
+	Values    []uint64       // of opAsk
 }
 
 // functionInfo is what the driver says of a kernel.

@@ -318,6 +318,8 @@ func (w *worker) answer(q *request, r *reply, fds []int) error {
 		return w.load(q, r)
 	case opFind:
 		return w.find(q, r)
+	case opAsk:
+		return w.ask(q, r)
 	case opUnload:
 		m := w.modules[q.ID]
 		delete(w.modules, q.ID)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 )
 
@@ -225,6 +226,34 @@ func occupancyClusterSize(c *call) error {
 	})
 }
 
+// driversClusters asks the driver, which knows how clusters lie on the GPU.
+func (c *call) driversClusters(to out, f *function, cfg *cuda.LaunchConfig, dims [3]uint32) error {
+	q := drm.AskClusters
+	if c.entry.name == "cuOccupancyMaxPotentialClusterSize" {
+		q = drm.AskClusterSize
+		f.mu.Lock()
+		portable := !f.notPortable // the worker lets kernels have larger ones
+		f.mu.Unlock()
+		if portable {
+			return to.set(portableCluster)
+		}
+	}
+	var values []uint64
+	for _, list := range [][3]uint32{cfg.Grid, cfg.Block, dims} {
+		for _, n := range list {
+			values = append(values, uint64(n))
+		}
+	}
+	answer, err := f.mod.ctx.Ask(c.entry.name, q, f.Function, append(values, uint64(cfg.Shared))...)
+	if err != nil {
+		return err
+	}
+	if len(answer) != 1 {
+		return c.fail(cuda.ErrUnknown, "an answer of %d values", len(answer))
+	}
+	return to.set(answer[0])
+}
+
 func (c *call) occupancyOfClusters(answer func(f *function, each, multiprocessors int, size uint64) uint64) error {
 	if c.u64(1) == 0 {
 		return c.fail(cuda.ErrInvalidValue, "no function")
@@ -244,6 +273,9 @@ func (c *call) occupancyOfClusters(answer func(f *function, each, multiprocessor
 	dims, err := c.clusterOf(f, &cfg)
 	if err != nil {
 		return err
+	}
+	if dev.Images() {
+		return c.driversClusters(to, f, &cfg, dims)
 	}
 	threads := uint64(cfg.Block[0]) * uint64(cfg.Block[1])
 	if threads <= maxBlockThreads {

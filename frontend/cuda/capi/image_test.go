@@ -121,3 +121,28 @@ func TestAttributesOfARealGPU(t *testing.T) {
 	require.EqualValues(t, 1, soft.word32("cuModuleGetLoadingMode"))
 	require.Zero(t, soft.word32("cuDeviceGetAttribute", 90, 0))
 }
+
+// Tensor maps, and how many clusters run at the same time, are the driver's to tell on a real GPU.
+func TestQuestionsToTheDriver(t *testing.T) {
+	p := newImageProgram(t)
+	mem := p.word64("cuMemAlloc_v2", 4096)
+	out := p.mem.Keep(make([]byte, 128))
+	dims, strides, box, steps := p.words(64, 64), p.words(256), p.halves(32, 32), p.halves(1, 1)
+	p.ok("cuTensorMapEncodeTiled", out, 7, 2, mem, dims, strides, box, steps, 0, 3, 2, 0)
+	require.EqualValues(t, 36, p.word(out))
+	require.Equal(t, mem, p.word(out+120))
+	p.gives(cuda.ErrInvalidValue, "cuTensorMapEncodeTiled", out, 7, 2, mem+1, dims, strides, box, steps, 0, 3, 2, 0)
+
+	f := p.word64("cuModuleGetFunction", p.word64("cuModuleLoadData", p.mem.Keep(codeWith("add"))), p.text("add"))
+	bytes := func(at uint64, n int) []byte {
+		b := make([]byte, n)
+		require.NoError(t, p.mem.Read(b, at))
+		return b
+	}
+	attribute := p.mem.Keep(append(bytes(p.halves(4, 0, 2, 1, 1), 20), make([]byte, 52)...)) // clusters of 2
+	cfg := append(bytes(p.halves(8, 1, 1, 32, 1, 1, 77, 0), 32), bytes(p.words(0, attribute, 1), 24)...)
+	require.EqualValues(t, 10<<16|77, p.word32("cuOccupancyMaxActiveClusters", f, p.mem.Keep(cfg)))
+	require.EqualValues(t, 8, p.word32("cuOccupancyMaxPotentialClusterSize", f, p.mem.Keep(cfg)))
+	p.ok("cuFuncSetAttribute", f, funcNotPortable, 1)
+	require.EqualValues(t, 1<<24|10<<16|77, p.word32("cuOccupancyMaxPotentialClusterSize", f, p.mem.Keep(cfg)))
+}

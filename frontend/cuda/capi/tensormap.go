@@ -3,6 +3,7 @@ package capi
 import (
 	"errors"
 
+	"pvdrm/drm"
 	"pvdrm/frontend/cuda"
 	"pvdrm/gpu/tensormap"
 )
@@ -44,8 +45,8 @@ func (c *call) tensorMap(m *tensormap.Map, at int) error {
 // needTensorMaps refuses what the device has no tensor maps for.
 func (c *call) needTensorMaps(x *context) error {
 	switch {
-	case !x.Device().Textures():
-		return c.fail(cuda.ErrNotSupported, "tensor maps are for the software GPU: they are NVIDIA's own on an NVIDIA GPU, and its driver would have to make them")
+	case !x.Device().Textures() && !x.Device().Images():
+		return c.fail(cuda.ErrNotSupported, "the device has no tensor maps")
 	case capability(x.Device()) < hopper:
 		return c.fail(cuda.ErrNotSupported, "tensor maps are for compute capability 9.0 and above (give the software GPU --sm 9.0)")
 	}
@@ -84,9 +85,45 @@ func (c *call) writeMap(m *tensormap.Map) error {
 	if err != nil {
 		return err
 	}
+	x, err := c.current()
+	if err != nil {
+		return err
+	}
+	if x.Device().Images() { // its maps are NVIDIA's own
+		words, err := x.Ask(c.entry.name, drm.AskTensorMap, nil, mapValues(m)...)
+		if err != nil {
+			return err
+		}
+		if len(words) != tensormap.Size/8 {
+			return c.fail(cuda.ErrUnknown, "a tensor map of %d words", len(words))
+		}
+		return to.write(wordBytes(words))
+	}
 	var b [tensormap.Size]byte
 	m.Encode(&b)
 	return to.write(b[:])
+}
+
+// mapValues are the values of drm.AskTensorMap.
+func mapValues(m *tensormap.Map) []uint64 {
+	bit := func(b bool) uint64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	v := []uint64{bit(m.Im2col), uint64(m.Type), uint64(m.Rank), m.Base,
+		uint64(m.Interleave), uint64(m.Swizzle), uint64(m.Promotion), bit(m.NaN), uint64(m.Channels), uint64(m.Pixels)}
+	v = append(append(v, m.Dim[:]...), m.Stride[:]...)
+	for _, list := range [][]uint32{m.Box[:], m.Step[:]} {
+		for _, n := range list {
+			v = append(v, uint64(n))
+		}
+	}
+	for _, n := range append(m.Lower[:], m.Upper[:]...) {
+		v = append(v, uint64(uint32(n)))
+	}
+	return v
 }
 
 func tensorMapEncodeTiled(c *call) error {

@@ -265,3 +265,22 @@ func (u *users) Timestamp(c drm.TimestampCmd) error { return u.touch(c.Addr) }
 func (u *users) Word(c drm.WordCmd) error           { return u.touch(c.Addr) }
 func (u *users) Call(c drm.CallCmd) error           { return u.touch(c.Results) }
 func (u *users) Launch(drm.LaunchCmd) error         { return nil }
+
+// Ask implements drm.Asker where the device takes machine code: an answer tells the question, the number of its values and the
+// last of them, and as many words as a tensor map has for the question after one.
+func (f *File) Ask(q drm.Question, _ uint32, values []uint64) ([]uint64, error) {
+	f.g.mu.Lock()
+	defer f.g.mu.Unlock()
+	if err := errors.Join(f.enter("Ask"), f.live()); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.g.Params[drm.ParamImages] == 0:
+		return nil, syscall.EOPNOTSUPP
+	case q != drm.AskTensorMap:
+		return []uint64{uint64(q-drm.AskClusters)<<24 | uint64(len(values))<<16 | values[len(values)-1]}, nil
+	}
+	answer := make([]uint64, 16)
+	answer[0], answer[15] = uint64(len(values)), values[3]
+	return answer, nil
+}
