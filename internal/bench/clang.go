@@ -28,6 +28,12 @@ type ClangRow struct {
 	// Verified says that all results of both were right.
 	Verified bool `json:"verified"`
 
+	// Processor times, where they are known: they do not depend on what else the machine does.
+	SoftGPUCPU float64 `json:"softgpu_cpu,omitempty"` // seconds, median; none of the mean, as of NativeCPU
+	NativeCPU  float64 `json:"native_cpu,omitempty"`
+	RatioCPU   float64 `json:"ratio_cpu,omitempty"`      // of the two in the same round, median
+	PoCLCPU    float64 `json:"ratio_pocl_cpu,omitempty"` // of softgpu to PoCL
+
 	PoCL      float64 `json:"pocl,omitempty"`       // seconds, median; 0 where it was not run, and of the mean
 	RatioPoCL float64 `json:"ratio_pocl,omitempty"` // of softgpu to it in the same round, median
 
@@ -40,44 +46,38 @@ const GeometricMean = "geometric-mean"
 // ClangRows summarizes runs in the modes Native, Clang and PoCL, all with the same
 // instructions of the processor: a row for each program, and one for their geometric mean.
 func ClangRows(samples []Sample, isa string) []ClangRow {
-	type runs map[Mode]map[int]Sample // by round
 	var names []string
-	all := map[string]runs{}
+	all := map[string]clangRuns{}
 	for _, s := range samples {
 		if _, ok := all[s.Bench]; !ok {
 			names = append(names, s.Bench)
-			all[s.Bench] = runs{Native: {}, Clang: {}, PoCL: {}}
+			all[s.Bench] = clangRuns{Native: {}, Clang: {}, PoCL: {}}
 		}
 		all[s.Bench][s.Series.Mode][s.Round] = s
 	}
 	var rows []ClangRow
 	mean := ClangRow{Clang: GeometricMean, ISA: isa, Verified: true}
-	var medians, low, high, pocl []float64
+	var medians, low, high, cpu, pocl, poclCPU []float64
 	for _, name := range names {
 		row := ClangRow{Clang: name, ISA: isa, Verified: true}
-		compare := func(with Mode) (own, other, ratios []float64) {
-			for round, o := range all[name][with] {
-				g, ok := all[name][Native][round]
-				if !ok {
-					continue
-				}
-				own, other = append(own, g.Seconds[Launch]), append(other, o.Seconds[Launch])
-				ratios = append(ratios, g.Seconds[Launch]/max(o.Seconds[Launch], least))
-				row.Verified = row.Verified && g.Verified && o.Verified
-				row.why = cmp.Or(row.why, firstError([]Sample{g, o}))
-			}
-			return own, other, ratios
-		}
-		gpu, native, ratios := compare(Clang)
-		if len(ratios) == 0 {
+		wall, used := all[name].compare(Clang, &row)
+		if len(wall.ratios) == 0 {
 			continue
 		}
-		r := spread(ratios)
-		row.SoftGPU, row.Native = spread(gpu).Median, spread(native).Median
+		r := spread(wall.ratios)
+		row.SoftGPU, row.Native = spread(wall.own).Median, spread(wall.other).Median
 		row.Ratio, row.P10, row.P90 = r.Median, r.P10, r.P90
-		if _, other, ratios := compare(PoCL); len(ratios) > 0 {
-			row.PoCL, row.RatioPoCL = spread(other).Median, spread(ratios).Median
+		if len(used.ratios) > 0 {
+			row.SoftGPUCPU, row.NativeCPU, row.RatioCPU = spread(used.own).Median, spread(used.other).Median, spread(used.ratios).Median
+			cpu = append(cpu, row.RatioCPU)
+		}
+		if wall, used := all[name].compare(PoCL, &row); len(wall.ratios) > 0 {
+			row.PoCL, row.RatioPoCL = spread(wall.other).Median, spread(wall.ratios).Median
 			pocl = append(pocl, row.RatioPoCL)
+			if len(used.ratios) > 0 {
+				row.PoCLCPU = spread(used.ratios).Median
+				poclCPU = append(poclCPU, row.PoCLCPU)
+			}
 		}
 		rows = append(rows, row)
 		medians, low, high = append(medians, row.Ratio), append(low, row.P10), append(high, row.P90)
@@ -87,30 +87,62 @@ func ClangRows(samples []Sample, isa string) []ClangRow {
 		return nil
 	}
 	mean.Ratio, mean.P10, mean.P90 = geomean(medians), geomean(low), geomean(high)
-	if len(pocl) > 0 {
-		mean.RatioPoCL = geomean(pocl)
+	for to, from := range map[*float64][]float64{&mean.RatioCPU: cpu, &mean.RatioPoCL: pocl, &mean.PoCLCPU: poclCPU} {
+		if len(from) > 0 {
+			*to = geomean(from)
+		}
 	}
 	return append(rows, mean)
 }
 
-// clangNote says what the table shows; clangHead is its head, and cells are a row.
-const clangNote = "the software GPU against the same kernels in C, and in OpenCL on PoCL, on all processors: time of the kernels in ms, medians"
+// clangRuns are the runs of a program, by mode and round.
+type clangRuns map[Mode]map[int]Sample
 
-var clangHead = []string{"", "softgpu", "C", "ratio", "p10-p90", "PoCL", "ratio", ""}
+// comparison is times of the software GPU and of another, and their ratios.
+type comparison struct{ own, other, ratios []float64 }
+
+func (c *comparison) add(own, other float64) {
+	c.own, c.other, c.ratios = append(c.own, own), append(c.other, other), append(c.ratios, own/max(other, least))
+}
+
+// compare compares the runs on the software GPU with those of a mode, by the clock and by what processors
+// did, and notes in row whether all are right.
+func (r clangRuns) compare(with Mode, row *ClangRow) (wall, used comparison) {
+	for round, o := range r[with] {
+		g, ok := r[Native][round]
+		if !ok {
+			continue
+		}
+		wall.add(g.Seconds[Launch], o.Seconds[Launch])
+		if g.Processor > 0 && o.Processor > 0 {
+			used.add(g.Processor, o.Processor)
+		}
+		row.Verified = row.Verified && g.Verified && o.Verified
+		row.why = cmp.Or(row.why, firstError([]Sample{g, o}))
+	}
+	return wall, used
+}
+
+// clangNote says what the table shows; clangHead is its head, and cells are a row.
+const clangNote = "the software GPU against the same kernels in C, and in OpenCL on PoCL, on all processors: time of the kernels in ms, medians, and ratios of processor time"
+
+var clangHead = []string{"", "softgpu", "C", "ratio", "p10-p90", "of cpu", "PoCL", "ratio", "of cpu", ""}
 
 func (r ClangRow) cells() []string {
-	cells := []string{r.Clang, "", "", factor(r.Ratio), factor(r.P10) + "-" + factor(r.P90), "", "", ""}
-	if r.PoCL > 0 {
-		cells[5] = fmt.Sprintf("%.3f", 1e3*r.PoCL)
+	cells := []string{r.Clang, "", "", factor(r.Ratio), factor(r.P10) + "-" + factor(r.P90), "", "", "", "", ""}
+	for i, x := range map[int]float64{5: r.RatioCPU, 7: r.RatioPoCL, 8: r.PoCLCPU} {
+		if x > 0 {
+			cells[i] = factor(x)
+		}
 	}
-	if r.RatioPoCL > 0 {
-		cells[6] = factor(r.RatioPoCL)
+	if r.PoCL > 0 {
+		cells[6] = fmt.Sprintf("%.3f", 1e3*r.PoCL)
 	}
 	if r.Clang != GeometricMean {
 		cells[1], cells[2] = fmt.Sprintf("%.3f", 1e3*r.SoftGPU), fmt.Sprintf("%.3f", 1e3*r.Native)
 	}
 	if !r.Verified {
-		cells[7] = "WRONG"
+		cells[9] = "WRONG"
 	}
 	return cells
 }

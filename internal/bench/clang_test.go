@@ -35,6 +35,13 @@ func TestClangRows(t *testing.T) {
 	require.InDelta(t, 6, rows[2].Ratio, 1e-9)
 	require.False(t, rows[2].Verified)
 
+	used := func(s Sample, seconds float64) Sample { s.Processor = seconds; return s }
+	cpu := ClangRows([]Sample{used(run("hs", Native, 1, 4, true), 6), used(run("hs", Clang, 1, 2, true), 2), used(run("hs", PoCL, 1, 2, true), 12)}, "avx2")
+	require.InDelta(t, 6, cpu[0].SoftGPUCPU, 1e-9)
+	require.InDelta(t, 3, cpu[0].RatioCPU, 1e-9)
+	require.InDelta(t, 0.5, cpu[0].PoCLCPU, 1e-9)
+	require.InDelta(t, 3, cpu[1].RatioCPU, 1e-9)
+
 	r := Report{Clang: rows}
 	require.Equal(t, []string{"nn (against C): c[0] is 1, want 2"}, r.Failures())
 	target, ok := r.clangTarget()

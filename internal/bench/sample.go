@@ -61,6 +61,7 @@ type Sample struct {
 	Scale      int // of the input; 0 where it is not scaled
 	Seconds    [phases]float64
 	Device     float64 // seconds in which the engines of the device worked; native only
+	Processor  float64 // processor time of the program's process in phase launch, seconds
 	Doorbells  uint64
 	Interrupts uint64
 	Verified   bool
@@ -71,7 +72,7 @@ type Sample struct {
 func NewSample(s Series, round int, r suite.Result, device float64) Sample {
 	p := r.Seconds
 	return Sample{
-		Bench: r.Bench, Series: s, Round: round, Device: device, Scale: r.Scale,
+		Bench: r.Bench, Series: s, Round: round, Device: device, Scale: r.Scale, Processor: r.Processor,
 		Seconds:   [phases]float64{p.Total(), p.Init, p.HtoD, p.Launch, p.DtoH, p.Close},
 		Doorbells: r.Doorbells, Interrupts: r.Interrupts, Verified: r.Verified, Error: r.Error,
 	}

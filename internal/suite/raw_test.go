@@ -138,6 +138,6 @@ func TestKnown(t *testing.T) {
 
 // withTimes is r with the times of another result.
 func withTimes(r, other Result) Result {
-	r.Seconds = other.Seconds
+	r.Seconds, r.Processor = other.Seconds, other.Processor
 	return r
 }

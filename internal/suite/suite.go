@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"pvdrm/frontend/cuda"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bench is one program of the suite.
@@ -39,13 +41,14 @@ type Bench struct {
 // Env is what one run of a program works in: the way to a GPU context, and the
 // times of its phases.
 type Env struct {
-	open   func() (device, error)
-	scale  int // how many times the work of the thesis's input; a power of two
-	trial  bool
-	known  string // Options.Known
-	digest string // Result.Digest
-	phases Phases
-	passed func(phase string) // Options.Passed, or nil
+	open      func() (device, error)
+	scale     int // how many times the work of the thesis's input; a power of two
+	trial     bool
+	known     string // Options.Known
+	digest    string // Result.Digest
+	phases    Phases
+	passed    func(phase string) // Options.Passed, or nil
+	processor float64            // as of Result
 }
 
 // What ends a run in place of the check of its result.
@@ -80,11 +83,14 @@ type Result struct {
 	Bench      string `json:"bench"`
 	Verified   bool   `json:"verified"` // the result was checked and is right
 	Seconds    Phases `json:"seconds"`
-	Doorbells  uint64 `json:"doorbells"`        // rung during the run
-	Interrupts uint64 `json:"interrupts"`       // and those of the other direction
-	Scale      int    `json:"scale,omitempty"`  // of the input, where it is not 1
-	Digest     string `json:"digest,omitempty"` // SHA-256 of all that was copied from the GPU, where the input is scaled
-	Error      string `json:"error,omitempty"`  // why it is not verified
+	Doorbells  uint64 `json:"doorbells"`       // rung during the run
+	Interrupts uint64 `json:"interrupts"`      // and those of the other direction
+	Scale      int    `json:"scale,omitempty"` // of the input, where it is not 1
+	// Processor is the processor time of this process in phase launch, in seconds: all of it where the
+	// device is in this process, too.
+	Processor float64 `json:"processor,omitempty"`
+	Digest    string  `json:"digest,omitempty"` // SHA-256 of all that was copied from the GPU, where the input is scaled
+	Error     string  `json:"error,omitempty"`  // why it is not verified
 }
 
 // Options are the settings of a run.
@@ -170,7 +176,7 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 	if err == errKnown {
 		err = nil
 	}
-	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases, Digest: env.digest}
+	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases, Digest: env.digest, Processor: env.processor}
 	res.Doorbells, res.Interrupts = count()
 	res.Doorbells -= doorbells
 	res.Interrupts -= interrupts
@@ -183,11 +189,26 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 	return res
 }
 
+// ownProcessorTime is how long processors have run this process, or 0 where that is not known.
+func ownProcessorTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
 // timed runs one step of a phase and adds its time to *phase.
 func (e *Env) timed(phase *float64, step func() error) error {
-	start := time.Now()
+	start, used := time.Now(), time.Duration(0)
+	if phase == &e.phases.Launch {
+		used = ownProcessorTime()
+	}
 	err := step()
 	*phase += time.Since(start).Seconds()
+	if phase == &e.phases.Launch {
+		e.processor += (ownProcessorTime() - used).Seconds()
+	}
 	if e.passed != nil {
 		p := &e.phases
 		e.passed(map[*float64]string{&p.Init: "init", &p.HtoD: "htod", &p.Launch: "launch", &p.DtoH: "dtoh", &p.Close: "close"}[phase])
