@@ -40,7 +40,7 @@ type Config struct {
 // Defaults of Config.
 const (
 	DefaultArea  = 64 << 20
-	DefaultShort = time.Millisecond
+	DefaultShort = 5 * time.Millisecond
 )
 
 // maxContexts is how many contexts of a device may have kernels in pieces: each has a page of the host.

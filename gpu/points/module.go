@@ -61,7 +61,7 @@ func (c *context) LoadModule(ctx gocontext.Context, name string, source []byte, 
 	}
 	m := &module{Module: inner, ctx: c, kernels: map[string]*kernel{}, twins: map[string]bool{}}
 	for _, k := range list {
-		if k.Twin != "" {
+		if k.Twin != "" && k.Points > 0 {
 			m.kernels[k.Name], m.twins[k.Twin] = &kernel{is: k}, true
 		}
 	}
@@ -85,7 +85,7 @@ func (c *context) rewritten(ctx gocontext.Context, name string, source []byte) (
 		return nil, nil
 	}
 	for i := range list {
-		if list[i].Twin != "" {
+		if list[i].Twin != "" && list[i].Points > 0 {
 			return changed, list
 		}
 	}

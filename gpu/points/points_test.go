@@ -134,7 +134,7 @@ func TestContextsTakeTurns(t *testing.T) {
 			b.check(rounds)
 			twins, wholes, pieces := d.Counts()
 			require.Equal(t, []uint64{2, 0}, []uint64{twins, wholes})
-			require.Positive(t, pieces)
+			require.True(t, far || pieces > 0, "where the signal has to be copied the device may be faster, and stop the kernel")
 			st := d.Stats() // a device that is busy stops a kernel that comes late to its look
 			require.GreaterOrEqual(t, st.Preemptions, pieces)
 			require.Equal(t, uint64(2), st.Launches)

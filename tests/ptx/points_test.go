@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"pvdrm/backend/native"
+	"pvdrm/drm"
+	"pvdrm/frontend/cuda"
 	"pvdrm/gpu"
 	"pvdrm/gpu/points"
 	"pvdrm/gpu/ptx/rewrite"
 	"pvdrm/gpu/softgpu"
 	"pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/hostmem"
+	"pvdrm/internal/suite"
 	"pvdrm/tests/ptx/internal/fixture"
 	"pvdrm/tests/ptx/internal/random"
 )
@@ -174,5 +179,36 @@ func TestRandomInPieces(t *testing.T) {
 		}
 		_, _, pieces := d.Counts()
 		require.Positive(t, pieces)
+	}
+}
+
+// BenchmarkSuiteInPieces compares the time of the compute engine that programs of the suite take with kernels that
+// look at their signal, which nobody sets, and with kernels as they are, in turns.
+func BenchmarkSuiteInPieces(b *testing.B) {
+	for _, name := range []string{"loop", "mmul", "fmmul", "bp", "hs", "lud", "srad", "long-madd"} {
+		b.Run(name, func(b *testing.B) {
+			var used [2]time.Duration
+			for range b.N {
+				for i := range used {
+					soft, err := softgpu.New(softgpu.Config{})
+					require.NoError(b, err)
+					var d gpu.Device = soft
+					if i == 1 {
+						d, err = points.New(soft, points.Config{Force: true, Short: -1})
+						require.NoError(b, err)
+					}
+					drv, err := cuda.Init(func() (drm.File, error) { return native.Open(d, "suite") })
+					require.NoError(b, err)
+					result, err := suite.Run(drv, name, suite.Options{})
+					require.NoError(b, err)
+					require.True(b, result.Verified)
+					require.NoError(b, drv.Close())
+					used[i] += d.Stats().ComputeBusy
+					require.NoError(b, d.Close())
+				}
+			}
+			b.ReportMetric(float64(used[1])/float64(used[0]), "times")
+			b.ReportMetric(float64(used[0].Microseconds())/float64(b.N), "us/as-it-is")
+		})
 	}
 }
