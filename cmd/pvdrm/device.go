@@ -177,7 +177,7 @@ func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate) (gpu.Device, error)
 	if err != nil || !d.points && !kind.refuses {
 		return device, err
 	}
-	wrapped, err := points.New(device, points.Config{Force: d.points, Limit: d.limit, Far: kind.far})
+	wrapped, err := points.New(device, points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: kind.far})
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}

@@ -13,31 +13,21 @@ import (
 	"pvdrm/gpu/gputest"
 	"pvdrm/gpu/nvidia"
 	"pvdrm/gpu/points"
-	"pvdrm/gpu/ptx/rewrite"
 	"pvdrm/internal/hostmem"
 )
 
-// TestPointsConformance runs parts of the conformance suite on the first NVIDIA GPU with kernels in pieces: each
-// ends at its third look.
+// TestPointsConformance runs parts of the conformance suite on the first NVIDIA GPU with kernels in pieces.
 func TestPointsConformance(t *testing.T) {
 	if _, err := nvidia.Probe(); err != nil {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
 	}
-	for name, c := range map[string]points.Config{
-		"each third": {Options: rewrite.SuspendOptions{Interval: 1, Count: true}, Look: 3},
-		"far":        {Far: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			gputest.Run(t, func(t *testing.T) gpu.Device {
-				d, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), VRAMBytes: 128 << 20})
-				require.NoError(t, err)
-				c.Force, c.Short, c.Area = true, -1, 32<<20
-				p, err := points.New(d, c)
-				require.NoError(t, err)
-				return p
-			}, "launch", "signal", "channel", "module")
-		})
-	}
+	gputest.Run(t, func(t *testing.T) gpu.Device {
+		d, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), VRAMBytes: 128 << 20})
+		require.NoError(t, err)
+		p, err := points.New(d, points.Config{Force: true, Short: -1, Area: 32 << 20, Far: true, Alone: true})
+		require.NoError(t, err)
+		return p
+	}, "launch", "signal")
 }
 
 // loops are kernels that loop: one that computes, one that reads memory, and one whose threads meet at barriers. The
@@ -110,21 +100,16 @@ func TestPointsOnTheGPU(t *testing.T) {
 		want, whole := []byte(nil), time.Duration(0)
 		for _, c := range []struct {
 			name        string
-			config      points.Config
 			asked, stay bool
 		}{
-			{name: "as it is", stay: true},
-			{name: "twin, near"}, {name: "twin, far", config: points.Config{Far: true}},
-			{name: "in pieces, near", asked: true}, {name: "in pieces, far", config: points.Config{Far: true}, asked: true},
+			{name: "as it is", stay: true}, {name: "twin"}, {name: "in pieces", asked: true},
 		} {
 			g := &turnGate{}
 			inner, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), Gate: g})
 			require.NoError(t, err)
-			c.config.Force, c.config.Short = true, -1
-			dev, err := points.New(inner, c.config)
+			dev, err := points.New(inner, points.Config{Force: true, Short: -1, Far: true})
 			require.NoError(t, err)
 			x := newLooping(t, dev, k.name, blocks, threads, k.rounds)
-			x.launch.Cooperative = false
 			if c.stay {
 				x.as(inner, t, k.name)
 			}

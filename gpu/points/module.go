@@ -61,7 +61,7 @@ func (c *context) LoadModule(ctx gocontext.Context, name string, source []byte, 
 	}
 	m := &module{Module: inner, ctx: c, kernels: map[string]*kernel{}, twins: map[string]bool{}}
 	for _, k := range list {
-		if k.Twin != "" && k.Points > 0 {
+		if c.suits(&k) {
 			m.kernels[k.Name], m.twins[k.Twin] = &kernel{is: k}, true
 		}
 	}
@@ -85,11 +85,16 @@ func (c *context) rewritten(ctx gocontext.Context, name string, source []byte) (
 		return nil, nil
 	}
 	for i := range list {
-		if list[i].Twin != "" && list[i].Points > 0 {
+		if c.suits(&list[i]) {
 			return changed, list
 		}
 	}
 	return nil, nil
+}
+
+// suits reports whether a kernel is to run in pieces.
+func (c *context) suits(k *rewrite.Suspended) bool {
+	return k.Twin != "" && k.Points > 0 && !(k.Meets && c.dev.config.Alone)
 }
 
 // suspend is rewrite.Suspend, with an error where the effort ends.

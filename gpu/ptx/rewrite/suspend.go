@@ -36,6 +36,8 @@ type Suspended struct {
 	Loops  int // that the kernel itself has; those of functions that it calls do not count
 	Points int // places where it looks at the signal, or where its blocks stop for others of their threads
 
+	Meets bool // threads of a block share memory, wait for each other or work together as a warp
+
 	thread, shared int // bytes of the area that each thread takes, and that static .shared of a block takes
 }
 
@@ -83,7 +85,7 @@ func Suspend(e *ptx.Effort, m *ptx.Module, source []byte, o SuspendOptions) (sou
 	for _, f := range kernels(m) {
 		p := &pauser{s: s, m: m, f: f, o: o, out: Suspended{Kernel: Kernel{Name: f.Name}}}
 		if twin := p.twin(); twin != nil {
-			p.out.Twin = twin.Name
+			p.out.Twin, p.out.Meets = twin.Name, p.mode != alone
 			added = append(added, twin)
 		}
 		list = append(list, p.out)
