@@ -27,7 +27,7 @@ func newBackend(g *global) *cobra.Command {
 	var dev deviceFlags
 	var f backendFlags
 	c := &cobra.Command{
-		Use:   "backend (--vhost-user SOCKET | --local SOCKET)",
+		Use:   "backend (--vhost-user SOCKET | --local SOCKET | --vfio-user SOCKET)",
 		Short: "Serve one guest",
 		Long: `Serve one guest on a GPU until interrupted. With --vhost-user the guest is a
 virtual machine: give QEMU (10 or later) the options
@@ -39,6 +39,14 @@ virtual machine: give QEMU (10 or later) the options
 
 With --local the guest is a program of this host, which finds the socket in the
 environment variable PVDRM_SOCKET.
+
+With --interface the backend owns a card and shares it at the level of its registers
+among --parts guests (docs/gpuvm.md). Each machine has a socket then: SOCKET,
+SOCKET-2 and so on. With --vfio-user and --traps pci machines see a PCI device; give
+QEMU (11.1 or later) the first two options and
+
+  -device '{"driver":"vfio-user-pci","x-no-posted-writes":true,
+    "socket":{"type":"unix","path":"SOCKET"}}'
 
 As pvdrm up and pvdrm run do, pvdrm backend starts and supervises a process that
 serves the guest. That process drops all privileges before it begins, and all system
