@@ -212,9 +212,13 @@ func gloopApp(figure string) string {
 
 // throttlesBeside are a program with a weight and n throttles of weight 1.
 func (b *gloopBench) throttlesBeside(program string, weight uint32, n int) []contender {
-	all := []contender{{program: program, weight: weight, options: b.options(program, gloop.GLoop)}}
+	app := b.options(program, gloop.GLoop)
+	app.Size = min(gloopSizes[program][0]*b.scale, gloop.MaxSize) // in quick benches too: between two runs it needs no GPU
+	all := []contender{{program: program, weight: weight, options: app}}
+	throttle := b.options("throttle", gloop.GLoop)
+	throttle.Size = min(gloopSizes["throttle"][0]*b.scale, gloop.MaxSize)
 	for range n {
-		all = append(all, contender{program: "throttle", weight: 1, options: b.options("throttle", gloop.GLoop)})
+		all = append(all, contender{program: "throttle", weight: 1, options: throttle})
 	}
 	return all
 }

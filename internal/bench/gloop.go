@@ -79,6 +79,9 @@ func GLoopShares(row GLoopRow, run *FairRun) (rows []GLoopRow) {
 		}
 		done = append(done, g.Workload)
 		x := row
+		if len(run.Guests) == 1 { // the arbiter hears of uses where they end, and this one's does not
+			expected[i] = 0
+		}
 		x.Program, x.Guests, x.Expected, x.Rate = g.Workload, len(run.Guests), expected[i], g.throughput()
 		n := 0.0
 		for k, other := range run.Guests {
@@ -211,7 +214,10 @@ func (r GLoopReport) targets() (all []Target) {
 		off := 100 * math.Abs(x.Share-x.Expected)
 		all = append(all, Target{Figure: fmt.Sprintf("%s: share of %s among %d", x.Figure, x.Program, x.Guests), Found: fmt.Sprintf("%.1f points off", off), Goal: "2 points", Met: off <= 2})
 	}
-	if x := r.find("5.16", "matmul", "gloop"); x != nil {
+	for _, x := range r.Rows {
+		if x.Figure != "5.16" || x.Ratio == 0 {
+			continue
+		}
 		all = append(all, Target{Figure: "5.16: throughput that a server keeps", Found: fmt.Sprintf("%.1f %%", 100*x.Ratio), Goal: "97 %", Met: x.Ratio >= 0.97})
 	}
 	if x := r.find("start", "throttle", "gloop"); x != nil {
