@@ -87,7 +87,7 @@ L:	st.shared.u32 [%r8], %r5;
 `
 
 // TestPointsOnTheGPU compares kernels as they are with their twins on the first NVIDIA GPU: alone, and where each piece is
-// asked to end at once. The results are the same.
+// asked to end at once. The results are the same. A kernel whose threads meet stays as it is.
 func TestPointsOnTheGPU(t *testing.T) {
 	if _, err := nvidia.Probe(); err != nil {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
@@ -107,7 +107,7 @@ func TestPointsOnTheGPU(t *testing.T) {
 			g := &turnGate{}
 			inner, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), Gate: g})
 			require.NoError(t, err)
-			dev, err := points.New(inner, points.Config{Force: true, Short: -1, Far: true})
+			dev, err := points.New(inner, points.Config{Force: true, Short: -1, Far: true, Alone: true})
 			require.NoError(t, err)
 			x := newLooping(t, dev, k.name, blocks, threads, k.rounds)
 			if c.stay {
