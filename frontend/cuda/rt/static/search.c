@@ -41,7 +41,7 @@ static int plain_name(const char *file, char name[LONGEST])
 	return 0;
 }
 
-// Where the libraries lie, from the directory of this one.
+// Where the libraries lie, from the directory of this one. In a guest all are in one.
 static const char *const below[] = {"", "cuda-libs/"};
 
 const char *find_ours(const char *name, const char *directory, char *path, size_t bytes)
