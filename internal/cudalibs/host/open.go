@@ -10,6 +10,7 @@ package host
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,10 +32,7 @@ const None = "none"
 func Directories(list string) (all []string) {
 	roots := filepath.SplitList(list)
 	if list == "" {
-		roots = []string{"/usr/local/cuda"}
-		if env := os.Getenv("VIRTUAL_ENV"); env != "" {
-			roots = append([]string{env}, roots...)
-		}
+		roots = append(environments(), "/usr/local/cuda")
 	}
 	for _, root := range roots {
 		for _, pattern := range []string{".", "lib", "lib64", "*/lib", "nvidia/*/lib", "lib/python3*/site-packages/nvidia/*/lib"} {
@@ -50,6 +48,23 @@ func Directories(list string) (all []string) {
 		}
 	}
 	return all
+}
+
+// environments are the Python environments that a program is likely to run in: the active one, and that of the
+// python3 that a shell finds, which need not have been activated.
+func environments() (roots []string) {
+	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if env := os.Getenv(name); env != "" {
+			roots = append(roots, env)
+		}
+	}
+	if python, err := exec.LookPath("python3"); err == nil {
+		env := filepath.Dir(filepath.Dir(python))
+		if _, err := os.Stat(filepath.Join(env, "pyvenv.cfg")); err == nil && !slices.Contains(roots, env) {
+			roots = append(roots, env)
+		}
+	}
+	return roots
 }
 
 // before are libraries that others open later by name, which a confined worker could not.
