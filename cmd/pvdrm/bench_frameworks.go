@@ -200,5 +200,8 @@ func (f *frameworksFlags) command(ctx context.Context, place, program string) (*
 		}
 		args = []string{"up", "--device", f.dev.device.String(), "--root", "/", "--share", filepath.Dir(program), "--qemu", f.qemu, "--accel", f.accel, "--memory", strconv.Itoa(f.memory)}
 	}
+	if f.dev.cudaLibs != "" {
+		args = append(args, "--"+cudaLibsFlag, f.dev.cudaLibs)
+	}
 	return exec.CommandContext(ctx, self, slices.Concat(args, []string{"--"}, line)...), nil
 }

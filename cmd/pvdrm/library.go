@@ -18,21 +18,6 @@ const libcuda = "libcuda.so.1"
 var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", rt.StaticLibrary,
 	"libnvidia-ml.so.1", "libpvdrm-nvml.so"}
 
-// stubs is the directory with those that have NVIDIA's libraries called (docs/cuda-libraries.md), below that of the others.
-const stubs = "cuda-libs"
-
-// ownLibraries lists the paths of all of them in a directory.
-func ownLibraries(dir string) (paths []string, err error) {
-	for _, name := range libraries {
-		paths = append(paths, filepath.Join(dir, name))
-	}
-	more, err := filepath.Glob(filepath.Join(dir, stubs, "lib*.so.*"))
-	if err != nil {
-		return nil, fmt.Errorf("looking for libraries: %w", err)
-	}
-	return append(paths, more...), nil
-}
-
 // errNoLibcuda says how to get one.
 var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)
 

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/frontend"
+	"pvdrm/frontend/cuda/rt"
+	"pvdrm/internal/cudalibs/host"
 	"pvdrm/internal/missing"
 )
 
@@ -104,6 +106,9 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string, m
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = ofProgram(env)
+	if dev.cudaLibs != "" && dev.cudaLibs != host.None {
+		cmd.Env = append(cmd.Env, rt.StubsEnv+"=1")
+	}
 	for i, socket := range sockets {
 		cmd.Env = append(cmd.Env, frontend.SocketEnvOf(i)+"="+socket)
 	}

@@ -346,8 +346,8 @@ func buildImage(ctx context.Context, cache, kind string, shares bool) (guestimag
 		if err != nil {
 			return guestimage.Image{}, err
 		}
-		if cfg.Libraries, err = ownLibraries(dir); err != nil {
-			return guestimage.Image{}, err
+		for _, name := range libraries {
+			cfg.Libraries = append(cfg.Libraries, filepath.Join(dir, name))
 		}
 	}
 	return guestimage.Build(ctx, cfg)

@@ -20,7 +20,8 @@ functions have the host's real library called, in the worker of the guest's proc
 --cuda-libs names a directory that has them, or a Python environment with NVIDIA's wheels; several are separated by colons.
 By default they are looked for in the active environment (VIRTUAL_ENV, CONDA_PREFIX), in that of the python3 in PATH, in /usr/local/cuda, and
 where the system's loader looks. "none" turns it off. "make build" makes the guest's libraries, in
-bin/lib/cuda-libs.
+bin/lib/cuda-libs. Programs of pvdrm run find them only where --cuda-libs is given: without it a program that
+does without these libraries, as JAX does, keeps its own.
 
 ## How a call goes
 

@@ -48,6 +48,9 @@ func TestLibrariesOfWheels(t *testing.T) {
 		"ours libcudart.so.12", "ours libcudart.so.13", "wheel libcublas.so.13", "wheel libother.so.1", "none", "ours/cuda-libs libcufft.so.12",
 		"ours libcudart.so.13", "ours libcudart.so.12", "wheel libcublas.so.13", "wheel libother.so.1", "wheel libcudartfoo.so.13",
 		"ours libcudart.so.12", "wheel libcudart-zzzzzzzz.so.12", "ours/cuda-libs libcufft.so.12",
-	}, "\n"), run(WithStatic(os.Environ(), auditor)))
+	}, "\n"), run(WithStatic(append(os.Environ(), StubsEnv+"=1"), auditor)))
+	without := run(WithStatic(append(os.Environ(), StubsEnv+"=0"), auditor))
+	require.Contains(t, without, "linked ours libcudart.so.13")
+	require.NotContains(t, without, "cuda-libs", "they were not asked for")
 	require.Contains(t, run(os.Environ()), "linked wheel libcudart.so.13", "the RPATH leads there")
 }

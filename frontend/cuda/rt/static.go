@@ -11,6 +11,10 @@ import (
 // libcudart.so beside it; see frontend/cuda/rt/static.
 const StaticLibrary = "libpvdrm-static.so"
 
+// StubsEnv, if it is set to 1, has the StaticLibrary give programs PVDRM's libraries of the names of cuBLAS, cuDNN
+// and others, which lie in cuda-libs below its directory (docs/cuda-libraries.md).
+const StubsEnv = "PVDRM_CUDA_STUBS"
+
 // WithStatic returns an environment in which the loader uses the StaticLibrary at a
 // path, after the auditors that the environment has. It returns env as it is where
 // there is no such file.

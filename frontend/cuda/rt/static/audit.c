@@ -67,7 +67,7 @@ struct island {
 static struct island *islands;
 
 static char directory[4096]; // of this library, with the last slash
-static int log_errors;
+static int log_errors, stubs;
 
 // tell prints the words up to NULL.
 static void tell(const char *words, ...)
@@ -360,11 +360,12 @@ static struct island *look(uintptr_t base, const char *path)
 PUBLIC unsigned la_version(unsigned version)
 {
 	Dl_info info;
-	const char *slash, *log = getenv("PVDRM_CUDA_LOG");
+	const char *slash, *log = getenv("PVDRM_CUDA_LOG"), *libraries = getenv("PVDRM_CUDA_STUBS");
 	if (!dladdr(directory, &info) || !(slash = strrchr(info.dli_fname, '/')) || (size_t)(slash - info.dli_fname) + 2 > sizeof directory)
 		return 0; // then the loader goes on without us
 	memcpy(directory, info.dli_fname, (size_t)(slash - info.dli_fname) + 1);
 	log_errors = log && (strcmp(log, "errors") == 0 || strcmp(log, "calls") == 0);
+	stubs = libraries && strcmp(libraries, "1") == 0;
 	return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
@@ -373,7 +374,7 @@ PUBLIC char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
 	static char path[sizeof directory + 64];
 	(void)cookie;
-	const char *ours = flag == LA_SER_ORIG ? find_ours(name, directory, path, sizeof path) : NULL;
+	const char *ours = flag == LA_SER_ORIG ? find_ours(name, directory, stubs, path, sizeof path) : NULL;
 	return (char *)(ours ? ours : name);
 }
 

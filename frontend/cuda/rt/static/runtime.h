@@ -44,8 +44,9 @@ int find_exported(const uint8_t *file, size_t bytes, const char *name, size_t *n
 const char *lead_compilers(uintptr_t base, const char *path, const uint8_t *file, size_t bytes);
 
 // find_ours writes the path of PVDRM's own library in a directory, which ends in a slash, for the name or the path
-// of one that a program asks for, and returns it, or NULL where PVDRM has none.
-const char *find_ours(const char *name, const char *directory, char *path, size_t bytes);
+// of one that a program asks for, and returns it, or NULL where PVDRM has none. With stubs, those in cuda-libs
+// below the directory are PVDRM's too.
+const char *find_ours(const char *name, const char *directory, int stubs, char *path, size_t bytes);
 
 // same tells whether what is loaded at an address is what the file has: up to 32 bytes.
 int same(uintptr_t address, const void *file, size_t bytes);

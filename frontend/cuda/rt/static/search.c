@@ -41,16 +41,16 @@ static int plain_name(const char *file, char name[LONGEST])
 	return 0;
 }
 
-// Where the libraries lie, from the directory of this one. In a guest all are in one.
+// Where the libraries lie, from the directory of this one; the stubs come last.
 static const char *const below[] = {"", "cuda-libs/"};
 
-const char *find_ours(const char *name, const char *directory, char *path, size_t bytes)
+const char *find_ours(const char *name, const char *directory, int stubs, char *path, size_t bytes)
 {
 	const char *slash = strrchr(name, '/'), *file = slash ? slash + 1 : name;
 	char plain[LONGEST];
 	if (!plain_name(file, plain))
 		return NULL;
-	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+	for (size_t i = 0; i < (stubs ? 2 : 1); i++) {
 		if (strlen(directory) + strlen(below[i]) + strlen(plain) >= bytes)
 			continue;
 		strcpy(path, directory);
