@@ -1,5 +1,5 @@
 // Package device has GLoop's device library: C++ headers for kernels that run as event loops
-// (gloop.h). clang compiles them without a CUDA SDK (scripts/gloop.sh), and nvcc with one.
+// (gloop.h). clang compiles them without a CUDA SDK (scripts/gloop.sh).
 package device
 
 import (

@@ -79,7 +79,7 @@ class Loop {
         if (r & kAmong) posts++;
         return r & kFirst;
     }
-    template <class F> static constexpr u32 sizeOf() {
+    template <class F> static GLOOP_METHOD constexpr u32 sizeOf() {
         static_assert(sizeof(F) <= abi::kCallbackBytes, "gloop: a callback captures more than 512 bytes");
         static_assert(alignof(F) <= 16, "gloop: a callback is aligned to more than 16 bytes");
         static_assert(__is_trivially_copyable(F), "gloop: a callback captures what is more than plain data");

@@ -92,7 +92,13 @@ GLOOP_INLINE u32 physicalBlock() {
 GLOOP_INLINE u32 threads() { return blockDim.x * blockDim.y * blockDim.z; }
 GLOOP_INLINE u32 thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
-GLOOP_INLINE void copy(void *to, const void *from, u32 n) { __builtin_memcpy(to, from, n); }
+GLOOP_INLINE void copy(void *to, const void *from, u32 n) {
+#ifdef __clang__
+    __builtin_memcpy(to, from, n);
+#else
+    memcpy(to, from, n);
+#endif
+}
 
 } // namespace platform
 } // namespace gloop
