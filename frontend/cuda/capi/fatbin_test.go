@@ -212,3 +212,20 @@ func FuzzFatbin(f *testing.F) {
 		require.LessOrEqual(t, len(ptx), max(len(b), 64<<20))
 	})
 }
+
+// Whatever the bytes are, a device that takes machine code gets what is whole, or there is an error.
+func FuzzMachineCode(f *testing.F) {
+	f.Add(makeFatbin(f, part{fatbin.KindELF, 90, string(codeWith("add")), 0}, part{fatbin.KindELF, 80, "code", 0}))
+	f.Add(makeFatbin(f, part{fatbin.KindELF, 90, string(codeWith("add")), fatbin.FlagZstd}))
+	f.Add(codeWith("add", "sub"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		image, err := parseImage(b, takes{cc: 90, machine: true})
+		if err != nil {
+			r := resultOf(err)
+			require.True(t, r == invalidImage || r == noBinaryForGPU, "%v", err)
+			return
+		}
+		require.LessOrEqual(t, len(image), max(len(b), 64<<20))
+		_, _ = kernelNames(image)
+	})
+}
