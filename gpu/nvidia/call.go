@@ -123,14 +123,20 @@ func (w *worker) takeLibraries(l *host.Libraries, p *gpu.Properties) error {
 	if err != nil {
 		return err
 	}
+	w.path.machine = m
+	return w.checkLibraries(l, p, m.Warm)
+}
+
+// checkLibraries looks which libraries work.
+func (w *worker) checkLibraries(l *host.Libraries, p *gpu.Properties, check func() error) error {
 	before := l.Mask()
-	if err := m.Warm(); err != nil {
+	if err := check(); err != nil {
 		return err
 	}
 	if l.Mask() != before {
-		fmt.Fprintf(os.Stderr, "pvdrm: cuda worker: libraries that do not start:\n%s\n", l.Missing())
+		fmt.Fprintf(os.Stderr, "pvdrm: CUDA libraries that guests cannot call:\n%s\n", l.Missing())
 	}
-	w.path.machine, p.Libraries = m, l.Mask()
+	p.Libraries = l.Mask()
 	return nil
 }
 

@@ -91,9 +91,10 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 	}
 	opened := openLibraries(libraries)
 	alone := start
+	var l *host.Libraries
 	start = func() (gpu.Properties, error) {
 		p, err := alone()
-		if l := <-opened; err == nil {
+		if l = <-opened; err == nil {
 			err = w.takeLibraries(l, &p)
 		}
 		return p, err
@@ -109,6 +110,9 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 	guarded.close() // a worker is handed over once
 	if err == nil && confine != nil {
 		err = confine(requests)
+		if w.path.machine != nil && err == nil {
+			err = w.checkLibraries(l, &r.Props, w.path.machine.Recheck)
+		}
 	}
 	r.Err = asDriverError("starting", err)
 	if sent := r.send(w.link); sent != nil {

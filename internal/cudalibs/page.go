@@ -42,6 +42,19 @@ does without these libraries, as JAX does, keeps its own.
 * Handles are numbers. A wrong, foreign or destroyed one is the library's own error. What a library does with wrong addresses or sizes
   happens in the guest's worker, and ends that context alone.
 
+## What was tried
+
+On an H200 (driver 580.159, CUDA 13.0, 2026-11-27) a C program gave what it gives natively, bit for bit, as a
+local guest with --sandbox=off: products in float, TF32, half precision and in batches, a dot product, a captured product, cublasLtMatmul with a
+bias and the heuristic, and one- and two-dimensional transforms ([benchmarks.md](benchmarks.md#nvidias-libraries-called-by-a-guest)).
+On another H200, in confined workers, cuSPARSE's product gave the same. **cuBLAS, cuDNN, cuFFT, cuRAND and cuSOLVER failed there**
+with errors of initialisation and allocation (cublasCreate 14, cudnnCreate 1001, curandGenerateUniform 102, cufftPlan1d 5): the filter of a worker has
+the requests of NVIDIA's driver that kernels, copies and modules need ([nvidia.md](nvidia.md)), and these libraries seem to need more, such
+as pinned memory of the host. Since then a worker makes a handle of cuBLAS, cuBLASLt, cuDNN, cuSOLVER and
+cuSPARSE before it is confined, and keeps it for its guest; a library that can make no handle afterwards is not offered, and a line in
+the log names it. Neither that nor cuDNN, cuSOLVER and cuRAND without the filter have been tried on a GPU yet. Until the
+requests are recorded with the libraries in use (gpu/nvidia/record), --sandbox=off is the way to use them.
+
 A function that is not supported returns the library's status for that, and PVDRM_CUDA_LOG=errors says why. On the software GPU there are none of these libraries: every call says so.
 
 `
@@ -50,7 +63,7 @@ A function that is not supported returns the library's status for that, and PVDR
 func Page() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	b.WriteString("## Coverage\n\nOf the functions that a header of CUDA 13.0 (cuDNN 9, NCCL 2.28) declares, *proposed* are those whose row is as\n`internal/cudalibs/propose` makes it from the header, *annotated* those of which a person has changed the row, such\nas which pointers are to memory of the host and how much, and *missing* those that are not supported.\n\n")
+	b.WriteString("## Coverage\n\nOf the functions that the headers of CUDA 13.0, cuDNN 9 and NCCL 2 declare, *proposed* are those whose row is as\n`internal/cudalibs/propose` makes it from the header, *annotated* those of which a person has changed the row, such\nas which pointers are to memory of the host and how much, and *missing* those that are not supported.\n\n")
 	b.WriteString("| library | names | functions | proposed | annotated | missing | supported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range All().Libraries {
 		n := l.coverage()

@@ -17,7 +17,8 @@ import (
 //	header FILE               where its functions are declared
 //	codes invalid=N handle=N memory=N unsupported=N failed=N internal=N
 //	kind NAME [int] [stream] [SLOT …]   a kind of handles; a slot with ! goes with the stream
-//	warm MAKE DESTROY NUMBER …          what makes the library start: MAKE has a handle and numbers
+//	warm MAKE DESTROY NUMBER …          what makes the library start: MAKE has a handle and numbers; with
+//	                                    keep in their place, a worker keeps the handle for its guest
 //	FUNCTION MODE PARAMETER …           a function
 //	FUNCTION none WORDS …               one that is not supported, and why
 //
@@ -321,6 +322,10 @@ func (t *Table) findWarm(l *Library) error {
 	}
 	w := &Warm{Make: t.names[l.warm[0]], Destroy: t.names[l.warm[1]]}
 	for _, word := range l.warm[2:] {
+		if word == "keep" {
+			w.Keep = true
+			continue
+		}
 		n, err := strconv.ParseUint(word, 10, 32)
 		if err != nil {
 			return err

@@ -117,6 +117,7 @@ type Library struct {
 type Warm struct {
 	Make, Destroy *Function
 	Numbers       []uint64
+	Keep          bool // one handle waits for the guest
 }
 
 // SetStream is the function that sets the stream of handles of a kind, or nil.

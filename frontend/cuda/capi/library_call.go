@@ -195,7 +195,7 @@ func (m *libraryMaker) lacks(mask uint64) error {
 	if mask == 0 {
 		return m.c.fail(cuda.ErrNotSupported, "%s is NVIDIA's, and the device calls none of its libraries: that needs --device cuda and the libraries on the host (--cuda-libs)", name)
 	}
-	return m.c.fail(cuda.ErrNotSupported, "the host has no %s; install it there, or name its directory with --cuda-libs", name)
+	return m.c.fail(cuda.ErrNotSupported, "the host has no %s that guests can call; install it there, or name its directory with --cuda-libs; of one that does not work the backend says why", name)
 }
 
 // streamOf is the stream of a call as the program names it.

@@ -30,6 +30,8 @@ type Machine struct {
 	work    []byte // where functions work
 	busy    func() error
 
+	spares map[*cudalibs.Library]uint64 // handles that wait for the guest, at most one of each library
+
 	inv    cudalibs.Invocation
 	waited bool // the guest waits for the results of the batch
 }
@@ -50,22 +52,29 @@ func NewMachine(l *Libraries, wait func() error) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Machine{libraries: l, invoker: v, objects: map[uint32]*object{}, busy: wait}, nil
+	return &Machine{libraries: l, invoker: v, objects: map[uint32]*object{}, spares: map[*cudalibs.Library]uint64{}, busy: wait}, nil
 }
 
-// Warm has each library make a handle and destroy it, so that it starts: it opens files, and makes what
-// a confined process cannot. A library that does not start is not there.
-func (m *Machine) Warm() error {
+// Warm has each library make a handle, so that it starts: it opens files, and makes what a confined
+// process cannot. The handle is kept for the guest or destroyed. A library that does not start is not there.
+func (m *Machine) Warm() error { return m.start("") }
+
+// Recheck is for a process that is confined now. A library that can make no handle any more is not there.
+func (m *Machine) Recheck() error {
+	return m.start(" in a confined worker: gpu/nvidia/record finds out which requests its filter would have to allow; --sandbox=off goes without the filter")
+}
+
+func (m *Machine) start(why string) error {
 	var err error
 	if m.results, err = grow(m.results, 8); err != nil {
 		return err
 	}
-	for lib := range m.libraries.handles {
-		if lib.Warm == nil {
+	for _, lib := range cudalibs.All().Libraries {
+		if m.libraries.handles[lib] == 0 || lib.Warm == nil || m.spares[lib] != 0 {
 			continue
 		}
 		if status := m.warm(lib.Warm); status != 0 {
-			m.libraries.lose(lib, fmt.Errorf("%s returned %d", lib.Warm.Make.Name, status))
+			m.libraries.lose(lib, fmt.Errorf("%s returned %d%s", lib.Warm.Make.Name, status, why))
 		}
 	}
 	return nil
@@ -86,6 +95,10 @@ func (m *Machine) warm(w *cudalibs.Warm) uint32 {
 		return status
 	}
 	handle := binary.LittleEndian.Uint64(m.results)
+	if w.Keep && handle != 0 {
+		m.spares[w.Make.Library] = handle
+		return 0
+	}
 	return uint32(m.invoker.call(end, []cudalibs.Argument{{Word: handle}}))
 }
 
@@ -230,6 +243,9 @@ func (m *Machine) call(f *cudalibs.Function, record []byte, room, stream uint64)
 	for _, c := range inv.Copies {
 		copy(m.results[c.To:][:c.Bytes], record[c.From:])
 	}
+	if m.spare(f, inv, record) {
+		return 0, 0, 0
+	}
 	returned = m.invoker.call(fn, inv.Args[:len(f.Params)])
 	switch f.Mode {
 	case cudalibs.Number:
@@ -244,6 +260,40 @@ func (m *Machine) call(f *cudalibs.Function, record []byte, room, stream uint64)
 	status = uint32(returned)
 	m.settle(inv, record, status)
 	return status, returned, 0
+}
+
+// spare makes a call that makes or destroys a handle of which one is kept, without the library. It
+// returns false where the library has to.
+func (m *Machine) spare(f *cudalibs.Function, inv *cudalibs.Invocation, record []byte) bool {
+	lib := f.Library
+	switch w := lib.Warm; {
+	case w == nil || !w.Keep:
+		return false
+	case f == w.Make && m.spares[lib] != 0:
+		binary.LittleEndian.PutUint64(record[inv.Made[0].At:], m.spares[lib])
+		delete(m.spares, lib)
+	case f == w.Destroy && m.spares[lib] == 0 && m.reset(m.objects[inv.Ends]):
+		m.spares[lib] = m.objects[inv.Ends].real
+	default:
+		return false
+	}
+	m.settle(inv, record, 0)
+	return true
+}
+
+// reset gives a handle the state of a new one.
+func (m *Machine) reset(o *object) bool {
+	stream := o.streams
+	for i, s := range o.kind.Slots {
+		switch applied := o.applied.Set&(1<<i) != 0; {
+		case applied && s.Reset:
+			stream = true // it goes with the stream
+		case applied && m.set(s.Setter, o, s.Default...) != 0:
+			return false
+		}
+	}
+	set := o.kind.Library.SetStream(o.kind)
+	return set == nil || !stream || m.set(set, o, 0) == 0
 }
 
 // settle notes handles that a call has made or destroyed.

@@ -289,3 +289,45 @@ func TestDirectories(t *testing.T) {
 	require.Contains(t, all, root+"/lib/python3.12/site-packages/nvidia/cudnn/lib")
 	require.Equal(t, []string{root + "/lib"}, Directories(root + "/lib")[:1])
 }
+
+// A handle of each library is made ahead, and made as new when the guest has destroyed it.
+func TestSpareHandles(t *testing.T) {
+	p := newProgram(t)
+	require.NoError(t, p.machine.Warm())
+	require.Equal(t, "create create create fftdestroy106 create destroy", p.log(), "cuFFT's and cuRAND's are not kept")
+	mask := p.machine.libraries.Mask()
+	require.NoError(t, p.machine.Recheck())
+	require.Equal(t, mask, p.machine.libraries.Mask())
+	p.log()
+	h := p.made("cublasCreate_v2")
+	require.Empty(t, p.log())
+	second := p.made("cublasCreate_v2")
+	require.Equal(t, "create", p.log())
+	one, _ := p.Floats(false, 1)
+	a, _ := p.Floats(true, 1)
+	use := func(h uint64) {
+		require.Zero(t, p.call("cublasSgemm_v2", h, 0, 0, 1, 1, 1, one, a, 1, a, 1, one, a, 1).Status)
+	}
+	p.call("cublasSetMathMode", h, 3)
+	p.call("cublasSetWorkspace_v2", h, a, 64)
+	use(h)
+	p.log()
+	require.Zero(t, p.call("cublasDestroy_v2", h).Status)
+	require.Zero(t, p.call("cublasDestroy_v2", second).Status)
+	require.Equal(t, "math0 stream0 destroy", p.log())
+	use(p.made("cublasCreate_v2"))
+	require.Equal(t, "stream1 sgemm1 math0 ws0", p.log())
+}
+
+// A library that does not start is not there, and the reason is told.
+func TestLibraryThatDoesNotStart(t *testing.T) {
+	p := newProgram(t)
+	l := p.machine.libraries
+	cublas := cudalibs.All().Libraries[0]
+	t.Setenv("PVDRM_TEST_NO_HANDLES", "1")
+	require.NoError(t, p.machine.Warm())
+	require.Zero(t, l.Mask()&1)
+	require.Contains(t, l.Missing(), "cublasCreate_v2 returned 14")
+	require.Equal(t, cudalibs.RefusedLibrary, p.machine.Run(append(binary.LittleEndian.AppendUint64(nil, cudalibs.All().Sum),
+		binary.LittleEndian.AppendUint64([]byte{byte(cublas.Functions[0].Index), 0, 0, 0, 16, 0, 0, 0}, 5)...), nil, 0).Refused)
+}

@@ -146,6 +146,9 @@ func (l *Libraries) Mask() (mask uint64) {
 func (l *Libraries) lose(lib *cudalibs.Library, why error) {
 	delete(l.handles, lib)
 	l.why[lib] = why
+	for _, f := range lib.Functions {
+		l.symbols[f.Index] = 0
+	}
 }
 
 // Missing says which libraries were not opened, and why.
