@@ -48,7 +48,7 @@ func TestGLoopMachine(t *testing.T) {
 func TestBenchGLoop(t *testing.T) {
 	dir := t.TempDir()
 	file, page := filepath.Join(dir, "gloop.json"), filepath.Join(dir, "gloop.html")
-	code, out := start(t, "bench", "gloop", "--quick", "--figures", "5.5,5.11,start", "--programs", "throttle,hybridsort", "--rounds", "1",
+	code, out := start(t, "bench", "gloop", "--quick", "--figures", "5.5,5.11,5.17,start", "--programs", "throttle,hybridsort", "--rounds", "1",
 		"--most", "2", "--length", "600ms", "--json", file, "--html", page).wait(t)
 	require.Zero(t, code, out)
 	b, err := os.ReadFile(file)
@@ -69,7 +69,9 @@ func TestBenchGLoop(t *testing.T) {
 	}
 	require.Equal(t, []string{"5.5 throttle vanilla", "5.5 throttle gloop", "5.5 throttle gloop-noshared", "5.5 throttle split", "5.5 throttle gloop",
 		"5.5 hybridsort vanilla", "5.5 hybridsort gloop", "5.5 hybridsort gloop-noshared", "5.5 hybridsort split",
-		"5.11 tpacf gloop", "5.11 throttle gloop", "start throttle gloop"}, got)
+		"5.11 tpacf gloop", "5.11 throttle gloop",
+		"5.17 lavamd vanilla", "5.17 lavamd gloop", "5.17 lavamd auto", "5.17 lavamd vanilla", "5.17 lavamd gloop", "5.17 lavamd auto",
+		"start throttle gloop"}, got)
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(html), "Figure 5.11, 2 guests")

@@ -50,7 +50,8 @@ scheduling point). Each result is checked. Figures are those of the thesis:
   5.11, 5.12  shares of tpacf and of grep among 1, 3 and 7 throttles of equal weight
   5.13, 5.14  the same where tpacf and grep are entitled to 66 %
   5.15, 5.16  servers that are entitled to 20 %, beside throttle and beside three tpacf
-  5.17        1 to 6 lavaMD, against vanilla, which the device preempts if it can
+  5.17        1 to 6 lavaMD, against vanilla, which the device preempts if it can; auto is vanilla
+              where it does not, with --automatic-points
   start       a short kernel of another guest beside a throttle (p99)
 
 Runs that are compared take turns, and ratios are taken within a round. Shares are of

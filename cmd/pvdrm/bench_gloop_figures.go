@@ -25,6 +25,7 @@ type gloopSide struct {
 	options gloop.Options
 	row     bench.GLoopRow
 	samples []bench.GLoopSample
+	guests  spinners // nil for those that turns is called with
 }
 
 // turns runs sides in turns, in rounds of which the first does not count, and reports them against
@@ -33,7 +34,11 @@ func (b *gloopBench) turns(ctx context.Context, guests spinners, sides []gloopSi
 	for round := range b.rounds {
 		for i := range sides {
 			s := &sides[(i+round)%len(sides)] // each is first at times
-			x, err := guests.runAll(ctx, s.program, s.options, &s.row)
+			all := guests
+			if s.guests != nil {
+				all = s.guests
+			}
+			x, err := all.runAll(ctx, s.program, s.options, &s.row)
 			if err != nil {
 				return err
 			}
@@ -185,15 +190,22 @@ func (b *gloopBench) instances(ctx context.Context, figure string) error {
 	return nil
 }
 
-// preemption is Figure 5.17: event loops against kernels that the device preempts.
+// preemption is Figure 5.17: event loops against kernels that the device preempts, and against the same
+// kernels where it does not, with looks at a signal that it puts into them (auto).
 func (b *gloopBench) preemption(ctx context.Context, figure string) error {
+	points := *b.gloopFlags
+	points.dev.points = true
+	auto := &gloopBench{gloopFlags: &points, log: b.log}
 	for n := range min(b.most, 6) {
 		err := b.together(ctx, b.policy, n+1, func(guests spinners) error {
-			sides := b.sides(figure, "lavamd", string(gloop.Vanilla), gloop.Vanilla, gloop.GLoop)
-			for i := range sides {
-				sides[i].row.Guests = n + 1
-			}
-			return b.turns(ctx, guests, sides, 0)
+			return auto.together(ctx, b.policy+wholeCommands, n+1, func(others spinners) error {
+				sides := b.sides(figure, "lavamd", string(gloop.Vanilla), gloop.Vanilla, gloop.GLoop, gloop.Vanilla)
+				sides[2].guests, sides[2].row.Version = others, bench.GLoopAuto
+				for i := range sides {
+					sides[i].row.Guests = n + 1
+				}
+				return b.turns(ctx, guests, sides, 0)
+			})
 		})
 		if err != nil {
 			return err

@@ -13,6 +13,9 @@ import (
 // thesis, and start, which has none.
 var GLoopFigures = []string{"5.5", "5.6", "5.7", "5.9", "5.10", "5.11", "5.12", "5.13", "5.14", "5.15", "5.16", "5.17", "start"}
 
+// GLoopAuto is the version of ordinary kernels into which the device puts scheduling points.
+const GLoopAuto = "auto"
+
 // GLoopWindow is the window in which shares are looked at.
 const GLoopWindow = 200 * time.Millisecond
 
