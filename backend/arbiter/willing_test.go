@@ -52,7 +52,7 @@ func eater(g *Gate, slice time.Duration, seed uint64, until time.Time) (had span
 }
 
 // Over windows of 200 ms guests get the engine by weight: on average within two points, and in the worst
-// window within one slice and the time after which a kernel looks.
+// window within one slice and twice the time after which a kernel looks.
 func TestEatersShareByWeight(t *testing.T) {
 	const slice, window = 10 * ms, 200 * ms
 	for name, weights := range map[string][]uint32{"2": {1, 1}, "4": {1, 1, 1, 1}, "8": {1, 1, 1, 1, 1, 1, 1, 1}, "66/33": {2, 1}} {
@@ -80,7 +80,7 @@ func TestEatersShareByWeight(t *testing.T) {
 					}
 					t.Logf("guest %d: %.1f %%, mean %.2f %%, worst window %.1f points", i, 100*fair, 100*mean, 100*worst)
 					require.InDelta(t, fair, mean, 0.02)
-					require.LessOrEqual(t, worst, float64(slice+slice/4)/float64(window))
+					require.LessOrEqual(t, worst, float64(slice+2*slice/4)/float64(window), "a slice, and what its guest and the one before took to look")
 				}
 				for _, g := range gates {
 					g.Close()
@@ -122,11 +122,12 @@ func TestServerBesideEaters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slice = 10 * ms
 		h := newHost(t, Config{GPUs: []GPU{{Policy: "wfq", Settings: sched.Settings{Slice: slice, Preempt: slice}}}})
-		gates := []*Gate{h.preemptible("server", sched.Share{})}
-		alone := server(gates[0], time.Now().Add(10*time.Second))
+		serving := h.preemptible("server", sched.Share{})
+		gates := []*Gate{serving}
+		alone := server(serving, time.Now().Add(10*time.Second))
 		end, all := time.Now().Add(20*time.Second), sync.WaitGroup{}
 		had, served := make([]spans, 3), 0
-		all.Go(func() { served = server(gates[0], end) })
+		all.Go(func() { served = server(serving, end) })
 		begin := time.Now()
 		for i := range had {
 			g := h.preemptible(fmt.Sprint(i), sched.Share{})
