@@ -420,6 +420,8 @@ func (m *memoryAccess) loadRows() {
 		case m.n == 1:
 			load, _ := m.moves()
 			a.VM(load, m.dst[0][h], 0, at(0), x86.Arg{})
+		case m.pairs:
+			m.loadElements(h, at)
 		case m.n == 2:
 			a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
 			for i := range 2 {
@@ -450,6 +452,11 @@ func (m *memoryAccess) storeRows() {
 	for h, r := range m.rows {
 		at := func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} }
 		join := func(d, x, y x86.Z, table int32) {
+			if m.pairs {
+				op, half := joins(table)
+				a.V(op, d, x, y, x86.Arg{Imm: half})
+				return
+			}
 			a.VM(&x86.LOADD, d, 0, constant(table), x86.Arg{})
 			a.V(&x86.PERMI2D, d, x, y, x86.Arg{})
 		}

@@ -97,6 +97,14 @@ func memoryKind(each bool) kind {
 	return kMem
 }
 
+// Permutations that code for pairs has in place of PERMI2D with a table, of what is in s and r one behind
+// the other. They have no encoding.
+var (
+	EVERY2    = Op{Name: "every2", imm: true}    // every second lane, from lane imm on
+	JOIN      = Op{Name: "join", imm: true}      // lanes of s and r by turns, of their lower halves or, with imm 1, upper ones
+	JOINPAIRS = Op{Name: "joinpairs", imm: true} // pairs of them
+)
+
 // How an instruction uses its operands.
 type shape uint8
 
@@ -118,6 +126,7 @@ const (
 	sPermute         // d = lanes of s and r, by number in d
 	sPack            // [m] = the lower bits of d's lanes
 	sUnpack          // d = bytes or words at m
+	sShuffle         // d = lanes of s and r, by the instruction
 )
 
 func init() {
@@ -142,6 +151,7 @@ func init() {
 		sPermute:   {&PERMI2D},
 		sPack:      {&PMOVDB, &PMOVDW},
 		sUnpack:    {&PMOVZXBD, &PMOVZXWD},
+		sShuffle:   {&EVERY2, &JOIN, &JOINPAIRS},
 	} {
 		for _, op := range ops {
 			op.shape = shape
@@ -211,7 +221,7 @@ func (s *step) vectorEffect(e *effect) {
 		fromReg = both(s.r)
 	}
 	switch s.op.shape {
-	case sBinary:
+	case sBinary, sShuffle:
 		e.reads, e.writes = both(s.s)|fromReg, both(s.d)
 		if s.zeroes() {
 			e.reads = 0

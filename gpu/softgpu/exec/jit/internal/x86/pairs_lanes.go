@@ -170,6 +170,38 @@ func (n *lowering) permute(s *step) {
 	n.finish(s, out)
 }
 
+// shuffle has the lanes of two vectors in another order.
+func (n *lowering) shuffle(s *step) {
+	a := [2]y{n.vector(s.s, 0), n.vector(s.s, 1)}
+	var b [2]y
+	for h, o := range n.operands(s, 2) {
+		b[h] = n.register(o)
+	}
+	lo, hi := n.fresh(), n.fresh()
+	low, high := &yUNPACKL, &yUNPACKH
+	switch s.op {
+	case &EVERY2:
+		which := uint8(0x88)
+		if s.arg.Imm != 0 {
+			which = 0xdd
+		}
+		n.y(&ySHUFPS, lo, a[0], a[1], which)
+		n.y(&ySHUFPS, hi, b[0], b[1], which)
+		n.y(&yPERMQ, lo, 0, lo, 0xd8)
+		n.y(&yPERMQ, hi, 0, hi, 0xd8)
+		n.finish(s, []y{lo, hi})
+		return
+	case &JOINPAIRS:
+		low, high = &yUNPACKLQ, &yUNPACKHQ
+	}
+	t, k := n.fresh(), s.arg.Imm
+	n.y(low, t, a[k], b[k], 0)
+	n.y(high, hi, a[k], b[k], 0)
+	n.y(&yJOIN, lo, t, hi, 0x20)
+	n.y(&yJOIN, hi, t, hi, 0x31)
+	n.finish(s, []y{lo, hi})
+}
+
 // pack stores the lower bytes, or the lower 16 bits, of all lanes.
 func (n *lowering) pack(s *step) {
 	shift := uint8(0)

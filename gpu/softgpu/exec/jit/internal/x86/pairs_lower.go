@@ -135,5 +135,7 @@ func (n *lowering) vectorStep(s *step) {
 		n.pack(s)
 	case sUnpack:
 		n.unpack(s)
+	case sShuffle:
+		n.shuffle(s)
 	}
 }

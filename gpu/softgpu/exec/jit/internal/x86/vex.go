@@ -38,6 +38,11 @@ var (
 	yCVTTSD2SI  = Op{Name: "vcvttsd2si", table: 1, prefix: 3, wide: true, code: 0x2c}
 	ySTORESS    = Op{Name: "vmovss", table: 1, prefix: 2, code: 0x11}
 	yRORX       = Op{Name: "rorx", table: 3, prefix: 3, code: 0xf0, imm: true}
+	yUNPACKL    = Op{Name: "vunpcklps", table: 1, code: 0x14}
+	yUNPACKH    = Op{Name: "vunpckhps", table: 1, code: 0x15}
+	yUNPACKLQ   = Op{Name: "vunpcklpd", table: 1, prefix: 1, code: 0x14}
+	yUNPACKHQ   = Op{Name: "vunpckhpd", table: 1, prefix: 1, code: 0x15}
+	yJOIN       = Op{Name: "vperm2i128", table: 3, prefix: 1, code: 0x46, imm: true}
 	yMXCSR      = Op{Name: "vldmxcsr", table: 1, code: 0xae}
 )
 

@@ -21,7 +21,7 @@ func pairSamples() []sample {
 
 // yThree are operations on three vectors.
 func (l *sampleList) yThree() {
-	ops := []*Op{&yCMPEQD, &yCMPEQQ, &yCMPGTD, &yCMPGTQ, &yANDN, &yPACKDW, &yPACKWB, &ySHUFPS, &yPERMD, &yBLENDD, &CMPPS, &CMPPD}
+	ops := []*Op{&yCMPEQD, &yCMPEQQ, &yCMPGTD, &yCMPGTQ, &yANDN, &yPACKDW, &yPACKWB, &ySHUFPS, &yPERMD, &yBLENDD, &yUNPACKL, &yUNPACKH, &yUNPACKLQ, &yUNPACKHQ, &yJOIN, &CMPPS, &CMPPD}
 	for _, op := range three {
 		if (op.same == op || op.shape == sTernary && op.table == 2) && op != &PANDQ && op != &PORQ && op != &PXORQ { // which are PANDD and so on here
 			ops = append(ops, op)

@@ -1,0 +1,37 @@
+//go:build amd64 && linux
+
+package jit
+
+import "pvdrm/gpu/softgpu/exec/jit/internal/x86"
+
+// loadElements loads two or four elements for each lane of half h of the warp, by permutations of AVX2, which
+// has none of two vectors by a table.
+func (m *memoryAccess) loadElements(h int, at func(i int) x86.Mem) {
+	a, s := &m.emitter.a, m.s
+	imm := func(n int) x86.Arg { return x86.Arg{Imm: uint8(n)} }
+	a.VM(&x86.LOADD, s[0], 0, at(0), x86.Arg{})
+	if m.n == 2 {
+		for i := range 2 {
+			a.VM(&x86.EVERY2, m.dst[i][h], s[0], at(1), imm(i))
+		}
+		return
+	}
+	// Elements 0 and 2 of 8 lanes by turns, and 1 and 3.
+	a.VM(&x86.EVERY2, s[1], s[0], at(1), imm(0))
+	a.VM(&x86.EVERY2, s[0], s[0], at(1), imm(1))
+	a.VM(&x86.LOADD, s[2], 0, at(2), x86.Arg{})
+	a.VM(&x86.EVERY2, s[3], s[2], at(3), imm(0))
+	a.VM(&x86.EVERY2, s[2], s[2], at(3), imm(1))
+	for i := range 2 {
+		a.V(&x86.EVERY2, m.dst[2*i][h], s[1], s[3], imm(i))
+		a.V(&x86.EVERY2, m.dst[2*i+1][h], s[0], s[2], imm(i))
+	}
+}
+
+// joins is the permutation of AVX2 that PERMI2D has a table for, and the half that it is of.
+func joins(table int32) (op *x86.Op, half uint8) {
+	if table < offJoinPairs {
+		return &x86.JOIN, uint8((table - offJoin) / 64)
+	}
+	return &x86.JOINPAIRS, uint8((table - offJoinPairs) / 64)
+}
