@@ -131,6 +131,7 @@ func TestQuestionsToTheDriver(t *testing.T) {
 	p.ok("cuTensorMapEncodeTiled", out, 7, 2, mem, dims, strides, box, steps, 0, 3, 2, 0)
 	require.EqualValues(t, 36, p.word(out))
 	require.Equal(t, mem, p.word(out+120))
+	p.gives(cuda.ErrNotSupported, "cuTensorMapReplaceAddress", out, mem)
 	p.gives(cuda.ErrInvalidValue, "cuTensorMapEncodeTiled", out, 7, 2, mem+1, dims, strides, box, steps, 0, 3, 2, 0)
 
 	f := p.word64("cuModuleGetFunction", p.word64("cuModuleLoadData", p.mem.Keep(codeWith("add"))), p.text("add"))

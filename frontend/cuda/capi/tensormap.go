@@ -167,6 +167,9 @@ func tensorMapReplaceAddress(c *call) error {
 	if err := c.needTensorMaps(x); err != nil {
 		return err
 	}
+	if x.Device().Images() {
+		return c.fail(cuda.ErrNotSupported, "the maps of an NVIDIA GPU are known to its driver alone; encode the map again with the new address")
+	}
 	if c.u64(1) == 0 || c.u64(1)%16 != 0 || c.u64(1) >= tensormap.MaxAddress {
 		return c.fail(cuda.ErrInvalidValue, "a tensor at 0x%x", c.u64(1))
 	}
