@@ -23,7 +23,7 @@ enum { HASH = 8, LONGEST = 64 };
 // a hyphen and eight hexadecimal digits, as in libcudart-9335f6a2.so.12.
 static int hashed(const char *text) { return *text == '-' && strspn(text + 1, "0123456789abcdef") == HASH; }
 
-// plain_name writes the name that a library of CUDA's has where nobody renamed it, and returns 1, or 0 for
+// plain_name writes the name that a library of CUDA's has before a tool renames it, and returns 1, or 0 for
 // other libraries.
 static int plain_name(const char *file, char name[LONGEST])
 {
