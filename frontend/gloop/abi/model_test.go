@@ -21,7 +21,7 @@ const rounds = 3 // requests of the slot, one after another
 // slotWorld is the state. Small numbers stand for words; requests and results are numbers of rounds.
 type slotWorld struct {
 	// Shared memory.
-	request, posted, result, done, report, signal int8
+	request, posted, result, done, report int8
 	// Writes on their way; -1 is none.
 	toRequest, toPosted, toResult, toDone int8
 	// The device's own words: kept by its context while no kernel runs.
