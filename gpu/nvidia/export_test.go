@@ -14,6 +14,13 @@ func SetLinger(d time.Duration) (back func()) {
 	return func() { lingerTime, lingerTurn = was, turn }
 }
 
+// SetSignalGrace changes for how long a kernel that was asked to end may go on, and returns what changes it back.
+func SetSignalGrace(d time.Duration) (back func()) {
+	was := signalGrace
+	signalGrace = d
+	return func() { signalGrace = was }
+}
+
 // HeldBy begins a comment in a source that the fake's compiler holds.
 const HeldBy = heldBy
 

@@ -8,6 +8,9 @@ import (
 	"pvdrm/internal/hostmem"
 )
 
+// signalGrace is gpu.SignalGrace, but in tests of what becomes of a command that ends in time.
+var signalGrace = gpu.SignalGrace
+
 // asked is how a command in flight was asked to end, by its signal (gpu.Launch.Signal). The channel's
 // goroutine stores that, without a hop through the guest or the worker: granted pages are mapped here,
 // too. It alone uses this.
@@ -74,7 +77,7 @@ func (c *channel) isToEnd(f *flying, ran, held, spent time.Duration) bool {
 
 // defers reports whether a command that others want off the GPU still has time to end on its own.
 func (f *flying) defers() bool {
-	return f.signal != 0 && (f.asked.stored.IsZero() || time.Since(f.asked.stored) < gpu.SignalGrace)
+	return f.signal != 0 && (f.asked.stored.IsZero() || time.Since(f.asked.stored) < signalGrace)
 }
 
 // set stores 1 to a word of granted memory, if it is mapped for writing.
