@@ -135,7 +135,7 @@ func (c *Context) Synchronize() error {
 	if err := c.waitIdle(call); err != nil {
 		return err
 	}
-	return c.releasePools(call)
+	return c.settled(call)
 }
 
 // Destroy is cuCtxDestroy. It waits for calls of other goroutines and for

@@ -100,7 +100,10 @@ func (c *Context) copyAndWait(call string, dst, src DevicePtr, n uint64) error {
 	if err != nil {
 		return err
 	}
-	return c.wait(call, p, waitForever)
+	if err := c.wait(call, p, waitForever); err != nil {
+		return err
+	}
+	return c.libraryFailure(call)
 }
 
 // MemcpyDtoD is cuMemcpyDtoD on the default stream. It queues the copy and

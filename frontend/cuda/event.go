@@ -166,7 +166,7 @@ func (e *Event) awaitPoint(call string, p point, timeout time.Duration) error {
 	if err := e.c.wait(call, p, timeout); err != nil || timeout == 0 {
 		return err
 	}
-	return e.c.releasePools(call)
+	return e.c.settled(call)
 }
 
 // Elapsed is cuEventElapsedTime: the time on the device from since to e. It is

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -253,6 +254,25 @@ func (c *Context) LateLibraryError() []byte {
 		return head
 	}
 	return nil
+}
+
+// libraryFailure takes the error of a call of a library which no later call of it has returned. Calls that
+// wait for work return it: a program that computes on would use what the library has not written.
+func (c *Context) libraryFailure(call string) error {
+	head := c.LateLibraryError()
+	if head == nil {
+		return nil
+	}
+	number := func(at int) uint32 { return binary.LittleEndian.Uint32(head[at:]) } // cudalibs.Head
+	return errorf(call, ErrUnknown, "a call of one of NVIDIA's libraries (function %d of PVDRM's table) returned %d after the program had gone on", number(12), number(8))
+}
+
+// settled ends a call that has waited for work.
+func (c *Context) settled(call string) error {
+	if err := c.libraryFailure(call); err != nil {
+		return err
+	}
+	return c.releasePools(call)
 }
 
 // takeSpare returns memory for the results of a call.

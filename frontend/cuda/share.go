@@ -352,7 +352,7 @@ func (e *Event) awaitShared(call string, p point, timeout time.Duration) error {
 			if err := e.c.wait(call, p, 0); err != nil && !errors.Is(err, ErrNotReady) {
 				return err
 			}
-			return e.c.releasePools(call)
+			return e.c.settled(call)
 		case timeout == 0:
 			return &Error{Call: call, Result: ErrNotReady}
 		}

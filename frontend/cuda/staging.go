@@ -150,7 +150,7 @@ func (c *Context) copyOut(call string, dst io.WriterAt, src, n uint64) error {
 		}
 		taken += uint64(len(next.mem))
 	}
-	return nil
+	return c.libraryFailure(call)
 }
 
 // spread copies a piece by ReadAt or WriteAt, which it calls with parts of mem and where they

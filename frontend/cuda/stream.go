@@ -139,7 +139,7 @@ func (s *Stream) await(call string, timeout time.Duration) error {
 	if err := s.c.waitAll(call, points, timeout); err != nil || timeout == 0 {
 		return err
 	}
-	return s.c.releasePools(call)
+	return s.c.settled(call)
 }
 
 // WaitEvent is cuStreamWaitEvent: work that is queued on the stream from now on

@@ -30,7 +30,8 @@ does without these libraries, as JAX does, keeps its own.
   library's own error for wrong arguments.
 * A call that only queues work on the GPU (*async* below) goes to the channel of its stream, in order with
   kernels and copies, and is not waited for. An error that the library returns for it is returned by a later
-  call of the same library, as a CUDA error of a kernel is. PVDRM_CUDA_LOG=errors names the call.
+  call of the same library, as a CUDA error of a kernel is. Where a call that waits for the GPU comes first (a
+  synchronization, a copy to memory of the program), that is CUDA_ERROR_UNKNOWN. PVDRM_CUDA_LOG=errors names the call.
 * A call that returns something (*sync*, *control*) is waited for until the library has returned.
 * Descriptors are made, filled and destroyed (*late*) in the guest; that goes along with the
   next call that needs them.

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -19,7 +20,9 @@ import (
 // GPU that is none: only calls without elements are made.
 type libraryProgram struct {
 	*program
-	calls int // commands
+	calls int    // commands
+	later bool   // they are held
+	held  func() // runs the last one
 }
 
 func newLibraryProgram(t *testing.T) *libraryProgram {
@@ -30,7 +33,10 @@ func newLibraryProgram(t *testing.T) *libraryProgram {
 	p.gpu.Params[drm.ParamLibraries] = 0b11111
 	p.gpu.Library = func(c drm.CallCmd, results []byte) {
 		p.calls++
-		m.Run(c.Args, results, 0x5712)
+		args := bytes.Clone(c.Args)
+		if p.held = func() { m.Run(args, results, 0x5712) }; !p.later {
+			p.held()
+		}
 	}
 	p.ok("cuInit", 0)
 	p.ok("cuCtxCreate_v2", p.out, 0, 0)
@@ -125,6 +131,28 @@ func TestLateLibraryErrors(t *testing.T) {
 	d := p.room(8)
 	require.Zero(t, p.ask("cublasLtMatmulDescCreate", d, 999, 0))
 	require.EqualValues(t, 15, p.ask("cublasLtMatmulDescGetAttribute", p.word(d), 1, p.room(8), 4, p.room(8))|15)
+}
+
+// Where no call of the library follows, the error comes with the call that waits for the work, so that a
+// program does not go on with what the library has not written.
+func TestLateLibraryErrorsWhenWaiting(t *testing.T) {
+	p := newLibraryProgram(t)
+	h, host := p.create(), p.room(8)
+	p.ok("cuMemAlloc_v2", p.out, 8)
+	d := p.word(p.out)
+	for name, args := range map[string][]uint64{"cuCtxSynchronize": nil, "cuStreamSynchronize": {0}, "cuMemcpyDtoH_v2": {host, d, 8}} {
+		for _, fails := range []bool{false, true, false} {
+			m, want := uint64(0), cuda.Success
+			if fails {
+				m, want = 1<<32-1, cuda.ErrUnknown
+			}
+			p.later = true
+			require.Zero(t, p.gemm(h, m))
+			p.later = false
+			p.held()
+			p.gives(want, name, args...)
+		}
+	}
 }
 
 // Descriptors take no commands of their own.
