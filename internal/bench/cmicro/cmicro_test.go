@@ -20,6 +20,7 @@ const driver = `
 #define NONE(name) int name(void) { return 0; }
 NONE(cuInit) NONE(cuDeviceGet) NONE(cuCtxCreate_v2) NONE(cuModuleLoadData) NONE(cuModuleGetFunction) NONE(cuMemAlloc_v2)
 NONE(cuLaunchKernel) NONE(cuCtxSynchronize) NONE(cuMemcpyHtoD_v2) NONE(cuMemcpyDtoH_v2) NONE(cuMemcpyHtoDAsync_v2)
+NONE(cuGraphCreate) NONE(cuGraphAddKernelNode_v2) NONE(cuGraphInstantiateWithFlags) NONE(cuGraphLaunch)
 int cuMemHostAlloc(void **p, size_t n, unsigned flags) { (void)flags; *p = malloc(n); return *p ? 0 : 2; }
 int cuCtxDestroy_v2(void *c) { (void)c; return DESTROY; }
 `
@@ -49,7 +50,7 @@ func TestRun(t *testing.T) {
 		require.GreaterOrEqual(t, r.NS, 0.0)
 		names = append(names, r.Micro)
 	}
-	require.Equal(t, []string{"launch-sync", "launch-loop", "copy-loop", "copy-64M"}, names)
+	require.Equal(t, []string{"launch-sync", "launch-loop", "graph-sync", "copy-loop", "copy-64M"}, names)
 }
 
 func TestFailures(t *testing.T) {

@@ -61,6 +61,7 @@ func All() []Micro {
 		{Name: "null-batched", Description: "a null operation of the bare ring, many in a batch", Baseline: "one at a time, through the driver", measure: measureBatched, ring: true},
 		{Name: "launch-sync", Description: "launch of an empty kernel and cuCtxSynchronize", Baseline: "native", measure: measureLaunch},
 		{Name: "launch-loop", Description: "a launch in a loop of ten and one synchronize", Baseline: "native", measure: measureLaunchLoop},
+		{Name: "graph-sync", Description: "launch of a graph of ten empty kernels and cuCtxSynchronize", Baseline: "native", measure: measureGraph},
 		{Name: "copy-loop", Description: "1 MiB of pageable memory to the device and back", Baseline: "native", measure: measureCopyLoop},
 		{Name: "copy-64M", Description: "64 MiB of pinned memory to the device", Baseline: "memcpy of the same bytes", measure: measureCopy},
 		{Name: "alloc-64M", Description: "64 MiB of pinned memory until no page of it faults, the second time", Baseline: "the first time", measure: measureAlloc},
@@ -188,13 +189,18 @@ const emptyKernel = ".version 6.3\n.target sm_70\n.address_size 64\n.visible .en
 
 var oneWarp = cuda.LaunchConfig{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}}
 
-// launches returns a function that launches the empty kernel n times and waits.
-func (p *program) launches(n int) (func() error, error) {
+// empty is the empty kernel.
+func (p *program) empty() (*cuda.Function, error) {
 	mod, err := p.LoadModule("empty.ptx", []byte(emptyKernel))
 	if err != nil {
 		return nil, err
 	}
-	f, err := mod.Function("empty")
+	return mod.Function("empty")
+}
+
+// launches returns a function that launches the empty kernel n times and waits.
+func (p *program) launches(n int) (func() error, error) {
+	f, err := p.empty()
 	if err != nil {
 		return nil, err
 	}
@@ -219,12 +225,38 @@ func measureLaunch(t Target) (r Result, err error) {
 	return r, err
 }
 
-func measureLaunchLoop(t Target) (r Result, err error) {
-	const batch = 10
+// loop is how many kernels launch-loop and graph-sync have.
+const loop = 10
+
+// measureGraph queues what a launch of an executable graph queues.
+func measureGraph(t Target) (r Result, err error) {
 	err = with(t, func(p *program) error {
-		do, err := p.launches(batch)
+		f, err := p.empty()
+		if err != nil {
+			return err
+		}
+		b := p.NewBatch()
+		for range loop {
+			if err := b.AddKernel(f, oneWarp, nil); err != nil {
+				return err
+			}
+		}
+		r.NS, r.Exits, err = p.steady(t.Budget, 1, func() error {
+			if err := b.Queue(nil); err != nil {
+				return err
+			}
+			return p.Synchronize()
+		})
+		return err
+	})
+	return r, err
+}
+
+func measureLaunchLoop(t Target) (r Result, err error) {
+	err = with(t, func(p *program) error {
+		do, err := p.launches(loop)
 		if err == nil {
-			r.NS, r.Exits, err = p.steady(t.Budget, batch, do)
+			r.NS, r.Exits, err = p.steady(t.Budget, loop, do)
 		}
 		return err
 	})

@@ -46,7 +46,7 @@ static int (*copy_up_async)(uint64_t dst, const void *src, size_t n, void *strea
 static const char empty[] = ".version 6.3\n.target sm_70\n.address_size 64\n.visible .entry empty()\n{\n\tret;\n}\n";
 static void *kernel;
 
-#define BATCH 10	    /* launches of launch-loop */
+#define BATCH 10	    /* kernels of launch-loop and graph-sync */
 #define SMALL (1 << 20)	    /* bytes of copy-loop */
 #define LARGE (64 << 20)    /* bytes of copy-64M */
 #define LEAST 5		    /* rounds of each measurement, at least, */
@@ -70,6 +70,32 @@ static void launch_sync(void)
 static void launch_loop(void)
 {
 	launches(BATCH);
+}
+
+static int (*graph_launch)(void *exec, void *stream);
+static void *graph_exec;
+
+/* Makes a graph of kernels, each behind the one before. */
+static void make_graph(void)
+{
+	struct {
+		void *function;
+		unsigned shape[7]; /* grid, block, shared memory */
+		void **params, **extra;
+		void *kernel, *context;
+	} node = {.function = kernel, .shape = {1, 1, 1, 32, 1, 1, 0}};
+	void *graph, *last;
+
+	CALL("cuGraphCreate", (void **, unsigned), &graph, 0);
+	for (int i = 0; i < BATCH; i++)
+		CALL("cuGraphAddKernelNode_v2", (void **, void *, void **, size_t, void *), &last, graph, &last, i > 0, &node);
+	CALL("cuGraphInstantiateWithFlags", (void **, void *, uint64_t), &graph_exec, graph, 0);
+}
+
+static void graph_sync(void)
+{
+	check("cuGraphLaunch", graph_launch(graph_exec, NULL));
+	check("cuCtxSynchronize", synchronize());
 }
 
 static void copy_loop(void)
@@ -131,6 +157,7 @@ int main(int argc, char **argv)
 	}
 	launch_kernel = function("cuLaunchKernel");
 	synchronize = function("cuCtxSynchronize");
+	graph_launch = function("cuGraphLaunch");
 	copy_up = function("cuMemcpyHtoD_v2");
 	copy_down = function("cuMemcpyDtoH_v2");
 	copy_up_async = function("cuMemcpyHtoDAsync_v2");
@@ -151,6 +178,8 @@ int main(int argc, char **argv)
 
 	measure("launch-sync", budget, 1, launch_sync);
 	measure("launch-loop", budget, BATCH, launch_loop);
+	make_graph();
+	measure("graph-sync", budget, 1, graph_sync);
 	measure("copy-loop", budget, 2, copy_loop);
 	measure("copy-64M", budget, 1, copy_large);
 	CALL("cuCtxDestroy_v2", (void *), context);
