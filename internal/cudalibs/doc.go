@@ -22,5 +22,8 @@
 // Handles are numbers that the guest chooses. The worker keeps what the real library returned for
 // them, so a wrong number is the library's own error and is never dereferenced.
 //
+// Texts and versions are the same in every call (Function.Constant). They need no context in the guest, and no
+// library that starts.
+//
 // The package has no state but the table, and no goroutines.
 package cudalibs

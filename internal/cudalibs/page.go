@@ -56,6 +56,11 @@ cuSPARSE before it is confined, and keeps it for its guest; a library that can m
 the log names it. Neither that nor cuDNN, cuSOLVER and cuRAND without the filter have been tried on a GPU yet. Until the
 requests are recorded with the libraries in use (gpu/nvidia/record), --sandbox=off is the way to use them.
 
+Versions, and the texts of errors, need no context: programs ask for them when they are imported, before cuInit, or when their
+context is gone. The guest takes them from any context that it has, or from one that it makes to ask and destroys, and keeps the answers. A
+library that makes no handle in the confined worker still tells its version. Where there is no device, or it calls no libraries,
+the status is the one for what is not supported, a version that is returned is 0, and a text says that there is none.
+
 A function that is not supported returns the library's status for that, and PVDRM_CUDA_LOG=errors says why. On the software GPU there are none of these libraries: every call says so.
 
 `

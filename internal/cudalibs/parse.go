@@ -22,6 +22,8 @@ import (
 //	FUNCTION MODE PARAMETER …           a function
 //	FUNCTION none WORDS …               one that is not supported, and why
 //
+// Texts, and what has :constant behind its mode, need no context and always answer alike.
+//
 // In a line of a function, [A|B] stands for two lines, with A and with B, and {A|B} likewise, where all
 // braces of a line have the same choice. Parameters are
 //
@@ -236,10 +238,31 @@ func (t *Table) function(l *Library, row []string) error {
 		if err := f.findSlot(slot); err != nil {
 			return err
 		}
+	} else if err := f.findConstant(slot); err != nil {
+		return err
 	}
 	t.names[f.Name] = f
 	t.Functions = append(t.Functions, f)
 	l.Functions = append(l.Functions, f)
+	return nil
+}
+
+// findConstant finds out whether a function always answers alike, which it does by a number at most.
+func (f *Function) findConstant(word string) error {
+	f.Constant = f.Mode == Text || word == "constant" && (f.Mode == Control || f.Mode == Number)
+	if word != "" && !f.Constant {
+		return fmt.Errorf("%q behind the mode", word)
+	}
+	if !f.Constant {
+		return nil
+	}
+	var n [Found + 1]int
+	for _, p := range f.Params {
+		n[p.Class]++
+	}
+	if n[Int32] > 1 || n[Out] > 1 || n[Int32]+n[Out]+n[Null] < len(f.Params) {
+		return errors.New("a constant with such parameters")
+	}
 	return nil
 }
 

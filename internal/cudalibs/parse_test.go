@@ -51,6 +51,7 @@ func TestWrongLines(t *testing.T) {
 		return (&Table{names: map[string]*Function{}, kinds: map[string]*Kind{}}).add(head + line + "\n")
 	}
 	require.NoError(t, table("f async @k i <4*$1"))
+	require.NoError(t, table("f control:constant i >4"))
 	for line, want := range map[string]string{
 		"f":                                   "no mode",
 		"f quick i":                           `mode "quick"`,
@@ -61,6 +62,10 @@ func TestWrongLines(t *testing.T) {
 		"f async @k D <4*$1":                  "depends on 1",
 		"f async @k <4*x":                     "invalid syntax",
 		"f late @k >4":                        "nobody waits for",
+		"f text @k":                           "a constant with such parameters",
+		"f number:constant i i":               "a constant with such parameters",
+		"f control:variable >4":               `"variable" behind the mode`,
+		"f async:constant i":                  `"constant" behind the mode`,
 		"f late @k T":                         "without type and count",
 		"f set:color @k i":                    `no slot "color"`,
 		"f set:slot i i":                      "of no handle",

@@ -25,7 +25,8 @@ func Stubs(l *Library) string {
 	return b.String()
 }
 
-// pattern says of each argument how it comes: in a word, or as a float or double.
+// pattern says of each argument how it comes: in a word, or as a float or double. Behind them comes what
+// the function returns where it is no status.
 func (f *Function) pattern() string {
 	p := make([]byte, len(f.Params))
 	for i := range f.Params {
@@ -35,6 +36,12 @@ func (f *Function) pattern() string {
 		case Double:
 			p[i] = 'd'
 		}
+	}
+	switch f.Mode {
+	case Text:
+		p = append(p, 't')
+	case Number:
+		p = append(p, 'n')
 	}
 	return string(p)
 }

@@ -65,6 +65,8 @@ func TestStubs(t *testing.T) {
 		"123456789",
 		words("curandGenerateNormal", "bad"),
 		"999",
+		"no text: the driver did not take the call",
+		"0",
 	}, lines)
 }
 

@@ -67,6 +67,8 @@ type Function struct {
 	Slot    int // of Set and Get: which part of the state
 	Params  []Param
 	Why     string // of None
+
+	Constant bool // it needs no context, and answers the same arguments with the same always
 }
 
 // Kind is a kind of handles.

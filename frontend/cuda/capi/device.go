@@ -24,12 +24,9 @@ func initDriver(c *call) error {
 	if c.lib.driver.Load() != nil {
 		return nil
 	}
-	d, err := cuda.Init(c.lib.cfg.Open...)
+	d, err := c.openDriver()
 	if err != nil {
 		return err
-	}
-	if err := c.showVisible(d); err != nil {
-		return errors.Join(err, d.Close())
 	}
 	d.Output = c.lib.cfg.Output
 	if c.lib.cfg.Pages != nil {
@@ -37,6 +34,18 @@ func initDriver(c *call) error {
 	}
 	c.lib.driver.Store(d)
 	return nil
+}
+
+// openDriver opens the devices, and shows those that the program is to see.
+func (c *call) openDriver() (*cuda.Driver, error) {
+	d, err := cuda.Init(c.lib.cfg.Open...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.showVisible(d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 func driverGetVersion(c *call) error {

@@ -386,7 +386,7 @@ var families = []family{
 		cuTensorMapEncodeIm2colWide/12`))},
 	{"Graphs", graphEntries},
 	{"PVDRM's own", []entry{
-		{name: libraryEntry, args: 1, do: libraryCall, note: "for the stubs of NVIDIA's libraries alone; cuda-libraries.md says what they do"},
+		{name: libraryEntry, args: 1, do: libraryCall, early: true, note: "for the stubs of NVIDIA's libraries alone; cuda-libraries.md says what they do"},
 	}},
 	{"Graphics, other devices and processes, debugging", unsupported(`
 		cuGraphicsUnregisterResource/1 cuGraphicsSubResourceGetMappedArray/4 cuGraphicsResourceGetMappedMipmappedArray/2

@@ -48,6 +48,7 @@ type Library struct {
 	graphs  graphs
 
 	libraries libraries
+	constants constants
 
 	texts sync.Map // string → address of a C string
 

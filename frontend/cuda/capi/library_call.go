@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,8 +28,19 @@ func libraryCall(c *call) error {
 	}
 	args := c.args[1 : 1+len(f.Params)]
 	m := &libraryMaker{c: c, f: f, args: args}
-	returned, err := m.call()
+	call := m.call
 	switch {
+	case f.Constant:
+		call = m.constant
+	case f.Mode != cudalibs.None && c.lib.driver.Load() == nil:
+		return c.fail(notInitialized, "cuInit was not called") // the stub calls it
+	}
+	returned, err := call()
+	switch {
+	case f.Mode == cudalibs.Text && (err != nil || returned == 0):
+		returned = c.lib.text("no text: the host's library was not asked")
+	case f.Mode == cudalibs.Number && err != nil:
+		returned = 0
 	case errors.Is(err, invalidContext):
 		return err // the stub makes a context current, and calls again
 	case errors.Is(err, cudalibs.ErrHandle):
@@ -158,7 +170,7 @@ func (m *libraryMaker) state(l *libraries) error {
 // Preconditions: l.mu is held.
 func (m *libraryMaker) queue(l *libraries) (made *cudalibs.Call, answer *cuda.LibraryAnswer, err error) {
 	f := m.f
-	if mask := m.x.Device().Libraries(); mask&(1<<f.Library.Number) == 0 {
+	if mask := m.x.Device().Libraries(); mask&(1<<f.Library.Number) == 0 && !(f.Constant && mask != 0) {
 		return nil, nil, m.lacks(mask)
 	}
 	if made, err = f.Encode(m.args, &libraryGuest{c: m.c, l: l, x: m.x}); err != nil {
@@ -356,11 +368,8 @@ func (m *libraryMaker) results(made *cudalibs.Call, answer *cuda.LibraryAnswer) 
 		m.c.lib.tellLate(head)
 	}
 	if m.f.Mode == cudalibs.Text {
-		text := b[len(b)-cudalibs.MaxText:]
-		for i, x := range text {
-			if x == 0 {
-				return m.c.lib.text(string(text[:i])), nil
-			}
+		if text, ok := textOf(b); ok {
+			return m.c.lib.text(text), nil
 		}
 		return 0, nil
 	}
@@ -376,6 +385,12 @@ func (m *libraryMaker) results(made *cudalibs.Call, answer *cuda.LibraryAnswer) 
 		return uint64(head.Earlier), nil // of a call that this one depends on, as likely as not
 	}
 	return uint64(head.Status), nil
+}
+
+// textOf is the text in the results of a function that returns one.
+func textOf(results []byte) (string, bool) {
+	text, _, ok := bytes.Cut(results[len(results)-cudalibs.MaxText:], []byte{0})
+	return string(text), ok
 }
 
 // handOver gives the program the handles that a call has made.

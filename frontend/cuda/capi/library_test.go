@@ -26,6 +26,14 @@ type libraryProgram struct {
 }
 
 func newLibraryProgram(t *testing.T) *libraryProgram {
+	p := newFreshLibraryProgram(t)
+	p.ok("cuInit", 0)
+	p.ok("cuCtxCreate_v2", p.out, 0, 0)
+	return p
+}
+
+// newFreshLibraryProgram is newLibraryProgram before cuInit.
+func newFreshLibraryProgram(t *testing.T) *libraryProgram {
 	m, err := libhost.NewMachine(libhost.Open([]string{libstest.Build(t)}), func() error { return nil })
 	require.NoError(t, err)
 	p := &libraryProgram{}
@@ -38,8 +46,6 @@ func newLibraryProgram(t *testing.T) *libraryProgram {
 			p.held()
 		}
 	}
-	p.ok("cuInit", 0)
-	p.ok("cuCtxCreate_v2", p.out, 0, 0)
 	return p
 }
 

@@ -226,11 +226,11 @@ STUB(808, cudnnGetCTCLossWorkspaceSize_v8)
 const char pvdrm_library[] = "cudnn";
 const uint32_t pvdrm_first = 589, pvdrm_failed = 4000;
 const char *const pvdrm_patterns[] = {
-	"w",
-	"",
-	"",
-	"",
-	"ww",
+	"wt",
+	"n",
+	"n",
+	"n",
+	"wwn",
 	"",
 	"ww",
 	"w",

@@ -7,6 +7,7 @@
 #include "stub.h"
 
 enum { NOT_INITIALIZED = 3, INVALID_CONTEXT = 201 }; // CUDA_ERROR_*
+static const char RETURNS[] = "tn"; // in patterns: a text, a number
 enum { REGISTERS = 6, FLOAT_REGISTERS = 8 };
 
 int cuPvdrmLibraryCall(uint64_t *words);
@@ -38,7 +39,7 @@ static void arguments(uint64_t *words, uint32_t index, const uint64_t *registers
 	int ints = 0, floats = 0;
 	memset(words, 0, PVDRM_MAX_ARGS * sizeof *words);
 	words[0] = index;
-	for (int i = 0; pattern[i]; i++) {
+	for (int i = 0; pattern[i] && !strchr(RETURNS, pattern[i]); i++) {
 		if (pattern[i] == 'w')
 			words[1 + i] = ints < REGISTERS ? registers[ints++] : *stack++;
 		else
@@ -60,5 +61,12 @@ __attribute__((visibility("hidden"), used)) uint64_t pvdrm_called(uint32_t index
 	if (words[PVDRM_MAX_ARGS - 1])
 		return words[0];
 	fprintf(stderr, "%s of PVDRM: the driver did not take a call: CUDA error %d; PVDRM_CUDA_LOG=errors says why\n", pvdrm_library, r);
+	const char *pattern = pvdrm_patterns[index - pvdrm_first];
+	switch (*pattern ? pattern[strlen(pattern) - 1] : 0) {
+	case 't': // which programs print
+		return (uintptr_t)"no text: the driver did not take the call";
+	case 'n':
+		return 0;
+	}
 	return pvdrm_failed;
 }

@@ -18,6 +18,6 @@
 extern const char pvdrm_library[];
 extern const uint32_t pvdrm_first;           // index of the first function
 extern const uint32_t pvdrm_failed;          // the library's status of an internal error
-extern const char *const pvdrm_patterns[];   // of each function: w for a word, f for a float, d for a double
+extern const char *const pvdrm_patterns[];   // of each function: w for a word, f for a float, d for a double, and t or n behind them if it returns a text or a number
 
 #endif

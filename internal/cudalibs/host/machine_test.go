@@ -231,7 +231,7 @@ func TestRefusals(t *testing.T) {
 			return r
 		}},
 		"a library that is not there": {want: cudalibs.RefusedLibrary, change: func(r []byte) []byte {
-			binary.LittleEndian.PutUint32(r, cudalibs.All().Named("ncclGroupStart").Index)
+			binary.LittleEndian.PutUint32(r, cudalibs.All().Named("cusolverDnCreate").Index)
 			return r
 		}},
 		"a function that is not there": {want: cudalibs.RefusedSymbol, change: func(r []byte) []byte {
@@ -320,6 +320,7 @@ func TestSpareHandles(t *testing.T) {
 }
 
 // A library that does not start is not there, and the reason is told.
+// It tells its version, for which it does not have to.
 func TestLibraryThatDoesNotStart(t *testing.T) {
 	p := newProgram(t)
 	l := p.machine.libraries
@@ -330,4 +331,7 @@ func TestLibraryThatDoesNotStart(t *testing.T) {
 	require.Contains(t, l.Missing(), "cublasCreate_v2 returned 14")
 	require.Equal(t, cudalibs.RefusedLibrary, p.machine.Run(append(binary.LittleEndian.AppendUint64(nil, cudalibs.All().Sum),
 		binary.LittleEndian.AppendUint64([]byte{byte(cublas.Functions[0].Index), 0, 0, 0, 16, 0, 0, 0}, 5)...), nil, 0).Refused)
+	version, mem := p.Room(4, false)
+	require.Zero(t, p.call("cublasGetProperty", 0, version).Status)
+	require.EqualValues(t, 13, binary.LittleEndian.Uint32(mem))
 }

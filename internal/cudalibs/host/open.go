@@ -79,13 +79,14 @@ type Libraries struct {
 	handles map[*cudalibs.Library]uintptr
 	symbols []uintptr // of functions by index; 0: not looked up yet
 	why     map[*cudalibs.Library]error
+	lost    map[*cudalibs.Library]uintptr // do not start: only their constants are there
 }
 
 // Open opens what there is of the libraries in directories, and else where the system's loader finds
 // them.
 func Open(directories []string) *Libraries {
 	t := cudalibs.All()
-	l := &Libraries{handles: map[*cudalibs.Library]uintptr{}, symbols: make([]uintptr, len(t.Functions)), why: map[*cudalibs.Library]error{}}
+	l := &Libraries{handles: map[*cudalibs.Library]uintptr{}, symbols: make([]uintptr, len(t.Functions)), why: map[*cudalibs.Library]error{}, lost: map[*cudalibs.Library]uintptr{}}
 	for _, name := range before {
 		_, _ = open(directories, name) // a library that needs one it lacks does not open itself
 	}
@@ -142,8 +143,9 @@ func (l *Libraries) Mask() (mask uint64) {
 	return mask
 }
 
-// lose drops a library.
+// lose drops a library, but for what it answers without a GPU.
 func (l *Libraries) lose(lib *cudalibs.Library, why error) {
+	l.lost[lib] = l.handles[lib]
 	delete(l.handles, lib)
 	l.why[lib] = why
 	for _, f := range lib.Functions {
@@ -168,6 +170,9 @@ func (l *Libraries) symbol(f *cudalibs.Function) (uintptr, cudalibs.Refusal) {
 		return at, 0
 	}
 	h := l.handles[f.Library]
+	if h == 0 && f.Constant {
+		h = l.lost[f.Library]
+	}
 	if h == 0 {
 		return 0, cudalibs.RefusedLibrary
 	}

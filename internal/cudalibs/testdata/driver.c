@@ -11,6 +11,8 @@ int cuCtxSetCurrent(void *context) { return current = context != 0, 0; }
 
 int cuPvdrmLibraryCall(uint64_t *words)
 {
+	if (words[1] == 0x77)
+		return 500; // without an answer, as for a function of another version
 	if (!ready)
 		return 3;
 	if (!current)

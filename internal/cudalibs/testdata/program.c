@@ -7,6 +7,8 @@ int cublasGemmStridedBatchedEx(void *h, int ta, int tb, int m, int n, int k, con
 int curandGenerateBinomialMethod(void *g, unsigned *out, size_t n, unsigned tries, double p, int method);
 int curandGenerateNormal(void *g, float *out, size_t n, float mean, float deviation);
 size_t cublasLtGetVersion(void);
+const char *cublasGetStatusString(int status);
+size_t cublasLtDisableCpuInstructionsSetMask(unsigned mask);
 
 int main(void)
 {
@@ -17,5 +19,7 @@ int main(void)
 	curandGenerateNormal((void *)1, (void *)2, 3, 1.5f, -2.0f);
 	printf("%zx\n", cublasLtGetVersion());
 	printf("%d\n", curandGenerateNormal((void *)0xbad, 0, 0, 0, 0));
+	printf("%s\n", cublasGetStatusString(0x77));
+	printf("%zu\n", cublasLtDisableCpuInstructionsSetMask(0x77));
 	return 0;
 }
