@@ -153,6 +153,7 @@ type matchingArgs struct {
 	Queries, Database, Room uint64
 	Images, Threshold       uint32
 	Found, Failed           uint64
+	All, Each               uint32
 }
 
 // loopImages has the GPU read queries and database itself.
@@ -161,11 +162,13 @@ func (x *matching) loopImages() error {
 	if err != nil {
 		return err
 	}
-	r, err := x.room((imgChunk+1)*imgBytes, blocks)
+	all := len(x.queries) / imgBytes
+	each := (all + blocks - 1) / blocks // a block reads the database once for all its queries
+	r, err := x.room((imgChunk+each)*imgBytes, blocks)
 	if err != nil {
 		return err
 	}
-	paths, each, err := x.paths([]string{x.path("queries"), x.path("database")})
+	paths, bytes, err := x.paths([]string{x.path("queries"), x.path("database")})
 	if err != nil {
 		return err
 	}
@@ -173,9 +176,10 @@ func (x *matching) loopImages() error {
 	if err != nil {
 		return err
 	}
-	args := bytesOf(matchingArgs{Queries: uint64(paths), Database: uint64(paths) + uint64(each), Room: uint64(r.at),
-		Images: uint32(len(x.database) / imgBytes), Threshold: imgThreshold, Found: uint64(x.m[0]), Failed: uint64(failures)})
-	if err := x.loop(loopLaunch{kernel: "img", logical: len(x.queries) / imgBytes, threads: imgThreads, memory: r.memory}, args); err != nil {
+	args := bytesOf(matchingArgs{Queries: uint64(paths), Database: uint64(paths) + uint64(bytes), Room: uint64(r.at),
+		Images: uint32(len(x.database) / imgBytes), Threshold: imgThreshold, Found: uint64(x.m[0]), Failed: uint64(failures),
+		All: uint32(all), Each: uint32(each)})
+	if err := x.loop(loopLaunch{kernel: "img", logical: (all + each - 1) / each, threads: imgThreads, memory: r.memory}, args); err != nil {
 		return err
 	}
 	return x.failed(failures, func(int64) string { return filepath.Join(x.dir, "database") })
