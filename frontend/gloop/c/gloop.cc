@@ -3,6 +3,7 @@
 #include "program.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -178,11 +179,28 @@ static CUresult start(Program *p, void **args) {
 	return r;
 }
 
+// pause gives the processor away between two looks. For kAttention after the last request was taken
+// or has ended, in which a block asks for the next one, it does so without a nap; then it naps for a
+// share of the time since.
+static void pause(const Program *p) {
+	const u64 kAttention = 50000, kShare = 8, kShortest = 10000, kLongest = 100000;
+	u64 now = nanoseconds(), active = __atomic_load_n(&p->active, __ATOMIC_RELAXED);
+	u64 quiet = now > active ? now - active : 0;
+	if (quiet < kAttention) {
+		sched_yield();
+		return;
+	}
+	u64 nap = quiet / kShare;
+	timespec t = {0, long(nap < kShortest ? kShortest : nap > kLongest ? kLongest : nap)};
+	nanosleep(&t, nullptr);
+}
+
 static int run(Program *p, void **args) {
 	*p->signal = 0;
 	p->launch.sequence++;
 	if ((p->stats.cuda = start(p, args))) return GLOOP_CUDA;
-	u64 began = nanoseconds(), nap = 20000;
+	u64 began = nanoseconds();
+	attend(p);
 	int error = GLOOP_OK;
 	for (;;) {
 		int state = cuStreamQuery(p->stream);
@@ -194,9 +212,8 @@ static int run(Program *p, void **args) {
 		int n = error ? 0 : take(p);
 		if (n < 0) error = GLOOP_PROTOCOL;
 		if (error || canceled(p) || (p->config.relaunch_ns && nanoseconds() - began >= p->config.relaunch_ns) || missed(p)) *p->signal = 1;
-		nap = n > 0 ? 20000 : nap < 100000 ? nap * 2 : nap;
-		timespec t = {0, long(nap)};
-		nanosleep(&t, nullptr);
+		if (n > 0) attend(p);
+		pause(p);
 	}
 	p->stats.launches++;
 	return error ? error : take(p) < 0 ? GLOOP_PROTOCOL : GLOOP_OK; // requests of the last moment

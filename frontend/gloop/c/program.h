@@ -103,6 +103,7 @@ struct Program {
 	Handle **handles;
 	unsigned open;
 	u64 events; // requests that have ended
+	u64 active; // when a request was taken or has ended: atomic
 	volatile bool over;
 	int wake; // an eventfd, for the thread that polls
 	pthread_t *threads;
@@ -110,6 +111,9 @@ struct Program {
 };
 
 u64 nanoseconds();
+
+// attend has the main thread look for requests without naps for a while.
+inline void attend(Program *p) { __atomic_store_n(&p->active, nanoseconds(), __ATOMIC_RELAXED); }
 
 // serve does the work of a request: its result, a negative errno, or kLater.
 i64 serve(Program *p, Operation *o, Bounce *b);

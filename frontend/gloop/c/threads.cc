@@ -43,6 +43,7 @@ void complete(Program *p, Operation *o, i64 value) {
 	p->under[o->block] &= ~bit;
 	p->done[o->block] ^= bit;
 	__atomic_store_n(&b->done, p->done[o->block], __ATOMIC_RELEASE);
+	attend(p);
 	p->events++;
 	pthread_cond_broadcast(&p->ended);
 	pthread_mutex_unlock(&p->mu);

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pvdrm/frontend/cuda"
@@ -17,6 +18,7 @@ type program struct {
 	memory *memory
 	table  *abi.Table
 	stream *cuda.Stream
+	napper *yield.Napper // the poller's
 
 	handles handles
 	bounces *bounces
@@ -25,6 +27,9 @@ type program struct {
 	end     context.CancelFunc
 	served  sync.WaitGroup // requests
 	threads chan struct{}  // holds one for each request that reads or writes a file
+
+	made   time.Time
+	active atomic.Int64 // when a request was taken or has ended, in ns since made
 
 	sequence uint32 // of the launch. The main loop writes it while nothing watches
 
@@ -35,7 +40,7 @@ type program struct {
 
 func newProgram(cfg Config) (*program, error) {
 	p := &program{
-		cfg: cfg, ended: make(chan struct{}), bounces: newBounces(),
+		cfg: cfg, made: time.Now(), ended: make(chan struct{}), bounces: newBounces(),
 		handles: handles{most: cfg.Handles}, threads: make(chan struct{}, cfg.Threads),
 	}
 	for _, h := range cfg.Memory {
@@ -46,8 +51,11 @@ func newProgram(cfg Config) (*program, error) {
 		return nil, err
 	}
 	p.table = abi.NewTable(p.memory.blocks)
-	if p.stream, err = cfg.Context.NewStreamNonBlocking(); err != nil {
+	if p.napper, err = yield.NewNapper(); err != nil {
 		return nil, errors.Join(err, p.memory.free())
+	}
+	if p.stream, err = cfg.Context.NewStreamNonBlocking(); err != nil {
+		return nil, errors.Join(err, p.napper.Close(), p.memory.free())
 	}
 	p.stream.After(cfg.Context.DefaultStream()) // what the caller has prepared
 	p.living, p.end = context.WithCancel(context.Background())
@@ -59,7 +67,7 @@ func (p *program) close() error {
 	p.end()
 	err := p.handles.closeAll()
 	p.served.Wait()
-	return errors.Join(err, p.bounces.close(), p.stream.Destroy(), p.memory.free())
+	return errors.Join(err, p.bounces.close(), p.stream.Destroy(), p.memory.free(), p.napper.Close())
 }
 
 func (p *program) count(change func(*Stats)) {
@@ -83,8 +91,13 @@ func (p *program) begin() {
 // raise asks the kernel to leave.
 func (p *program) raise() { p.memory.signal.Store(1) }
 
+// The poller looks without a pause for attention after it had something to do, in which a block that
+// waits for a read gets it and asks for the next one. Then it naps for a share of the time since, so
+// that a request waits for little longer than the block has worked on the one before.
 const (
-	shortestNap = 20 * time.Microsecond
+	attention   = 50 * time.Microsecond
+	napShare    = 8
+	shortestNap = 10 * time.Microsecond
 	busyNap     = 100 * time.Microsecond // at most, while requests are under way
 	longestNap  = time.Millisecond
 )
@@ -95,7 +108,8 @@ func (p *program) watch(ctx context.Context) (stop func() error) {
 	over, result := make(chan struct{}), make(chan error, 1)
 	go func() {
 		var err error
-		nap, start := shortestNap, time.Now()
+		start := time.Now()
+		p.active.Store(int64(start.Sub(p.made)))
 		for !isClosed(over) {
 			n := 0
 			if err == nil {
@@ -104,17 +118,31 @@ func (p *program) watch(ctx context.Context) (stop func() error) {
 			if err != nil || ctx.Err() != nil || p.cfg.Relaunch != 0 && time.Since(start) >= p.cfg.Relaunch || p.missed() {
 				p.raise()
 			}
-			if nap *= 2; n > 0 {
-				nap = shortestNap
-			} else if p.table.UnderWay() > 0 {
-				nap = min(nap, busyNap)
+			if n > 0 {
+				p.attend()
 			}
-			nap = min(nap, longestNap)
-			yield.Nap(nap)
+			p.pause()
 		}
 		result <- err
 	}()
 	return func() error { close(over); return <-result }
+}
+
+// attend has the poller look without a pause for a while.
+func (p *program) attend() { p.active.Store(int64(time.Since(p.made))) }
+
+// pause gives the processor away between two looks.
+func (p *program) pause() {
+	quiet := time.Since(p.made) - time.Duration(p.active.Load())
+	if quiet < attention {
+		yield.Processor()
+		return
+	}
+	most := longestNap
+	if p.table.UnderWay() > 0 {
+		most = busyNap
+	}
+	p.napper.Nap(min(max(quiet/napShare, shortestNap), most))
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -146,9 +174,13 @@ func (p *program) take() (int, error) {
 	})
 }
 
+// pulse is how often a program that waits without a kernel asks whether its device is still there.
+const pulse = time.Second
+
 // await waits until a request of one of the blocks has ended that its loop has not seen.
 func (p *program) await(ctx context.Context, blocks []int, seen []uint64) error {
-	start := time.Now()
+	start, tick := time.Now(), time.NewTicker(pulse)
+	defer tick.Stop()
 	defer func() { p.count(func(s *Stats) { s.Waiting += time.Since(start) }) }()
 	for {
 		p.mu.Lock()
@@ -161,6 +193,10 @@ func (p *program) await(ctx context.Context, blocks []int, seen []uint64) error 
 		}
 		select {
 		case <-ended:
+		case <-tick.C:
+			if _, _, err := p.cfg.Context.MemGetInfo(); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -170,6 +206,7 @@ func (p *program) await(ctx context.Context, blocks []int, seen []uint64) error 
 // complete ends a request.
 func (p *program) complete(at abi.Ref, value int64) {
 	p.table.Complete(at, value)
+	p.attend()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.ended)
