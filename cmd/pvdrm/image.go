@@ -27,9 +27,9 @@ func newImage(*global) *cobra.Command {
 		Long: `Build the guest image: the kernel of this host's distribution with the modules that
 a paravirtual GPU needs, and an initramfs with PVDRM's init, gdev and a small
 shell. The cache keeps it by the hash of its inputs. The image debian also has the
-distribution's C and C++ libraries and PVDRM's libcuda.so.1, libcudart.so and
-libnvidia-ml.so.1; the image mesa also has the distribution's Mesa. These files lie
-on a read-only disk.`,
+distribution's C and C++ libraries and PVDRM's libcuda.so.1, libcudart.so,
+libnvidia-ml.so.1 and libgloop.so; the image mesa also has the distribution's Mesa.
+These files lie on a read-only disk.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, err := buildImage(c.Context(), cache, kind, false)

@@ -18,6 +18,25 @@ const libcuda = "libcuda.so.1"
 var libraries = []string{libcuda, "libpvdrm-cuda.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13", rt.StaticLibrary,
 	"libnvidia-ml.so.1", "libpvdrm-nvml.so"}
 
+// libgloop runs GLoop programs of C. It is there if there was a C++ compiler.
+const libgloop = "libgloop.so"
+
+// imageLibraries lists the files of a directory with our libraries that go into images.
+func imageLibraries(dir string) (files []string, err error) {
+	for _, name := range libraries {
+		files = append(files, filepath.Join(dir, name))
+	}
+	file := filepath.Join(dir, libgloop)
+	_, err = os.Stat(file)
+	switch {
+	case err == nil:
+		return append(files, file), nil
+	case errors.Is(err, os.ErrNotExist):
+		return files, nil
+	}
+	return nil, err
+}
+
 // errNoLibcuda says how to get one.
 var errNoLibcuda = fmt.Errorf("there is no %s in lib beside pvdrm: `make build` makes it where there is a C compiler (on Debian: apt-get install gcc libc6-dev)", libcuda)
 

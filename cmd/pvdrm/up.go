@@ -63,7 +63,7 @@ temporary files. The first use builds the image; see pvdrm image.
 Programs in the image: gdev, and a shell with the usual small commands.
 
 The image debian also has the distribution's C and C++ libraries, and libcuda.so.1,
-libcudart.so and libnvidia-ml.so.1 of PVDRM. The image mesa also has the
+libcudart.so, libnvidia-ml.so.1 and libgloop.so of PVDRM. The image mesa also has the
 distribution's Mesa, glscene, glmark2-es2-drm and kmscube. With either, a PROGRAM
 whose name has a slash is a file of the host: pvdrm copies it to /root and runs it
 there.
@@ -346,8 +346,8 @@ func buildImage(ctx context.Context, cache, kind string, shares bool) (guestimag
 		if err != nil {
 			return guestimage.Image{}, err
 		}
-		for _, name := range libraries {
-			cfg.Libraries = append(cfg.Libraries, filepath.Join(dir, name))
+		if cfg.Libraries, err = imageLibraries(dir); err != nil {
+			return guestimage.Image{}, err
 		}
 	}
 	return guestimage.Build(ctx, cfg)
