@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,6 +42,35 @@ func TestGLoopLocal(t *testing.T) {
 func TestGLoopMachine(t *testing.T) {
 	out := vmGuest(t).sh(t, "gdev gloop --all --json")
 	require.Len(t, gloopResults(t, out), len(gloop.Programs()))
+}
+
+// TestGLoopWithoutItsArbiter kills the arbiter while two guests share a GPU by it: a program that computes
+// and a server. Both go on, and end with right results.
+func TestGLoopWithoutItsArbiter(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pvdrm-test-") // a short path: sockets need one
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
+	socket := filepath.Join(dir, "arbiter")
+	arbiter := start(t, "arbiter", "--socket", socket, "--policy", "wfq:10ms", "--log", "info")
+	arbiter.waitFor(t, "waiting for backends")
+	var guests []*command
+	for name, program := range map[string]string{"computes": "throttle", "serves": "echo"} {
+		guests = append(guests, start(t, "run", "--arbiter", socket, "--guest", name, "--log", "error", "--",
+			"gdev", "gloop", "--json", "--version", "gloop", "--size", "16", program))
+	}
+	for _, g := range guests {
+		require.Eventually(t, func() bool {
+			sockets, err := filepath.Glob(filepath.Join(g.runDir, "pvdrm", "vm-*", "stats"))
+			return err == nil && len(sockets) == 1 && g.computeBusy(t) > 0
+		}, patience, 10*time.Millisecond, "it computes")
+	}
+	require.NoError(t, arbiter.Process.Kill())
+	<-arbiter.ended
+	for _, g := range guests {
+		code, out := g.wait(t)
+		require.Zero(t, code, out)
+		require.Len(t, gloopResults(t, out), 1, out)
+	}
 }
 
 // TestBenchGLoop makes a small bench of each kind: versions in turns, guests that share the GPU, and a
