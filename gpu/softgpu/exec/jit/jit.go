@@ -31,10 +31,6 @@ const (
 	ownSites   = 2 * tableSites // the first that belongs to one access
 )
 
-// hot is how often native code must be wanted before it is made: by a warp that
-// starts or passes the head of a loop, or one of which not all lanes run.
-const hot = 16
-
 // NativeCode reports whether kernels are compiled on this machine; the error says why
 // they are interpreted.
 func NativeCode() error {
@@ -93,6 +89,7 @@ type Code struct {
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
 	rings  bool     // see ring.go
+	enough int32    // how often a variant must be wanted
 	full   variant  // for warps with all lanes
 	masked variant
 }
@@ -118,6 +115,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 	}
 	n.once.Do(func() {
 		n.prog, n.fn, n.first, n.isa, n.rings = p, fn, fn.Entry, InUse(), ringOf(p, fn)
+		n.enough = enough(p, fn, n.isa)
 		n.sites = make([]uint16, fn.End-fn.Entry)
 		for i := range n.sites {
 			if in := &p.Code[int(n.first)+i]; isAccess(in) {
@@ -133,7 +131,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 	})
 	if when == NativeAtOnce {
 		for _, v := range []*variant{&n.full, &n.masked} {
-			if v.wanted.Add(hot) == hot {
+			if v.wanted.Load() < n.enough && v.wanted.Add(n.enough) < 2*n.enough {
 				n.compile(v)
 			}
 		}
@@ -160,7 +158,7 @@ func (n *Code) compile(v *variant) {
 //
 //go:noinline
 func (n *Code) want(v *variant) {
-	if v.wanted.Add(1) == hot {
+	if v.wanted.Add(1) == n.enough {
 		n.compile(v)
 	}
 }

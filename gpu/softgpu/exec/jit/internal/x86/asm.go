@@ -126,6 +126,13 @@ func (a *Asm) bytes(b ...byte) {
 	a.n += len(b)
 }
 
+// word writes the first bytes of x, n of them.
+func (a *Asm) word(x uint64, n int) {
+	a.Grow(longest)
+	binary.LittleEndian.PutUint64(a.buf[a.n:], x)
+	a.n += n
+}
+
 func (a *Asm) imm32(x int32) {
 	a.Grow(longest)
 	binary.LittleEndian.PutUint32(a.buf[a.n:], uint32(x))
@@ -144,19 +151,19 @@ func (a *Asm) modMem(reg uint8, m Mem, unit int32) {
 	if unit > 0 && m.Disp%unit == 0 && m.Disp/unit >= math.MinInt8 && m.Disp/unit <= math.MaxInt8 {
 		mod, short = 1, true
 	}
-	a.bytes(mod<<6 | reg&7<<3 | uint8(m.Base)&7)
+	x, n := uint64(mod<<6|reg&7<<3|uint8(m.Base)&7), 1
 	if m.Base&7 == RSP {
-		a.bytes(0x24)
+		x, n = x|0x24<<8, 2
 	}
 	if short {
-		a.bytes(byte(int8(m.Disp / unit)))
+		a.word(x|uint64(byte(int8(m.Disp/unit)))<<(8*n), n+1)
 		return
 	}
-	a.imm32(m.Disp)
+	a.word(x|uint64(uint32(m.Disp))<<(8*n), n+4)
 }
 
 // modReg writes ModRM of two registers.
-func (a *Asm) modReg(reg, rm uint8) { a.bytes(3<<6 | reg&7<<3 | rm&7) }
+func (a *Asm) modReg(reg, rm uint8) { a.word(uint64(3<<6|reg&7<<3|rm&7), 1) }
 
 // invert gives bit n of x at bit `at`, inverted.
 func invert(x uint8, n, at uint) byte { return (^x >> n & 1) << at }

@@ -14,8 +14,9 @@ type Op struct {
 	// width is the length of the vector where the encoding names a shorter one:
 	// 1: 128 bits, 2: 256 bits, 0: 512 bits.
 	width uint8
-	shape shape // for pairs
-	same  *Op   // the same on 256 bits, if there is one
+	shape shape                                 // for pairs
+	same  *Op                                   // the same on 256 bits, if there is one
+	more  func(n *lowering, s *step, d, a, b y) // the instructions in place of it, if it has none
 }
 
 // Floating point.

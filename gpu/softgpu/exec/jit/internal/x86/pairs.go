@@ -1,5 +1,10 @@
 package x86
 
+import (
+	"slices"
+	"sync"
+)
+
 // Pairs: the same instructions where the processor has AVX2 and no AVX-512. An Asm that MakePairs
 // has changed writes none of them down as it is told to, but remembers them; Resolve makes code of
 // the whole. Each vector of 512 bits is then a pair of halves of 256, and each mask either bits in
@@ -50,10 +55,41 @@ type step struct {
 	to      int32
 }
 
-// pairs is the code that is remembered.
+// pairs is the code that is remembered, and what it takes to lower it. The memory serves one function
+// after another: there is more of it than of the code that comes out.
 type pairs struct {
 	steps []step
 	raw   int // bytes of the Asm that steps have
+	flow  flow
+	at    []*state // by label: where everything is there
+	kept  []*state
+	used  int // of kept
+}
+
+var spare = sync.Pool{New: func() any { return new(pairs) }}
+
+// keep copies a state until rest.
+func (p *pairs) keep(s *state) *state {
+	if p.used == len(p.kept) {
+		p.kept = append(p.kept, new(state))
+	}
+	p.used++
+	k := p.kept[p.used-1]
+	*k = *s
+	return k
+}
+
+// cleared is a slice of n zero values, in the memory of one where that is enough.
+func cleared[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
+}
+
+// rest gives the memory to others. Nothing may refer to it any more.
+func (p *pairs) rest() {
+	p.steps, p.raw, p.used = p.steps[:0], 0, 0
+	spare.Put(p)
 }
 
 // Area is the register that has the address of the area of memory that code for pairs uses. AreaBytes
@@ -64,7 +100,7 @@ const (
 )
 
 // MakePairs makes an empty Asm one for AVX2.
-func (a *Asm) MakePairs() { a.pairs = &pairs{} }
+func (a *Asm) MakePairs() { a.pairs = spare.Get().(*pairs) }
 
 // Entry says that a label may be entered from outside, with nothing in vector registers.
 func (a *Asm) Entry(l Label) {

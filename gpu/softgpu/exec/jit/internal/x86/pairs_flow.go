@@ -30,9 +30,10 @@ func (e even) and(f even) even { return even{e.words & f.words, e.pairs & f.pair
 // maxFlowPasses bounds how often the steps are looked through for what is needed.
 const maxFlowPasses = 64
 
-// findFlow looks through the steps. It reports false if they do not settle.
-func findFlow(steps []step, labels int) (*flow, bool) {
-	f := &flow{effects: make([]effect, len(steps)), after: make([]need, len(steps)), at: make([]need, labels), entry: make([]bool, labels), even: make([]even, labels)}
+// find looks through the steps. It reports false if they do not settle.
+func (f *flow) find(steps []step, labels int) bool {
+	f.effects, f.after = cleared(f.effects, len(steps)), cleared(f.after, len(steps))
+	f.at, f.entry, f.even = cleared(f.at, labels), cleared(f.entry, labels), cleared(f.even, labels)
 	for i := range f.even {
 		f.even[i] = even{1<<64 - 1, 1<<64 - 1}
 	}
@@ -43,7 +44,7 @@ func findFlow(steps []step, labels int) (*flow, bool) {
 			f.even[s.label] = even{}
 		}
 	}
-	return f, f.needed(steps) && f.evenness(steps)
+	return f.needed(steps) && f.evenness(steps)
 }
 
 func (f *flow) needed(steps []step) bool {

@@ -16,7 +16,7 @@ func (n *lowering) lanesStep(s *step) {
 	}
 	indexWords, dataWords := s.op.code&1 == 0, !s.op.wide
 	k, base := s.arg.Mask, R(s.r)
-	var out []y
+	out := make([]y, 0, 2)
 	switch {
 	case indexWords == dataWords:
 		for h := range 2 {
@@ -157,7 +157,7 @@ func (n *lowering) permute(s *step) {
 	for h, b := range n.operands(s, 2) {
 		n.ym(&STORED, n.register(b), 0, tableAt(64+32*int32(h)), 0)
 	}
-	var out []y
+	out := make([]y, 0, 2)
 	for h := range 2 {
 		t, m, d := n.fresh(), n.fresh(), n.fresh()
 		n.y(&PSLLD, t, 0, index[h], 27)
@@ -247,7 +247,7 @@ func (n *lowering) unpack(s *step) {
 	if s.op == &PMOVZXWD {
 		bytes, code = 2, 0x0fb7
 	}
-	var out []y
+	out := make([]y, 0, 2)
 	if s.arg.Mask == 0 {
 		for h := range 2 {
 			m, r := s.m, n.fresh()

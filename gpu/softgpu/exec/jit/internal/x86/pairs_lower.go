@@ -1,19 +1,24 @@
 package x86
 
+// stepBytes is about what a step becomes.
+const stepBytes = 40
+
 // lower makes code of what is remembered. It reports false where that is too much.
 func (a *Asm) lower() bool {
-	steps, raw := a.pairs.steps, a.buf[:a.n]
-	if a.n > a.pairs.raw {
-		steps = append(steps, step{kind: kRaw, from: int32(a.pairs.raw), to: int32(a.n)})
+	p, raw := a.pairs, a.buf[:a.n]
+	defer p.rest()
+	if a.n > p.raw {
+		p.steps = append(p.steps, step{kind: kRaw, from: int32(p.raw), to: int32(a.n)})
 	}
+	steps := p.steps
 	a.pairs = nil
 	a.buf, a.n = nil, 0
-	a.Grow(16 * len(steps))
-	f, ok := findFlow(steps, len(a.labels))
-	if !ok {
+	a.Grow(stepBytes * len(steps))
+	if !p.flow.find(steps, len(a.labels)) {
 		return false
 	}
-	n := &lowering{Asm: a, flow: f, state: noState(), labels: map[Label]*state{}}
+	p.at = cleared(p.at, len(a.labels))
+	n := &lowering{Asm: a, flow: &p.flow, state: noState(), labels: p.at, pairs: p}
 	n.bits = 0x1e
 	for i := range steps {
 		n.step(steps, i, raw)
@@ -39,11 +44,11 @@ func (n *lowering) step(steps []step, i int, raw []byte) {
 	case n.dead:
 		return
 	}
-	n.next = nil
+	n.next, n.effect = nil, &n.flow.effects[i]
 	if i+1 < len(steps) {
 		n.next, n.afterNext = &steps[i+1], n.flow.after[i+1]
 	}
-	e := &n.flow.effects[i]
+	e := n.effect
 	n.after = n.flow.after[i].fold(n.even)
 	n.need = n.after.or(need{e.reads, e.readsK}).fold(n.even)
 	n.one(s, raw)

@@ -1,6 +1,6 @@
 package x86
 
-// expansions are operations that AVX2 does not have: d is a register beside those of a and b.
+// expansions, which setSame gives to their Op, are operations that AVX2 does not have: d is a register beside those of a and b.
 var expansions = map[*Op]func(n *lowering, s *step, d, a, b y){
 	&PMULLQ:     func(n *lowering, _ *step, d, a, b y) { n.product64(d, a, b) },
 	&PMINSQ:     func(n *lowering, _ *step, d, a, b y) { n.extreme64(d, a, b, false, false) },
@@ -231,7 +231,7 @@ func (n *lowering) table(s *step) {
 	}
 	c := n.operands(s, halves)
 	f, g := s.arg.Imm>>4, s.arg.Imm&15
-	var out []y
+	out := make([]y, 0, 2)
 	for h := range halves {
 		d, z := n.fresh(), n.register(c[h])
 		switch {

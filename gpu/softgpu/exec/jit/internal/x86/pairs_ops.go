@@ -57,7 +57,7 @@ func (n *lowering) register(b operand) y {
 	return r
 }
 
-// setSame names the instructions that AVX2 has, too, on 256 bits.
+// setSame names the instructions that AVX2 has, too, on 256 bits, and those in place of others.
 func setSame() {
 	RNDSCALE.same, RNDSCALED.same = &yROUNDS, &yROUNDD
 	for _, op := range []*Op{
@@ -68,13 +68,15 @@ func setSame() {
 	} {
 		op.same = op
 	}
+	for op, more := range expansions {
+		op.more = more
+	}
 }
 
 // isWhole reports whether the result of a step has two halves to be computed.
 func (n *lowering) isWhole(s *step) bool {
 	after := n.even
-	e := s.effect()
-	s.keepEven(&e, &after)
+	s.keepEven(n.effect, &after)
 	return after.pairs&lower(s.d) == 0
 }
 
@@ -98,7 +100,7 @@ func (n *lowering) onLanes(s *step) {
 		}
 	}
 	b := n.operands(s, halves)
-	op, more := s.op.same, expansions[s.op]
+	op, more := s.op.same, s.op.more
 	if s.op.digit != 0 { // which has no form with memory
 		for h := range halves {
 			b[h] = operand{reg: n.register(b[h])}
@@ -107,7 +109,7 @@ func (n *lowering) onLanes(s *step) {
 	if s.arg.Round != AsSet && more == nil {
 		n.mxcsr(rounding(s.arg.Round))
 	}
-	var out []y
+	out := make([]y, 0, 2)
 	for h := range halves {
 		switch {
 		case more != nil:
@@ -118,7 +120,7 @@ func (n *lowering) onLanes(s *step) {
 		case s.arg.Mask != 0:
 			out = append(out, n.fresh())
 		default:
-			var sources []y
+			sources := make([]y, 0, 2)
 			if binary {
 				sources = append(sources, a[h])
 			}
@@ -152,7 +154,7 @@ func (n *lowering) finish(s *step, out []y) {
 			old[h] = n.load(half)
 		}
 	}
-	result := make([]y, len(out))
+	result := make([]y, 2)[:len(out)]
 	for h, r := range out {
 		switch half := halfOf(d, h); {
 		case s.arg.Zero:
@@ -189,7 +191,7 @@ func (n *lowering) ternary(s *step) {
 	if s.arg.Round != AsSet {
 		n.mxcsr(rounding(s.arg.Round))
 	}
-	var out []y
+	out := make([]y, 0, 2)
 	for h := range halves {
 		all := []y{d[h], a[h]}
 		if !b[h].inMem {
@@ -212,7 +214,7 @@ func (n *lowering) ternary(s *step) {
 // copyStep copies a vector, or loads one.
 func (n *lowering) copyStep(s *step) {
 	form := formOf(s.op)
-	var out []y
+	out := make([]y, 0, 2)
 	switch {
 	case s.kind == kV && !n.isWhole(s):
 		from := n.vector(s.r, 0)

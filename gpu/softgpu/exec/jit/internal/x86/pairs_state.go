@@ -1,6 +1,9 @@
 package x86
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Where halves are while code for pairs is made: a half is in a register, in its slot in memory, or in
 // both. Of vectors with equal halves only the lower one is kept.
@@ -44,6 +47,7 @@ const noReg = -1
 type state struct {
 	at   [allHalves]place
 	own  [16]int8 // the half in a register; noHalf: none
+	full uint16   // registers that hold a half
 	even even
 	bits uint8 // masks whose bits are in memory
 }
@@ -63,22 +67,38 @@ func noState() (s state) {
 	return s
 }
 
+var atEntry = noState()
+
+// fill makes a register hold a half, and empty nothing.
+func (s *state) fill(r y, half int) {
+	s.own[r] = int8(half)
+	s.full |= 1 << r
+}
+
+func (s *state) empty(r y) {
+	s.own[r] = noHalf
+	s.full &^= 1 << r
+}
+
 // lowering makes code of steps.
 type lowering struct {
 	*Asm
 	flow *flow
 	state
 	pins      [16]uint8
+	pinned    uint16 // registers with pins
 	used      [16]int32
 	clock     int32
 	need      need // what the step reads and what is needed behind it
 	after     need
-	labels    map[Label]*state
+	labels    []*state // where everything is at a label
+	pairs     *pairs
 	dead      bool // what comes next is not reached
 	aside     []func()
 	next      *step // that follows
 	afterNext need  // what is needed behind that
 	skip      bool  // the one that follows is done already
+	effect    *effect
 }
 
 // isNeeded reports whether a half is still read.
@@ -98,6 +118,7 @@ func has(s need, half int) bool {
 func (n *lowering) hold(r y) y {
 	n.clock++
 	n.pins[r]++
+	n.pinned |= 1 << r
 	n.used[r] = n.clock
 	return r
 }
@@ -105,18 +126,22 @@ func (n *lowering) hold(r y) y {
 // drop lets a register go for others, within a step.
 func (n *lowering) drop(regs ...y) {
 	for _, r := range regs {
-		n.pins[r]--
+		if n.pins[r]--; n.pins[r] == 0 {
+			n.pinned &^= 1 << r
+		}
 	}
 }
 
 // fresh finds a register, pinned, that holds nothing.
 func (n *lowering) fresh() y {
+	if free := ^(n.pinned | n.full); free != 0 {
+		return n.hold(y(bits.TrailingZeros16(free)))
+	}
 	best, oldest := -1, int32(math.MaxInt32)
-	for r, v := range n.own {
-		if n.pins[r] != 0 {
-			continue
-		}
-		if v == noHalf || !n.isNeeded(int(v)) {
+	for m := ^n.pinned; m != 0; m &= m - 1 {
+		r := bits.TrailingZeros16(m)
+		v := n.own[r]
+		if !n.isNeeded(int(v)) {
 			best = r
 			break
 		}
@@ -145,7 +170,8 @@ func (n *lowering) evict(r y) {
 		n.ym(&STORED, r, 0, slot(int(v)), 0)
 		p.slot = true
 	}
-	n.at[v].reg, n.own[r] = noReg, noHalf
+	n.at[v].reg = noReg
+	n.empty(r)
 }
 
 // alias is the half that stands for one.
@@ -166,7 +192,8 @@ func (n *lowering) load(half int) y {
 	r := n.fresh()
 	if p.slot {
 		n.ym(&LOADD, r, 0, slot(half), 0)
-		p.reg, n.own[r] = int8(r), int8(half)
+		p.reg = int8(r)
+		n.fill(r, half)
 	}
 	return r
 }
@@ -187,15 +214,16 @@ func (n *lowering) put(half int, r y) {
 		n.at[old].reg = noReg
 	}
 	if old := n.at[half].reg; old != noReg && y(old) != r {
-		n.own[old] = noHalf
+		n.empty(y(old))
 	}
-	n.at[half], n.own[r] = place{reg: int8(r)}, int8(half)
+	n.at[half] = place{reg: int8(r)}
+	n.fill(r, half)
 }
 
 // lose forgets a half.
 func (n *lowering) lose(half int) {
 	if r := n.at[half].reg; r != noReg {
-		n.own[r] = noHalf
+		n.empty(y(r))
 	}
 	n.at[half] = place{reg: noReg}
 }
@@ -237,11 +265,12 @@ func count(sources []y, r y) (times int) {
 
 // end ends a step: nothing is pinned, and what is not needed any more goes.
 func (n *lowering) end() {
-	n.pins = [16]uint8{}
-	for r, v := range n.own {
-		if v != noHalf && !has(n.after, int(v)) {
+	n.pins, n.pinned = [16]uint8{}, 0
+	for m := n.full; m != 0; m &= m - 1 {
+		r := y(bits.TrailingZeros16(m))
+		if v := n.own[r]; !has(n.after, int(v)) {
 			n.lose(int(v))
-			n.own[r] = noHalf
+			n.empty(r)
 		}
 	}
 }
@@ -271,7 +300,7 @@ func (n *lowering) settleMasks(l Label) {
 
 // stateFor is the state here as a label has it.
 func (n *lowering) stateFor(l Label) *state {
-	s := n.state
+	s := n.pairs.keep(&n.state)
 	live := n.flow.at[l].fold(n.flow.even[l])
 	s.even = n.flow.even[l]
 	s.bits = s.bits&live.k | 0x1e
@@ -280,22 +309,22 @@ func (n *lowering) stateFor(l Label) *state {
 		switch {
 		case half >= vectorHalves:
 			if p.reg != noReg {
-				s.own[p.reg] = noHalf
+				s.empty(y(p.reg))
 			}
 			*p = place{reg: noReg, slot: half >= maskHalf(1, 0, 0) && half < maskHalf(5, 0, 0)}
 		case !has(live, half) || half&1 != 0 && s.even.pairs>>(half-1)&1 != 0:
 			if p.reg != noReg {
-				s.own[p.reg] = noHalf
+				s.empty(y(p.reg))
 			}
 			*p = place{reg: noReg}
 		}
 	}
-	return &s
+	return s
 }
 
 // stateInMemory is a state with all that a label needs in memory.
 func (n *lowering) stateInMemory(l Label) *state {
-	s := noState()
+	s := n.pairs.keep(&atEntry)
 	s.even = n.flow.even[l]
 	live := n.flow.at[l].fold(s.even)
 	s.bits |= live.k
@@ -304,27 +333,23 @@ func (n *lowering) stateInMemory(l Label) *state {
 			s.at[half].slot = true
 		}
 	}
-	return &s
+	return s
 }
 
 // prepare makes a jump to a label possible that nothing has reached before: what was equal halves and
 // is not there gets its upper ones.
 func (n *lowering) prepare(l Label) {
 	n.settleMasks(l)
-	for z := range uint8(32) {
-		if half := halfOf(z, 1); has(n.flow.at[l], half) && (n.even.pairs&^n.flow.even[l].pairs)&lower(z) != 0 {
-			n.spill(half)
-		}
+	for m := n.flow.at[l].z & ((n.even.pairs &^ n.flow.even[l].pairs & lowerHalves) << 1); m != 0; m &= m - 1 {
+		n.spill(bits.TrailingZeros64(m))
 	}
 }
 
 // fits reports whether the state is one that a label's code expects.
 func (n *lowering) fits(l Label, s *state) bool {
 	live := n.flow.at[l].fold(n.flow.even[l])
-	for half := range vectorHalves {
-		if !has(live, half) {
-			continue
-		}
+	for m := live.z; m != 0; m &= m - 1 {
+		half := bits.TrailingZeros64(m)
 		p, want := n.at[half], s.at[half]
 		if want.reg != noReg && p.reg != want.reg || want.slot && !p.slot {
 			return false
@@ -337,17 +362,15 @@ func (n *lowering) fits(l Label, s *state) bool {
 func (n *lowering) bring(l Label, s *state) {
 	live := n.flow.at[l].fold(n.flow.even[l])
 	n.settleMasks(l)
-	moves := func(half int) bool {
-		want := s.at[half]
-		return has(live, half) && (want.slot || want.reg != noReg && n.at[half].reg != want.reg)
-	}
-	for half := range vectorHalves {
-		if moves(half) {
+	for m := live.z; m != 0; m &= m - 1 {
+		half := bits.TrailingZeros64(m)
+		if want := s.at[half]; want.slot || want.reg != noReg && n.at[half].reg != want.reg {
 			n.spill(half)
 		}
 	}
-	for half := range vectorHalves {
-		if want := s.at[half].reg; want != noReg && has(live, half) && n.at[half].reg != want && n.at[half].slot {
+	for m := live.z; m != 0; m &= m - 1 {
+		half := bits.TrailingZeros64(m)
+		if want := s.at[half].reg; want != noReg && n.at[half].reg != want && n.at[half].slot {
 			n.ym(&LOADD, y(want), 0, slot(half), 0)
 		}
 	}
@@ -363,8 +386,7 @@ func (n *lowering) adopt(s *state) {
 func (n *lowering) bind(l Label) {
 	n.need = n.flow.at[l].fold(n.even)
 	if n.flow.entry[l] && n.labels[l] == nil {
-		s := noState()
-		n.labels[l] = &s
+		n.labels[l] = n.pairs.keep(&atEntry)
 	}
 	s := n.labels[l]
 	switch {
@@ -396,8 +418,7 @@ func (n *lowering) toLabel(l Label) {
 	n.need = n.need.or(n.flow.at[l]).fold(n.even)
 	s := n.labels[l]
 	if s == nil && n.flow.entry[l] {
-		none := noState()
-		s = &none
+		s = n.pairs.keep(&atEntry)
 		n.labels[l] = s
 	}
 	if s == nil {
@@ -421,10 +442,10 @@ func (n *lowering) jumpIf(c Cond, l Label) {
 		n.Asm.JumpIf(c, l)
 		return
 	}
-	way, here, all := n.Asm.NewLabel(), n.state, n.need
+	way, here, all := n.Asm.NewLabel(), n.pairs.keep(&n.state), n.need
 	n.Asm.JumpIf(c, way)
 	n.aside = append(n.aside, func() {
-		n.state, n.need, n.pins = here, all, [16]uint8{}
+		n.state, n.need, n.pins, n.pinned = *here, all, [16]uint8{}, 0
 		n.Asm.Bind(way)
 		n.bring(l, s)
 		n.Asm.Jump(l)

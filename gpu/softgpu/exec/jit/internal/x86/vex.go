@@ -55,13 +55,14 @@ func (a *Asm) vexPrefix(op *Op, r, x, b, v uint8, long bool) {
 	}
 	wide := op.wide && op != &BROADCASTQ
 	if op.table == 1 && !wide && x == 0 && b == 0 {
-		a.bytes(0xc5, invert(r, 0, 7)|last, op.code)
+		a.word(0xc5|uint64(invert(r, 0, 7)|last)<<8|uint64(op.code)<<16, 3)
 		return
 	}
 	if wide {
 		last |= 1 << 7
 	}
-	a.bytes(0xc4, invert(r, 0, 7)|invert(x, 0, 6)|invert(b, 0, 5)|op.table, last, op.code)
+	first := invert(r, 0, 7) | invert(x, 0, 6) | invert(b, 0, 5) | op.table
+	a.word(0xc4|uint64(first)<<8|uint64(last)<<16|uint64(op.code)<<24, 4)
 }
 
 // y is op d, s, r on 256 bits, x on 128 bits. Operations of one source take s as 0; those that
