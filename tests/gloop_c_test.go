@@ -38,6 +38,14 @@ func TestGLoopFromC(t *testing.T) {
 	}
 }
 
+// It runs in a virtual machine, whose image has the library.
+func TestGLoopFromCMachine(t *testing.T) {
+	code, out := start(t, "up", "--log", "error", "--image", "debian", "--copy", "../examples/gloop/echo.ptx", "--",
+		gloopClient(t, "../examples/gloop/echo.c"), "echo.ptx").wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "echo: PASS\n")
+}
+
 // A program of C runs longer than the limit of launches, and misuse of the library is
 // an error, by hostile kernels too.
 func TestGLoopFromCBeyondTheLimit(t *testing.T) {
