@@ -3,6 +3,7 @@ package host_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/gloop/abi"
@@ -90,7 +92,13 @@ func TestEchoServer(t *testing.T) {
 
 // listen starts a server on the host that answers a connection.
 func listen(t *testing.T, answer func(net.Conn)) (port uint32) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// A buffer of a fixed size: what a peer does not read soon fills the sender's socket for good.
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 64<<10) })
+		return errors.Join(err, failed)
+	}}
+	l, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	var served sync.WaitGroup
 	served.Go(func() {
