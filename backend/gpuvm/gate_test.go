@@ -153,7 +153,7 @@ func assertNil(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// closedGate admits nobody, until it is opened.
+// closedGate admits no guest until it is opened.
 type closedGate struct {
 	gpu.Gate
 	opened  chan struct{}

@@ -122,9 +122,9 @@ func TestBench(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[bench.Series]int{
-		{Mode: bench.Native, Config: bench.Full}: 6, // no bare ring, which has two
-		{Mode: bench.Local, Config: bench.Full}:  8,
-		{Mode: bench.Local, Config: "nopool"}:    8,
+		{Mode: bench.Native, Config: bench.Full}: 7, // no bare ring, which has two
+		{Mode: bench.Local, Config: bench.Full}:  9,
+		{Mode: bench.Local, Config: "nopool"}:    9,
 	}, micros)
 	require.Len(t, readLines(t, file("r.csv")), 1+len(lines))
 	require.Contains(t, readLines(t, file("r.html"))[0], "<!doctype html>")

@@ -61,7 +61,7 @@ context is gone. The guest takes them from any context that it has, or from one 
 library that makes no handle in the confined worker still tells its version. Where there is no device, or it calls no libraries,
 the status is the one for what is not supported, a version that is returned is 0, and a text says that there is none.
 
-A function that is not supported returns the library's status for that, and PVDRM_CUDA_LOG=errors says why. On the software GPU there are none of these libraries: every call says so.
+A function that is not supported returns the library's status for that, and PVDRM_CUDA_LOG=errors says why. On the software GPU there are none of these libraries, and every call returns that status.
 
 `
 

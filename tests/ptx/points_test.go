@@ -183,7 +183,7 @@ func TestRandomInPieces(t *testing.T) {
 }
 
 // BenchmarkSuiteInPieces compares the time of the compute engine that programs of the suite take with kernels that
-// look at their signal, which nobody sets, and with kernels as they are, in turns.
+// look at their signal, which stays clear, and with kernels as they are, in turns.
 func BenchmarkSuiteInPieces(b *testing.B) {
 	for _, name := range []string{"loop", "mmul", "fmmul", "bp", "hs", "lud", "srad", "long-madd"} {
 		b.Run(name, func(b *testing.B) {

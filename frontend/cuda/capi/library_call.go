@@ -435,7 +435,7 @@ func (m *libraryMaker) late(returned uint64) (uint64, error) {
 	return uint64(head.Earlier), nil
 }
 
-// tellLate says which call failed that nobody waited for.
+// tellLate logs a call that failed after the program had gone on.
 func (l *Library) tellLate(head cudalibs.Head) {
 	if f := cudalibs.All().Function(head.Function); f != nil && (l.logErrs || l.logAll) {
 		l.cfg.Logf("%s returned %d after the program had gone on", f.Name, head.Earlier)

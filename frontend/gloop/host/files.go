@@ -12,7 +12,7 @@ import (
 // file is a regular file. The kernel has the rights that the process has.
 type file struct{ *os.File }
 
-// open opens a file. Others than regular ones are refused: reading them may take for ever.
+// open opens a file. Others than regular ones are refused, since a read of them may never end.
 func (c *call) open() (int64, error) {
 	path := string(c.memory.text(c.at, c.cfg.PathMax)[:c.Text])
 	if err := c.handles.reserve(); err != nil {

@@ -184,7 +184,7 @@ func TestPeers(t *testing.T) {
 		request(abi.OpConnect, 0, 0, 0), request(abi.OpReceive, 3, 3, 0), request(abi.OpReceive, 3, 1, 0)), "the program's timeout")
 }
 
-// A server that waits for nobody keeps the GPU free, and ends when its context does.
+// A server without clients keeps the GPU free, and ends when its context does.
 func TestWaitingServerIsCancelled(t *testing.T) {
 	c := newContext(t, 1)
 	cfg := config(t, c, "server", "echoServer")

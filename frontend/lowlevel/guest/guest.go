@@ -137,7 +137,7 @@ const (
 	lostLooks = 1 << 16 // looks of a poll, after which it asks the carrier
 )
 
-// Terms say what the VM has.
+// Terms returns what the VM has.
 func (g *Guest) Terms() trap.Terms { return g.terms }
 
 // RAM is the VM's system memory.

@@ -151,7 +151,7 @@ func (p *PCI) request(r trap.Request) (trap.Answer, error) {
 	return a, nil
 }
 
-// Terms say what the VM has.
+// Terms returns what the VM has.
 func (p *PCI) Terms() trap.Terms { return p.terms }
 
 // RAM is the VM's system memory, and Frames where each 2 MiB of it are.
