@@ -71,7 +71,7 @@ func TestSuspended(t *testing.T) {
 					res, err := Run(softGPU(t), p.Name, Options{Version: v, Size: 1, Suspend: k})
 					require.NoError(t, err)
 					require.Empty(t, res.Error)
-					if k != 7 { // blocks share callbacks in any way, and may have fewer each
+					if k <= 3 { // blocks share callbacks in any way, and may have fewer each
 						require.Greater(t, res.Launches, uint64(1))
 					}
 				})
