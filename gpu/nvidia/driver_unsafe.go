@@ -75,9 +75,11 @@ func (d *driver) openQuestions(lib uintptr) {
 		d.activeClusters = func(n *int32, f uintptr, l *launchArgs, size bool) result {
 			list := new([2]launchAttribute)
 			config := &launchConfig{grid: l.grid, block: l.block, shared: l.shared, attributes: word(unsafe.Pointer(list)), count: l.attributes(list)}
-			defer runtime.KeepAlive(list)
-			defer runtime.KeepAlive(config)
-			defer runtime.KeepAlive(n)
+			var pin runtime.Pinner // what is pinned lies on the heap: a stack can move before the call
+			defer pin.Unpin()
+			pin.Pin(list)
+			pin.Pin(config)
+			pin.Pin(n)
 			ask := active
 			if size {
 				ask = largest

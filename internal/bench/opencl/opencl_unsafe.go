@@ -53,7 +53,10 @@ type kernel struct {
 	pointers []bool
 }
 
-// call calls a function that returns an error code.
+// call calls a function that returns an error code. What its arguments point to is moved to the
+// heap: a stack can move before OpenCL writes to it.
+//
+//go:uintptrescapes
 func (p *Platform) call(name string, args ...uintptr) error {
 	r, _, _ := purego.SyscallN(p.f[name], args...)
 	if code := int32(r); code != 0 {
@@ -63,10 +66,15 @@ func (p *Platform) call(name string, args ...uintptr) error {
 }
 
 // make calls a function that returns an object, and an error code through its last argument.
+// What its arguments point to is on the heap, as for call.
+//
+//go:uintptrescapes
 func (p *Platform) make(name string, args ...uintptr) (uintptr, error) {
 	code := new(int32)
+	var pin runtime.Pinner
+	pin.Pin(code)
+	defer pin.Unpin()
 	r, _, _ := purego.SyscallN(p.f[name], append(args, uintptr(unsafe.Pointer(code)))...)
-	runtime.KeepAlive(code)
 	if *code != 0 {
 		return 0, fmt.Errorf("%s: OpenCL's error %d", name, *code)
 	}
@@ -102,13 +110,16 @@ func Open() (*Platform, error) {
 
 // text asks for a text; "" if there is none. what stands behind the handles of the object.
 func (p *Platform) text(function string, what uintptr, handles ...uintptr) string {
-	b := make([]byte, 16<<10)
-	var size uint64
-	args := append(handles, what, uintptr(len(b)), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unsafe.Pointer(&size)))
-	if p.call(function, args...) != nil || size == 0 || size > uint64(len(b)) {
+	b, size := make([]byte, 16<<10), new(uint64)
+	var pin runtime.Pinner
+	pin.Pin(unsafe.SliceData(b))
+	pin.Pin(size)
+	defer pin.Unpin()
+	args := append(handles, what, uintptr(len(b)), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(unsafe.Pointer(size)))
+	if p.call(function, args...) != nil || *size == 0 || *size > uint64(len(b)) {
 		return ""
 	}
-	return string(b[:size-1]) // it ends with a zero
+	return string(b[:*size-1]) // it ends with a zero
 }
 
 // start opens a queue on the processors.
