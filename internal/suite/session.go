@@ -152,6 +152,7 @@ func (s *session) note(b []byte) {
 func (s *session) launch(kernel string, grid, block dim, args ...any) {
 	s.step(&s.phases.Launch, "launch kernel "+kernel,
 		func() error { return s.dev.launch(kernel, grid, block, args...) })
+	s.env.underWay = s.env.ended
 }
 
 // sync waits until all launched kernels have ended.
@@ -162,6 +163,7 @@ func (s *session) sync() {
 // fill sets n words of device memory.
 func (s *session) fill(p cuda.DevicePtr, word uint32, n int) {
 	s.step(&s.phases.Launch, fmt.Sprintf("fill %d words", n), func() error { return s.dev.fill(p, word, uint64(n)) })
+	s.env.underWay = s.env.ended
 }
 
 // peek waits for the kernels and reads one word of device memory; 0 after an error.

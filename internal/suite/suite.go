@@ -49,6 +49,8 @@ type Env struct {
 	phases    Phases
 	passed    func(phase string) // Options.Passed, or nil
 	processor float64            // as of Result
+	ended     moment             // the end of the last step
+	underWay  moment             // the end of a step that left kernels under way, or nothing
 }
 
 // What ends a run in place of the check of its result.
@@ -198,16 +200,29 @@ func ownProcessorTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// timed runs one step of a phase and adds its time to *phase.
+// moment is a point of time, and the processor time of this process until then.
+type moment struct {
+	at        time.Time
+	processor time.Duration
+}
+
+// timed runs one step of a phase and adds its time to *phase. Phase launch goes on from the end of
+// a step that left kernels under way: they run on while this process waits for a processor.
 func (e *Env) timed(phase *float64, step func() error) error {
-	start, used := time.Now(), time.Duration(0)
-	if phase == &e.phases.Launch {
-		used = ownProcessorTime()
+	launch := phase == &e.phases.Launch
+	start := e.underWay
+	if e.underWay = (moment{}); !launch || start.at.IsZero() {
+		start = moment{at: time.Now()}
+		if launch {
+			start.processor = ownProcessorTime()
+		}
 	}
 	err := step()
-	*phase += time.Since(start).Seconds()
-	if phase == &e.phases.Launch {
-		e.processor += (ownProcessorTime() - used).Seconds()
+	e.ended = moment{at: time.Now()}
+	*phase += e.ended.at.Sub(start.at).Seconds()
+	if launch {
+		e.ended.processor = ownProcessorTime()
+		e.processor += (e.ended.processor - start.processor).Seconds()
 	}
 	if e.passed != nil {
 		p := &e.phases
