@@ -175,7 +175,7 @@ func (p *path) loop() error {
 			e, params := l.take(tail)
 			tail++
 			p.mu.Lock()
-			p.start(&e, params, l.ready(tail) && l.quiet(tail, e.channel))
+			p.start(&e, params, tail)
 			p.mu.Unlock()
 			l.store(offTail, tail)
 			idle = time.Now()
@@ -261,10 +261,11 @@ func (p *path) sleep(tail uint32) error {
 	}
 }
 
-// start starts a command, or a part of one; more says that a quiet one of its channel
-// is there to be started next. A fence costs a third of a launch: a quiet command
-// leaves it to that one. P.mu is held.
-func (p *path) start(e *entry, params []byte, more bool) {
+// start starts a command, or a part of one; next is the number of the entry behind it. A
+// fence costs a third of a launch: a quiet command leaves it to a quiet one of its channel
+// that is to be started next. Start looks for that one when the command was started, since
+// it was often published meanwhile. P.mu is held.
+func (p *path) start(e *entry, params []byte, next uint32) {
 	s := &p.streams[e.channel]
 	if s.handle == 0 || s.failed {
 		return
@@ -277,7 +278,7 @@ func (p *path) start(e *entry, params []byte, more bool) {
 		if late := p.fence(s, e.channel, before); late.sticky() {
 			code = late
 		}
-	case code == resultOK && e.last && e.quiet && more && s.silent < maxSilent:
+	case code == resultOK && e.last && e.quiet && s.silent < maxSilent && p.w.lane.ready(next) && p.w.lane.quiet(next, e.channel):
 		s.silent++
 	case code == resultOK && e.last:
 		code = p.fence(s, e.channel, e.number)
