@@ -97,7 +97,7 @@ const (
 	// KJump goes to target.
 	KJump
 	// KBranch goes to target where predicate a holds (in.neg: does not), else
-	// to other.
+	// to other. If e is not 0, lanes that disagree go to e together.
 	KBranch
 	// KCompareBranch is a KCompare of the plain form and the KBranch that
 	// follows it.

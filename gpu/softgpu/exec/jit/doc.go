@@ -20,6 +20,9 @@
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
 // of them can (ring.go).
 //
+// Lanes that disagree on a branch around a few operations run those together, each operation guarded by the
+// branch's predicate: package lower makes such code beside that for lanes that agree.
+//
 // # Safety
 //
 // PTX is hostile, and native code cannot be made to touch other memory: it

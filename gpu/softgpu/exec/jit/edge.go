@@ -154,8 +154,17 @@ func (e *emitter) branch(pc int32, in *ir.Inst) bool {
 	e.a.RR(x86.CMP, false, x86.RAX, rMask)
 	e.a.JumpIf(x86.Equal, taken)
 	e.a.RR(x86.TEST, false, x86.RAX, x86.RAX)
-	e.a.JumpIf(x86.NotEqual, apart)
 	list := e.unsaved(nil)
+	if in.E != 0 {
+		together := e.a.NewLabel()
+		e.a.JumpIf(x86.NotEqual, together)
+		e.later = append(e.later, func() {
+			e.a.Bind(together)
+			e.edgeWith(pc, int32(in.E), true, list, true)
+		})
+	} else {
+		e.a.JumpIf(x86.NotEqual, apart)
+	}
 	e.later = append(e.later, func() {
 		e.a.Bind(taken)
 		e.edgeWith(pc, in.Target, true, list, true)

@@ -120,6 +120,9 @@ func (e *emitter) flow() bool {
 		case ir.KBranch, ir.KCompareBranch:
 			lead(in.Target)
 			lead(in.Other)
+			if in.E != 0 {
+				lead(int32(in.E))
+			}
 		case ir.KIndexed:
 			for _, t := range in.X.Targets {
 				lead(t)
@@ -151,6 +154,9 @@ func (e *emitter) flow() bool {
 			b.succs = []int32{e.block(in.Target)}
 		case ir.KBranch, ir.KCompareBranch:
 			b.succs = []int32{e.block(in.Target), e.block(in.Other)}
+			if in.E != 0 {
+				b.succs = append(b.succs, e.block(int32(in.E)))
+			}
 		case ir.KIndexed:
 			for _, t := range in.X.Targets {
 				b.succs = append(b.succs, e.block(t))

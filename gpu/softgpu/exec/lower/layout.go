@@ -91,6 +91,7 @@ func (b *builder) graph() (list []basicBlock, order []int32) {
 			blk.succs = []int32{int32(i + 1)}
 		}
 	}
+	list = b.together(list)
 	order = weakOrder(b.c.effort, list)
 	for _, i := range order {
 		for _, s := range list[i].succs {
@@ -148,6 +149,9 @@ func (b *builder) layout(list []basicBlock, order []int32) {
 				ops = ops[:n-1]
 				end.Kind, end.Cmp, end.Op, end.D, end.A, end.B, end.Imm = ir.KCompareBranch, cmp.Cmp, cmp.Op, cmp.D, cmp.A, cmp.B, cmp.Imm
 			}
+			if len(blk.succs) > 2 {
+				end.E = uint32(blk.succs[2])
+			}
 		}
 		b.copy(ops, blk.first)
 		b.appendOp(end, line)
@@ -159,6 +163,9 @@ func (b *builder) layout(list []basicBlock, order []int32) {
 			in.Target = list[in.Target].pc
 		case ir.KBranch, ir.KCompareBranch:
 			in.Target, in.Other = list[in.Target].pc, list[in.Other].pc
+			if in.E != 0 {
+				in.E = uint32(list[in.E].pc)
+			}
 		case ir.KIndexed:
 			for k, t := range in.X.Targets {
 				in.X.Targets[k] = list[t].pc

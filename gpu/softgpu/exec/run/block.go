@@ -24,6 +24,7 @@ type block struct {
 	warps  []warp
 	bars   [barriers]barrier
 	waited bool // some barrier was used since the block began
+	met    bool // in this turn a barrier was complete, and the next turn is for a ring
 }
 
 // barrier is one of the block's barriers.
@@ -149,6 +150,7 @@ func (b *block) turn(all *progress) bool {
 	if b.inRing() {
 		all.made = true
 	}
+	b.met = false
 	for i := range b.warps {
 		w := &b.warps[i]
 		if w.Live == 0 {
@@ -169,6 +171,9 @@ func (b *block) turn(all *progress) bool {
 		}
 		if w.worker.preempting {
 			return false
+		}
+		if b.met {
+			return true
 		}
 	}
 	return true
@@ -246,6 +251,10 @@ func (w *warp) barrier(in *ir.Inst) bool {
 	w.block.settle(id)
 	if w.Mask != 0 {
 		return true
+	}
+	if !bar.used && w.native != nil && w.native.Rings() && w.Live == ir.AllLanes {
+		w.block.met = true // no warp goes ahead of others, so that they may run in a ring
+		return false
 	}
 	return w.pick()
 }

@@ -170,6 +170,9 @@ func (w *warp) way(in *ir.Inst, m uint32) int32 {
 	case 0:
 		return in.Other
 	}
+	if in.E != 0 {
+		return int32(in.E)
+	}
 	return w.split(m, in.Target, in.Other)
 }
 
