@@ -88,14 +88,14 @@ struct Control {
     u64 seen;      // bits of Block.done as they were taken last
     u64 due;       // when the signal word is to be looked at, on the clock of the GPU
     u64 logical;   // number of the logical block
-    u64 callbacks; // that had run when left was set, bodies of logical blocks included
+    u64 callbacks; // that had run when quota was set, bodies of logical blocks included
     u64 looks;     // at the signal word
     i64 value;     // result for the callback that runs
     u32 run;       // slot that runs; kBody, kLeave
     u32 fast;      // slot in shared memory that can run next; kNone: there is none
     u32 last;      // slot that ran last, of those in device memory
     u32 left;      // callbacks until the next pause for thought
-    u32 quota;     // what left began with
+    u32 quota;     // what left was then
     u32 turn;      // decisions between several callbacks
     u32 posts;     // that the first thread has made in the callback
     u32 state;     // State

@@ -319,7 +319,8 @@ __device__ __attribute__((noinline)) inline bool Loop::consider() {
     abi::Control &c = control();
     bool stop = c.left == 0 && c.launch.every != 0;
     c.callbacks += c.quota - c.left;
-    c.left = c.quota;
+    if (c.left == 0) c.left = ~0u; // without a limit: with one, the loop leaves
+    c.quota = c.left;              // a look does not begin the count again
     if (c.error) {
         leave(abi::kFailed);
         return false;
@@ -380,7 +381,7 @@ __device__ inline void Loop::exit(u32 role) {
     abi::Control &c = control();
     if (c.error) c.state = abi::kFailed;
     c.callbacks += c.quota - c.left;
-    c.left = c.quota;
+    c.quota = c.left;
 #if GLOOP_SHARED
     context->control = c;
     if (c.fast != abi::kNone) context->saved = *slot(c.fast);

@@ -48,6 +48,24 @@ func TestSuspendAtEveryCallback(t *testing.T) {
 	}
 }
 
+// A look at the signal does not begin the count of Every again: on a slow device loops looked before they
+// had run so many callbacks, and so never left.
+func TestSuspendBetweenLooks(t *testing.T) {
+	const steps, every = 100, 7
+	for name, kind := range kinds {
+		c := newContext(t, 1)
+		cfg := config(t, c, "throttle"+kind, "throttle")
+		cfg.Slice, cfg.Every = 1, every // each callback looks
+		out, read := words(t, c, 1)
+		stats, err := host.Run(minute(t), cfg, out, uint32(steps))
+		require.NoError(t, err)
+		require.Equal(t, []uint32{steps}, read(), name)
+		require.Equal(t, uint64(steps), stats.Callbacks, name)
+		require.GreaterOrEqual(t, stats.Looks, uint64(steps), name)
+		require.Equal(t, steps/every+1, stats.Launches, name)
+	}
+}
+
 // A kernel that is asked to leave goes on where it was.
 func TestRelaunch(t *testing.T) {
 	for name, kind := range kinds {
