@@ -1,6 +1,9 @@
 package tests
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -72,4 +75,75 @@ func TestGLoopPoints(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "points: PASS\n")
 	require.Equal(t, 2, strings.Count(string(out), "the same bytes"))
+}
+
+// mortal starts deaths.c on a kernel of the Go runtime's tests, and waits until it is where it is to die.
+func mortal(t *testing.T, h *host, client, ptx, how string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := h.program(t, client)
+	file, err := filepath.Abs("../frontend/gloop/host/testdata/" + ptx)
+	require.NoError(t, err)
+	cmd.Args = append(cmd.Args, file, how)
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "reached\n", line)
+	return cmd, lines
+}
+
+// A program of C whose backend dies ends with an error, while its kernel runs and while all blocks wait.
+func TestGLoopFromCDeaths(t *testing.T) {
+	client := gloopClient(t, "gloop/deaths.c")
+	for how, ptx := range map[string]string{"computes": "throttle.ptx", "waits": "server.ptx"} {
+		t.Run(how, func(t *testing.T) {
+			h := startHost(t, softgpu.Config{SMs: 1})
+			cmd, lines := mortal(t, h, client, ptx, how)
+			require.NoError(t, h.stop())
+			rest, err := io.ReadAll(lines)
+			require.NoError(t, err)
+			require.NoError(t, cmd.Wait(), "%s", rest)
+			require.Contains(t, string(rest), "deaths: PASS\n")
+		})
+	}
+}
+
+// A process that is killed while its program computes, or waits for a client, ends only that program:
+// one of another process serves its clients on the same device. What the killed ones had is given back.
+func TestGLoopProcessKilled(t *testing.T) {
+	client, echo := gloopClient(t, "gloop/deaths.c"), gloopClient(t, "../examples/gloop/echo.c")
+	file, err := filepath.Abs("../examples/gloop/echo.ptx")
+	require.NoError(t, err)
+	h := startHost(t, softgpu.Config{SMs: 1})
+	var victims []*exec.Cmd
+	for how, ptx := range map[string]string{"computes": "throttle.ptx", "waits": "server.ptx"} {
+		victim, _ := mortal(t, h, client, ptx, how)
+		victims = append(victims, victim)
+	}
+	other := h.program(t, echo)
+	other.Args = append(other.Args, file)
+	var out bytes.Buffer
+	other.Stdout, other.Stderr = &out, &out
+	require.NoError(t, other.Start())
+	for _, victim := range victims {
+		require.NoError(t, victim.Process.Kill())
+		require.ErrorContains(t, victim.Wait(), "killed")
+	}
+	require.NoError(t, other.Wait(), "%s", &out)
+	require.Contains(t, out.String(), "echo: PASS\n")
+}
+
+// A program whose threads cannot be made ends with an error, and the one beside it in the same process
+// goes on to serve its client.
+func TestGLoopWithoutThreads(t *testing.T) {
+	cmd := startHost(t, softgpu.Config{SMs: 1}).program(t, gloopClient(t, "gloop/deaths.c"))
+	file, err := filepath.Abs("../frontend/gloop/host/testdata/server.ptx")
+	require.NoError(t, err)
+	cmd.Args = append(cmd.Args, file, "alone")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "deaths: PASS\n")
 }

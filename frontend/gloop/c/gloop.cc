@@ -219,26 +219,38 @@ static int run(Program *p, void **args) {
 	return error ? error : take(p) < 0 ? GLOOP_PROTOCOL : GLOOP_OK; // requests of the last moment
 }
 
-// wait waits until an event has ended that its block has not seen.
+// present asks the driver whether the device is still there.
+static bool present(Program *p) {
+	size_t unused = 0, total = 0;
+	return (p->stats.cuda = cuMemGetInfo_v2(&unused, &total)) == 0;
+}
+
+// nap waits for an event after so many, for 50 ms at most.
+static void nap(Program *p, u64 before) {
+	timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 50000000;
+	if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+	pthread_mutex_lock(&p->mu);
+	if (p->events == before) pthread_cond_timedwait(&p->ended, &p->mu, &until);
+	pthread_mutex_unlock(&p->mu);
+}
+
+// wait waits until an event has ended that its block has not seen. No launch tells meanwhile that the
+// device has died.
 static int wait(Program *p) {
-	for (;;) {
+	const u64 kPulse = 1000000000;
+	for (u64 asked = nanoseconds();;) {
 		pthread_mutex_lock(&p->mu);
 		u64 before = p->events;
 		pthread_mutex_unlock(&p->mu);
 		if (missed(p)) return GLOOP_OK;
-		pthread_mutex_lock(&p->mu);
-		while (p->events == before) {
-			if (canceled(p)) {
-				pthread_mutex_unlock(&p->mu);
-				return GLOOP_CANCELED;
-			}
-			timespec until;
-			clock_gettime(CLOCK_REALTIME, &until);
-			until.tv_nsec += 50000000; // looks at cancel
-			if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-			pthread_cond_timedwait(&p->ended, &p->mu, &until);
+		if (canceled(p)) return GLOOP_CANCELED;
+		if (nanoseconds() - asked >= kPulse) {
+			if (!present(p)) return GLOOP_CUDA;
+			asked = nanoseconds();
 		}
-		pthread_mutex_unlock(&p->mu);
+		nap(p, before);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include "../device/gloop_abi.h"
 #include "gloop_host.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 // The part of the CUDA driver API that the library uses, from its public documentation.
@@ -36,6 +37,7 @@ CUresult cuMemFreeHost(void *);
 CUresult cuMemHostGetDevicePointer_v2(unsigned long long *, void *, unsigned);
 CUresult cuMemAlloc_v2(unsigned long long *, size_t);
 CUresult cuMemFree_v2(unsigned long long);
+CUresult cuMemGetInfo_v2(size_t *, size_t *);
 CUresult cuMemcpyHtoD_v2(unsigned long long, const void *, size_t);
 CUresult cuMemcpyHtoDAsync_v2(unsigned long long, const void *, size_t, CUstream);
 CUresult cuMemcpyDtoHAsync_v2(void *, unsigned long long, size_t, CUstream);
@@ -107,6 +109,8 @@ struct Program {
 	volatile bool over;
 	int wake; // an eventfd, for the thread that polls
 	pthread_t *threads;
+	pollfd *polled;    // by the thread that polls
+	Operation **polls; // which those are of
 	unsigned started;
 };
 

@@ -122,10 +122,8 @@ static void release(Program *p, const pollfd *fds, Operation **of, unsigned coun
 
 static void *watch(void *arg) {
 	Program *p = static_cast<Program *>(arg);
-	unsigned most = p->config.blocks * abi::kSlots;
-	pollfd *fds = static_cast<pollfd *>(calloc(most + 1, sizeof(pollfd)));
-	Operation **of = static_cast<Operation **>(calloc(most, sizeof(Operation *)));
-	if (!fds || !of) abort(); // calloc of what startThreads has tried
+	pollfd *fds = p->polled;
+	Operation **of = p->polls;
 	for (;;) {
 		unsigned n = 0;
 		pthread_mutex_lock(&p->mu);
@@ -142,15 +140,16 @@ static void *watch(void *arg) {
 		release(p, fds + 1, of, n);
 		pthread_mutex_unlock(&p->mu);
 	}
-	free(fds);
-	free(of);
 	return nullptr;
 }
 
 bool startThreads(Program *p) {
 	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->threads = static_cast<pthread_t *>(calloc(p->config.threads + 1, sizeof(pthread_t)));
-	if (p->wake < 0 || !p->threads) return false;
+	size_t most = size_t(p->config.blocks) * abi::kSlots;
+	p->polled = static_cast<pollfd *>(calloc(most + 1, sizeof(pollfd)));
+	p->polls = static_cast<Operation **>(calloc(most, sizeof(Operation *)));
+	if (p->wake < 0 || !p->threads || !p->polled || !p->polls) return false;
 	for (unsigned i = 0; i <= p->config.threads; i++) {
 		if (pthread_create(&p->threads[i], nullptr, i == 0 ? watch : work, p)) return false;
 		p->started++;
@@ -168,6 +167,8 @@ void stopThreads(Program *p) {
 	for (unsigned i = 0; i < p->started; i++) pthread_join(p->threads[i], nullptr);
 	if (p->wake >= 0) close(p->wake);
 	free(p->threads);
+	free(p->polled);
+	free(p->polls);
 }
 
 } // namespace gloop
