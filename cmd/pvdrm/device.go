@@ -35,6 +35,8 @@ type deviceFlags struct {
 	cudaLibs    string
 	model       bool
 	points      bool // kernels run in pieces
+	counts      bool // of the software GPU: it logs what ran compiled
+	log         *zap.Logger
 	divide      bool // of the software GPU: kernels give way between blocks only
 	quotas      []string
 	box         string // sandboxOn or sandboxOff
@@ -149,6 +151,7 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 	if err := d.check(); err != nil {
 		return nil, err
 	}
+	d.log = log
 	vram, err := d.memory()
 	if err != nil {
 		return nil, err // check has found none

@@ -12,6 +12,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu"
+	ptxexec "pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/bench"
 	"pvdrm/internal/bench/agent"
 )
@@ -155,11 +156,12 @@ func addSoftGPUFlags(d *deviceFlags, fl *pflag.FlagSet) {
 	fl.IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	fl.Var(&d.sm, "sm", "compute capability that the software GPU reports, such as 7.5: programs choose their kernels by it; modules with instructions that it does not run are refused whatever it is")
 	fl.BoolVar(&d.divide, "divide", false, "kernels give way to other guests between two blocks only, and not within one: to compare with GPUs that cannot preempt, where --device cuda does so by itself")
+	fl.BoolVar(&d.counts, "kernel-counts", false, "log at the end what of each kernel the software GPU ran as native code, and why it interpreted the rest")
 	fl.BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 }
 
 func softGPUArgs(d *deviceFlags) []string {
-	return []string{"--sms", strconv.Itoa(d.sms), "--sm", d.sm.String(), "--divide=" + strconv.FormatBool(d.divide), "--model-time=" + strconv.FormatBool(d.model)}
+	return []string{"--sms", strconv.Itoa(d.sms), "--sm", d.sm.String(), "--divide=" + strconv.FormatBool(d.divide), "--kernel-counts=" + strconv.FormatBool(d.counts), "--model-time=" + strconv.FormatBool(d.model)}
 }
 
 func openSoftGPU(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
@@ -167,7 +169,11 @@ func openSoftGPU(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error)
 }
 
 func softGPUConfig(d *deviceFlags, vram uint64, gate gpu.Gate) softgpu.Config {
-	return softgpu.Config{Number: d.device.number, VRAMBytes: vram, SMs: d.sms, Capability: int(d.sm), LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, ModelTime: d.model, Divide: d.divide, Gate: gate}
+	c := softgpu.Config{Number: d.device.number, VRAMBytes: vram, SMs: d.sms, Capability: int(d.sm), LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, ModelTime: d.model, Divide: d.divide, Gate: gate}
+	if d.counts && d.log != nil {
+		c.Report = func(rows []ptxexec.Tallied) { logTally(d.log, rows) }
+	}
+	return c
 }
 
 // softGPUMemory is the default size of the software GPU's memory: a quarter of the host's, at

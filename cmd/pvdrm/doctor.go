@@ -82,7 +82,7 @@ func examine(ctx context.Context, qemu string) []check {
 
 // checkNativeCode says whether the software GPU compiles kernels.
 func checkNativeCode() check {
-	c := check{name: "native code", ok: true, detail: "the software GPU compiles kernels that run often, for " + string(ptxexec.InUse()),
+	c := check{name: "native code", ok: true, detail: "the software GPU compiles kernels that run often, for " + string(ptxexec.InUse()) + "; pvdrm run --kernel-counts says what ran compiled",
 		mend: "kernels are interpreted, which takes some times as long"}
 	if err := ptxexec.NativeCode(); err != nil {
 		c.ok, c.detail = false, err.Error()

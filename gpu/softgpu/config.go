@@ -49,6 +49,9 @@ type Config struct {
 	// SaveBytes bounds what is saved of VRAM before launches that write what they read, so that they
 	// can be revoked (gpu.Revoker), for all that run together. 0: nothing, and they cannot be revoked.
 	SaveBytes int64
+	// Report gets what ran as native code, by kernels, and why the rest did not, when the device is
+	// closed. nil: nothing is counted.
+	Report func([]exec.Tallied)
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 }

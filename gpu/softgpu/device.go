@@ -25,6 +25,7 @@ type device struct {
 	copy    engine
 	workers parallel.Pool // of kernels
 	waiting exec.Waiting  // launches by kernels
+	tally   *exec.Tally   // for Config.Report; nil without
 
 	launches, copyBytes, faults atomic.Uint64
 	preemptions                 atomic.Uint64 // of commands
@@ -74,6 +75,9 @@ func newDevice(config Config) (*device, error) {
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, modelled: config.ModelTime},
 		contexts: map[*context]struct{}{},
 		slots:    make([]bool, config.MaxChannels),
+	}
+	if config.Report != nil {
+		d.tally = new(exec.Tally)
 	}
 	d.compute.yield, d.copy.yield = d.compute.yields, d.copy.yields
 	if gate := config.Gate; gate != nil {
@@ -189,6 +193,9 @@ func (d *device) Close() error {
 			c.Close()
 		}
 		err = d.vram.Unmap()
+		if d.tally != nil {
+			d.config.Report(d.tally.Rows())
+		}
 	})
 	return err
 }

@@ -90,7 +90,7 @@ func (k *task) set(c *channel, f *function, l *gpu.Launch) {
 		k.limit = max(d.config.LaunchLimit, 0)
 	}
 	k.launch = exec.Launch{Grid: l.Grid, Block: l.Block, SharedBytes: l.SharedBytes, Params: l.Params, Limits: d.limits,
-		Workers: &d.workers, Print: c.print, Heap: c.ctx.allocator(), Cluster: l.Cluster, Cooperative: l.Cooperative}
+		Workers: &d.workers, Print: c.print, Heap: c.ctx.allocator(), Cluster: l.Cluster, Cooperative: l.Cooperative, Tally: d.tally}
 	if f.kernel.Launches() {
 		k.launch.Tree = exec.NewTree(&d.waiting)
 	}

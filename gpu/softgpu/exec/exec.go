@@ -38,6 +38,10 @@ type (
 	Native    = jit.Native    // when a kernel is compiled to native code
 
 	Interpreted = run.Interpreted // what of a kernel is not compiled
+	Tally       = run.Tally       // counts what ran compiled, and why not
+	Tallied     = run.Tallied     // of one kernel
+	Line        = run.Line        // of its source
+	Cause       = jit.Cause       // why an instruction was interpreted
 )
 
 // When a kernel is compiled. Results do not depend on it.
@@ -46,6 +50,9 @@ const (
 	NativeAtOnce = jit.NativeAtOnce
 	NativeNever  = jit.NativeNever
 )
+
+// CauseOperation is the cause of operations that native code has no form of.
+const CauseOperation = jit.Operation
 
 // DefaultLimits are those of a device of compute capability 7.0 with a stack
 // of 32 KiB.

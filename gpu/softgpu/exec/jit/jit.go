@@ -92,6 +92,9 @@ type Code struct {
 	enough int32    // how often a variant must be wanted
 	full   variant  // for warps with all lanes
 	masked variant
+
+	classed sync.Once
+	classes []Cause // by position from first on; see cause.go
 }
 
 // variant is made when it is hot, by the worker that finds it so; others go on

@@ -47,6 +47,7 @@ type Launch struct {
 	Tree        *Tree             // takes the launches of the kernel; nil: it can make none
 	Workers     *parallel.Pool    // of the device; nil if launches do not follow one another
 	Native      jit.Native
+	Tally       *Tally // counts what is interpreted, and why; nil: nothing is counted
 	From        *State // the launch goes on from here; nil: it begins
 	Cooperative bool   // all blocks run at the same time, and have a workspace for barriers of the grid
 }

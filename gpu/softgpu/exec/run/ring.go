@@ -22,6 +22,9 @@ func (b *block) inRing() bool {
 	}
 	n.Pass(&b.warps[0].frame0)
 	b.waited = true
+	if c := w.counts; c != nil {
+		c.entered += uint64(len(b.warps))
+	}
 	arrived := true
 	for i := range b.warps {
 		one := &b.warps[i]

@@ -46,6 +46,7 @@ type worker struct {
 	blocks  []*block   // of a cluster, by rank; empty before the first
 	rested  bool       // it has ended between two clusters, and can be used again
 	naps    int        // short sleeps in a row
+	counts  *counts    // what the launch counts; nil: nothing
 
 	stuck      bool // nothing of its cluster can run, but lanes that go on without those they wait for
 	preempting bool // it begins no cluster, and stops the one that runs
@@ -113,6 +114,7 @@ func (r *run) workOn(c *Control, n int) error {
 func (r *run) member(c *Control, id int) error {
 	w := r.worker(c, id)
 	err := w.work()
+	r.launch.Tally.add(r, id, w.counts)
 	w.rest()
 	return err
 }
@@ -172,6 +174,7 @@ func (r *run) worker(c *Control, id int) *worker {
 	}
 	w.run, w.control, w.ID, w.Cycles, w.rested = r, c, id, 0, false
 	w.preempting, w.awaiting, w.naps = false, false, 0
+	w.counts = r.launch.Tally.counts()
 	w.Workers, w.Launch, w.Model, w.Print, w.Heap = r.workers, r.id, r.launch.Model, r.launch.Print, r.launch.Heap
 	if w.Launcher = nil; r.launch.Tree != nil {
 		w.Launcher = launcher{Tree: r.launch.Tree, limits: &r.launch.Limits}
@@ -194,7 +197,7 @@ func (w *worker) rest() {
 		return
 	}
 	kernel := w.run.kernel
-	w.run, w.control, w.Model, w.Print, w.Heap, w.Launcher = nil, nil, nil, nil, nil, nil // what they refer to is not to be kept
+	w.run, w.control, w.Model, w.Print, w.Heap, w.Launcher, w.counts = nil, nil, nil, nil, nil, nil, nil // what they refer to is not to be kept
 	w.TLB.Close()
 	for _, b := range w.blocks {
 		b.rest()

@@ -72,10 +72,14 @@ func (w *warp) run() outcome {
 	}
 	code, pc := w.code, w.PC
 	for {
+		entered := false
 		if n := w.native; n != nil {
 			if code, at := n.EntryAt(pc, w.Mask); at != 0 {
-				pc = n.Run(&w.frame0, &w.Warp, w.worker.sites, code, at, w.limit, w.worker.seen)
+				pc, entered = n.Run(&w.frame0, &w.Warp, w.worker.sites, code, at, w.limit, w.worker.seen), true
 			}
+		}
+		if c := w.worker.counts; c != nil {
+			c.interpret(w, pc, entered)
 		}
 		in := &code[pc]
 		pc++

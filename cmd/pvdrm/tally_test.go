@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	ptxexec "pvdrm/gpu/softgpu/exec"
+)
+
+// What is logged of kernels has bounds, and names the causes, the most frequent first.
+func TestLogTally(t *testing.T) {
+	rows := make([]ptxexec.Tallied, 30)
+	for i := range rows {
+		rows[i].Kernel = fmt.Sprintf("k%d\n", i)
+	}
+	first := &rows[0]
+	first.Launches, first.Entered = 2, 8
+	first.Interpreted[0], first.Interpreted[ptxexec.CauseOperation] = 1, 5
+	for n := range int32(4) {
+		first.Lines = append(first.Lines, ptxexec.Line{Number: 10 + n})
+	}
+	core, seen := observer.New(zapcore.WarnLevel)
+	logTally(zap.New(core), rows)
+	require.Equal(t, 21, seen.Len())
+	require.Equal(t, `kernel k0?: launches: 2; native code entered: 8; instructions of warps interpreted: 6: `+
+		`5 operations that are not compiled (PTX line 10, 11, 12), 1 no native code on this machine`, seen.All()[0].Message)
+	require.Equal(t, `kernel k1?: launches: 0; native code entered: 0; instructions of warps interpreted: 0`, seen.All()[1].Message)
+	require.Equal(t, "10 more kernels, of which less was interpreted", seen.All()[20].Message)
+}
