@@ -119,6 +119,8 @@ func (f *cardFlags) check(dev *deviceFlags) error {
 		err = fmt.Errorf("--interface %s: only the software GPU is a card whose registers can be shared; leave --device out", f.mode)
 	case dev.gl.mode == glOn:
 		err = fmt.Errorf("--interface %s: a card has no OpenGL; leave --gl out", f.mode)
+	case dev.counts:
+		err = fmt.Errorf("--interface %s: a card does not count what its kernels do; leave --kernel-counts out", f.mode)
 	}
 	if err != nil {
 		return usageError{err}

@@ -115,6 +115,9 @@ func (d *deviceFlags) check() error {
 	if d.limit < 0 || d.limit >= arbiter.DefaultAnswerLimit {
 		return usageError{fmt.Errorf("--launch-limit %v: choose less than %v, after which an arbiter gives a backend up, and at least 0, which is the default", d.limit, arbiter.DefaultAnswerLimit)}
 	}
+	if d.counts && d.device.kind() != deviceKinds[0] {
+		return usageError{fmt.Errorf("--kernel-counts: only the software GPU counts what it compiles; leave it out with --device %s", &d.device)}
+	}
 	if d.box != sandboxOn && d.box != sandboxOff {
 		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}
 	}

@@ -12,6 +12,19 @@ import (
 	ptxexec "pvdrm/gpu/softgpu/exec"
 )
 
+// Where nothing would be counted, the option is refused.
+func TestKernelCountsRefused(t *testing.T) {
+	soft := deviceFlags{counts: true, box: sandboxOn, weight: 1}
+	require.NotContains(t, fmt.Sprint(soft.check()), "--kernel-counts")
+	nvidia := soft
+	require.NoError(t, nvidia.device.Set("cuda:1"))
+	require.ErrorContains(t, nvidia.check(), "--kernel-counts: only the software GPU counts what it compiles; leave it out with --device cuda:1")
+	card := cardFlags{mode: interfaceSideCore, traps: trapsDoorbell, partition: partitionStatic, vms: 1}
+	require.ErrorContains(t, card.check(&soft), "leave --kernel-counts out")
+	soft.counts = false
+	require.NoError(t, card.check(&soft))
+}
+
 // What is logged of kernels has bounds, and names the causes, the most frequent first.
 func TestLogTally(t *testing.T) {
 	rows := make([]ptxexec.Tallied, 30)
