@@ -27,6 +27,15 @@ func gloopClient(t *testing.T, source string) string {
 	return file
 }
 
+// passes runs a program to its end, which must be good. It returns what the program wrote.
+func passes(t *testing.T, cmd *exec.Cmd, mark string) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), mark)
+	return string(out)
+}
+
 // The echo server's host program in C runs as a local guest, on both versions of the loop.
 func TestGLoopFromC(t *testing.T) {
 	client := gloopClient(t, "../examples/gloop/echo.c")
@@ -35,9 +44,7 @@ func TestGLoopFromC(t *testing.T) {
 		file, err := filepath.Abs("../examples/gloop/" + ptx)
 		require.NoError(t, err)
 		cmd.Args = append(cmd.Args, file)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), "echo: PASS\n")
+		passes(t, cmd, "echo: PASS\n")
 	}
 }
 
@@ -59,9 +66,7 @@ func TestGLoopFromCBeyondTheLimit(t *testing.T) {
 		cmd.Args = append(cmd.Args, file)
 	}
 	cmd.Args = append(cmd.Args, "800000")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "steps: PASS\n")
+	passes(t, cmd, "steps: PASS\n")
 }
 
 // The program that measures scheduling points suspends tasks after every k-th callback, on both
@@ -71,10 +76,8 @@ func TestGLoopPoints(t *testing.T) {
 	folder, err := filepath.Abs("../frontend/gloop/host/testdata")
 	require.NoError(t, err)
 	cmd.Args = append(cmd.Args, folder, "1000")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "points: PASS\n")
-	require.Equal(t, 2, strings.Count(string(out), "the same bytes"))
+	out := passes(t, cmd, "points: PASS\n")
+	require.Equal(t, 2, strings.Count(out, "the same bytes"))
 }
 
 // mortal starts deaths.c on a kernel of the Go runtime's tests, and waits until it is where it is to die.
@@ -143,7 +146,5 @@ func TestGLoopWithoutThreads(t *testing.T) {
 	file, err := filepath.Abs("../frontend/gloop/host/testdata/server.ptx")
 	require.NoError(t, err)
 	cmd.Args = append(cmd.Args, file, "alone")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "deaths: PASS\n")
+	passes(t, cmd, "deaths: PASS\n")
 }

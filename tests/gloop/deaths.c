@@ -1,8 +1,7 @@
 /* Runs a GLoop program on the kernels of frontend/gloop/host/testdata until its device dies:
  * deaths SERVER.ptx waits, or THROTTLE.ptx computes. It writes a line when the program is where it is
  * to die. "SERVER.ptx alone" runs a program whose threads cannot be made, beside one that serves. */
-#include "driver.h"
-#include "gloop_host.h"
+#include "load.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -16,20 +15,6 @@ static CUcontext ctx;
 static CUdeviceptr memory;
 static unsigned bound_port;
 static pthread_t other;
-
-static CUfunction load(const char *file, const char *name)
-{
-	static char ptx[1 << 20];
-	CUmodule mod;
-	CUfunction f;
-	FILE *in = fopen(file, "r");
-	REQUIRE(in);
-	ptx[fread(ptx, 1, sizeof ptx - 1, in)] = 0;
-	fclose(in);
-	CHECK(cuModuleLoadData(&mod, ptx));
-	CHECK(cuModuleGetFunction(&f, mod, name));
-	return f;
-}
 
 static void reached(void)
 {

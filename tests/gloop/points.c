@@ -4,25 +4,17 @@
  */
 #include <time.h>
 
-#include "driver.h"
-#include "gloop_host.h"
+#include "load.h"
 
 static char folder[4096];
 static CUdeviceptr out;
 
-static CUfunction load(const char *file, const char *name)
+/* find loads a kernel from a file of the folder. */
+static CUfunction find(const char *file, const char *name)
 {
-	static char ptx[1 << 20], path[4200];
-	CUmodule mod;
-	CUfunction f;
+	char path[4200];
 	snprintf(path, sizeof path, "%s/%s", folder, file);
-	FILE *in = fopen(path, "r");
-	REQUIRE(in);
-	ptx[fread(ptx, 1, sizeof ptx - 1, in)] = 0;
-	fclose(in);
-	CHECK(cuModuleLoadData(&mod, ptx));
-	CHECK(cuModuleGetFunction(&f, mod, name));
-	return f;
+	return load(path, name);
 }
 
 static double seconds(void)
@@ -44,7 +36,7 @@ static void run(struct gloop_config *c, unsigned n, struct gloop_stats *stats)
 /* step measures a kernel that counts to n, in so many threads. */
 static void step(const char *file, const char *kernel, unsigned threads, unsigned n)
 {
-	struct gloop_config c = {.function = load(file, kernel), .grid = {1}, .block = {threads}};
+	struct gloop_config c = {.function = find(file, kernel), .grid = {1}, .block = {threads}};
 	struct gloop_stats stats;
 	unsigned word = 0;
 
@@ -62,7 +54,7 @@ static void step(const char *file, const char *kernel, unsigned threads, unsigne
 /* split measures a launch of one step that is waited for, by a kernel that loops itself. */
 static void split(unsigned n)
 {
-	CUfunction f = load("tasks.ptx", "plain");
+	CUfunction f = find("tasks.ptx", "plain");
 	unsigned word = 0;
 	void *args[] = {&out};
 	CHECK(cuMemcpyHtoD(out, &word, 4));
@@ -84,7 +76,7 @@ static void tree(const char *file, unsigned every, unsigned *words, struct gloop
 {
 	static CUfunction f;
 	if (!f || every == 0)
-		f = load(file, "tree");
+		f = find(file, "tree");
 	struct gloop_config c = {.function = f, .grid = {BLOCKS}, .block = {THREADS}, .every = every};
 	memset(words, 0, 4 * WORDS);
 	CHECK(cuMemcpyHtoD(out, words, 4 * WORDS));

@@ -1,21 +1,6 @@
 /* Runs the throttle of frontend/gloop/host/testdata and misuses the library: steps
  * THROTTLE.ptx TASKS.ptx HOSTILE.ptx STEPS. */
-#include "driver.h"
-#include "gloop_host.h"
-
-static CUfunction load(const char *file, const char *name)
-{
-	static char ptx[1 << 20];
-	CUmodule mod;
-	CUfunction f;
-	FILE *in = fopen(file, "r");
-	REQUIRE(in);
-	ptx[fread(ptx, 1, sizeof ptx - 1, in)] = 0;
-	fclose(in);
-	CHECK(cuModuleLoadData(&mod, ptx));
-	CHECK(cuModuleGetFunction(&f, mod, name));
-	return f;
-}
+#include "load.h"
 
 int main(int argc, char **argv)
 {
