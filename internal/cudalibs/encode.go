@@ -46,9 +46,10 @@ func (h *Handle) ResetByStream() {
 
 // Output is memory of the program that a call writes.
 type Output struct {
-	Addr  uint64
+	Addr  uint64 // 0: the program does not want it
 	Bytes uint64
 	At    uint64 // in the results
+	Each  uint64 // bytes of an element, where the output before this one is how many the function wrote; else 0
 }
 
 // Made is a handle that a call creates, and where the program wants it.
@@ -68,6 +69,24 @@ type Call struct {
 	Destroyed *Handle
 	Stream    uint64 // the value of the stream argument, if StreamParam is one
 	Waits     bool   // the program waits for results
+}
+
+// Deliver has write take each output of a call from its results to the program. A function that finds fewer
+// elements than the program has asked for writes only those: the program may have room for no more.
+func (c *Call) Deliver(results []byte, write func(addr uint64, p []byte) error) error {
+	for i, out := range c.Outputs {
+		n := out.Bytes
+		if out.Each != 0 {
+			n = min(n/out.Each, binary.LittleEndian.Uint64(results[c.Outputs[i-1].At:])) * out.Each
+		}
+		if out.Addr == 0 || n == 0 {
+			continue
+		}
+		if err := write(out.Addr, results[out.At:][:n]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ErrHandle is the error of a handle that is none.
@@ -199,7 +218,7 @@ func (e *encoder) buffer(i int, p Param, v uint64) error {
 		}
 		return nil
 	}
-	if v == 0 {
+	if v == 0 && !e.counts(i) {
 		e.word(0)
 		return nil
 	}
@@ -215,6 +234,12 @@ func (e *encoder) buffer(i int, p Param, v uint64) error {
 		e.output(v, n)
 	}
 	return nil
+}
+
+// counts reports whether an argument is where the number of elements goes that the function writes to
+// the next one: the guest needs it even where the program does not.
+func (e *encoder) counts(i int) bool {
+	return i+1 < len(e.Function.Params) && e.Function.Params[i+1].Class == Found && e.args[i+1] != 0
 }
 
 func (e *encoder) output(addr, n uint64) {
@@ -237,6 +262,9 @@ func (e *encoder) use(i int, p Param, v uint64) error {
 		return ErrHandle
 	}
 	if p.Class == Destroy {
+		if h.Kind != p.Kind {
+			return ErrHandle
+		}
 		e.Destroyed = h
 	}
 	e.word(uint64(h.ID))
@@ -301,6 +329,7 @@ func (e *encoder) typed(i int, p Param, v uint64) error {
 	e.word(number)
 	if p.Class == Found && !kind.Handles() {
 		e.output(v, number*size)
+		e.Outputs[len(e.Outputs)-1].Each = size
 		return nil
 	}
 	b := make([]byte, number*size)

@@ -16,13 +16,15 @@ import (
 //	unversed                  its symbols have no versions
 //	header FILE               where its functions are declared
 //	codes invalid=N handle=N memory=N unsupported=N failed=N internal=N
-//	kind NAME [int] [stream] [SLOT …]   a kind of handles; a slot with ! goes with the stream
+//	kind NAME [int] [stream] [=OTHER] [SLOT …]   a kind of handles; a slot with ! goes with the stream;
+//	                          those of kind OTHER, of a library above, do as well
 //	warm MAKE DESTROY NUMBER …          what makes the library start: MAKE has a handle and numbers; with
 //	                                    keep in their place, a worker keeps the handle for its guest
 //	FUNCTION MODE PARAMETER …           a function
 //	FUNCTION none WORDS …               one that is not supported, and why
 //
-// Texts, and what has :constant behind its mode, need no context and always answer alike.
+// Texts, and what has :constant behind its mode, need no context and always answer alike. One with a handle
+// does so where that is null.
 //
 // In a line of a function, [A|B] stands for two lines, with A and with B, and {A|B} likewise, where all
 // braces of a line have the same choice. Parameters are
@@ -137,6 +139,10 @@ func (t *Table) kind(l *Library, words []string) error {
 			k.Int = true
 		case w == "stream":
 			k.Streams = true
+		case strings.HasPrefix(w, "="):
+			if k.Also = t.kinds[w[1:]]; k.Also == nil {
+				return fmt.Errorf("kind %s: no kind %s above it", k.Name, w[1:])
+			}
 		default:
 			k.Slots = append(k.Slots, Slot{Name: name, Reset: reset})
 		}
@@ -260,7 +266,7 @@ func (f *Function) findConstant(word string) error {
 	for _, p := range f.Params {
 		n[p.Class]++
 	}
-	if n[Int32] > 1 || n[Out] > 1 || n[Int32]+n[Out]+n[Null] < len(f.Params) {
+	if n[Int32] > 1 || n[Out] > 1 || n[Use] > 1 || n[Use] > 0 && f.Mode == Text || n[Int32]+n[Out]+n[Null]+n[Use] < len(f.Params) {
 		return errors.New("a constant with such parameters")
 	}
 	return nil

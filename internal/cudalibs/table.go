@@ -68,7 +68,7 @@ type Function struct {
 	Params  []Param
 	Why     string // of None
 
-	Constant bool // it needs no context, and answers the same arguments with the same always
+	Constant bool // it needs no context, and answers the same arguments with the same always; see Unhandled
 }
 
 // Kind is a kind of handles.
@@ -78,7 +78,11 @@ type Kind struct {
 	Int     bool   // the program has it as an int
 	Slots   []Slot // its state, but for the stream
 	Streams bool   // it has a stream
+	Also    *Kind  // handles of this kind are some of this one too, but not to be destroyed; nil for none
 }
+
+// Takes reports whether a handle of another kind does as one of this kind.
+func (k *Kind) Takes(other *Kind) bool { return other != nil && (k == other || k.Also == other) }
 
 // Slot is a part of the state of a handle.
 type Slot struct {
@@ -177,6 +181,16 @@ func (f *Function) Primary() int {
 		}
 	}
 	return -1
+}
+
+// Unhandled reports whether a call has null for every handle. JAX asks cublasGetVersion_v2 like that, before it has one.
+func (f *Function) Unhandled(args []uint64) bool {
+	for i, p := range f.Params {
+		if p.Class == Use && args[i] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // StreamParam is the parameter that is a stream, or -1.

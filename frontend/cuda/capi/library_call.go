@@ -30,7 +30,7 @@ func libraryCall(c *call) error {
 	m := &libraryMaker{c: c, f: f, args: args}
 	call := m.call
 	switch {
-	case f.Constant:
+	case f.Constant && f.Unhandled(args):
 		call = m.constant
 	case f.Mode != cudalibs.None && c.lib.driver.Load() == nil:
 		return c.fail(notInitialized, "cuInit was not called") // the stub calls it
@@ -116,7 +116,7 @@ func (m *libraryMaker) call() (uint64, error) {
 // findContext finds the context of a call: that of its first handle, or the current one.
 func (m *libraryMaker) findContext() (err error) {
 	for i, p := range m.f.Params {
-		if p.Class != cudalibs.Use && p.Class != cudalibs.Destroy {
+		if p.Class != cudalibs.Use && p.Class != cudalibs.Destroy || m.f.Constant && m.args[i] == 0 {
 			continue
 		}
 		h := m.c.lib.libraries.find(p.Kind, m.args[i])
@@ -373,10 +373,8 @@ func (m *libraryMaker) results(made *cudalibs.Call, answer *cuda.LibraryAnswer) 
 		}
 		return 0, nil
 	}
-	for _, out := range made.Outputs {
-		if err := m.c.lib.cfg.Memory.Write(out.Addr, b[out.At:][:out.Bytes]); err != nil {
-			return 0, err
-		}
+	if err := made.Deliver(b, m.c.lib.cfg.Memory.Write); err != nil {
+		return 0, err
 	}
 	switch {
 	case m.f.Mode == cudalibs.Number:

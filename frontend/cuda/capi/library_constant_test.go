@@ -20,6 +20,8 @@ func (p *libraryProgram) checkConstants() {
 		require.Equal(p.t, 13+part, p.word(to)&0xffffffff)
 	}
 	require.EqualValues(p.t, 7, p.ask("cublasGetProperty", 3, to), "the library's own error")
+	require.Zero(p.t, p.ask("cublasGetVersion_v2", 0, to), "without a handle")
+	require.EqualValues(p.t, 130000, p.word(to)&0xffffffff)
 	require.EqualValues(p.t, 130004, p.ask("cublasLtGetVersion"))
 	require.EqualValues(p.t, 91400, p.ask("cudnnGetVersion"))
 	require.Zero(p.t, p.ask("cufftGetVersion", to))

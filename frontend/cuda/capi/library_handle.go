@@ -93,7 +93,7 @@ func (l *libraries) find(k *cudalibs.Kind, value uint64) *libraryHandle {
 	if k.Int {
 		key = libraryKey{value: uint64(uint32(value)), plans: k}
 	}
-	if h := l.handles[key]; h != nil && h.Kind == k {
+	if h := l.handles[key]; h != nil && k.Takes(h.Kind) {
 		return h
 	}
 	return nil

@@ -23,7 +23,7 @@ blasStatus_t BLASAPI blasCreate(blasHandle_t *handle);
 blasStatus_t BLASAPI blasDestroy(blasHandle_t handle);
 blasStatus_t BLASAPI blasScale_v2(blasHandle_t handle, int n,
 	const float *alpha, /* host or device pointer */
-	float *x, int64_t incx);
+	const float *betaDiff, float *x, int64_t incx);
 blasStatus_t blasMix(blasHandle_t handle, const int dims[], double weight, float mean, cudaStream_t stream, blasConstThing_t thing);
 blasStatus_t blasScale_bufferSize(blasHandle_t handle, size_t *bytes, int *lwork);
 const char *blasGetErrorString(blasStatus_t status);
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, []string{
 		"blasCreate control +blashandle",
 		"blasDestroy late -blashandle",
-		"blasScale_v2 async @blashandle i S D l",
+		"blasScale_v2 async @blashandle i S S D l",
 		"blasMix async @blashandle D d f s @blasthing",
 		"blasScale_bufferSize control @blashandle >8 >4",
 		"blasGetErrorString text i",
@@ -55,12 +55,14 @@ func TestCheck(t *testing.T) {
 typedef struct cublasContext *cublasHandle_t;
 cublasStatus_t cublasSgeam(cublasHandle_t handle, int a, int b, int m, int n, const float *alpha, const float *A, int lda, const float *beta, const float *B, int ldb, float *C, int ldc);
 cublasStatus_t cublasSdgmm(cublasHandle_t handle, int mode, int m, int n, const float *A, int lda, const float *x, int incx, float *C, int64_t ldc);
+cublasStatus_t cublasSscal_v2(cublasHandle_t handle, int n, const float *x, float *alpha, int incx);
 cublasStatus_t cublasStpttr(cublasHandle_t handle, int uplo, int n, const float *AP, float *A);
 `
 	h := Parse(text, "cublas")
-	require.Len(t, h.Prototypes, 3)
+	require.Len(t, h.Prototypes, 4)
 	check := func(i int) string { return Check(cudalibs.All().Named(h.Prototypes[i].Name), h.Prototypes[i], h) }
 	require.Empty(t, check(0))
 	require.Contains(t, check(1), "parameter 9 is int64_t ldc")
-	require.Contains(t, check(2), "6 parameters, the header has 5")
+	require.Contains(t, check(2), "parameter 3 is float * alpha, as S")
+	require.Contains(t, check(3), "6 parameters, the header has 5")
 }

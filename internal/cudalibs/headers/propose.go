@@ -27,6 +27,7 @@ func kind(t string) string {
 var (
 	asks     = regexp.MustCompile(`Get|bufferSize|BufferSize|_buffersize|Query|WorkspaceSize|Estimate|nnz$`)
 	prepares = regexp.MustCompile(`Destroy|Set[A-Z]`)
+	number   = regexp.MustCompile(`^(?:alpha|beta)(?:[A-Z]\w*)?$`) // as betaDataDiff
 )
 
 // Propose is a row for a function, to be looked over by a person: it cannot know which pointers are
@@ -68,7 +69,7 @@ func word(p Prototype, d Declared, h Header) string {
 		return "+" + kind(of)
 	case isPointer && of == "char":
 		return "c"
-	case isPointer && (d.Name == "alpha" || d.Name == "beta"):
+	case isPointer && number.MatchString(d.Name):
 		return "S"
 	case isPointer && asks.MatchString(p.Name) && of == "size_t":
 		return ">8"
@@ -107,6 +108,8 @@ func Check(f *cudalibs.Function, p Prototype, h Header) string {
 func fits(c cudalibs.Class, want string, d Declared, h Header) bool {
 	_, isPointer := pointer(d.Type)
 	switch c {
+	case cudalibs.Device:
+		return isPointer && want != "S"
 	case cudalibs.Int32:
 		return want == "i"
 	case cudalibs.Int64:

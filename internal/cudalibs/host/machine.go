@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -223,6 +224,11 @@ func (m *Machine) call(f *cudalibs.Function, record []byte, room, stream uint64)
 	if err := f.Decode(inv, record, addressOf(record), addressOf(m.results), cudalibs.ResultHead, room, m); err != nil {
 		return 0, 0, refusal(err)
 	}
+	if inv.Ends != 0 && !slices.ContainsFunc(f.Params, func(p cudalibs.Param) bool {
+		return p.Class == cudalibs.Destroy && p.Kind == m.objects[inv.Ends].kind
+	}) {
+		return 0, 0, cudalibs.RefusedHandle
+	}
 	for _, made := range inv.Made {
 		if m.objects[made.ID] != nil || made.ID == 0 {
 			return 0, 0, cudalibs.RefusedHandle
@@ -386,7 +392,7 @@ func refusal(err error) cudalibs.Refusal {
 // Real implements cudalibs.Host.
 func (m *Machine) Real(k *cudalibs.Kind, id uint32) (uint64, bool) {
 	o := m.objects[id]
-	if o == nil || o.kind != k {
+	if o == nil || !k.Takes(o.kind) {
 		return 0, false
 	}
 	return o.real, true

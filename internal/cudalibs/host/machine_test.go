@@ -186,8 +186,54 @@ func TestDescriptors(t *testing.T) {
 	p.call("cudnnBackendSetAttribute", plan, 1, 15, 1, found+8)
 	require.Zero(t, p.call("cudnnBackendFinalize", plan).Status)
 	require.Contains(t, p.log(), "d100", "the library has filled the descriptor")
+	copy(mem, make([]byte, 16))
+	binary.LittleEndian.PutUint64(mem[16:], 99)
+	require.Zero(t, p.call("cudnnBackendGetAttribute", plan, 9, 3, 2, found, found+8).Status)
+	require.EqualValues(t, []uint64{1, 5, 99}, words(mem[:24]), "what it has not found is not written")
+	copy(mem, make([]byte, 16))
+	require.Zero(t, p.call("cudnnBackendGetAttribute", plan, 9, 3, 2, 0, found+8).Status)
+	require.EqualValues(t, []uint64{0, 5, 99}, words(mem[:24]), "the program does not want the number")
+	require.Zero(t, p.call("cudnnBackendGetAttribute", plan, 9, 3, 0, found, 0).Status)
+	require.EqualValues(t, []uint64{1, 5, 99}, words(mem[:24]), "only the number")
 	bad := p.made("cudnnBackendCreateDescriptor", 77)
 	require.EqualValues(t, 3000, p.call("cudnnBackendFinalize", bad).Status)
+}
+
+func words(b []byte) (w []uint64) {
+	for ; len(b) > 0; b = b[8:] {
+		w = append(w, binary.LittleEndian.Uint64(b))
+	}
+	return w
+}
+
+// A handle of cuBLAS is one of cuBLASLt, as PyTorch uses it, but for its end.
+func TestHandleOfTwoLibraries(t *testing.T) {
+	p := newProgram(t)
+	blas, lt := p.made("cublasCreate_v2"), p.made("cublasLtCreate")
+	ids, mem := p.Room(8, false)
+	found, _ := p.Room(4, false)
+	for _, h := range []uint64{blas, lt} {
+		clear(mem)
+		require.Zero(t, p.call("cublasLtMatmulAlgoGetIds", h, 1, 2, 3, 4, 5, 6, 2, ids, found).Status)
+		require.EqualValues(t, []uint64{22<<32 | 21}, words(mem))
+	}
+	version, _ := p.Room(4, false)
+	require.ErrorIs(t, p.Refused("cublasGetVersion_v2", lt, version), cudalibs.ErrHandle)
+	require.ErrorIs(t, p.Refused("cublasLtDestroy", blas), cudalibs.ErrHandle)
+	require.Zero(t, p.call("cublasGetVersion_v2", blas, version).Status, "it is still there")
+}
+
+// A guest that encodes the end of a handle of another kind itself is refused, too.
+func TestForeignEnd(t *testing.T) {
+	p := newProgram(t)
+	blas, lt := p.made("cublasCreate_v2"), p.made("cublasLtCreate")
+	version, _ := p.Room(4, false)
+	p.call("cublasLtDestroy", lt) // late: it goes with the next call, changed on the way
+	batch, c := p.Encode("cublasGetVersion_v2", blas, version)
+	binary.LittleEndian.PutUint64(batch[cudalibs.BatchHead+cudalibs.RecordHead:], uint64(p.ID(blas)))
+	o := p.machine.Run(batch, p.results[:c.Results], p.stream)
+	require.Zero(t, o.Status)
+	require.EqualValues(t, cudalibs.All().Named("cublasLtDestroy").Library.Codes.Handle, o.Earlier)
 }
 
 func TestPlansAreNumbers(t *testing.T) {

@@ -40,7 +40,7 @@ func (g *Guest) Pointer(addr uint64) (va uint64, device, pinned bool) {
 
 // Use implements cudalibs.Guest.
 func (g *Guest) Use(k *cudalibs.Kind, v uint64) *cudalibs.Handle {
-	if h := g.handles[v]; h != nil && h.Kind == k {
+	if h := g.handles[v]; h != nil && k.Takes(h.Kind) {
 		return h
 	}
 	return nil
@@ -114,6 +114,15 @@ func (g *Guest) Encode(name string, args ...uint64) (batch []byte, c *cudalibs.C
 	return batch, c
 }
 
+// Refused is the error of a call that the program's side does not encode.
+func (g *Guest) Refused(name string, args ...uint64) error {
+	_, err := cudalibs.All().Named(name).Encode(args, g)
+	return err
+}
+
+// ID is the number by which a record has a handle of the program.
+func (g *Guest) ID(v uint64) uint32 { return g.handles[v].ID }
+
 // Waits reports whether records wait for another call.
 func (g *Guest) Waits() bool { return len(g.waiting) > 0 }
 
@@ -123,9 +132,10 @@ func (g *Guest) Take(c *cudalibs.Call, results []byte) {
 		return
 	}
 	require.EqualValues(g, cudalibs.ResultDone, binary.LittleEndian.Uint32(results[4:])&cudalibs.ResultDone)
-	for _, out := range c.Outputs {
-		copy(g.Mem[out.Addr-g.Base:][:out.Bytes], results[out.At:])
-	}
+	require.NoError(g, c.Deliver(results, func(addr uint64, p []byte) error {
+		copy(g.Mem[addr-g.Base:][:len(p)], p)
+		return nil
+	}))
 }
 
 // Made is the arguments of a call that makes a handle, and where the handle goes.
