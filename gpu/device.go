@@ -97,8 +97,12 @@ type Stats struct {
 	Faults        uint64 // contexts lost to a fault
 	Replays       uint64 // times that work was run again which was taken off the device without its state
 	VRAMUsed      uint64 // bytes
+	VRAMOccupied  uint64 // bytes, with what the driver takes for itself; 0 on devices without such a driver
 	Channels      int    // channels open now
 }
+
+// VRAM returns the bytes of device memory in use, with what the driver takes for itself.
+func (s *Stats) VRAM() uint64 { return max(s.VRAMUsed, s.VRAMOccupied) }
 
 // Prot says what a mapping allows: reading, or reading and writing. Page tables
 // have no other rights.
@@ -220,6 +224,14 @@ type Meter interface {
 	// Busy returns the parts of Stats' ComputeBusy and CopyBusy that are the context's. Any
 	// goroutine may call it, also after Close.
 	Busy() (compute, copies time.Duration)
+}
+
+// Occupier is a Context whose driver takes device memory besides what was allocated: for itself, machine code
+// and libraries.
+type Occupier interface {
+	// Occupied returns the bytes of device memory that the context has, with these; 0 after Close. Any
+	// goroutine may call it.
+	Occupied() uint64
 }
 
 // Memory is an allocation: VRAM, or granted system pages.

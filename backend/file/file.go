@@ -110,17 +110,27 @@ func (f *File) Close() error {
 func (f *File) Params() []uint64 { return translate.Params(f.device.Properties()) }
 
 // Used returns the device's VRAM in use, in bytes: drm.ParamVRAMUsed.
-func (f *File) Used() uint64 { return f.device.VRAMUsed() }
+func (f *File) Used() uint64 {
+	st := f.device.Stats()
+	return st.VRAM()
+}
 
-// Held returns the bytes of VRAM that are charged to the file. It may be called from any goroutine.
-func (f *File) Held() uint64 { return f.account.VRAM() }
+// Held returns the bytes of VRAM that the file has: what is charged to it, or if that is more all that its
+// context has on the device. It may be called from any goroutine.
+func (f *File) Held() uint64 {
+	held := f.account.VRAM()
+	if o, ok := f.ctx.(gpu.Occupier); ok {
+		held = max(held, o.Occupied())
+	}
+	return held
+}
 
 // Room returns how many bytes of VRAM the guest has, and how many of them it can still allocate:
 // the less of what its quota and its device give. It may be called from any goroutine.
 func (f *File) Room() (most, free uint64) {
 	device := f.device.Properties().VRAMBytes
 	most = min(device, f.guest.Limit(quota.VRAM))
-	free = min(device-min(device, f.device.VRAMUsed()), f.guest.Left(quota.VRAM), most)
+	free = min(device-min(device, f.Used()), f.guest.Left(quota.VRAM), most)
 	return most, free
 }
 

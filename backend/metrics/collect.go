@@ -37,7 +37,7 @@ func (p *Page) AddBackend(b Backend) {
 		{"pvdrm_copied_bytes_total", b.Device.CopyBytes},
 		{"pvdrm_preemptions_total", b.Device.Preemptions},
 		{"pvdrm_replays_total", b.Device.Replays},
-		{"pvdrm_vram_bytes", b.Device.VRAMUsed},
+		{"pvdrm_vram_bytes", b.Device.VRAM()},
 		{"pvdrm_channels", uint64(b.Device.Channels)},
 		{"pvdrm_clients", uint64(len(b.Guest.Clients))},
 		{"pvdrm_doorbells_total", t.Doorbells},

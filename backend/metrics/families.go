@@ -24,7 +24,7 @@ var families = []Family{
 	{Name: "pvdrm_preemptions_total", Type: counter, Labels: "guest", Help: "Kernels and copies stopped to go on later, so that other guests, or other programs of the guest, got the engine."},
 	{Name: "pvdrm_replays_total", Type: counter, Labels: "guest", Help: "GPU contexts made again to run their work again, after their worker process was ended or died; kernels that were revoked."},
 	{Name: "pvdrm_queue_depth", Type: gauge, Labels: "guest", Help: "Batches that were accepted and have not ended."},
-	{Name: "pvdrm_vram_bytes", Type: gauge, Labels: "guest", Help: "Device memory in use, page tables included."},
+	{Name: "pvdrm_vram_bytes", Type: gauge, Labels: "guest", Help: "Device memory in use, page tables included, and what a driver takes for itself."},
 	{Name: "pvdrm_channels", Type: gauge, Labels: "guest", Help: "Channels open."},
 	{Name: "pvdrm_clients", Type: gauge, Labels: "guest", Help: "DRM files open."},
 	{Name: "pvdrm_doorbells_total", Type: counter, Labels: "guest", Help: "Doorbells: every virtqueue kick, or wake-up by a local client."},

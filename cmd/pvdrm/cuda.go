@@ -13,6 +13,7 @@ import (
 
 	"pvdrm/backend/sandbox"
 	"pvdrm/backend/supervisor"
+	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 	"pvdrm/gpu/nvidia"
 	"pvdrm/internal/bench"
@@ -33,8 +34,26 @@ func cudaArgs(d *deviceFlags) []string {
 }
 
 func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
-	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined()), "--" + cudaLibsFlag + "=" + d.cudaLibs},
+	vram, err := cudaVRAM(d, vram)
+	if err != nil {
+		return nil, err
+	}
+	return nvidia.New(nvidia.Config{Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined()), "--" + cudaLibsFlag + "=" + d.cudaLibs, fmt.Sprintf("--%s=%d", keeperVRAM, vram)},
 		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, MaxReplays: d.revocations, Replays: d.revoke > 0, Spares: spares(d), Gate: gate})
+}
+
+// keeperVRAM tells a keeper how much VRAM its workers may have.
+const keeperVRAM = "vram"
+
+// cudaVRAM is the limit of a guest's device memory: --vram, or its quota if that is less.
+func cudaVRAM(d *deviceFlags, vram uint64) (uint64, error) {
+	limits, err := d.limits()
+	most := limits[quota.VRAM]
+	if err != nil || most == 0 || vram != 0 && vram <= most {
+		return vram, err
+	}
+	const page = 2 << 20
+	return max(most/page, 1) * page, nil
 }
 
 // cudaLibsOf is what a backend, which sees little of the environment, gets of --cuda-libs: the
@@ -86,6 +105,7 @@ func newCUDAProcesses() []*cobra.Command {
 	const confine = "confine"
 	var confined bool
 	var libraries string
+	var vram uint64
 	worker := &cobra.Command{
 		Use:    "cuda-worker",
 		Short:  "Hold a CUDA context for a backend",
@@ -112,9 +132,10 @@ func newCUDAProcesses() []*cobra.Command {
 					return err
 				}
 			}
-			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined), "--" + cudaLibsFlag + "=" + libraries})
+			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined), "--" + cudaLibsFlag + "=" + libraries}, vram)
 		},
 	}
+	keeper.Flags().Uint64Var(&vram, keeperVRAM, 0, "bytes of VRAM that the workers may have together; 0: any number")
 	for _, c := range []*cobra.Command{worker, keeper} {
 		c.Flags().BoolVar(&confined, confine, false, "workers give up the system calls that they do not need")
 		c.Flags().StringVar(&libraries, cudaLibsFlag, "", "directories of NVIDIA's libraries")

@@ -51,7 +51,7 @@ func topRows(before, after topSample) []topRow {
 			continue
 		}
 		a := before.backends[i]
-		r := topRow{Guest: b.Name, PID: b.PID, VRAM: b.Device.VRAMUsed,
+		r := topRow{Guest: b.Name, PID: b.PID, VRAM: b.Device.VRAM(),
 			Share:    (b.Device.ComputeBusy - a.Device.ComputeBusy).Seconds() / elapsed,
 			Copy:     (b.Device.CopyBusy - a.Device.CopyBusy).Seconds() / elapsed,
 			Launches: float64(b.Device.Launches-a.Device.Launches) / elapsed,

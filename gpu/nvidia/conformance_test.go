@@ -89,7 +89,7 @@ func TestConformance(t *testing.T) {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
 	}
 	gputest.Run(t, func(t *testing.T) gpu.Device {
-		d, err := nvidia.New(nvidia.Config{VRAMBytes: 256 << 20, LaunchLimit: 3 * time.Second, Keeper: keeperCommand(chosenWorker())})
+		d, err := nvidia.New(nvidia.Config{VRAMBytes: 16 << 30, LaunchLimit: 3 * time.Second, Keeper: keeperCommand(chosenWorker())})
 		require.NoError(t, err)
 		return d
 	})

@@ -96,6 +96,14 @@ func (c *context) end(err error) bool {
 // lose ends the context after a fault.
 func (c *context) lose(fault *gpu.LostError) { c.end(fault) }
 
+// Occupied implements gpu.Occupier.
+func (c *context) Occupied() uint64 {
+	c.lifeMu.Lock()
+	p := c.worker
+	c.lifeMu.Unlock()
+	return c.dev.keeper.ledger.of(p)
+}
+
 // wrap names the context in an error.
 func (c *context) wrap(doing string, err error) error {
 	if err == nil {

@@ -22,7 +22,8 @@ type Config struct {
 	// Where the user has set CUDA_VISIBLE_DEVICES it counts among those.
 	Number int
 	// VRAMBytes is how much device memory contexts may have together, in whole
-	// 2 MiB; 0 stands for all that the GPU has.
+	// 2 MiB; 0 stands for all that the GPU has. Where workers are confined it counts all that they have
+	// on the GPU: CUDA contexts, machine code, workspaces of libraries; and the Keeper holds them to it.
 	VRAMBytes uint64
 	// LaunchLimit is the time after which a running kernel is stopped and its
 	// context lost (gpu.LostTimeout). 0 stands for 60 s; there is no limit when it
@@ -42,15 +43,15 @@ type Config struct {
 	// longer then, and each command has a fence of its own.
 	Replays bool
 	// Spares is how many workers wait for contexts, besides the first one. Each has a CUDA context,
-	// which takes VRAM that VRAMBytes does not count.
+	// which takes VRAM.
 	Spares int
 	// Divide makes kernels that others wait for give way between parts of their grids, in place of being
 	// stopped. Without it kernels are divided where the driver cannot stop them.
 	Divide bool
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
-	// Keeper is the command that calls ServeKeeper; by default this program with
-	// the argument KeeperCommand.
+	// Keeper is the command that calls ServeKeeper, with VRAMBytes; by default this program with
+	// the arguments KeeperCommand and --vram.
 	Keeper []string
 }
 
@@ -115,7 +116,7 @@ func newDevice(config Config) (*device, error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 		}
-		config.Keeper = []string{self, KeeperCommand}
+		config.Keeper = []string{self, KeeperCommand, fmt.Sprintf("--vram=%d", config.VRAMBytes)}
 	}
 	k, err := startKeeper(config.Keeper, int32(config.Number))
 	if err != nil {
@@ -199,6 +200,10 @@ func (d *device) newContext(label string) (*context, error) {
 	}
 	d.contexts[c] = struct{}{}
 	d.mu.Unlock()
+	if has := d.keeper.ledger.total(); has > d.props.VRAMBytes {
+		c.Close()
+		return nil, fmt.Errorf("%w: the driver takes %d MiB for CUDA contexts and libraries, and there are %d MiB; choose a larger --vram", gpu.ErrNoMemory, has>>20, d.props.VRAMBytes>>20)
+	}
 	return c, nil
 }
 
@@ -213,8 +218,9 @@ func (d *device) forget(c *context) {
 func (d *device) charge(n uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n > d.props.VRAMBytes-d.vramUsed {
-		return fmt.Errorf("%w: %d bytes asked for, %d of %d left", gpu.ErrNoMemory, n, d.props.VRAMBytes-d.vramUsed, d.props.VRAMBytes)
+	used := max(d.vramUsed, d.keeper.ledger.total())
+	if left := d.props.VRAMBytes - min(used, d.props.VRAMBytes); n > left {
+		return fmt.Errorf("%w: %d bytes asked for, %d of %d left", gpu.ErrNoMemory, n, left, d.props.VRAMBytes)
 	}
 	d.vramUsed += n
 	return nil
@@ -252,7 +258,7 @@ func (d *device) Stats() gpu.Stats {
 	return gpu.Stats{
 		ComputeBusy: d.compute.busyTime(), CopyBusy: d.copy.busyTime(),
 		Launches: d.launches.Load(), LaunchTimes: times, LaunchTime: launched, CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(), Preemptions: d.preemptions.Load(),
-		VRAMUsed: d.VRAMUsed(), Channels: open,
+		VRAMUsed: d.VRAMUsed(), VRAMOccupied: d.keeper.ledger.total(), Channels: open,
 	}
 }
 

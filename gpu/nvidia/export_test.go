@@ -67,3 +67,6 @@ const (
 func ExpectBlocks(f gpu.Function, each time.Duration) {
 	f.(*function).pace.Store(int64(each * paceScale))
 }
+
+// FakeContextBytes is the VRAM that the fake driver has for a context.
+const FakeContextBytes = fakeContextBytes

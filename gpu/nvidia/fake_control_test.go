@@ -39,6 +39,8 @@ const (
 	fakeSub       = 0x5c000003
 	fakeChannel   = 0x5c000100
 	fakeCompute   = 0x5c000200
+	fakeDriverOwn = 0x5c000300 // VRAM that the driver takes for itself
+	fakePages     = 0x5c010000
 	fakeChannels  = 70
 	fakeComputes  = 8
 	fakeControlIs = "fake-nvidiactl"
@@ -71,7 +73,36 @@ func (c *fakeControl) open() result {
 			c.make(fakeClient0, fakeChannel+i, fakeCompute+i, 0xcbc0)
 		}
 	}
+	for i := range uint32(3) { // of which one is for a time only
+		c.makeMemory(fakeDriverOwn+i, fakeContextBytes/2)
+	}
+	c.free(fakeDriverOwn)
 	return resultOK
+}
+
+// fakeContextBytes is the VRAM that the fake driver has for a context.
+const fakeContextBytes = 6 << 20
+
+// makeMemory asks for VRAM.
+func (c *fakeControl) makeMemory(handle uint32, size uint64) (params []byte, errno unix.Errno, status uint32) {
+	argument, params := allocation(fakeClient0, fakeDevice0, handle, classMemory), make([]byte, memoryParams)
+	binary.LittleEndian.PutUint64(params[memorySize:], size)
+	errno = makeCall(c.fd, requestAlloc, argument, params)
+	return params, errno, binary.LittleEndian.Uint32(argument[allocStatus:])
+}
+
+// free frees an object.
+func (c *fakeControl) free(handle uint32) {
+	_ = makeCall(c.fd, requestFree, release(fakeClient0, fakeDevice0, handle), nil)
+}
+
+// release is the argument of NV_ESC_RM_FREE.
+func release(client, parent, object uint32) []byte {
+	b := make([]byte, freeBytes)
+	binary.LittleEndian.PutUint32(b[freeClient:], client)
+	binary.LittleEndian.PutUint32(b[4:], parent)
+	binary.LittleEndian.PutUint32(b[freeObject:], object)
+	return b
 }
 
 func (c *fakeControl) make(client, parent, object, class uint32) {
@@ -102,6 +133,8 @@ func fakeCall(fd int, request uint32, argument, params []byte) unix.Errno {
 		return fakeIdle(fd, argument)
 	case request == requestAlloc:
 		return theStore.allocate(fd, argument, params)
+	case request == requestFree:
+		return 0 // pages of a store are never used again
 	case request == requestControl && command == exportToFD:
 		binary.LittleEndian.PutUint32(argument[controlStatus:], theStore.export(fd, params))
 		return 0

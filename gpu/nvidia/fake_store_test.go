@@ -42,10 +42,10 @@ const fakePageOffset = 80
 
 // page makes a page: one of the keeper, if this worker is guarded and has started, else one of its own.
 func (c *fakeControl) page(handle uint32, size uint64) (p fakePage, ok bool) {
-	argument, params := allocation(fakeClient0, fakeDevice0, 0x5c010000+handle, 0x40), make([]byte, memoryParams)
-	binary.LittleEndian.PutUint64(params[memorySize:], size)
 	var err error
-	switch errno := makeCall(c.fd, requestAlloc, argument, params); {
+	switch params, errno, status := c.makeMemory(fakePages+handle, size); {
+	case errno == 0 && status != 0:
+		return p, false
 	case errno == 0:
 		p.off = binary.LittleEndian.Uint64(params[fakePageOffset:])
 		p.fd, err = unix.Open(os.Getenv(fakeVRAMEnv), unix.O_RDWR|unix.O_CLOEXEC, 0)

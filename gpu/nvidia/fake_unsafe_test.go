@@ -208,6 +208,7 @@ func (f *fake) memory(d *driver) {
 	}
 	d.memRelease = func(h uint64) result {
 		_ = unix.Close(f.pages[h-1].fd)
+		f.control.free(fakePages + uint32(h) - 1)
 		return resultOK
 	}
 	d.memMap = func(at, size, off, h, _ uint64) result {

@@ -20,8 +20,8 @@ import (
 // object, such as a channel. While it serves, the driver makes a handful of the controls, to find out
 // about faults, and allocates memory.
 //
-// So a filter of the worker traps both requests for its whole life, and its keeper, which no guest
-// reaches, answers them:
+// So a filter of the worker traps both requests for its whole life, and NV_ESC_RM_FREE, so that what the
+// worker has can be counted (account). Its keeper, which no guest reaches, answers them:
 //
 //	starting ──seal──► serving
 //
@@ -43,14 +43,16 @@ type guard struct {
 	call     rmCall
 	seen     census
 	stopper  *stopper
+	account  *account
 }
 
 // callRM makes the requests.
 var callRM rmCall = makeCall
 
 // guardWorker answers a worker until it has ended. A worker that is not confined hands nothing over.
-func guardWorker(worker *link, stop int, pages *store) error {
+func guardWorker(worker *link, stop int, pages *store, of *account) error {
 	defer worker.close()
+	defer of.close()
 	var h handover
 	if err := worker.decode(&h, maxMessage); err != nil {
 		unixsock.Close([]int{stop})
@@ -62,7 +64,7 @@ func guardWorker(worker *link, stop int, pages *store) error {
 		return err
 	}
 	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"), link: worker,
-		controls: servingControls, classes: servingClasses, call: callRM, stopper: newStopper(stop, pages)}
+		controls: servingControls, classes: servingClasses, call: callRM, stopper: newStopper(stop, pages), account: of}
 	defer func() {
 		g.stopper.close()
 		_ = errors.Join(g.listener.Close(), g.memory.Close()) // no worker is left that could be answered
@@ -92,7 +94,7 @@ func (g *guard) serve() error {
 // handle answers a call. An error ends the worker.
 func (g *guard) handle(c *usernotify.Call) error {
 	switch {
-	case g.devices != nil:
+	case g.devices != nil && !g.onlyCounts(c):
 		return g.listener.Answer(c, g.answer(c))
 	case uint32(c.Args[1]) == requestSeal:
 		if err := g.seal(); err != nil {
@@ -101,18 +103,21 @@ func (g *guard) handle(c *usernotify.Call) error {
 		return g.listener.Answer(c, 0)
 	case uint32(c.Args[1])&typeMask == typeAlloc:
 		g.note(c)
+	case uint32(c.Args[1])&typeMask == typeFree:
+		g.noteFree(int64(c.Args[2]))
 	}
 	return g.listener.Proceed(c)
 }
 
 // note counts an object that a worker is about to make.
 func (g *guard) note(c *usernotify.Call) {
-	at, argument := int64(c.Args[2]), make([]byte, allocParams)
+	at, argument := int64(c.Args[2]), make([]byte, allocParams+8)
 	if at < 0 {
 		return // the driver refuses it
 	}
 	if _, err := g.memory.ReadAt(argument, at); err == nil {
 		g.seen.add(int32(c.Args[0]), argument)
+		g.noteMemory(argument)
 	}
 }
 
@@ -145,6 +150,8 @@ func (g *guard) answer(c *usernotify.Call) unix.Errno {
 		return g.make(fd, request, int64(c.Args[2]), ruleOfControls)
 	case request == requestAlloc:
 		return g.make(fd, request, int64(c.Args[2]), ruleOfAllocations)
+	case request == requestFree:
+		return g.free(fd, int64(c.Args[2]))
 	}
 	return unix.EPERM
 }
@@ -196,7 +203,7 @@ func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 // perform makes a call that a worker may have.
 func (g *guard) perform(fd int, request uint32, argument, params []byte) unix.Errno {
 	if request == requestAlloc && g.stopper != nil {
-		return g.stopper.keeps.allocate(fd, argument, params, g.call)
+		return g.allocate(fd, argument, params)
 	}
 	return g.call(fd, request, argument, params)
 }

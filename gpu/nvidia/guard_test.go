@@ -30,7 +30,7 @@ func newGuarded(t *testing.T, g *guard) *guardedThread {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		var err error
-		g.listener, err = usernotify.Install(usernotify.Calls(trapMask, typeControl), false)
+		g.listener, err = usernotify.Install(usernotify.Calls(trapMask, trapValue), false)
 		installed <- err
 		for c := range x.calls {
 			_, _, errno := unix.Syscall(unix.SYS_IOCTL, c[0], c[1], uintptr(addressOf(mem)))

@@ -15,16 +15,16 @@ import (
 const KeeperCommand = "cuda-keeper"
 
 // ServeKeeper is the program of the process that starts workers, by the given command, for a
-// backend that can start none once it is confined (workers.Serve). It must be called on the main
-// thread.
-func ServeKeeper(command []string) error {
-	pages := newStore()
+// backend that can start none once it is confined (workers.Serve). These may have so many bytes of VRAM
+// together, or any number with 0. It must be called on the main thread.
+func ServeKeeper(command []string, vram uint64) error {
+	pages, of := newStore(), &books{limit: vram}
 	return workers.Serve(workers.Program{
 		Command: command,
 		// The driver would keep compiled code for all processes of this user, so one guest
 		// could leave something there for another. Devices keep it themselves.
 		Env:     append(InOrder(os.Environ()), "CUDA_CACHE_DISABLE=1"),
-		Prepare: func() (workers.Equipment, error) { return prepareWorker(pages) },
+		Prepare: func() (workers.Equipment, error) { return prepareWorker(pages, of) },
 	})
 }
 
@@ -38,13 +38,13 @@ func InOrder(env []string) []string {
 	return append(slices.Clone(env), order+"PCI_BUS_ID")
 }
 
-// backendFiles is how many files prepareWorker makes for the backend: the lane, the wake and the
-// socket on which its worker is stopped.
-const backendFiles = 3
+// backendFiles is how many files prepareWorker makes for the backend: the lane, the wake, the
+// socket on which its worker is stopped, and the worker's account.
+const backendFiles = 4
 
 // prepareWorker makes the descriptors that a worker and its backend share, the link on which the
 // worker hands over its requests, and the socket on which its backend has it stopped.
-func prepareWorker(pages *store) (e workers.Equipment, err error) {
+func prepareWorker(pages *store, of *books) (e workers.Equipment, err error) {
 	fd, guarded, err := unixsock.Pair(unix.SOCK_STREAM)
 	if err != nil {
 		return e, err
@@ -79,8 +79,12 @@ func prepareWorker(pages *store) (e workers.Equipment, err error) {
 		return e, err
 	}
 	e.Worker = append(e.Worker, os.NewFile(uintptr(wake), "wake"))
-	e.Backend = []*os.File{e.Worker[1], e.Worker[2], stops}
-	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices), stop, pages) }
+	has, file, err := of.newAccount()
+	if err != nil {
+		return e, err
+	}
+	e.Backend = []*os.File{e.Worker[1], e.Worker[2], stops, file}
+	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices), stop, pages, has) }
 	return e, nil
 }
 
@@ -88,10 +92,11 @@ func prepareWorker(pages *store) (e workers.Equipment, err error) {
 type keeper struct {
 	*workers.Keeper
 	number int32 // ordinal of the GPU for which it starts workers
+	ledger *ledger
 }
 
 // startKeeper starts a keeper of workers for the GPU of a number by a command.
 func startKeeper(command []string, number int32) (keeper, error) {
 	k, err := workers.NewKeeper(workers.Config{Name: "CUDA workers", Command: command, Files: backendFiles})
-	return keeper{Keeper: k, number: number}, err
+	return keeper{Keeper: k, number: number, ledger: &ledger{pages: map[*process][]byte{}}}, err
 }

@@ -46,21 +46,21 @@ func TestMain(m *testing.M) {
 	case guardedFake:
 		end(nvidia.ServeFake(func([]nvidia.Request) error { return nil }))
 	case keeping + missingWorker:
-		end(nvidia.ServeKeeper([]string{"/nonexistent/worker"}))
+		end(nvidia.ServeKeeper([]string{"/nonexistent/worker"}, 0))
 	case keeping + falseWorker:
-		end(nvidia.ServeKeeper([]string{"/bin/false"}))
+		end(nvidia.ServeKeeper([]string{"/bin/false"}, 0))
 	case keeping + realWorker:
 		end(sandbox.EnterCUDAKeeper())
-		end(nvidia.ServeKeeper(workerCommand(realWorker)))
+		end(nvidia.ServeKeeper(workerCommand(realWorker), keeperVRAM()))
 	case keeping + confinedFake:
 		nvidia.FakeKeeper()
 		end(sandbox.EnterCUDAKeeper())
-		end(nvidia.ServeKeeper(workerCommand(confinedFake)))
+		end(nvidia.ServeKeeper(workerCommand(confinedFake), keeperVRAM()))
 	case keeping + freeWorker, keeping + fakeWorker, keeping + guardedFake:
 		if os.Getenv(workerEnv) != keeping+freeWorker {
 			nvidia.FakeKeeper()
 		}
-		end(nvidia.ServeKeeper(workerCommand(strings.TrimPrefix(os.Getenv(workerEnv), keeping))))
+		end(nvidia.ServeKeeper(workerCommand(strings.TrimPrefix(os.Getenv(workerEnv), keeping)), keeperVRAM()))
 	}
 	os.Exit(1)
 }
@@ -100,6 +100,14 @@ func workerCommand(kind string) []string {
 
 // keeperCommand starts this binary as a keeper of such workers.
 func keeperCommand(kind string) []string { return workerCommand(keeping + kind) }
+
+// keeperVRAMEnv is the limit of a keeper, in bytes.
+const keeperVRAMEnv = "PVDRM_TEST_CUDA_VRAM"
+
+func keeperVRAM() uint64 {
+	n, _ := strconv.ParseUint(os.Getenv(keeperVRAMEnv), 10, 64) // most tests set none
+	return n
+}
 
 // end reports why a worker ended.
 func end(err error) {

@@ -22,7 +22,7 @@ func TestPointsConformance(t *testing.T) {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
 	}
 	gputest.Run(t, func(t *testing.T) gpu.Device {
-		d, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), VRAMBytes: 128 << 20})
+		d, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), VRAMBytes: 8 << 30})
 		require.NoError(t, err)
 		p, err := points.New(d, points.Config{Force: true, Short: -1, Area: 32 << 20, Far: true, Alone: true})
 		require.NoError(t, err)

@@ -3,12 +3,12 @@ package nvidia
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
+	"pvdrm/internal/unixsock"
 	"pvdrm/internal/workers"
 )
 
@@ -23,6 +23,7 @@ type process struct {
 	stop             stopLine
 	unstoppable      error // why its channels cannot be stopped; nil if they can
 	props            gpu.Properties
+	ledger           *ledger // has its account
 }
 
 // startLimit is how long a worker may take to start: to load the driver, wake the
@@ -48,7 +49,7 @@ func (k keeper) startAs(role op) (p *process, err error) {
 }
 
 func (k keeper) tryProcess(role op) (*process, error) {
-	p := &process{wake: -1, stop: stopLine{fd: -1}}
+	p := &process{wake: -1, stop: stopLine{fd: -1}, ledger: k.ledger}
 	err := p.spawn(k)
 	if err == nil {
 		err = p.hello(role, k.number)
@@ -76,7 +77,8 @@ func (p *process) spawn(k keeper) error {
 	}
 	p.Process, p.link, p.wake, p.stop.fd = running, newLink(fds[0], 0), fds[2], fds[3]
 	p.lane, err = mapLane(fds[1])
-	err = errors.Join(err, os.NewSyscallError("close", unix.Close(fds[1])))
+	err = errors.Join(err, p.ledger.open(p, fds[4]))
+	unixsock.Close([]int{fds[1], fds[4]}) // the mappings keep them
 	if err != nil {
 		p.Kill()
 	}
@@ -185,6 +187,7 @@ func (p *process) discard() {
 		_ = unix.Close(p.wake)
 	}
 	p.stop.close()
+	p.ledger.close(p)
 	if p.Process != nil {
 		p.Close()
 	}

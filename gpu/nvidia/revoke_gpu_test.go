@@ -169,7 +169,7 @@ func TestRevokeConforms(t *testing.T) {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
 	}
 	gputest.Run(t, func(t *testing.T) gpu.Device {
-		d, err := nvidia.New(nvidia.Config{VRAMBytes: 256 << 20, LaunchLimit: 3 * time.Second, Replays: true, Spares: 1, Keeper: keeperCommand(chosenWorker())})
+		d, err := nvidia.New(nvidia.Config{VRAMBytes: 16 << 30, LaunchLimit: 3 * time.Second, Replays: true, Spares: 1, Keeper: keeperCommand(chosenWorker())})
 		require.NoError(t, err)
 		return d
 	}, "revoke", "preempt", "memory", "map")

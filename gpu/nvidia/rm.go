@@ -10,14 +10,17 @@ const (
 	typeMask    = 0xffff // of a request: type and number
 	typeControl = 'F'<<8 | 0x2a
 	typeAlloc   = 'F'<<8 | 0x2b
+	typeFree    = 'F'<<8 | 0x29
 
 	typeIdle = 'F'<<8 | 0x41
 
-	// trapMask and typeControl, as mask and value, are both.
-	trapMask = typeMask &^ 1
+	// trapMask and trapValue, as mask and value, are these three, and a call that no serving worker may make.
+	trapMask  = typeMask &^ 3
+	trapValue = typeControl & trapMask
 
 	requestControl = 0xc0000000 | controlBytes<<16 | typeControl // NV_ESC_RM_CONTROL
 	requestAlloc   = 0xc0000000 | allocBytes<<16 | typeAlloc     // NV_ESC_RM_ALLOC
+	requestFree    = 0xc0000000 | freeBytes<<16 | typeFree       // NV_ESC_RM_FREE
 	requestIdle    = 0xc0000000 | idleBytes<<16 | typeIdle       // NV_ESC_RM_IDLE_CHANNELS
 	// requestSeal is none of the driver's, but is trapped like one: a worker has started.
 	requestSeal = typeControl
@@ -48,7 +51,15 @@ const (
 	allocBytes  = 48
 )
 
-// paramsAddress is where both have the address of their parameters.
+// The argument of NV_ESC_RM_FREE is an NVOS00_PARAMETERS: client, parent, object, status.
+const (
+	freeClient = 0
+	freeObject = 8
+	freeStatus = 12
+	freeBytes  = 16
+)
+
+// paramsAddress is where controls and allocations have the address of their parameters.
 const paramsAddress = 16
 
 // maxParams bounds these parameters, in bytes.
@@ -64,6 +75,7 @@ const (
 // Classes of objects.
 const (
 	classSubdevice = 0x2080
+	classMemory    = 0x40 // NV01_MEMORY_LOCAL_USER: VRAM
 	// Classes of all generations end alike. On Hopper they are 0xc86f and 0xcbc0.
 	classKindMask = 0xff
 	classChannel  = 0x6f // a channel
@@ -116,8 +128,11 @@ const (
 	idleEngines    = 0x3ff << 8 // NVOS30_FLAGS_IDLE_*, of all engines
 )
 
-// statusTimeout is NV_ERR_TIMEOUT.
-const statusTimeout = 0x65
+// Statuses: NV_ERR_TIMEOUT and NV_ERR_NO_MEMORY.
+const (
+	statusTimeout  = 0x65
+	statusNoMemory = 0x51
+)
 
 // rmCall makes a request with an argument, of which the parameters are those.
 type rmCall func(fd int, request uint32, argument, params []byte) unix.Errno

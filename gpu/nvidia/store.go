@@ -151,6 +151,13 @@ func (k *keeping) close() {
 	time.AfterFunc(orphanTime, func() { k.forget() })
 }
 
+// gives reports whether the worker gets pages that were kept.
+func (k *keeping) gives() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mode == stopGive
+}
+
 // allocate makes the call by which a worker asks for an object. Within a memory it is a page, which is
 // kept, or was.
 func (k *keeping) allocate(fd int, argument, params []byte, call rmCall) unix.Errno {

@@ -32,7 +32,7 @@ func yieldRequests(keeper *link) error {
 		return err
 	}
 	defer func() { _ = mem.Close() }() // the keeper has it
-	listener, err := usernotify.Install(usernotify.Calls(trapMask, typeControl), true)
+	listener, err := usernotify.Install(usernotify.Calls(trapMask, trapValue), true)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,14 @@ func (c *context) Resume() error {
 	return fmt.Errorf("%w: the device does not stop contexts", gpu.ErrUnsupported)
 }
 
+// Occupied implements gpu.Occupier.
+func (c *context) Occupied() uint64 {
+	if o, ok := c.Context.(gpu.Occupier); ok {
+		return o.Occupied()
+	}
+	return 0
+}
+
 // inside reports whether a range lies where the guest may map, or in no window of the device at all.
 func (c *context) inside(va, n uint64) bool {
 	p := &c.dev.props

@@ -1,0 +1,80 @@
+package nvidia_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/nvidia"
+)
+
+// What the driver takes for contexts counts, the compiler's too, and all together stays within the limit to one page.
+func TestVRAMCountsContexts(t *testing.T) {
+	const page, limit = 2 << 20, 64 << 20
+	t.Setenv(keeperVRAMEnv, strconv.Itoa(limit))
+	c := newFakeClientOf(t, nvidia.Config{VRAMBytes: limit}, guardedFake)
+	occupied := func() uint64 {
+		s := c.dev.Stats()
+		return s.VRAM()
+	}
+	of := c.ctx.(gpu.Occupier)
+	require.EqualValues(t, nvidia.FakeContextBytes, of.Occupied())
+	empty := occupied()
+	require.EqualValues(t, 2*nvidia.FakeContextBytes, empty)
+	for range 2 {
+		var all []gpu.Memory
+		for {
+			m, err := c.ctx.NewVRAM(page)
+			if err != nil {
+				require.ErrorIs(t, err, gpu.ErrNoMemory)
+				break
+			}
+			all = append(all, m)
+		}
+		require.Len(t, all, (limit-2*nvidia.FakeContextBytes)/page)
+		require.EqualValues(t, limit, occupied())
+		require.EqualValues(t, nvidia.FakeContextBytes+page*len(all), of.Occupied())
+		require.EqualValues(t, page*len(all), c.dev.VRAMUsed(), "what was asked for")
+		_, err := c.dev.NewContext("one too many")
+		require.ErrorIs(t, err, gpu.ErrNoMemory)
+		for _, m := range all {
+			require.NoError(t, m.Close())
+		}
+		require.Equal(t, empty, occupied())
+	}
+	require.NoError(t, c.ctx.Err())
+	require.NoError(t, c.ctx.Close())
+	require.Zero(t, of.Occupied())
+}
+
+// Without a limit the same is counted.
+func TestVRAMCountsWithoutALimit(t *testing.T) {
+	const page = 2 << 20
+	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+	of := c.ctx.(gpu.Occupier)
+	for range 3 {
+		m, err := c.ctx.NewVRAM(5 * page)
+		require.NoError(t, err)
+		require.EqualValues(t, nvidia.FakeContextBytes+5*page, of.Occupied())
+		require.NoError(t, m.Close())
+		require.EqualValues(t, nvidia.FakeContextBytes, of.Occupied())
+	}
+}
+
+// The keeper refuses what the backend does not know of, such as workspaces of libraries.
+func TestKeeperHoldsTheLimit(t *testing.T) {
+	const page, limit = 2 << 20, 64 << 20
+	t.Setenv(keeperVRAMEnv, strconv.Itoa(limit))
+	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+	_, err := c.ctx.NewVRAM(limit)
+	require.ErrorIs(t, err, gpu.ErrNoMemory)
+	s := c.dev.Stats()
+	require.EqualValues(t, 2*nvidia.FakeContextBytes, s.VRAM(), "pages that it got before were given back")
+	m, err := c.ctx.NewVRAM(limit - 2*nvidia.FakeContextBytes)
+	require.NoError(t, err)
+	_, err = c.ctx.NewVRAM(page)
+	require.ErrorIs(t, err, gpu.ErrNoMemory)
+	require.NoError(t, m.Close())
+}
