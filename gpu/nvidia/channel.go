@@ -83,7 +83,7 @@ func (c *context) newChannel() (*channel, error) {
 		c.dev.closeChannel()
 		return nil, err
 	}
-	ch := &channel{ctx: c, slot: slot, stop: make(chan struct{}), ended: make(chan struct{})}
+	ch := &channel{ctx: c, slot: slot, stop: make(chan struct{}), ended: make(chan struct{}), flight: flight{users: &c.users}}
 	ch.wake.L = &ch.mu
 	c.channels[slot] = ch
 	go ch.loop()
@@ -311,7 +311,6 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 	}
 	now := time.Now()
 	if len(w.entries) > 0 && c.flight.engine == nil {
-		e.use(now)
 		c.flight.hold(e, now)
 	}
 	f := c.flight.add(b, w, now)

@@ -41,6 +41,7 @@ type context struct {
 
 	halt    halt
 	waiting [gpu.Engines]atomic.Int32 // channels that wait for an engine
+	users   [gpu.Engines]usage        // of the engines
 	calls   atomic.Int64              // when the call began that the worker answers, since processStart; 0 if it answers none
 	called  atomic.Uint64             // such calls, in all
 	why     atomic.Pointer[string]    // for what the worker was killed, if not for the end of the context
@@ -95,6 +96,11 @@ func (c *context) end(err error) bool {
 
 // lose ends the context after a fault.
 func (c *context) lose(fault *gpu.LostError) { c.end(fault) }
+
+// Busy implements gpu.Meter.
+func (c *context) Busy() (compute, copies time.Duration) {
+	return c.users[gpu.EngineCompute].time(), c.users[gpu.EngineCopy].time()
+}
 
 // Occupied implements gpu.Occupier.
 func (c *context) Occupied() uint64 {

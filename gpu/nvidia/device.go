@@ -256,7 +256,7 @@ func (d *device) Stats() gpu.Stats {
 	d.mu.Unlock()
 	times, launched := d.compute.ended()
 	return gpu.Stats{
-		ComputeBusy: d.compute.busyTime(), CopyBusy: d.copy.busyTime(),
+		ComputeBusy: d.compute.usage.time(), CopyBusy: d.copy.usage.time(),
 		Launches: d.launches.Load(), LaunchTimes: times, LaunchTime: launched, CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(), Preemptions: d.preemptions.Load(),
 		VRAMUsed: d.VRAMUsed(), VRAMOccupied: d.keeper.ledger.total(), Channels: open,
 	}

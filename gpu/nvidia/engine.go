@@ -21,20 +21,42 @@ type engine struct {
 	times [len(gpu.Histogram{})]atomic.Uint64
 	ran   atomic.Int64
 
+	usage usage
+}
+
+// usage is how long an engine has worked, in all or for one context.
+type usage struct {
 	mu    sync.Mutex
-	users int           // commands on it now
+	users int           // channels that use it now
 	since time.Time     // when the first of them began
 	busy  time.Duration // before that
 }
 
-// use begins to count a channel's use of the engine, until release. With a gate the
-// channel has entered.
-func (e *engine) use(now time.Time) {
-	e.mu.Lock()
-	if e.users++; e.users == 1 {
-		e.since = now
+// begin counts a channel's use, until end.
+func (u *usage) begin(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.users++; u.users == 1 {
+		u.since = now
 	}
-	e.mu.Unlock()
+}
+
+func (u *usage) end(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.users--; u.users == 0 {
+		u.busy += now.Sub(u.since)
+	}
+}
+
+// time is how long the engine has been in use.
+func (u *usage) time() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.users > 0 {
+		return u.busy + time.Since(u.since)
+	}
+	return u.busy
 }
 
 // enter takes a turn at the gate. It returns false if the context ended first, or stop was closed.
@@ -93,11 +115,6 @@ func (e *engine) wanted() bool {
 // release ends a channel's use of the engine, which took that long and ran so many commands.
 // With more, the channel enters again at once.
 func (e *engine) release(used time.Duration, commands uint64, more bool) {
-	e.mu.Lock()
-	if e.users--; e.users == 0 {
-		e.busy += time.Since(e.since)
-	}
-	e.mu.Unlock()
 	if e.gate != nil {
 		e.leave(used, commands, more)
 	}
@@ -126,14 +143,4 @@ func (e *engine) ended() (h gpu.Histogram, sum time.Duration) {
 		h[i] = e.times[i].Load()
 	}
 	return h, time.Duration(e.ran.Load())
-}
-
-// busyTime is how long the engine has been in use since the device was opened.
-func (e *engine) busyTime() time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.users > 0 {
-		return e.busy + time.Since(e.since)
-	}
-	return e.busy
 }

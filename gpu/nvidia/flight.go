@@ -3,6 +3,8 @@ package nvidia
 import (
 	"math"
 	"time"
+
+	"pvdrm/gpu"
 )
 
 // flight is what a channel has begun and what has not ended yet. Channel.run guards
@@ -22,12 +24,13 @@ type flight struct {
 	number  uint32 // of the command that was begun last
 	cost    time.Duration
 
-	engine *engine       // on which all in flight run; nil if it is not held
-	since  time.Time     // it is held
-	used   time.Duration // of it
-	ran    uint64        // commands that used it and have ended
-	landed time.Time     // when the last command ended, or those in flight went on
-	spent  time.Duration // that those in flight had the GPU before they were preempted
+	users  *[gpu.Engines]usage // what the engines do for the context; nil if it is not counted
+	engine *engine             // on which all in flight run; nil if it is not held
+	since  time.Time           // it is held
+	used   time.Duration       // of it
+	ran    uint64              // commands that used it and have ended
+	landed time.Time           // when the last command ended, or those in flight went on
+	spent  time.Duration       // that those in flight had the GPU before they were preempted
 
 	// What commands did after their engine was given back. The next hold counts it.
 	owed    time.Duration
@@ -79,8 +82,13 @@ func (f *flight) takes(w *work, e *engine) bool {
 	return e.gate == nil || time.Since(f.since)+f.cost <= turnTime || !e.wanted()
 }
 
-// hold begins the use of an engine, which is the channel's since a time.
+// hold begins the use of an engine, which is the channel's since a time. With a gate the channel has
+// entered.
 func (f *flight) hold(e *engine, since time.Time) {
+	e.usage.begin(since)
+	if f.users != nil {
+		f.users[e.kind].begin(since)
+	}
 	f.engine, f.since, f.used, f.ran = e, since, f.owed, f.owedRan
 	f.owed, f.owedRan = 0, 0
 }
@@ -88,6 +96,11 @@ func (f *flight) hold(e *engine, since time.Time) {
 // release ends the use of the engine, if it is held.
 func (f *flight) release() {
 	if f.engine != nil {
+		now := time.Now()
+		if f.users != nil {
+			f.users[f.engine.kind].end(now)
+		}
+		f.engine.usage.end(now)
 		f.engine.release(f.used, f.ran, !f.empty())
 		f.engine = nil
 	}

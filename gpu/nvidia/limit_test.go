@@ -78,3 +78,23 @@ func TestKeeperHoldsTheLimit(t *testing.T) {
 	require.ErrorIs(t, err, gpu.ErrNoMemory)
 	require.NoError(t, m.Close())
 }
+
+// A context knows its part of the engines' times, and one that ran nothing has none.
+func TestBusyOfContexts(t *testing.T) {
+	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+	idle, err := c.dev.NewContext("idle")
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, c.do(c.launch("idle")).Err)
+	}
+	compute, _ := c.ctx.(gpu.Meter).Busy()
+	require.Positive(t, compute)
+	require.LessOrEqual(t, compute, c.dev.Stats().ComputeBusy)
+	compute, copies := idle.(gpu.Meter).Busy()
+	require.Zero(t, compute+copies)
+	require.NoError(t, c.ctx.Close())
+	ended, _ := c.ctx.(gpu.Meter).Busy()
+	require.Positive(t, ended)
+	again, _ := c.ctx.(gpu.Meter).Busy()
+	require.Equal(t, ended, again, "nothing runs any more")
+}

@@ -239,7 +239,6 @@ func (c *channel) park() error {
 			return ctx.ended()
 		}
 		now := time.Now()
-		e.use(now)
 		f.hold(e, now)
 		f.landed = now
 	}
