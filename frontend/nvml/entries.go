@@ -53,7 +53,7 @@ var families = []family{
 		{name: "nvmlDeviceGetMaxMigDeviceCount", args: "dp", do: number(1, 0)},
 	}},
 	{title: "Memory, utilization and processes", entries: []entry{
-		{name: "nvmlDeviceGetMemoryInfo", args: "dp", do: memoryInfo, note: "what this guest may have, by its quota and its device"},
+		{name: "nvmlDeviceGetMemoryInfo", args: "dp", do: memoryInfo, note: "what this guest may have, by its quota and its device, and has, with what the driver takes for it"},
 		{name: "nvmlDeviceGetMemoryInfo_v2", args: "dp", do: memoryInfoV2, note: "the same; nothing is reserved"},
 		{name: "nvmlDeviceGetUtilizationRates", args: "dp", do: utilization, note: "gpu: kernels of this guest ran; memory: its copies did"},
 		{name: "nvmlDeviceGetComputeRunningProcesses", args: "dpa", do: running(processInfo, processInfoBytes), note: "processes of this guest that have opened the device"},
@@ -66,7 +66,7 @@ var families = []family{
 		{name: "nvmlDeviceGetMPSComputeRunningProcesses_v2", args: "dpa", do: noProcesses, note: "there are none"},
 		{name: "nvmlDeviceGetMPSComputeRunningProcesses_v3", args: "dpa", do: noProcesses, note: "there are none"},
 		{name: "nvmlDeviceGetRunningProcessDetailList", args: "dp", do: processDetails},
-		{name: "nvmlDeviceGetProcessUtilization", args: "dapw", do: processUtilization, note: "one sample a process, of the last sample period; NVML_ERROR_NOT_SUPPORTED on NVIDIA GPUs"},
+		{name: "nvmlDeviceGetProcessUtilization", args: "dapw", do: processUtilization, note: "one sample a process, of the last sample period"},
 		{name: "nvmlDeviceGetFieldValues", args: "dip", do: fieldValues, note: "each field is NVML_ERROR_NOT_SUPPORTED"},
 	}},
 	{title: "Sensors, clocks, power, links, errors and events: the device has none", entries: rows(ErrNotSupported, `

@@ -71,7 +71,8 @@
 // Command record records the ioctl requests that the driver makes from then on
 // (testdata/ioctls.txt), and generates the list for the filter. Two requests, RM control and RM
 // alloc, stand for many that a filter cannot distinguish: a worker's keeper makes the recorded ones
-// (guard).
+// (guard). It makes what frees objects, too, and so counts the VRAM that its workers have, and holds it
+// to a limit (books); the backend reads the counts in memory of the keeper's (ledger).
 //
 // # Preemption
 //
@@ -105,11 +106,12 @@
 //	compiler.turn   the worker that compiles; under the two above only to rebuild a context
 //	channel.run     the commands in flight
 //	halt.mu         whether the context is stopped; orders to the keeper
-//	device.mu       counts of VRAM and channels, the set of contexts
+//	device.mu       counts of VRAM and channels, the set of contexts; ledger.mu is locked under it
 //	space.mu        the mappings
 //
 // channel.mu (the queue and news), context.laneMu (writing the lane, which commands run),
-// engine.mu (times), imageCache.mu, pool.mu and context.lifeMu (why the context ended) are
+// usage.mu (times), ledger.mu (accounts of workers), imageCache.mu, pool.mu and context.lifeMu (why the context ended) are
 // leaves: nothing is locked under them, but for a stopLine's lock, under which one order goes to the
-// keeper. In the keeper, keeping.mu may be held when store.mu is taken.
+// keeper. In the keeper, keeping.mu may be held when store.mu is taken;
+// books.mu is a leaf.
 package nvidia

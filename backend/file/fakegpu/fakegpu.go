@@ -28,6 +28,8 @@ type Device struct {
 	Lost    *gpu.LostError
 	Number  int  // of the device
 	Images  bool // it takes machine code
+	// VRAMBytes is of Properties, and Occupied what each of two contexts occupies, of which the other one is not seen.
+	VRAMBytes, Occupied uint64
 
 	// order is locked and unlocked on both sides of a ring, which the race detector does
 	// not see: what a test sets before it sends is seen by the hooks.
@@ -73,7 +75,7 @@ func (d *Device) note(name, format string, args ...any) {
 
 // Properties implements gpu.Device.
 func (d *Device) Properties() gpu.Properties {
-	return gpu.Properties{Name: "fake", Number: d.Number, Images: d.Images}
+	return gpu.Properties{Name: "fake", Number: d.Number, Images: d.Images, VRAMBytes: d.VRAMBytes}
 }
 
 // NewContext implements gpu.Device.
@@ -85,7 +87,9 @@ func (d *Device) NewContext(string) (gpu.Context, error) {
 }
 
 // Stats implements gpu.Device.
-func (d *Device) Stats() gpu.Stats { return gpu.Stats{VRAMUsed: d.VRAMUsed()} }
+func (d *Device) Stats() gpu.Stats {
+	return gpu.Stats{VRAMUsed: d.VRAMUsed(), VRAMOccupied: 2 * d.Occupied}
+}
 
 // VRAMUsed implements gpu.Device.
 func (*Device) VRAMUsed() uint64 { return 12345 }
@@ -94,6 +98,8 @@ func (*Device) VRAMUsed() uint64 { return 12345 }
 func (d *Device) Close() error { return nil }
 
 type fakeContext struct{ dev *Device }
+
+func (c *fakeContext) Occupied() uint64 { return c.dev.Occupied }
 
 func (c *fakeContext) NewVRAM(size uint64) (gpu.Memory, error) {
 	if err := c.dev.enter("NewVRAM", " %d", size); err != nil {
