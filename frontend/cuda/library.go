@@ -49,14 +49,18 @@ const (
 	libraryNap   = time.Millisecond
 )
 
-// InWindows reports whether an address is one that memory of the GPU, or granted memory, can have.
-func (dev *Device) InWindows(addr uint64) bool {
+// OnDevice reports whether an address is one that memory of the GPU, or granted memory, can have: it lies in
+// their windows, or in a variable of a module that the program knows, which the driver places where it likes.
+func (c *Context) OnDevice(addr uint64) bool {
 	for _, p := range []drm.Param{drm.ParamVRAMBase, drm.ParamSystemBase} {
-		if base, size := dev.params[p], dev.params[p+1]; addr >= base && addr-base < size {
+		if base, size := c.dev.params[p], c.dev.params[p+1]; addr >= base && addr-base < size {
 			return true
 		}
 	}
-	return false
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	_, ok := c.memory.byAddr.find(addr, 1)
+	return ok
 }
 
 // Libraries has a bit for each library of the host that contexts of the device can call.

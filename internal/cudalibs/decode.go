@@ -58,12 +58,18 @@ type State struct {
 // ErrForm is the error of a record that no encoder makes.
 var ErrForm = errors.New("malformed call")
 
+// WaitsNot reports whether a record of a function that is waited for is one whose status is for a later call.
+func WaitsNot(record []byte) bool { return binary.LittleEndian.Uint32(record)&lateBit != 0 }
+
 // Split takes the first record off a batch without its head.
 func Split(batch []byte) (f *Function, record, rest []byte, err error) {
 	if len(batch) < RecordHead {
 		return nil, nil, nil, fmt.Errorf("%w: %d bytes are no record", ErrForm, len(batch))
 	}
-	f = All().Function(binary.LittleEndian.Uint32(batch))
+	f = All().Function(binary.LittleEndian.Uint32(batch) &^ lateBit)
+	if f != nil && WaitsNot(batch) && f.LateFor == 0 {
+		f = nil
+	}
 	n := uint64(binary.LittleEndian.Uint32(batch[4:]))
 	if f == nil || n < RecordHead || n%8 != 0 || n > uint64(len(batch)) {
 		return nil, nil, nil, fmt.Errorf("%w: a record of function %d and %d bytes", ErrForm, binary.LittleEndian.Uint32(batch), n)

@@ -27,6 +27,9 @@ type Handle struct {
 	ID   uint32 // not 0
 	Set  uint64 // a bit for each slot that was set
 	Slot [maxSlots][slotWords]uint64
+
+	Number  uint32 // the first integer of the call that makes it, such as the type of a descriptor
+	Content Content
 }
 
 // SetSlot sets a part of the state.
@@ -69,6 +72,9 @@ type Call struct {
 	Destroyed *Handle
 	Stream    uint64 // the value of the stream argument, if StreamParam is one
 	Waits     bool   // the program waits for results
+	Late      bool   // it goes with the next call
+
+	placed []placed
 }
 
 // Deliver has write take each output of a call from its results to the program. A function that finds fewer
@@ -98,7 +104,7 @@ func (f *Function) Encode(args []uint64, g Guest) (*Call, error) {
 	if len(args) < len(f.Params) {
 		return nil, fmt.Errorf("%s: %d arguments for %d parameters", f.Name, len(args), len(f.Params))
 	}
-	c := &Call{Function: f, Results: ResultHead, Waits: f.Mode != Async && f.Mode != Late}
+	c := &Call{Function: f, Results: ResultHead, Late: f.Mode == Late}
 	c.Record = binary.LittleEndian.AppendUint32(make([]byte, 0, 16*len(args)+64), f.Index)
 	c.Record = binary.LittleEndian.AppendUint32(c.Record, 0)
 	e := encoder{Call: c, guest: g, args: args, primary: f.Primary()}
@@ -109,6 +115,10 @@ func (f *Function) Encode(args []uint64, g Guest) (*Call, error) {
 	}
 	if f.Mode == Text {
 		c.Results += MaxText
+	}
+	c.Waits = c.Waits || f.Mode != Async && !c.Late
+	if c.Late && f.Mode != Late {
+		binary.LittleEndian.PutUint32(c.Record, f.Index|lateBit)
 	}
 	binary.LittleEndian.PutUint32(c.Record[4:], uint32(len(c.Record)))
 	return c, nil
@@ -267,7 +277,8 @@ func (e *encoder) use(i int, p Param, v uint64) error {
 		}
 		e.Destroyed = h
 	}
-	e.word(uint64(h.ID))
+	e.handle(h)
+	e.Late = e.Late || e.Function.LateFor != 0 && h.Number == e.Function.LateFor
 	if i != e.primary {
 		e.Used = append(e.Used, h)
 		return nil
@@ -292,9 +303,21 @@ func (e *encoder) create(p Param, v uint64) error {
 	if err != nil {
 		return err
 	}
+	for i, other := range e.Function.Params {
+		if other.Class == Int32 {
+			h.Number = uint32(e.args[i])
+			break
+		}
+	}
 	e.Made = append(e.Made, Made{Handle: h, Addr: v})
-	e.word(uint64(h.ID))
+	e.handle(h)
 	return nil
+}
+
+// handle encodes the number of a handle.
+func (e *encoder) handle(h *Handle) {
+	e.placed = append(e.placed, placed{handle: h, at: len(e.Record)})
+	e.word(uint64(h.ID))
 }
 
 func (e *encoder) text(v uint64) error {
@@ -363,7 +386,7 @@ func (e *encoder) handles(kind Element, b []byte) error {
 			return ErrHandle
 		}
 		e.Used = append(e.Used, h)
-		e.word(uint64(h.ID))
+		e.handle(h)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ import (
 //	FUNCTION none WORDS …               one that is not supported, and why
 //
 // Texts, and what has :constant behind its mode, need no context and always answer alike. One with a handle
-// does so where that is null.
+// does so where that is null. What has :pure only answers, by its arguments and what it was told of its
+// descriptors. With :late=16 it is late where its handle was made with the number 16.
 //
 // In a line of a function, [A|B] stands for two lines, with A and with B, and {A|B} likewise, where all
 // braces of a line have the same choice. Parameters are
@@ -244,13 +245,29 @@ func (t *Table) function(l *Library, row []string) error {
 		if err := f.findSlot(slot); err != nil {
 			return err
 		}
-	} else if err := f.findConstant(slot); err != nil {
+	} else if err := f.findAnswers(slot); err != nil {
 		return err
 	}
 	t.names[f.Name] = f
 	t.Functions = append(t.Functions, f)
 	l.Functions = append(l.Functions, f)
 	return nil
+}
+
+// findAnswers finds out how a function answers, by the word behind its mode.
+func (f *Function) findAnswers(word string) (err error) {
+	if f.Mode == Control && word == "pure" {
+		f.Pure = true
+		return nil
+	}
+	if number, ok := strings.CutPrefix(word, "late="); ok && f.Mode == Control {
+		n, err := strconv.ParseUint(number, 10, 31)
+		if f.LateFor = uint32(n); err != nil || n == 0 {
+			return fmt.Errorf("%q behind the mode", word)
+		}
+		return nil
+	}
+	return f.findConstant(word)
 }
 
 // findConstant finds out whether a function always answers alike, which it does by a number at most.

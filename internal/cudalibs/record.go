@@ -10,7 +10,7 @@ import (
 //
 //	u64  Table.Sum of who encoded it
 //	then records, each
-//	  u32  function
+//	  u32  function; with lateBit nothing waits for its status, as of one whose mode is Late
 //	  u32  bytes of the record, a multiple of 8
 //	  the arguments in order, each some words of 8 bytes
 //
@@ -54,7 +54,8 @@ const (
 	ScalarBytes = 16
 	MaxText     = 512 // bytes of a Text's string
 	BatchHead   = 8   // bytes
-	RecordHead  = 8   // bytes
+	lateBit     = 1 << 31
+	RecordHead  = 8 // bytes
 )
 
 // Refusal is why a worker called no function.

@@ -67,6 +67,8 @@ type Function struct {
 	Slot    int // of Set and Get: which part of the state
 	Params  []Param
 	Why     string // of None
+	LateFor uint32 // of Control: it is late where its handle was made with this number; 0 for none
+	Pure    bool   // of Control: it only answers, and alike for equal arguments and descriptors
 
 	Constant bool // it needs no context, and answers the same arguments with the same always; see Unhandled
 }

@@ -16,7 +16,15 @@ type libraries struct {
 	mu      sync.Mutex // all below, and the order in which records and calls are queued
 	handles map[libraryKey]*libraryHandle
 	last    uint32
+	changes uint64 // of descriptors, in ways that are not known
 	waiting map[*context]*waitingCalls
+	answers map[answerKey][]byte // of functions that only answer: their results
+}
+
+// answerKey is a question to a library in a context.
+type answerKey struct {
+	x   *context
+	key cudalibs.Content
 }
 
 // libraryKey is what the program has for a handle: a number that looks like a pointer, or for plans a small
@@ -49,6 +57,7 @@ type waitingCalls struct {
 const (
 	maxLibraryHandles = 1 << 20
 	maxWaiting        = 2048 // bytes of records
+	maxAnswers        = 4096
 
 	libraryHandleBase = 0x5057_0000_0000
 )
@@ -76,7 +85,7 @@ func (g *libraryGuest) Pointer(addr uint64) (va uint64, device, pinned bool) {
 	if h, off := g.x.HostMemAt(addr, 1); h != nil {
 		return uint64(h.DevicePtr()) + off, true, true
 	}
-	return addr, g.x.Device().InWindows(addr), false
+	return addr, g.x.OnDevice(addr), false
 }
 
 // Use implements cudalibs.Guest.
@@ -164,6 +173,16 @@ func (h *libraryHandle) touch(s *cuda.Stream, at cuda.Point, changes bool) {
 	h.used[s] = at
 }
 
+// learn keeps the answer to a question. Programs ask the same few, so when there is no room for more, all go.
+func (l *libraries) learn(k answerKey, results []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answers == nil || len(l.answers) >= maxAnswers {
+		l.answers = map[answerKey][]byte{}
+	}
+	l.answers[k] = results
+}
+
 // dropLibraries forgets what belongs to a context that has ended.
 func (l *Library) dropLibraries(x *context) {
 	l.libraries.mu.Lock()
@@ -174,6 +193,11 @@ func (l *Library) dropLibraries(x *context) {
 		}
 	}
 	delete(l.libraries.waiting, x)
+	for k := range l.libraries.answers {
+		if k.x == x {
+			delete(l.libraries.answers, k)
+		}
+	}
 }
 
 // libraryWork is a call of a library in a graph.

@@ -202,6 +202,7 @@ def cnn():
 
 @group
 def convolution():
+    torch.backends.cudnn.deterministic = True  # else two native runs differ
     m, x, y = cnn(), numbers(64, 3, 32, 32), torch.arange(64, device=GPU) % 10
     o = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
     for _ in range(5):

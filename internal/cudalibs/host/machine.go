@@ -173,7 +173,7 @@ func (m *Machine) run(batch, results []byte, stream uint64) (o Outcome) {
 		}
 		if last {
 			o.Status, o.Refused, o.Returned, o.Failed = status, refused, returned, f.Index
-			m.waited = m.inv.Waits || f.Mode != cudalibs.Async && f.Mode != cudalibs.Late
+			m.waited = m.inv.Waits || f.Mode != cudalibs.Async && f.Mode != cudalibs.Late && !cudalibs.WaitsNot(record)
 			return o
 		}
 		if status != 0 && o.Earlier == 0 {

@@ -106,7 +106,7 @@ func (g *Guest) Encode(name string, args ...uint64) (batch []byte, c *cudalibs.C
 		copy(g.Mem[m.Addr-g.Base:][:n], binary.LittleEndian.AppendUint64(nil, v))
 	}
 	g.waiting = append(g.waiting, c.Record...)
-	if f.Mode == cudalibs.Late {
+	if c.Late {
 		return nil, c
 	}
 	batch = append(binary.LittleEndian.AppendUint64(nil, cudalibs.All().Sum), g.waiting...)

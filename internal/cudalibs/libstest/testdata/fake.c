@@ -229,6 +229,7 @@ int cudnnBackendSetAttribute(struct handle *d, int name, int type, int64_t count
 			break;
 		}
 		case 3:
+			d->pointer = (int)((const int64_t *)array)[i];
 			say(",%lld", (long long)((const int64_t *)array)[i]);
 		}
 	say(" ");
@@ -250,7 +251,25 @@ int cudnnBackendGetAttribute(struct handle *d, int name, int type, int64_t wante
 	return 0;
 }
 
-int cudnnBackendFinalize(struct handle *d) { return d->math == 77 ? 3000 : 0; }
+int cudnnBackendFinalize(struct handle *d)
+{
+	if (d->math == 16)
+		say("pack%d ", d->pointer);
+	return d->math == 77 || d->pointer == 13 ? 3000 : 0;
+}
+int cudnnCreateTensorDescriptor(struct handle **d) { return *d = make(), 0; }
+int cudnnDestroyTensorDescriptor(struct handle *d) { return cublasDestroy_v2(d); }
+int cudnnSetTensor4dDescriptor(struct handle *d, int format, int type, int n, int c, int h, int w)
+{
+	d->math = format + type + n * c * h * w;
+	return n < 0 ? 2000 : 0;
+}
+int cudnnGetTensorSizeInBytes(struct handle *d, size_t *size)
+{
+	say("size%d ", d->math);
+	*size = 4 * (size_t)d->math;
+	return 0;
+}
 int cudnnSetStream(struct handle *h, void *stream) { return cublasSetStream_v2(h, stream); }
 
 int cudnnBackendExecute(struct handle *h, struct handle *plan, struct handle *pack)
