@@ -63,7 +63,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	for _, k := range deviceKinds {
 		k.flags(d, c.Flags())
 	}
-	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: a quarter of the host's memory for the software GPU, which takes it only where it is written to; all of an NVIDIA GPU)")
+	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: a quarter of the host's memory for the software GPU, which takes it only where it is written to; all of an NVIDIA GPU, where it counts what the driver takes for a guest, too)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 0, "longest time that a kernel may run; one that runs longer is stopped and its context lost (0, the default: 10s; of a kernel that can be preempted only while another program waits for it, on an NVIDIA GPU a call of the same program)")
 	c.Flags().BoolVar(&d.points, "automatic-points", false, "kernels that come as PTX look at heads of loops whether they are to leave the GPU, and save their state themselves: to compare with GPUs that can preempt, where --device cuda does so by itself if its driver cannot")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
