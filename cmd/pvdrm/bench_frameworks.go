@@ -56,7 +56,10 @@ func newBenchFrameworks() *cobra.Command {
 Each says its results as digests, which must be the native ones bit for bit, and
 how long things took: small operations, launches, copies, graphs, steps of
 training. Times are medians; ratios are taken within a round. The frameworks are
-those of --python. The exit code is 1 where a result is missing or differs.`,
+those of --python. With --frameworks programs it runs small programs of public
+libraries (transformers, timm, Lightning, Diffrax and others), each by itself; what is
+not installed there fails natively, too, and does not count. cuBLAS, cuDNN and the
+like need --cuda-libs. The exit code is 1 where a result is missing or differs.`,
 		Example: "  pvdrm bench frameworks --device cuda --places native,local\n  pvdrm bench frameworks --frameworks torch --groups eager,launches,copies --json out/frameworks.json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -68,7 +71,7 @@ those of --python. The exit code is 1 where a result is missing or differs.`,
 	}
 	f.dev.add(c)
 	fl := c.Flags()
-	fl.StringSliceVar(&f.frameworks, "frameworks", frameworks.Names, "which of them")
+	fl.StringSliceVar(&f.frameworks, "frameworks", frameworks.Names, "which of them; "+frameworks.Programs+" are 22 small ones of libraries on them")
 	fl.StringSliceVar(&f.places, "places", []string{frameworks.Native, frameworksLocal}, "where: "+strings.Join(frameworksPlaces, ", "))
 	fl.StringSliceVar(&f.groups, "groups", nil, "groups of the programs to run (default: all)")
 	fl.IntVar(&f.runs, "runs", 3, "rounds")
@@ -85,7 +88,7 @@ func (f *frameworksFlags) complete() error {
 	for _, list := range []struct {
 		flag       string
 		names, all []string
-	}{{flag: "frameworks", names: f.frameworks, all: frameworks.Names}, {flag: "places", names: f.places, all: frameworksPlaces}} {
+	}{{flag: "frameworks", names: f.frameworks, all: append(slices.Clone(frameworks.Names), frameworks.Programs)}, {flag: "places", names: f.places, all: frameworksPlaces}} {
 		if len(list.names) == 0 {
 			return fmt.Errorf("--%s: name at least one", list.flag)
 		}

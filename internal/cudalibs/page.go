@@ -35,11 +35,14 @@ does without these libraries, as JAX does, keeps its own.
 * A call that returns something (*sync*, *control*) is waited for until the library has returned.
 * Descriptors are made, filled and destroyed (*late*) in the guest; that goes along with the
   next call that needs them.
+  The pack of arguments of a cuDNN plan is also finalized with the call that executes it, which returns the error, if there is one.
 * Stream, workspace, math mode and pointer mode are kept in the guest (*set*, *get*). Each call has them all, and the worker sets
   what has changed.
 * While a stream is captured, calls become nodes of the graph (of type EMPTY, when asked), which make the same call, with the same state, at each
   launch. A call with results invalidates the capture. Handles that a graph uses live as long as
   their context.
+* What only asks, by numbers and by descriptors, such as the size of a workspace or cuBLASLt's heuristic, is asked once: the guest keeps the answer for equal ones, by
+  all that it has told the library of them.
 * Handles are numbers. A wrong, foreign or destroyed one is the library's own error. What a library does with wrong addresses or sizes
   happens in the guest's worker, and ends that context alone.
 
@@ -48,13 +51,12 @@ does without these libraries, as JAX does, keeps its own.
 On an H200 (driver 580.159, CUDA 13.0, 2026-11-27) a C program gave what it gives natively, bit for bit, as a
 local guest with --sandbox=off: products in float, TF32, half precision and in batches, a dot product, a captured product, cublasLtMatmul with a
 bias and the heuristic, and one- and two-dimensional transforms ([benchmarks.md](benchmarks.md#nvidias-libraries-called-by-a-guest)).
-On another H200, in confined workers, cuSPARSE's product gave the same. **cuBLAS, cuDNN, cuFFT, cuRAND and cuSOLVER failed there**
-with errors of initialisation and allocation (cublasCreate 14, cudnnCreate 1001, curandGenerateUniform 102, cufftPlan1d 5): the filter of a worker has
-the requests of NVIDIA's driver that kernels, copies and modules need ([nvidia.md](nvidia.md)), and these libraries seem to need more, such
-as pinned memory of the host. Since then a worker makes a handle of cuBLAS, cuBLASLt, cuDNN, cuSOLVER and
-cuSPARSE before it is confined, and keeps it for its guest; a library that can make no handle afterwards is not offered, and a line in
-the log names it. Neither that nor cuDNN, cuSOLVER and cuRAND without the filter have been tried on a GPU yet. Until the
-requests are recorded with the libraries in use (gpu/nvidia/record), --sandbox=off is the way to use them.
+On 2026-11-28 a C program gave native's results bit for bit in confined workers on an H200: with cuBLAS and cuBLASLt as before, convolutions by
+cuDNN's two interfaces (eight plans of its heuristic), transforms of cuFFT, an LU and a symmetric eigenvalue problem of cuSOLVER, a product of
+cuSPARSE and two distributions of cuRAND; so did PyTorch, CuPy, JAX and 22 programs of libraries that
+use them ([frameworks.md](frameworks.md#what-was-run)). The filter of a worker has the requests of NVIDIA's driver that were recorded then
+(gpu/nvidia/record). A library of another version may need others: one that can make no handle in the confined
+worker is not offered, and a line in the log names it; --sandbox=off goes without the filter.
 
 Versions, and the texts of errors, need no context: programs ask for them when they are imported, before cuInit, or when their
 context is gone. The guest takes them from any context that it has, or from one that it makes to ask and destroys, and keeps the answers. A

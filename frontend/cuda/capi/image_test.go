@@ -147,3 +147,15 @@ func TestQuestionsToTheDriver(t *testing.T) {
 	p.ok("cuFuncSetAttribute", f, funcNotPortable, 1)
 	require.EqualValues(t, 1<<24|10<<16|77, p.word32("cuOccupancyMaxPotentialClusterSize", f, p.mem.Keep(cfg)))
 }
+
+// NVIDIA's driver counts blocks of machine code that it would not launch, but proposes none of them (H200, CUDA 13.0).
+func TestBlockSizeOfBoundedCode(t *testing.T) {
+	p := newImageProgram(t)
+	p.gpu.Kernels["add"].Attributes.MaxThreads = 128
+	f := p.word64("cuModuleGetFunction", p.word64("cuModuleLoadData", p.mem.Keep(codeWith("add"))), p.text("add"))
+	require.NotZero(t, p.word32("cuOccupancyMaxActiveBlocksPerMultiprocessor", f, 256, 0))
+	p.ok("cuOccupancyMaxPotentialBlockSize", p.out, p.out+8, f, 0, 0, 0)
+	require.EqualValues(t, 128, uint32(p.word(p.out+8)))
+	p.ok("cuOccupancyMaxPotentialBlockSize", p.out, p.out+8, f, 0, 0, 64)
+	require.EqualValues(t, 64, uint32(p.word(p.out+8)))
+}

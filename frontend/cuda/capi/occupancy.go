@@ -129,6 +129,9 @@ func occupancyBlockSize(c *call) error {
 	dev := f.mod.ctx.Device()
 	m := multiprocessorOf(dev)
 	limit := m.block
+	if most := int(f.Attributes().MaxThreads); most > 0 { // what the kernel's launch bounds allow
+		limit = min(limit, most)
+	}
 	if l := int(c.i32(5)); l > 0 {
 		limit = min(limit, l)
 	}

@@ -21,6 +21,10 @@ var scripts embed.FS
 // Names lists the frameworks.
 var Names = []string{"torch", "jax", "cupy"}
 
+// Programs stands, beside the frameworks, for small programs of libraries that build on them: transformers, timm,
+// Lightning, PyTorch Geometric, torchvision, Diffrax, NumPyro, Optax and others.
+const Programs = "programs"
+
 // Write puts the programs into a directory.
 func Write(dir string) error {
 	files, err := fs.Glob(scripts, "*.py")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, Write(dir))
-	for _, name := range Names {
+	for _, name := range append(slices.Clone(Names), Programs) {
 		text, err := os.ReadFile(filepath.Join(dir, Program(name)))
 		require.NoError(t, err)
 		require.Contains(t, string(text), `print("pvdrm:"`)
