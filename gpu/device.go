@@ -84,7 +84,7 @@ type Device interface {
 
 // Stats are counters of a device since it was opened.
 type Stats struct {
-	ComputeBusy time.Duration // time in which the compute engine had a kernel running
+	ComputeBusy time.Duration // time in which the compute engine had a kernel running, or compiled some
 	// ComputeAsleep is the part of ComputeBusy for which multiprocessors slept, because every thread on them
 	// waited (nanosleep): the mean of all of them. Devices that do not know it leave it 0.
 	ComputeAsleep time.Duration

@@ -1,7 +1,9 @@
 package softgpu
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,6 +79,47 @@ func BenchmarkLookup(b *testing.B) {
 			b.Fatal("not mapped")
 		}
 		va += 12345 * 64
+	}
+}
+
+// megabyte is a module of 1 MB with so many kernels, k0 and so on, which end soon where their parameter is 0.
+func megabyte(kernels int) []byte {
+	text := []byte(".version 6.0\n.target sm_50\n.address_size 64\n")
+	for k := range kernels {
+		text = fmt.Appendf(text, ".visible .entry k%d(.param .u32 n) {\n.reg .b32 %%value<9>; .reg .pred %%p;\nld.param.u32 %%value1, [n];\n", k)
+		text = append(text, "AGAIN: setp.eq.u32 %p, %value1, 0;\n@%p bra END;\n"...)
+		for n := 0; len(text) < (k+1)<<20/kernels; n++ {
+			text = fmt.Appendf(text, "mad.lo.u32 %%value2, %%value3, %d, %%value4;\nxor.b32 %%value3, %%value2, %%value1;\n", n%64)
+		}
+		text = append(text, "sub.u32 %value1, %value1, 1;\nbra AGAIN;\nEND: ret;\n}\n"...)
+	}
+	return text
+}
+
+// BenchmarkFirstLaunch loads a module of 1 MB and launches one of its kernels, on more warps than it takes to
+// have it compiled. It reports how long the two take.
+func BenchmarkFirstLaunch(b *testing.B) {
+	for _, kernels := range []int{1, 8} {
+		b.Run(fmt.Sprint(kernels), func(b *testing.B) {
+			text := megabyte(kernels)
+			c, ch := testContext(b, testDevice(b, Config{VRAMBytes: 8 << 20}))
+			var loading, launching time.Duration
+			for b.Loop() {
+				start := time.Now()
+				m, err := c.LoadModule(b.Context(), "k.ptx", text, nil)
+				require.NoError(b, err)
+				f, err := m.Function("k0")
+				require.NoError(b, err)
+				loaded := time.Now()
+				r := <-submit(b, ch, &gpu.Launch{Func: f, Grid: [3]uint32{256, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: make([]byte, 4)})
+				require.NoError(b, r.Err)
+				launching += time.Since(loaded)
+				loading += loaded.Sub(start)
+				require.NoError(b, m.Close())
+			}
+			b.ReportMetric(loading.Seconds()*1e3/float64(b.N), "load-ms")
+			b.ReportMetric(launching.Seconds()*1e3/float64(b.N), "launch-ms")
+		})
 	}
 }
 

@@ -32,6 +32,7 @@ type device struct {
 	replays                     atomic.Uint64 // launches that were revoked, and begin again
 	kept                        atomic.Int64  // bytes saved for launches that may be revoked
 	asleep                      atomic.Int64  // nanoseconds of Stats.ComputeAsleep
+	compiling                   atomic.Int64  // nanoseconds of a processor, in the background; see compiled
 	output                      atomic.Int64  // bytes that contexts keep of what kernels print
 	mappings                    mappings
 
@@ -112,6 +113,16 @@ func (d *device) NewContext(label string) (gpu.Context, error) {
 	c := newContext(d, label, s)
 	d.contexts[c] = struct{}{}
 	return c, nil
+}
+
+// compiled takes the share of the compute engine that compiling kernels in the background has used since the
+// last call: it takes one of the processors. The command that ends is charged for it. Modelled times do not
+// count it.
+func (d *device) compiled() time.Duration {
+	if d.compiling.Load() == 0 {
+		return 0
+	}
+	return time.Duration(d.compiling.Swap(0)) / time.Duration(d.config.SMs)
 }
 
 // forget drops a context that has closed.

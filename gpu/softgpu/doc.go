@@ -29,7 +29,8 @@
 // A device owns VRAM and its contexts; a context owns its address space,
 // memories, modules and channels; a channel owns its goroutine, which ends with
 // Channel.Close. Nothing else starts goroutines, save exec.Run for the time of
-// one kernel.
+// one kernel, and package jit, which compiles large functions in the background for the whole
+// process. A command that ends is charged for its share of that.
 //
 // # Stopping
 //

@@ -54,13 +54,13 @@ func (c *channel) launch(l *gpu.Launch) error {
 			k.save(c.from)
 			c.ctx.dev.preemptions.Add(1)
 			keep = e.gate != nil && e.saved.full() && c.ctx.hold.mode.Load() == running
-			e.release(use{took: used, again: true, keep: keep})
+			e.release(use{took: used + c.ctx.dev.compiled(), again: true, keep: keep})
 			if !keep {
 				k.patient() // those who waited get the engine now
 			}
 			continue
 		}
-		e.release(use{took: used, whole: k.used, commands: 1})
+		e.release(use{took: used + c.ctx.dev.compiled(), whole: k.used, commands: 1})
 		if fault, ok := errors.AsType[*gpu.LostError](err); ok {
 			return c.fault(fault)
 		}

@@ -87,6 +87,9 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 		return nil, err
 	}
 	m := &module{ctx: c, id: c.nextID(), file: file, source: bytes.Clone(source), prog: prog}
+	if !c.dev.config.ModelTime {
+		prog.ChargeTo(&c.dev.compiling)
+	}
 	if err := m.link(saved); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -20,7 +20,7 @@
 // accesses are single loads and stores of their natural size.
 //
 // A Program is immutable after Link, but for the native code of its kernels, which
-// appears at once and stays; the worker that finds a kernel hot makes it. A Control
+// appears at once and stays; the worker that finds a kernel hot makes it, or has a goroutine make it. A Control
 // belongs to one Run at a time; its mutex guards only the list of workers, and no
 // other lock is taken under it.
 package exec

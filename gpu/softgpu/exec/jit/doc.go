@@ -1,6 +1,8 @@
 // Package jit compiles kernels to machine code, on amd64 Linux with AVX-512 (F, BW,
 // DQ, VL) or with AVX2 (FMA, BMI2), once their warps have asked for it some times: one
-// variant for warps of which all lanes run, one for others.
+// variant for warps of which all lanes run, one for others. Functions that take more than some
+// milliseconds are compiled in the background (later.go), on a bounded number of goroutines, and interpreted
+// until then.
 //
 // Decoded operations become a few vector instructions each; registers of the warp stay
 // in vector registers from one branch to the next, values that are the same in all

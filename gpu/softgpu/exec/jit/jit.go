@@ -92,13 +92,14 @@ type Code struct {
 	enough int32    // how often a variant must be wanted
 	full   variant  // for warps with all lanes
 	masked variant
+	charge *atomic.Int64 // see ChargeTo; may be nil
 
 	classed sync.Once
 	classes []Cause // by position from first on; see cause.go
 }
 
-// variant is made when it is hot, by the worker that finds it so; others go on
-// interpreting meanwhile.
+// variant is made when it is hot: by the worker that finds it so, or in the background (see later.go).
+// Others go on interpreting meanwhile.
 type variant struct {
 	wanted atomic.Int32
 	code   atomic.Pointer[machineCode]
@@ -161,8 +162,13 @@ func (n *Code) compile(v *variant) {
 //
 //go:noinline
 func (n *Code) want(v *variant) {
-	if v.wanted.Add(1) == n.enough {
+	if v.wanted.Load() >= n.enough || v.wanted.Add(1) != n.enough {
+		return
+	}
+	if isSmall(n.fn, n.isa) {
 		n.compile(v)
+	} else {
+		n.compileLater(v)
 	}
 }
 

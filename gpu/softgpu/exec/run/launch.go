@@ -2,6 +2,7 @@ package run
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/ir"
@@ -57,12 +58,13 @@ type Launch struct {
 type Program struct {
 	*ir.Program
 	kernels map[string]*Kernel
+	called  map[*ir.Function]*jit.Code // of the other functions
 }
 
 // NewProgram makes the kernels of a program.
 func NewProgram(p *ir.Program) *Program {
-	out := &Program{Program: p, kernels: make(map[string]*Kernel, len(p.Entries))}
 	called := map[*ir.Function]*jit.Code{}
+	out := &Program{Program: p, kernels: make(map[string]*Kernel, len(p.Entries)), called: called}
 	for _, fn := range p.Funcs {
 		if !fn.Kernel {
 			called[fn] = new(jit.Code)
@@ -72,6 +74,17 @@ func NewProgram(p *ir.Program) *Program {
 		out.kernels[name] = &Kernel{prog: p, fn: e.Fn, attrs: e.Attrs, called: called}
 	}
 	return out
+}
+
+// ChargeTo makes the nanoseconds that it takes to compile functions of the program in the background, beside
+// launches, count in charge. It is called before the first launch.
+func (p *Program) ChargeTo(charge *atomic.Int64) {
+	for _, k := range p.kernels {
+		k.native.ChargeTo(charge)
+	}
+	for _, c := range p.called {
+		c.ChargeTo(charge)
+	}
 }
 
 // Kernel is an .entry function of a Program.
