@@ -308,6 +308,21 @@ again:
 
 const empty = ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n"
 
+// What compiling in the background has taken is charged once, by the engine's share of it, to the command that
+// ends next.
+func TestCompilingIsCharged(t *testing.T) {
+	d := testDevice(t, Config{VRAMBytes: 8 << 20, SMs: 2})
+	c, ch := testContext(t, d)
+	l := launchOf(t, c, empty, "empty")
+	d.compiling.Store(int64(2 * time.Hour))
+	require.NoError(t, (<-submit(t, ch, l)).Err)
+	busy := d.Stats().ComputeBusy
+	require.GreaterOrEqual(t, busy, time.Hour)
+	require.NoError(t, (<-submit(t, ch, l)).Err)
+	require.Less(t, d.Stats().ComputeBusy, busy+time.Hour)
+	require.Less(t, d.Stats().LaunchTime, time.Hour, "kernels took no longer")
+}
+
 func TestLaunchLimit(t *testing.T) {
 	d := testDevice(t, Config{VRAMBytes: 8 << 20, LaunchLimit: 20 * time.Millisecond})
 	c, ch := testContext(t, d)
