@@ -21,6 +21,7 @@ type block struct {
 	kernel *Kernel
 	limits Limits
 	count  int // threads
+	left   int // warps with threads that have not exited
 	warps  []warp
 	bars   [barriers]barrier
 	waited bool // some barrier was used since the block began
@@ -126,15 +127,17 @@ func alignedBytes(n int) []byte {
 
 // begin prepares the block to run as block id.
 func (b *block) begin(id [3]uint32) {
-	b.ID, b.Ended = id, false
+	b.ID, b.Ended, b.left = id, false, len(b.warps)
 	copy(b.Words[ir.WordCTAID:], id[:])
 	clear(b.Shared)
-	for i := range b.bars {
-		if b.waited && b.bars[i].used {
-			b.bars[i].reset()
+	if b.waited {
+		for i := range b.bars {
+			if b.bars[i].used {
+				b.bars[i].reset()
+			}
 		}
+		b.waited = false
 	}
-	b.waited = false
 	for i := range b.warps {
 		b.warps[i].start(b.kernel.fn)
 	}
@@ -142,7 +145,7 @@ func (b *block) begin(id [3]uint32) {
 
 // progress is what a turn of all warps comes to.
 type progress struct {
-	made, left, sleeping, spent bool // something ran; threads have not exited; some sleep; a quantum was used up
+	made, left, sleeping, spent bool // something ran; threads have not exited, when it ends; some sleep; a quantum was used up
 }
 
 // turn lets each warp of the block run. It reports false when the worker is to be preempted.
@@ -153,11 +156,7 @@ func (b *block) turn(all *progress) bool {
 	b.met = false
 	for i := range b.warps {
 		w := &b.warps[i]
-		if w.Live == 0 {
-			continue
-		}
-		all.left = true
-		if !w.runnable() {
+		if w.Live == 0 || !w.runnable() {
 			continue
 		}
 		switch w.run() {
@@ -277,13 +276,17 @@ func (w *warp) suspendAt(in *ir.Inst, id uint32) {
 
 // exited looks at all barriers, because threads have exited.
 func (b *block) exited() {
-	for id := range b.bars {
-		if b.waited && b.bars[id].used {
-			b.settle(uint32(id))
+	if b.waited {
+		for id := range b.bars {
+			if b.bars[id].used {
+				b.settle(uint32(id))
+			}
 		}
 	}
-	b.Ended = !b.live()
-	b.warps[0].worker.settle()
+	b.Ended = b.left == 0
+	if w := b.warps[0].worker; w.met {
+		w.settle()
+	}
 }
 
 // settle releases barrier id if all that it waits for have arrived. A warp

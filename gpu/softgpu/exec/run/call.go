@@ -39,8 +39,9 @@ func (w *warp) start(fn *ir.Function) {
 		w.view(f)
 		w.Mask, w.Live = ir.AllLanes, ir.AllLanes
 		w.writeConstants(fn)
+	} else if w.Frame != f {
+		w.view(f)
 	}
-	w.view(f)
 	w.warm()
 	f.Top = fn.LocalBytes / 4
 	w.Mask, w.Live, w.PC = w.exist, w.exist, fn.Entry

@@ -109,12 +109,13 @@ func (w *worker) runCluster(n uint64, from []blockState) {
 	if len(w.blocks) == 0 {
 		w.blocks = newBlocks(w, w.run)
 	}
+	w.met = from != nil
 	for i, b := range w.blocks {
 		b.begin(w.run.blockAt(first + uint64(i)))
 		if from != nil && len(from[i].warps) != 0 {
 			w.Cycles += from[i].cycles
 			b.load(w.run, &from[i])
-			b.Ended = !b.live()
+			b.recount()
 		}
 	}
 	if !w.runBlocks() {
@@ -158,6 +159,7 @@ func (w *worker) runBlocks() bool {
 			if !b.turn(&all) {
 				return false
 			}
+			all.left = all.left || b.left != 0
 		}
 		switch {
 		case w.awaiting: // the whole launch stops, so that the host's memory for blocks that wait has a bound
@@ -186,6 +188,7 @@ func (w *worker) runBlocks() bool {
 func (w *warp) clusterBarrier(in *ir.Inst) bool {
 	if in.X.Barrier.Arrive {
 		w.met |= w.Mask
+		w.worker.met = true
 		w.worker.settle()
 		return true
 	}
@@ -234,14 +237,15 @@ func (w *warp) expects() bool {
 	return false
 }
 
-// live reports whether there are threads that have not exited.
-func (b *block) live() bool {
-	for i := len(b.warps) - 1; i >= 0; i-- { // warps run and end in order
+// recount counts the warps that have not ended, once the block has been loaded.
+func (b *block) recount() {
+	b.left = 0
+	for i := range b.warps {
 		if b.warps[i].Live != 0 {
-			return true
+			b.left++
 		}
 	}
-	return false
+	b.Ended = b.left == 0
 }
 
 // releaseCluster lets the fragments at the barrier of the cluster go on.

@@ -256,10 +256,12 @@ func (w *warp) control(in *ir.Inst) bool {
 
 // exit ends the running lanes.
 func (w *warp) exit() bool {
-	w.Live &^= w.Mask
+	if w.Live &^= w.Mask; w.Live == 0 {
+		w.block.left--
+	}
 	w.Mask = 0
 	w.block.exited()
-	return w.pick()
+	return w.Live != 0 && w.pick()
 }
 
 // branchIndexed runs brx.idx: lanes with different targets part. An index

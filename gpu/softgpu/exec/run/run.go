@@ -48,6 +48,7 @@ type worker struct {
 	naps    int        // short sleeps in a row
 	counts  *counts    // what the launch counts; nil: nothing
 
+	met        bool // threads may have arrived at the barrier of the cluster
 	stuck      bool // nothing of its cluster can run, but lanes that go on without those they wait for
 	preempting bool // it begins no cluster, and stops the one that runs
 	awaiting   bool // threads of its cluster wait for what the kernel has launched
