@@ -28,6 +28,7 @@ const (
 	Negative   Cond = 8
 	Less       Cond = 12 // signed <
 	LessEqual  Cond = 14
+	Greater    Cond = 15
 )
 
 func (a *Asm) rex(wide bool, reg, base R) {

@@ -144,21 +144,6 @@ const (
 
 func (a *Asm) rexByte(reg, base R) { a.bytes(byte(0x40) | byte(reg)>>3<<2 | byte(base)>>3) }
 
-// firstBit is tzcnt d, s on 32 bits; dropBit is blsr d, s, which sets the flags.
-func (a *Asm) firstBit(d, s R) {
-	a.bytes(0xf3)
-	a.rexByte(d, s)
-	a.bytes(0x0f, 0xbc)
-	a.modReg(uint8(d), uint8(s))
-}
-
-var yBLSR = Op{Name: "blsr", table: 2, code: 0xf3}
-
-func (a *Asm) dropBit(d, s R) {
-	a.vexPrefix(&yBLSR, 0, 0, uint8(s)>>3, uint8(d), false)
-	a.modReg(1, uint8(s))
-}
-
 // mxcsr sets how floating point rounds, from memory.
 func (a *Asm) mxcsr(m Mem) {
 	a.vexPrefix(&yMXCSR, 0, 0, uint8(m.Base)>>3, 0, false)

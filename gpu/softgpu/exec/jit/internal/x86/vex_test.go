@@ -114,8 +114,6 @@ func (l *sampleList) yGeneral() {
 	}
 	l.add(func(a *Asm) { a.rotate(R14, R15, 24) }, "rorx r14d, r15d, 24")
 	l.add(func(a *Asm) { a.sum(R14, R14, R15) }, "lea r14, [r14 + r15]")
-	l.add(func(a *Asm) { a.firstBit(R15, R14) }, "tzcnt r15d, r14d")
-	l.add(func(a *Asm) { a.dropBit(R14, R14) }, "blsr r14d, r14d")
 	l.add(func(a *Asm) { a.index(0x63, true, RBX, R13, R15, 2, 256) }, "movsxd rbx, dword ptr [r13 + 4*r15 + 256]")
 	l.add(func(a *Asm) { a.index(0x8b, true, RBX, R13, R15, 3, 256) }, "mov rbx, qword ptr [r13 + 8*r15 + 256]")
 	l.add(func(a *Asm) { a.index(0x89, false, R15, RDX, RBX, 0, 256) }, "mov dword ptr [rdx + rbx + 256], r15d")

@@ -1,0 +1,60 @@
+package x86
+
+// What atomic operations take, lane by lane: on general registers and on words in memory.
+
+// Place is a memory operand with an index: [Base+Index<<Shift+Disp]. RSP as the index stands for none.
+type Place struct {
+	Base, Index R
+	Shift       uint8
+	Disp        int32
+}
+
+func (a *Asm) place(code uint16, wide bool, r R, p Place) {
+	a.index(code, wide, r, p.Base, p.Index, p.Shift, p.Disp)
+}
+
+// RP is op d, [p], as RM; StoreTo is mov [p], s.
+func (a *Asm) RP(op Alu, wide bool, d R, p Place) { a.place(uint16(op), wide, d, p) }
+func (a *Asm) StoreTo(wide bool, p Place, s R)    { a.place(0x89, wide, s, p) }
+
+// MoveIf is cmov d, [p] on a condition.
+func (a *Asm) MoveIf(c Cond, wide bool, d R, p Place) { a.place(0x0f40|uint16(c), wide, d, p) }
+
+// toMemory is an instruction that changes [m], in one step towards all processors if lock is set.
+func (a *Asm) toMemory(lock, wide bool, m Mem, s R, code ...byte) {
+	if lock {
+		a.bytes(0xf0)
+	}
+	a.rex(wide, s, m.Base)
+	a.bytes(code...)
+	a.modMem(uint8(s), m, 1)
+}
+
+// ToMemory is op [m], s; not for MOV, CMP and TEST.
+func (a *Asm) ToMemory(op Alu, lock, wide bool, m Mem, s R) {
+	a.toMemory(lock, wide, m, s, byte(op)&^2)
+}
+
+// ExchangeAdd is xadd [m], s; Exchange is xchg [m], s, which is always locked. Both leave the old value in s.
+func (a *Asm) ExchangeAdd(lock, wide bool, m Mem, s R) { a.toMemory(lock, wide, m, s, 0x0f, 0xc1) }
+func (a *Asm) Exchange(wide bool, m Mem, s R)          { a.toMemory(false, wide, m, s, 0x87) }
+
+// CompareExchange is cmpxchg [m], s: it writes s where rax is the old value, which it leaves in rax.
+func (a *Asm) CompareExchange(lock, wide bool, m Mem, s R) {
+	a.toMemory(lock, wide, m, s, 0x0f, 0xb1)
+}
+
+// FirstBit is tzcnt d, s on 32 bits; DropBit is blsr d, s, which sets the flags.
+func (a *Asm) FirstBit(d, s R) {
+	a.bytes(0xf3)
+	a.rexByte(d, s)
+	a.bytes(0x0f, 0xbc)
+	a.modReg(uint8(d), uint8(s))
+}
+
+var yBLSR = Op{Name: "blsr", table: 2, code: 0xf3}
+
+func (a *Asm) DropBit(d, s R) {
+	a.vexPrefix(&yBLSR, 0, 0, uint8(s)>>3, uint8(d), false)
+	a.modReg(1, uint8(s))
+}
