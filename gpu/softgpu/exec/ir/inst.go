@@ -5,6 +5,7 @@ import "math"
 // AtomOp is an atom or red instruction: register a (64 bits) + imm is the
 // address, b and c are the operands, d receives the old value.
 type AtomOp struct {
+	Kind   AtomKind
 	Size   uint64 // bytes: 2, 4 or 8
 	Align  uint64 // of the address, where it is more: that of a vector
 	Update UpdateFunc
@@ -12,6 +13,27 @@ type AtomOp struct {
 	Word   WordFunc   // the same as Global or Update of 32 bits in global memory, faster; may be nil
 	Result bool       // atom, not red
 }
+
+// AtomKind names what an AtomOp of 4 or 8 bytes does, for the compiler to native code.
+type AtomKind uint8
+
+// Kinds of AtomOps. Those of integers have the type's sign where it matters.
+const (
+	AtomOther AtomKind = iota // one that the compiler does not know
+	AtomAdd
+	AtomAnd
+	AtomOr
+	AtomXor
+	AtomExch
+	AtomCas // c if the old value is b
+	AtomInc
+	AtomDec
+	AtomMin
+	AtomMax
+	AtomMinSigned
+	AtomMaxSigned
+	AtomAddFloat
+)
 
 // WordFunc updates *p in one atomic step and returns the old value.
 type WordFunc func(p *uint32, b, c uint64) uint32

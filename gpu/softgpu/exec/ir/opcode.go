@@ -37,6 +37,7 @@ const (
 	OpLoadsWide
 	opStores
 	OpStoresWide
+	OpAtom // x.Atom
 	OpShfl
 	OpBallot
 	OpVoteAll

@@ -7,7 +7,7 @@
 // Decoded operations become a few vector instructions each; registers of the warp stay
 // in vector registers from one branch to the next, values that are the same in all
 // lanes are computed once, and branches on which all lanes agree, loops and accesses to
-// known pages need no Go. Everything else (operations without an opcode, lanes that
+// known pages need no Go, atomic ones included (atomic.go). Everything else (operations without an opcode, lanes that
 // disagree, faults, pages that are new) leaves native code at an instruction for the
 // interpreter, which goes on from there and enters native code again where it can. So
 // there is one place for faults and for divergence, and results are the interpreter's,
@@ -35,16 +35,18 @@
 // of each lane with what the warp has of it, which only calls change; and pages by an offset that was
 // checked against the page's size, lane by lane, after a look-up by the
 // interpreter with the rights that the access needs; it takes over pages that other accesses
-// found, loads from loads and stores from stores. Lanes in several pages have each a page of its
+// found, loads from loads and stores from stores, of which each page may be read, too, so that atomic operations
+// are among them. Lanes in several pages have each a page of its
 // own: a lane's address, with the bits of its offset cleared, must be the base of that page, and the
 // size of the page, which says how many bits that are, must be the same; the address in the host's
-// memory is the page's and that offset, which are below its size. For AVX2 it has an area of 4 KiB of
-// its worker beside, which it addresses by constants and by numbers of lanes, below 32; lanes that are
+// memory is the page's and that offset, which are below its size. For AVX2, and for atomic operations, it has an
+// area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
+// host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
 // not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
 // Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses. It has no stack, no calls,
 // and jumps to its own labels only. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
-// it; each loop head counts, so that it returns within some ten microseconds, and
+// it; each loop head and each atomic operation counts, so that it returns within some ten microseconds, and
 // sees run.Control as the interpreter does. A memory fault of the host is a panic of
 // the caller. Code is written first and executable then, never both, and is freed with
 // its Program. It works the same under the race detector, which does not see its

@@ -32,6 +32,7 @@ type emitter struct {
 	pairs  bool     // for AVX2
 	mode   maskMode // of the operation that is compiled
 	end    int32    // of the block that it is in
+	ending []regRef // what is not needed any more after it
 	leave  x86.Label
 	start  x86.Label // of the code
 	later  []func()  // code off the main path
@@ -117,9 +118,7 @@ func (e *emitter) prologue() {
 	e.a.RM(x86.MOV, true, rSites, frameAt(offSites))
 	e.a.RM(x86.MOV, true, rTable, frameAt(offTable))
 	e.a.RM(x86.MOV, false, rMask, frameAt(offMask))
-	if e.pairs {
-		e.a.RM(x86.MOV, true, x86.Area, frameAt(offArea))
-	}
+	e.a.RM(x86.MOV, true, x86.Area, frameAt(offArea))
 	if e.masked {
 		e.a.KFrom(kActive, rMask)
 		e.a.KShift(&x86.KSHIFTRD, 2, kActive, 16)
@@ -230,7 +229,7 @@ func (e *emitter) body(i int) bool {
 		case ir.KBranch, ir.KCompareBranch:
 			return e.branch(pc, in)
 		}
-		e.end = b.last
+		e.end, e.ending = b.last, e.kills[pc-b.first]
 		e.operation(pc, in)
 		e.unpin()
 		e.forgetPlaces(in)

@@ -89,6 +89,7 @@ type Code struct {
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
 	rings  bool     // see ring.go
+	atoms  bool     // it has atomic operations
 	enough int32    // how often a variant must be wanted
 	full   variant  // for warps with all lanes
 	masked variant
@@ -129,6 +130,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 				}
 				n.sites[i] = uint16(at)
 				n.count++
+				n.atoms = n.atoms || in.Op == ir.OpAtom
 			}
 		}
 		n.count = min(2*n.count, maxSites)
@@ -187,7 +189,7 @@ func siteOf(e *tlb.Translation) Site {
 // Sites are the pages that a worker keeps for native code.
 type Sites struct {
 	pages []Site
-	area  []byte             // of the code for AVX2
+	area  []byte             // of the code for AVX2, and of atomic operations
 	found bool               // some page
 	sizes [maxSizes + 1]size // of the pages in the tables, most of them; the rest are empty
 }
@@ -206,7 +208,7 @@ func (n *Code) NewSites(calls bool) *Sites {
 		count = maxSites
 	}
 	s := &Sites{pages: make([]Site, ownSites+count)}
-	if n.isa == AVX2 {
+	if n.isa == AVX2 || n.atoms || calls {
 		s.area = newArea()
 	}
 	return s
@@ -254,8 +256,8 @@ func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uin
 	return f.pc
 }
 
-// isAccess reports whether an operation is a load or store that may be compiled.
-func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpStoresWide }
+// isAccess reports whether an operation is a load, a store or an atomic one, that may be compiled.
+func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpAtom }
 
 // findPage looks up the page of the instruction at pc, if it is an access that
 // native code left to the interpreter, so that it finds it the next time.
@@ -277,7 +279,7 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 	}
 	need, table := gpu.ProtRead, sites.pages[:tableSites]
 	if stores(in.Op) {
-		need, table = gpu.ProtWrite, sites.pages[tableSites:ownSites]
+		need, table = gpu.ProtRead|gpu.ProtWrite, sites.pages[tableSites:ownSites]
 	}
 	first := ir.FirstOf(mask)
 	va := w.R64[in.A][first] + in.Imm
@@ -309,7 +311,7 @@ func (s *Sites) enter(table []Site, e *tlb.Translation) {
 	}
 }
 
-// stores reports whether an access writes.
+// stores reports whether an access writes. Pages of stores may be read, too, as atomic operations do.
 func stores(op ir.Opcode) bool { return op >= ir.OpStore && op != ir.OpLoads && op != ir.OpLoadsWide }
 
 // Native says when a kernel is compiled to native code, where that is possible

@@ -75,6 +75,17 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		}
 	case op == ir.OpTid || op == ir.OpBlock || op == ir.OpDynamic || op == ir.OpParam || op == ir.OpPredMask:
 		visit(dst, in.D, true)
+	case op == ir.OpAtom:
+		visit(ir.In64, in.A, false)
+		file, b, c, d := atomRegs(in)
+		for _, r := range []uint32{b, c} {
+			if r != ir.NoReg {
+				visit(file, r, false)
+			}
+		}
+		if d != ir.NoReg {
+			visit(file, d, true)
+		}
 	case op >= ir.OpLoad && op <= ir.OpStoresWide:
 		visit(addressFile(op), in.A, false)
 		file, regs, n := accessRegs(in)

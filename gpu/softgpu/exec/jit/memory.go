@@ -18,7 +18,7 @@ import (
 // addressFile is the register file of an access's address.
 func addressFile(op ir.Opcode) ir.RegKind {
 	switch op {
-	case ir.OpLoadWide, ir.OpStoreWide, ir.OpLoadsWide, ir.OpStoresWide:
+	case ir.OpLoadWide, ir.OpStoreWide, ir.OpLoadsWide, ir.OpStoresWide, ir.OpAtom:
 		return ir.In64
 	}
 	return ir.In32
@@ -49,6 +49,8 @@ func knownAccess(in *ir.Inst) bool {
 	size := in.Target
 	wide := addressFile(in.Op) == ir.In64
 	switch {
+	case in.Op == ir.OpAtom:
+		return knownAtom(in)
 	case in.Space == ir.SpaceLocal:
 		return knownLocal(in)
 	case in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric && in.Space != ir.SpaceShared:

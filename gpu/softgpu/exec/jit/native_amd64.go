@@ -22,7 +22,7 @@ func callNative(f *Frame)
 func best() ISA {
 	x := &cpu.X86
 	switch {
-	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasFMA:
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasFMA && x.HasBMI1:
 		return AVX512
 	case x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2:
 		return AVX2
@@ -30,9 +30,9 @@ func best() ISA {
 	return Plain
 }
 
-// newArea makes the memory that code for AVX2 has beside its registers.
+// newArea makes the memory that code for AVX2, and that of atomic operations, has beside its registers.
 func newArea() []byte {
-	area := make([]byte, x86.AreaBytes)
+	area := make([]byte, areaBytes)
 	x86.FillArea(area)
 	return area
 }

@@ -32,6 +32,8 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.a.MI(x86.SUB, true, frameAt(offBudget), int32(in.Imm))
 	case exchanges(in.Op):
 		e.exchange(pc, in)
+	case in.Op == ir.OpAtom:
+		e.atom(pc, in)
 	case in.Op >= ir.OpLoad:
 		e.access(pc, in)
 	case in.Op == ir.OpTid:

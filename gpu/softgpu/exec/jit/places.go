@@ -40,7 +40,7 @@ func (e *emitter) reuses(pc int32, in *ir.Inst) bool {
 	file, again, over := addressFile(in.Op), false, false
 	for next := pc; next < min(e.end, pc+placeAhead) && !over; next++ {
 		op := &e.code[next]
-		if next > pc && isAccess(op) && op.Space == ir.SpaceShared && op.Guard == 0 && op.A == in.A && addressFile(op.Op) == file {
+		if next > pc && isAccess(op) && op.Op != ir.OpAtom && op.Space == ir.SpaceShared && op.Guard == 0 && op.A == in.A && addressFile(op.Op) == file {
 			return true
 		}
 		over = !registers(op, func(k ir.RegKind, reg uint32, write bool) {

@@ -82,6 +82,23 @@ var Updates = map[string]ir.UpdateFunc{
 	"max.noftz.bf16": onBHalf(scalar.Max32), "max.noftz.bf16x2": addPacked(onBHalf(scalar.Max32)),
 }
 
+// AtomKinds are those that the compiler to native code knows, by name and type. What .shared and global
+// memory compute in different ways it tells apart itself.
+var AtomKinds = map[string]ir.AtomKind{
+	"add.u32": ir.AtomAdd, "add.s32": ir.AtomAdd, "add.u64": ir.AtomAdd,
+	"and.b32": ir.AtomAnd, "and.b64": ir.AtomAnd, "or.b32": ir.AtomOr, "or.b64": ir.AtomOr, "xor.b32": ir.AtomXor, "xor.b64": ir.AtomXor,
+	"exch.b32": ir.AtomExch, "exch.b64": ir.AtomExch, "cas.b32": ir.AtomCas, "cas.b64": ir.AtomCas, "inc.u32": ir.AtomInc, "dec.u32": ir.AtomDec,
+	"min.u32": ir.AtomMin, "min.u64": ir.AtomMin, "min.s32": ir.AtomMinSigned, "min.s64": ir.AtomMinSigned,
+	"max.u32": ir.AtomMax, "max.u64": ir.AtomMax, "max.s32": ir.AtomMaxSigned, "max.s64": ir.AtomMaxSigned,
+	"add.f32": ir.AtomAddFloat,
+}
+
+// AtomOf returns an operation by its name and type, with a dot between them.
+func AtomOf(name string, size int) (op ir.AtomOp, ok bool) {
+	update, ok := Updates[name]
+	return ir.AtomOp{Kind: AtomKinds[name], Size: uint64(size), Update: update, Global: GlobalUpdates[name], Word: WordUpdates[name]}, ok
+}
+
 // onHalf and onBHalf compute an f16 or bf16 in f32.
 func onHalf(f func(a, b float32) float32) ir.UpdateFunc {
 	return func(old, b, _ uint64) uint64 {

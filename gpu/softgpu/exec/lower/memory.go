@@ -367,21 +367,20 @@ func (b *builder) atom(i *ptx.Instr) {
 	if i.Mods.Has(ptx.NoFTZ) {
 		key += "noftz."
 	}
-	update, ok := lane.Updates[key+t.String()]
+	op, ok := lane.AtomOf(key+t.String(), t.Size())
 	if !ok {
 		b.fail(i, "")
 		return
 	}
 	if i.Mods.Vec > 0 {
-		b.atomVector(i, ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()], Word: lane.WordUpdates[key+t.String()]})
+		b.atomVector(i, op)
 		return
 	}
 	if i.Mods.Has(ptx.Async) {
-		b.async(i, update)
+		b.async(i, op.Update)
 		return
 	}
-	args, op := i.Args, &ir.AtomOp{Size: uint64(t.Size()), Update: update, Global: lane.GlobalUpdates[key+t.String()], Word: lane.WordUpdates[key+t.String()]}
-	dst := &sink
+	args, dst := i.Args, &sink
 	if i.Op == ptx.OpAtom {
 		dst, args, op.Result = &i.Args[0], i.Args[1:], i.Args[0].Kind == ptx.OperandReg
 	}
@@ -396,7 +395,7 @@ func (b *builder) atom(i *ptx.Instr) {
 		}
 		return b.src32(o, t)
 	}
-	in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset, Space: at.space, Align: uint8(op.Size - 1), C: ir.NoReg, D: ir.NoReg, Other: -1}
+	in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, Op: ir.OpAtom, A: at.base, Imm: at.offset, Space: at.space, Align: uint8(op.Size - 1), C: ir.NoReg, D: ir.NoReg, Other: -1}
 	in.B = src(&args[1])
 	if i.Mods.Atomic == ptx.AtomicCas {
 		in.C = src(&args[2])
@@ -404,7 +403,7 @@ func (b *builder) atom(i *ptx.Instr) {
 	if op.Result {
 		in.D = b.dst(dst, kindOf(t))
 	}
-	in.X = &ir.Extra{Atom: op}
+	in.X = &ir.Extra{Atom: &op}
 	b.emit(in)
 }
 
@@ -432,7 +431,7 @@ func (b *builder) atomVector(i *ptx.Instr, op ir.AtomOp) {
 		if n == 0 {
 			one.Align = op.Size * uint64(len(elems))
 		}
-		in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, A: at.base, Imm: at.offset + uint64(n)*op.Size, Space: at.space, Align: uint8(max(op.Size, one.Align) - 1), B: r, C: ir.NoReg, D: ir.NoReg, Other: -1}
+		in := ir.Inst{Kind: ir.KMasked, Fn: lane.AtomLanes, Op: ir.OpAtom, A: at.base, Imm: at.offset + uint64(n)*op.Size, Space: at.space, Align: uint8(max(op.Size, one.Align) - 1), B: r, C: ir.NoReg, D: ir.NoReg, Other: -1}
 		if dst != nil && dst[n].Kind == ptx.OperandReg {
 			one.Result, in.D = true, b.dst(&dst[n], ir.In32)
 		}
