@@ -162,30 +162,55 @@ func allocated(argument []byte) (name objectName, parent uint32) {
 // kept takes none.
 func (g *guard) allocate(fd int, argument, params []byte) unix.Errno {
 	keeps := g.stopper.keeps
-	asked := binary.LittleEndian.Uint64(params[memorySize:])
-	if !g.account.reserve(asked, !keeps.gives()) {
+	n := memoryBytes(params)
+	if !g.account.reserve(n, !keeps.gives()) {
 		binary.LittleEndian.PutUint32(argument[allocStatus:], statusNoMemory)
 		return 0
 	}
 	errno := keeps.allocate(fd, argument, params, g.call)
 	if errno != 0 || binary.LittleEndian.Uint32(argument[allocStatus:]) != 0 {
-		g.account.cancel(asked)
+		g.account.cancel(n)
 		return errno
 	}
-	g.account.made(argument, asked)
+	g.account.made(argument, n)
 	return 0
+}
+
+// memoryBytes returns how much VRAM a request for memory takes, which is in whole pages of the size that it asks for.
+// Where it leaves that to the driver these are large ones, if they fit.
+func memoryBytes(params []byte) uint64 {
+	const small, big = 4 << 10, 64 << 10
+	n, page := binary.LittleEndian.Uint64(params[memorySize:]), uint64(big)
+	switch binary.LittleEndian.Uint32(params[memoryAttr:]) >> pageSizeShift & pageSizeMask {
+	case pageSize4K:
+		page = small
+	case pageSizeBig:
+	case pageSizeHuge:
+		page = vramPage
+		if binary.LittleEndian.Uint32(params[memoryAttr2:])>>hugeSizeShift&hugeSizeMask == hugeSize512M {
+			page = 512 << 20
+		}
+	default:
+		if n >= vramPage {
+			page = vramPage
+		}
+	}
+	if n > math.MaxInt64 {
+		return n // reserve refuses it
+	}
+	return (n + page - 1) / page * page
 }
 
 // noteMemory counts VRAM that a worker is about to get while it starts. The driver may still refuse it.
 func (g *guard) noteMemory(argument []byte) {
-	at, size := int64(binary.LittleEndian.Uint64(argument[paramsAddress:])), make([]byte, 8)
-	if binary.LittleEndian.Uint32(argument[allocClass:]) != classMemory || at < 0 || at > math.MaxInt64-memoryParams {
+	at, params := int64(binary.LittleEndian.Uint64(argument[paramsAddress:])), make([]byte, memoryParams)
+	if binary.LittleEndian.Uint32(argument[allocClass:]) != classMemory || at < 0 {
 		return
 	}
-	if _, err := g.memory.ReadAt(size, at+memorySize); err != nil {
+	if _, err := g.memory.ReadAt(params, at); err != nil {
 		return // the driver refuses it
 	}
-	if n := binary.LittleEndian.Uint64(size); g.account.reserve(n, false) {
+	if n := memoryBytes(params); g.account.reserve(n, false) {
 		g.account.made(argument, n)
 	}
 }

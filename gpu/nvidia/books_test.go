@@ -94,7 +94,33 @@ func TestLimitOfVRAM(t *testing.T) {
 	require.Zero(t, c.frees(1, 1), "the client")
 	c.has(0)
 	require.Zero(t, c.asks(1, 2, 100, 1))
-	c.has(accountPage)
+	c.has(64 << 10)
+}
+
+// Memory is in whole pages.
+func TestMemoryBytes(t *testing.T) {
+	for _, test := range []struct {
+		attr, attr2 uint32
+		size, want  uint64
+	}{
+		{size: 1, want: 64 << 10},
+		{size: 2<<20 + 1, want: 4 << 20},
+		{attr: 1 << 23, size: 4097, want: 8 << 10},
+		{attr: 2 << 23, size: 3 << 20, want: 3 << 20},
+		{attr: 2 << 23, size: 65 << 10, want: 128 << 10},
+		{attr: 3 << 23, size: 1, want: 2 << 20},
+		{attr: 0xf7ff_ffff, attr2: 1 << 20, size: 5 << 20, want: 6 << 20},
+		{attr: 3 << 23, attr2: 2 << 20, size: 1, want: 512 << 20},
+		{attr: 3 << 23, attr2: ^uint32(3 << 20), size: 0, want: 0},
+		{attr: 3 << 23, attr2: 2 << 20, size: math.MaxInt64, want: 1 << 63},
+		{attr: 3 << 23, size: math.MaxUint64, want: math.MaxUint64},
+	} {
+		params := make([]byte, memoryParams)
+		binary.LittleEndian.PutUint32(params[memoryAttr:], test.attr)
+		binary.LittleEndian.PutUint32(params[memoryAttr2:], test.attr2)
+		binary.LittleEndian.PutUint64(params[memorySize:], test.size)
+		require.Equal(t, test.want, memoryBytes(params), "%+v", test)
+	}
 }
 
 // Workers of one keeper share its limit, and what one had the others may have when it has ended.

@@ -74,14 +74,14 @@ func (c *fakeControl) open() result {
 		}
 	}
 	for i := range uint32(3) { // of which one is for a time only
-		c.makeMemory(fakeDriverOwn+i, fakeContextBytes/2)
+		c.makeMemory(fakeDriverOwn+i, fakeContextBytes/2-1<<20) // and not whole pages
 	}
 	c.free(fakeDriverOwn)
 	return resultOK
 }
 
 // fakeContextBytes is the VRAM that the fake driver has for a context.
-const fakeContextBytes = 6 << 20
+const fakeContextBytes = 8 << 20
 
 // makeMemory asks for VRAM.
 func (c *fakeControl) makeMemory(handle uint32, size uint64) (params []byte, errno unix.Errno, status uint32) {

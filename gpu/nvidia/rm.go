@@ -67,9 +67,22 @@ const maxParams = 64 << 10
 
 // The parameters of an allocation of memory are an NV_MEMORY_ALLOCATION_PARAMS.
 const (
+	memoryAttr    = 24
+	memoryAttr2   = 28
 	memorySize    = 64
 	memoryAddress = 96 // of memory of the process; none for VRAM
 	memoryParams  = 128
+)
+
+// Page sizes of memory: NVOS32_ATTR_PAGE_SIZE of the attributes, and NVOS32_ATTR2_PAGE_SIZE_HUGE of the others.
+const (
+	pageSizeShift, pageSizeMask = 23, 3
+	pageSize4K                  = 1
+	pageSizeBig                 = 2 // 64 KiB
+	pageSizeHuge                = 3
+
+	hugeSizeShift, hugeSizeMask = 20, 3
+	hugeSize512M                = 2
 )
 
 // Classes of objects.
