@@ -13,6 +13,8 @@ const (
 	// values each, and the bytes of dynamic .shared. AskClusterSize asks how many blocks a cluster may have at most.
 	AskClusters
 	AskClusterSize
+	// AskFree asks how many bytes of device memory nobody has, of this guest or another. It has no values.
+	AskFree
 )
 
 // MaxQuestion bounds the values of a question and of its answer.

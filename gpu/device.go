@@ -210,6 +210,7 @@ const (
 	AskTensorMap Question = iota + 1
 	AskClusters
 	AskClusterSize
+	AskFree
 )
 
 // Asker is a Context that has its driver answer questions: those of other devices have nothing that a frontend

@@ -11,6 +11,7 @@ import (
 // questions are those of drm in the device's terms.
 var questions = map[drm.Question]gpu.Question{
 	drm.AskTensorMap: gpu.AskTensorMap, drm.AskClusters: gpu.AskClusters, drm.AskClusterSize: gpu.AskClusterSize,
+	drm.AskFree: gpu.AskFree,
 }
 
 // Ask asks the device's driver. The answer has at most drm.MaxQuestion values.

@@ -276,8 +276,8 @@ func (c *Context) MemFree(p DevicePtr) error {
 	return nil
 }
 
-// MemGetInfo is cuMemGetInfo: bytes of device memory free now and in all. What
-// other guests use is not free.
+// MemGetInfo is cuMemGetInfo: bytes of device memory free now and in all. What other guests use is not free
+// on a software GPU that they share, and on a GPU with a driver where this guest has no limit.
 func (c *Context) MemGetInfo() (free, total uint64, err error) {
 	const call = "cuMemGetInfo"
 	if err := c.enter(call); err != nil {
@@ -289,7 +289,13 @@ func (c *Context) MemGetInfo() (free, total uint64, err error) {
 		return 0, 0, c.fail(call, err)
 	}
 	total = c.dev.TotalMem()
-	return total - min(used, total), total, nil
+	free = total - min(used, total)
+	if a, ok := c.file.(drm.Asker); ok && c.dev.Images() {
+		if left, err := a.Ask(drm.AskFree, 0, nil); err == nil && len(left) == 1 { // else there is a limit, or an older backend
+			free = min(free, left[0])
+		}
+	}
+	return free, total, nil
 }
 
 // MemGetAddressRange is cuMemGetAddressRange: the allocation in which p lies.

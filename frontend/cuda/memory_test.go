@@ -145,6 +145,21 @@ func TestMemGetInfo(t *testing.T) {
 	g.FailNext(1, "GetParam", syscall.ENODEV)
 	_, _, err = c.MemGetInfo()
 	isResult(t, ErrDeviceUnavailable, err)
+
+	g = cudatest.NewGPU(t) // with a driver, which knows what others have
+	g.Params[drm.ParamImages] = 1
+	c = newContext(t, g)
+	for left, want := range map[uint64]uint64{1 << 20: 1 << 20, 0: 0, 1 << 40: 64 << 20} {
+		g.Left = left
+		free, total, err = c.MemGetInfo()
+		require.NoError(t, err)
+		require.Equal(t, want, free)
+		require.EqualValues(t, 64<<20, total)
+	}
+	g.FailNext(1, "Ask", syscall.EINVAL)
+	free, _, err = c.MemGetInfo()
+	require.NoError(t, err, "a guest that has a limit")
+	require.EqualValues(t, 64<<20, free)
 }
 
 // Memory that runs out can be had again after something was freed, and failed

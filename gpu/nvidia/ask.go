@@ -42,6 +42,13 @@ func (c *context) ask(q gpu.Question, f gpu.Function, values []uint64) ([]uint64
 			return nil, fmt.Errorf("%w: a question about clusters of no kernel of this context", gpu.ErrInvalid)
 		}
 		request.ID = fn.handle
+	case gpu.AskFree:
+		if c.dev.config.VRAMBytes != 0 {
+			return nil, fmt.Errorf("%w: a guest with a limit learns nothing of what others have", gpu.ErrInvalid)
+		}
+		if len(values) != 0 {
+			return nil, fmt.Errorf("%w: free memory has no values", gpu.ErrInvalid)
+		}
 	default:
 		return nil, fmt.Errorf("%w: question %d", gpu.ErrInvalid, q)
 	}
@@ -64,8 +71,21 @@ func (w *worker) ask(q *request, r *reply) error {
 		return w.tensorMap(q.Values, r)
 	case gpu.AskClusters, gpu.AskClusterSize:
 		return w.clustersOf(q, r)
+	case gpu.AskFree:
+		return w.left(r)
 	}
 	return fmt.Errorf("unknown question %d", q.Slot)
+}
+
+// left asks how much memory the GPU has left. A refusal, such as of a filter that an older driver meets, is no fault of
+// the context.
+func (w *worker) left(r *reply) error {
+	var free, total uint64
+	if code := w.drv.memGetInfo(&free, &total); code != resultOK {
+		return &driverError{Call: "cuMemGetInfo", Code: resultInvalidValue, Name: w.drv.errorName(code)}
+	}
+	r.Values = []uint64{free}
+	return nil
 }
 
 // tensorMap encodes a tensor map.

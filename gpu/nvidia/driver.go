@@ -15,6 +15,7 @@ type driver struct {
 	deviceGetName            func(name *byte, n, device int32) result
 	deviceGetAttribute       func(value *int32, attribute, device int32) result
 	deviceTotalMem           func(bytes *uint64, device int32) result
+	memGetInfo               func(free, total *uint64) result
 	devicePrimaryCtxRetain   func(ctx *uintptr, device int32) result
 	ctxSetCurrent            func(ctx uintptr) result
 	memAddressReserve        func(at *uint64, size, alignment, want, flags uint64) result

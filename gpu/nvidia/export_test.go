@@ -70,3 +70,11 @@ func ExpectBlocks(f gpu.Function, each time.Duration) {
 
 // FakeContextBytes is the VRAM that the fake driver has for a context.
 const FakeContextBytes = fakeContextBytes
+
+// FakeFree is what the fake driver has left, and FakeRefusesEnv, if it is set, has it say nothing of that.
+const (
+	fakeFree = 9 << 20
+
+	FakeFree       = fakeFree
+	FakeRefusesEnv = "PVDRM_TEST_FAKE_REFUSES"
+)

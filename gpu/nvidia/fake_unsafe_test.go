@@ -175,6 +175,13 @@ func newFake() *driver {
 		return set(v, 1024)
 	}
 	d.deviceTotalMem = func(n *uint64, _ int32) result { return set(n, 64<<20) }
+	d.memGetInfo = func(free, total *uint64) result {
+		if os.Getenv(FakeRefusesEnv) != "" {
+			return resultOperatingSystem
+		}
+		*total = 64 << 20
+		return set(free, fakeFree)
+	}
 	d.devicePrimaryCtxRetain = func(ctx *uintptr, _ int32) result { return set(ctx, 1) }
 	d.ctxSetCurrent = func(uintptr) result { return resultOK }
 	f.memory(d)

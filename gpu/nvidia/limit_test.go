@@ -98,3 +98,20 @@ func TestBusyOfContexts(t *testing.T) {
 	again, _ := c.ctx.(gpu.Meter).Busy()
 	require.Equal(t, ended, again, "nothing runs any more")
 }
+
+// Without a limit a guest learns what the GPU has left; with one it learns nothing of what others have.
+func TestFreeMemory(t *testing.T) {
+	on := newFakeClient(t, nvidia.Config{}).ctx.(gpu.Asker)
+	got, err := on.Ask(gpu.AskFree, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{nvidia.FakeFree}, got)
+	_, err = on.Ask(gpu.AskFree, nil, []uint64{1})
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+	_, err = newFakeClient(t, nvidia.Config{VRAMBytes: 32 << 20}).ctx.(gpu.Asker).Ask(gpu.AskFree, nil, nil)
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+	t.Setenv(nvidia.FakeRefusesEnv, "1")
+	c := newFakeClient(t, nvidia.Config{})
+	_, err = c.ctx.(gpu.Asker).Ask(gpu.AskFree, nil, nil)
+	require.ErrorIs(t, err, gpu.ErrInvalid)
+	require.NoError(t, c.ctx.Err(), "it is no fault of the context")
+}

@@ -267,7 +267,7 @@ func (u *users) Call(c drm.CallCmd) error           { return u.touch(c.Results) 
 func (u *users) Launch(drm.LaunchCmd) error         { return nil }
 
 // Ask implements drm.Asker where the device takes machine code: an answer tells the question, the number of its values and the
-// last of them, and as many words as a tensor map has for the question after one.
+// last of them, as many words as a tensor map has for the question after one, and Left for free memory.
 func (f *File) Ask(q drm.Question, _ uint32, values []uint64) ([]uint64, error) {
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
@@ -277,6 +277,8 @@ func (f *File) Ask(q drm.Question, _ uint32, values []uint64) ([]uint64, error) 
 	switch {
 	case f.g.Params[drm.ParamImages] == 0:
 		return nil, syscall.EOPNOTSUPP
+	case q == drm.AskFree:
+		return []uint64{f.g.Left}, nil
 	case q != drm.AskTensorMap:
 		return []uint64{uint64(q-drm.AskClusters)<<24 | uint64(len(values))<<16 | values[len(values)-1]}, nil
 	}

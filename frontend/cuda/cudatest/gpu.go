@@ -22,22 +22,22 @@ import (
 // without a limit. The latter shows work that was not waited for, and memory that was used again
 // too early. What callers do wrong is a violation, for which the end of the test fails.
 type GPU struct {
-	mu         sync.Mutex
-	Params     map[drm.Param]uint64
-	Library    func(c drm.CallCmd, results []byte) // runs calls of libraries, whose arguments are in the stream; nil: there are none
-	Name       string                              // of the driver
-	Kernels    map[string]*Kernel
-	Image      []byte // the machine code that was loaded last
-	Refusal    string // of machine code
-	Lazy       bool
-	Open       int // files
-	Channels   int // free ones
-	VRAMFree   uint64
-	Taken      func(addr, size uint64) bool // reports whether something lies in the program there; may be nil
-	Calls      map[string]int
-	Failed     string // the call that was made to fail
-	Opened     []*File
-	Violations []string
+	mu             sync.Mutex
+	Params         map[drm.Param]uint64
+	Library        func(c drm.CallCmd, results []byte) // runs calls of libraries, whose arguments are in the stream; nil: there are none
+	Name           string                              // of the driver
+	Kernels        map[string]*Kernel
+	Image          []byte // the machine code that was loaded last
+	Refusal        string // of machine code
+	Lazy           bool
+	Open           int                          // files
+	Channels       int                          // free ones
+	VRAMFree, Left uint64                       // Left: bytes that nobody has of the GPU that it stands for
+	Taken          func(addr, size uint64) bool // reports whether something lies in the program there; may be nil
+	Calls          map[string]int
+	Failed         string // the call that was made to fail
+	Opened         []*File
+	Violations     []string
 
 	shared   map[drm.Key]*object
 	keys     uint64 // that were made
