@@ -27,7 +27,7 @@ type Config struct {
 	Bound bool
 
 	// Unlisted is no switch: the file is not that of a process that uses the device, but of one
-	// that looks at it, so Usage does not list it.
+	// that looks at it, so Usage does not list it, and it has no context where the backend can do without.
 	Unlisted bool
 
 	// Waits is no switch: it is called before a caller stops polling to pause or

@@ -101,6 +101,9 @@ func newLink(c carrier.Carrier, layout hypercall.Layout, cfg Config) (*link, err
 		if cfg.NoPoll {
 			d.Flags |= hypercall.DoorbellNoPoll
 		}
+		if cfg.Unlisted && c.Capset().Features&hypercall.FeatureWatch != 0 {
+			d.Flags |= hypercall.DoorbellWatch
+		}
 		err = c.Attach(pages, d)
 	}
 	if err != nil {

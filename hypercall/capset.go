@@ -34,7 +34,7 @@ const capsetMagic = 0x4d524456505f5631 // "1V_PVDRM"
 //	8       2     major version
 //	10      2     minor version
 //	12      4     reserved, 0
-//	16      8     features: bit 0 FeatureCard
+//	16      8     features: bit 0 FeatureCard, bit 1 FeatureWatch
 //	24      4     largest ring object, bytes
 //	28      4     channels of a session
 //	32      4     number of the device among those of its implementation, from 0
@@ -50,9 +50,12 @@ type Capset struct {
 // FeatureCard says that the backend serves GPUvm's guests (hypercall/trap), and none of PVDRM.
 const FeatureCard = 1 << 0
 
+// FeatureWatch says that sessions without a context are served (DoorbellWatch).
+const FeatureWatch = 1 << 1
+
 // NewCapset returns what a backend of this tree announces for a device.
 func NewCapset(device int) Capset {
-	return Capset{Major: VersionMajor, Minor: VersionMinor, MaxRing: MaxRingBytes, MaxChannels: MaxChannels, Device: uint32(device)}
+	return Capset{Major: VersionMajor, Minor: VersionMinor, Features: FeatureWatch, MaxRing: MaxRingBytes, MaxChannels: MaxChannels, Device: uint32(device)}
 }
 
 // Encode returns the CapsetBytes bytes of c.

@@ -36,7 +36,7 @@ const doorbellMagic = 0x52445650 // "PVDR"
 //	12      4     attach: request slots
 //	16      4     attach: completion slots
 //	20      4     attach: bytes of the bulk area
-//	24      4     attach: flags, DoorbellNoPoll
+//	24      4     attach: flags, DoorbellNoPoll and DoorbellWatch
 //	28      4     attach: number of the device, as the capset has it
 type Doorbell struct {
 	Op       DoorbellOp
@@ -49,7 +49,11 @@ type Doorbell struct {
 // DoorbellNoPoll, with DoorbellAttach, asks the backend to sleep whenever the
 // request queue is empty, so that each multicall needs a doorbell: a switch for
 // measurements.
-const DoorbellNoPoll = 1
+const DoorbellNoPoll = 1 << 0
+
+// DoorbellWatch, with DoorbellAttach, makes a session without a context of the GPU, for what only looks at the device:
+// it tells properties and use, and what needs a context fails. The backend announces it (FeatureWatch).
+const DoorbellWatch = 1 << 1
 
 // Encode returns the DoorbellBytes bytes of d.
 func (d Doorbell) Encode() []byte {
@@ -84,7 +88,7 @@ func DecodeDoorbell(b []byte) (Doorbell, error) {
 		}
 		d.Flags = binary.LittleEndian.Uint32(b[24:])
 		d.Device = binary.LittleEndian.Uint32(b[28:])
-		if d.Flags&^DoorbellNoPoll != 0 {
+		if d.Flags&^(DoorbellNoPoll|DoorbellWatch) != 0 {
 			return Doorbell{}, fmt.Errorf("doorbell with unknown flags 0x%x", d.Flags)
 		}
 		return d, d.Layout.Validate()

@@ -101,7 +101,7 @@ func TestCapsetHandshake(t *testing.T) {
 func TestDoorbells(t *testing.T) {
 	for _, d := range []Doorbell{
 		{Op: DoorbellAttach, Resource: 9, Layout: DefaultLayout},
-		{Op: DoorbellAttach, Resource: 9, Layout: DefaultLayout, Flags: DoorbellNoPoll}, {Op: DoorbellKick}, {Op: DoorbellArm},
+		{Op: DoorbellAttach, Resource: 9, Layout: DefaultLayout, Flags: DoorbellNoPoll}, {Op: DoorbellAttach, Layout: DefaultLayout, Flags: DoorbellWatch}, {Op: DoorbellKick}, {Op: DoorbellArm},
 	} {
 		b := d.Encode()
 		require.Len(t, b, DoorbellBytes)
@@ -117,7 +117,7 @@ func TestDoorbells(t *testing.T) {
 		"magic":      append([]byte{0}, Doorbell{Op: DoorbellKick}.Encode()[1:]...),
 		"operation":  Doorbell{Op: DoorbellArm + 1}.Encode(),
 		"no slots":   Doorbell{Op: DoorbellAttach}.Encode(),
-		"flags":      Doorbell{Op: DoorbellAttach, Layout: DefaultLayout, Flags: 2}.Encode(),
+		"flags":      Doorbell{Op: DoorbellAttach, Layout: DefaultLayout, Flags: 4}.Encode(),
 		"huge slots": Doorbell{Op: DoorbellAttach, Layout: Layout{1 << 31, 1 << 31, 0}}.Encode(),
 	} {
 		_, err := DecodeDoorbell(b)

@@ -60,6 +60,16 @@ func Open(device gpu.Device, guest *Guest, label string, observer Observer) (*Fi
 	return f, nil
 }
 
+// OpenWatcher is Open for a file that has no context: it tells what the device is and what of it is in use.
+func OpenWatcher(device gpu.Device, guest *Guest, _ string, observer Observer) (*File, error) {
+	f := newFile(device, guest, observer)
+	if err := f.account.Charge(quota.Contexts, 1); err != nil { // so that a guest has no end of files
+		return nil, err
+	}
+	f.ctx = new(noContext)
+	return f, nil
+}
+
 // newFile makes a file that has no context yet.
 func newFile(device gpu.Device, guest *Guest, observer Observer) *File {
 	f := &File{

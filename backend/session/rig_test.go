@@ -64,7 +64,10 @@ type answer struct {
 
 const ringID = 1
 
-func (r *rig) open() *client {
+func (r *rig) open() *client { return r.openWith(0) }
+
+// openWith opens a file with flags of the attach doorbell.
+func (r *rig) openWith(flags uint32) *client {
 	r.Helper()
 	layout := hypercall.DefaultLayout
 	region, err := hostmem.New(layout.Bytes())
@@ -80,7 +83,7 @@ func (r *rig) open() *client {
 	f.ring, err = hypercall.New(f.mem, layout)
 	require.NoError(r, err)
 	f.req, f.cpl = f.ring.Requests(), f.ring.Completions()
-	f.Session, err = Attach(r.dev, f, r.group, hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: ringID, Layout: layout}, "file", r.log)
+	f.Session, err = Attach(r.dev, f, r.group, hypercall.Doorbell{Op: hypercall.DoorbellAttach, Resource: ringID, Layout: layout, Flags: flags}, "file", r.log)
 	require.NoError(r, err)
 	r.Cleanup(func() {
 		f.Session.Close()

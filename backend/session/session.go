@@ -119,7 +119,11 @@ func Attach(device gpu.Device, carrier Carrier, group *Group, d hypercall.Doorbe
 		onHost: device.Properties().OnHost,
 		wake:   make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
-	if s.file, err = file.Open(device, &group.Guest, label, progress{s}); err != nil {
+	open := file.Open
+	if d.Flags&hypercall.DoorbellWatch != 0 {
+		open = file.OpenWatcher
+	}
+	if s.file, err = open(device, &group.Guest, label, progress{s}); err != nil {
 		ring.SetState(hypercall.StateEnded) // as above
 		unmap()
 		_ = napper.Close() // err is what to report

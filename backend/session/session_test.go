@@ -89,6 +89,23 @@ func TestUsage(t *testing.T) {
 	r.nothing()
 }
 
+// A session that only looks has no context, tells the same, and what needs a context is not supported.
+func TestWatchingSession(t *testing.T) {
+	r := newRig(t, quota.Limits{})
+	w := r.openWith(hypercall.DoorbellWatch)
+	require.Zero(t, w.do(hypercall.OpProperties, nil))
+	require.Zero(t, w.do(hypercall.OpUsage, nil))
+	require.Zero(t, w.do(hypercall.OpMemoryInfo, nil))
+	require.Equal(t, syscall.EOPNOTSUPP, w.gemNew(1, 4096))
+	require.NotContains(t, r.fake.Calls(), "NewContext")
+	a := r.open()
+	require.Contains(t, r.fake.Calls(), "NewContext")
+	require.Zero(t, a.gemNew(1, 4096))
+	a.Close()
+	w.Close()
+	r.nothing()
+}
+
 // A grant that is revoked while the session ends is free when it has ended.
 func TestRevokeAtTheEnd(t *testing.T) {
 	r := newRig(t, quota.Limits{})

@@ -25,7 +25,7 @@ type Config struct {
 	Device gpu.Device // nil with Attach
 	// Attach serves clients in place of sessions on Device; may be nil.
 	Attach   session.Attacher
-	Features uint64      // of the capset
+	Features uint64      // of the capset; 0: those of a backend with sessions
 	Log      *zap.Logger // may be nil
 	// MaxMemory bounds the granted memory of all clients together, bytes; 0 means DefaultMaxMemory.
 	MaxMemory uint64
@@ -202,7 +202,9 @@ func (s *Server) capset() hypercall.Capset {
 		number = s.cfg.Device.Properties().Number
 	}
 	c := hypercall.NewCapset(number)
-	c.Features = s.cfg.Features
+	if s.cfg.Features != 0 {
+		c.Features = s.cfg.Features
+	}
 	return c
 }
 

@@ -18,7 +18,7 @@ type Guest struct {
 	Device gpu.Device // nil with Attach
 	// Attach serves contexts in place of sessions on Device; may be nil.
 	Attach   session.Attacher
-	Features uint64 // of the capset
+	Features uint64 // of the capset; 0: those of a backend with sessions
 	Log      *zap.Logger
 	// Counts returns the doorbells and interrupts of the guest so far; may be nil.
 	Counts func() (doorbells, interrupts uint64)
@@ -52,7 +52,9 @@ func (g *Guest) Capset() hypercall.Capset {
 		number = g.Device.Properties().Number
 	}
 	c := hypercall.NewCapset(number)
-	c.Features = g.Features
+	if g.Features != 0 {
+		c.Features = g.Features
+	}
 	return c
 }
 
