@@ -3,6 +3,7 @@ package exec
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"pvdrm/gpu/ptx"
 	"pvdrm/gpu/softgpu/exec/internal/exectest"
+	"pvdrm/internal/parallel"
 )
 
 // cpuTime is the processor time of this process so far: benchmarks report it,
@@ -144,4 +146,17 @@ func BenchmarkBarriers(b *testing.B) {
 		runKernel(b, k, l, m, 1)
 	}
 	b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/float64(b.N*rounds*blocks*warps*2), "cpu-ns/barrier")
+}
+
+// BenchmarkSmallBlocks is blocks of one warp that do next to nothing, on as many workers as there are
+// processors: what it costs to hand out blocks.
+func BenchmarkSmallBlocks(b *testing.B) {
+	const blocks = 1 << 15
+	m := exectest.NewMemory(2 << 20)
+	k := kernel(b, build(b, "k.ptx", source("", "add.u32 %r3, %r3, %r2;"), m), "k")
+	l := Launch{Grid: grid(blocks, 1, 1), Block: grid(32, 1, 1), Workers: new(parallel.Pool), Params: params(uint64(0), uint64(0), uint32(0))}
+	for b.Loop() {
+		runKernel(b, k, l, m, runtime.GOMAXPROCS(0))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*blocks), "ns/block")
 }

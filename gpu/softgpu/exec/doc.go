@@ -15,9 +15,9 @@
 // # Who owns what
 //
 // Run starts one goroutine for each worker. A worker takes block numbers from an
-// atomic counter and owns everything of its block: warps, registers, .shared,
-// .local and the TLB. Global memory is shared: atomics on it are real, plain
-// accesses are single loads and stores of their natural size.
+// atomic counter, several at a time where blocks are short, and owns everything of its
+// block: warps, registers, .shared, .local and the TLB. Global memory is shared: atomics
+// on it are real, plain accesses are single loads and stores of their natural size.
 //
 // A Program is immutable after Link, but for the native code of its kernels, which
 // appears at once and stays; the worker that finds a kernel hot makes it, or has a goroutine make it. A Control

@@ -98,10 +98,7 @@ func (w *worker) runCluster(n uint64, from []blockState) {
 	}
 	if w.preempting {
 		if from == nil {
-			from = make([]blockState, w.run.size)
-			for i := range from {
-				from[i].number = first + uint64(i)
-			}
+			from = unbegun(first, w.run.size)
 		}
 		w.keep(from...)
 		return

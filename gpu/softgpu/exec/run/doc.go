@@ -7,8 +7,9 @@
 // stack and then the lowest position runs first; fragments that meet are merged. So
 // lanes reconverge at the immediate post-dominator at the latest. A fragment that runs
 // long while others wait gives way to them, as does a warp to other warps, so lanes may
-// wait for each other as on Volta and later. Blocks start in order and keep their worker
-// to their end: a block may wait for earlier ones, not for later ones. In a cooperative launch
+// wait for each other as on Volta and later. Workers take blocks in order, short ones
+// several at a time (dispatch.go), and a block keeps its worker to its end: a block may wait for earlier ones,
+// not for later ones. In a cooperative launch
 // each block has a worker of its own, so it may wait for all others (grid.go).
 //
 // # Preemption

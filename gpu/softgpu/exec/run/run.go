@@ -23,14 +23,15 @@ type run struct {
 	id      uint64    // number of the launch, for %gridid
 	workers int
 	native  *jit.Code
-	next    atomic.Uint64 // the next cluster to start
-	failed  atomic.Bool   // some worker met a fault
-	awaits  atomic.Bool   // some thread waits for what the kernel has launched
+	failed  atomic.Bool // some worker met a fault
+	awaits  atomic.Bool // some thread waits for what the kernel has launched
 
 	grid *grid // of a cooperative launch, else nil
 
 	taken atomic.Uint64 // clusters of the state that the launch goes on from
 	kept  []blockState  // what a preemption leaves; guarded by Control.mu
+
+	next counter // the next cluster to take
 }
 
 // worker runs clusters, one at a time, the warps of all its blocks in turn. It has tens to hundreds of kilobytes, most of
@@ -46,6 +47,7 @@ type worker struct {
 	blocks  []*block   // of a cluster, by rank; empty before the first
 	rested  bool       // it has ended between two clusters, and can be used again
 	naps    int        // short sleeps in a row
+	part    part       // of the clusters of the launch
 	counts  *counts    // what the launch counts; nil: nothing
 
 	met        bool // threads may have arrived at the barrier of the cluster
@@ -174,7 +176,7 @@ func (r *run) worker(c *Control, id int) *worker {
 		w = new(worker)
 	}
 	w.run, w.control, w.ID, w.Cycles, w.rested = r, c, id, 0, false
-	w.preempting, w.awaiting, w.naps = false, false, 0
+	w.preempting, w.awaiting, w.naps, w.part = false, false, 0, part{}
 	w.counts = r.launch.Tally.counts()
 	w.Workers, w.Launch, w.Model, w.Print, w.Heap = r.workers, r.id, r.launch.Model, r.launch.Print, r.launch.Heap
 	if w.Launcher = nil; r.launch.Tree != nil {
@@ -234,12 +236,13 @@ func (w *worker) work() (err error) {
 		if ran && w.control.between() {
 			break
 		}
-		n := w.run.next.Add(1) - 1
-		if n >= w.run.blocks/w.run.size || w.run.failed.Load() {
+		n, ok := w.take()
+		if !ok || w.run.failed.Load() {
 			break
 		}
 		w.runCluster(n, nil)
 	}
+	w.leave()
 	w.rested = true
 	return nil
 }
