@@ -57,6 +57,8 @@ type Config struct {
 	Kind string
 	// Libraries are shared libraries, by path, that go where programs find them. Not in the base image.
 	Libraries []string
+	// Stubs are libraries, by path, in place of NVIDIA's: they go into guestinit.StubsDir beside Libraries.
+	Stubs []string
 	// Modules are kernel modules to be loaded beside those for virtio and the GPU.
 	Modules []string
 	// Shares says that the guest is to see directories of the host; an image of kind Root always is.
@@ -136,6 +138,7 @@ type builder struct {
 	modules   []string
 	kind      kind
 	libraries []string
+	stubs     []string
 	shares    bool
 	apt       apt
 	progress  func(string, ...any)
@@ -154,7 +157,7 @@ func newBuilder(cfg Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, shares: cfg.Shares || k.ownRoot(), programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
+	b := &builder{dir: dir, kind: k, libraries: cfg.Libraries, stubs: cfg.Stubs, shares: cfg.Shares || k.ownRoot(), programs: append([]Program{{Name: initProgram}}, cfg.Programs...)}
 	b.modules = append(append(b.modules, modulesWanted...), cfg.Modules...)
 	b.progress = func(format string, args ...any) {
 		if cfg.Progress != nil {

@@ -46,7 +46,7 @@ type content struct {
 	module   func(name string) ([]byte, error)
 
 	links     []string          // paths that are links to the disk; none where there is no disk
-	libraries map[string][]byte // by name
+	libraries map[string][]byte // by path below lib
 }
 
 // records lists the initramfs, sorted by path, so that equal content gives equal bytes.
@@ -91,8 +91,13 @@ func (c content) records() ([]cpio.Record, error) {
 	if len(c.links) > 0 { // init mounts the disk where this directory is
 		r = append(r, cpio.Directory(rel(guestinit.DiskDir), 0o755), cpio.Symlink("usr/lib", "/lib"))
 	}
+	stubs := false
 	for name, b := range c.libraries {
 		r = append(r, cpio.StaticFile("lib/"+name, string(b), 0o644)) // where the loader looks too
+		stubs = stubs || path.Dir(name) == guestinit.StubsDir
+	}
+	if stubs {
+		r = append(r, cpio.Directory("lib/"+guestinit.StubsDir, 0o755))
 	}
 	slices.SortFunc(r, func(a, b cpio.Record) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(r); i++ {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"pvdrm/guest-image/guestinit"
 )
 
 // libraries publishes the packages of the debian image and one more that they
@@ -116,6 +118,7 @@ func TestWrongKinds(t *testing.T) {
 		"is not an ELF executable":                                   func(c *Config) { c.Kind, c.Libraries = Debian, []string{script} },
 		"apt-get would install 0 packages":                           func(c *Config) { c.Kind = Debian; a.write(t, "closure", "") },
 		"no such file":                                               func(c *Config) { c.Kind, c.Libraries = Debian, []string{script + "x"} },
+		"library.so is not an ELF executable":                        func(c *Config) { c.Kind, c.Stubs = Debian, []string{script} },
 	} {
 		cfg := a.config()
 		change(&cfg)
@@ -154,8 +157,22 @@ func TestRootImage(t *testing.T) {
 	require.Equal(t, string(library), text(t, m["lib/libcuda.so.1"]))
 	require.Contains(t, text(t, m["lib/modules/order"]), "9pnet_virtio.ko\n9p.ko\n", "this kernel has no overlay")
 	require.NotContains(t, Kinds(), Root)
+	require.NotContains(t, m, "lib/"+guestinit.StubsDir, "no stubs were asked for")
 
-	cfg.Kind, cfg.Libraries, cfg.Shares = Base, nil, true
+	// A stub lies apart, where programs find it by the auditor only, and makes another image.
+	stub := filepath.Join(t.TempDir(), "libcublas.so.13")
+	require.NoError(t, os.WriteFile(stub, library, 0o644))
+	cfg.Stubs = []string{stub}
+	stubs, err := Build(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NotEqual(t, image.Key, stubs.Key)
+	m = unpack(t, stubs.Initrd)
+	require.Equal(t, uint64(unix.S_IFDIR|0o755), m["lib/cuda-libs"].Mode)
+	require.Equal(t, string(library), text(t, m["lib/cuda-libs/libcublas.so.13"]))
+	require.Equal(t, string(library), text(t, m["lib/libcuda.so.1"]))
+	require.NotContains(t, m, "lib/libcublas.so.13")
+
+	cfg.Kind, cfg.Libraries, cfg.Stubs, cfg.Shares = Base, nil, nil, true
 	shares, err := Build(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Contains(t, text(t, unpack(t, shares.Initrd)["lib/modules/order"]), "9p.ko\n")

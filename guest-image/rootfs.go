@@ -12,7 +12,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"pvdrm/guest-image/guestinit"
 )
 
 // maxFile bounds a file that is taken from a package, in bytes.
@@ -113,9 +116,9 @@ func linksTo(root string) (links []string, err error) {
 	return links, nil
 }
 
-// readLibraries reads the libraries of our own, and their hashes for the key.
+// readLibraries reads the libraries of our own by their paths below the guest's /lib, and their hashes for the key.
 func (b *builder) readLibraries() (contents map[string][]byte, sums map[string]string, err error) {
-	for _, file := range b.libraries {
+	for i, file := range slices.Concat(b.libraries, b.stubs) {
 		if !b.kind.dynamic() {
 			return nil, nil, fmt.Errorf("library %s: programs of the image %q are static", file, b.kind.name)
 		}
@@ -129,8 +132,12 @@ func (b *builder) readLibraries() (contents map[string][]byte, sums map[string]s
 		if contents == nil {
 			contents, sums = map[string][]byte{}, map[string]string{}
 		}
+		name := filepath.Base(file)
+		if i >= len(b.libraries) {
+			name = path.Join(guestinit.StubsDir, name)
+		}
 		sum := sha256.Sum256(text)
-		contents[filepath.Base(file)], sums[filepath.Base(file)] = text, hex.EncodeToString(sum[:])
+		contents[name], sums[name] = text, hex.EncodeToString(sum[:])
 	}
 	return contents, sums, nil
 }

@@ -27,6 +27,7 @@ mkdir "$top/lib"
 for lib in libcuda.so.1 libpvdrm-cuda.so libcudart.so.11.0 libcudart.so.12 libcudart.so.13 libpvdrm-static.so libnvidia-ml.so.1 libpvdrm-nvml.so; do
 	cp "bin/lib/$lib" "$top/lib/" || { echo "bundle: make build makes $lib where there is a C compiler; run PVDRM_DEPS=test make deps build" >&2; exit 1; }
 done
+cp -r bin/lib/cuda-libs "$top/lib/" # for --cuda-libs
 if [ -e bin/lib/libgloop.so ]; then cp bin/lib/libgloop.so "$top/lib/"; fi # where there is a C++ compiler
 ln -s libcuda.so.1 "$top/lib/libcuda.so"
 ln -s libnvidia-ml.so.1 "$top/lib/libnvidia-ml.so"

@@ -289,7 +289,7 @@ func (f *glBenchFlags) startQEMUs(ctx context.Context, two bool) (list []*glPlac
 			return nil, stop, err
 		}
 	}
-	image, err := findImage(f.cache, guestimage.Mesa, func() (guestimage.Image, error) { return buildImage(ctx, f.cache, guestimage.Mesa, false) })
+	image, err := findImage(f.cache, guestimage.Mesa, func() (guestimage.Image, error) { return buildImage(ctx, f.cache, guestimage.Mesa, false, false) })
 	if err != nil {
 		return nil, stop, err
 	}

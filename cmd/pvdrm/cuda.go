@@ -24,7 +24,7 @@ import (
 const cudaLibsFlag = "cuda-libs"
 
 func addCUDAFlags(d *deviceFlags, fl *pflag.FlagSet) {
-	fl.StringVar(&d.cudaLibs, cudaLibsFlag, "", "with --device cuda: directory of the host's cuBLAS, cuDNN and other CUDA libraries, or of a Python environment that has them, which guests call by name; several are separated by colons, and none turns it off; programs of pvdrm run get PVDRM's libraries of these names only where it is given (default: the worker opens those of the active Python environment, of /usr/local/cuda and where the system's loader looks)")
+	fl.StringVar(&d.cudaLibs, cudaLibsFlag, "", "with --device cuda: directory of the host's cuBLAS, cuDNN and other CUDA libraries, or of a Python environment that has them, which guests call by name; several are separated by colons, and none turns it off; programs of pvdrm run and up get PVDRM's libraries of these names only where it is given (default: the worker opens those of the active Python environment, of /usr/local/cuda and where the system's loader looks)")
 	fl.IntVar(&d.revocations, "revocations", 0, "with --revoke-after: how often the same work is taken off the GPU at most; then it runs to its end (default 3)")
 	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: take what has run so long while another guest waits off the GPU, to run again from its start later: a task, or a kernel of which the text shows that it may begin again (default: never)")
 }
@@ -64,6 +64,9 @@ func cudaLibsOf(d *deviceFlags) string {
 	}
 	return strings.Join(cudaLibDirs(d), string(filepath.ListSeparator))
 }
+
+// givesStubs says whether programs of guests find PVDRM's libraries of the names of cuBLAS, cuDNN and others.
+func (d *deviceFlags) givesStubs() bool { return d.cudaLibs != "" && d.cudaLibs != host.None }
 
 // cudaLibDirs are the directories of --cuda-libs.
 func cudaLibDirs(d *deviceFlags) (dirs []string) {

@@ -32,7 +32,7 @@ libnvidia-ml.so.1 and libgloop.so; the image mesa also has the distribution's Me
 These files lie on a read-only disk.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			i, err := buildImage(c.Context(), cache, kind, false)
+			i, err := buildImage(c.Context(), cache, kind, false, false)
 			if err != nil {
 				return err
 			}

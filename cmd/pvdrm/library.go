@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"pvdrm/frontend/cuda/rt"
+	"pvdrm/guest-image/guestinit"
 )
 
 // libcuda is the name under which C programs look for the CUDA driver.
@@ -35,6 +36,16 @@ func imageLibraries(dir string) (files []string, err error) {
 		return files, nil
 	}
 	return nil, err
+}
+
+// stubLibraries lists PVDRM's libraries of the names of cuBLAS, cuDNN and others in a directory with our libraries.
+func stubLibraries(dir string) ([]string, error) {
+	dir = filepath.Join(dir, guestinit.StubsDir)
+	files, err := filepath.Glob(filepath.Join(dir, "*.so.*"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("--%s: there are no libraries for guests in %s: run `make build` again", cudaLibsFlag, dir)
+	}
+	return files, err
 }
 
 // errNoLibcuda says how to get one.

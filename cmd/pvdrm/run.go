@@ -17,7 +17,6 @@ import (
 
 	"pvdrm/frontend"
 	"pvdrm/frontend/cuda/rt"
-	"pvdrm/internal/cudalibs/host"
 	"pvdrm/internal/missing"
 )
 
@@ -106,7 +105,7 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string, m
 	cmd.Args[0] = args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = ofProgram(env)
-	if dev.cudaLibs != "" && dev.cudaLibs != host.None {
+	if dev.givesStubs() {
 		cmd.Env = append(cmd.Env, rt.StubsEnv+"=1")
 	}
 	for i, socket := range sockets {

@@ -70,7 +70,9 @@ there.
 
 With --root the guest has a directory of the host as its root file system, with the
 programs, libraries and interpreters that are there, and libcuda.so.1, libcudart.so
-and libnvidia-ml.so.1 of PVDRM. Where the directory has the working directory, the
+and libnvidia-ml.so.1 of PVDRM. With --cuda-libs programs in it, and in the other
+images with libraries, find PVDRM's libraries in place of cuBLAS, cuDNN and others,
+which call those of the host. Where the directory has the working directory, the
 program starts in it. --share shows further directories.
 
 With several devices (--device softgpu:0,1 or cuda:0,1) the machine has as many GPUs,
@@ -154,7 +156,9 @@ func upWith(ctx context.Context, g *global, f *upFlags, args []string, stdin io.
 	if err != nil {
 		return err
 	}
-	build := func() (guestimage.Image, error) { return buildImage(ctx, f.cache, f.image, len(f.share.shares) > 0) }
+	build := func() (guestimage.Image, error) {
+		return buildImage(ctx, f.cache, f.image, len(f.share.shares) > 0, f.dev.givesStubs())
+	}
 	find := build
 	if len(f.share.shares) == 0 { // a bundle's image has no modules for them
 		find = func() (guestimage.Image, error) { return findImage(f.cache, f.image, build) }
@@ -330,7 +334,9 @@ func (o *guest) program(ctx context.Context, machine *vmm.VM, start control.Star
 	return code, err
 }
 
-func buildImage(ctx context.Context, cache, kind string, shares bool) (guestimage.Image, error) {
+// buildImage returns an image of a kind, for machines that see directories of the host, or whose programs
+// get stubs of NVIDIA's libraries.
+func buildImage(ctx context.Context, cache, kind string, shares, stubs bool) (guestimage.Image, error) {
 	cfg := guestimage.Config{
 		CacheDir: cache,
 		Kind:     kind,
@@ -348,6 +354,11 @@ func buildImage(ctx context.Context, cache, kind string, shares bool) (guestimag
 		}
 		if cfg.Libraries, err = imageLibraries(dir); err != nil {
 			return guestimage.Image{}, err
+		}
+		if stubs {
+			if cfg.Stubs, err = stubLibraries(dir); err != nil {
+				return guestimage.Image{}, err
+			}
 		}
 	}
 	return guestimage.Build(ctx, cfg)

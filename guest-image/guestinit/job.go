@@ -39,13 +39,25 @@ var defaultEnv = withAuditor([]string{"PATH=/bin:/sbin:/usr/bin:/usr/sbin", "HOM
 // whose programs have no loader do not have it.
 const auditor = "/lib/libpvdrm-static.so"
 
-// withAuditor adds a library to an environment as an auditor, where it exists.
+// StubsDir is the folder beside the auditor with libraries in place of NVIDIA's. An image has it where
+// programs are to find them.
+const StubsDir = "cuda-libs"
+
+// withAuditor adds a library to an environment as an auditor, where it exists. It has that give programs the
+// libraries of StubsDir, where there are any.
 func withAuditor(env []string, path string) []string {
 	if _, err := os.Stat(path); err != nil {
 		return env
 	}
-	return append(env, "LD_AUDIT="+path)
+	env = append(env, "LD_AUDIT="+path)
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), StubsDir)); err == nil {
+		env = append(env, StubsEnv+"=1")
+	}
+	return env
 }
+
+// StubsEnv has the auditor give programs the libraries of StubsDir; it is that of package rt.
+const StubsEnv = "PVDRM_CUDA_STUBS"
 
 // errKilled ends the streams of a call that the host has killed.
 var errKilled = errors.New("killed by the host")

@@ -16,11 +16,12 @@ functions have the host's real library called, in the worker of the guest's proc
 ([nvidia.md](nvidia.md)). They need --device cuda, and the libraries on the host:
 
     pvdrm run --device cuda --cuda-libs ~/venv -- python3 train.py
+    pvdrm up --device cuda --cuda-libs ~/venv --root / -- python3 train.py
 
 --cuda-libs names a directory that has them, or a Python environment with NVIDIA's wheels; several are separated by colons.
 By default they are looked for in the active environment (VIRTUAL_ENV, CONDA_PREFIX), in that of the python3 in PATH, in /usr/local/cuda, and
 where the system's loader looks. "none" turns it off. "make build" makes the guest's libraries, in
-bin/lib/cuda-libs. Programs of pvdrm run find them only where --cuda-libs is given: without it a program that
+bin/lib/cuda-libs. Programs of pvdrm run, and in the machines of pvdrm up, find them only where --cuda-libs is given: without it a program that
 does without these libraries, as JAX does, keeps its own.
 
 ## How a call goes
