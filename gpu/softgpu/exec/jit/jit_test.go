@@ -271,6 +271,33 @@ func testNativeAccesses(t *testing.T, isa ISA) {
 	require.Greater(t, native, all/16, "of %d accesses hardly any is native", all)
 }
 
+// Parameters are loaded by the lanes that a guard names, and by those that run.
+func TestNativeParameters(t *testing.T) { eachISA(t, testNativeParameters) }
+
+func testNativeParameters(t *testing.T, isa ISA) {
+	r := rand.New(rand.NewPCG(11, 1))
+	for n := range 200 {
+		in := ir.Inst{Kind: ir.KLane32, Op: ir.OpParam, Fn: lane.LoadParam, D: r.Uint32N(5), Imm: 8 * r.Uint64N(4), C: 4, Other: -1, Guard: r.Uint32N(4), GuardNeg: r.IntN(2) == 0}
+		if n%2 != 0 {
+			in.Kind, in.C = ir.KLane64, 8
+		}
+		want := exectest.FuzzWarp()
+		exectest.RandomLanes(r, want)
+		if n%3 == 0 {
+			want.Mask = exectest.Masks[1+r.IntN(len(exectest.Masks)-1)]
+		}
+		nativeWarp(want)
+		want.Block.Params = make([]byte, 32)
+		for i := range want.Block.Params {
+			want.Block.Params[i] = byte(r.Uint32())
+		}
+		got := exectest.Clone(want)
+		interpret(want, &in)
+		require.EqualValues(t, 1, newMachine(isa).run(t, got, []ir.Inst{in, endOfCode}))
+		require.True(t, exectest.EqualLanes(want, got), "%+v", in)
+	}
+}
+
 // What is too large is interpreted, and so is everything if that is asked for.
 func TestNativeBounds(t *testing.T) { eachISA(t, testNativeBounds) }
 

@@ -44,7 +44,7 @@ func accessRegs(in *ir.Inst) (file ir.RegKind, regs [4]uint32, n int) {
 // knownAccess reports whether an access is compiled; operations of other kinds are.
 func knownAccess(in *ir.Inst) bool {
 	if !isAccess(in) {
-		return in.Op != ir.OpParam && in.Op != ir.OpSpin || in.Guard == 0
+		return in.Op != ir.OpSpin || in.Guard == 0
 	}
 	size := in.Target
 	wide := addressFile(in.Op) == ir.In64
