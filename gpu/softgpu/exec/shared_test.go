@@ -51,15 +51,18 @@ func TestSharedPlacesFault(t *testing.T) {
 		access string
 		cause  gpu.LostCause
 	}{
-		"row behind the end":           {access: "ld.shared.u32 %r7, [%r15+388];", cause: gpu.LostAddress},
-		"row before the beginning":     {access: "ld.shared.u32 %r7, [%r15+-4];", cause: gpu.LostAddress},
-		"row not aligned":              {access: "st.shared.u32 [%r15+2], %r7;", cause: gpu.LostAlign},
-		"vectors behind the end":       {access: "ld.shared.v4.u32 {%r7, %r8, %r9, %r10}, [%r16+16];", cause: gpu.LostAddress},
-		"halves behind the end":        {access: "ld.shared.u32 %r7, [%r17+496];", cause: gpu.LostAddress},
-		"halves not aligned":           {access: "ld.shared.v2.u32 {%r7, %r8}, [%r17+4];", cause: gpu.LostAlign},
-		"all lanes behind the end":     {access: "ld.shared.u32 %r7, [%r19+512];", cause: gpu.LostAddress},
-		"all lanes far behind the end": {access: "ld.shared.u32 %r7, [%r19+4194304];", cause: gpu.LostAddress},
-		"all lanes not aligned":        {access: "ld.shared.u32 %r7, [%r19+1];", cause: gpu.LostAlign},
+		"row behind the end":            {access: "ld.shared.u32 %r7, [%r15+388];", cause: gpu.LostAddress},
+		"row before the beginning":      {access: "ld.shared.u32 %r7, [%r15+-4];", cause: gpu.LostAddress},
+		"row not aligned":               {access: "st.shared.u32 [%r15+2], %r7;", cause: gpu.LostAlign},
+		"vectors behind the end":        {access: "ld.shared.v4.u32 {%r7, %r8, %r9, %r10}, [%r16+16];", cause: gpu.LostAddress},
+		"halves behind the end":         {access: "ld.shared.u32 %r7, [%r17+496];", cause: gpu.LostAddress},
+		"halves not aligned":            {access: "ld.shared.v2.u32 {%r7, %r8}, [%r17+4];", cause: gpu.LostAlign},
+		"all lanes behind the end":      {access: "ld.shared.u32 %r7, [%r19+512];", cause: gpu.LostAddress},
+		"all lanes far behind the end":  {access: "ld.shared.u32 %r7, [%r19+4194304];", cause: gpu.LostAddress},
+		"all lanes not aligned":         {access: "ld.shared.u32 %r7, [%r19+1];", cause: gpu.LostAlign},
+		"row of several behind the end": {access: "ld.shared.u32 %r7, [%r15]; ld.shared.u32 %r7, [%r15+380]; ld.shared.u32 %r7, [%r15+8]; ld.shared.u32 %r7, [%r15+388]; trap;", cause: gpu.LostAddress},
+		"row of several before it":      {access: "st.shared.u32 [%r15+8], %r7; st.shared.u32 [%r15+-4], %r7; trap;", cause: gpu.LostAddress},
+		"halves of several behind it":   {access: "ld.shared.u32 %r7, [%r17+4]; ld.shared.u32 %r7, [%r17+8]; ld.shared.u32 %r7, [%r17+496]; trap;", cause: gpu.LostAddress},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(when Native) *gpu.LostError {

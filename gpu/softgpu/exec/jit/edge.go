@@ -199,12 +199,15 @@ func (e *emitter) resume(pc int32) {
 			}
 		}
 	}
-	places := slices.Collect(maps.Values(e.places))
+	var places []int
+	for p := range maps.Values(e.places) {
+		places = append(places, p.at)
+	}
 	slices.Sort(places)
 	e.later = append(e.later, func() {
 		e.a.Bind(entry)
 		for _, at := range places { // what they hold is from another time
-			e.a.MI(x86.MOV, true, placeAt(at), 0)
+			e.forgetPlace(at)
 		}
 		for _, s := range list {
 			for p, z := range s.z {

@@ -52,7 +52,9 @@ const maxPlaces = 8
 // place is how the lanes of a register lie, see places.go.
 type place struct {
 	kind  uint64
+	reach uint64 // the kind of which all is inside that the accesses by the register have; 0: none
 	first [2]uint64
+	host  [2]uint64 // of the lowest of these accesses, for the first lanes, if reach is not 0
 }
 
 // rowShift is how far to the left an address in .local moves to be the offset of its row: a row has
@@ -144,7 +146,9 @@ const (
 	sizeBytes   = int32(unsafe.Sizeof(size{}))
 	placeBytes  = int32(unsafe.Sizeof(place{}))
 	placeKind   = int32(unsafe.Offsetof(place{}.kind))
+	placeReach  = int(unsafe.Offsetof(place{}.reach) - unsafe.Offsetof(place{}.kind))
 	placeFirst  = int(unsafe.Offsetof(place{}.first) - unsafe.Offsetof(place{}.kind))
+	placeHost   = int(unsafe.Offsetof(place{}.host) - unsafe.Offsetof(place{}.kind))
 	siteBase    = int(unsafe.Offsetof(Site{}.base))
 	siteOutside = int(unsafe.Offsetof(Site{}.outside))
 	sitePage    = int(unsafe.Offsetof(Site{}.page))

@@ -42,7 +42,8 @@ type emitter struct {
 	alive            []uint64
 	entries          []x86.Label // by position from fn.entry; 0: none
 	sites            []uint16
-	places           map[regRef]int // of registers, by their number in Frame.places
+	places           map[regRef]placed
+	looked           int // how many operations were looked at for accesses that have a register in common
 }
 
 // maskMode says which lanes an operation writes.
@@ -62,7 +63,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil, nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]int{}, masked: masked, pairs: isa == AVX2}
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2}
 	if e.pairs {
 		e.a.MakePairs()
 	}

@@ -66,24 +66,26 @@ func knownAccess(in *ir.Inst) bool {
 // memoryAccess is an access that is being compiled.
 type memoryAccess struct {
 	*emitter
-	in    *ir.Inst
-	wide  bool // the address is in a 64-bit register
-	size  int  // of an element, in bytes
-	n     int  // elements
-	file  ir.RegKind
-	regs  [4]uint32
-	vals  [4]value  // of a store
-	s     [4]x86.Z  // scratch
-	off   [4]x86.Z  // offsets in the page: two vectors, or four of 64 bits
-	out   x86.Label // to the interpreter
-	half  [2]x86.Z  // the same of 32 bits, where not all lanes run
-	rows  [2]x86.R  // address of the first lane of each half
-	dst   [4][4]x86.Z
-	whole bool      // all lanes
-	found x86.Label // where offsets, and the address of the page, are known
-	where *value    // of the address, for record
-	place int       // of the address, in Frame.places; -1: none
-	apart bool      // of lanes in several pages: offsets are addresses, and have 64 bits
+	in      *ir.Inst
+	wide    bool // the address is in a 64-bit register
+	size    int  // of an element, in bytes
+	n       int  // elements
+	file    ir.RegKind
+	regs    [4]uint32
+	vals    [4]value  // of a store
+	s       [4]x86.Z  // scratch
+	off     [4]x86.Z  // offsets in the page: two vectors, or four of 64 bits
+	out     x86.Label // to the interpreter
+	half    [2]x86.Z  // the same of 32 bits, where not all lanes run
+	rows    [2]x86.R  // address of the first lane of each half
+	dst     [4][4]x86.Z
+	whole   bool      // all lanes
+	found   x86.Label // where offsets, and the address of the page, are known
+	where   *value    // of the address, for record
+	place   placed    // of the address; at is -1: none
+	ahead   int32     // how far it is from the lowest access by the register
+	reaches bool      // it is one of those that the place is known to have
+	apart   bool      // of lanes in several pages: offsets are addresses, and have 64 bits
 }
 
 func (e *emitter) access(pc int32, in *ir.Inst) {
@@ -331,27 +333,6 @@ const (
 	or3   = 0xfe
 	orXor = 0xf6
 )
-
-// scalar is a load of one address by all lanes.
-func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
-	a := &m.emitter.a
-	m.out = m.aside(pc)
-	site, other := m.site(pc), m.anotherPage(pc, &value{z: [4]x86.Z{addr}, uniform: true})
-	a.ToGP(&x86.TOGPQ, x86.RAX, addr)
-	a.Imm64(x86.RDX, m.in.Imm)
-	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
-	a.RM(x86.SUB, true, x86.RAX, plus(site, siteBase))
-	a.RM(x86.MOV, true, x86.RDX, plus(site, siteOutside))
-	a.RI(x86.OR, true, x86.RDX, int32(m.in.Align))
-	a.RR(x86.TEST, true, x86.RDX, x86.RAX)
-	a.JumpIf(x86.NotEqual, other)
-	a.RM(x86.MOV, true, x86.RDX, plus(site, sitePage))
-	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
-	a.JumpIf(x86.Equal, m.out)
-	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
-	z, _ := m.write(m.file, m.regs[0], true)
-	a.VM(m.broadcast(), z[0], 0, x86.Mem{Base: x86.RAX}, x86.Arg{})
-}
 
 func (m *memoryAccess) broadcast() *x86.Op {
 	if m.size == 8 {

@@ -11,18 +11,43 @@ import (
 
 // Accesses of .shared by all lanes whose register of the address was used by another access before it,
 // with another offset, as those of a loop that is unrolled. How the lanes of a register lie in each half
-// of the warp is found once; then one lane of each half shows whether they are inside and aligned.
+// of the warp is found once; then one lane of each half shows whether they are inside and aligned. Where
+// that is so for all accesses by the register that follow, it is looked at once, too. Loads of one address
+// of global memory by all lanes do the same, within a page.
 
 // A place is in the frame, where native code has it while the register does not change: its kind,
 // and the register in lanes 0 and 16. The kind of lanes that follow one another is how many bytes they are apart.
 const (
 	placeSame = 1 << 8 // all lanes of a half have the same
+	placeOne  = 1 << 9 // all lanes have the same, in a page of global memory
 )
 
-// placeAhead bounds how far an access looks for another with its register.
-const placeAhead = 48
+// placeAhead bounds how far an access looks for others with its register, and maxLooked how far those of a
+// function do together: from then on, few operations.
+const (
+	placeAhead = 192
+	placeNear  = 24
+	maxLooked  = 1 << 20
+)
+
+// placed is the place of a register, and the accesses by it that are known to follow: of the same size and
+// alignment, with offsets from low on.
+type placed struct {
+	at     int // the number in Frame.places
+	low    uint64
+	span   int32 // of their offsets
+	total  int   // bytes of an access
+	align  uint8
+	shared bool // they are in .shared
+}
 
 func placeAt(n int) x86.Mem { return frameAt(offPlaces + placeKind + int32(n)*placeBytes) }
+
+// forgetPlace makes nothing known of a place.
+func (e *emitter) forgetPlace(n int) {
+	e.a.MI(x86.MOV, true, placeAt(n), 0)
+	e.a.MI(x86.MOV, true, plus(placeAt(n), placeReach), 0)
+}
 
 // forgetPlaces forgets the places of registers that an operation writes.
 func (e *emitter) forgetPlaces(in *ir.Inst) {
@@ -35,19 +60,46 @@ func (e *emitter) forgetPlaces(in *ir.Inst) {
 	}
 }
 
-// reuses reports whether another access of .shared follows, in the same block, by the same register.
-func (e *emitter) reuses(pc int32, in *ir.Inst) bool {
+// follow looks for accesses of the same memory that follow, in the same block, by the same register. It
+// reports whether there is one, and finds the offsets of those of the same size.
+func (e *emitter) follow(pc int32, in *ir.Inst, total int) (p placed, some bool) {
 	file, again, over := addressFile(in.Op), false, false
-	for next := pc; next < min(e.end, pc+placeAhead) && !over; next++ {
+	p = placed{low: in.Imm, total: total, align: in.Align, shared: in.Space == ir.SpaceShared}
+	ahead := int32(placeAhead)
+	if e.looked > maxLooked {
+		ahead = placeNear
+	}
+	for next := pc; next < min(e.end, pc+ahead) && !over; next++ {
 		op := &e.code[next]
-		if next > pc && isAccess(op) && op.Op != ir.OpAtom && op.Space == ir.SpaceShared && op.Guard == 0 && op.A == in.A && addressFile(op.Op) == file {
-			return true
+		e.looked++
+		if next > pc && isAccess(op) && op.Op != ir.OpAtom && (op.Space == ir.SpaceShared) == p.shared && op.Guard == 0 && op.A == in.A && addressFile(op.Op) == file {
+			some = true
+			if _, _, n := accessRegs(op); int(op.Target)*n == total && op.Align == in.Align {
+				p.widen(op.Imm)
+			}
 		}
 		over = !registers(op, func(k ir.RegKind, reg uint32, write bool) {
 			again = again || write && k == file && reg == in.A
 		}) || again
 	}
-	return false
+	return p, some
+}
+
+// maxSpan bounds the offsets of accesses that have a place in common.
+const maxSpan = 1 << 16
+
+// widen adds an offset, if it is near the others and as aligned as they are.
+func (p *placed) widen(imm uint64) {
+	low, high := min(int64(p.low), int64(imm)), max(int64(p.low)+int64(p.span), int64(imm))
+	if span := uint64(high) - uint64(low); span <= maxSpan && (imm-p.low)&uint64(p.align) == 0 {
+		p.low, p.span = uint64(low), int32(span)
+	}
+}
+
+// has reports whether an access is one of those that are known, and how far it is from the lowest.
+func (p *placed) has(in *ir.Inst, total int) (ahead int32, ok bool) {
+	d := in.Imm - p.low
+	return int32(d & (1<<31 - 1)), d <= uint64(p.span) && d&uint64(p.align) == 0 && total == p.total && in.Align == p.align && (in.Space == ir.SpaceShared) == p.shared
 }
 
 // inShared is an access of .shared by all lanes.
@@ -60,16 +112,7 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 		return
 	}
 	ref := regRef{kind: addressFile(m.in.Op), index: m.in.A}
-	place, known := e.places[ref]
-	m.place = -1
-	switch {
-	case known:
-		m.place = place
-	case len(e.places) < maxPlaces && e.reuses(pc, m.in):
-		m.place = e.freePlace()
-		e.places[ref] = m.place
-		a.MI(x86.MOV, true, placeAt(m.place), 0)
-	}
+	known := m.findPlace(pc, ref)
 	for i := range m.s {
 		m.s[i] = e.scratch()
 	}
@@ -89,20 +132,7 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 		m.recordOf(&where, int32(m.total()))
 	}
 	if known {
-		other, all := a.NewLabel(), a.NewLabel()
-		m.inPlace(int32(m.total()), 16*m.total(), other, all)
-		e.later = append(e.later, func() {
-			a := &m.emitter.a
-			a.Bind(other)
-			if !stores(m.in.Op) {
-				m.inPlace(placeSame, m.total(), all, all)
-				m.sameInHalves()
-				a.Jump(done)
-			}
-			a.Bind(all)
-			full()
-			a.Jump(moved)
-		})
+		m.again(full, moved, done)
 	} else if !addr.uniform && m.total()%(int(m.in.Align)+1) == 0 {
 		m.inRows(&where, full, moved)
 	} else {
@@ -123,11 +153,96 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 	})
 }
 
+// findPlace finds the place of the register of the address, or makes one if other accesses use it, and
+// reports whether it was known.
+func (m *memoryAccess) findPlace(pc int32, ref regRef) (known bool) {
+	e := m.emitter
+	m.place, known = e.places[ref]
+	m.ahead, m.reaches = m.place.has(m.in, m.total())
+	if known {
+		return true
+	}
+	m.place.at, m.reaches = -1, false
+	if len(e.places) < maxPlaces {
+		if p, some := e.follow(pc, m.in, m.total()); some {
+			p.at = e.freePlace()
+			e.places[ref], m.place = p, p
+			m.ahead, m.reaches = p.has(m.in, m.total())
+			e.forgetPlace(p.at)
+		}
+	}
+	return false
+}
+
+// again is an access by a register that has a place. It has the addresses of the first lanes in rax and rcx at
+// moved, or is done.
+func (m *memoryAccess) again(full func(), moved, done x86.Label) {
+	e := m.emitter
+	other, all := e.a.NewLabel(), e.a.NewLabel()
+	if m.reaches {
+		m.inReach(int32(m.total()), other)
+	} else {
+		m.inPlace(int32(m.total()), 16*m.total(), other, all)
+	}
+	e.later = append(e.later, func() {
+		a := &m.emitter.a
+		a.Bind(other)
+		if !stores(m.in.Op) {
+			if m.reaches {
+				m.inReach(placeSame, all)
+			} else {
+				m.inPlace(placeSame, m.total(), all, all)
+			}
+			m.sameInHalves()
+			a.Jump(done)
+		}
+		a.Bind(all)
+		full()
+		a.Jump(moved)
+	})
+}
+
+// inReach has the addresses of the first lanes in rax and rcx if the place has a kind, of which all accesses are
+// known to be inside. Else it goes to a label.
+func (m *memoryAccess) inReach(kind int32, out x86.Label) {
+	a, at := &m.emitter.a, placeAt(m.place.at)
+	a.MI(x86.CMP, true, plus(at, placeReach), kind)
+	a.JumpIf(x86.NotEqual, out)
+	for h, r := range m.rows {
+		a.RM(x86.MOV, true, r, plus(at, placeHost+8*h))
+		if m.ahead != 0 {
+			a.RI(x86.ADD, true, r, m.ahead)
+		}
+	}
+}
+
+// reach looks whether all accesses by the register are inside where this one is, whose first lanes have their
+// addresses in rax and rcx, and each half accesses so many bytes from there.
+func (m *memoryAccess) reach(kind int32, length int) {
+	if !m.reaches {
+		return
+	}
+	a, at, out := &m.emitter.a, placeAt(m.place.at), m.emitter.a.NewLabel()
+	a.MI(x86.MOV, true, plus(at, placeReach), 0)
+	for h, r := range m.rows {
+		a.RR(x86.MOV, true, x86.RBX, r)
+		a.RI(x86.SUB, true, x86.RBX, m.ahead)
+		a.Store(true, plus(at, placeHost+8*h), x86.RBX)
+		a.RM(x86.SUB, true, x86.RBX, frameAt(offShared))
+		a.JumpIf(x86.Below, out)
+		a.RI(x86.ADD, true, x86.RBX, m.place.span+int32(length))
+		a.RM(x86.CMP, true, x86.RBX, frameAt(offLimits+8)) // how many bytes there are
+		a.JumpIf(x86.Above, out)
+	}
+	a.MI(x86.MOV, true, plus(at, placeReach), kind)
+	a.Bind(out)
+}
+
 // freePlace is the number of a place that no register has.
 func (e *emitter) freePlace() int {
 	var taken [maxPlaces]bool
-	for _, n := range e.places {
-		taken[n] = true
+	for _, p := range e.places {
+		taken[p.at] = true
 	}
 	for n := range taken {
 		if !taken[n] {
@@ -137,12 +252,12 @@ func (e *emitter) freePlace() int {
 	panic("exec: no place is free") // a bug of this package
 }
 
-// recordOf writes down how the lanes of the address lie.
+// recordOf writes down how the lanes of the address lie, of which the first access what rax and rcx address.
 func (m *memoryAccess) recordOf(addr *value, kind int32) {
-	if m.place < 0 {
+	if m.place.at < 0 {
 		return
 	}
-	a, at, op := &m.emitter.a, placeAt(m.place), &x86.TOGPD
+	a, at, op := &m.emitter.a, placeAt(m.place.at), &x86.TOGPD
 	half := 1
 	if m.wide {
 		op, half = &x86.TOGPQ, 2
@@ -152,6 +267,11 @@ func (m *memoryAccess) recordOf(addr *value, kind int32) {
 		a.ToGP(op, x86.RBX, addr.part(h*half))
 		a.Store(true, plus(at, placeFirst+8*h), x86.RBX)
 	}
+	length := m.total()
+	if kind != placeSame {
+		length *= 16
+	}
+	m.reach(kind, length)
 }
 
 // record is recordOf for an access that is scattered.
@@ -167,9 +287,9 @@ func (m *memoryAccess) inRows(addr *value, full func(), moved x86.Label) {
 	a, other := &m.emitter.a, m.a.NewLabel()
 	m.compareRows(addr.z)
 	m.leaveUnlessRows(other)
-	m.recordOf(addr, int32(m.total()))
 	a.Imm64(x86.RDX, m.in.Imm)
 	m.firstInside(16*m.total(), other)
+	m.recordOf(addr, int32(m.total()))
 	m.later = append(m.later, func() {
 		m.emitter.a.Bind(other)
 		full()
@@ -194,7 +314,7 @@ func (m *memoryAccess) firstInside(length int, out x86.Label) {
 // and these and what lies behind them, so many bytes, are in .shared. It goes to other for another
 // kind, and to full for the rest.
 func (m *memoryAccess) inPlace(kind int32, length int, other, full x86.Label) {
-	a, at := &m.emitter.a, placeAt(m.place)
+	a, at := &m.emitter.a, placeAt(m.place.at)
 	a.MI(x86.CMP, true, at, kind)
 	a.JumpIf(x86.NotEqual, other)
 	a.Imm64(x86.RDX, m.in.Imm)
