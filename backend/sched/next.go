@@ -16,6 +16,10 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 			if p, ok := s.policy.(Observer); ok && !c.standing {
 				end = min(end, max(p.Enough(&View{s}, c.guest), s.now))
 			}
+			if end <= s.now && s.stays(c, ready) {
+				end = s.now + s.settings.Slice
+				c.end = end
+			}
 			if end <= s.now {
 				c.revoked = true
 				return Decision{Revoke: c.guest.ID, Again: Never}
@@ -50,13 +54,25 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 
 // ends returns the time at which a tenure has to end; Never if no guest needs the engine yet.
 func (s *Scheduler) ends(c *tenure, wanted bool) time.Duration {
+	_, stays := s.policy.(Stayer)
 	switch {
+	case c.standing && wanted && stays && c.preemptible: // as if another had waited from the start
+		return max(c.since+s.settings.Slice, c.end, s.now)
 	case c.standing && wanted:
 		return s.now
 	case c.standing, !wanted && len(s.running) == 1 && c.guest.Share.Cap == 0 && c.end <= s.now:
 		return Never
 	}
 	return max(c.end, s.now)
+}
+
+// stays reports whether a guest whose slice is over has the engine for another one, because the policy would
+// give it the engine again. It would lose time otherwise: a loop on the GPU leaves, and is launched again. A guest whose
+// commands cannot be stopped loses none: it returns the engine between two of them, and asks for it again.
+func (s *Scheduler) stays(c *tenure, ready []*Guest) bool {
+	p, ok := s.policy.(Stayer)
+	return ok && c.preemptible && len(s.running) == 1 && c.guest.Share.Cap == 0 && s.settings.Slice > 0 && len(ready) > 0 &&
+		p.Stays(&View{s}, c.guest, ready)
 }
 
 // run gives the engine to a guest.

@@ -76,6 +76,13 @@ type Holder interface {
 	Hold(v *View, g *Guest) (d time.Duration, keep bool)
 }
 
+// Stayer is a Policy that lets a guest go on for another slice while others wait.
+type Stayer interface {
+	Policy
+	// Stays reports whether a guest whose slice is over would have the engine next, too.
+	Stays(v *View, running *Guest, ready []*Guest) bool
+}
+
 // Observer is a Policy that counts the commands of a guest while it has the engine. Before each call
 // of Next the caller calls Charge for those who have it.
 type Observer interface {

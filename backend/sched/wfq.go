@@ -1,6 +1,9 @@
 package sched
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 func init() {
 	Register("wfq", "shares by weight of the time for which guests hold the engine", func() Policy { return &wfq{} })
@@ -15,6 +18,9 @@ func init() {
 // the active ones, unless its own is later: it saves nothing while it sleeps, and
 // sheds no debt. One that comes back within Settings.Wait was active all the
 // time, and the engine is kept for it that long as by BAND if it is behind.
+//
+// A guest that is still behind all others when its slice is over stays for another one. Its turns are in
+// proportion to its share then, however long it takes to come back after one.
 type wfq struct{ clock clock }
 
 func (p *wfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
@@ -25,7 +31,15 @@ func (p *wfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 // earlier reports whether a has less virtual time than b.
 func earlier(a, b *Guest) bool { return a.virtual.time < b.virtual.time }
 
-func (p *wfq) Arrived(v *View, g *Guest) { p.clock.activate(v, g) }
+// Arrived starts a guest that was away. One that comes back within a slice keeps its virtual time, as if it had been
+// active: launching a loop on the GPU again may take longer than Settings.Wait.
+func (p *wfq) Arrived(v *View, g *Guest) {
+	if g.lastDone > 0 && v.Now()-g.lastDone <= v.Settings().Slice {
+		p.clock.settle(v)
+		return
+	}
+	p.clock.activate(v, g)
+}
 
 func (p *wfq) Beside(v *View, g *Guest) time.Duration {
 	p.clock.settle(v)
@@ -36,6 +50,13 @@ func (p *wfq) Beside(v *View, g *Guest) time.Duration {
 func (p *wfq) Preempt(v *View, running *Guest, ready []*Guest) (now bool, again time.Duration) {
 	p.clock.settle(v)
 	return v.outrun(running, ready, earlier)
+}
+
+// Stays implements Stayer. A lead of less than half a slice is none: it would put the others' turn off by a whole one.
+func (p *wfq) Stays(v *View, running *Guest, ready []*Guest) bool {
+	p.clock.settle(v)
+	lead := float64(v.Settings().Slice/2) / running.fraction
+	return !slices.ContainsFunc(ready, func(g *Guest) bool { return g.virtual.time < running.virtual.time+lead })
 }
 
 func (p *wfq) Completed(v *View, _ *Guest) { p.clock.settle(v) }

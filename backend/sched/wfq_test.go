@@ -102,3 +102,55 @@ func TestWFQWaitsAndForgives(t *testing.T) {
 	now = serve(t, s, 2, now+100*us, 20*ms, 20*ms, false)
 	require.Equal(t, sched.ID(1), s.Next(now).Run, "2 is ahead: an hour that it was not there for is not counted")
 }
+
+// A guest whose commands can be stopped goes on for another slice while it is behind all others by half of one.
+func TestWFQStays(t *testing.T) {
+	const slice = 10 * ms
+	s := newScheduler(t, "wfq", sched.Settings{Slice: slice}, sched.Share{}, sched.Share{Weight: 2}, sched.Share{})
+	s.Preemptible(2, true)
+	require.NoError(t, s.Arrive(1, 0))
+	require.NoError(t, s.Arrive(2, 0))
+	now := serve(t, s, 1, 0, 4*slice, 4*slice, true)
+	d := s.Next(now)
+	require.Equal(t, sched.Decision{Run: 2, Slice: slice, Again: now + slice}, d)
+	for range 7 {
+		now += slice
+		require.Equal(t, sched.Decision{Again: now + slice}, s.Next(now), "%v", now)
+	}
+	now += slice
+	require.Equal(t, sched.ID(2), s.Next(now).Revoke, "as far as 1, by weight")
+	require.NoError(t, s.Complete(2, 8*slice, 1, true, now))
+
+	// One that arrives has its turn after a slice, and at once if the engine was given for as long as no other waits.
+	require.NoError(t, s.Complete(s.Next(now).Run, ms, 1, false, now+ms))
+	now += time.Second
+	require.True(t, s.Next(now).Standing)
+	require.NoError(t, s.Arrive(3, now+ms))
+	require.Equal(t, sched.Decision{Again: now + slice}, s.Next(now+ms))
+	require.Equal(t, sched.ID(2), s.Next(now+slice).Revoke)
+	require.NoError(t, s.Complete(2, slice, 1, true, now+slice))
+	now = serve(t, s, 3, now+slice, ms, ms, false)
+	require.NoError(t, s.Withdraw(2, now))
+	now += 2 * time.Second
+	require.NoError(t, s.Arrive(2, now))
+	require.True(t, s.Next(now).Standing)
+	require.NoError(t, s.Arrive(1, now+time.Second))
+	require.Equal(t, sched.ID(2), s.Next(now+time.Second).Revoke)
+}
+
+// A guest that comes back within a slice keeps what it is behind; after a longer pause it has saved nothing.
+func TestWFQShortPause(t *testing.T) {
+	for _, c := range []struct {
+		away time.Duration
+		want sched.ID
+	}{{away: 9 * ms, want: 2}, {away: 11 * ms, want: 1}} {
+		s := newScheduler(t, "wfq", sched.Settings{Slice: 10 * ms}, sched.Share{}, sched.Share{})
+		require.NoError(t, s.Arrive(1, 0))
+		require.NoError(t, s.Arrive(2, 0))
+		now := serve(t, s, 1, 0, 50*ms, 50*ms, true)
+		now = serve(t, s, 2, now, ms, ms, false)
+		now = serve(t, s, 1, now+sched.DefaultWait, c.away, c.away, true)
+		require.NoError(t, s.Arrive(2, now))
+		require.Equal(t, c.want, s.Next(now).Run, "%v", c.away)
+	}
+}
