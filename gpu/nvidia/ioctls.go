@@ -7,7 +7,7 @@ package nvidia
 //	driver: NVRM version: NVIDIA UNIX Open Kernel Module for x86_64 580.159.04 Release Build (nixbld@)
 //	gpu: NVIDIA H100 80GB HBM3
 //	kernel: Linux version 6.18.44-fc-v657-gpu (builder@sandboxing) (gcc (GCC) 15.3.0, GNU ld (GNU Binutils) 2.46) #1 SMP PREEMPT_DYNAMIC @0
-//	date: 2026-11-22
+//	date: 2026-11-22; what libraries ask for while a worker serves: NVIDIA H200, the same driver, 2026-11-28
 var servingRequests = []Request{
 	{Mask: 0xffff, Value: 0x4627},   // NV_ESC_RM_ALLOC_MEMORY
 	{Mask: 0xffff, Value: 0x4629},   // NV_ESC_RM_FREE
@@ -25,21 +25,21 @@ var servingRequests = []Request{
 //	driver: NVRM version: NVIDIA UNIX Open Kernel Module for x86_64 580.159.04 Release Build (nixbld@)
 //	gpu: NVIDIA H100 80GB HBM3
 //	kernel: Linux version 6.18.44-fc-v657-gpu (builder@sandboxing) (gcc (GCC) 15.3.0, GNU ld (GNU Binutils) 2.46) #1 SMP PREEMPT_DYNAMIC @0
-//	date: 2026-11-22
+//	date: 2026-11-22; what libraries ask for while a worker serves: NVIDIA H200, the same driver, 2026-11-28
 var compilingRequests = []Request{}
 
 // servingControls are the RM controls among those: the commands of NV_ESC_RM_CONTROL.
 var servingControls = []uint32{
-	0x20800110, //
+	0x20800110, // NV2080_CTRL_CMD_GPU_GET_NAME_STRING
 	0x2080012f, // NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS
-	0x20801303, //
+	0x20801303, // NV2080_CTRL_CMD_FB_GET_INFO_V2
 	0x20801702, // NV2080_CTRL_CMD_MC_SERVICE_INTERRUPTS
-	0x20809001, //
-	0x20809009, //
-	0x20809064, //
-	0x2080a026, //
-	0x2080a084, //
-	0x503c0104, //
+	0x20809001, // NV2080_CTRL_CLK_LEGACY_NON_PRIVILEGED, 1
+	0x20809009, // NV2080_CTRL_CLK_LEGACY_NON_PRIVILEGED, 9
+	0x20809064, // NV2080_CTRL_CLK_LEGACY_NON_PRIVILEGED, 0x64
+	0x2080a026, // NV2080_CTRL_PERF_LEGACY_NON_PRIVILEGED, 0x26
+	0x2080a084, // NV2080_CTRL_PERF_LEGACY_NON_PRIVILEGED, 0x84
+	0x503c0104, // NV503C_CTRL_CMD_REGISTER_VIDMEM
 	0x83de030c, // NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES
 	0x83de0310, // NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES
 	0x906f0102, // NV906F_CTRL_CMD_RESET_CHANNEL

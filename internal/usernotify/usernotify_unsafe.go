@@ -46,14 +46,13 @@ func Install(program []unix.SockFilter, all bool) (Listener, error) {
 	if errno != 0 {
 		return -1, os.NewSyscallError("seccomp", errno)
 	}
-	l := Listener(fd)
-	l.wakeInTurn()
-	return l, nil
+	return Listener(fd), nil
 }
 
-// wakeInTurn tells Linux that a caller and its owner run in turns, so that one wakes the other on its own processor
-// (Linux 6.6). Without it each may wait for another processor to wake up, or to become free.
-func (l Listener) wakeInTurn() {
+// WakeInTurn tells Linux that a caller and its owner run in turns, so that one wakes the other on its own processor
+// (Linux 6.6). Without it each may wait for another processor to wake up, or to become free. The thread that calls must
+// not be under a filter that traps ioctl.
+func (l Listener) WakeInTurn() {
 	// The argument is a number. Where Linux does not know it, calls take longer.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(l), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 }
