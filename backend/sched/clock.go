@@ -42,6 +42,20 @@ func (c *clock) activate(v *View, g *Guest) {
 	g.virtual.time = max(g.virtual.time, c.now) // no change for one that still counts as active
 }
 
+// bound leaves a guest that comes back at most a time behind the others that want the engine.
+func (c *clock) bound(v *View, g *Guest, most time.Duration) {
+	c.settle(v)
+	wanted, least := false, 0.0
+	for _, o := range v.s.list {
+		if o != g && v.s.wants(o) && (!wanted || o.virtual.time < least) {
+			wanted, least = true, o.virtual.time
+		}
+	}
+	if wanted && g.fraction > 0 {
+		g.virtual.time = max(g.virtual.time, least-float64(most)/g.fraction)
+	}
+}
+
 // first chooses the guest that goes before all others. If a guest that goes before it is
 // expected back soon, first returns nil and the time until which to wait.
 func (v *View) first(ready []*Guest, before func(a, b *Guest) bool) (*Guest, time.Duration) {

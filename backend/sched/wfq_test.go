@@ -138,6 +138,29 @@ func TestWFQStays(t *testing.T) {
 	require.Equal(t, sched.ID(2), s.Next(now+time.Second).Revoke)
 }
 
+// However often a guest comes back within a slice, it saves no more than the bound: others are not put off for what it did
+// not ask for.
+func TestWFQShortPausesAreBounded(t *testing.T) {
+	s := newScheduler(t, "wfq", sched.Settings{Slice: 10 * ms, Wait: sched.NoWait}, sched.Share{}, sched.Share{})
+	require.NoError(t, s.Arrive(2, 0))
+	now := time.Duration(0)
+	for range 1000 { // a little now and then
+		require.NoError(t, s.Arrive(1, now))
+		now = serve(t, s, 1, now, 10*us, 10*us, false)
+		now = serve(t, s, 2, now, 9*ms, 9*ms, true)
+	}
+	require.NoError(t, s.Arrive(1, now))
+	alone := time.Duration(0)
+	for s.Next(now).Run == 1 {
+		now += ms
+		alone += ms
+		require.NoError(t, s.Complete(1, ms, 1, true, now))
+		require.Less(t, alone, time.Second)
+	}
+	require.LessOrEqual(t, alone, sched.DefaultCreditBound+22*ms)
+	require.Greater(t, alone, 8*ms)
+}
+
 // A guest that comes back within a slice keeps what it is behind; after a longer pause it has saved nothing.
 func TestWFQShortPause(t *testing.T) {
 	for _, c := range []struct {
