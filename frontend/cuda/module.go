@@ -63,12 +63,16 @@ func (c *Context) loadModule(name string, ptx []byte, variables managed) (*Modul
 	if !code {
 		source = c.heap.tell(ptx)
 	}
+	printing := make(chan bool, 1)
+	go func() { printing <- prints(ptx) }()    // of compressed machine code this takes a while, too
 	id, err := c.file.ModuleLoad(name, source) // long, so without the lock that launches take
+	if <-printing {
+		c.output.used.Store(true)
+	}
 	if err != nil {
 		return nil, c.fail(call, err)
 	}
 	if !code {
-		c.output.watch(ptx)
 		c.heap.fix(ptx)
 	}
 	c.modMu.Lock()

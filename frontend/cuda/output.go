@@ -8,30 +8,28 @@ import (
 	"sync/atomic"
 
 	"pvdrm/drm"
+	"pvdrm/gpu/fatbin"
 )
 
 // output takes what kernels print to Driver.Output and Driver.Errors, as CUDA does when the program
 // waits for them.
 type output struct {
-	used atomic.Bool // a module that was loaded prints
+	used atomic.Bool // a module that was loaded prints while it runs
 
 	mu     sync.Mutex // keeps pieces in order; nothing else is taken under it
 	held   []byte     // of the last piece: what may begin a mark
 	marked bool       // the last piece ended within a line that is marked
 }
 
-// watch notes whether a module prints.
-func (o *output) watch(ptx []byte) {
-	if bytes.Contains(ptx, []byte("vprintf")) || bytes.Contains(ptx, []byte("__assert")) {
-		o.used.Store(true)
-	}
-}
+// prints reports whether a module prints. Kernels call a function for it, by this name. Those that assert print
+// too, when the context is lost.
+func prints(source []byte) bool { return fatbin.Mentions(source, []byte("vprintf")) }
 
-// flush writes out what is there. That the program's files do not take it, or that the backend is
-// gone, is no failure of the call that waited.
-func (o *output) flush(f drm.File, d *Driver) {
+// flush writes out what is there, where modules print or the context is lost. That the program's files do not take
+// it, or that the backend is gone, is no failure of the call that waited.
+func (o *output) flush(f drm.File, d *Driver, lost bool) {
 	r, ok := f.(drm.OutputReader)
-	if !ok || !o.used.Load() {
+	if !ok || !o.used.Load() && !lost {
 		return
 	}
 	o.mu.Lock()

@@ -46,8 +46,7 @@ func TestOutputGoesApart(t *testing.T) {
 		}
 		var stdout, stderr bytes.Buffer
 		var o output
-		o.watch([]byte("call __assertfail, (a, b, c, d, e);"))
-		o.flush(f, &Driver{Output: &stdout, Errors: &stderr})
+		o.flush(f, &Driver{Output: &stdout, Errors: &stderr}, true)
 		require.Equal(t, string(out), stdout.String())
 		require.Equal(t, string(failed), stderr.String())
 	})

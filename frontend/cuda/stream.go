@@ -363,7 +363,7 @@ func (c *Context) wait(call string, p point, timeout time.Duration) error {
 
 func (c *Context) waitAll(call string, points []point, timeout time.Duration) error {
 	if timeout != 0 { // it is no question only
-		defer c.output.flush(c.file, c.dev.driver)
+		defer c.output.flush(c.file, c.dev.driver, false)
 	}
 	for _, p := range points {
 		if err := c.wait(call, p, timeout); err != nil {

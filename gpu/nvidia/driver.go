@@ -45,6 +45,7 @@ type driver struct {
 	streamDestroy            func(stream uintptr) result
 	streamSynchronize        func(stream uintptr) result
 	getErrorName             func(code result, name *uintptr) result
+	printTo                  func(output, failures int) result // what the C library, and so the driver, prints
 
 	// Those of the path of a command. The path thread alone calls streamWriteValue32
 	// and launchKernel.

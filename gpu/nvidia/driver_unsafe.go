@@ -41,6 +41,7 @@ func openDriver() (*driver, error) {
 	if _, err := purego.Dlsym(lib, "cuFuncGetParamInfo"); err == nil {
 		purego.RegisterLibFunc(&d.funcGetParamInfo, lib, "cuFuncGetParamInfo")
 	}
+	d.printTo = printTo
 	d.openQuestions(lib)
 	return d, d.openPath(lib)
 }
@@ -87,6 +88,37 @@ func (d *driver) openQuestions(lib uintptr) {
 			return call(ask, word(unsafe.Pointer(n)), f, word(unsafe.Pointer(config)))
 		}
 	}
+}
+
+// printTo has the C library, which the driver prints with, write to descriptors, each piece at once. The
+// process's own standard output and error stay what they are.
+func printTo(output, failures int) result {
+	open, err := purego.Dlsym(purego.RTLD_DEFAULT, "fdopen")
+	if err != nil {
+		return resultUnknown
+	}
+	buffer, err := purego.Dlsym(purego.RTLD_DEFAULT, "setvbuf")
+	if err != nil {
+		return resultUnknown
+	}
+	const unbuffered = 2 // _IONBF
+	mode := []byte("w\x00")
+	var pin runtime.Pinner // on the heap: a stack can move before the call
+	defer pin.Unpin()
+	pin.Pin(&mode[0])
+	for name, fd := range map[string]int{"stdout": output, "stderr": failures} {
+		at, err := purego.Dlsym(purego.RTLD_DEFAULT, name)
+		if err != nil {
+			return resultUnknown
+		}
+		file, _, _ := purego.SyscallN(open, uintptr(fd), uintptr(unsafe.Pointer(&mode[0])))
+		if file == 0 {
+			return resultUnknown
+		}
+		purego.SyscallN(buffer, file, 0, unbuffered, 0)
+		*(*uintptr)(address(uint64(at))) = file // a variable of the C library
+	}
+	return resultOK
 }
 
 // openCompiler loads the driver's compiler of PTX, which it would load when it first

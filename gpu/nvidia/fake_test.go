@@ -32,6 +32,8 @@ const fakeSource = `.version 6.0
 .visible .entry spin() { ret; }
 .visible .entry once(.param .u64 p, .param .u32 hang) { ret; }
 .visible .entry trapped() { ret; }
+.visible .entry says(.param .u8 more) { ret; }
+.visible .entry asserts() { ret; }
 .visible .entry dies() { ret; } .visible .entry mark(.param .u64 p) { ret; }
 `
 

@@ -85,6 +85,8 @@ var fakeKernels = []struct {
 		half := func(n int) int { return int(uint32(word64(p, 8+4*n))) }
 		return mark(p, half(0)+half(3)*(half(1)+half(4)*half(2)), threads, 1)
 	}},
+	{"says", func(p []byte, threads int) result { return fakePrints.says(p, threads) }},
+	{"asserts", func(p []byte, threads int) result { return fakePrints.asserts(p, threads) }},
 	{"trapped", func([]byte, int) result { return resultLaunchFailed }},
 	{"other", func([]byte, int) result { return resultInstruction }}, // stands for kernels that the fake lacks
 	{"dies", func([]byte, int) result { os.Exit(7); return resultOK }},
@@ -151,6 +153,7 @@ func word64(p []byte, off int) (v uint64) {
 func newFake() *driver {
 	f := &fake{control: newFakeControl()}
 	d := &f.driver
+	d.printTo = printTo
 	d.driverGetVersion = func(v *int32) result { return set(v, 13000) }
 	d.init = func(uint32) result { return f.control.open() }
 	d.deviceGet = func(device *int32, ordinal int32) result {
@@ -370,10 +373,12 @@ func (f *fake) path(d *driver) {
 		for f.stream(s).pending.Load() > 0 {
 			yield.Nap(10 * time.Microsecond)
 		}
+		fakePrints.flush()
 		return result(f.sticky.Load())
 	}
 	d.streamQuery = func(s uintptr) result {
 		if code := result(f.sticky.Load()); code != resultOK {
+			fakePrints.fail()
 			return code
 		}
 		if f.stream(s).pending.Load() > 0 {

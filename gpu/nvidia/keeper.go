@@ -39,8 +39,8 @@ func InOrder(env []string) []string {
 }
 
 // backendFiles is how many files prepareWorker makes for the backend: the lane, the wake, the
-// socket on which its worker is stopped, and the worker's account.
-const backendFiles = 4
+// socket on which its worker is stopped, the worker's account, and where its output comes.
+const backendFiles = 6
 
 // prepareWorker makes the descriptors that a worker and its backend share, the link on which the
 // worker hands over its requests, and the socket on which its backend has it stopped.
@@ -84,6 +84,13 @@ func prepareWorker(pages *store, of *books) (e workers.Equipment, err error) {
 		return e, err
 	}
 	e.Backend = []*os.File{e.Worker[1], e.Worker[2], stops, file}
+	for range 2 { // fdOutput, fdErrors
+		from, to, err := newOutput()
+		if err != nil {
+			return e, err
+		}
+		e.Backend, e.Worker = append(e.Backend, from), append(e.Worker, to)
+	}
 	e.Guard = func() error { return guardWorker(newLink(fd, 2+maxDevices), stop, pages, has) }
 	return e, nil
 }

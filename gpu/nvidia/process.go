@@ -24,6 +24,7 @@ type process struct {
 	unstoppable      error // why its channels cannot be stopped; nil if they can
 	props            gpu.Properties
 	ledger           *ledger // has its account
+	output           output  // of its kernels
 }
 
 // startLimit is how long a worker may take to start: to load the driver, wake the
@@ -76,6 +77,7 @@ func (p *process) spawn(k keeper) error {
 		return err
 	}
 	p.Process, p.link, p.wake, p.stop.fd = running, newLink(fds[0], 0), fds[2], fds[3]
+	p.output.fds = [2]int{fds[5], fds[6]}
 	p.lane, err = mapLane(fds[1])
 	err = errors.Join(err, p.ledger.open(p, fds[4]))
 	unixsock.Close([]int{fds[1], fds[4]}) // the mappings keep them
@@ -189,6 +191,7 @@ func (p *process) discard() {
 	p.stop.close()
 	p.ledger.close(p)
 	if p.Process != nil {
+		unixsock.Close(p.output.fds[:])
 		p.Close()
 	}
 }

@@ -55,6 +55,7 @@ const (
 	opFind    // kernels and variables of a module
 	opAsk     // a gpu.Question, which is Slot, about kernel ID
 	opCompile // of a compiler
+	opFlush   // prints what kernels have printed
 )
 
 // maxRequest bounds a request, in bytes; what a guest can have in one is bounded elsewhere.

@@ -19,6 +19,8 @@ const (
 	fdGuard
 	fdLane
 	fdWake
+	fdOutput // what kernels print
+	fdErrors // and the text of their assertions
 )
 
 // worker is the other process: it owns a CUDA context and serves its backend.
@@ -84,6 +86,9 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 		name, requests = "cuda-compiler", compilingRequests
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // for people, and for gpu/nvidia/record
+	if missing == nil {
+		missing = drv.check("the C library's output", drv.printTo(fdOutput, fdErrors))
+	}
 	guarded := newLink(fdGuard, 0)
 	start := w.start
 	if compiles {
@@ -332,6 +337,9 @@ func (w *worker) answer(q *request, r *reply, fds []int) error {
 		return w.openStream(q.Slot)
 	case opClose:
 		return w.closeStream(q.Slot)
+	case opFlush:
+		// The driver prints for who waits, for whatever it is: nothing is queued there.
+		return w.drv.check("cuStreamSynchronize", w.drv.streamSynchronize(w.control))
 	}
 	return fmt.Errorf("unknown request %d", q.Op)
 }

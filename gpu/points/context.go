@@ -37,7 +37,6 @@ type context struct {
 // teller is what contexts of some devices have besides gpu.Context.
 type teller interface {
 	gpu.Meter
-	gpu.Printer
 	gpu.Sharer
 	Retained() uint64
 }
@@ -50,9 +49,6 @@ func (c *telling) inner() teller { return c.Context.(teller) }
 // Busy implements gpu.Meter.
 func (c *telling) Busy() (compute, copies time.Duration) { return c.inner().Busy() }
 
-// ReadOutput implements gpu.Printer.
-func (c *telling) ReadOutput(p []byte) int { return c.inner().ReadOutput(p) }
-
 // Share implements gpu.Sharer.
 func (c *telling) Share(m gpu.Memory) (gpu.Shared, error) { return c.inner().Share(m) }
 
@@ -61,6 +57,14 @@ func (c *telling) Adopt(s gpu.Shared) (gpu.Memory, error) { return c.inner().Ado
 
 // Retained implements gpu.Retainer.
 func (c *telling) Retained() uint64 { return c.inner().Retained() + c.kept() }
+
+// ReadOutput implements gpu.Printer.
+func (c *context) ReadOutput(p []byte) int {
+	if printer, is := c.Context.(gpu.Printer); is {
+		return printer.ReadOutput(p)
+	}
+	return 0
+}
 
 // kept is the VRAM that was reserved for the area, which counts for as long as the context lives.
 func (c *context) kept() uint64 {
