@@ -210,8 +210,8 @@ func (l *link) lead(cond func() bool, point drm.Point, deadline time.Time) error
 	}
 	start := time.Now()
 	defer func() { l.polling.Add(int64(time.Since(start))) }()
-	for first := true; ; first = false {
-		if !first {
+	for turn := 0; ; turn++ {
+		if turn > 0 {
 			if ok, err := l.look(cond, deadline, looks); ok || err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (l *link) lead(cond func() bool, point drm.Point, deadline time.Time) error
 			if l.cfg.Bound {
 				yield.Thread()
 			} else {
-				yield.Processor()
+				yield.Turn(turn + 1)
 			}
 			continue
 		case waited < nap && l.carrier.SleepExits():

@@ -294,8 +294,8 @@ func IsImage(source []byte) bool { return fatbin.Is(source) }
 type Channel interface {
 	// Submit queues a batch. The device keeps cmds until done was called. done
 	// is called exactly once for each successful Submit, in submission order,
-	// from a goroutine of the device, or from Poll of a Poller; it must not block and must not call the
-	// device. When a command fails, the rest of the batch is not run, and all
+	// from a goroutine of the device, from Poll of a Poller, or by Submit before it returns; it must not block and
+	// must not call the device. When a command fails, the rest of the batch is not run, and all
 	// later batches of the channel end with ErrCanceled without being run. A
 	// batch without commands is allowed: it marks a place in the order.
 	//

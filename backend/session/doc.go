@@ -22,6 +22,8 @@
 //     and where a mapping goes for each worker of a running kernel to pass a loop head: some
 //     ten microseconds of softgpu; on CUDA for a round trip to the worker process, see
 //     package cuda;
+//   - for a launch of a few operations without loops, which the software GPU runs at once: some
+//     microseconds, and some hundred where each touches memory for the first time;
 //   - in NewVRAM, for the host to clear pages that others gave back;
 //   - when the session ends, for kernels that are aborted, which takes no longer than that,
 //     and for the compilation that is canceled, which takes milliseconds.

@@ -180,7 +180,7 @@ func (s *Session) poll() bool {
 	}
 	start := time.Now()
 	defer func() { s.count.polling.Add(int64(time.Since(start))) }()
-	for {
+	for turn := 1; ; turn++ {
 		for range looks {
 			if s.in.Ready() && !s.file.Full() || len(s.wake) > 0 {
 				return true
@@ -192,7 +192,11 @@ func (s *Session) poll() bool {
 			// do. If another of its threads has a request, it rings.
 			return false
 		}
-		yield.Processor()
+		if s.file.InFlight() > 0 {
+			yield.Processor()
+		} else {
+			yield.Turn(turn)
+		}
 		waited := time.Since(start)
 		if waited < spin {
 			continue

@@ -47,9 +47,12 @@ type channel struct {
 	queue     []batch
 	room      [4]batch // what queue begins in, whenever it was empty
 	submitted uint64
+	completed uint64 // written by the goroutine that runs batches
 	rest      rest
 	batch     batch
 	current   *batch // &batch while one runs, else nil
+	inline    bool   // the goroutine that submitted it runs it
+	turn      bool   // and has the turn of the compute engine; its own
 
 	closing sync.Once
 }
@@ -112,9 +115,14 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	if c.closed {
 		return fmt.Errorf("channel %w", gpu.ErrClosed)
 	}
-	c.queue = append(c.queue, batch{cmds: cmds, done: done})
 	c.submitted++
 	c.note(hw.DescSubmitted, c.submitted)
+	b := batch{cmds: cmds, done: done}
+	if c.mayInline(cmds) {
+		c.runInline(b)
+		return nil
+	}
+	c.queue = append(c.queue, b)
 	c.wake.Signal()
 	return nil
 }
@@ -142,34 +150,41 @@ func (c *channel) loop() {
 	defer close(c.ended)
 	// Granted memory can go away under the copy engine; see touch.
 	debug.SetPanicOnFault(true)
-	c.mu.Lock()
-	completed := c.submitted - uint64(len(c.queue)) // before a snapshot
-	c.mu.Unlock()
-	for n := completed + 1; ; n++ {
-		b := c.next()
-		if b == nil {
-			return
-		}
-		r := c.run(b)
-		if c.failed == nil {
-			c.failed = r.Err
-		}
-		if _, lost := errors.AsType[*gpu.LostError](r.Err); lost {
-			c.note(hw.DescState, hw.StateHalted)
-		}
-		c.note(hw.DescCompleted, n)
-		b.done(r) // before next, after which a snapshot may be taken
+	for b := c.next(); b != nil; b = c.after() {
+		c.complete(b)
 	}
 }
 
-// next ends the batch that ran, if there was one, and waits for another, which it makes the
-// current one. It returns nil when there will be none.
+// complete runs a batch and tells how it ended.
+func (c *channel) complete(b *batch) {
+	r := c.run(b)
+	if c.failed == nil {
+		c.failed = r.Err
+	}
+	if _, lost := errors.AsType[*gpu.LostError](r.Err); lost {
+		c.note(hw.DescState, hw.StateHalted)
+	}
+	c.completed++
+	c.note(hw.DescCompleted, c.completed)
+	b.done(r) // before the batch ends, after which a snapshot may be taken
+}
+
+// after ends the batch that ran, and returns the next.
+func (c *channel) after() *batch {
+	c.mu.Lock()
+	c.batch, c.current = batch{}, nil
+	c.mu.Unlock()
+	return c.next()
+}
+
+// next waits for a batch, which it makes the current one. It returns nil when there will be none.
 func (c *channel) next() *batch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.batch, c.current = batch{}, nil
 	for {
 		switch {
+		case c.inline:
+			c.wake.Wait()
 		case len(c.queue) == 0 && c.closed:
 			c.queue = nil
 			return nil

@@ -22,7 +22,8 @@
 // Each channel has a goroutine that takes its batches in order. For each
 // command it waits for the turn on an engine (type engine, where the choice
 // between channels is made), runs the command and gives the engine back. There
-// is no other way to an engine.
+// is no other way to an engine. A launch that ends within microseconds runs on the goroutine that submits
+// it, if the channel rests and the engine is free (inline.go).
 //
 // # Who owns what
 //

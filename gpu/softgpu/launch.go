@@ -30,7 +30,7 @@ func (c *channel) launch(l *gpu.Launch) error {
 		return err
 	}
 	e := &c.ctx.dev.compute
-	for keep := false; ; {
+	for keep := c.takeTurn(); ; {
 		at := between
 		if c.from != nil {
 			at = launching
@@ -186,7 +186,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 	c, d := k.channel, k.channel.ctx.dev
 	k.begins()
 	defer k.stops()
-	control := &exec.Control{Yield: d.compute.yield, Divide: d.config.Divide}
+	control := &exec.Control{Yield: d.compute.yield, Divide: d.config.Divide, Whole: c.inline}
 	if k.signal != 0 {
 		control.Yield = c.yieldsOr
 	}
@@ -208,7 +208,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 	}
 	if m := k.launch.Model; m != nil {
 		before := m.Cycles()
-		err = exec.Run(k.kernel, k.launch, current{c}, control, d.config.SMs)
+		err = exec.Run(k.kernel, k.launch, current{c}, control, c.processors())
 		used = time.Duration(m.Cycles() - before)
 		k.spent += used
 		return used, err
@@ -219,7 +219,7 @@ func (k *task) run(yield bool) (used time.Duration, err error) {
 		c.watch(control, k.limit) // for kernels that meet barriers
 		defer c.unwatch()
 	}
-	err = exec.Run(k.kernel, k.launch, current{c}, control, d.config.SMs)
+	err = exec.Run(k.kernel, k.launch, current{c}, control, c.processors())
 	used = time.Since(start)
 	k.limit -= used
 	return used, err

@@ -325,7 +325,7 @@ func (b *builder) channel(i int) error {
 	if err != nil {
 		return err
 	}
-	ch.queue, ch.submitted = queue, saved.Completed+uint64(len(queue))
+	ch.queue, ch.completed, ch.submitted = queue, saved.Completed, saved.Completed+uint64(len(queue))
 	if saved.Failed != "" {
 		ch.failed = errors.New(saved.Failed)
 	}

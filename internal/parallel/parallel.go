@@ -5,7 +5,6 @@
 package parallel
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,11 +33,6 @@ type Pool struct {
 // helper is a goroutine. It is on the list of idle ones, or somebody has taken it
 // off and gives it work.
 type helper struct{ work atomic.Pointer[func()] }
-
-// Between two looks a helper yields the processor to other threads, and each time after
-// so many looks to other goroutines. Were that all the time, a dozen helpers would keep
-// the runtime's queue of goroutines so busy that none looked at its poller.
-const gosched = 16
 
 func (c *Pool) looks() int {
 	if c.Looks > 0 {
@@ -84,23 +78,13 @@ func (c *Pool) Share(n int, work func(member int)) {
 	}
 	// The last part of each takes a moment, to be woken as long as many of them.
 	for looks := 1; looks < waitLooks && left.Load() > 0; looks++ {
-		giveWay(looks)
+		yield.Turn(looks)
 	}
 	wg.Wait()
 }
 
 // waitLooks is how often Share looks for the end of the others before it sleeps.
 const waitLooks = 200
-
-// giveWay lets other threads of the machine run, and each time after some looks other
-// goroutines, too.
-func giveWay(looks int) {
-	if looks%gosched == 0 {
-		runtime.Gosched()
-	} else {
-		yield.Thread()
-	}
-}
 
 // do has work called on another goroutine, and returns the helper that can be told
 // not to; nil if it is none.
@@ -161,7 +145,7 @@ func (c *Pool) serve(h *helper) {
 		if (looks >= most || c.Linger != nil && !c.Linger()) && c.remove(h) {
 			return
 		}
-		giveWay(looks)
+		yield.Turn(looks)
 	}
 }
 

@@ -29,6 +29,22 @@ func Thread() {
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
+// gosched is how many turns there are between two in which goroutines run.
+const gosched = 16
+
+// Turn gives way for the n-th time in a row: to other threads of the machine, and now and then to other
+// goroutines. Gosched wakes a thread for a processor of the runtime that is idle, which finds nothing to
+// do and sleeps again: were that all the time, a loop that waits for microseconds would cost a wake-up and two switches
+// of threads in each round, and a dozen such loops would keep the runtime's queue so busy that no one looked
+// at its poller.
+func Turn(n int) {
+	if n%gosched == 0 {
+		runtime.Gosched()
+	} else {
+		Thread()
+	}
+}
+
 // Nap blocks the thread for a moment: as long as it says and some microseconds more.
 // time.Sleep takes a millisecond in a process that does nothing else, since the
 // runtime then waits at its poller, which counts in milliseconds.

@@ -32,6 +32,10 @@ type Control struct {
 	// every cooperative one, is left whole. Preempt is not affected.
 	Divide bool
 
+	// Whole, if it is set before the run, makes Preempt and Yield have no effect: for a launch that
+	// ends sooner than it could be preempted.
+	Whole bool
+
 	// word changes whenever workers have something to look at; they compare it
 	// with what they saw last at every loop head.
 	word  atomic.Uint64

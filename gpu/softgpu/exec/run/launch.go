@@ -71,7 +71,7 @@ func NewProgram(p *ir.Program) *Program {
 		}
 	}
 	for name, e := range p.Entries {
-		out.kernels[name] = &Kernel{prog: p, fn: e.Fn, attrs: e.Attrs, called: called}
+		out.kernels[name] = &Kernel{prog: p, fn: e.Fn, attrs: e.Attrs, called: called, straight: isStraight(p, e.Fn)}
 	}
 	return out
 }
@@ -96,6 +96,8 @@ type Kernel struct {
 	rested sync.Pool // of *worker: what earlier launches left
 	native jit.Code
 	called map[*ir.Function]*jit.Code // of the program's other functions; never written
+
+	straight bool // see Short
 }
 
 // Kernel finds a kernel by name.

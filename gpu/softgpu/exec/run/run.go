@@ -271,7 +271,7 @@ func (w *worker) poll() {
 	if w.run.failed.Load() {
 		panic(aborted{})
 	}
-	if w.control.preempt.Load() {
+	if w.control.preempt.Load() && !w.control.Whole {
 		w.preempting = true
 	}
 	w.TLB.Flush()
