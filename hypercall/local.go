@@ -24,7 +24,7 @@ const (
 	LocalHello LocalOp = 1
 	// LocalGrant grants memory; descriptor: a memfd that the client or another client of this
 	// backend made, with the seals SHRINK, GROW and SEAL and neither WRITE nor FUTURE_WRITE, whose
-	// size is a multiple of 4096. Answer: ID, Size.
+	// size is a multiple of 4096; or, for objects only, another file of tmpfs. Answer: ID, Size.
 	LocalGrant LocalOp = 2
 	// LocalFree takes granted memory back. The answer comes when neither backend nor GPU uses it.
 	LocalFree LocalOp = 3

@@ -72,6 +72,19 @@ func TestSeveralDevicesInAVirtualMachine(t *testing.T) {
 	require.Contains(t, out, "2 devices\ndevices: PASS\n")
 }
 
+// Processes of a guest on two devices share a file of /dev/shm, which their kernels poll and write: the
+// backends are confined.
+func TestSharedFile(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	for range 3 {
+		code, out := start(t, "run", "--log", "error", "--device", "softgpu:0,1", "--", filepath.Join(dir.path, "sharedfile")).wait(t)
+		require.Zero(t, code, out)
+		require.Contains(t, out, "sharedfile: PASS\n")
+		require.NotContains(t, out, "copies only")
+	}
+}
+
 // pvdrm run gives a program several devices, of which the program's user may hide some.
 func TestRunWithSeveralDevices(t *testing.T) {
 	dir, err := clients()

@@ -40,7 +40,7 @@ func (pages) Mappings() ([]cuda.HostMapping, error) {
 	}
 	all := make([]cuda.HostMapping, len(list))
 	for i, m := range list {
-		all[i] = cuda.HostMapping{HostRange: cuda.HostRange{Start: m.Start, End: m.End}, Offset: m.Offset,
+		all[i] = cuda.HostMapping{HostRange: cuda.HostRange{Start: m.Start, End: m.End}, Offset: m.Offset, Name: m.Name,
 			Readable: m.Perms[0] == 'r', Writable: m.Perms[1] == 'w', Shared: m.Perms[3] == 's'}
 		if m.Inode != 0 {
 			all[i].File = cuda.HostFile{Major: uint64(m.Major), Minor: uint64(m.Minor), Inode: m.Inode}
@@ -55,6 +55,11 @@ func (pages) Mappings() ([]cuda.HostMapping, error) {
 		}
 	}
 	return all, nil
+}
+
+// Open implements cuda.HostPages.
+func (pages) Open(m cuda.HostMapping) (int, error) {
+	return progmem.Mapping{Start: m.Start, End: m.End, Major: uint32(m.File.Major), Minor: uint32(m.File.Minor), Inode: m.File.Inode, Name: m.Name}.Open()
 }
 
 // Place implements cuda.HostPages.

@@ -81,7 +81,7 @@ func withLibcuda(env []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	env = rt.WithTriton(rt.WithCompilers(rt.WithStatic(env, filepath.Join(dir, rt.StaticLibrary))), dir)
+	env = rt.WithNCCL(rt.WithTriton(rt.WithCompilers(rt.WithStatic(env, filepath.Join(dir, rt.StaticLibrary))), dir))
 	const name = "LD_LIBRARY_PATH"
 	if old := os.Getenv(name); old != "" {
 		dir += string(os.PathListSeparator) + old

@@ -18,7 +18,9 @@ type registration struct {
 
 // RegisterHost is cuMemHostRegister of n bytes at an address of the program, which must not be
 // registered. Pages that the device shares take the place of those that lie there. Stack is an address
-// in the stack of the calling thread. ErrNotSupported where the memory is of a kind that cannot be
+// in the stack of the calling thread. Memory that the program shares with other processes of the guest, a
+// file of tmpfs, stays as it is, and all who register it share it with the device.
+// ErrNotSupported where the memory is of a kind that cannot be
 // replaced; copies from and to it work as from and to other memory of the program.
 func (c *Context) RegisterHost(addr, n uint64, read bool, stack uint64) (*HostMem, error) {
 	const call = "cuMemHostRegister"
@@ -27,8 +29,8 @@ func (c *Context) RegisterHost(addr, n uint64, read bool, stack uint64) (*HostMe
 	}
 	defer c.life.RUnlock()
 	r := &c.dev.driver.registry
-	if err := c.dev.driver.RegistersHost(); err != nil {
-		return nil, &Error{call, ErrNotSupported, err}
+	if r.pages == nil {
+		return nil, &Error{call, ErrNotSupported, c.dev.driver.RegistersHost()}
 	}
 	_, lends := c.file.(lender)
 	if _, shares := c.file.(drm.Sharer); !lends || !shares || c.memory.system.window.page != hostPage {
@@ -42,7 +44,7 @@ func (c *Context) RegisterHost(addr, n uint64, read bool, stack uint64) (*HostMe
 	start, end := addr&^(hostPage-1), (addr+n+hostPage-1)&^(hostPage-1)
 	pieces, err := r.pieces(c, start, end, stack)
 	if err != nil {
-		return nil, &Error{call, ErrNotSupported, errors.Join(err, r.closeAll(c, pieces))}
+		return nil, &Error{call, ErrNotSupported, errors.Join(err, r.closeAll(c, pieces), r.prune())}
 	}
 	g := &registration{base: start, end: end, pieces: pieces, read: read}
 	h, err := c.mapRegistered(call, g, addr, n)

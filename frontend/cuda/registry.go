@@ -23,6 +23,8 @@ type HostPages interface {
 	Place(addr uint64, fd int, off uint64, mem []byte) error
 	// Restore puts private memory with the same contents in the place of [addr, addr+n).
 	Restore(addr, n uint64) error
+	// Open opens the file of a mapping, for reading and writing.
+	Open(m HostMapping) (fd int, err error)
 	// Children sets what a child of fork gets private copies of: the mappings of files, but for those
 	// in own.
 	Children(files []HostFile, own []HostRange) error
@@ -39,6 +41,7 @@ type HostMapping struct {
 	HostRange
 	File   HostFile // zero: none
 	Offset uint64   // in the file
+	Name   string   // its path, if that is known
 
 	Readable, Writable, Shared bool
 
@@ -46,7 +49,8 @@ type HostMapping struct {
 }
 
 // registry is the memory of the program that the device reaches by registration. Shared pages take
-// the place of the program's own, each piece of them an object that contexts open. It is one for all
+// the place of the program's own, each piece of them an object that contexts open. Of memory that the
+// program shares with others already, the object is its file. It is one for all
 // contexts, since registrations may have pages in common.
 type registry struct {
 	mu    sync.Mutex
@@ -60,6 +64,7 @@ type hostFile struct {
 	fd     int
 	first  uint64 // the offset that a mapping of its beginning has, other than 0 with some drivers
 	stays  bool   // nothing can take its place while the program may write to it
+	shared bool   // it is the program's own file, which stays where it is
 	opened map[*Context]*openedFile
 }
 
@@ -109,7 +114,7 @@ func (r *registry) pieces(c *Context, start, end, stack uint64) (all []hostPiece
 		return nil, err
 	}
 	var own []HostRange
-	at := start
+	at, replaces := start, r.pages.Available()
 	for _, m := range maps {
 		if m.End <= at || m.Start >= end {
 			continue
@@ -118,12 +123,15 @@ func (r *registry) pieces(c *Context, start, end, stack uint64) (all []hostPiece
 			break
 		}
 		to := min(m.End, end)
-		file := r.files[m.File]
 		switch {
-		case m.Shared && file != nil:
-			all = append(all, hostPiece{file: file, addr: at, n: to - at, off: m.Offset - file.first + at - m.Start})
 		case m.Shared:
-			return nil, fmt.Errorf("0x%x is in memory that is shared already", at)
+			file, err := r.fileAt(m)
+			if err != nil {
+				return nil, fmt.Errorf("0x%x is in memory that is shared already: %w", at, err)
+			}
+			all = append(all, hostPiece{file: file, addr: at, n: to - at, off: m.Offset - file.first + at - m.Start})
+		case replaces != nil:
+			return nil, replaces
 		case m.Odd != "":
 			return nil, fmt.Errorf("0x%x is in %s", at, m.Odd)
 		case stack >= m.Start && stack < m.End:
@@ -136,9 +144,13 @@ func (r *registry) pieces(c *Context, start, end, stack uint64) (all []hostPiece
 	if at < end {
 		return nil, fmt.Errorf("nothing is mapped at 0x%x", at)
 	}
-	for i := range all {
-		if _, err := all[i].file.open(c); err != nil {
+	for i, p := range all {
+		o, err := p.file.open(c)
+		if err != nil {
 			return all[:i], err
+		}
+		if size := uint64(len(o.mem)); p.off > size || p.n > size-p.off {
+			return all[:i+1], fmt.Errorf("0x%x is at %d of a file that had %d bytes when it was registered first", p.addr, p.off, size)
 		}
 	}
 	for _, o := range own {
@@ -151,6 +163,27 @@ func (r *registry) pieces(c *Context, start, end, stack uint64) (all []hostPiece
 		}
 	}
 	return all, nil
+}
+
+// fileAt returns the file of a shared mapping. R.mu is held.
+func (r *registry) fileAt(m HostMapping) (*hostFile, error) {
+	if f := r.files[m.File]; f != nil {
+		return f, nil
+	}
+	fd, err := r.pages.Open(m)
+	if err != nil {
+		return nil, err
+	}
+	f := &hostFile{id: m.File, fd: fd, shared: true, opened: map[*Context]*openedFile{}}
+	r.add(f)
+	return f, nil
+}
+
+func (r *registry) add(f *hostFile) {
+	if r.files == nil {
+		r.files = map[HostFile]*hostFile{}
+	}
+	r.files[f.id] = f
 }
 
 // open returns the object of a context, with one more use. Registry.mu is held.
@@ -201,10 +234,7 @@ func (r *registry) replace(c *Context, addr, n uint64) (p hostPiece, err error) 
 	// Where it is sealed it is a memfd, whose mappings can hold writers off.
 	_, unsealed := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	f.stays = unsealed != nil
-	if r.files == nil {
-		r.files = map[HostFile]*hostFile{}
-	}
-	r.files[f.id] = f
+	r.add(f)
 	o.uses++
 	p = hostPiece{file: f, addr: addr, n: n}
 	// Children first: one that is made from now on must not share the pages.
@@ -246,6 +276,9 @@ func (r *registry) children() error {
 	var files []HostFile
 	var own []HostRange
 	for id, f := range r.files {
+		if f.shared { // with children, too
+			continue
+		}
 		files = append(files, id)
 		for _, o := range f.opened {
 			at := hostAddress(o.mem)
@@ -280,6 +313,9 @@ func (r *registry) close(c *Context, p hostPiece) (err error) {
 // restore replaces what the program has mapped of a file, and reports whether something is left of it.
 // R.mu is held.
 func (r *registry) restore(f *hostFile) (left bool, err error) {
+	if f.shared {
+		return false, nil
+	}
 	maps, err := r.pages.Mappings()
 	if err != nil {
 		return true, err

@@ -68,7 +68,7 @@ type allocationProp struct {
 	kind         int32
 	_            int32 // requestedHandleTypes: none
 	locationKind int32
-	_            int32   // location.id: the first device
+	location     int32   // the device
 	_            uintptr // win32HandleMetaData
 	_            [8]byte // allocFlags
 }
@@ -77,7 +77,7 @@ type allocationProp struct {
 type accessDesc struct {
 	_            structs.HostLayout
 	locationKind int32
-	_            int32 // location.id: the first device
+	location     int32 // the device
 	access       int32
 }
 

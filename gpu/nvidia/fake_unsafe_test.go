@@ -29,6 +29,7 @@ type fake struct {
 	log     []byte // where the caller wants complaints about it
 	sticky  atomic.Int32
 	control *fakeControl
+	device  int32
 }
 
 // fakeDevices is how many GPUs the fake driver has.
@@ -160,6 +161,7 @@ func newFake() *driver {
 		if ordinal >= fakeDevices {
 			return resultInvalidDevice
 		}
+		f.device = ordinal
 		return set(device, ordinal)
 	}
 	d.deviceGetName = func(name *byte, n, _ int32) result {
@@ -205,15 +207,18 @@ func (f *fake) memory(d *driver) {
 		}
 		return set(at, want)
 	}
-	d.memCreate = func(h *uint64, size uint64, _ *allocationProp, _ uint64) result {
+	d.memCreate = func(h *uint64, size uint64, p *allocationProp, _ uint64) result {
 		dieAt("create")
+		if p.location != f.device {
+			return resultInvalidDevice
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		p, ok := f.control.page(uint32(len(f.pages)), size)
+		page, ok := f.control.page(uint32(len(f.pages)), size)
 		if !ok {
 			return resultOutOfMemory
 		}
-		f.pages = append(f.pages, p)
+		f.pages = append(f.pages, page)
 		return set(h, uint64(len(f.pages)))
 	}
 	d.memRelease = func(h uint64) result {
@@ -227,7 +232,12 @@ func (f *fake) memory(d *driver) {
 		return failed(mmapAt(at, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED, p.fd, p.off+off))
 	}
 	d.memUnmap = func(at, size uint64) result { return failed(hide(at, size)) }
-	d.memSetAccess = func(uint64, uint64, *accessDesc, uint64) result { return resultOK }
+	d.memSetAccess = func(_, _ uint64, access *accessDesc, _ uint64) result {
+		if access.location != f.device {
+			return resultInvalidDevice
+		}
+		return resultOK
+	}
 	d.memHostRegister = func(uintptr, uint64, uint32) result { return resultOK }
 	d.memHostUnregister = func(uintptr) result { return resultOK }
 	d.memHostGetDevicePointer = func(at *uint64, host uintptr, _ uint32) result { return set(at, uint64(host)) }

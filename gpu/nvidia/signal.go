@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"runtime/debug"
 	"time"
 
 	"pvdrm/gpu"
@@ -80,8 +81,16 @@ func (f *flying) defers() bool {
 	return f.signal != 0 && (f.asked.stored.IsZero() || time.Since(f.asked.stored) < signalGrace)
 }
 
-// set stores 1 to a word of granted memory, if it is mapped for writing.
+// set stores 1 to a word of granted memory, if it is mapped for writing. Where its owner has cut the file
+// there is none.
 func (s *space) set(va uint64) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		p := recover()
+		if _, ok := p.(interface{ Addr() uintptr }); p != nil && !ok {
+			panic(p)
+		}
+	}()
 	s.mu.RLock() // the pages stay while it is held
 	defer s.mu.RUnlock()
 	i := s.from(va)

@@ -15,14 +15,14 @@ type vram struct {
 	zeroed []bool
 }
 
-// deviceAccess says that the GPU may access memory, and how.
-func deviceAccess(access int32) *accessDesc {
-	return &accessDesc{locationKind: locationDevice, access: access}
+// deviceAccess says that the worker's GPU may access memory, and how.
+func (w *worker) deviceAccess(access int32) *accessDesc {
+	return &accessDesc{locationKind: locationDevice, location: w.device, access: access}
 }
 
 // allocate makes a memory. Pages that are cleared already have contents, which stay.
 func (w *worker) allocate(id, size uint64, cleared []bool) error {
-	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice}
+	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice, location: w.device}
 	m := &vram{}
 	for range size / vramPage {
 		var h uint64
@@ -97,7 +97,7 @@ func (w *worker) mapped(q *request, zeroed []bool) error {
 }
 
 func (w *worker) access(va, size uint64, access int32) error {
-	return w.drv.check("cuMemSetAccess", w.drv.memSetAccess(va, size, deviceAccess(access), 1))
+	return w.drv.check("cuMemSetAccess", w.drv.memSetAccess(va, size, w.deviceAccess(access), 1))
 }
 
 // clear zeroes the pages that were not yet.

@@ -3,6 +3,7 @@ package hostmem
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -180,4 +181,24 @@ func TestOver(t *testing.T) {
 	require.Error(t, Over(mem[:PageSize], [][]byte{r.Bytes()}), "too much")
 	require.Error(t, Over(mem, [][]byte{r.Bytes()[:100]}), "not a page")
 	require.Error(t, Over(mem, [][]byte{make([]byte, PageSize)}), "of no region")
+}
+
+// Memory that its owner may cut is mapped by whole pages, and its loss is a panic that can be caught.
+func TestUnsealed(t *testing.T) {
+	fd := memfd(t, 4097, 0)
+	r, err := MapUnsealed(fd, 8192)
+	require.NoError(t, err)
+	defer r.Release()
+	_, err = unix.Pwrite(fd, []byte("hello"), 4092)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(r.Bytes()[4092:4097]))
+	span, err := Locate(r.Bytes()[4096:])
+	require.NoError(t, err)
+	require.EqualValues(t, 4096, span.FileOffset())
+	require.NoError(t, unix.Ftruncate(r.FD(), 0))
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	require.Panics(t, func() { r.Bytes()[0] = 1 })
+
+	_, err = MapUnsealed(memfd(t, 4096, 0), 8192)
+	require.ErrorContains(t, err, "has only 0x1000")
 }

@@ -7,8 +7,8 @@
 // stays mapped although the monitor has replaced the table meanwhile.
 //
 // Memory of a guest can change at any moment. Read a value once, into memory of
-// your own, and check the copy. Mapped memory never faults: Map takes only files
-// that are sealed against shrinking and large enough.
+// your own, and check the copy. Memory of Map never faults: it takes only files
+// that are sealed against shrinking and large enough. That of MapUnsealed may.
 package hostmem
 
 import (
@@ -40,7 +40,19 @@ type Region struct {
 // Map maps bytes [off, off+size) of fd, readable and writable, and takes fd over,
 // also when it fails. The caller owns one reference.
 func Map(fd int, off, size uint64) (*Region, error) {
-	r, err := mapFile(fd, off, size)
+	// The seal is looked at before the size: afterwards the size can only grow.
+	return taken(fd, sealed(fd), off, size)
+}
+
+// MapUnsealed is Map for the first bytes of a file that its owner may cut. To touch a page that is
+// gone then is SIGBUS: only goroutines that have set debug.SetPanicOnFault may touch the memory.
+func MapUnsealed(fd int, size uint64) (*Region, error) { return taken(fd, nil, 0, size) }
+
+// taken maps a file, unless there is an error already. It closes the file where it fails.
+func taken(fd int, err error, off, size uint64) (r *Region, _ error) {
+	if err == nil {
+		r, err = mapFile(fd, off, size)
+	}
 	if err != nil {
 		_ = unix.Close(fd) // only an error of the mapping is worth reporting
 		return nil, err
@@ -48,24 +60,28 @@ func Map(fd int, off, size uint64) (*Region, error) {
 	return r, nil
 }
 
+// sealed is nil for files that cannot shrink.
+func sealed(fd int) error {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSealed, err)
+	}
+	if seals&unix.F_SEAL_SHRINK == 0 {
+		return ErrNotSealed
+	}
+	return nil
+}
+
 func mapFile(fd int, off, size uint64) (*Region, error) {
 	const limit = 1 << 46 // bytes; far above any guest, and no sum below overflows
 	if size == 0 || size > limit || off > limit {
 		return nil, fmt.Errorf("guest memory of %d bytes at offset %#x: out of range", size, off)
 	}
-	// The seal is looked at before the size: afterwards the size can only grow.
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotSealed, err)
-	}
-	if seals&unix.F_SEAL_SHRINK == 0 {
-		return nil, ErrNotSealed
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, fmt.Errorf("guest memory: %w", os.NewSyscallError("fstat", err))
 	}
-	if st.Size < 0 || uint64(st.Size) < off+size {
+	if st.Size < 0 || (uint64(st.Size)+PageSize-1)&^(PageSize-1) < off+size {
 		return nil, fmt.Errorf("guest memory: bytes %#x to %#x of a memfd that has only %#x", off, off+size, st.Size)
 	}
 

@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/session"
 	"pvdrm/gem/quota"
+	"pvdrm/hypercall"
 	"pvdrm/internal/unixsock"
 )
 
@@ -36,7 +38,7 @@ func open(t *testing.T, path string, flags int) int {
 	return fd
 }
 
-// Only memory that cannot vanish is taken.
+// Only memory is taken, of which no other file of the client can be made.
 func TestWhatMayBeGranted(t *testing.T) {
 	s := NewServer(Config{})
 	m, err := s.grant(memfd(t, 8192, wantSeals))
@@ -58,10 +60,6 @@ func TestWhatMayBeGranted(t *testing.T) {
 		fd   int
 		want error
 	}{
-		"no seals":             {memfd(t, 4096, 0), ErrNotGrantable},
-		"may shrink":           {memfd(t, 4096, unix.F_SEAL_GROW|unix.F_SEAL_SEAL), ErrNotGrantable},
-		"may grow":             {memfd(t, 4096, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL), ErrNotGrantable},
-		"may be sealed more":   {memfd(t, 4096, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW), ErrNotGrantable},
 		"not to be written":    {memfd(t, 4096, wantSeals|unix.F_SEAL_WRITE), ErrNotGrantable},
 		"not to be mapped":     {memfd(t, 4096, wantSeals|unix.F_SEAL_FUTURE_WRITE), ErrNotGrantable},
 		"empty":                {memfd(t, 0, wantSeals), unix.EINVAL},
@@ -70,7 +68,8 @@ func TestWhatMayBeGranted(t *testing.T) {
 		"opened for reading":   {readOnly, unix.EACCES},
 		"a mere path":          {open(t, procPath(whole), unix.O_PATH), ErrNotGrantable},
 		"a file":               {open(t, file, unix.O_RDWR), ErrNotGrantable},
-		"a file of shm":        {open(t, "/dev/shm", unix.O_TMPFILE|unix.O_RDWR), ErrNotGrantable},
+		"an empty file":        {open(t, "/dev/shm", unix.O_TMPFILE|unix.O_RDWR), unix.EINVAL},
+		"far too large a file": {memfd(t, 1<<60, 0), unix.ENOSPC},
 		"a directory":          {open(t, "/", unix.O_RDONLY), ErrNotGrantable},
 		"a device":             {open(t, "/dev/zero", unix.O_RDWR), ErrNotGrantable},
 		"a process's memory":   {open(t, "/proc/self/mem", unix.O_RDWR), ErrNotGrantable},
@@ -92,6 +91,62 @@ func TestWhatMayBeGranted(t *testing.T) {
 	}
 	require.Zero(t, s.Stats().GrantedBytes)
 	require.Zero(t, s.used(quota.Granted))
+}
+
+// Memory that may shrink is taken for the device, which survives that, and for nothing that this process
+// looks at itself.
+func TestUnsealedMemory(t *testing.T) {
+	s, other := NewServer(Config{}), NewServer(Config{})
+	cards := NewServer(Config{Attach: func(session.Carrier, hypercall.Doorbell, string) (session.Attached, error) { return nil, nil }})
+	shm := open(t, "/dev/shm", unix.O_TMPFILE|unix.O_RDWR)
+	require.NoError(t, unix.Ftruncate(shm, 8193))
+	for name, c := range map[string]struct {
+		fd   int
+		size uint64
+	}{
+		"a file of shm":      {shm, 12288},
+		"no seals":           {memfd(t, 4096, 0), 4096},
+		"may shrink":         {memfd(t, 4096, unix.F_SEAL_GROW|unix.F_SEAL_SEAL), 4096},
+		"may grow":           {memfd(t, 8192, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL), 8192},
+		"may be sealed more": {memfd(t, 4096, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW), 4096},
+	} {
+		m, err := s.grant(c.fd)
+		require.NoError(t, err, name)
+		require.Equal(t, c.size, m.Size(), name)
+		_, _, err = m.MapContiguous()
+		require.ErrorIs(t, err, ErrUnsealed, name)
+		runs, release, err := m.Acquire()
+		require.NoError(t, err, name)
+		require.EqualValues(t, c.size, len(runs[0]), name)
+		require.Equal(t, c.size, s.used(quota.Granted), name)
+		again, err := s.grant(c.fd)
+		require.NoError(t, err, name)
+		require.Same(t, m, again, name)
+		again.drop()
+		release()
+		m.drop()
+		require.Zero(t, s.used(quota.Granted), name)
+
+		m, err = cards.grant(c.fd)
+		require.NoError(t, err, name)
+		_, _, err = m.Acquire()
+		require.ErrorIs(t, err, ErrUnsealed, name)
+		m.drop()
+	}
+	// A file that has grown is more memory, and the same for another guest is that one's own grant.
+	m, err := s.grant(shm)
+	require.NoError(t, err)
+	require.NoError(t, unix.Ftruncate(shm, 1<<20))
+	larger, err := s.grant(shm)
+	require.NoError(t, err)
+	require.EqualValues(t, 12288, m.Size())
+	require.EqualValues(t, 1<<20, larger.Size())
+	_, err = unix.Pwrite(shm, []byte("seen"), 4096)
+	require.NoError(t, err)
+	require.Equal(t, "seen", string(m.region.Bytes()[4096:4100]))
+	require.Empty(t, other.memory)
+	m.drop()
+	larger.drop()
 }
 
 func procPath(fd int) string { return filepath.Join("/proc/self/fd", strconv.Itoa(fd)) }

@@ -182,7 +182,7 @@ var families = []family{
 		{name: "cuMemHostAlloc", args: 3, do: memHostAlloc},
 		{name: "cuMemHostGetDevicePointer_v2", args: 3, do: memHostGetDevicePointer, others: "cuMemHostGetDevicePointer"},
 		{name: "cuMemHostGetFlags", args: 2, do: memHostGetFlags},
-		{name: "cuMemHostRegister_v2", args: 3, do: memHostRegister, others: "cuMemHostRegister", note: "memory of files, shared memory and stacks is noted only: copies are as from memory that is not pinned, and the device cannot map it"},
+		{name: "cuMemHostRegister_v2", args: 3, do: memHostRegister, others: "cuMemHostRegister", note: "memory of files outside of tmpfs (/dev/shm) and of stacks is noted only: copies are as from memory that is not pinned, and the device cannot map it"},
 		{name: "cuMemHostUnregister", args: 1, do: memHostUnregister},
 		{name: "cuMemAllocAsync", args: 3, do: memAllocAsync, perThread: "_ptsz", note: notePools},
 		{name: "cuMemFreeAsync", args: 2, do: memFreeAsync, perThread: "_ptsz", note: "managed memory is freed after the work of the context"},

@@ -143,7 +143,20 @@ func memGetAllocationGranularity(c *call) error {
 	if err != nil {
 		return err
 	}
-	dev, _, err := c.prop(1)
+	b, err := c.read(c.u64(1), propBytes)
+	if err != nil {
+		return err
+	}
+	if kind := le32(b[propType:]); kind != allocationPinned {
+		return c.fail(cuda.ErrInvalidValue, "an allocation of kind %d", kind)
+	}
+	var dev *cuda.Device
+	switch kind := le32(b[propLocation:]); {
+	case kind > locationDevice && kind <= locationHostLast: // of the host; a program may ask before it is refused such
+		dev, _, err = c.anywhere()
+	default:
+		dev, err = c.onDevice(b[propLocation:])
+	}
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ var families = []family{
 		{name: "cudaMallocManaged", note: "pinned memory with one address for the program and the device; it does not move"},
 		{name: "cudaMallocHost"},
 		{name: "cudaHostAlloc"},
-		{name: "cudaHostRegister", note: "memory of files, shared memory and stacks is noted only: copies are as from memory that is not pinned, and the device cannot map it"},
+		{name: "cudaHostRegister", note: "memory of files outside of tmpfs (/dev/shm) and of stacks is noted only: copies are as from memory that is not pinned, and the device cannot map it"},
 		{name: "cudaHostUnregister"},
 		{name: "cudaHostGetDevicePointer"},
 		{name: "cudaHostGetFlags"},

@@ -79,10 +79,10 @@ const cupyCache = "CUPY_CACHE_DIR"
 // WithKernelCache returns an environment in which CuPy keeps its kernels in a folder below dir, where those that it
 // compiled for a real GPU are not: these are machine code without PTX. A folder that the user has named stays.
 func WithKernelCache(env []string, dir string) []string {
-	if dir == "" || slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, cupyCache+"=") }) {
+	if dir == "" {
 		return env
 	}
-	return append(slices.Clip(env), cupyCache+"="+filepath.Join(dir, "pvdrm", "cupy"))
+	return withDefault(env, cupyCache, filepath.Join(dir, "pvdrm", "cupy"))
 }
 
 // tritonLibrary names the folder in which Triton finds libcuda.so.1.
@@ -92,10 +92,24 @@ const tritonLibrary = "TRITON_LIBCUDA_PATH"
 // looks in the loader's cache otherwise, which has none on a machine without NVIDIA's driver. A folder that the
 // user has named stays.
 func WithTriton(env []string, dir string) []string {
-	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, tritonLibrary+"=") }) {
+	return withDefault(env, tritonLibrary, dir)
+}
+
+// ncclMemory has NCCL make memory by cuMemCreate, with descriptors for other processes.
+const ncclMemory = "NCCL_CUMEM_ENABLE"
+
+// WithNCCL returns an environment in which NCCL allocates by cudaMalloc, unless the user has chosen: it does not ask
+// whether a device makes memory that has descriptors, and gives up where one refuses that.
+func WithNCCL(env []string) []string {
+	return withDefault(env, ncclMemory, "0")
+}
+
+// withDefault adds a variable, unless it is set.
+func withDefault(env []string, name, value string) []string {
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
 		return env
 	}
-	return append(slices.Clip(env), tritonLibrary+"="+dir)
+	return append(slices.Clip(env), name+"="+value)
 }
 
 // WithCompilers returns an environment in which what is compiled at run time has PTX: WithLineInfo, and

@@ -256,6 +256,8 @@ func (w *worker) recovered(e any) error {
 		return e
 	case aborted:
 		return nil
+	case interface{ Addr() uintptr }:
+		return &gpu.LostError{Cause: gpu.LostDevice, Kernel: w.run.kernel.attrs.Name, Detail: fmt.Sprintf("system memory is gone: %v", e)}
 	}
 	return &gpu.LostError{Cause: gpu.LostDevice, Kernel: w.run.kernel.attrs.Name, Detail: fmt.Sprintf("engine fault: %v", e)}
 }
