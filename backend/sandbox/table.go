@@ -389,7 +389,7 @@ func commands([]Ioctl) seccomp.SyscallRule {
 
 func keeperCommands([]Ioctl) seccomp.SyscallRule {
 	return oneOf(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
-		unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_ADD_SEALS, unix.F_GET_SEALS)
+		unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_ADD_SEALS, unix.F_GET_SEALS, unix.F_SETPIPE_SZ)
 }
 
 // noTyping keeps a process from giving input to a terminal, as if somebody typed it.

@@ -35,6 +35,13 @@ func TestKernelsPrint(t *testing.T) {
 			require.NoError(t, c.do(l).Err)
 			require.Equal(t, once, c.printed(1000))
 			require.Empty(t, c.printed(100))
+
+			l = c.launch("says", 200) // what a pipe of the usual size has no room for
+			l.Block[0] = 1000
+			for range 3 {
+				require.NoError(t, c.do(l).Err)
+			}
+			require.Equal(t, 3000, strings.Count(c.printed(1<<14), "\n"))
 		})
 	}
 }
