@@ -281,7 +281,7 @@ func (c *call) occupancyOfClusters(answer func(f *function, each, multiprocessor
 	if threads <= maxBlockThreads {
 		threads *= uint64(cfg.Block[2])
 	}
-	each := multiprocessorOf(dev).resident(f, int(min(threads, maxBlockThreads)), uint64(cfg.Shared))
+	each := f.resident(dev.Multiprocessor(), int(min(threads, maxBlockThreads)), uint64(cfg.Shared))
 	multiprocessors, _ := attribute(dev, int(cuda.AttributeMultiprocessorCount))
 	if dims == [3]uint32{} {
 		dims = f.rule.required

@@ -25,7 +25,7 @@ func (c *call) checkTogether(f *function, cfg cuda.LaunchConfig) error {
 	if threads *= uint64(cfg.Block[2]); threads > maxBlockThreads {
 		return nil
 	}
-	each := multiprocessorOf(dev).resident(f, int(threads), uint64(cfg.Shared))
+	each := f.resident(dev.Multiprocessor(), int(threads), uint64(cfg.Shared))
 	if each == 0 {
 		return nil
 	}

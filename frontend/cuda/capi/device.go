@@ -175,10 +175,8 @@ const (
 const (
 	// sharedDefault is the most shared memory of a block whose kernel did not ask for more.
 	sharedDefault = 48 << 10
-	// ampere is the compute capability × 10 from which each block takes sharedReserved
-	// bytes of shared memory besides its own.
-	ampere         = 80
-	sharedReserved = 1 << 10
+	// ampere is the compute capability × 10 of the first devices of that name.
+	ampere = 80
 
 	// largestWindow is the most bytes of an access policy window.
 	largestWindow = 128 << 20
@@ -224,9 +222,9 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 	case attrSharedOptin:
 		return get(cuda.AttributeMaxSharedMemoryPerBlock), true
 	case attrSharedReserved:
-		return reservedShared(dev), true
+		return dev.Multiprocessor().Reserved, true
 	case attrSharedPerMultiprocessor:
-		return get(cuda.AttributeMaxSharedMemoryPerBlock) + reservedShared(dev), true
+		return get(cuda.AttributeMaxSharedMemoryPerBlock) + dev.Multiprocessor().Reserved, true
 	case attrRegsPerMultiprocessor:
 		return get(cuda.AttributeMaxRegistersPerBlock), true
 	case attrPersistingL2: // five eighths, as on an H100; nothing changes by it
@@ -283,14 +281,6 @@ var realGPU = map[int]int{
 	90:  1,  // COMPUTE_PREEMPTION_SUPPORTED
 	129: 1,  // UNIFIED_FUNCTION_POINTERS
 	131: -1, // HOST_NUMA_ID
-}
-
-// reservedShared returns the bytes of shared memory that a block takes besides its own.
-func reservedShared(dev *cuda.Device) int {
-	if capability(dev) >= ampere {
-		return sharedReserved
-	}
-	return 0
 }
 
 func deviceComputeCapability(c *call) error {

@@ -6,74 +6,16 @@ import (
 	"pvdrm/frontend/cuda"
 )
 
-// multiprocessor is what the blocks of a kernel share while they run together.
-type multiprocessor struct {
-	blocks      int // the most, however small
-	threads     int
-	warp        int
-	regs        int
-	shared      int // bytes for one block
-	reserved    int // bytes of shared memory that each block takes besides its own
-	granularity int // bytes, of what a block takes of shared memory
-	block       int // threads of the largest block
-}
-
-func multiprocessorOf(dev *cuda.Device) multiprocessor {
-	get := func(a int) int {
-		v, _ := attribute(dev, a) // all of these are known
-		return v
-	}
-	m := multiprocessor{
-		blocks:      get(int(cuda.AttributeMaxBlocksPerMultiprocessor)),
-		threads:     get(int(cuda.AttributeMaxThreadsPerMultiprocessor)),
-		warp:        get(int(cuda.AttributeWarpSize)),
-		regs:        get(attrRegsPerMultiprocessor),
-		shared:      get(attrSharedOptin),
-		reserved:    get(attrSharedReserved),
-		granularity: 256,
-		block:       get(int(cuda.AttributeMaxThreadsPerBlock)),
-	}
-	if capability(dev) >= ampere {
-		m.granularity = 128
-	}
-	return m
-}
-
-// How NVIDIA's multiprocessors give out registers since compute capability 5.0: to whole
-// warps, in multiples of regUnit, from one of their quarters.
-const (
-	regUnit  = 256
-	quarters = 4
-)
-
 // resident counts the blocks of a function that run together on a multiprocessor. A kernel that
 // waits for all its blocks at once ends only if it has no more than that for each multiprocessor.
-func (m multiprocessor) resident(f *function, threads int, dynamic uint64) int {
+func (f *function) resident(m cuda.Multiprocessor, threads int, dynamic uint64) int {
 	a := f.Attributes()
 	bound := a.MaxThreads > 0 && f.mod.code == nil // of machine code NVIDIA's driver counts blocks that it would not launch, too
-	if threads <= 0 || threads > m.block || m.warp <= 0 || bound && threads > int(a.MaxThreads) {
+	if bound && threads > int(a.MaxThreads) || dynamic > uint64(f.countedDynamic()) {
 		return 0
 	}
-	if dynamic > uint64(f.countedDynamic()) {
-		return 0
-	}
-	shared := uint64(a.SharedBytes) + dynamic
-	if shared > uint64(m.shared) {
-		return 0
-	}
-	warps := (threads + m.warp - 1) / m.warp
-	n := min(m.blocks, m.threads/m.warp/warps)
-	if a.Regs > 0 {
-		each := roundUp(int(a.Regs)*m.warp, regUnit)
-		n = min(n, m.regs/quarters/each*quarters/warps)
-	}
-	if each := roundUp(int(shared), m.granularity) + m.reserved; each > 0 {
-		n = min(n, (m.shared+m.reserved)/each)
-	}
-	return max(n, 1) // a block that can be launched at all
+	return m.Resident(threads, int(a.Regs), uint64(a.SharedBytes)+dynamic)
 }
-
-func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // disableCachingOverride is CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE: there is no such caching.
 const disableCachingOverride = 1
@@ -108,7 +50,7 @@ func occupancyBlocks(c *call) error {
 	if c.i32(2) <= 0 {
 		return c.fail(cuda.ErrInvalidValue, "a block of %d threads", c.i32(2))
 	}
-	return to.set(uint64(multiprocessorOf(f.mod.ctx.Device()).resident(f, int(c.i32(2)), c.u64(3))))
+	return to.set(uint64(f.resident(f.mod.ctx.Device().Multiprocessor(), int(c.i32(2)), c.u64(3))))
 }
 
 // occupancyBlockSize finds the smallest block that fills a multiprocessor best.
@@ -127,8 +69,8 @@ func occupancyBlockSize(c *call) error {
 		return err
 	}
 	dev := f.mod.ctx.Device()
-	m := multiprocessorOf(dev)
-	limit := m.block
+	m := dev.Multiprocessor()
+	limit := m.Block
 	if most := int(f.Attributes().MaxThreads); most > 0 { // what the kernel's launch bounds allow
 		limit = min(limit, most)
 	}
@@ -136,12 +78,12 @@ func occupancyBlockSize(c *call) error {
 		limit = min(limit, l)
 	}
 	best, most, perMP := 0, 0, 0
-	for size := limit / m.warp * m.warp; size > 0; size -= m.warp {
+	for size := limit / m.Warp * m.Warp; size > 0; size -= m.Warp {
 		dynamic := c.u64(4)
 		if c.u64(3) != 0 {
 			dynamic = c.lib.cfg.Invoke(c.u64(3), uint64(size), 0, 0)
 		}
-		if n := m.resident(f, size, dynamic); n*size > most {
+		if n := f.resident(m, size, dynamic); n*size > most {
 			best, most, perMP = size, n*size, n
 		}
 	}
@@ -160,11 +102,11 @@ func occupancyDynamicShared(c *call) error {
 	if c.i32(2) <= 0 || c.i32(3) <= 0 {
 		return c.fail(cuda.ErrInvalidValue, "%d blocks of %d threads", c.i32(2), c.i32(3))
 	}
-	m := multiprocessorOf(f.mod.ctx.Device())
+	m := f.mod.ctx.Device().Multiprocessor()
 	blocks, static := int(c.i32(2)), int(f.Attributes().SharedBytes)
-	each := (m.shared+m.reserved)/blocks/m.granularity*m.granularity - m.reserved
-	if each < static || m.resident(f, int(c.i32(3)), 0) < blocks {
+	each := (m.Shared+m.Reserved)/blocks/m.Unit*m.Unit - m.Reserved
+	if each < static || f.resident(m, int(c.i32(3)), 0) < blocks {
 		return c.fail(cuda.ErrInvalidValue, "%d blocks of %d threads do not fit", blocks, c.i32(3))
 	}
-	return to.set(uint64(min(min(each, m.shared)-static, f.countedDynamic())))
+	return to.set(uint64(min(min(each, m.Shared)-static, f.countedDynamic())))
 }

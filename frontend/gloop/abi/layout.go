@@ -1,6 +1,9 @@
 package abi
 
-import "structs"
+import (
+	"structs"
+	"sync/atomic"
+)
 
 // Constants of gloop_abi.h.
 const (
@@ -135,6 +138,16 @@ type Block struct {
 	Report     Report
 	Results    [Slots]int64
 	Requests   [Slots]Request
+}
+
+// Reset prepares a block of shared memory for a new table. Requests and results are written before they
+// are read.
+func (b *Block) Reset() {
+	atomic.StoreUint64(&b.Posted, 0)
+	atomic.StoreUint64(&b.Done, 0)
+	for i := range b.Report.words() {
+		atomic.StoreUint64(&b.Report.words()[i], 0)
+	}
 }
 
 // Sizes in bytes.

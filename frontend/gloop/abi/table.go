@@ -97,12 +97,14 @@ func (t *Table) Ended(block int, seen uint64) bool {
 // Report copies the report of a block, and says whether it is one of the launch.
 func (t *Table) Report(block int, sequence uint32) (r Report, ok bool) {
 	from, to := t.blocks[block].Report.words(), r.words()
-	first := atomic.LoadUint64(&from[0]) // has the sequence, which is written last
+	to[0] = atomic.LoadUint64(&from[0]) // has the sequence, which is written last
+	if r.Sequence != sequence {
+		return r, false
+	}
 	for i := 1; i < len(to); i++ {
 		to[i] = atomic.LoadUint64(&from[i])
 	}
-	to[0] = first
-	return r, r.Sequence == sequence
+	return r, true
 }
 
 // load copies a request out of shared memory, each word once.

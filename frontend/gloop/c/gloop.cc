@@ -33,7 +33,14 @@ static int settle(Program *p, u64 *logical) {
 	if ((p->stats.cuda = cuCtxGetCurrent(&p->context)) || (p->stats.cuda = cuCtxGetDevice(&device)) ||
 	    (p->stats.cuda = cuDeviceGetAttribute(&sms, 16, device)))
 		return GLOOP_CUDA;
-	c->blocks = unsigned(orDefault(c->blocks, unsigned(sms)));
+	if (c->blocks == 0) {
+		const int kMostResident = 8; // each block has some 40 KB of device memory
+		int each = 1;
+		if (!c->function || c->block[0] == 0) return GLOOP_INVALID;
+		if (cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, c->function, int(c->block[0] * c->block[1] * c->block[2]), c->shared))
+			each = 1; // the launch says what is wrong
+		c->blocks = unsigned(sms * (each < 1 ? 1 : each > kMostResident ? kMostResident : each));
+	}
 	if (c->blocks > *logical) c->blocks = unsigned(*logical);
 	c->slice_ns = orDefault(c->slice_ns, 10000000);
 	c->spin_ns = orDefault(c->spin_ns, 200000);
@@ -66,7 +73,13 @@ static int allocate(Program *p, u64 logical) {
 	if ((p->stats.cuda = cuStreamCreate(&p->stream, 1)) || (p->stats.cuda = cuMemHostAlloc(&mem, granted, 2)))
 		return GLOOP_CUDA;
 	p->granted = static_cast<unsigned char *>(mem);
-	memset(mem, 0, granted);
+	*reinterpret_cast<u32 *>(mem) = 0;
+	for (size_t b = 0; b < blocks; b++) { // the rest is written before it is read
+		abi::Block *block = reinterpret_cast<abi::Block *>(p->granted + kPage) + b;
+		memset(&block->posted, 0, sizeof block->posted);
+		memset(&block->done, 0, sizeof block->done);
+		memset(&block->report, 0, sizeof block->report);
+	}
 	if ((p->stats.cuda = cuMemHostGetDevicePointer_v2(&base, mem, 0)) ||
 	    (p->stats.cuda = cuMemAlloc_v2(&p->device, sizeof queue + blocks * sizeof(abi::Context))) ||
 	    (p->stats.cuda = cuMemcpyHtoD_v2(p->device, &queue, sizeof queue)) ||

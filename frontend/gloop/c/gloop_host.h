@@ -28,7 +28,7 @@ struct gloop_config {
 	unsigned grid[3];  /* logical blocks */
 	unsigned block[3]; /* threads of a block */
 	unsigned shared;   /* dynamic shared memory of a block, bytes */
-	unsigned blocks;   /* physical blocks; 0: one for each multiprocessor */
+	unsigned blocks;   /* physical blocks; 0: as many as run at once, but 8 a multiprocessor */
 
 	const struct gloop_memory *memory;
 	unsigned memories;

@@ -28,6 +28,7 @@ CUresult cuCtxSetCurrent(CUcontext);
 CUresult cuCtxGetDevice(int *);
 CUresult cuCtxSynchronize(void);
 CUresult cuDeviceGetAttribute(int *, int, int);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, void *, int, size_t);
 CUresult cuStreamCreate(CUstream *, unsigned);
 CUresult cuStreamDestroy_v2(CUstream);
 CUresult cuStreamQuery(CUstream);

@@ -19,7 +19,10 @@ type Config struct {
 	Grid    [3]uint32 // logical blocks; 0 stands for 1 in Y and Z
 	Block   [3]uint32 // threads of a block; 0 stands for 1 in Y and Z
 	Shared  uint32    // dynamic shared memory of a block, bytes
-	Blocks  int       // physical blocks, 0: one for each multiprocessor; never more than logical ones
+	Blocks  int       // physical blocks, 0: as many as run at once, but maxResident a multiprocessor; never more than logical ones
+
+	// Pool, if it is not nil, keeps what runs allocate for the next ones. It is of Context.
+	Pool *Pool
 
 	// Memory is granted memory in which kernels have buffers: files and sockets are read into it and
 	// written from it in place. Other buffers go through bounce buffers.
@@ -80,24 +83,16 @@ func (c *Config) check() error {
 			return fmt.Errorf("gloop: %v logical blocks", c.Grid)
 		}
 	}
-	if c.Blocks == 0 {
-		n, err := c.Context.Device().Attribute(cuda.AttributeMultiprocessorCount)
-		if err != nil {
-			return err
-		}
-		c.Blocks = n
-	}
-	if c.Blocks > 0 {
-		c.Blocks = int(min(uint64(c.Blocks), logical))
-	}
 	c.Slice = or(c.Slice, defaultSlice)
 	c.Spin = or(c.Spin, defaultSpin)
 	c.PathMax = or(c.PathMax, defaultPath)
 	c.Handles = or(c.Handles, defaultHandles)
 	c.Threads = or(c.Threads, defaultThreads)
 	switch {
-	case c.Blocks < 1 || c.Blocks > maxBlocks:
+	case c.Blocks < 0 || c.Blocks > maxBlocks:
 		return fmt.Errorf("gloop: %d physical blocks; 1 to %d are possible", c.Blocks, maxBlocks)
+	case c.Pool != nil && c.Pool.ctx != c.Context:
+		return errors.New("gloop: Config.Pool is of another context")
 	case c.Block[0] == 0:
 		return errors.New("gloop: Config.Block is empty")
 	case c.Slice < 0 || c.Spin < 0 || c.Relaunch < 0 || c.Timeout < 0:
@@ -106,6 +101,22 @@ func (c *Config) check() error {
 		return fmt.Errorf("gloop: PathMax is %d (at most %d), Handles %d, Threads %d", c.PathMax, abi.MaxText, c.Handles, c.Threads)
 	}
 	return nil
+}
+
+// maxResident is how many physical blocks a multiprocessor has at most where Config does not say: each has some
+// 40 KB of device memory.
+const maxResident = 8
+
+// place settles the number of physical blocks.
+func (c *Config) place(f *cuda.Function) {
+	if c.Blocks == 0 {
+		dev, a := c.Context.Device(), f.Attributes()
+		n, _ := dev.Attribute(cuda.AttributeMultiprocessorCount) // is known
+		threads := uint64(c.Block[0]) * uint64(c.Block[1]) * uint64(c.Block[2])
+		each := dev.Multiprocessor().Resident(int(min(threads, math.MaxInt32)), int(a.Regs), uint64(a.SharedBytes)+uint64(c.Shared))
+		c.Blocks = max(n, 1) * min(max(each, 1), maxResident)
+	}
+	c.Blocks = int(min(uint64(c.Blocks), c.logical()))
 }
 
 // or is v, or what stands for 0.

@@ -18,6 +18,6 @@
 //
 // # Locks
 //
-// program.mu guards which blocks wait and what the main loop waits for; handles.mu the table of
+// program.mu guards which blocks wait and what the main loop waits for; Pool.mu what is kept; handles.mu the table of
 // files and sockets; abi.Table has a lock of its own. None is taken while another is held.
 package host

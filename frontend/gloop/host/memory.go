@@ -10,7 +10,8 @@ import (
 
 const page = 4096
 
-// memory is what a program shares with its kernel.
+// memory is what a program shares with its kernel. It has room for so many blocks, and paths of so many
+// bytes.
 type memory struct {
 	context  *cuda.Context
 	granted  *cuda.HostMem  // the signal word in a page of its own, blocks, paths
@@ -22,7 +23,7 @@ type memory struct {
 	contexts cuda.DevicePtr
 }
 
-// newMemory allocates it; what is granted is zero.
+// newMemory allocates it. reset prepares it for a run.
 func newMemory(c *Config) (m *memory, err error) {
 	m = &memory{context: c.Context}
 	defer func() {
@@ -36,7 +37,6 @@ func newMemory(c *Config) (m *memory, err error) {
 		return nil, err
 	}
 	mem := m.granted.Bytes()
-	clear(mem)
 	m.texts = mem[m.textAt:]
 	if m.signal, err = abi.Word(mem, 0); err != nil {
 		return nil, err
@@ -48,8 +48,23 @@ func newMemory(c *Config) (m *memory, err error) {
 		return nil, err
 	}
 	m.contexts = m.device + abi.QueueBytes
+	return m, nil
+}
+
+// fits reports whether a run has room in it.
+func (m *memory) fits(c *Config) bool {
+	return len(m.blocks) >= c.Blocks && len(m.texts) >= c.Blocks*abi.Slots*c.PathMax
+}
+
+// reset prepares the memory for a run. It leaves alone what is written before it is read: requests,
+// paths, contexts.
+func (m *memory) reset(c *Config) error {
+	m.signal.Store(0)
+	for i := range m.blocks[:c.Blocks] {
+		m.blocks[i].Reset()
+	}
 	queue := abi.Queue{Total: c.logical()}
-	return m, c.Context.MemcpyHtoD(m.device, queue.Bytes())
+	return m.context.MemcpyHtoD(m.device, queue.Bytes())
 }
 
 // text is where a slot has its path.

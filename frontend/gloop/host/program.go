@@ -7,21 +7,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"pvdrm/frontend/cuda"
 	"pvdrm/frontend/gloop/abi"
 	"pvdrm/internal/yield"
 )
 
 // program is one run.
 type program struct {
-	cfg    Config
-	memory *memory
-	table  *abi.Table
-	stream *cuda.Stream
-	napper *yield.Napper // the poller's
+	cfg Config
+	*kit
+	table *abi.Table
 
 	handles handles
-	bounces *bounces
 	lent    []lent
 	living  context.Context // canceled when the program ends
 	end     context.CancelFunc
@@ -40,34 +36,31 @@ type program struct {
 
 func newProgram(cfg Config) (*program, error) {
 	p := &program{
-		cfg: cfg, made: time.Now(), ended: make(chan struct{}), bounces: newBounces(),
+		cfg: cfg, made: time.Now(), ended: make(chan struct{}),
 		handles: handles{most: cfg.Handles}, threads: make(chan struct{}, cfg.Threads),
 	}
 	for _, h := range cfg.Memory {
 		p.lent = append(p.lent, lent{at: uint64(h.DevicePtr()), bytes: h.Bytes()})
 	}
 	var err error
-	if p.memory, err = newMemory(&cfg); err != nil {
+	if p.kit, err = newKit(&p.cfg); err != nil {
 		return nil, err
 	}
-	p.table = abi.NewTable(p.memory.blocks)
-	if p.napper, err = yield.NewNapper(); err != nil {
-		return nil, errors.Join(err, p.memory.free())
-	}
-	if p.stream, err = cfg.Context.NewStreamNonBlocking(); err != nil {
-		return nil, errors.Join(err, p.napper.Close(), p.memory.free())
-	}
+	p.table = abi.NewTable(p.memory.blocks[:cfg.Blocks])
 	p.stream.After(cfg.Context.DefaultStream()) // what the caller has prepared
 	p.living, p.end = context.WithCancel(context.Background())
 	return p, nil
 }
 
-// close ends the requests that are under way, and gives all back.
-func (p *program) close() error {
+// close ends the requests that are under way, and gives all back: to the pool if the run was as it should be.
+func (p *program) close(failed bool) error {
 	p.end()
 	err := p.handles.closeAll()
 	p.served.Wait()
-	return errors.Join(err, p.bounces.close(), p.stream.Destroy(), p.memory.free(), p.napper.Close())
+	if failed {
+		return errors.Join(err, p.kit.close())
+	}
+	return errors.Join(err, p.cfg.Pool.give(p.kit))
 }
 
 func (p *program) count(change func(*Stats)) {

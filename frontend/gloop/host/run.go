@@ -22,12 +22,13 @@ func Run(ctx context.Context, cfg Config, args ...any) (stats Stats, err error) 
 	if err != nil {
 		return stats, err
 	}
+	cfg.place(f)
 	p, err := newProgram(cfg)
 	if err != nil {
 		return stats, err
 	}
 	defer func() {
-		if failed := p.close(); err == nil { // a lost context fails there again
+		if failed := p.close(err != nil); err == nil { // a lost context fails there again
 			err = failed
 		}
 		stats = p.stats()
