@@ -21,7 +21,7 @@ and checks their results.
 Usage: gdev gloop [flags] PROGRAM... | --all
 
   --version V   vanilla, gloop, gloop-noshared or split; all for each of them
-  --size N      times the smallest input: 1 to 256
+  --size N      times the smallest input: 1 to 65536
   --json        print one JSON object a line in place of the table
   --blocks N, --threads N   of throttle
   --if          throttle calls postTaskIfNecessary in place of postTask
@@ -29,6 +29,7 @@ Usage: gdev gloop [flags] PROGRAM... | --all
   --cold        grep reads from the disk
   --bounce      files and sockets are copied to device memory, in place of being
                 read from granted memory
+  --ptx DIR     kernels are PTX that another compiler made of the sources
   --suspend K   kernels leave the GPU after each K callbacks, without being asked
   --pause TIME  clients of servers wait before each request
   --slice TIME  loops look at their signal each quarter of it
@@ -56,6 +57,7 @@ func parseGLoop(args []string) (j gloopJob, err error) {
 	flags.IntVar(&j.Threads, "threads", 0, "")
 	flags.BoolVar(&j.If, "if", false, "")
 	flags.StringVar(&j.Dir, "dir", "", "")
+	flags.StringVar(&j.PTX, "ptx", "", "")
 	flags.BoolVar(&j.Cold, "cold", false, "")
 	flags.BoolVar(&j.Bounce, "bounce", false, "")
 	flags.IntVar(&j.Suspend, "suspend", 0, "")

@@ -5,8 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/gloop/host"
 )
 
 //go:embed device/*.ptx
@@ -29,7 +32,7 @@ func (j *job) open() error {
 	if err != nil {
 		return err
 	}
-	ptx, err := kernels.ReadFile("device/" + moduleOf(j.name, j.Version))
+	ptx, err := j.source()
 	if err != nil {
 		return err
 	}
@@ -40,8 +43,19 @@ func (j *job) open() error {
 	if j.module, err = ctx.LoadModule(moduleOf(j.name, j.Version), ptx); err != nil {
 		return errors.Join(err, ctx.Destroy())
 	}
-	j.ctx, j.functions = ctx, map[string]*cuda.Function{}
+	j.ctx, j.pool, j.functions = ctx, host.NewPool(ctx), map[string]*cuda.Function{}
 	return nil
+}
+
+// close ends the context.
+func (j *job) close() error { return errors.Join(j.pool.Close(), j.ctx.Destroy()) }
+
+// source is the program's PTX.
+func (j *job) source() ([]byte, error) {
+	if j.PTX != "" {
+		return os.ReadFile(filepath.Join(j.PTX, moduleOf(j.name, j.Version)))
+	}
+	return kernels.ReadFile("device/" + moduleOf(j.name, j.Version))
 }
 
 // bytesOf encodes numbers, and structs of them that have their padding, as the GPU lays them out.

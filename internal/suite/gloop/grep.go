@@ -35,10 +35,7 @@ type search struct {
 	parts   []grepPart
 	perText int // bytes copied at once
 
-	// Of the event loop: the table of paths, room for texts, and where an error is written down.
-	paths, failures cuda.DevicePtr
-	each            int
-	room            room
+	loops *fileLoops // of the event loop
 }
 
 func prepareGrep(j *job) (task, error) {
@@ -46,10 +43,8 @@ func prepareGrep(j *job) (task, error) {
 	if j.Version == Split {
 		g.perText = 1 // a part
 	}
-	err := j.timed(&j.phases.IO, func() (err error) {
-		g.in, err = makeGrepInput(j.Dir, j.Size)
-		return err
-	})
+	var err error
+	g.in, err = makeGrepInput(j.Dir, j.Size)
 	t := task{work: g.work, check: g.check, close: func() error { return g.in.remove() }}
 	if err != nil {
 		return t, err

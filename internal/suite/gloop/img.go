@@ -27,13 +27,16 @@ type matching struct {
 	dir               string
 	database, queries []byte
 	m                 []cuda.DevicePtr // found, queries, room for the database
+
+	loops  *fileLoops // of the event loop
+	wanted cuda.DevicePtr
 }
 
 func prepareImg(j *job) (task, error) {
 	x := &matching{job: j}
 	x.make()
 	n := len(x.queries) / imgBytes
-	err := j.timed(&j.phases.IO, x.store)
+	err := x.store()
 	t := task{work: x.work, check: x.check, close: func() error { return os.RemoveAll(x.dir) }}
 	if err != nil {
 		return t, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +19,7 @@ type loopLaunch struct {
 	logical int // logical blocks
 	threads int
 	memory  []*cuda.HostMem
+	paths   bool // it opens files
 	bound   func(address string)
 }
 
@@ -33,8 +33,12 @@ func (j *job) loop(l loopLaunch, args ...any) error {
 }
 
 func (j *job) config(l loopLaunch) host.Config {
-	return host.Config{Context: j.ctx, Module: j.module, Kernel: l.kernel, Grid: [3]uint32{uint32(l.logical)}, Block: [3]uint32{uint32(l.threads)},
-		Blocks: l.blocks, Memory: l.memory, Slice: j.Slice, Every: uint32(j.Suspend), Bound: l.bound, PathMax: pathMost}
+	c := host.Config{Context: j.ctx, Pool: j.pool, Module: j.module, Kernel: l.kernel, Grid: [3]uint32{uint32(l.logical)}, Block: [3]uint32{uint32(l.threads)},
+		Blocks: l.blocks, Memory: l.memory, Slice: j.Slice, Every: uint32(j.Suspend), Bound: l.bound, PathMax: 1}
+	if l.paths {
+		c.PathMax = pathMost
+	}
+	return c
 }
 
 func (j *job) count(s host.Stats) {
@@ -101,14 +105,21 @@ func (j *job) failed(p cuda.DevicePtr, where func(i int64) string) error {
 	return fmt.Errorf("%s: %w", where(word[1]), unix.Errno(-word[0]))
 }
 
+// Of the event loop's grep and img; see device/grep.loop.cu and device/img.loop.cu.
+const (
+	grepRoom  = grepChunk + 64
+	grepAhead = 4
+	grepEach  = 16 // files of a logical block
+	imgAhead  = 2
+)
+
 // searchArgs is Search of device/grep.loop.cu.
 type searchArgs struct {
-	Grep   grepArgs
-	Paths  uint64
-	Room   uint64
-	Each   uint32
-	_      uint32
-	Failed uint64
+	Grep              grepArgs
+	Paths, Room, Text uint64
+	Path, Files, Each uint32
+	_                 uint32
+	Failed            uint64
 }
 
 // loopFiles has the GPU read the files itself.
@@ -116,31 +127,20 @@ func (g *search) loopFiles() error {
 	if len(g.in.files) == 0 {
 		return nil
 	}
-	if g.paths == 0 { // the first time
-		var names []string
-		for _, f := range g.in.files {
-			names = append(names, f.path)
-		}
-		blocks, err := g.resident()
-		if err != nil {
-			return err
-		}
-		if g.room, err = g.job.room(grepChunk+64, blocks); err != nil {
-			return err
-		}
-		if g.paths, g.each, err = g.job.paths(names); err != nil {
-			return err
-		}
-		if g.failures, err = g.alloc(16); err != nil {
+	if g.loops == nil { // the first time
+		if err := g.loopRooms(); err != nil {
 			return err
 		}
 	}
-	args := searchArgs{Paths: uint64(g.paths), Room: uint64(g.room.at), Each: uint32(g.each), Failed: uint64(g.failures),
+	l := g.loops
+	args := searchArgs{Paths: uint64(l.paths), Room: uint64(l.room.at), Text: uint64(l.text), Path: uint32(l.path), Files: uint32(len(g.in.files)),
+		Each: grepEach, Failed: uint64(l.failures),
 		Grep: grepArgs{Table: uint64(g.m[0]), Mask: uint32(len(g.in.table) - 1), Words: uint64(g.m[1]), Counts: uint64(g.m[2])}}
-	if err := g.loop(loopLaunch{kernel: "grep", logical: len(g.in.files), threads: grepThreads, memory: g.room.memory}, bytesOf(args)); err != nil {
+	if err := g.loop(loopLaunch{kernel: "grep", blocks: l.blocks, logical: (len(g.in.files) + grepEach - 1) / grepEach, threads: grepThreads,
+		memory: l.room.memory, paths: true}, bytesOf(args)); err != nil {
 		return err
 	}
-	return g.failed(g.failures, func(i int64) string {
+	return g.failed(l.failures, func(i int64) string {
 		if i < 0 || i >= int64(len(g.in.files)) {
 			return "a file"
 		}
@@ -148,41 +148,74 @@ func (g *search) loopFiles() error {
 	})
 }
 
+// fileLoops is what physical blocks that read files have.
+type fileLoops struct {
+	blocks          int
+	room            room
+	text            cuda.DevicePtr // of each block, what it has fetched of its room
+	paths, failures cuda.DevicePtr
+	path            int // bytes of each
+}
+
+// fileLoops makes it, with ahead pieces of n bytes in the room of each block.
+func (j *job) fileLoops(n, ahead int, names []string) (l *fileLoops, err error) {
+	l = &fileLoops{}
+	if l.blocks, err = j.resident(); err != nil {
+		return nil, err
+	}
+	if l.room, err = j.room(n*ahead, l.blocks); err != nil {
+		return nil, err
+	}
+	if l.text, err = j.alloc(n * l.blocks); err != nil {
+		return nil, err
+	}
+	if l.paths, l.path, err = j.paths(names); err != nil {
+		return nil, err
+	}
+	l.failures, err = j.alloc(16)
+	return l, err
+}
+
+func (g *search) loopRooms() (err error) {
+	var names []string
+	for _, f := range g.in.files {
+		names = append(names, f.path)
+	}
+	g.loops, err = g.fileLoops(grepRoom, grepAhead, names)
+	return err
+}
+
 // matchingArgs is Matching of device/img.loop.cu.
 type matchingArgs struct {
-	Queries, Database, Room uint64
-	Images, Threshold       uint32
-	Found, Failed           uint64
-	All, Each               uint32
+	Queries, Database, Room, Chunk uint64
+	Wanted, Found, Failed          uint64
+	All, Images, Each, Threshold   uint32
 }
 
 // loopImages has the GPU read queries and database itself.
-func (x *matching) loopImages() error {
-	blocks, err := x.resident()
-	if err != nil {
-		return err
+func (x *matching) loopImages() (err error) {
+	n := len(x.queries) / imgBytes
+	if x.loops == nil { // the first time
+		if x.loops, err = x.fileLoops(imgChunk*imgBytes, imgAhead, []string{x.path("queries"), x.path("database")}); err != nil {
+			return err
+		}
+		if x.wanted, err = x.alloc(len(x.queries)); err != nil {
+			return err
+		}
 	}
-	all := len(x.queries) / imgBytes
-	each := (all + blocks - 1) / blocks // a block reads the database once for all its queries
-	r, err := x.room((imgChunk+each)*imgBytes, blocks)
-	if err != nil {
-		return err
+	l := x.loops
+	chunks := (len(x.database)/imgBytes + imgChunk - 1) / imgChunk
+	each := (chunks + l.blocks - 1) / l.blocks // of a logical block: each opens the database
+	args := bytesOf(matchingArgs{Queries: uint64(l.paths), Database: uint64(l.paths) + uint64(l.path), Room: uint64(l.room.at), Chunk: uint64(l.text),
+		Wanted: uint64(x.wanted), Found: uint64(x.m[0]), Failed: uint64(l.failures),
+		All: uint32(n), Images: uint32(len(x.database) / imgBytes), Each: uint32(each), Threshold: imgThreshold})
+	for _, k := range []loopLaunch{{kernel: "img_queries", blocks: 1, logical: 1}, {kernel: "img", blocks: l.blocks, logical: (chunks + each - 1) / each}} {
+		k.threads, k.memory, k.paths = imgThreads, l.room.memory, true
+		if err := x.loop(k, args); err != nil {
+			return err
+		}
 	}
-	paths, bytes, err := x.paths([]string{x.path("queries"), x.path("database")})
-	if err != nil {
-		return err
-	}
-	failures, err := x.alloc(16)
-	if err != nil {
-		return err
-	}
-	args := bytesOf(matchingArgs{Queries: uint64(paths), Database: uint64(paths) + uint64(bytes), Room: uint64(r.at),
-		Images: uint32(len(x.database) / imgBytes), Threshold: imgThreshold, Found: uint64(x.m[0]), Failed: uint64(failures),
-		All: uint32(all), Each: uint32(each)})
-	if err := x.loop(loopLaunch{kernel: "img", logical: (all + each - 1) / each, threads: imgThreads, memory: r.memory}, args); err != nil {
-		return err
-	}
-	return x.failed(failures, func(int64) string { return filepath.Join(x.dir, "database") })
+	return x.failed(l.failures, func(int64) string { return "the images" })
 }
 
 // serverArgs is Server of device/server.h.

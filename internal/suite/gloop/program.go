@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pvdrm/frontend/cuda"
+	"pvdrm/frontend/gloop/host"
 )
 
 // Version is how a program uses the GPU.
@@ -76,7 +77,7 @@ func Find(name string) (Program, error) {
 }
 
 // MaxSize is the largest Options.Size.
-const MaxSize = 256
+const MaxSize = 1 << 16
 
 // Options are the settings of a run.
 type Options struct {
@@ -99,6 +100,9 @@ type Options struct {
 	// Bounce has files and sockets read into device memory by copies, in place of granted memory that
 	// the GPU reads.
 	Bounce bool `json:"bounce,omitempty"`
+	// PTX is a directory with the programs' PTX that another compiler has made of device/*.cu, in place of
+	// what is part of this package.
+	PTX string `json:"ptx,omitempty"`
 	// If has throttle call postTaskIfNecessary in place of postTask.
 	If bool `json:"if,omitempty"`
 	// Pause is how long a client of a server waits before each request.
@@ -176,6 +180,7 @@ type job struct {
 	drv       *cuda.Driver
 	name      string
 	ctx       *cuda.Context
+	pool      *host.Pool
 	module    *cuda.Module
 	functions map[string]*cuda.Function
 	phases    Phases
@@ -188,7 +193,7 @@ func (j *job) run(p Program) (err error) {
 	if err := j.timed(&j.phases.Init, j.open); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, j.timed(&j.phases.Fin, j.ctx.Destroy)) }()
+	defer func() { err = errors.Join(err, j.timed(&j.phases.Fin, j.close)) }()
 	t, err := p.prepare(j)
 	if t.close != nil {
 		defer func() { err = errors.Join(err, t.close()) }()

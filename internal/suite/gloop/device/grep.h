@@ -14,6 +14,11 @@ struct Grep {
 	u32 *counts;      /* of each word */
 };
 
+FN Grep known(Grep p) {
+	p.table = global(p.table), p.words = global(p.words), p.counts = global(p.counts);
+	return p;
+}
+
 FN bool grepLetter(u8 c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 /*

@@ -12,6 +12,12 @@ struct Hybrid {
 	u32 *sizes, *starts, *cursors; /* of buckets; starts has one more */
 };
 
+FN Hybrid known(Hybrid p) {
+	p.keys = global(p.keys), p.sorted = global(p.sorted);
+	p.sizes = global(p.sizes), p.starts = global(p.starts), p.cursors = global(p.cursors);
+	return p;
+}
+
 FN u32 hybridBucket(const Hybrid &p, float key) { return least((u32)((key - p.low) * p.scale), p.buckets - 1); }
 
 FN u32 hybridPieces(const Hybrid &p) { return (p.count + threads() - 1) / threads(); }

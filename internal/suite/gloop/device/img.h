@@ -24,7 +24,7 @@ FN void imgMatch(const u32 *query, const u32 *database, u32 first, u32 n, u32 th
 	for (u32 i = thread() / 32; i < n; i += threads() / 32) {
 		u32 sum = imgPart(query, database + i * (IMG_BYTES / 4), thread() % 32);
 		for (int step = 16; step > 0; step /= 2)
-			sum += (u32)__nvvm_shfl_sync_down_i32(-1, (int)sum, step, 31);
+			sum += shuffleDown(sum, step);
 		if (thread() % 32 == 0 && sum < threshold)
 			atomicLeast(found, first + i);
 	}

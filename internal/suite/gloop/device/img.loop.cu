@@ -4,14 +4,21 @@
 namespace fs = gloop::fs;
 
 #define IMG_CHUNK 64 /* images that a callback looks at */
+#define IMG_ROOM (IMG_CHUNK * IMG_BYTES)
+#define IMG_AHEAD 2  /* chunks that a block has under way */
 
+/*
+ * Each physical block has room for IMG_AHEAD chunks of the database, which the host reads them to, and for
+ * one that the block compares.
+ */
 struct Matching {
 	const char *queries, *database; /* paths */
-	u8 *room;                       /* of each physical block: its queries and a chunk */
-	u32 images, threshold;
+	u8 *room, *chunk;
+	u32 *wanted;                    /* the queries */
 	u32 *found;                     /* of each query */
 	i64 *failed;
-	u32 all, each;                  /* queries, and how many of them a logical block has */
+	u32 all, images;                /* queries, at most IMG_CHUNK, and images of the database */
+	u32 each, threshold;            /* chunks that a logical block has */
 };
 
 static __device__ void fail(const Matching &p, i64 error) {
@@ -19,67 +26,62 @@ static __device__ void fail(const Matching &p, i64 error) {
 		p.failed[0] = error < 0 ? error : -5; /* EIO: too few bytes */
 }
 
-static __device__ u8 *roomOf(const Matching &p) { return p.room + (u64)block() * (IMG_CHUNK + p.each) * IMG_BYTES; }
+static __device__ u8 *roomOf(const Matching &p, u32 way) { return p.room + ((u64)block() * IMG_AHEAD + way) * IMG_ROOM; }
 
-/* The queries of a logical block. */
-static __device__ u32 firstOf(Loop &loop, const Matching &p) { return loop.block().x * p.each; }
-static __device__ u32 countOf(Loop &loop, const Matching &p) { return least(p.each, p.all - firstOf(loop, p)); }
-
-/* Compares a chunk with those queries that are not found yet, and tells whether any is left. */
-static __device__ bool compare(Loop &loop, const Matching &p, u32 first, u32 n) {
-	u32 *found = p.found + firstOf(loop, p), queries = countOf(loop, p);
-	const u32 *room = (const u32 *)roomOf(p), *chunk = room + p.each * (IMG_BYTES / 4);
-	for (u32 q = 0; q < queries; q++)
+/* Compares a chunk with those queries that no earlier image is found for. */
+static __device__ void compare(const Matching &p, const u8 *chunk, u32 first, u32 n) {
+	const u32 *wanted = global(p.wanted);
+	u32 *found = global(p.found);
+	for (u32 q = 0; q < p.all; q++)
 		if (*(volatile u32 *)&found[q] >= first)
-			imgMatch(room + q * (IMG_BYTES / 4), chunk, first, n, p.threshold, &found[q]);
-	barrier();
-	bool left = false;
-	for (u32 q = 0; q < queries; q++)
-		left = left || *(volatile u32 *)&found[q] == IMG_NONE;
-	return left;
+			imgMatch(wanted + q * (IMG_BYTES / 4), (const u32 *)chunk, first, n, p.threshold, &found[q]);
 }
 
-static __device__ void images(Loop &loop, Matching p, int file, u32 first) {
-	u32 n = first < p.images ? least(IMG_CHUNK, p.images - first) : 0;
-	if (n == 0) {
-		fs::close(loop, file, [=](Loop &, int) {});
-		return;
-	}
-	fs::read(loop, file, (u64)first * IMG_BYTES, (u64)n * IMG_BYTES, roomOf(p) + p.each * IMG_BYTES, [=](Loop &loop, i64 got) {
+/* The chunk with a number and then each IMG_AHEAD-th one of the logical block. */
+static __device__ void images(Loop &loop, Matching p, int file, u32 number, u32 way) {
+	u32 first = number * IMG_CHUNK;
+	if (number >= (loop.block().x + 1) * p.each || first >= p.images)
+		return fs::close(loop, file, [=](Loop &, int) {});
+	u32 n = least(IMG_CHUNK, p.images - first);
+	fs::read(loop, file, (u64)first * IMG_BYTES, (u64)n * IMG_BYTES, roomOf(p, way), [=](Loop &loop, i64 got) {
 		if (got != (i64)n * IMG_BYTES) {
 			fail(p, got);
-			fs::close(loop, file, [=](Loop &, int) {});
-			return;
+			return fs::close(loop, file, [=](Loop &, int) {});
 		}
-		images(loop, p, file, compare(loop, p, first, n) ? first + IMG_CHUNK : p.images);
+		u8 *chunk = global(p.chunk + (u64)block() * IMG_ROOM);
+		fetch(chunk, roomOf(p, way), n * IMG_BYTES);
+		images(loop, p, file, number + IMG_AHEAD, way);
+		compare(p, chunk, first, n);
+		barrier(); /* the chunk that is fetched next overwrites this one */
 	});
 }
 
-/* A logical block for some queries: reads them, and then the database until all are found. */
-static __device__ void match(Loop &loop, Matching p) {
-	fs::open(loop, p.queries, fs::kReadOnly, [=](Loop &loop, int file) {
-		if (file < 0) {
-			fail(p, file);
-			return;
-		}
-		u64 size = (u64)countOf(loop, p) * IMG_BYTES;
-		fs::read(loop, file, (u64)firstOf(loop, p) * IMG_BYTES, size, roomOf(p), [=](Loop &loop, i64 n) {
-			fs::close(loop, file, [=](Loop &loop, int) {
-				if (n != (i64)size) {
+/* A logical block for some chunks of the database. */
+KERNEL img(gloop::Launch launch, Matching p) {
+	gloop::run(launch, [=](Loop &loop) {
+		for (u32 way = 0; way < IMG_AHEAD; way++)
+			fs::open(loop, p.database, fs::kReadOnly, [=](Loop &loop, int file) {
+				if (file < 0)
+					fail(p, file);
+				else
+					images(loop, p, file, loop.block().x * p.each + way, way);
+			});
+	});
+}
+
+/* One logical block reads the queries. */
+KERNEL img_queries(gloop::Launch launch, Matching p) {
+	gloop::run(launch, [=](Loop &loop) {
+		fs::open(loop, p.queries, fs::kReadOnly, [=](Loop &loop, int file) {
+			if (file < 0)
+				return fail(p, file);
+			fs::read(loop, file, 0, (u64)p.all * IMG_BYTES, roomOf(p, 0), [=](Loop &loop, i64 n) {
+				if (n == (i64)p.all * IMG_BYTES)
+					fetch(p.wanted, roomOf(p, 0), (u32)n);
+				else
 					fail(p, n);
-					return;
-				}
-				fs::open(loop, p.database, fs::kReadOnly, [=](Loop &loop, int database) {
-					if (database < 0)
-						fail(p, database);
-					else
-						images(loop, p, database, 0);
-				});
+				fs::close(loop, file, [=](Loop &, int) {});
 			});
 		});
 	});
-}
-
-KERNEL img(gloop::Launch launch, Matching p) {
-	gloop::run(launch, [=](Loop &loop) { match(loop, p); });
 }

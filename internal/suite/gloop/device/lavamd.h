@@ -16,6 +16,11 @@ struct Lava {
 	float fall; /* of the potential: exp(-fall * distance squared) */
 };
 
+FN Lava known(Lava p) {
+	p.particles = global(p.particles), p.out = global(p.out);
+	return p;
+}
+
 struct LavaShared { Particle other[LAVA_MOST]; };
 
 FN void lavaBox(const Lava &p, LavaShared &s, u32 box) {

@@ -20,6 +20,12 @@ struct Mummer {
 	u32 *printed;        /* of each place: the number of occurrences, then MUMMER_MOST places */
 };
 
+FN Mummer known(Mummer p) {
+	p.reference = global(p.reference), p.suffixes = global(p.suffixes), p.queries = global(p.queries);
+	p.matches = global(p.matches), p.printed = global(p.printed);
+	return p;
+}
+
 /* The first of suffixes lo to hi - 1 whose character at depth is at least c. */
 FN u32 mummerBound(const Mummer &p, u32 lo, u32 hi, u32 depth, int c) {
 	while (lo < hi) {

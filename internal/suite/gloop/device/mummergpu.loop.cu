@@ -4,6 +4,7 @@
 #define MUMMER_STRIDE 8 /* places between two scheduling points */
 
 static __device__ void places(Loop &loop, Mummer p, u32 place) {
+	p = known(p);
 	u32 query = loop.block().x * threads() + thread();
 	do {
 		u32 last = least(place + MUMMER_STRIDE, p.queryLength);
@@ -19,5 +20,5 @@ KERNEL mummer_match(gloop::Launch launch, Mummer p) {
 }
 
 KERNEL mummer_print(gloop::Launch launch, Mummer p) {
-	gloop::run(launch, [=](Loop &loop) { mummerPrint(p, loop.block().x * threads() + thread()); });
+	gloop::run(launch, [=](Loop &loop) { mummerPrint(known(p), loop.block().x * threads() + thread()); });
 }

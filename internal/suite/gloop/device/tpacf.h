@@ -17,6 +17,11 @@ struct TPACF {
 	u64 *bins;               /* of each pair: TPACF_BINS + 2 */
 };
 
+FN TPACF known(TPACF p) {
+	p.x = global(p.x), p.y = global(p.y), p.z = global(p.z), p.bounds = global(p.bounds), p.bins = global(p.bins);
+	return p;
+}
+
 struct TPACFShared {
 	float bounds[TPACF_BINS + 1];
 	float x[TPACF_TILE], y[TPACF_TILE], z[TPACF_TILE];
