@@ -119,12 +119,18 @@ func (j *job) clear(p cuda.DevicePtr, v byte, n int) error {
 
 // read fills a slice of numbers or structs, or a pointer to one, from the GPU's memory.
 func (j *job) read(v any, p cuda.DevicePtr) error {
-	b := make([]byte, binary.Size(v))
-	if err := j.timed(&j.phases.Data, func() error { return j.ctx.MemcpyDtoH(b, p) }); err != nil {
+	b, err := j.readBytes(p, binary.Size(v))
+	if err != nil {
 		return err
 	}
-	_, err := binary.Decode(b, binary.LittleEndian, v)
+	_, err = binary.Decode(b, binary.LittleEndian, v)
 	return err
+}
+
+// readBytes reads n bytes of the GPU's memory.
+func (j *job) readBytes(p cuda.DevicePtr, n int) ([]byte, error) {
+	b := make([]byte, n)
+	return b, j.timed(&j.phases.Data, func() error { return j.ctx.MemcpyDtoH(b, p) })
 }
 
 // launch queues a kernel.

@@ -24,36 +24,52 @@ type hybridArgs struct {
 // hybrid is a sort that is prepared.
 type hybrid struct {
 	*job
-	keys    []float32
+	*hybridInput
 	m       []cuda.DevicePtr // keys, sorted, sizes, starts, cursors
 	args    []byte
 	buckets int
 	pieces  int
 }
 
-func prepareHybrid(j *job) (task, error) {
-	h := &hybrid{job: j, keys: make([]float32, hybridKeys*j.Size)}
+// hybridInput is keys, the same as bytes, and sorted.
+type hybridInput struct {
+	keys, sorted []float32
+	bytes        []byte
+}
+
+func makeHybridInput(n int) hybridInput {
+	in := hybridInput{keys: make([]float32, n)}
 	r := newRandom(61)
-	for i := range h.keys {
-		h.keys[i] = 1000*r.unit() + 100*r.unit() - 50 // the ends are thinner
+	for i := range in.keys {
+		in.keys[i] = 1000*r.unit() + 100*r.unit() - 50 // the ends are thinner
 	}
+	in.bytes, in.sorted = bytesOf(in.keys), slices.Clone(in.keys)
+	slices.Sort(in.sorted)
+	return in
+}
+
+var hybridInputs memo[hybridInput]
+
+func prepareHybrid(j *job) (task, error) {
+	n := hybridKeys * j.Size
+	h := &hybrid{job: j, hybridInput: hybridInputs.get(n, func() hybridInput { return makeHybridInput(n) })}
 	h.buckets = 1
 	for h.buckets < 1024 && h.buckets*hybridPerKey < len(h.keys) {
 		h.buckets *= 2
 	}
 	h.pieces = (len(h.keys) + hybridThreads - 1) / hybridThreads
 	var err error
-	if h.m, err = j.uploads(h.keys, 4*len(h.keys), 4*h.buckets, 4*h.buckets+4, 4*h.buckets); err != nil {
+	if h.m, err = j.uploads(h.bytes, 4*len(h.keys), 4*h.buckets, 4*h.buckets+4, 4*h.buckets); err != nil {
 		return task{}, err
 	}
-	low, high := slices.Min(h.keys), slices.Max(h.keys)
+	low, high := h.sorted[0], h.sorted[len(h.keys)-1]
 	h.args = bytesOf(hybridArgs{Keys: uint64(h.m[0]), Sorted: uint64(h.m[1]), Count: uint32(len(h.keys)), Buckets: uint32(h.buckets),
 		Low: low, Scale: float32(h.buckets) / (high - low), Sizes: uint64(h.m[2]), Starts: uint64(h.m[3]), Cursors: uint64(h.m[4])})
 	return task{work: h.work, check: h.check}, nil
 }
 
 func (h *hybrid) work() error {
-	if err := h.write(h.m[0], bytesOf(h.keys)); err != nil {
+	if err := h.write(h.m[0], h.bytes); err != nil {
 		return err
 	}
 	if err := h.clear(h.m[2], 0, 4*h.buckets); err != nil {
@@ -120,11 +136,9 @@ func (h *hybrid) check() error {
 	if err := h.read(got, h.m[1]); err != nil {
 		return err
 	}
-	want := slices.Clone(h.keys)
-	slices.Sort(want)
 	for i, x := range got {
-		if x != want[i] {
-			return fmt.Errorf("key %d is %g instead of %g", i, x, want[i])
+		if x != h.sorted[i] {
+			return fmt.Errorf("key %d is %g instead of %g", i, x, h.sorted[i])
 		}
 	}
 	return nil

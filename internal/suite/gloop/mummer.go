@@ -33,9 +33,10 @@ type sequences struct {
 	reference []byte
 	queries   [][]byte
 	suffixes  []uint32 // of the reference, sorted
+	index     map[string][]uint32
 }
 
-func makeSequences(length, queries int) *sequences {
+func makeSequences(length, queries int) sequences {
 	r := newRandom(53)
 	bases := func(n int) []byte {
 		b := make([]byte, n)
@@ -44,7 +45,7 @@ func makeSequences(length, queries int) *sequences {
 		}
 		return b
 	}
-	s := &sequences{reference: bases(length)}
+	s := sequences{reference: bases(length), index: map[string][]uint32{}}
 	// Some stretches occur twice or more.
 	for range 16 {
 		from, to := r.below(length-100), r.below(length-100)
@@ -62,16 +63,20 @@ func makeSequences(length, queries int) *sequences {
 		s.suffixes[i] = uint32(i)
 	}
 	slices.SortFunc(s.suffixes, func(a, b uint32) int { return bytes.Compare(s.reference[a:], s.reference[b:]) })
+	for i := 0; i+mummerLeast <= len(s.reference); i++ {
+		k := string(s.reference[i : i+mummerLeast])
+		s.index[k] = append(s.index[k], uint32(i))
+	}
 	return s
 }
 
 // find returns the longest prefix of text that occurs in the reference, of at least mummerLeast
 // bases, and where. It knows where each stretch of that length occurs, and nothing of suffixes.
-func (s *sequences) find(text []byte, index map[string][]uint32) (length int, places []uint32) {
+func (s *sequences) find(text []byte) (length int, places []uint32) {
 	if len(text) < mummerLeast {
 		return 0, nil
 	}
-	for _, at := range index[string(text[:mummerLeast])] {
+	for _, at := range s.index[string(text[:mummerLeast])] {
 		n := 0
 		for n < len(text) && int(at)+n < len(s.reference) && s.reference[int(at)+n] == text[n] {
 			n++
@@ -86,23 +91,13 @@ func (s *sequences) find(text []byte, index map[string][]uint32) (length int, pl
 	return length, places
 }
 
-func (s *sequences) index() map[string][]uint32 {
-	all := map[string][]uint32{}
-	for i := 0; i+mummerLeast <= len(s.reference); i++ {
-		k := string(s.reference[i : i+mummerLeast])
-		all[k] = append(all[k], uint32(i))
-	}
-	return all
-}
-
 // check compares what the print kernel wrote with what find finds.
 func (s *sequences) check(printed []uint32, lengths func(at int) uint32) error {
-	index := s.index()
 	for i, q := range s.queries {
 		for place := range q {
 			at := i*mummerQuery + place
 			got := printed[at*(1+mummerMost):][:1+mummerMost]
-			length, places := s.find(q[place:], index)
+			length, places := s.find(q[place:])
 			if int(got[0]) != len(places) {
 				return fmt.Errorf("query %d, place %d: %d matches instead of %d", i, place, got[0], len(places))
 			}
@@ -122,8 +117,12 @@ func (s *sequences) check(printed []uint32, lengths func(at int) uint32) error {
 	return nil
 }
 
+var mummerSequences memo[sequences]
+
 func prepareMummer(j *job) (task, error) {
-	s := makeSequences(mummerReference*min(j.Size, 16), mummerQueries*j.Size)
+	s := mummerSequences.get(j.Size, func() sequences {
+		return makeSequences(mummerReference*min(j.Size, 16), mummerQueries*j.Size)
+	})
 	places := len(s.queries) * mummerQuery
 	m, err := j.uploads(s.reference, s.suffixes, slices.Concat(s.queries...), places*12, places*4*(1+mummerMost))
 	if err != nil {

@@ -3,6 +3,7 @@ package gloop
 import (
 	"fmt"
 	"math"
+	"sync"
 )
 
 // Sizes of tpacf; see device/tpacf.h.
@@ -26,10 +27,14 @@ type sphere struct {
 	x, y, z []float32
 	bounds  []float32 // cosines between the bins, descending
 	points  int
+	bins    [tpacfPairs][]uint64 // of each pair of sets
 }
 
-func makeSphere(points int) *sphere {
-	s := &sphere{points: points}
+// tpacfPairs is how many pairs of sets there are: each with itself, and the first with each other one.
+const tpacfPairs = 2*tpacfSets - 1
+
+func makeSphere(points int) sphere {
+	s := sphere{points: points}
 	r := newRandom(31)
 	for i := range points * tpacfSets {
 		z := 2*float64(r.unit()) - 1
@@ -46,6 +51,15 @@ func makeSphere(points int) *sphere {
 		angle := math.Pow(10, from+(to-from)*float64(i)/tpacfBins)
 		s.bounds = append(s.bounds, float32(math.Cos(angle*math.Pi/180)))
 	}
+	var all sync.WaitGroup
+	for pair := range s.bins {
+		a, b := pair, pair
+		if pair >= tpacfSets {
+			a, b = 0, pair-tpacfSets+1
+		}
+		all.Go(func() { s.bins[pair] = s.histogram(a, b) })
+	}
+	all.Wait()
 	return s
 }
 
@@ -70,10 +84,12 @@ func (s *sphere) histogram(a, b int) []uint64 {
 	return bins
 }
 
+var tpacfSpheres memo[sphere]
+
 func prepareTPACF(j *job) (task, error) {
 	points := tpacfPoints * int(math.Sqrt(float64(j.Size)))
-	const pairs = 2*tpacfSets - 1
-	s := makeSphere(points)
+	const pairs = tpacfPairs
+	s := tpacfSpheres.get(points, func() sphere { return makeSphere(points) })
 	m, err := j.uploads(s.x, s.y, s.z, s.bounds, pairs*(tpacfBins+2)*8)
 	if err != nil {
 		return task{}, err
@@ -107,13 +123,9 @@ func prepareTPACF(j *job) (task, error) {
 			return err
 		}
 		for pair := range pairs {
-			a, b := pair, pair
-			if pair >= tpacfSets {
-				a, b = 0, pair-tpacfSets+1
-			}
-			for bin, want := range s.histogram(a, b) {
+			for bin, want := range s.bins[pair] {
 				if x := got[pair*(tpacfBins+2)+bin]; x != want {
-					return fmt.Errorf("sets %d and %d: bin %d has %d pairs instead of %d", a, b, bin, x, want)
+					return fmt.Errorf("pair %d of sets: bin %d has %d pairs instead of %d", pair, bin, x, want)
 				}
 			}
 		}
