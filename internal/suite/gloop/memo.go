@@ -10,12 +10,12 @@ type memo[V any] struct {
 	value *V
 }
 
-// get returns what make makes for a key. It is shared: nothing of it may be changed.
-func (m *memo[V]) get(key int, make func() V) *V {
+// get returns what compute makes for a key. It is shared: nothing of it may be changed.
+func (m *memo[V]) get(key int, compute func() V) *V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.value == nil || m.key != key {
-		v := make()
+		v := compute()
 		m.key, m.value = key, &v
 	}
 	return m.value
