@@ -82,6 +82,7 @@ func TestSharedFile(t *testing.T) {
 		require.Zero(t, code, out)
 		require.Contains(t, out, "sharedfile: PASS\n")
 		require.NotContains(t, out, "copies only")
+		require.NotContains(t, out, "kept", "the software GPU reaches the file itself")
 	}
 }
 

@@ -66,13 +66,16 @@ the status is the one for what is not supported, a version that is returned is 0
 
 A function that is not supported returns the library's status for that, and PVDRM_CUDA_LOG=errors says why. On the software GPU there are none of these libraries, and every call returns that status.
 
+NCCL is none of these libraries: it is a program of the CUDA runtime, and the guest's own runs in the guest
+([frameworks.md](frameworks.md#several-gpus)).
+
 `
 
 // Page returns docs/cuda-libraries.md.
 func Page() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
-	b.WriteString("## Coverage\n\nOf the functions that the headers of CUDA 13.0, cuDNN 9 and NCCL 2 declare, *proposed* are those whose row is as\n`internal/cudalibs/propose` makes it from the header, *annotated* those of which a person has changed the row, such\nas which pointers are to memory of the host and how much, and *missing* those that are not supported.\n\n")
+	b.WriteString("## Coverage\n\nOf the functions that the headers of CUDA 13.0 and cuDNN 9 declare, *proposed* are those whose row is as\n`internal/cudalibs/propose` makes it from the header, *annotated* those of which a person has changed the row, such\nas which pointers are to memory of the host and how much, and *missing* those that are not supported.\n\n")
 	b.WriteString("| library | names | functions | proposed | annotated | missing | supported |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range All().Libraries {
 		n := l.coverage()

@@ -46,7 +46,7 @@ import (
 var files embed.FS
 
 // order is that of libraries, and so of the indices of functions.
-var order = []string{"cublas", "cublaslt", "cudnn", "cufft", "curand", "cusparse", "cusolver", "nccl"}
+var order = []string{"cublas", "cublaslt", "cudnn", "cufft", "curand", "cusparse", "cusolver"}
 
 func parseAll() (*Table, error) {
 	t := &Table{names: map[string]*Function{}, kinds: map[string]*Kind{}}

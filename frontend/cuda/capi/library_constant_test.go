@@ -26,12 +26,6 @@ func (p *libraryProgram) checkConstants() {
 	require.EqualValues(p.t, 91400, p.ask("cudnnGetVersion"))
 	require.Zero(p.t, p.ask("cufftGetVersion", to))
 	require.EqualValues(p.t, 12000, p.word(to)&0xffffffff)
-	require.Zero(p.t, p.ask("ncclGetVersion", to))
-	require.EqualValues(p.t, 22807, p.word(to)&0xffffffff)
-	require.Equal(p.t, "invalid argument", p.text("ncclGetErrorString", 4))
-	require.Equal(p.t, "another", p.text("ncclGetErrorString", 5))
-	require.Equal(p.t, "", p.text("ncclGetLastError", 0))
-	require.Contains(p.t, p.text("ncclGetLastError", 0xdead), "no text")
 	require.Equal(p.t, "some status", p.text("cublasGetStatusString", 1))
 
 	require.EqualValues(p.t, 7, p.ask("cublasGetProperty", 0, 16), "a wild pointer")

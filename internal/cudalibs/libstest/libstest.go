@@ -15,7 +15,7 @@ import (
 var source []byte
 
 // names are the files that the library stands in for.
-var names = []string{"libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.12", "libcurand.so.10", "libnccl.so.2"}
+var names = []string{"libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.12", "libcurand.so.10"}
 
 // Build compiles the library, and returns a directory that has it by its names. It needs a C compiler.
 func Build(t testing.TB) string {

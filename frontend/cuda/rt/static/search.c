@@ -14,7 +14,7 @@
 static const char *const replaced[] = {
 	"libcuda", "libcudart", "libnvidia-ml",
 	"libcublas", "libcublasLt", "libcudnn", "libcufft", "libcufftw", "libcurand",
-	"libcusolver", "libcusolverMg", "libcusparse", "libcusparseLt", "libnccl",
+	"libcusolver", "libcusolverMg", "libcusparse", "libcusparseLt",
 };
 
 enum { HASH = 8, LONGEST = 64 };
