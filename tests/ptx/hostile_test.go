@@ -46,16 +46,26 @@ type guardedPage struct {
 	mem []byte
 }
 
-// newGuardedMemory makes zero pages. They are never unmapped.
+// newGuardedMemory makes zero pages. They are never unmapped. Those that follow one another for the kernel do so on
+// the host, too, without a guard between them, as pages of a buffer do.
 func newGuardedMemory(pages []random.Page) guardedMemory {
 	const guard = 64 << 10
 	var m guardedMemory
-	for _, p := range pages {
-		mapped, err := unix.Mmap(-1, 0, int(p.Size)+2*guard, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-		if err != nil {
-			panic(err)
+	var room []byte
+	for i, p := range pages {
+		if i == 0 || pages[i-1].Base+pages[i-1].Size != p.Base {
+			size := uint64(0)
+			for k := i; k < len(pages) && pages[k].Base == p.Base+size; k++ {
+				size += pages[k].Size
+			}
+			mapped, err := unix.Mmap(-1, 0, int(size)+2*guard, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+			if err != nil {
+				panic(err)
+			}
+			room = mapped[guard:]
 		}
-		mem := mapped[guard : guard+p.Size : guard+p.Size]
+		mem := room[:p.Size:p.Size]
+		room = room[p.Size:]
 		protect(mem, unix.PROT_READ|unix.PROT_WRITE)
 		if p.ReadOnly {
 			fillEdges(mem)

@@ -38,12 +38,19 @@ type Frame struct {
 	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
 }
 
-// Site is a page that native code may access. It is empty if page is nil.
+// Site is memory that native code may access: a page, and the extent that it is part of (extent.go).
 type Site struct {
-	base    uint64
-	outside uint64         // bits of an offset that are beyond the page
-	page    unsafe.Pointer // keeps the memory alive
-	tag     uint64         // base, and in its low bits the shift from an address to the page's number, less siteBits; 0 if empty
+	from  uint64         // the extent's first address
+	bytes uint64         // of the extent; 0: the site is empty
+	host  unsafe.Pointer // the host's memory of from; keeps it alive
+	tag   uint64         // the page's base, and in its low bits the shift from an address to the page's number, less siteBits; 0 if empty
+	page  unsafe.Pointer // the host's memory of the page
+	_     [3]uint64      // siteBits
+}
+
+// endsAt reports whether another extent continues x, for the guest and on the host.
+func (x *Site) endsAt(y *Site) bool {
+	return x.from+x.bytes == y.from && uintptr(x.host)+uintptr(x.bytes) == uintptr(y.host) // addresses are only compared
 }
 
 // maxPlaces bounds the registers of which native code knows how their lanes lie in .shared.
@@ -67,7 +74,7 @@ const (
 
 // siteBits is the logarithm of the size of a Site: native code has offsets in a table without
 // another shift.
-const siteBits = 5
+const siteBits = 6
 
 // nativeTable is the constants of native code.
 type nativeTable struct {
@@ -142,17 +149,18 @@ const (
 	offPassed   = int32(unsafe.Offsetof(Frame{}.passed))
 	offNext     = int32(unsafe.Offsetof(Frame{}.next))
 
-	siteBytes   = int32(unsafe.Sizeof(Site{}))
-	sizeBytes   = int32(unsafe.Sizeof(size{}))
-	placeBytes  = int32(unsafe.Sizeof(place{}))
-	placeKind   = int32(unsafe.Offsetof(place{}.kind))
-	placeReach  = int(unsafe.Offsetof(place{}.reach) - unsafe.Offsetof(place{}.kind))
-	placeFirst  = int(unsafe.Offsetof(place{}.first) - unsafe.Offsetof(place{}.kind))
-	placeHost   = int(unsafe.Offsetof(place{}.host) - unsafe.Offsetof(place{}.kind))
-	siteBase    = int(unsafe.Offsetof(Site{}.base))
-	siteOutside = int(unsafe.Offsetof(Site{}.outside))
-	sitePage    = int(unsafe.Offsetof(Site{}.page))
-	siteTag     = int(unsafe.Offsetof(Site{}.tag))
+	siteBytes  = int32(unsafe.Sizeof(Site{}))
+	sizeBytes  = int32(unsafe.Sizeof(size{}))
+	placeBytes = int32(unsafe.Sizeof(place{}))
+	placeKind  = int32(unsafe.Offsetof(place{}.kind))
+	placeReach = int(unsafe.Offsetof(place{}.reach) - unsafe.Offsetof(place{}.kind))
+	placeFirst = int(unsafe.Offsetof(place{}.first) - unsafe.Offsetof(place{}.kind))
+	placeHost  = int(unsafe.Offsetof(place{}.host) - unsafe.Offsetof(place{}.kind))
+	siteFrom   = int(unsafe.Offsetof(Site{}.from))
+	siteExtent = int(unsafe.Offsetof(Site{}.bytes))
+	siteHost   = int(unsafe.Offsetof(Site{}.host))
+	siteTag    = int(unsafe.Offsetof(Site{}.tag))
+	sitePage   = int(unsafe.Offsetof(Site{}.page))
 
 	offStep64    = int32(unsafe.Offsetof(nativeTable{}.step64))
 	offStep32    = int32(unsafe.Offsetof(nativeTable{}.step32))

@@ -2,15 +2,12 @@ package jit
 
 import (
 	"errors"
-	"math/bits"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/ir"
-	"pvdrm/gpu/softgpu/exec/tlb"
 )
 
 // fuel is how many instructions of loops native code may run before it comes
@@ -74,10 +71,6 @@ func Use(isa ISA) bool {
 	inUse.Store(int32(isa))
 	return true
 }
-
-// maxOffset bounds offsets in pages that native code accesses, which takes them as
-// signed numbers of 32 bits.
-const maxOffset = 1<<31 - 1
 
 // Code is the machine code of a kernel, or of a function that kernels call.
 type Code struct {
@@ -181,11 +174,6 @@ func (n *Code) Warm() {
 	}
 }
 
-// siteOf returns what native code keeps of a page.
-func siteOf(e *tlb.Translation) Site {
-	return Site{base: e.Base, outside: ^e.Mask | ^uint64(maxOffset), page: e.Page, tag: e.Base | uint64(bits.Len64(e.Mask)-siteBits)}
-}
-
 // Sites are the pages that a worker keeps for native code.
 type Sites struct {
 	pages []Site
@@ -287,8 +275,7 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 	if e == nil {
 		return
 	}
-	sites.pages[ownSites+n.sites[pc-n.first]], sites.found = siteOf(e), true
-	sites.enter(table, e)
+	sites.pages[ownSites+n.sites[pc-n.first]], sites.found = *sites.enter(table, e), true
 	for m := mask &^ (1 << first); m != 0; m &= m - 1 { // where lanes lie in several pages
 		if va := w.R64[in.A][ir.FirstOf(m)] + in.Imm; va&^e.Mask != e.Base {
 			if e = w.Worker.TLB.Translate(va, need); e == nil {
@@ -296,18 +283,6 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 			}
 			sites.enter(table, e)
 		}
-	}
-}
-
-// enter puts a page into a table.
-func (s *Sites) enter(table []Site, e *tlb.Translation) {
-	whole := uint64(bits.Len64(e.Mask))
-	table[e.Base>>whole%tableSites] = siteOf(e)
-	known := s.sizes[:maxSizes]
-	this := size{less: whole - siteBits, whole: whole}
-	if at := slices.Index(known, this); at < 0 {
-		copy(known[1:], known)
-		known[0] = this
 	}
 }
 

@@ -117,39 +117,67 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		m.s[i] = e.scratch()
 	}
 	m.off = [4]x86.Z{t0, t1, t2, t3}
-	m.out = e.aside(pc)
-	m.found = e.a.NewLabel()
-	m.offsets(pc, &addr)
-	e.a.Bind(m.found)
+	m.out, m.found = e.aside(pc), e.a.NewLabel()
 	scattered, done := e.a.NewLabel(), e.a.NewLabel()
-	apart := m.size >= 4 || !stores(in.Op)
-	if !apart {
+	if m.size < 4 && stores(in.Op) {
 		scattered = m.out // no instruction scatters bytes
 	}
-	if !stores(in.Op) {
-		for i := range m.n {
-			m.dst[i], _ = e.write(m.file, m.regs[i], false)
-		}
-	}
 	if m.whole {
-		m.shape(scattered)
-		m.rows = [2]x86.R{x86.RAX, x86.RCX}
-		if stores(in.Op) {
-			m.storeRows()
-		} else {
-			m.loadRows()
-		}
-		e.a.Bind(done)
-		if apart {
-			e.later = append(e.later, func() {
-				e.a.Bind(scattered)
-				m.scattered(done)
-				e.a.Jump(done)
-			})
-		}
+		m.makeRoom()
+		m.allLanes(pc, &addr, scattered, done)
 		return
 	}
+	m.offsets(pc, &addr)
+	e.a.Bind(m.found)
+	m.makeRoom()
 	m.someLanes(addr.uniform, scattered, done)
+}
+
+// makeRoom makes room for what a load loads.
+func (m *memoryAccess) makeRoom() {
+	if !stores(m.in.Op) {
+		for i := range m.n {
+			m.dst[i], _ = m.emitter.write(m.file, m.regs[i], false)
+		}
+	}
+}
+
+// allLanes is the rest of an access of a warp that runs with all lanes. Nothing is written to what makeRoom has
+// made room for before it is known that no lane leaves.
+func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label) {
+	e, where, moved := m.emitter, *addr, m.a.NewLabel()
+	m.rows = [2]x86.R{x86.RAX, x86.RCX}
+	full := func() {
+		m.mode = allOfThem
+		m.offsets(pc, &where)
+		m.emitter.a.Bind(m.found)
+		m.shape(scattered)
+	}
+	if m.in.Space != ir.SpaceLocal && m.in.Space != ir.SpaceShared && !addr.uniform {
+		other := e.a.NewLabel()
+		m.rowsInExtent(pc, addr, other)
+		e.later = append(e.later, func() {
+			m.emitter.a.Bind(other)
+			full()
+			m.emitter.a.Jump(moved)
+		})
+	} else {
+		full()
+	}
+	e.a.Bind(moved)
+	if stores(m.in.Op) {
+		m.storeRows()
+	} else {
+		m.loadRows()
+	}
+	e.a.Bind(done)
+	if scattered != m.out {
+		e.later = append(e.later, func() {
+			m.emitter.a.Bind(scattered)
+			m.scattered(done)
+			m.emitter.a.Jump(done)
+		})
+	}
 }
 
 // someLanes is the rest of an access of a warp that does not run with all lanes.
@@ -306,26 +334,7 @@ func (m *memoryAccess) offsets(pc int32, addr *value) {
 		a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
 		return
 	}
-	site, other := m.site(pc), m.anotherPage(pc, addr)
-	a.RM(x86.MOV, true, x86.RAX, plus(site, siteBase))
-	a.Imm64(x86.RDX, m.in.Imm)
-	a.RR(x86.SUB, true, x86.RAX, x86.RDX)
-	a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
-	for p := range count {
-		a.V(&x86.PSUBQ, m.off[p], addr.part(p), m.s[0], arg(p))
-	}
-	a.V(&x86.MOVD, m.s[1], 0, m.off[0], x86.Arg{})
-	a.V(ternary, m.s[1], m.off[1], m.off[2], x86.Arg{Imm: or3})
-	a.V(or, m.s[1], m.s[1], m.off[3], x86.Arg{})
-	a.RM(x86.MOV, true, x86.RAX, plus(site, siteOutside))
-	a.RI(x86.OR, true, x86.RAX, align)
-	a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
-	a.VK(test, k7, m.s[1], m.s[0], x86.Arg{})
-	a.KK(&x86.KORTESTD, k7, 0, k7)
-	a.JumpIf(x86.NotEqual, other)
-	a.RM(x86.MOV, true, x86.RDX, plus(site, sitePage))
-	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
-	a.JumpIf(x86.Equal, m.out)
+	m.extentOffsets(pc, addr, arg)
 }
 
 // or3 is the table of a|b|c, orXor that of a|(b^c).

@@ -4,6 +4,68 @@ package jit
 
 import "pvdrm/gpu/softgpu/exec/jit/internal/x86"
 
+// rowsInExtent has the host's addresses of the first lanes of both halves in rax and rcx, where the lanes of the
+// address follow one another in each half, all in the extent that the access found last. Else it goes to a label.
+func (m *memoryAccess) rowsInExtent(pc int32, addr *value, other x86.Label) {
+	a, site := &m.emitter.a, m.site(pc)
+	m.compareRows(addr.z)
+	m.leaveUnlessRows(other)
+	a.Imm64(x86.RDX, m.in.Imm)
+	a.RM(x86.SUB, true, x86.RDX, plus(site, siteFrom))
+	a.RM(x86.MOV, true, x86.RBX, plus(site, siteExtent))
+	a.RI(x86.SUB, true, x86.RBX, int32(16*m.total()))
+	a.JumpIf(x86.Below, other) // empty
+	for _, r := range m.rows {
+		a.RR(x86.ADD, true, r, x86.RDX)
+		a.RR(x86.CMP, true, r, x86.RBX)
+		a.JumpIf(x86.Above, other)
+	}
+	if m.in.Align != 0 {
+		a.RR(x86.MOV, true, x86.RBX, x86.RAX)
+		a.RR(x86.OR, true, x86.RBX, x86.RCX)
+		a.RI(x86.AND, true, x86.RBX, int32(m.in.Align))
+		a.JumpIf(x86.NotEqual, other)
+	}
+	a.RM(x86.MOV, true, x86.RDX, plus(site, siteHost))
+	for _, r := range m.rows {
+		a.RR(x86.ADD, true, r, x86.RDX)
+	}
+}
+
+// extentOffsets is offsets for global memory: from the extent that the access found last, of which the host's
+// address is in rdx then. Where one lane is beyond its end, or not aligned, that shows in a difference.
+func (m *memoryAccess) extentOffsets(pc int32, addr *value, arg func(p int) x86.Arg) {
+	a, align := &m.emitter.a, int32(m.in.Align)
+	site, other := m.site(pc), m.anotherPage(pc, addr)
+	a.RM(x86.MOV, true, x86.RAX, plus(site, siteFrom))
+	a.Imm64(x86.RDX, m.in.Imm)
+	a.RR(x86.SUB, true, x86.RAX, x86.RDX)
+	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{})
+	for p := range m.off {
+		a.V(&x86.PSUBQ, m.off[p], addr.part(p), m.s[0], arg(p))
+	}
+	// The last offset is a multiple of the alignment, so that the distance to it is where the offset is.
+	a.RM(x86.MOV, true, x86.RAX, plus(site, siteExtent))
+	a.RI(x86.SUB, true, x86.RAX, int32(m.total()))
+	a.JumpIf(x86.Below, other) // empty
+	a.RI(x86.AND, true, x86.RAX, ^align)
+	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{})
+	a.V(&x86.PSUBQ, m.s[1], m.s[0], m.off[0], x86.Arg{})
+	a.V(&x86.PSUBQ, m.s[2], m.s[0], m.off[1], x86.Arg{})
+	a.V(&x86.PSUBQ, m.s[3], m.s[0], m.off[2], x86.Arg{})
+	a.V(&x86.PTERNLOGQ, m.s[1], m.s[2], m.s[3], x86.Arg{Imm: or3})
+	a.V(&x86.PSUBQ, m.s[2], m.s[0], m.off[3], x86.Arg{})
+	a.V(&x86.PTERNLOGQ, m.s[1], m.s[2], m.off[0], x86.Arg{Imm: or3})
+	a.V(&x86.PTERNLOGQ, m.s[1], m.off[1], m.off[2], x86.Arg{Imm: or3})
+	a.V(&x86.PORQ, m.s[1], m.s[1], m.off[3], x86.Arg{})
+	a.Imm64(x86.RAX, 1<<63|uint64(align))
+	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{})
+	a.VK(&x86.PTESTMQ, k7, m.s[1], m.s[0], x86.Arg{})
+	a.KK(&x86.KORTESTD, k7, 0, k7)
+	a.JumpIf(x86.NotEqual, other)
+	a.RM(x86.MOV, true, x86.RDX, plus(site, siteHost))
+}
+
 // anotherPage is where an access goes that is not in the page that it found last. It begins again
 // with the page of its first active lane if the worker's table has that one, else it leaves. Where
 // this lane is in the page that it has, others are not, or are not aligned: then it goes on with
@@ -23,26 +85,22 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 			entry.Disp = tableSites * siteBytes
 		}
 		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
-		a.RM(x86.SUB, true, x86.RDX, plus(site, siteBase))
-		a.RM(x86.AND, true, x86.RDX, plus(site, siteOutside))
+		a.RM(x86.SUB, true, x86.RDX, plus(site, siteFrom))
+		a.RM(x86.CMP, true, x86.RDX, plus(site, siteExtent))
 		several := m.out
 		if m.size >= 4 && !where.uniform {
 			several = a.NewLabel()
 		}
-		a.JumpIf(x86.Equal, several)
+		a.JumpIf(x86.Below, several)
 		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
 		a.RM(x86.MOV, true, x86.RCX, plus(site, siteTag)) // of which a shift takes the low bits
 		a.ShiftByCL(x86.RDX)
 		a.RI(x86.AND, true, x86.RDX, (tableSites-1)*siteBytes)
 		a.RR(x86.ADD, true, x86.RDX, rSites)
-		a.RM(x86.SUB, true, x86.RAX, plus(entry, siteBase))
-		a.RM(x86.AND, true, x86.RAX, plus(entry, siteOutside))
-		a.JumpIf(x86.NotEqual, m.out)
-		a.RM(x86.MOV, true, x86.RAX, plus(entry, sitePage))
-		a.RR(x86.TEST, true, x86.RAX, x86.RAX)
-		a.JumpIf(x86.Equal, m.out)
-		a.Store(true, plus(site, sitePage), x86.RAX)
-		for _, part := range []int{siteBase, siteOutside, siteTag} {
+		a.RM(x86.SUB, true, x86.RAX, plus(entry, siteFrom))
+		a.RM(x86.CMP, true, x86.RAX, plus(entry, siteExtent))
+		a.JumpIf(x86.AboveEqual, m.out)
+		for _, part := range []int{siteFrom, siteExtent, siteHost, siteTag} {
 			a.RM(x86.MOV, true, x86.RAX, plus(entry, part))
 			a.Store(true, plus(site, part), x86.RAX)
 		}
