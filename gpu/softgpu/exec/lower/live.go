@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"pvdrm/gpu/ptx"
 	"pvdrm/gpu/softgpu/exec/ir"
 )
 
@@ -175,7 +176,82 @@ func (b *builder) allocate(list []basicBlock, order []int32, live [][]uint64) []
 		extend(int(m.reg), start[blk]+int(m.op-list[blk].first))
 		extend(int(m.reg), start[blk]+int(last-list[blk].first))
 	}
+	for _, r := range b.uniforms() {
+		extend(int(r), 0)
+		extend(int(r), pos)
+	}
 	return b.scan(spans)
+}
+
+// maxUniforms bounds the registers that have a place of their own because all threads of a block have the same there.
+const maxUniforms = 64
+
+// uniforms are registers of a kernel that are written once, where it begins, with what all threads of a block have in
+// common: parameters, the block's place, and what is computed of them. Native code takes one lane of such a
+// register for all, as long as nothing else is in its place.
+func (b *builder) uniforms() (list []int32) {
+	if !b.f.Entry {
+		return nil
+	}
+	writes, same := make([]uint8, len(b.regs)), map[int32]bool{}
+	for _, m := range b.mentions {
+		if m.write {
+			writes[m.reg] = min(writes[m.reg]+1, 2)
+		}
+	}
+	for _, s := range b.f.Body {
+		b.c.effort.Step()
+		if _, label := s.(*ptx.Label); label || len(list) == maxUniforms {
+			break
+		}
+		i, ok := s.(*ptx.Instr)
+		if !ok {
+			continue
+		}
+		if endsFusing(i) {
+			break
+		}
+		if r := uniformResult(i, same); r >= 0 && writes[r] == 1 && b.regs[r].kind != ir.InPred {
+			same[r] = true
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// uniformResult is the register that an instruction writes with what is the same for all threads of a block, as the
+// registers in same are, or NoReg.
+func uniformResult(i *ptx.Instr, same map[int32]bool) int32 {
+	if i.Guard.Name != "" || len(i.Args) < 2 || i.Args[0].Kind != ptx.OperandReg {
+		return ptx.NoReg
+	}
+	if i.Op == ptx.OpLd {
+		if v, ok := i.Args[1].Ref.(*ptx.Var); ok && (v.Space == ptx.SpaceParam || v.Space == ptx.SpaceParamEntry) && i.Args[1].Reg == ptx.NoReg {
+			return i.Args[0].Reg
+		}
+		return ptx.NoReg
+	}
+	if !removable(i) {
+		return ptx.NoReg
+	}
+	for k := 1; k < len(i.Args); k++ {
+		switch o := &i.Args[k]; o.Kind {
+		case ptx.OperandReg:
+			if !same[o.Reg] {
+				return ptx.NoReg
+			}
+		case ptx.OperandImm, ptx.OperandSymbol:
+		case ptx.OperandSpecial:
+			switch o.Special {
+			case ptx.CTAIDX, ptx.CTAIDY, ptx.CTAIDZ, ptx.NTidX, ptx.NTidY, ptx.NTidZ, ptx.NCTAIDX, ptx.NCTAIDY, ptx.NCTAIDZ:
+			default:
+				return ptx.NoReg
+			}
+		default:
+			return ptx.NoReg
+		}
+	}
+	return i.Args[0].Reg
 }
 
 // scan assigns places to intervals.

@@ -40,9 +40,12 @@ func (b *builder) spaceOf(s ptx.Space) ir.Space {
 // address resolves the address operand of an instruction on state space s.
 func (b *builder) address(i *ptx.Instr, o *ptx.Operand) (where, bool) {
 	at := where{space: b.spaceOf(i.Mods.Space), offset: o.Value}
-	if o.Reg != ptx.NoReg {
-		r := b.regs[o.Reg]
-		b.use(o.Reg)
+	if reg := o.Reg; reg != ptx.NoReg {
+		if other, ok := b.bases[o]; ok {
+			reg, at.offset = other.reg, at.offset+other.add
+		}
+		r := b.regs[reg]
+		b.use(reg)
 		at.base, at.wide = r.index, r.kind == ir.In64
 		if at.space == ir.SpaceGlobal || at.space == ir.SpaceGeneric {
 			at = b.wideBase(at)
