@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
@@ -15,6 +16,7 @@ import (
 	ptxexec "pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/bench"
 	"pvdrm/internal/bench/agent"
+	"pvdrm/internal/sample"
 )
 
 // deviceKind is a kind of GPU that backends can serve guests with. All that pvdrm knows of
@@ -165,6 +167,13 @@ func softGPUArgs(d *deviceFlags) []string {
 }
 
 func openSoftGPU(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
+	if d.log != nil {
+		log := new(sample.Sampler).Wrap(d.log)
+		ptxexec.OnCompilerFailure(func(function, fault string) {
+			log.Warn("the compiler to native code failed, which is a fault of PVDRM: please report it; the function is interpreted, with the same results",
+				zap.String("function", sample.Printable(function, maxTallyName)), zap.String("fault", fault))
+		})
+	}
 	return softgpu.New(softGPUConfig(d, vram, gate))
 }
 

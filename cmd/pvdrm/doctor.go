@@ -17,8 +17,10 @@ import (
 
 	"pvdrm/backend/sandbox"
 	"pvdrm/frontend/interpose"
+	"pvdrm/gpu/ptx"
 	ptxexec "pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/cgroup"
+	"pvdrm/internal/suite"
 	"pvdrm/vmm"
 )
 
@@ -86,8 +88,35 @@ func checkNativeCode() check {
 		mend: "kernels are interpreted, which takes some times as long"}
 	if err := ptxexec.NativeCode(); err != nil {
 		c.ok, c.detail = false, err.Error()
+		return c
 	}
+	n, err := compileSuite()
+	if failed := ptxexec.CompilerFailures(); err == nil && failed != 0 {
+		err = fmt.Errorf("the compiler fails on %d functions of the suite's %d kernels", failed, n)
+	}
+	if err != nil {
+		c.ok, c.detail, c.mend = false, err.Error(), "a fault of PVDRM: please report it; what is not compiled is interpreted"
+		return c
+	}
+	c.detail += fmt.Sprintf("; it compiles the suite's %d kernels", n)
 	return c
+}
+
+// compileSuite compiles the kernels of the suite, and returns how many there are.
+func compileSuite() (kernels int, err error) {
+	err = suite.EachModule(func(file string, source []byte) error {
+		module, err := ptx.Load(file, source)
+		if err != nil {
+			return err
+		}
+		p, err := ptxexec.Compile(module)
+		if err != nil {
+			return err
+		}
+		kernels += p.CompileAll()
+		return nil
+	})
+	return kernels, err
 }
 
 func checkOS() check {

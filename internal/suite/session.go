@@ -6,12 +6,27 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io/fs"
 
 	"pvdrm/frontend/cuda"
 )
 
 //go:embed kernels/*.ptx
 var kernels embed.FS
+
+// EachModule calls visit with the PTX modules of the programs that come with the suite, until it returns an error.
+func EachModule(visit func(file string, ptx []byte) error) error {
+	return fs.WalkDir(kernels, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := kernels.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return visit(path, text)
+	})
+}
 
 // device is one context of a GPU, as far as the programs need it. The CUDA
 // driver API is behind it (cuda.go); the tests also run the programs on a bare

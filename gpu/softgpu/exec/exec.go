@@ -68,6 +68,14 @@ func NewModel(sms int, limit uint64) *Model { return ir.NewModel(sms, limit) }
 // they are interpreted.
 func NativeCode() error { return jit.NativeCode() }
 
+// CompilerFailures returns how often the compiler to native code has failed in this process. What it failed on is
+// interpreted, with the same results.
+func CompilerFailures() uint64 { return jit.Failures() }
+
+// OnCompilerFailure makes the process call f whenever the compiler fails, from any goroutine, with the name of the
+// function, which is a guest's, and with what went wrong and where. Nil stands for none.
+func OnCompilerFailure(f func(function, fault string)) { jit.OnFailure(f) }
+
 // Run runs a kernel to its end on the given number of workers (at least one).
 // Errors are gpu.ErrInvalid, wrapped, for a launch that is not possible, and
 // *gpu.LostError for a fault or after Control.Stop; memory that the kernel has

@@ -9,6 +9,7 @@ const (
 	Unavailable Cause = iota // there is no native code on this machine, or none is wanted
 	Cold                     // the function has not run often enough
 	Beyond                   // the function is too large, or code has no room
+	Failed                   // the compiler failed
 	Operation                // native code has no form of the operation
 	Barrier                  // warps wait here
 	Ends                     // the warp, or a function, ends here
@@ -21,7 +22,7 @@ const (
 // String says a cause in words.
 func (c Cause) String() string {
 	return [...]string{
-		Unavailable: "no native code on this machine", Cold: "not hot yet", Beyond: "function too large",
+		Unavailable: "no native code on this machine", Cold: "not hot yet", Beyond: "function too large", Failed: "the compiler failed",
 		Operation: "operations that are not compiled", Barrier: "barriers", Ends: "ends", Parts: "lanes part",
 		Page: "new pages", Between: "between entries",
 	}[c]
@@ -37,6 +38,8 @@ func (n *Code) Why(pc int32, mask uint32) Cause {
 	switch {
 	case full == nil:
 		return Cold
+	case full.failed:
+		return Failed
 	case at < 0 || at >= len(full.at):
 		return Beyond
 	}

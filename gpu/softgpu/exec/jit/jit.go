@@ -103,6 +103,8 @@ type variant struct {
 type machineCode struct {
 	entry uintptr
 	at    []uintptr // by position from the first on: where to enter; 0: nowhere
+
+	failed bool // the compiler did
 }
 
 // Prepare makes n ready for a launch of a kernel, or for calls in one, and returns it, or nil where
@@ -147,8 +149,14 @@ func (n *Code) PrepareCalled(kernel *Code, p *ir.Program, fn *ir.Function, when 
 	return n
 }
 
-// compile makes the code of a variant.
+// compile makes the code of a variant. If the compiler fails, which is a fault of it, the function stays interpreted.
 func (n *Code) compile(v *variant) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			fail(n.fn.Name, cause)
+			v.code.Store(&machineCode{failed: true})
+		}
+	}()
 	v.code.Store(makeNative(n.prog, n.fn, n.sites, v == &n.masked, n.isa))
 }
 

@@ -126,17 +126,11 @@ func (n *Code) compileLater(v *variant) {
 	runtime.Gosched()
 }
 
-// compileCharged compiles a variant in the background. If that fails, which is a fault of the compiler, the
-// function stays interpreted.
+// compileCharged compiles a variant in the background.
 func (n *Code) compileCharged(v *variant) {
 	start := time.Now()
-	defer func() {
-		if recover() != nil {
-			v.code.Store(&machineCode{})
-		}
-		if n.charge != nil {
-			n.charge.Add(int64(time.Since(start)))
-		}
-	}()
 	n.compile(v)
+	if n.charge != nil {
+		n.charge.Add(int64(time.Since(start)))
+	}
 }

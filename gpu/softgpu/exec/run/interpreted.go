@@ -14,6 +14,14 @@ type Interpreted struct {
 	Lines      []int32 // of the source, one for each operation that is left; 0: none is known
 }
 
+// CompileAll compiles all kernels of a program to native code, where there is any, and returns their number.
+func (p *Program) CompileAll() int {
+	for _, k := range p.kernels {
+		k.native.Prepare(k.prog, k.fn, jit.NativeAtOnce)
+	}
+	return len(p.kernels)
+}
+
 // Interpreted returns what of each kernel is left to the interpreter, by the kernels' names.
 func (p *Program) Interpreted() []Interpreted {
 	var all []Interpreted
