@@ -95,6 +95,8 @@ type Stats struct {
 	CopyBytes     uint64
 	Preemptions   uint64 // times that a command was stopped to go on later
 	Faults        uint64 // contexts lost to a fault
+	Graphs        uint64 // times that work which came again was launched as one graph of the driver
+	GraphsApart   uint64 // times that the driver refused such a graph, so that its commands were started one by one
 	Replays       uint64 // times that work was run again which was taken off the device without its state
 	VRAMUsed      uint64 // bytes
 	VRAMOccupied  uint64 // bytes, with what the driver takes for itself; 0 on devices without such a driver

@@ -14,6 +14,8 @@ type batch struct {
 	task         bool // may be run again
 	replays      int  // times that it was begun again
 
+	plan plan // how commands go from the one on that is begun next, or before
+
 	// Of a launch in parts, the command after those that have begun: where the next part begins, and
 	// what those that have ended took.
 	from uint64
@@ -41,7 +43,7 @@ func (b *batch) again() {
 	if b.task {
 		b.ended, b.from, b.took = 0, 0, 0
 	}
-	b.begun = b.ended
+	b.begun, b.plan = b.ended, plan{}
 	b.replays++
 }
 

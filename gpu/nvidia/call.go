@@ -78,6 +78,44 @@ func (c *channel) prepareCall(b *batch, cmd *gpu.Call) (w work, err error) {
 	return w, err
 }
 
+// inGraphs reports whether the driver can capture the calls of a batch, and what it has captured does at each
+// launch what the calls would do then: they only queue work, which reads nothing of the host's memory later.
+func inGraphs(cmd *gpu.Call) bool {
+	if cmd.ArgsVA != 0 || cmd.Bytes > cudalibs.ResultHead || len(cmd.Args) <= cudalibs.BatchHead {
+		return false
+	}
+	for rest := cmd.Args[cudalibs.BatchHead:]; len(rest) > 0; {
+		f, _, more, err := cudalibs.Split(rest)
+		if err != nil || !queuesOnly(f) {
+			return false
+		}
+		rest = more
+	}
+	return true
+}
+
+// queuesOnly reports whether a function only queues work of kernels. Those of cuRAND change their generator, those of
+// NCCL wait for other processes, and those of cuSOLVER and cuSPARSE copy from the host's memory.
+func queuesOnly(f *cudalibs.Function) bool {
+	switch f.Library.Name {
+	case "cublas", "cublasLt", "cudnn", "cufft":
+	default:
+		return false
+	}
+	for _, p := range f.Params {
+		switch p.Class {
+		case cudalibs.Int32, cudalibs.Int64, cudalibs.Float, cudalibs.Double, cudalibs.Device, cudalibs.Scalar, cudalibs.Stream, cudalibs.Null, cudalibs.Use:
+		case cudalibs.In: // an algorithm, which it reads at once
+			if f.Library.Name != "cublasLt" {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return f.Mode == cudalibs.Async
+}
+
 // whole checks that a range is granted memory, which the worker's processor reaches, in one mapping.
 func (c *channel) whole(va, n uint64, write bool) error {
 	if !c.ctx.dev.props.System.Contains(va, n) {
@@ -154,6 +192,11 @@ func (p *path) call(a *[7]uint64, params []byte, stream uintptr) result {
 	if a[3] != 0 {
 		results = bytesAt(a[2], a[3]) // likewise
 	}
-	p.machine.Run(batch, results, uint64(stream))
+	if p.capturing { // what it returns, it has told when it was called before
+		results = make([]byte, cudalibs.ResultHead)
+	}
+	if o := p.machine.Run(batch, results, uint64(stream)); p.capturing && o.Bad() {
+		return resultInvalidValue
+	}
 	return resultOK
 }

@@ -32,6 +32,7 @@ type channel struct {
 	watched *batch // the goroutine waits for a command of it, without run
 	parked  bool   // the commands in flight are stopped and wait for their engine
 	missed  int    // times in a row that it lingered in vain
+	runKey  []byte // for plan
 
 	entering atomic.Bool // run is held by the goroutine, which waits for an engine with nothing in flight
 
@@ -279,6 +280,9 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if enters && !began {
 			e.leave(0, 0, false)
 		}
+		if err == errGraphGone {
+			continue
+		}
 		if !began || err != nil {
 			return err
 		}
@@ -300,6 +304,9 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 	p := c.ctx.worker
 	c.ctx.laneMu.Lock()
 	defer c.ctx.laneMu.Unlock()
+	if w.stale() {
+		return false, errGraphGone
+	}
 	if !mayWait && !p.room(len(w.entries)) {
 		return false, nil
 	}
@@ -317,9 +324,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 	if c.flight.oldest() == f {
 		c.turn(f)
 	}
-	if f.fn != nil && f.from == 0 {
-		c.ctx.dev.launches.Add(1)
-	}
+	c.ctx.dev.launches.Add(f.launches())
 	for i := first; i < len(f.entries); i++ { // none for an empty copy, which ends with the command before it
 		for !p.room(1) {
 			tail := p.taken
@@ -332,6 +337,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 		}
 		c.publish(&f.work, f.number, i)
 	}
+	b.plan.reached(b.begun)
 	return true, nil
 }
 
@@ -418,6 +424,7 @@ func (c *channel) land(number uint32) {
 			c.ctx.dev.copyBytes.Add(x.bytes)
 		}
 	}
+	graphs := slices.ContainsFunc(f.flying[:n], func(x *flying) bool { return x.graph != nil })
 	ended := 0
 	for _, b := range f.batches {
 		if b.ended == 0 || b.ended < len(b.cmds) { // an empty batch completes when work takes it
@@ -430,6 +437,9 @@ func (c *channel) land(number uint32) {
 		ended++
 	}
 	f.land(n)
+	if graphs {
+		c.ctx.tallyGraphs()
+	}
 	for range ended {
 		c.drop(f.batches[0])
 	}

@@ -15,18 +15,19 @@ type work struct {
 	params  []byte        // of a launch
 	fn      *function     // that it launches; nil for another command
 	call    *callee       // the library function that it calls, likewise
+	graph   *graphPiece   // the commands that it launches as one, likewise
+	keeps   *graphRun     // of which the worker is to keep the commands from this one on; nil for none
 	bytes   uint64        // that it moves or writes
 	cost    time.Duration // that it is expected to take on its engine
 	signal  uint64        // gpu.Launch.Signal
 	portion               // of the launch
 }
 
-// prepare validates the next command of a batch and cuts it into entries. A
-// *gpu.LostError is a fault of the context: an address that may not be used.
-func (c *channel) prepare(b *batch) (work, error) {
-	switch cmd := b.cmds[b.begun].(type) {
+// single validates a command of a batch, the next one unless its entries are only looked at, and cuts it into entries.
+func (c *channel) single(b *batch, i int) (work, error) {
+	switch cmd := b.cmds[i].(type) {
 	case *gpu.Task:
-		if b.begun > 0 {
+		if i > 0 {
 			return work{}, fmt.Errorf("%w: Task is the first command of a batch", gpu.ErrInvalid)
 		}
 		return work{}, nil
@@ -41,7 +42,7 @@ func (c *channel) prepare(b *batch) (work, error) {
 	case *gpu.Call:
 		return c.prepareCall(b, cmd)
 	}
-	return work{}, fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, b.cmds[b.begun])
+	return work{}, fmt.Errorf("%w: unknown command %T", gpu.ErrInvalid, b.cmds[i])
 }
 
 func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
@@ -61,7 +62,6 @@ func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
 	if err := c.checkSignal(f, l); err != nil {
 		return work{}, err
 	}
-	two := func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
 	entries := b.entry[:]
 	if b.started() {
 		entries = make([]entry, 1)
@@ -83,6 +83,20 @@ func (c *channel) prepareLaunch(b *batch, l *gpu.Launch) (work, error) {
 	}}
 	return w, nil
 }
+
+// launches is how many kernels of the batch a work begins.
+func (w *work) launches() uint64 {
+	switch {
+	case w.graph != nil:
+		return uint64(w.graph.launches)
+	case w.fn != nil && w.from == 0:
+		return 1
+	}
+	return 0
+}
+
+// two makes a word of two numbers.
+func two(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 }
 
 // whole reports whether the blocks of a launch need each other.
 func (f *function) whole(l *gpu.Launch) bool {

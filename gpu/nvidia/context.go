@@ -46,6 +46,8 @@ type context struct {
 	called  atomic.Uint64             // such calls, in all
 	why     atomic.Pointer[string]    // for what the worker was killed, if not for the end of the context
 
+	graphs graphs
+
 	calleesMu sync.Mutex
 	callees   map[uint32]*callee // library functions that were called
 

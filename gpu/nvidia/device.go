@@ -48,6 +48,10 @@ type Config struct {
 	// Divide makes kernels that others wait for give way between parts of their grids, in place of being
 	// stopped. Without it kernels are divided where the driver cannot stop them.
 	Divide bool
+	// NoGraphs has all commands started one by one. Otherwise work that comes again becomes graphs of the driver.
+	NoGraphs bool
+	// Report, if it is not nil, gets the counters of the device when it is closed.
+	Report func(gpu.Stats)
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
 	// Keeper is the command that calls ServeKeeper, with VRAMBytes; by default this program with
@@ -74,7 +78,7 @@ type device struct {
 
 	unwatch, watched chan struct{} // end the watchdog, and its end; nil without one
 
-	launches, copyBytes, faults, replays, preemptions atomic.Uint64
+	launches, copyBytes, faults, replays, preemptions, graphs, graphsApart atomic.Uint64
 
 	names atomic.Uint64 // of memories that the keeper keeps
 
@@ -258,6 +262,7 @@ func (d *device) Stats() gpu.Stats {
 	return gpu.Stats{
 		ComputeBusy: d.compute.usage.time(), CopyBusy: d.copy.usage.time(),
 		Launches: d.launches.Load(), LaunchTimes: times, LaunchTime: launched, CopyBytes: d.copyBytes.Load(), Faults: d.faults.Load(), Replays: d.replays.Load(), Preemptions: d.preemptions.Load(),
+		Graphs: d.graphs.Load(), GraphsApart: d.graphsApart.Load(),
 		VRAMUsed: d.VRAMUsed(), VRAMOccupied: d.keeper.ledger.total(), Channels: open,
 	}
 }
@@ -286,6 +291,9 @@ func (d *device) Close() error {
 		}
 		for _, c := range open {
 			c.Close()
+		}
+		if d.config.Report != nil {
+			d.config.Report(d.Stats())
 		}
 		d.keeper.Close()
 		d.pool.await()

@@ -49,6 +49,12 @@
 // to maxSilent in a row: these complete together. Engine time is measured on the host, from
 // the entry into the lane, or the end of the previous command, until the fence is seen.
 //
+// # Graphs
+//
+// A batch of the same commands that comes again and again becomes a graph of the driver (graph): the worker keeps
+// what it was given, has the driver capture it, and launches that by one entry of the lane. The graph is one command
+// in flight.
+//
 // # Compiling
 //
 // Package ptx reads the declarations of a module: kernels, parameters, variables. The driver
@@ -111,7 +117,7 @@
 //
 // channel.mu (the queue and news), context.laneMu (writing the lane, which commands run),
 // usage.mu (times), ledger.mu (accounts of workers), imageCache.mu, pool.mu and context.lifeMu (why the context ended) are
-// leaves: nothing is locked under them, but for a stopLine's lock, under which one order goes to the
+// leaves, as is graphs.mu: nothing is locked under them, but for a stopLine's lock, under which one order goes to the
 // keeper. In the keeper, keeping.mu may be held when store.mu is taken;
 // books.mu is a leaf.
 package nvidia

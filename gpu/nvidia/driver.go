@@ -60,6 +60,14 @@ type driver struct {
 	memsetD2D8Async    func(at, pitch uint64, v uint32, width, height uint64, stream uintptr) result
 	memsetD2D16Async   func(at, pitch uint64, v uint32, width, height uint64, stream uintptr) result
 	memsetD2D32Async   func(at, pitch uint64, v uint32, width, height uint64, stream uintptr) result
+
+	// Graphs. All are nil before CUDA 11.4.
+	streamBeginCapture func(stream uintptr, mode int32) result
+	streamEndCapture   func(stream uintptr, graph *uintptr) result
+	graphInstantiate   func(exec *uintptr, graph uintptr) result
+	graphLaunch        func(exec, stream uintptr) result
+	graphDestroy       func(graph uintptr) result
+	graphExecDestroy   func(exec uintptr) result
 }
 
 // allocationProp is CUmemAllocationProp.
@@ -162,6 +170,7 @@ const (
 	accessRead, accessReadWrite                                 = 1, 3
 	registerDeviceMap, registerReadOnly                         = 2, 8
 	streamNonBlocking, memoryUnified                            = 1, 4
+	captureRelaxed                                              = 2
 	extraBuffer, extraSize                              uintptr = 1, 2 // CU_LAUNCH_PARAM_*
 )
 

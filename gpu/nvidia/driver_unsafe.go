@@ -43,6 +43,7 @@ func openDriver() (*driver, error) {
 	}
 	d.printTo = printTo
 	d.openQuestions(lib)
+	d.openGraphs(lib)
 	return d, d.openPath(lib)
 }
 
@@ -119,6 +120,31 @@ func printTo(output, failures int) result {
 		*(*uintptr)(address(uint64(at))) = file // a variable of the C library
 	}
 	return resultOK
+}
+
+// openGraphs finds the functions for graphs, if the driver has all of them.
+func (d *driver) openGraphs(lib uintptr) {
+	at := map[string]uintptr{}
+	for _, name := range []string{"cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy"} {
+		a, err := purego.Dlsym(lib, name)
+		if err != nil {
+			return
+		}
+		at[name] = a
+	}
+	purego.RegisterFunc(&d.streamBeginCapture, at["cuStreamBeginCapture_v2"])
+	purego.RegisterFunc(&d.streamEndCapture, at["cuStreamEndCapture"])
+	var instantiate func(exec *uintptr, graph uintptr, flags uint64) result
+	purego.RegisterFunc(&instantiate, at["cuGraphInstantiateWithFlags"])
+	d.graphInstantiate = func(exec *uintptr, graph uintptr) result { return instantiate(exec, graph, 0) }
+	purego.RegisterFunc(&d.graphDestroy, at["cuGraphDestroy"])
+	purego.RegisterFunc(&d.graphExecDestroy, at["cuGraphExecDestroy"])
+	launch, arguments := at["cuGraphLaunch"], new([2]uintptr) // at the same place each time, as those of a launch
+	d.graphLaunch = func(exec, stream uintptr) result {
+		*arguments = [...]uintptr{exec, stream}
+		r, _, _ := purego.SyscallN(launch, arguments[:]...)
+		return result(int32(r))
+	}
 }
 
 // openCompiler loads the driver's compiler of PTX, which it would load when it first

@@ -133,8 +133,15 @@ func (e *engine) contended(user *context) bool {
 
 // count adds a kernel that has ended.
 func (e *engine) count(took time.Duration) {
-	e.times[(*gpu.Histogram)(nil).Bucket(took)].Add(1)
-	e.ran.Add(int64(took))
+	e.countAll(took, 1)
+}
+
+// countAll adds n kernels that have ended, which took some time together.
+func (e *engine) countAll(took time.Duration, n int) {
+	if n > 0 {
+		e.times[(*gpu.Histogram)(nil).Bucket(took/time.Duration(n))].Add(uint64(n))
+		e.ran.Add(int64(took))
+	}
 }
 
 // ended returns the times of the kernels that have ended, and their sum.

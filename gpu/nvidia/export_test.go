@@ -71,6 +71,20 @@ func ExpectBlocks(f gpu.Function, each time.Duration) {
 // FakeContextBytes is the VRAM that the fake driver has for a context.
 const FakeContextBytes = fakeContextBytes
 
+// FakeGraphsEnv says which of the fake driver's functions for graphs fail: one of "capture", "captured",
+// "instantiate" and "launch", a colon, and how often it works before.
+const FakeGraphsEnv = "PVDRM_TEST_FAKE_GRAPHS"
+
+// GraphLeast is how many commands a graph has at least.
+const GraphLeast = graphLeast
+
+// SetGraphTime changes what graphs may be expected to take, and returns what changes it back.
+func SetGraphTime(d time.Duration) (back func()) {
+	was := graphTime
+	graphTime = d
+	return func() { graphTime = was }
+}
+
 // FakeFree is what the fake driver has left, and FakeRefusesEnv, if it is set, has it say nothing of that.
 const (
 	fakeFree = 9 << 20

@@ -38,6 +38,7 @@ const fakeDevices = 2
 type fakeStream struct {
 	work    chan func() result
 	pending atomic.Int32
+	capture *fakeGraph // what gets the work instead, or nil; of one thread
 }
 
 // fakeKernels get the number of threads. Handles are their numbers plus one.
@@ -192,6 +193,7 @@ func newFake() *driver {
 	f.memory(d)
 	f.code(d)
 	f.path(d)
+	f.graphs(d)
 	return d
 }
 
@@ -485,6 +487,10 @@ func (f *fake) enqueue(s uintptr, run func() result) result {
 		return code
 	}
 	st := f.stream(s)
+	if st.capture != nil {
+		*st.capture = append(*st.capture, run)
+		return resultOK
+	}
 	st.pending.Add(1)
 	st.work <- run
 	return resultOK

@@ -122,7 +122,7 @@ func (f *flight) add(b *batch, w *work, now time.Time) *flying {
 		b.from += c.blocks
 	} else {
 		b.from = 0
-		b.begun++
+		b.begun += w.commands()
 	}
 	if f.empty() {
 		f.flying = f.room[:0]
@@ -146,7 +146,7 @@ func (f *flight) arrived(number uint32) int {
 	n := 0
 	for n == 0 || n < len(f.flying) && reached(number, f.flying[n].number) {
 		if !f.flying[n].more {
-			f.flying[n].batch.ended++
+			f.flying[n].batch.ended += f.flying[n].commands()
 		}
 		n++
 	}
@@ -180,6 +180,8 @@ func (f *flight) land(n int) {
 			c.ended(took)
 		case c.call != nil:
 			c.call.cost.Store(int64(took))
+		case c.graph != nil:
+			c.graph.ended(c.engine, took)
 		}
 	}
 	f.flying = f.flying[n:]
@@ -243,15 +245,26 @@ func (w *work) name() string {
 	if w.call != nil {
 		return w.call.name()
 	}
+	if w.graph != nil {
+		return w.graph.kernel
+	}
 	if w.fn == nil {
 		return ""
 	}
 	return w.fn.attrs.Name
 }
 
+// commands is how many commands of its batch a work is.
+func (w *work) commands() int {
+	if w.graph != nil {
+		return w.graph.n
+	}
+	return 1
+}
+
 // engine is where a command runs.
 func (w *work) engine(d *device) *engine {
-	if w.fn == nil && w.call == nil {
+	if w.fn == nil && w.call == nil && w.graph == nil {
 		return &d.copy
 	}
 	return &d.compute

@@ -7,7 +7,7 @@ package nvidia
 //	driver: NVRM version: NVIDIA UNIX Open Kernel Module for x86_64 580.159.04 Release Build (nixbld@)
 //	gpu: NVIDIA H100 80GB HBM3
 //	kernel: Linux version 6.18.44-fc-v657-gpu (builder@sandboxing) (gcc (GCC) 15.3.0, GNU ld (GNU Binutils) 2.46) #1 SMP PREEMPT_DYNAMIC @0
-//	date: 2026-11-22; what libraries ask for while a worker serves: NVIDIA H200, the same driver, 2026-11-28
+//	date: 2026-11-22; what libraries ask for while a worker serves, and a graph (nvidia-uvm 0x18, 0x503c0104) while it starts: NVIDIA H200, the same driver, 2026-11-28
 var servingRequests = []Request{
 	{Mask: 0xffff, Value: 0x4627},   // NV_ESC_RM_ALLOC_MEMORY
 	{Mask: 0xffff, Value: 0x4629},   // NV_ESC_RM_FREE
@@ -25,7 +25,7 @@ var servingRequests = []Request{
 //	driver: NVRM version: NVIDIA UNIX Open Kernel Module for x86_64 580.159.04 Release Build (nixbld@)
 //	gpu: NVIDIA H100 80GB HBM3
 //	kernel: Linux version 6.18.44-fc-v657-gpu (builder@sandboxing) (gcc (GCC) 15.3.0, GNU ld (GNU Binutils) 2.46) #1 SMP PREEMPT_DYNAMIC @0
-//	date: 2026-11-22; what libraries ask for while a worker serves: NVIDIA H200, the same driver, 2026-11-28
+//	date: 2026-11-22; what libraries ask for while a worker serves, and a graph (nvidia-uvm 0x18, 0x503c0104) while it starts: NVIDIA H200, the same driver, 2026-11-28
 var compilingRequests = []Request{}
 
 // servingControls are the RM controls among those: the commands of NV_ESC_RM_CONTROL.

@@ -17,6 +17,8 @@ import (
 //	64     tail     entries taken by the worker
 //	128    sleeping the worker waits at its eventfd
 //	192    lost     CUresult that ended the CUDA context, 0 while it lives
+//	256    graphs   graphs that the driver has launched
+//	320    apart    graphs whose commands were started one by one, since it refused them
 //	4096   fences   64 bytes for each channel: u32 of the command
 //	8192+  failures 64 bytes for each channel: u32 CUresult, u32 of the command
 //	16384  entries
@@ -26,19 +28,21 @@ import (
 type lane struct{ mem []byte }
 
 const (
-	maxChannels   = 64 // of one context, and of the device
-	offTail       = 64
-	offSleeping   = 128
-	offLost       = 192
-	offFences     = 4096
-	offFailures   = 8192
-	offEntries    = 16384
-	fenceStride   = 64
-	entryCount    = 64
-	entryHeader   = 64
-	maxParamBytes = 32764 // of PTX
-	entryBytes    = (entryHeader + maxParamBytes + 63) &^ 63
-	laneBytes     = (offEntries + entryCount*entryBytes + 4095) &^ 4095
+	maxChannels    = 64 // of one context, and of the device
+	offTail        = 64
+	offSleeping    = 128
+	offLost        = 192
+	offGraphs      = 256
+	offGraphsApart = 320
+	offFences      = 4096
+	offFailures    = 8192
+	offEntries     = 16384
+	fenceStride    = 64
+	entryCount     = 64
+	entryHeader    = 64
+	maxParamBytes  = 32764 // of PTX
+	entryBytes     = (entryHeader + maxParamBytes + 63) &^ 63
+	laneBytes      = (offEntries + entryCount*entryBytes + 4095) &^ 4095
 )
 
 // Kinds of entries.
@@ -48,6 +52,8 @@ const (
 	entryFill
 	entryTimestamp
 	entryCall
+	entryKeep  // the next entries of the channel, of which it has the number, are to become the graph of a slot
+	entryGraph // launches the graph of a slot
 )
 
 // Flags in the first word of an entry.

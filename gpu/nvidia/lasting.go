@@ -145,6 +145,9 @@ func (c *context) mayBeginAgain(f *flying) error {
 	if f.call != nil {
 		return fmt.Errorf("%s: %w: it has state in the worker", f.call.name(), ptx.ErrNoRestart)
 	}
+	if f.graph != nil {
+		return fmt.Errorf("a graph with kernel %s: %w: a kernel of it may read what one behind it wrote", f.graph.kernel, ptx.ErrNoRestart)
+	}
 	if f.fn == nil || len(f.entries) == 0 {
 		return nil // it writes the same once more
 	}

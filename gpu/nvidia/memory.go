@@ -197,6 +197,7 @@ func (c *context) unmap(va, n uint64) error {
 // withdraw takes mappings away. When the worker cannot, the context is lost: then
 // nothing of it is in use any more either. C.mu is held.
 func (c *context) withdraw(va, n uint64) {
+	c.graphs.unmap(va, n)
 	cut := c.space.overlapping(va, n)
 	rest := c.space.remove(va, n)
 	err, worker := c.Err(), c.worker

@@ -347,7 +347,9 @@ func (m *module) Close() error {
 		return nil
 	}
 	delete(c.modules, m)
+	c.graphs.unload(m)
 	for _, v := range m.vars {
+		c.graphs.unmap(v.Addr, v.Size)
 		c.space.remove(v.Addr, v.Size)
 	}
 	if c.Err() != nil {

@@ -25,6 +25,9 @@ type process struct {
 	props            gpu.Properties
 	ledger           *ledger // has its account
 	output           output  // of its kernels
+
+	graphs                 bool   // it makes graphs of the driver
+	graphsRan, graphsApart uint32 // counts of the lane when they were last read; under context.laneMu
 }
 
 // startLimit is how long a worker may take to start: to load the driver, wake the
@@ -96,7 +99,7 @@ func (p *process) hello(role op, number int32) error {
 	if err := p.do(&request{Op: role, Number: number}, nil, &r); err != nil {
 		return err
 	}
-	p.props = r.Props
+	p.props, p.graphs = r.Props, r.Graphs
 	p.unstoppable = p.stop.order(stopAsk, stopLimit)
 	return p.link.limit(0)
 }

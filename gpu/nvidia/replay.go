@@ -159,6 +159,7 @@ func (c *context) replace(p *process) bool {
 	}
 	c.worker, c.over, c.revoked, c.off = p, make(chan struct{}), false, false
 	c.built++
+	c.graphs.renew()
 	c.dev.replays.Add(1)
 	go c.watch(p)
 	return true

@@ -145,6 +145,7 @@ type run struct {
 type reply struct {
 	Err       *driverError
 	Props     gpu.Properties // of opHello
+	Graphs    bool           // of opHello: the worker makes graphs of the driver
 	Image     []byte         // of opCompile: what was compiled
 	More      bool           // Image goes on in the next message
 	Functions []functionInfo // of opLoad and opFind, in the order of Names

@@ -119,7 +119,7 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 			err = w.checkLibraries(l, &r.Props, w.path.machine.Recheck)
 		}
 	}
-	r.Err = asDriverError("starting", err)
+	r.Err, r.Graphs = asDriverError("starting", err), w.path.graphs
 	if sent := r.send(w.link); sent != nil {
 		return fmt.Errorf("cuda worker: %w", sent)
 	}

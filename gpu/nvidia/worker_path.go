@@ -26,6 +26,11 @@ type path struct {
 
 	machine *host.Machine // calls the host's libraries; nil without any
 
+	graphs    bool                   // the driver makes graphs
+	kept      [graphSlots]*keptGraph // what is or was to become graphs
+	scratch   []byte                 // parameters of an entry that was kept
+	capturing bool                   // what is started becomes a graph
+
 	mu      sync.Mutex // held while a stream is opened or closed, and by the path for each entry
 	streams [maxChannels]stream
 }
@@ -36,6 +41,8 @@ type stream struct {
 	last   uint32 // command that was started last
 	silent int    // commands up to that one that have no fence
 	failed bool   // a command was refused; later ones are not started
+
+	keeping *keptGraph // gets the next entries; nil if none does
 }
 
 // maxSilent is how many commands in a row may have no fence.
@@ -96,6 +103,9 @@ func (p *path) init(w *worker) error {
 		return fmt.Errorf("memory for launches: %w", err)
 	}
 	p.extra, p.size = extraIn(mem), mem[64:72]
+	if p.scratch, err = unix.Mmap(-1, 0, maxParamBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+		return fmt.Errorf("memory for parameters: %w", err)
+	}
 	fences := w.lane.mem[offFences:offFailures]
 	at := addressOf(fences)
 	d := w.drv
@@ -132,11 +142,20 @@ func (p *path) warmUp() error {
 		p.enqueue(&e, w.lane.slot(0)[entryHeader:], w.control),
 		w.drv.streamWriteValue32(w.control, p.fences, 0),
 		w.drv.streamSynchronize(w.control),
-		w.drv.memUnmap(at, vramPage),
 	} {
 		if code != resultOK {
 			return w.drv.check("warming up", code)
 		}
+	}
+	p.warmGraphs(w.control, []entry{
+		e,
+		{kind: entryCopy, words: [7]uint64{at, p.fences, fenceStride, 1}},
+		{kind: entryCopy, words: [7]uint64{p.fences, at, fenceStride, 1}},
+		{kind: entryFill, words: [7]uint64{at, 4 << 32, fenceStride, 1}},
+		{kind: entryFill, words: [7]uint64{p.fences, 4 << 32, fenceStride, 1}},
+	})
+	if err := w.drv.check("cuMemUnmap", w.drv.memUnmap(at, vramPage)); err != nil {
+		return err
 	}
 	return w.release(id)
 }
@@ -272,7 +291,12 @@ func (p *path) start(e *entry, params []byte, next uint32) {
 	}
 	before := s.last
 	s.last = e.number
-	code := p.enqueue(e, params, s.handle)
+	code := resultOK
+	if e.kind == entryKeep {
+		p.keep(e.words[0], e.words[1], s)
+	} else {
+		code = p.enqueue(e, params, s.handle)
+	}
 	switch {
 	case code != resultOK && !code.sticky() && s.silent > 0:
 		if late := p.fence(s, e.channel, before); late.sticky() {
@@ -282,6 +306,9 @@ func (p *path) start(e *entry, params []byte, next uint32) {
 		s.silent++
 	case code == resultOK && e.last:
 		code = p.fence(s, e.channel, e.number)
+	}
+	if s.keeping != nil && code == resultOK && e.kind != entryKeep {
+		code = p.took(s, e, params)
 	}
 	switch {
 	case code == resultOK:
@@ -323,6 +350,8 @@ func (p *path) enqueue(e *entry, params []byte, stream uintptr) result {
 		return p.fill(a, stream)
 	case entryCall:
 		return p.call(a, params, stream)
+	case entryGraph:
+		return p.launchGraph(a[0], stream)
 	}
 	return d.streamQuery(stream) // an empty command
 }
