@@ -37,6 +37,8 @@ func (p *Page) AddBackend(b Backend) {
 		{"pvdrm_copied_bytes_total", b.Device.CopyBytes},
 		{"pvdrm_preemptions_total", b.Device.Preemptions},
 		{"pvdrm_replays_total", b.Device.Replays},
+		{"pvdrm_driver_graphs_total", b.Device.Graphs},
+		{"pvdrm_driver_graphs_refused_total", b.Device.GraphsApart},
 		{"pvdrm_vram_bytes", b.Device.VRAM()},
 		{"pvdrm_channels", uint64(b.Device.Channels)},
 		{"pvdrm_clients", uint64(len(b.Guest.Clients))},

@@ -22,6 +22,8 @@ var families = []Family{
 	{Name: "pvdrm_copied_bytes_total", Type: counter, Labels: "guest", Help: "Bytes copied and filled by the copy engine."},
 	{Name: "pvdrm_lost_contexts_total", Type: counter, Labels: "guest, cause", Help: "GPU contexts ended by a fault, or aborted at the launch limit (cause \"launch timed out\")."},
 	{Name: "pvdrm_preemptions_total", Type: counter, Labels: "guest", Help: "Kernels and copies stopped to go on later, so that other guests, or other programs of the guest, got the engine."},
+	{Name: "pvdrm_driver_graphs_total", Type: counter, Labels: "guest", Help: "Launches of graphs that NVIDIA's driver made of work which the guest submitted again and again."},
+	{Name: "pvdrm_driver_graphs_refused_total", Type: counter, Labels: "guest", Help: "Such launches that ran as single commands, because the driver refused the graph."},
 	{Name: "pvdrm_replays_total", Type: counter, Labels: "guest", Help: "GPU contexts made again to run their work again, after their worker process was ended or died; kernels that were revoked."},
 	{Name: "pvdrm_queue_depth", Type: gauge, Labels: "guest", Help: "Batches that were accepted and have not ended."},
 	{Name: "pvdrm_vram_bytes", Type: gauge, Labels: "guest", Help: "Device memory in use, page tables included, and what a driver takes for itself."},

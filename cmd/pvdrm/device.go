@@ -32,6 +32,7 @@ type deviceFlags struct {
 	limit       time.Duration // 0 for the default
 	revoke      time.Duration
 	revocations int
+	singly      bool // work that comes again does not become graphs of the driver
 	cudaLibs    string
 	model       bool
 	points      bool // kernels run in pieces
@@ -114,9 +115,6 @@ func (d *deviceFlags) check() error {
 	}
 	if d.limit < 0 || d.limit >= arbiter.DefaultAnswerLimit {
 		return usageError{fmt.Errorf("--launch-limit %v: choose less than %v, after which an arbiter gives a backend up, and at least 0, which is the default", d.limit, arbiter.DefaultAnswerLimit)}
-	}
-	if d.counts && d.device.kind() != deviceKinds[0] {
-		return usageError{fmt.Errorf("--kernel-counts: only the software GPU counts what it compiles; leave it out with --device %s", &d.device)}
 	}
 	if d.box != sandboxOn && d.box != sandboxOff {
 		return usageError{fmt.Errorf("--sandbox: %q is neither %s nor %s", d.box, sandboxOn, sandboxOff)}

@@ -158,7 +158,7 @@ func addSoftGPUFlags(d *deviceFlags, fl *pflag.FlagSet) {
 	fl.IntVar(&d.sms, "sms", 0, "streaming multiprocessors of the software GPU, threads of the host each; 0 means one for each processor")
 	fl.Var(&d.sm, "sm", "compute capability that the software GPU reports, such as 7.5: programs choose their kernels by it; modules with instructions that it does not run are refused whatever it is")
 	fl.BoolVar(&d.divide, "divide", false, "kernels give way to other guests between two blocks only, and not within one: to compare with GPUs that cannot preempt, where --device cuda does so by itself")
-	fl.BoolVar(&d.counts, "kernel-counts", false, "log at the end what of each kernel the software GPU ran as native code, and why it interpreted the rest")
+	fl.BoolVar(&d.counts, "kernel-counts", false, "log at the end what of each kernel the software GPU ran as native code, and why it interpreted the rest; of an NVIDIA GPU, how often its driver launched work of the guest as a graph")
 	fl.BoolVar(&d.model, "model-time", false, "the software GPU reports modelled times, by cycles of each class of instructions, which do not depend on this machine")
 }
 
