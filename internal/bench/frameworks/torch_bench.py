@@ -241,16 +241,18 @@ def fourier():
     result("Fourier transforms", torch.view_as_real(torch.fft.fft(x)), torch.view_as_real(torch.fft.rfft2(x)), torch.fft.irfft(torch.fft.rfft(x)))
 
 
-def captured(step, x):
-    """Captures ten steps in a graph, each on the result of the one before."""
+def captured(step, x, steps=10):
+    """Captures steps in a graph, each on the result of the one before."""
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        step(x)
+        for _ in range(3):
+            step(x)
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         y = x
-        for _ in range(10):
+        for _ in range(steps):
             y = step(y)
     return graph, y
 
@@ -407,6 +409,48 @@ def cnn_step():
         o.step()
 
     timed("CNN training step", "ms", 1e3, step, 20)
+
+
+@group
+def captures():
+    """Captures whole steps, with what calls libraries in them, and replays them."""
+    def replayed(name, unit, scale, step, repeats):
+        graph, y = captured(lambda _: step(), None, 1)
+        for _ in range(8):
+            graph.replay()
+        result(name, y)
+        timed(name, unit, scale, graph.replay, repeats)
+
+    def training(m, loss, lr):
+        o = torch.optim.SGD(m.parameters(), lr=lr)
+
+        def step():
+            o.zero_grad(set_to_none=True)
+            value = loss(m)
+            value.backward()
+            o.step()
+            return value
+
+        return step
+
+    def hundred():
+        v = start
+        for _ in range(50):
+            v = torch.sin(v * 1.0001)
+        return v
+
+    start, x, y = numbers(4096), numbers(256, 3, 64, 64), torch.arange(256, device=GPU) % 10
+    small, large = numbers(4, 64, 512, dtype=torch.float16), numbers(8, 64, 512, dtype=torch.float16)
+    m = encoder(6).eval()
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.deterministic = True
+    with torch.no_grad():
+        replayed("captured: 100 small operations", "us", 1e6, hundred, 200)
+        replayed("captured: encoder of six layers, fp16", "us", 1e6, lambda: m(small), 50)
+    replayed("captured: transformer training step, fp16", "ms", 1e3, training(encoder(3), lambda m: m(large).float().pow(2).mean(), 1e-4), 20)
+    replayed("captured: CNN training step", "ms", 1e3, training(cnn(), lambda m: F.cross_entropy(m(x), y), 0.1), 20)
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic = False
 
 
 def main():
