@@ -98,7 +98,7 @@ func (c *call) kernelWork(handle uint64, cfg cuda.LaunchConfig, kernelParams, ex
 	case kernelParams != 0:
 		w.params, err = c.gather(f, kernelParams)
 	case extra != 0:
-		w.params, err = c.packed(extra)
+		w.params, err = c.packedFor(f, extra)
 	}
 	if err != nil {
 		return nil, err

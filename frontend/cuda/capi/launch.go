@@ -1,6 +1,8 @@
 package capi
 
 import (
+	"slices"
+
 	"encoding/binary"
 
 	"pvdrm/frontend/cuda"
@@ -47,7 +49,7 @@ func (c *call) launch(f *function, cfg cuda.LaunchConfig, stream, kernelParams, 
 	case kernelParams != 0:
 		params, err = c.gather(f, kernelParams)
 	case extra != 0:
-		params, err = c.packed(extra)
+		params, err = c.packedFor(f, extra)
 		if most := f.ParamBytes(); len(params) > most {
 			return c.fail(cuda.ErrLaunchOutOfResources, "kernel %s: %d bytes of arguments, it has %d", f.Name(), len(params), most)
 		}
@@ -133,6 +135,16 @@ func (c *call) readParts(values []byte, parts []progmem.Range) error {
 		values = values[p.Bytes:]
 	}
 	return nil
+}
+
+// packedFor is packed for a kernel. What is short of its parameters is zero: NCCL leaves the end of a structure of
+// 4,096 bytes out, and NVIDIA's library takes that.
+func (c *call) packedFor(f *function, extra uint64) ([]byte, error) {
+	params, err := c.packed(extra)
+	if err != nil || len(params) == 0 {
+		return nil, err
+	}
+	return append(slices.Clip(params), make([]byte, max(f.ParamBytes()-len(params), 0))...), nil
 }
 
 // Keys in the array extra of cuLaunchKernel.
