@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"pvdrm/internal/bench"
+	"pvdrm/internal/suite/gloop"
 )
 
 // gloopFlags are the flags of `pvdrm bench gloop`.
@@ -23,6 +24,9 @@ type gloopFlags struct {
 	programs []string
 	policy   string
 	dir      string
+	text     int // MB that grep searches
+	names    []string
+	versions []gloop.Version
 	rounds   int
 	scale    int
 	most     int // guests at a time
@@ -44,7 +48,7 @@ vanilla, gloop, gloop-noshared (no slots in shared memory) and split (a launch f
 scheduling point). Each result is checked. Figures are those of the thesis:
 
   5.5         alone, against vanilla; throttle against split
-  5.6, 5.7    grep, cold and warm, with --dir besides GNU grep; image matching
+  5.6, 5.7    grep, cold and warm, with --dir or --text besides GNU grep on the same processors; image matching
   5.9         1 to --most throttles with more threads, other slices, more blocks
   5.10        1 to --most instances of tpacf and grep
   5.11, 5.12  shares of tpacf and of grep among 1, 3 and 7 throttles of equal weight
@@ -71,11 +75,13 @@ windows of 200 ms. Guests are local ones, or, with --vm, virtual machines.`,
 	fl.StringSliceVar(&f.programs, "programs", nil, "programs of figure 5.5 (default: all)")
 	fl.StringVar(&f.policy, "policy", "wfq:10ms", "who runs next where guests share the GPU, see pvdrm arbiter --policy")
 	fl.StringVar(&f.dir, "dir", "", "directory that grep searches, in the guest (default: files that it makes)")
+	fl.IntVar(&f.text, "text", 0, "have grep search so many MB of text in files that the bench makes, on this machine")
+	fl.StringSliceVar(&f.names, "versions", []string{"vanilla", "gloop", "gloop-noshared", "split"}, "versions of figures 5.6 and 5.7, of which the first is vanilla")
 	fl.IntVar(&f.rounds, "rounds", 11, "rounds, of which the first is thrown away")
 	fl.IntVar(&f.scale, "scale", 1, "times the work, for a faster GPU: 1 to 8")
 	fl.IntVar(&f.most, "most", 8, "most guests at a time: 2 to 8")
 	fl.DurationVar(&f.length, "length", 10*time.Second, "how long shares are looked at")
-	fl.BoolVar(&f.quick, "quick", false, "3 rounds, smaller inputs, shares of 2 s, at most 4 guests")
+	fl.BoolVar(&f.quick, "quick", false, "3 rounds, smaller inputs, fewer cases, shares of 2 s, at most 4 guests")
 	fl.BoolVar(&f.vm, "vm", false, "each guest is a virtual machine, in place of a local guest")
 	fl.BoolVar(&f.bounce, "bounce", false, "files and sockets are copied to device memory, in place of being read from granted memory")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
@@ -101,12 +107,26 @@ func (f *gloopFlags) complete(c *cobra.Command) error {
 			return fmt.Errorf("--figures: %q; choose of %s", figure, strings.Join(bench.GLoopFigures, ", "))
 		}
 	}
+	for _, name := range f.names {
+		v := gloop.Version(name)
+		if !slices.Contains(gloop.Versions, v) {
+			return fmt.Errorf("--versions: no %q; choose of %v", name, gloop.Versions)
+		}
+		f.versions = append(f.versions, v)
+	}
+	if len(f.versions) == 0 || f.versions[0] != gloop.Vanilla {
+		return errors.New("--versions: the first has to be vanilla, with which others are compared")
+	}
 	for _, name := range f.programs {
 		if _, ok := gloopSizes[name]; !ok {
 			return fmt.Errorf("--programs: no %q; gdev gloop --help names them", name)
 		}
 	}
 	switch {
+	case f.text != 0 && (f.dir != "" || f.vm):
+		return errors.New("--text makes files on this machine: it goes neither with --dir nor with --vm")
+	case f.text < 0 || f.text > 1<<16:
+		return errors.New("--text: choose up to 65536 MB")
 	case f.rounds < 1 || f.rounds > 1000:
 		return errors.New("--rounds: choose 1 to 1000")
 	case f.scale < 1 || f.scale > 8:

@@ -26,6 +26,20 @@ type gloopSide struct {
 	row     bench.GLoopRow
 	samples []bench.GLoopSample
 	guests  spinners // nil for those that turns is called with
+
+	// run, if it is not nil, is what runs in place of a program in guests.
+	run func(context.Context, *bench.GLoopRow) (bench.GLoopSample, error)
+}
+
+// once runs a side once.
+func (s *gloopSide) once(ctx context.Context, guests spinners) (bench.GLoopSample, error) {
+	if s.run != nil {
+		return s.run(ctx, &s.row)
+	}
+	if s.guests != nil {
+		guests = s.guests
+	}
+	return guests.runAll(ctx, s.program, s.options, &s.row)
 }
 
 // turns runs sides in turns, in rounds of which the first does not count, and reports them against
@@ -34,11 +48,7 @@ func (b *gloopBench) turns(ctx context.Context, guests spinners, sides []gloopSi
 	for round := range b.rounds {
 		for i := range sides {
 			s := &sides[(i+round)%len(sides)] // each is first at times
-			all := guests
-			if s.guests != nil {
-				all = s.guests
-			}
-			x, err := all.runAll(ctx, s.program, s.options, &s.row)
+			x, err := s.once(ctx, guests)
 			if err != nil {
 				return err
 			}
@@ -87,107 +97,121 @@ func (b *gloopBench) alone(ctx context.Context, figure string) error {
 	})
 }
 
-// grep is Figure 5.6: warm, then with files that the machine's kernel has forgotten, and GNU grep if
-// there is a directory.
-func (b *gloopBench) grep(ctx context.Context, figure string) error {
-	return b.together(ctx, "", 1, func(guests spinners) error {
-		for _, cold := range []bool{false, true} {
-			sides := b.sides(figure, "grep", string(gloop.Vanilla), gloop.Vanilla, gloop.GLoop, gloop.NoShared, gloop.Split)
-			for i := range sides {
-				sides[i].options.Cold = cold
-				if cold {
-					sides[i].row.Case = "cold"
-				}
-			}
-			if err := b.turns(ctx, guests, sides, 0); err != nil {
-				return err
-			}
-		}
-		return b.gnuGrep(ctx, figure)
-	})
-}
-
 // images are Figures 5.7 and 5.8.
 func (b *gloopBench) images(ctx context.Context, figure string) error {
 	return b.together(ctx, "", 1, func(guests spinners) error {
-		return b.turns(ctx, guests, b.sides(figure, "img", string(gloop.Vanilla), gloop.Vanilla, gloop.GLoop, gloop.NoShared, gloop.Split), 0)
+		return b.turns(ctx, guests, b.sides(figure, "img", string(gloop.Vanilla), b.versions...), 0)
 	})
 }
 
-// counts are numbers of guests, doubled from 1 to --most.
+// counts are numbers of guests, doubled from 1 to --most; of a quick bench the first and the last.
 func (b *gloopBench) counts() (all []int) {
 	for n := 1; n <= b.most; n *= 2 {
 		all = append(all, n)
 	}
+	if b.quick {
+		all = slices.Compact([]int{all[0], all[len(all)-1]})
+	}
 	return all
 }
 
+// throttleCase is a case of Figure 5.9.
+type throttleCase struct {
+	name            string
+	threads, blocks int
+	slice           time.Duration
+	long            bool // not of a quick bench
+}
+
+// throttleCases begin with the one that others are compared with. Those of a slice follow each other.
+var throttleCases = []throttleCase{
+	{name: "1 thread", threads: 1, blocks: 1, slice: loopSlice}, {name: "32 threads", threads: 32, blocks: 1, slice: loopSlice, long: true},
+	{name: "1024 threads", threads: 1024, blocks: 1, slice: loopSlice}, {name: "30 blocks", threads: 1, blocks: 30, slice: loopSlice},
+	{name: "240 blocks", threads: 1, blocks: 240, slice: loopSlice, long: true},
+	{name: "slice 10ms", threads: 1, blocks: 1, slice: loopSlice},
+	{name: "slice 1ms", threads: 1, blocks: 1, slice: time.Millisecond, long: true},
+	{name: "slice 100µs", threads: 1, blocks: 1, slice: 100 * time.Microsecond},
+}
+
+// loopSlice is a loop's slice, where nothing else is said.
+const loopSlice = 10 * time.Millisecond
+
 // throttles is Figure 5.9. Each case is run with all numbers of guests.
 func (b *gloopBench) throttles(ctx context.Context, figure string) error {
-	type variant struct {
-		name            string
-		threads, blocks int
-		slice           time.Duration
-	}
-	const slice = 10 * time.Millisecond
-	variants := []variant{
-		{name: "1 thread", threads: 1, blocks: 1, slice: slice}, {name: "32 threads", threads: 32, blocks: 1, slice: slice},
-		{name: "1024 threads", threads: 1024, blocks: 1, slice: slice}, {name: "30 blocks", threads: 1, blocks: 30, slice: slice},
-		{name: "240 blocks", threads: 1, blocks: 240, slice: slice},
-		{name: "slice 100µs", threads: 1, blocks: 1, slice: 100 * time.Microsecond}, {name: "slice 1ms", threads: 1, blocks: 1, slice: time.Millisecond},
-		{name: "slice 10ms", threads: 1, blocks: 1, slice: slice},
-	}
-	var one []bench.GLoopSample // of the first variant, one guest
-	for _, v := range variants {
-		for _, n := range b.counts() {
-			progress("figure %s: %d throttles, %s", figure, n, v.name)
-			row := bench.GLoopRow{Figure: figure, Program: "throttle", Version: string(gloop.GLoop), Case: v.name, Guests: n, Base: "one with 1 thread"}
-			o := b.options("throttle", gloop.GLoop)
-			o.Threads, o.Blocks, o.Slice = v.threads, v.blocks, v.slice
-			o.Size = max(o.Size/max(v.blocks/8, v.threads/128, 1), 1) // about as much work
-			if err := b.repeat(ctx, "wfq:"+v.slice.String(), "throttle", o, row, &one); err != nil {
-				return err
+	var one []bench.GLoopSample // of the first case, one guest
+	for list := throttleCases; len(list) > 0; {
+		n := 1 // cases under one policy have the same guests
+		for n < len(list) && list[n].slice == list[0].slice {
+			n++
+		}
+		err := b.together(ctx, "wfq:"+list[0].slice.String(), b.most, func(guests spinners) error {
+			for _, c := range list[:n] {
+				if err := b.throttle(ctx, figure, c, guests, &one); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	return nil
+}
+
+// throttle runs a case.
+func (b *gloopBench) throttle(ctx context.Context, figure string, c throttleCase, guests spinners, one *[]bench.GLoopSample) error {
+	if c.long && b.quick {
+		return nil
+	}
+	for _, n := range b.counts() {
+		progress("figure %s: %d throttles, %s", figure, n, c.name)
+		row := bench.GLoopRow{Figure: figure, Program: "throttle", Version: string(gloop.GLoop), Case: c.name, Guests: n, Base: "one with 1 thread"}
+		o := b.options("throttle", gloop.GLoop)
+		o.Threads, o.Blocks, o.Slice = c.threads, c.blocks, c.slice
+		o.Size = max(o.Size/max(c.blocks/8, c.threads/128, 1), 1) // about as much work
+		if err := b.repeat(ctx, guests[:n], "throttle", o, row, one); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// repeat runs a program in row.Guests guests at the same time, in rounds of which the first does not
-// count, and reports it against one, which are the first samples of all.
-func (b *gloopBench) repeat(ctx context.Context, policy, program string, o gloop.Options, row bench.GLoopRow, one *[]bench.GLoopSample) error {
+// repeat runs a program in guests at the same time, in rounds of which the first does not count, and reports it
+// against one, which are the first samples of all.
+func (b *gloopBench) repeat(ctx context.Context, guests spinners, program string, o gloop.Options, row bench.GLoopRow, one *[]bench.GLoopSample) error {
 	var samples []bench.GLoopSample
-	err := b.together(ctx, policy, row.Guests, func(guests spinners) error {
-		for round := range b.rounds {
-			x, err := guests.runAll(ctx, program, o, &row)
-			if err != nil {
-				return err
-			}
-			if round > 0 || b.rounds == 1 {
-				samples = append(samples, x)
-			}
+	for round := range b.rounds {
+		x, err := guests.runAll(ctx, program, o, &row)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if round > 0 || b.rounds == 1 {
+			samples = append(samples, x)
+		}
+	}
 	if *one == nil {
 		*one = samples
 	}
 	b.report.Rows = append(b.report.Rows, bench.NewGLoopRow(row, samples, *one))
-	return err
+	return nil
 }
 
 // instances is Figure 5.10.
 func (b *gloopBench) instances(ctx context.Context, figure string) error {
-	for _, program := range []string{"tpacf", "grep"} {
-		var one []bench.GLoopSample
-		for _, n := range b.counts() {
-			row := bench.GLoopRow{Figure: figure, Program: program, Version: string(gloop.GLoop), Guests: n, Base: "one"}
-			if err := b.repeat(ctx, b.policy, program, b.options(program, gloop.GLoop), row, &one); err != nil {
-				return err
+	return b.together(ctx, b.policy, b.most, func(guests spinners) error {
+		for _, program := range []string{"tpacf", "grep"} {
+			var one []bench.GLoopSample
+			for _, n := range b.counts() {
+				row := bench.GLoopRow{Figure: figure, Program: program, Version: string(gloop.GLoop), Guests: n, Base: "one"}
+				if err := b.repeat(ctx, guests[:n], program, b.options(program, gloop.GLoop), row, &one); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // preemption is Figure 5.17: event loops against kernels that the device preempts, and against the same
@@ -196,22 +220,25 @@ func (b *gloopBench) preemption(ctx context.Context, figure string) error {
 	points := *b.gloopFlags
 	points.dev.points = true
 	auto := &gloopBench{gloopFlags: &points, log: b.log}
-	for n := range min(b.most, 6) {
-		err := b.together(ctx, b.policy, n+1, func(guests spinners) error {
-			return auto.together(ctx, b.policy+wholeCommands, n+1, func(others spinners) error {
-				sides := b.sides(figure, "lavamd", string(gloop.Vanilla), gloop.Vanilla, gloop.GLoop, gloop.Vanilla)
-				sides[2].guests, sides[2].row.Version = others, bench.GLoopAuto
-				for i := range sides {
-					sides[i].row.Guests = n + 1
+	most := min(b.most, 6)
+	return b.together(ctx, b.policy, most, func(guests spinners) error {
+		return auto.together(ctx, b.policy+wholeCommands, most, func(others spinners) error {
+			for n := 1; n <= most; n++ {
+				if b.quick && n > 1 && n < most {
+					continue
 				}
-				return b.turns(ctx, guests, sides, 0)
-			})
+				sides := b.sides(figure, "lavamd", string(gloop.Vanilla), gloop.Vanilla, gloop.GLoop, gloop.Vanilla)
+				for i := range sides {
+					sides[i].guests, sides[i].row.Guests = guests[:n], n
+				}
+				sides[2].guests, sides[2].row.Version = others[:n], bench.GLoopAuto
+				if err := b.turns(ctx, nil, sides, 0); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // gloopApp names the program of a figure with shares.

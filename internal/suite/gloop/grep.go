@@ -134,7 +134,7 @@ func (g *search) check() error {
 	if err := g.read(got, g.m[2]); err != nil {
 		return err
 	}
-	want, err := g.in.count()
+	want, err := g.in.counted()
 	if err != nil {
 		return err
 	}

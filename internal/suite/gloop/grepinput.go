@@ -2,6 +2,7 @@ package gloop
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -91,8 +93,17 @@ func (g *grepInput) remove() error {
 
 // forget has the machine's kernel drop what it has cached of the files.
 func (g *grepInput) forget() error {
-	for _, f := range g.files {
-		file, err := os.Open(f.path)
+	names := make([]string, len(g.files))
+	for i, f := range g.files {
+		names[i] = f.path
+	}
+	return GrepForget(names)
+}
+
+// GrepForget has the machine's kernel drop what it has cached of files, after it has written what is new of them.
+func GrepForget(names []string) error {
+	for _, name := range names {
+		file, err := os.Open(name)
 		if err != nil {
 			return err
 		}
@@ -163,18 +174,110 @@ func (g *grepInput) count() ([]uint32, error) {
 		if err != nil {
 			return nil, err
 		}
-		for at := 0; at < len(b); {
-			n := bytes.IndexFunc(b[at:], func(c rune) bool {
-				return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_')
-			})
-			if n < 0 {
-				n = len(b) - at
+		for at := 0; at < len(b); at++ {
+			n := at
+			for n < len(b) && grepLetters[b[n]] {
+				n++
 			}
-			if i, ok := number[string(b[at:at+n])]; ok {
+			if n == at {
+				continue
+			}
+			if i, ok := number[string(b[at:n])]; ok {
 				counts[i]++
 			}
-			at += n + 1
+			at = n
 		}
 	}
 	return counts, nil
+}
+
+// grepLetters are those of words.
+var grepLetters = func() (is [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") {
+		is[c] = true
+	}
+	return is
+}()
+
+// grepCounted has the counts of the last directory that was given.
+var grepCounted struct {
+	sync.Mutex
+	key    string
+	counts []uint32
+}
+
+// counted is count, which it asks once for a directory that was given, as long as no file of it has another size.
+func (g *grepInput) counted() ([]uint32, error) {
+	if g.dir != "" {
+		return g.count()
+	}
+	digest := sha256.New()
+	for _, f := range g.files {
+		fmt.Fprintf(digest, "%d %s\n", f.size, f.path)
+	}
+	key := string(digest.Sum(nil))
+	grepCounted.Lock()
+	defer grepCounted.Unlock()
+	if grepCounted.key != key {
+		counts, err := g.count()
+		if err != nil {
+			return nil, err
+		}
+		grepCounted.key, grepCounted.counts = key, counts
+	}
+	return grepCounted.counts, nil
+}
+
+// GrepCounts returns the files of a directory, and how often each of GrepWords that occurs does so in them.
+func GrepCounts(dir string) (files []string, counts map[string]uint32, err error) {
+	g, err := makeGrepInput(dir, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := g.counted()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range g.files {
+		files = append(files, f.path)
+	}
+	counts = map[string]uint32{}
+	for i, w := range g.words {
+		if list[i] > 0 {
+			counts[w] = list[i]
+		}
+	}
+	return files, counts, nil
+}
+
+// MakeGrepText makes so many megabytes of text in a directory, in files of 4 to 124 KB. About a third of its
+// words are those that grep looks for; the others are random letters. It is the same each time.
+func MakeGrepText(dir string, megabytes int) error {
+	r, words := newRandom(73), GrepWords()
+	var b []byte
+	for left, n := megabytes<<20, 0; left > 0; n++ {
+		b = b[:0]
+		for size := min(4<<10+r.below(120<<10), left); len(b) < size; {
+			switch r.below(3) {
+			case 0:
+				b = append(b, words[r.below(len(words))]...)
+			default:
+				for range 3 + r.below(8) {
+					b = append(b, byte('a'+r.below(26)))
+				}
+			}
+			b = append(b, "        \n.,;()-"[r.below(15)])
+		}
+		left -= len(b)
+		folder := filepath.Join(dir, fmt.Sprintf("d%d", n/256))
+		if n%256 == 0 {
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("f%d.txt", n)), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
