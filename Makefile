@@ -48,6 +48,10 @@ cuda-clients: build ## build the programs in tests/clients/nvcc with nvcc's defa
 programs: build ## run public CUDA programs, built in BIN, with the inputs in SRC (docs/cuda-programs.md)
 	@$(GO) run ./tests/programs -bin "$(BIN)" -src "$(SRC)" $(filter-out %-small.txt,$(wildcard tests/programs/*.txt))
 
+.PHONY: points
+points: build ## run the same programs with kernels that leave the GPU at each, each third and each 40th look (docs/rewriting.md)
+	@for k in 1 3 40; do $(GO) run ./tests/programs -bin "$(BIN)" -src "$(SRC)" -out out/points-$$k -args "--automatic-points --points-every $$k" tests/programs/polybench.txt tests/programs/rodinia.txt; done
+
 .PHONY: image
 image: deps build ## build the guest image into the cache
 	@bin/pvdrm image build

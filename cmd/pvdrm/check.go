@@ -85,7 +85,14 @@ func showKernels(w io.Writer, r preflight.Report) error {
 	if err := showCheck(w, r); err != nil {
 		return err
 	}
+	var divided, suspended int
 	for _, k := range r.Kernels {
+		if k.Whole != nil && *k.Whole == "" {
+			divided++
+		}
+		if k.Unsuspendable != nil && *k.Unsuspendable == "" {
+			suspended++
+		}
 		how := "compiled"
 		if k.Interpreted > 0 {
 			how = fmt.Sprintf("%d of %d operations are interpreted", k.Interpreted, k.Operations)
@@ -107,7 +114,8 @@ func showKernels(w io.Writer, r preflight.Report) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "  kernels       %d, of which %d can be divided and %d suspended\n", len(r.Kernels), divided, suspended)
+	return err
 }
 
 // showCheck prints a report for a person.

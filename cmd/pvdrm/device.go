@@ -20,6 +20,7 @@ import (
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
 	"pvdrm/gpu/points"
+	"pvdrm/gpu/ptx/rewrite"
 )
 
 // deviceFlags choose and configure the GPU.
@@ -38,6 +39,7 @@ type deviceFlags struct {
 	points      bool // kernels run in pieces
 	counts      bool // of the software GPU: it logs what ran compiled
 	log         *zap.Logger
+	every       int  // looks after which each piece of a kernel ends, 0: when others want the GPU
 	divide      bool // of the software GPU: kernels give way between blocks only
 	quotas      []string
 	box         string // sandboxOn or sandboxOff
@@ -67,6 +69,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: a quarter of the host's memory for the software GPU, which takes it only where it is written to; all of an NVIDIA GPU, where it counts what the driver takes for a guest, too)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 0, "longest time that a kernel may run; one that runs longer is stopped and its context lost (0, the default: 10s; of a kernel that can be preempted only while another program waits for it, on an NVIDIA GPU a call of the same program)")
 	c.Flags().BoolVar(&d.points, "automatic-points", false, "kernels that come as PTX look at heads of loops whether they are to leave the GPU, and save their state themselves: to compare with GPUs that can preempt, where --device cuda does so by itself if its driver cannot")
+	c.Flags().IntVar(&d.every, "points-every", 0, "with --automatic-points, for tests: kernels look at each head of a loop, and leave the GPU at each so manieth look, up to 32 times a launch (0: when others want the GPU)")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
 	d.gl.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
@@ -89,7 +92,7 @@ func (d *deviceFlags) args() []string {
 		socket = path
 	}
 	args := append(d.gl.args(), d.device.kind().args(d)...)
-	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--automatic-points="+strconv.FormatBool(d.points), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
+	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--automatic-points="+strconv.FormatBool(d.points), "--points-every", strconv.Itoa(d.every), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--quota", strings.Join(d.quotas, ","))
 }
 
@@ -181,12 +184,19 @@ func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate) (gpu.Device, error)
 	if err != nil || !d.points && !kind.refuses {
 		return device, err
 	}
-	wrapped, err := points.New(device, points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: kind.far})
+	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: kind.far}
+	if d.every > 0 {
+		c.Short, c.Pieces, c.Look, c.Options = -1, mostPieces, uint32(d.every), rewrite.SuspendOptions{Interval: 1, Count: true}
+	}
+	wrapped, err := points.New(device, c)
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
 	return wrapped, nil
 }
+
+// mostPieces is how often a launch leaves the GPU at most with --points-every.
+const mostPieces = 32
 
 // defaultLaunchLimit is what --launch-limit means where it is not set.
 const defaultLaunchLimit = 10 * time.Second

@@ -50,18 +50,15 @@ func (in *inspector) kernels(all []exec.Interpreted, source []byte) {
 
 // rewrites says of the kernels of a module, of which those from one on are in the report, what package
 // rewrite makes of them. A module that is too large for that stays without.
-func (in *inspector) rewrites(source []byte, from int) (err error) {
-	e := ptx.NewEffort(in.ctx, gpu.ModuleMemory(uint64(len(source))))
-	defer e.Catch(&err)
-	m, err := ptx.LoadWithin(e, "", source)
+func (in *inspector) rewrites(source []byte, from int) error {
+	divided, err := rewritten(in, source, rewrite.Split)
 	if err != nil {
 		return err
 	}
-	divided, err := rewrite.Split(e, m, source)
-	if err != nil {
-		return err
-	}
-	_, suspended, err := rewrite.Suspend(e, m, source, rewrite.SuspendOptions{})
+	suspended, err := rewritten(in, source, func(e *ptx.Effort, m *ptx.Module, source []byte) (list []rewrite.Suspended, err error) {
+		_, list, err = rewrite.Suspend(e, m, source, rewrite.SuspendOptions{})
+		return list, err
+	})
 	if err != nil {
 		return err
 	}
@@ -76,6 +73,17 @@ func (in *inspector) rewrites(source []byte, from int) (err error) {
 		}
 	}
 	return nil
+}
+
+// rewritten is what do makes of a module, with the effort that a device spends on one.
+func rewritten[T any](in *inspector, source []byte, do func(*ptx.Effort, *ptx.Module, []byte) (T, error)) (result T, err error) {
+	e := ptx.NewEffort(in.ctx, gpu.ModuleMemory(uint64(len(source))))
+	defer e.Catch(&err)
+	m, err := ptx.LoadWithin(e, "", source)
+	if err != nil {
+		return result, err
+	}
+	return do(e, m, source)
 }
 
 // instructions names the instructions on lines, with how often they are there.

@@ -1,7 +1,7 @@
 // Command programs runs public CUDA programs, which somebody else has built, as local
 // guests on the software GPU, and writes down which of them verify.
 //
-//	go run ./tests/programs -bin DIR -src DIR -out DIR [-only REGEXP] LIST...
+//	go run ./tests/programs -bin DIR -src DIR -out DIR [-only REGEXP] [-args ARGS] LIST...
 //
 // A list ([readList]) names the programs of one suite and how each is judged; this folder has
 // one for each suite, and hecbench-small.txt with smaller inputs. The folder of -bin holds the binaries as SUITE/NAME, and what else
@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -28,11 +29,13 @@ func main() {
 	flag.StringVar(&r.src, "src", "", "folder of the suites' sources")
 	flag.StringVar(&r.out, "out", filepath.Join("out", "programs"), "folder of the results")
 	flag.StringVar(&r.pvdrm, "pvdrm", filepath.Join("bin", "pvdrm"), "the pvdrm that runs them")
+	args := flag.String("args", "", "more arguments of pvdrm run, separated by spaces")
 	flag.StringVar(&r.sm, "sm", "9.0", "compute capability of the device")
 	flag.DurationVar(&r.limit, "timeout", 2*time.Minute, "longest time of a program")
 	only := flag.String("only", "", "run only the programs whose names match")
 	again := flag.Bool("again", false, "run also programs that have a result")
 	flag.Parse()
+	r.args = strings.Fields(*args)
 	if err := r.lists(flag.Args(), *only, *again); err != nil {
 		fmt.Fprintln(os.Stderr, "programs:", err)
 		os.Exit(1)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +25,7 @@ const grace = 5 * time.Second
 type runner struct {
 	bin, src, out string
 	pvdrm, sm     string
+	args          []string // of pvdrm run
 	limit         time.Duration
 }
 
@@ -142,7 +144,7 @@ func copyProgram(from, to string) error {
 func (r *runner) execute(ctx context.Context, dir, command string) (ending, error) {
 	limited, cancel := context.WithTimeout(ctx, r.limit)
 	defer cancel()
-	cmd := exec.CommandContext(limited, r.pvdrm, "run", "--sm", r.sm, "--", "bash", "-ec", command)
+	cmd := exec.CommandContext(limited, r.pvdrm, slices.Concat([]string{"run", "--sm", r.sm}, r.args, []string{"--", "bash", "-ec", command})...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PVDRM_CUDA_LOG=errors")
 	var out keeper
