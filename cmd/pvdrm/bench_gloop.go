@@ -76,7 +76,7 @@ windows of 200 ms. Guests are local ones, or, with --vm, virtual machines.`,
 	fl.StringVar(&f.policy, "policy", "wfq:10ms", "who runs next where guests share the GPU, see pvdrm arbiter --policy")
 	fl.StringVar(&f.dir, "dir", "", "directory that grep searches, in the guest (default: files that it makes)")
 	fl.IntVar(&f.text, "text", 0, "have grep search so many MB of text in files that the bench makes, on this machine")
-	fl.StringSliceVar(&f.names, "versions", []string{"vanilla", "gloop", "gloop-noshared", "split"}, "versions of figures 5.6 and 5.7, of which the first is vanilla")
+	fl.StringSliceVar(&f.names, "versions", []string{"vanilla", "gloop", "gloop-noshared", "split"}, "versions of figures 5.5 to 5.7, of which the first is vanilla; throttle is run in all")
 	fl.IntVar(&f.rounds, "rounds", 11, "rounds, of which the first is thrown away")
 	fl.IntVar(&f.scale, "scale", 1, "times the work, for a faster GPU: 1 to 8")
 	fl.IntVar(&f.most, "most", 8, "most guests at a time: 2 to 8")

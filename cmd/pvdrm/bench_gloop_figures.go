@@ -79,11 +79,12 @@ func (b *gloopBench) alone(ctx context.Context, figure string) error {
 			if len(b.programs) > 0 && !slices.Contains(b.programs, p.Name) {
 				continue
 			}
-			base := slices.Index(gloop.Versions, gloop.Vanilla)
-			if p.Name == "throttle" {
-				base = slices.Index(gloop.Versions, gloop.Split)
+			base, versions := 0, b.versions
+			if p.Name == "throttle" { // is compared with split
+				versions = gloop.Versions
+				base = slices.Index(versions, gloop.Split)
 			}
-			sides := b.sides(figure, p.Name, string(gloop.Versions[base]), gloop.Versions...)
+			sides := b.sides(figure, p.Name, string(versions[base]), versions...)
 			if p.Name == "throttle" {
 				fewer := b.sides(figure, p.Name, string(gloop.Versions[base]), gloop.GLoop)[0]
 				fewer.options.If, fewer.row.Case = true, "postTaskIfNecessary"
@@ -252,10 +253,10 @@ func gloopApp(figure string) string {
 // throttlesBeside are a program with a weight and n throttles of weight 1.
 func (b *gloopBench) throttlesBeside(program string, weight uint32, n int) []contender {
 	app := b.options(program, gloop.GLoop)
-	app.Size = min(gloopSizes[program][0]*b.scale, gloop.MaxSize) // in quick benches too: between two runs it needs no GPU
+	app.Size = b.full(program) // in quick benches too: between two runs it needs no GPU
 	all := []contender{{program: program, weight: weight, options: app}}
 	throttle := b.options("throttle", gloop.GLoop)
-	throttle.Size = min(gloopSizes["throttle"][0]*b.scale, gloop.MaxSize)
+	throttle.Size = b.full("throttle")
 	for range n {
 		all = append(all, contender{program: "throttle", weight: 1, options: throttle})
 	}

@@ -11,17 +11,30 @@ import (
 	"pvdrm/internal/suite/gloop"
 )
 
-// gloopSizes are the sizes of inputs, and of quick benches.
-var gloopSizes = map[string][2]int{
-	"throttle": {200, 8}, "tpacf": {16, 4}, "lavamd": {27, 8}, "mummergpu": {16, 8}, "hybridsort": {32, 8},
-	"grep": {16, 4}, "img": {16, 4}, "echo": {16, 2}, "matmul": {16, 2},
+// gloopSize are the sizes of a program's input: on the software GPU, in a quick bench of that, and on a card, where
+// programs then run for 50 ms or more.
+type gloopSize struct{ soft, quick, card int }
+
+var gloopSizes = map[string]gloopSize{
+	"throttle": {soft: 200, quick: 8, card: 64}, "tpacf": {soft: 16, quick: 4, card: 400}, "lavamd": {soft: 27, quick: 8, card: 65536},
+	"mummergpu": {soft: 16, quick: 8, card: 2048}, "hybridsort": {soft: 32, quick: 8, card: 2048},
+	"grep": {soft: 16, quick: 4, card: 256}, "img": {soft: 16, quick: 4, card: 1024},
+	"echo": {soft: 16, quick: 2, card: 16}, "matmul": {soft: 16, quick: 2, card: 16},
 }
 
 // size is that of a program's input.
 func (b *gloopBench) size(program string) int {
-	n := gloopSizes[program][0]
-	if b.quick {
-		n = gloopSizes[program][1]
+	if b.quick && !b.dev.device.kind().far {
+		return min(gloopSizes[program].quick*b.scale, gloop.MaxSize)
+	}
+	return b.full(program)
+}
+
+// full is size of a bench that is not quick.
+func (b *gloopBench) full(program string) int {
+	n := gloopSizes[program].soft
+	if b.dev.device.kind().far {
+		n = gloopSizes[program].card
 	}
 	return min(n*b.scale, gloop.MaxSize)
 }

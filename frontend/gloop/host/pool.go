@@ -35,6 +35,27 @@ func (p *Pool) Close() error {
 	return errors.Join(errs...)
 }
 
+// Prepare makes what a run with a configuration allocates, so that the run itself, and others that need no more, find
+// it in Config.Pool.
+func Prepare(cfg Config) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	if cfg.Pool == nil {
+		return errors.New("gloop: Prepare needs Config.Pool")
+	}
+	f, err := cfg.Module.Function(cfg.Kernel)
+	if err != nil {
+		return err
+	}
+	cfg.place(f)
+	k, err := newKit(&cfg)
+	if err != nil {
+		return err
+	}
+	return cfg.Pool.give(k)
+}
+
 // take takes a kit with room for a run; nil if there is none. Of a nil pool it is always nil. A kit without the
 // room is freed: one with more follows.
 func (p *Pool) take(c *Config) (*kit, error) {

@@ -31,8 +31,14 @@ func TestPool(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	require.NoError(t, run(2))
+	none := cfg
+	none.Pool = nil
+	require.ErrorContains(t, host.Prepare(none), "needs Config.Pool")
+	both := cfg
+	both.Grid[0] = 2
+	require.NoError(t, host.Prepare(both))
 	before := free()
+	require.NoError(t, run(2))
 	for range 20 {
 		require.NoError(t, run(1))
 		require.NoError(t, run(2))

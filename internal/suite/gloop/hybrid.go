@@ -65,7 +65,7 @@ func prepareHybrid(j *job) (task, error) {
 	low, high := h.sorted[0], h.sorted[len(h.keys)-1]
 	h.args = bytesOf(hybridArgs{Keys: uint64(h.m[0]), Sorted: uint64(h.m[1]), Count: uint32(len(h.keys)), Buckets: uint32(h.buckets),
 		Low: low, Scale: float32(h.buckets) / (high - low), Sizes: uint64(h.m[2]), Starts: uint64(h.m[3]), Cursors: uint64(h.m[4])})
-	return task{work: h.work, check: h.check}, nil
+	return task{work: h.work, check: h.check}, h.ready(h.loops()...)
 }
 
 func (h *hybrid) work() error {
@@ -95,14 +95,17 @@ func (h *hybrid) work() error {
 // looped runs four kernels on the event loop, whose logical blocks are pieces of the keys, and
 // buckets.
 func (h *hybrid) looped() error {
-	for _, l := range []loopLaunch{{kernel: "hybrid_count", logical: h.pieces}, {kernel: "hybrid_places", logical: 1},
-		{kernel: "hybrid_scatter", logical: h.pieces}, {kernel: "hybrid_sort", logical: h.buckets}} {
-		l.threads = hybridThreads
+	for _, l := range h.loops() {
 		if err := h.loop(l, h.args); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (h *hybrid) loops() []loopLaunch {
+	return []loopLaunch{{kernel: "hybrid_count", logical: h.pieces, threads: hybridThreads}, {kernel: "hybrid_places", logical: 1, threads: hybridThreads},
+		{kernel: "hybrid_scatter", logical: h.pieces, threads: hybridThreads}, {kernel: "hybrid_sort", logical: h.buckets, threads: hybridThreads}}
 }
 
 // split launches a kernel for each pass of the merge.

@@ -24,17 +24,17 @@ const (
 // matching is an image matching that is prepared.
 type matching struct {
 	*job
-	dir               string
-	database, queries []byte
-	m                 []cuda.DevicePtr // found, queries, room for the database
+	*imgInput
+	dir string
+	m   []cuda.DevicePtr // found, queries, room for the database
 
 	loops  *fileLoops // of the event loop
 	wanted cuda.DevicePtr
 }
 
 func prepareImg(j *job) (task, error) {
-	x := &matching{job: j}
-	x.make()
+	in := imgInputs.get(j.Size, func() imgInput { return makeImgInput(j.Size) })
+	x := &matching{job: j, imgInput: in}
 	n := len(x.queries) / imgBytes
 	err := x.store()
 	t := task{work: x.work, check: x.check, close: func() error { return os.RemoveAll(x.dir) }}
@@ -57,8 +57,13 @@ func prepareImg(j *job) (task, error) {
 	return t, err
 }
 
-// make makes images. Every other query is one of the database, with noise.
-func (x *matching) make() {
+// imgInput is images.
+type imgInput struct{ database, queries []byte }
+
+var imgInputs memo[imgInput]
+
+// makeImgInput makes images. Every other query is one of the database, with noise.
+func makeImgInput(size int) (x imgInput) {
 	r := newRandom(83)
 	image := func() []byte {
 		b := make([]byte, imgBytes)
@@ -67,13 +72,13 @@ func (x *matching) make() {
 		}
 		return b
 	}
-	for range imgDatabase * x.Size {
+	for range imgDatabase * size {
 		x.database = append(x.database, image()...)
 	}
-	for i := range min(imgQueries*x.Size, imgMost) {
+	for i := range min(imgQueries*size, imgMost) {
 		q := image()
 		if i%2 == 0 {
-			at := r.below(imgDatabase * x.Size)
+			at := r.below(imgDatabase * size)
 			copy(q, x.database[at*imgBytes:])
 			for k := range q {
 				q[k] ^= byte(r.below(8))
@@ -81,6 +86,7 @@ func (x *matching) make() {
 		}
 		x.queries = append(x.queries, q...)
 	}
+	return x
 }
 
 func (x *matching) path(name string) string { return filepath.Join(x.dir, name) }

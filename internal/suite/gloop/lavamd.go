@@ -97,6 +97,10 @@ func prepareLavaMD(j *job) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
+	loop := loopLaunch{kernel: "lavamd", logical: boxes, threads: c.inBox}
+	if err := j.ready(loop); err != nil {
+		return task{}, err
+	}
 	args := bytesOf(lavaArgs{Particles: uint64(m[0]), Out: uint64(m[1]), Side: uint32(c.side), InBox: uint32(c.inBox), Fall: lavaFall})
 	work := func() error {
 		if err := j.clear(m[1], 0, 16*len(c.particles)); err != nil {
@@ -104,7 +108,7 @@ func prepareLavaMD(j *job) (task, error) {
 		}
 		switch {
 		case j.Version.loops():
-			return j.loop(loopLaunch{kernel: "lavamd", logical: boxes, threads: c.inBox}, args)
+			return j.loop(loop, args)
 		case j.Version == Split:
 			resident, err := j.resident()
 			for first := 0; err == nil && first < boxes; first += resident {

@@ -32,6 +32,19 @@ func (j *job) loop(l loopLaunch, args ...any) error {
 	})
 }
 
+// ready makes the memory of loops that are going to run, as part of the context. It makes none for other versions.
+func (j *job) ready(list ...loopLaunch) error {
+	if !j.Version.loops() {
+		return nil
+	}
+	return j.timed(&j.phases.Init, func() (err error) {
+		for _, l := range list {
+			err = errors.Join(err, host.Prepare(j.config(l)))
+		}
+		return err
+	})
+}
+
 func (j *job) config(l loopLaunch) host.Config {
 	c := host.Config{Context: j.ctx, Pool: j.pool, Module: j.module, Kernel: l.kernel, Grid: [3]uint32{uint32(l.logical)}, Block: [3]uint32{uint32(l.threads)},
 		Blocks: l.blocks, Memory: l.memory, Slice: j.Slice, Every: uint32(j.Suspend), Bound: l.bound, PathMax: 1}
@@ -111,6 +124,8 @@ const (
 	grepAhead = 4
 	grepEach  = 16 // files of a logical block
 	imgAhead  = 2
+
+	fileBlocks = 16 // physical blocks, at most: the host reads no faster for more, and each has granted memory
 )
 
 // searchArgs is Search of device/grep.loop.cu.
@@ -163,6 +178,7 @@ func (j *job) fileLoops(n, ahead int, names []string) (l *fileLoops, err error) 
 	if l.blocks, err = j.resident(); err != nil {
 		return nil, err
 	}
+	l.blocks = min(l.blocks, fileBlocks)
 	if l.room, err = j.room(n*ahead, l.blocks); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ const (
 	mummerLeast     = 14       // of a match
 	mummerMost      = 8
 	mummerThreads   = 64
-	mummerStride    = 8 // places of a query in a step
+	mummerStride    = 32 // places of a query in a step
 )
 
 // mummerArgs is Mummer of device/mummergpu.h.
@@ -132,27 +132,37 @@ func prepareMummer(j *job) (task, error) {
 		Count: uint32(len(s.queries)), Query: mummerQuery, Least: mummerLeast, Matches: uint64(m[3]), Printed: uint64(m[4])})
 	blocks := (len(s.queries) + mummerThreads - 1) / mummerThreads
 	prints := (places + mummerThreads - 1) / mummerThreads
+	resident, err := j.resident()
+	if err != nil {
+		return task{}, err
+	}
+	match := loopLaunch{kernel: "mummer_match", logical: blocks, threads: mummerThreads}
+	show := loopLaunch{kernel: "mummer_print", blocks: min(2*resident, prints), logical: prints, threads: mummerThreads}
+	if err := j.ready(match, show); err != nil {
+		return task{}, err
+	}
 	work := func() error {
 		if err := j.clear(m[4], 0, places*4*(1+mummerMost)); err != nil {
 			return err
 		}
 		switch {
 		case j.Version.loops():
-			if err := j.loop(loopLaunch{kernel: "mummer_match", logical: blocks, threads: mummerThreads}, args); err != nil {
+			if err := j.loop(match, args); err != nil {
 				return err
 			}
-			return j.loop(loopLaunch{kernel: "mummer_print", logical: prints, threads: mummerThreads}, args)
+			return j.loop(show, args)
 		case j.Version == Split:
 			for first := 0; first < mummerQuery; first += mummerStride {
 				if err := j.step("mummer_match", blocks, mummerThreads, args, uint32(first), uint32(first+mummerStride)); err != nil {
 					return err
 				}
 			}
-			resident, err := j.resident()
-			for first := 0; err == nil && first < prints; first += resident {
-				err = j.step("mummer_print", min(resident, prints-first), mummerThreads, args, uint32(first))
+			for first := 0; first < prints; first += resident {
+				if err := j.step("mummer_print", min(resident, prints-first), mummerThreads, args, uint32(first)); err != nil {
+					return err
+				}
 			}
-			return err
+			return nil
 		}
 		if err := j.launch("mummer_match", blocks, mummerThreads, args, uint32(0), uint32(mummerQuery)); err != nil {
 			return err

@@ -94,6 +94,10 @@ func prepareTPACF(j *job) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
+	loop := loopLaunch{kernel: "tpacf", logical: pairs, threads: tpacfThreads}
+	if err := j.ready(loop); err != nil {
+		return task{}, err
+	}
 	args := bytesOf(tpacfArgs{X: uint64(m[0]), Y: uint64(m[1]), Z: uint64(m[2]), Bounds: uint64(m[3]),
 		Points: uint32(points), Sets: tpacfSets, Bins: uint64(m[4])})
 	steps := (points + tpacfThreads - 1) / tpacfThreads * ((points + tpacfTile - 1) / tpacfTile)
@@ -103,7 +107,7 @@ func prepareTPACF(j *job) (task, error) {
 		}
 		switch {
 		case j.Version.loops():
-			return j.loop(loopLaunch{kernel: "tpacf", logical: pairs, threads: tpacfThreads}, args)
+			return j.loop(loop, args)
 		case j.Version == Split:
 			for i := range steps {
 				if err := j.step("tpacf", pairs, tpacfThreads, args, uint32(i), uint32(i+1)); err != nil {

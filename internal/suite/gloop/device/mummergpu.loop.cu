@@ -1,7 +1,7 @@
 #include "loop.h"
 #include "mummergpu.h"
 
-#define MUMMER_STRIDE 8 /* places between two scheduling points */
+#define MUMMER_STRIDE 32 /* places between two scheduling points */
 
 static __device__ void places(Loop &loop, Mummer p, u32 place) {
 	p = known(p);
