@@ -14,6 +14,7 @@ import (
 //	sources being sent, or compiled    module-text, charged with the first part
 //	syntax, operations, tables,        module-memory: gpu.ModuleMemory of the source while it
 //	retained modules                   compiles, what it keeps afterwards
+//	programs for modules to come       programs (package softgpu bounds them for the device)
 //	machine code of kernels            machineCode (package exec bounds it for the process)
 //	queued batches, decoded            queued-bytes
 //	ids of kernels                     functions × functionBytes
@@ -30,7 +31,8 @@ import (
 //	launches by kernels that wait      launches (package exec bounds them for the device)
 //	the program itself                 processBytes
 const (
-	machineCode   = 16 << 20
+	programs      = 2 << 20
+	machineCode   = 14 << 20
 	functionBytes = 160
 	objectBytes   = 448
 	runBytes      = 64
@@ -54,7 +56,7 @@ func PrivateBytes(l quota.Limits) uint64 {
 	return most(quota.ModuleText) + most(quota.ModuleMemory) + most(quota.QueuedBytes) +
 		most(quota.Functions)*functionBytes + most(quota.Objects)*objectBytes + most(quota.Runs)*runBytes +
 		most(quota.Contexts)*contextBytes + min(most(quota.Channels), maxChannels)*channelBytes +
-		machineCode + mappings + output + workers + preempted + launches + processBytes
+		programs + machineCode + mappings + output + workers + preempted + launches + processBytes
 }
 
 // ImageBytes bounds the private memory that machine code takes while it is loaded, on a device that takes it. It is

@@ -35,6 +35,7 @@ type device struct {
 	compiling                   atomic.Int64  // nanoseconds of a processor, in the background; see compiled
 	output                      atomic.Int64  // bytes that contexts keep of what kernels print
 	mappings                    mappings
+	programs                    programs
 
 	mu       sync.Mutex
 	closed   bool

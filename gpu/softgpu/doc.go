@@ -27,7 +27,7 @@
 //
 // # Who owns what
 //
-// A device owns VRAM and its contexts; a context owns its address space,
+// A device owns VRAM, its contexts, and the programs that it keeps for later modules; a context owns its address space,
 // memories, modules and channels; a channel owns its goroutine, which ends with
 // Channel.Close. Nothing else starts goroutines, save exec.Run for the time of
 // one kernel, and package jit, which compiles large functions in the background for the whole

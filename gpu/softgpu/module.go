@@ -55,14 +55,11 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 	ctx, cancel := gocontext.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer c.onEnd(cancel)()
-	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, c.dev.props, c.dev.config.ModelTime)
+	prog, err := c.dev.program(ctx, file, source)
 	if err != nil {
 		return nil, err
 	}
 	if err := gocontext.Cause(ctx); err != nil {
-		return nil, err
-	}
-	if err := checkVariables(prog); err != nil {
 		return nil, err
 	}
 	size := variableBytes(prog)
@@ -87,9 +84,6 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 		return nil, err
 	}
 	m := &module{ctx: c, id: c.nextID(), file: file, source: bytes.Clone(source), prog: prog}
-	if !c.dev.config.ModelTime {
-		prog.ChargeTo(&c.dev.compiling)
-	}
 	if err := m.link(saved); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -105,6 +99,37 @@ func (c *context) loadModule(ctx gocontext.Context, file string, source []byte, 
 	m.hostBytes = moduleBytes + uint64(len(source)) + prog.HostBytes()
 	c.modules[m] = struct{}{}
 	return m, nil
+}
+
+// program returns the program of a source: one that the device has kept, or a new one.
+func (d *device) program(ctx gocontext.Context, file string, source []byte) (*exec.Program, error) {
+	timed := d.config.ModelTime
+	key, keeps := keyOf(file, source, timed)
+	if keeps {
+		if prog := d.programs.find(key); prog != nil {
+			return prog, nil
+		}
+	}
+	prog, err := compile(ptx.NewEffort(ctx, gpu.ModuleMemory(uint64(len(source)))), file, source, d.props, timed)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVariables(prog); err != nil {
+		return nil, err
+	}
+	if !timed {
+		prog.ChargeTo(&d.compiling)
+	}
+	if size, _ := prog.DataBytes(); size != 0 {
+		return prog, nil
+	}
+	if err := prog.LinkTo(modules.Base, func(uint64, []byte) {}); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if keeps {
+		d.programs.keep(key, prog)
+	}
+	return prog, nil
 }
 
 // moduleBytes is what a module has beside its program: its place among those of the
@@ -231,8 +256,8 @@ func (m *module) link(saved *snapshot.Module) error {
 	if saved != nil && saved.Size != size {
 		return fmt.Errorf("%w: %d bytes of variables; those of the source take %d", gpu.ErrInvalid, saved.Size, size)
 	}
-	if size == 0 {
-		return m.prog.LinkTo(modules.Base, func(uint64, []byte) {})
+	if size == 0 { // it is linked
+		return nil
 	}
 	c := m.ctx
 	va, err := m.choose(saved, size, max(align, hw.SmallPage))

@@ -26,6 +26,7 @@ func (v *vram) alloc(size uint64) ([]extent, error) {
 	if ext := v.frames.alloc(size); ext != nil {
 		for _, e := range ext {
 			v.Whole(e.addr, e.size)
+			v.Populate(e.addr, e.size)
 		}
 		return ext, nil
 	}

@@ -49,7 +49,7 @@ func tryNative() error {
 // maxCodeBytes bounds the machine code of all kernels of the process; those that have none
 // are interpreted. codeBytes is what there is, in pages of the host.
 const (
-	maxCodeBytes = 16 << 20
+	maxCodeBytes = 14 << 20
 	codePage     = 4096
 )
 
