@@ -45,6 +45,20 @@ func (p *path) warmGraphs(stream uintptr, cmds []entry) {
 	}
 }
 
+// begin starts an entry and keeps it, if it is to become a graph. What the driver does for the graph is done before
+// the fence of the command, so the backend knows that the worker has to do.
+func (p *path) begin(e *entry, params []byte, s *stream) result {
+	if e.kind == entryKeep {
+		p.keep(e.words[0], e.words[1], s)
+		return resultOK
+	}
+	code := p.enqueue(e, params, s.handle)
+	if code == resultOK && s.keeping != nil {
+		code = p.took(s, e, params)
+	}
+	return code
+}
+
 // keep begins to keep entries of a channel for the graph of a slot.
 func (p *path) keep(slot, n uint64, s *stream) {
 	if slot >= graphSlots || n > graphEntries {

@@ -291,12 +291,7 @@ func (p *path) start(e *entry, params []byte, next uint32) {
 	}
 	before := s.last
 	s.last = e.number
-	code := resultOK
-	if e.kind == entryKeep {
-		p.keep(e.words[0], e.words[1], s)
-	} else {
-		code = p.enqueue(e, params, s.handle)
-	}
+	code := p.begin(e, params, s)
 	switch {
 	case code != resultOK && !code.sticky() && s.silent > 0:
 		if late := p.fence(s, e.channel, before); late.sticky() {
@@ -306,9 +301,6 @@ func (p *path) start(e *entry, params []byte, next uint32) {
 		s.silent++
 	case code == resultOK && e.last:
 		code = p.fence(s, e.channel, e.number)
-	}
-	if s.keeping != nil && code == resultOK && e.kind != entryKeep {
-		code = p.took(s, e, params)
 	}
 	switch {
 	case code == resultOK:
