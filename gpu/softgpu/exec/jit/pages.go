@@ -84,22 +84,32 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 		if stores(m.in.Op) {
 			entry.Disp = tableSites * siteBytes
 		}
-		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
-		a.RM(x86.SUB, true, x86.RDX, plus(site, siteFrom))
-		a.RM(x86.CMP, true, x86.RDX, plus(site, siteExtent))
 		several := m.out
 		if m.size >= 4 && !where.uniform {
 			several = a.NewLabel()
 		}
-		a.JumpIf(x86.Below, several)
 		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
 		a.RM(x86.MOV, true, x86.RCX, plus(site, siteTag)) // of which a shift takes the low bits
 		a.ShiftByCL(x86.RDX)
 		a.RI(x86.AND, true, x86.RDX, (tableSites-1)*siteBytes)
 		a.RR(x86.ADD, true, x86.RDX, rSites)
-		a.RM(x86.SUB, true, x86.RAX, plus(entry, siteFrom))
-		a.RM(x86.CMP, true, x86.RAX, plus(entry, siteExtent))
-		a.JumpIf(x86.AboveEqual, m.out)
+		elsewhere, changed := a.NewLabel(), a.NewLabel()
+		a.RR(x86.MOV, true, x86.RBX, x86.RAX)
+		a.RM(x86.SUB, true, x86.RBX, plus(entry, siteFrom))
+		a.RM(x86.CMP, true, x86.RBX, plus(entry, siteExtent))
+		a.JumpIf(x86.AboveEqual, elsewhere)
+		for _, part := range []int{siteFrom, siteExtent} { // the extent may have grown since
+			a.RM(x86.MOV, true, x86.RBX, plus(entry, part))
+			a.RM(x86.CMP, true, x86.RBX, plus(site, part))
+			a.JumpIf(x86.NotEqual, changed)
+		}
+		a.Jump(several)
+		a.Bind(elsewhere)
+		a.RM(x86.SUB, true, x86.RAX, plus(site, siteFrom))
+		a.RM(x86.CMP, true, x86.RAX, plus(site, siteExtent))
+		a.JumpIf(x86.Below, several)
+		a.Jump(m.out)
+		a.Bind(changed)
 		for _, part := range []int{siteFrom, siteExtent, siteHost, siteTag} {
 			a.RM(x86.MOV, true, x86.RAX, plus(entry, part))
 			a.Store(true, plus(site, part), x86.RAX)
