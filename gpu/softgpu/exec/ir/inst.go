@@ -33,6 +33,7 @@ const (
 	AtomMinSigned
 	AtomMaxSigned
 	AtomAddFloat
+	AtomAddDouble
 )
 
 // WordFunc updates *p in one atomic step and returns the old value.

@@ -25,10 +25,13 @@ const (
 	OpPredMov
 	OpPredImm
 	OpPredMask
-	OpTid      // dimension imm
-	OpBlock    // word imm of blockWords
-	OpDynamic  // the address of dynamic .shared
-	OpParam    // c bytes at imm of the kernel's parameters
+	OpTid       // dimension imm
+	OpBlock     // word imm of blockWords
+	OpDynamic   // the address of dynamic .shared
+	OpParam     // c bytes at imm of the kernel's parameters
+	OpLocalAddr // the address of imm in the frame's local memory
+	OpLoadFrame // c bytes from row imm of the frame's local memory on
+	OpStoreFrame
 	OpLoad     // target bytes, with the address in a 32-bit register
 	OpLoadWide // the same with a 64-bit register
 	OpStore
@@ -42,9 +45,30 @@ const (
 	OpBallot
 	OpVoteAll
 	OpVoteAny
-	OpMeet // of the lanes of a mask
+	OpVoteUni
+	OpElect
+	OpMatchAny   // of imm bytes
+	OpMatchAll   // of imm bytes
+	OpRedux      // imm is a ReduxKind
+	OpMeet       // of the lanes of a mask
+	OpActiveMask // the lanes that run
+	OpFence
 	OpSpin // makes the turn of the warp shorter by imm
 	OpRow  // the first row
+)
+
+// ReduxKind is what an OpRedux combines lanes by.
+type ReduxKind uint64
+
+const (
+	ReduxAdd ReduxKind = iota
+	ReduxMin
+	ReduxMax
+	ReduxMinSigned
+	ReduxMaxSigned
+	ReduxAnd
+	ReduxOr
+	ReduxXor
 )
 
 // Positions in nativeFrame.block, for OpBlock.

@@ -271,7 +271,25 @@ func (t *atom) compute(b x86.Place) {
 		a.MoveIf(x86.Above, false, x86.RCX, b)
 	case ir.AtomAddFloat:
 		t.sum(b)
+	case ir.AtomAddDouble:
+		t.doubleSum(b)
 	}
+}
+
+// doubleSum adds numbers of 64 bits. Global memory leaves NaNs as they are, the operand's before its own.
+func (t *atom) doubleSum(b x86.Place) {
+	a := &t.emitter.a
+	a.FromGP(&x86.FROMGPQ, t0, x86.RAX, x86.Arg{})
+	a.RP(x86.MOV, true, x86.RCX, b)
+	a.FromGP(&x86.FROMGPQ, t1, x86.RCX, x86.Arg{})
+	a.V(&x86.ADDPD, t2, t0, t1, x86.Arg{})
+	if t.global {
+		for _, z := range []x86.Z{t0, t1} {
+			a.VK(&x86.CMPPD, k7, z, z, x86.Arg{Imm: cmpUnordered})
+			a.V(&x86.MOVQ, t2, 0, z, x86.Arg{Mask: k7})
+		}
+	}
+	a.ToGP(&x86.TOGPQ, x86.RCX, t2)
 }
 
 // sum adds numbers of 32 bits. Global memory flushes subnormal ones.

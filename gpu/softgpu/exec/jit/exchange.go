@@ -25,8 +25,21 @@ func (e *emitter) known(in *ir.Inst) bool {
 // exchange compiles a shuffle or vote.
 func (e *emitter) exchange(pc int32, in *ir.Inst) {
 	e.sameMasks(pc, in.E)
-	if in.Op == ir.OpShfl {
+	switch in.Op {
+	case ir.OpShfl:
 		e.shuffle(in)
+		return
+	case ir.OpMatchAny:
+		e.matchAny(in)
+		return
+	case ir.OpMatchAll:
+		e.matchAll(in)
+		return
+	case ir.OpRedux:
+		e.redux(in)
+		return
+	case ir.OpElect:
+		e.elect(in)
 		return
 	}
 	if in.Op == ir.OpMeet || in.D == ir.NoReg { // of a vote whose result is not wanted
@@ -45,7 +58,14 @@ func (e *emitter) exchange(pc int32, in *ir.Inst) {
 		return
 	}
 	end := e.a.NewLabel()
-	if in.Op == ir.OpVoteAll {
+	if in.Op == ir.OpVoteUni { // 0 and all lanes become 1 and 0
+		e.a.RI(x86.ADD, false, x86.RAX, 1)
+		e.a.RI(x86.CMP, false, x86.RAX, 1)
+		e.a.RI(x86.MOV, false, x86.RAX, -1)
+		e.a.JumpIf(x86.Below, end)
+		e.a.JumpIf(x86.Equal, end)
+		e.a.RI(x86.MOV, false, x86.RAX, 0)
+	} else if in.Op == ir.OpVoteAll {
 		e.a.RI(x86.CMP, false, x86.RAX, -1)
 		e.a.RI(x86.MOV, false, x86.RAX, -1)
 		e.a.JumpIf(x86.Equal, end)
@@ -117,6 +137,14 @@ func (e *emitter) shuffle(in *ir.Inst) {
 	if in.Other >= 0 {
 		e.setPred(uint32(in.Other), x86.RAX)
 	}
+}
+
+// exchanged is the register file of what lanes compare or combine.
+func exchanged(in *ir.Inst) ir.RegKind {
+	if in.Op != ir.OpRedux && in.Imm == 8 {
+		return ir.In64
+	}
+	return ir.In32
 }
 
 // compiles reports whether an operation is compiled for warps with all lanes.

@@ -3,7 +3,9 @@
 package jit
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +18,7 @@ import (
 // exchangeInst makes a shuffle or vote on random registers; register 4 is the mask.
 func exchangeInst(r *rand.Rand) ir.Inst {
 	in := ir.Inst{Kind: ir.KWarpSync, A: r.Uint32N(4), B: r.Uint32N(4), C: r.Uint32N(4), D: r.Uint32N(4), E: 4, Other: -1, Neg: r.IntN(2) == 0}
-	switch in.Op = ir.OpShfl + ir.Opcode(r.IntN(5)); in.Op {
+	switch in.Op = ir.OpShfl + ir.Opcode(r.IntN(int(ir.OpMeet-ir.OpShfl)+1)); in.Op {
 	case ir.OpShfl:
 		in.Fn, in.X = lane.ShflLanes, &ir.Extra{Shfl: &ir.ShflOp{Mode: ir.ShflMode(r.IntN(4))}}
 		if r.IntN(2) == 0 {
@@ -28,10 +30,22 @@ func exchangeInst(r *rand.Rand) ir.Inst {
 		in.Fn, in.D = lane.Nothing, ir.NoReg
 	case ir.OpVoteAll:
 		in.Fn = lane.VoteAll
+	case ir.OpVoteUni:
+		in.Fn = lane.VoteUni
+	case ir.OpElect:
+		in.Fn, in.Other = lane.ElectLanes, int32(r.IntN(5))-1
+	case ir.OpMatchAny:
+		in.Fn, in.Imm = lane.MatchAny, 4+4*r.Uint64N(2)
+	case ir.OpMatchAll:
+		in.Fn, in.Imm, in.Other = lane.MatchAll, 4+4*r.Uint64N(2), int32(r.IntN(5))-1
+	case ir.OpRedux:
+		names := slices.Sorted(maps.Keys(lane.ReduxOps))
+		op := lane.ReduxOps[names[r.IntN(len(names))]]
+		in.Fn, in.Imm = lane.Redux(op.Fn), uint64(op.Kind)
 	default:
 		in.Fn = lane.VoteAny
 	}
-	if in.Op > ir.OpBallot && r.IntN(8) == 0 {
+	if (in.Op >= ir.OpVoteAll && in.Op <= ir.OpVoteUni || in.Op == ir.OpMatchAll) && r.IntN(8) == 0 {
 		in.D = ir.NoReg
 	}
 	return in
@@ -49,6 +63,15 @@ func testNativeExchanges(t *testing.T, isa ISA) {
 		if n%3 == 0 {
 			for i := range 3 { // what programs use: the same in all lanes
 				lane.FillEach(&want.R32[1+i], []uint32{0x1f, 0x1c03, 0x101f, 16, 1, 0}[r.IntN(6)])
+			}
+		}
+		if n%2 == 0 { // values that some lanes have in common, or all
+			for i := range want.R32[:4] {
+				few := r.Uint32N(5) + 1
+				for l := range want.R32[i] {
+					want.R32[i][l] %= few
+					want.R64[i][l] = uint64(want.R32[i][l]) << 40
+				}
 			}
 		}
 		if n%5 == 0 {

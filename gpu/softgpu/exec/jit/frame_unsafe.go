@@ -23,6 +23,8 @@ type Frame struct {
 	shared          unsafe.Pointer // .shared, or nil
 	local           unsafe.Pointer // .local of the warp, or nil
 	localEnd        uint64         // the first address in .local that it does not have
+	localBase       uint64         // the address in .local where the memory of the frame begins
+	rows            unsafe.Pointer // and that memory, or nil
 	budget          int64          // as of the warp
 	fuel            int64
 	own             uint64         // first address in .shared
@@ -121,33 +123,35 @@ func makeTable() *nativeTable {
 
 // Places in nativeFrame, site and nativeTable.
 const (
-	offR32      = int32(unsafe.Offsetof(Frame{}.r32))
-	offR64      = int32(unsafe.Offsetof(Frame{}.r64))
-	offPreds    = int32(unsafe.Offsetof(Frame{}.preds))
-	offTarget   = int32(unsafe.Offsetof(Frame{}.target))
-	offSites    = int32(unsafe.Offsetof(Frame{}.sites))
-	offTable    = int32(unsafe.Offsetof(Frame{}.table))
-	offWord     = int32(unsafe.Offsetof(Frame{}.word))
-	offSeen     = int32(unsafe.Offsetof(Frame{}.seen))
-	offTID      = int32(unsafe.Offsetof(Frame{}.tid))
-	offBlock    = int32(unsafe.Offsetof(Frame{}.block))
-	offParams   = int32(unsafe.Offsetof(Frame{}.params))
-	offShared   = int32(unsafe.Offsetof(Frame{}.shared))
-	offLocal    = int32(unsafe.Offsetof(Frame{}.local))
-	offLocalEnd = int32(unsafe.Offsetof(Frame{}.localEnd))
-	offBudget   = int32(unsafe.Offsetof(Frame{}.budget))
-	offFuel     = int32(unsafe.Offsetof(Frame{}.fuel))
-	offOwn      = int32(unsafe.Offsetof(Frame{}.own))
-	offLimits   = int32(unsafe.Offsetof(Frame{}.limits))
-	offSizes    = int32(unsafe.Offsetof(Frame{}.sizes))
-	offArea     = int32(unsafe.Offsetof(Frame{}.area))
-	offPlaces   = int32(unsafe.Offsetof(Frame{}.places))
-	offLeft     = int32(unsafe.Offsetof(Frame{}.left))
-	offMask     = int32(unsafe.Offsetof(Frame{}.mask))
-	offLimit    = int32(unsafe.Offsetof(Frame{}.limit))
-	offPC       = int32(unsafe.Offsetof(Frame{}.pc))
-	offPassed   = int32(unsafe.Offsetof(Frame{}.passed))
-	offNext     = int32(unsafe.Offsetof(Frame{}.next))
+	offR32       = int32(unsafe.Offsetof(Frame{}.r32))
+	offR64       = int32(unsafe.Offsetof(Frame{}.r64))
+	offPreds     = int32(unsafe.Offsetof(Frame{}.preds))
+	offTarget    = int32(unsafe.Offsetof(Frame{}.target))
+	offSites     = int32(unsafe.Offsetof(Frame{}.sites))
+	offTable     = int32(unsafe.Offsetof(Frame{}.table))
+	offWord      = int32(unsafe.Offsetof(Frame{}.word))
+	offSeen      = int32(unsafe.Offsetof(Frame{}.seen))
+	offTID       = int32(unsafe.Offsetof(Frame{}.tid))
+	offBlock     = int32(unsafe.Offsetof(Frame{}.block))
+	offParams    = int32(unsafe.Offsetof(Frame{}.params))
+	offShared    = int32(unsafe.Offsetof(Frame{}.shared))
+	offLocal     = int32(unsafe.Offsetof(Frame{}.local))
+	offLocalEnd  = int32(unsafe.Offsetof(Frame{}.localEnd))
+	offLocalBase = int32(unsafe.Offsetof(Frame{}.localBase))
+	offRows      = int32(unsafe.Offsetof(Frame{}.rows))
+	offBudget    = int32(unsafe.Offsetof(Frame{}.budget))
+	offFuel      = int32(unsafe.Offsetof(Frame{}.fuel))
+	offOwn       = int32(unsafe.Offsetof(Frame{}.own))
+	offLimits    = int32(unsafe.Offsetof(Frame{}.limits))
+	offSizes     = int32(unsafe.Offsetof(Frame{}.sizes))
+	offArea      = int32(unsafe.Offsetof(Frame{}.area))
+	offPlaces    = int32(unsafe.Offsetof(Frame{}.places))
+	offLeft      = int32(unsafe.Offsetof(Frame{}.left))
+	offMask      = int32(unsafe.Offsetof(Frame{}.mask))
+	offLimit     = int32(unsafe.Offsetof(Frame{}.limit))
+	offPC        = int32(unsafe.Offsetof(Frame{}.pc))
+	offPassed    = int32(unsafe.Offsetof(Frame{}.passed))
+	offNext      = int32(unsafe.Offsetof(Frame{}.next))
 
 	siteBytes  = int32(unsafe.Sizeof(Site{}))
 	sizeBytes  = int32(unsafe.Sizeof(size{}))
@@ -214,6 +218,9 @@ func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
 	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
 	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                              // guarded by localEnd; only calls, which are interpreted, move it
 	f.localEnd = uint64(min(4*len(w.Local), maxLocal))
+	if w.Frame != nil && w.Frame.Fn.LocalBytes != 0 {
+		f.localBase, f.rows = 4*uint64(w.Frame.Base), unsafe.Pointer(&w.Local[w.Frame.Base]) // accessed below the function's LocalBytes, which the frame has
+	}
 }
 
 // join makes a frame one of a ring, and of its warp one that has not left yet.

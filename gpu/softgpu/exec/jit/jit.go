@@ -82,7 +82,7 @@ type Code struct {
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
 	rings  bool     // see ring.go
-	atoms  bool     // it has atomic operations
+	atoms  bool     // it has operations that need an area
 	enough int32    // how often a variant must be wanted
 	full   variant  // for warps with all lanes
 	masked variant
@@ -126,6 +126,8 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 				n.sites[i] = uint16(at)
 				n.count++
 				n.atoms = n.atoms || in.Op == ir.OpAtom
+			} else {
+				n.atoms = n.atoms || in.Op == ir.OpMatchAny || in.Op == ir.OpRedux
 			}
 		}
 		n.count = min(2*n.count, maxSites)

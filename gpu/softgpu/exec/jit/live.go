@@ -70,10 +70,21 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		visit(ir.In32, in.D, true)
 	case exchanges(op):
 		visit(ir.In32, in.E, false)
-		if op == ir.OpBallot {
+		switch {
+		case op == ir.OpRedux, op == ir.OpMatchAny, op == ir.OpMatchAll:
+			visit(exchanged(in), in.A, false)
+		case op != ir.OpBallot && op != ir.OpElect:
+			return true
+		}
+		if in.D != ir.NoReg {
 			visit(ir.In32, in.D, true)
 		}
-	case op == ir.OpTid || op == ir.OpBlock || op == ir.OpDynamic || op == ir.OpParam || op == ir.OpPredMask:
+	case op == ir.OpStoreFrame:
+		if dst = ir.In32; in.C == 8 {
+			dst = ir.In64
+		}
+		visit(dst, in.D, false)
+	case op == ir.OpLocalAddr || op == ir.OpLoadFrame || op == ir.OpActiveMask || op == ir.OpTid || op == ir.OpBlock || op == ir.OpDynamic || op == ir.OpParam || op == ir.OpPredMask:
 		visit(dst, in.D, true)
 	case op == ir.OpAtom:
 		visit(ir.In64, in.A, false)

@@ -43,8 +43,13 @@ func accessRegs(in *ir.Inst) (file ir.RegKind, regs [4]uint32, n int) {
 
 // knownAccess reports whether an access is compiled; operations of other kinds are.
 func knownAccess(in *ir.Inst) bool {
-	if !isAccess(in) {
-		return in.Op != ir.OpSpin || in.Guard == 0
+	switch {
+	case in.Op == ir.OpSpin:
+		return in.Guard == 0
+	case in.Op == ir.OpLoadFrame || in.Op == ir.OpStoreFrame:
+		return in.Imm < maxRows
+	case !isAccess(in):
+		return true
 	}
 	size := in.Target
 	wide := addressFile(in.Op) == ir.In64
@@ -101,8 +106,12 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 			e.use(m.file, m.regs[i], false) // what inactive lanes keep
 		}
 	}
-	if m.whole && addr.uniform && m.size == 4 && in.Space == ir.SpaceLocal {
+	if m.whole && addr.uniform && m.size >= 4 && in.Space == ir.SpaceLocal {
 		m.rowOfLocal(pc, addr.z[0])
+		return
+	}
+	if in.Space == ir.SpaceLocal && m.total() > 4 {
+		m.wordsOfLocal(pc)
 		return
 	}
 	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && m.size >= 4 && in.Space != ir.SpaceShared && in.Space != ir.SpaceLocal {

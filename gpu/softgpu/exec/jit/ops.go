@@ -32,6 +32,11 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.a.MI(x86.SUB, true, frameAt(offBudget), int32(in.Imm))
 	case exchanges(in.Op):
 		e.exchange(pc, in)
+	case in.Op == ir.OpActiveMask:
+		e.activeMask(in)
+	case in.Op == ir.OpFence: // what is locked orders accesses, as the interpreter's addition does
+		e.a.RI(x86.MOV, false, x86.RAX, 0)
+		e.a.ToMemory(x86.ADD, true, false, frameAt(offPC), x86.RAX)
 	case in.Op == ir.OpAtom:
 		e.atom(pc, in)
 	case in.Op >= ir.OpLoad:
@@ -52,6 +57,16 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 			e.a.RI(x86.ADD, true, x86.RAX, int32(e.fn.DynShared))
 			e.a.FromGP(&x86.FROMGPD, z, x86.RAX, x86.Arg{Mask: e.lanes(false, part)})
 		}, true)
+	case in.Op == ir.OpLocalAddr:
+		e.load(in, func(z x86.Z, part int) {
+			e.a.Imm64(x86.RAX, in.Imm)
+			e.a.RM(x86.ADD, true, x86.RAX, frameAt(offLocalBase))
+			e.a.FromGP(&x86.FROMGPQ, z, x86.RAX, x86.Arg{Mask: e.lanes(true, part)})
+		}, true)
+	case in.Op == ir.OpLoadFrame:
+		e.loadFrame(in)
+	case in.Op == ir.OpStoreFrame:
+		e.storeFrame(in)
 	case in.Op == ir.OpParam:
 		e.param(in)
 	case in.Op == ir.OpPredMask:

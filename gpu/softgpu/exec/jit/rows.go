@@ -209,6 +209,8 @@ func nativeRows() map[string]rowOp {
 	doubleRows(rows)
 	intRows(rows)
 	mathRows(rows)
+	halfRows(rows)
+	bitRows(rows)
 	return rows
 }
 

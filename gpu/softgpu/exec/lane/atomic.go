@@ -90,7 +90,7 @@ var AtomKinds = map[string]ir.AtomKind{
 	"exch.b32": ir.AtomExch, "exch.b64": ir.AtomExch, "cas.b32": ir.AtomCas, "cas.b64": ir.AtomCas, "inc.u32": ir.AtomInc, "dec.u32": ir.AtomDec,
 	"min.u32": ir.AtomMin, "min.u64": ir.AtomMin, "min.s32": ir.AtomMinSigned, "min.s64": ir.AtomMinSigned,
 	"max.u32": ir.AtomMax, "max.u64": ir.AtomMax, "max.s32": ir.AtomMaxSigned, "max.s64": ir.AtomMaxSigned,
-	"add.f32": ir.AtomAddFloat,
+	"add.f32": ir.AtomAddFloat, "add.f64": ir.AtomAddDouble,
 }
 
 // AtomOf returns an operation by its name and type, with a dot between them.

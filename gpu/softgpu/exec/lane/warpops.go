@@ -132,17 +132,23 @@ func ElectLanes(w *ir.Warp, in *ir.Inst) {
 	}
 }
 
-// ReduxFuncs are the operations of redux.sync.
-var ReduxFuncs = map[string]func(a, b uint32) uint32{
-	"add.u32": func(a, b uint32) uint32 { return a + b },
-	"add.s32": func(a, b uint32) uint32 { return a + b },
-	"min.u32": func(a, b uint32) uint32 { return min(a, b) },
-	"max.u32": func(a, b uint32) uint32 { return max(a, b) },
-	"min.s32": func(a, b uint32) uint32 { return uint32(min(int32(a), int32(b))) },
-	"max.s32": func(a, b uint32) uint32 { return uint32(max(int32(a), int32(b))) },
-	"and.b32": func(a, b uint32) uint32 { return a & b },
-	"or.b32":  func(a, b uint32) uint32 { return a | b },
-	"xor.b32": func(a, b uint32) uint32 { return a ^ b },
+// ReduxOp is an operation of redux.sync.
+type ReduxOp struct {
+	Kind ir.ReduxKind
+	Fn   func(a, b uint32) uint32
+}
+
+// ReduxOps are the operations of redux.sync.
+var ReduxOps = map[string]ReduxOp{
+	"add.u32": {Kind: ir.ReduxAdd, Fn: func(a, b uint32) uint32 { return a + b }},
+	"add.s32": {Kind: ir.ReduxAdd, Fn: func(a, b uint32) uint32 { return a + b }},
+	"min.u32": {Kind: ir.ReduxMin, Fn: func(a, b uint32) uint32 { return min(a, b) }},
+	"max.u32": {Kind: ir.ReduxMax, Fn: func(a, b uint32) uint32 { return max(a, b) }},
+	"min.s32": {Kind: ir.ReduxMinSigned, Fn: func(a, b uint32) uint32 { return uint32(min(int32(a), int32(b))) }},
+	"max.s32": {Kind: ir.ReduxMaxSigned, Fn: func(a, b uint32) uint32 { return uint32(max(int32(a), int32(b))) }},
+	"and.b32": {Kind: ir.ReduxAnd, Fn: func(a, b uint32) uint32 { return a & b }},
+	"or.b32":  {Kind: ir.ReduxOr, Fn: func(a, b uint32) uint32 { return a | b }},
+	"xor.b32": {Kind: ir.ReduxXor, Fn: func(a, b uint32) uint32 { return a ^ b }},
 }
 
 func Redux(op func(a, b uint32) uint32) ir.Func {

@@ -132,7 +132,7 @@ func (b *builder) vote(i *ptx.Instr) {
 	case ptx.ModeAny:
 		in.Fn, in.Op = lane.VoteAny, ir.OpVoteAny
 	case ptx.ModeUni:
-		in.Fn = lane.VoteUni
+		in.Fn, in.Op = lane.VoteUni, ir.OpVoteUni
 	default:
 		in.Fn, in.Op, k = lane.VoteBallot, ir.OpBallot, ir.In32
 	}
@@ -142,7 +142,7 @@ func (b *builder) vote(i *ptx.Instr) {
 
 func (b *builder) match(i *ptx.Instr) {
 	t := i.Mods.Type()
-	in := ir.Inst{Fn: lane.MatchAny, Imm: uint64(t.Size()), Other: -1}
+	in := ir.Inst{Fn: lane.MatchAny, Op: ir.OpMatchAny, Imm: uint64(t.Size()), Other: -1}
 	if t.Size() == 8 {
 		in.A = b.src64(&i.Args[1], t)
 	} else {
@@ -151,7 +151,7 @@ func (b *builder) match(i *ptx.Instr) {
 	d, p := pair(&i.Args[0])
 	in.D = b.dst(d, ir.In32)
 	if i.Mods.Mode == ptx.ModeAll {
-		in.Fn = lane.MatchAll
+		in.Fn, in.Op = lane.MatchAll, ir.OpMatchAll
 		if r := b.dstPred(p); r != ir.NoReg {
 			in.Other = int32(r)
 		}
@@ -160,13 +160,13 @@ func (b *builder) match(i *ptx.Instr) {
 }
 
 func (b *builder) activemask(i *ptx.Instr) {
-	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.ActiveMask, D: b.dst(&i.Args[0], ir.In32), Other: -1})
+	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.ActiveMask, Op: ir.OpActiveMask, D: b.dst(&i.Args[0], ir.In32), Other: -1})
 }
 
 // elect chooses the lowest lane of a mask as leader.
 func (b *builder) elect(i *ptx.Instr) {
 	d, p := pair(&i.Args[0])
-	in := ir.Inst{Kind: ir.KWarpSync, Fn: lane.ElectLanes, D: b.dst(d, ir.In32), Other: -1}
+	in := ir.Inst{Kind: ir.KWarpSync, Fn: lane.ElectLanes, Op: ir.OpElect, D: b.dst(d, ir.In32), Other: -1}
 	in.E = b.src32(&i.Args[1], ptx.U32)
 	if r := b.dstPred(p); r != ir.NoReg {
 		in.Other = int32(r)
@@ -176,12 +176,12 @@ func (b *builder) elect(i *ptx.Instr) {
 
 func (b *builder) redux(i *ptx.Instr) {
 	t := i.Mods.Type()
-	op, ok := lane.ReduxFuncs[i.Mods.Atomic.String()+"."+t.String()]
+	op, ok := lane.ReduxOps[i.Mods.Atomic.String()+"."+t.String()]
 	if !ok {
 		b.fail(i, "")
 		return
 	}
-	in := ir.Inst{Fn: lane.Redux(op), A: b.src32(&i.Args[1], t), Other: -1}
+	in := ir.Inst{Fn: lane.Redux(op.Fn), Op: ir.OpRedux, Imm: uint64(op.Kind), A: b.src32(&i.Args[1], t), Other: -1}
 	in.D = b.dst(&i.Args[0], ir.In32)
 	b.gather(i, in, &i.Args[2])
 }

@@ -117,7 +117,7 @@ func (b *builder) addressOf(o *ptx.Operand) uint32 {
 			return b.imm64(uint64(off) + o.Value)
 		}
 		if off, ok := b.offsets[ref]; ok {
-			b.emit(ir.Inst{Kind: ir.KLane64, Fn: lane.LocalAddress, D: d, Imm: uint64(off) + o.Value, Other: -1})
+			b.emit(ir.Inst{Kind: ir.KLane64, Fn: lane.LocalAddress, Op: ir.OpLocalAddr, D: d, Imm: uint64(off) + o.Value, Other: -1})
 			return d
 		}
 		if ref.Space == ptx.SpaceShared && ref.Linkage == ptx.LinkExtern {
@@ -161,9 +161,9 @@ func (b *builder) access(at where, r uint32, size, align int, write bool) {
 // frameAccess is access to a known place of the frame.
 func (b *builder) frameAccess(at where, r uint32, size, align int, write bool) {
 	if at.offset%uint64(size) == 0 && size >= 4 && at.offset+uint64(size) <= uint64(b.fn.LocalBytes) {
-		in := ir.Inst{Kind: ir.KMasked, Fn: lane.StoreFrame, D: r, Imm: at.offset / 4, C: uint32(size), Other: -1}
+		in := ir.Inst{Kind: ir.KMasked, Fn: lane.StoreFrame, Op: ir.OpStoreFrame, D: r, Imm: at.offset / 4, C: uint32(size), Other: -1}
 		if !write {
-			in.Kind, in.Fn = ir.KLane32, lane.LoadFrame
+			in.Kind, in.Fn, in.Op = ir.KLane32, lane.LoadFrame, ir.OpLoadFrame
 			if size == 8 {
 				in.Kind = ir.KLane64
 			}
@@ -172,7 +172,7 @@ func (b *builder) frameAccess(at where, r uint32, size, align int, write bool) {
 		return
 	}
 	t := b.temp64()
-	b.emit(ir.Inst{Kind: ir.KLane64, Fn: lane.LocalAddress, D: t, Imm: at.offset, Other: -1})
+	b.emit(ir.Inst{Kind: ir.KLane64, Fn: lane.LocalAddress, Op: ir.OpLocalAddr, D: t, Imm: at.offset, Other: -1})
 	b.access(where{space: ir.SpaceLocal, base: t, wide: true}, r, size, align, write)
 }
 
@@ -348,7 +348,7 @@ func (b *builder) wideBase(at where) where {
 	switch {
 	case at.frame:
 		t := b.temp64()
-		b.emit(ir.Inst{Kind: ir.KLane64, Fn: lane.LocalAddress, D: t, Imm: at.offset, Other: -1})
+		b.emit(ir.Inst{Kind: ir.KLane64, Fn: lane.LocalAddress, Op: ir.OpLocalAddr, D: t, Imm: at.offset, Other: -1})
 		at = where{space: ir.SpaceLocal, base: t, wide: true}
 	case at.param:
 		at = where{space: ir.SpaceParam, base: b.imm64(at.offset), wide: true}
@@ -447,7 +447,7 @@ func (b *builder) atomVector(i *ptx.Instr, op ir.AtomOp) {
 func (b *builder) none(*ptx.Instr) {}
 
 func (b *builder) fence(*ptx.Instr) {
-	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.FenceLanes, Other: -1})
+	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.FenceLanes, Op: ir.OpFence, Other: -1})
 }
 
 // alloca takes memory from the frame that all lanes share, as much as the lane
