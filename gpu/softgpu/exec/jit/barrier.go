@@ -37,6 +37,21 @@ func (e *emitter) passBarrier(pc int32) {
 	e.a.Bind(behind)
 }
 
+// endWarp is the end of a warp: that of the next frame of its chain begins. Without a chain it is left to the interpreter.
+func (e *emitter) endWarp(pc int32) {
+	out := e.a.NewLabel()
+	e.a.MI(x86.MOV, false, frameAt(offPC), pc)
+	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offChain))
+	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
+	e.a.JumpIf(x86.Equal, out)
+	e.a.RR(x86.MOV, true, rFrame, x86.RAX)
+	e.a.Jump(e.start)
+	e.later = append(e.later, func() {
+		e.a.Bind(out)
+		e.a.Jump(e.leave)
+	})
+}
+
 // ringOf reports whether warps may run in a ring: all barriers of the function are plain.
 func ringOf(p *ir.Program, fn *ir.Function) (some bool) {
 	for pc := fn.Entry; pc < fn.End; pc++ {

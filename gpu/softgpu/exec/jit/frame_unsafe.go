@@ -38,6 +38,7 @@ type Frame struct {
 	pc              int32          // out: where the interpreter goes on
 	passed          int32          // out: where the warp goes on behind the last barrier that it came to; see ring.go
 	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
+	chain           unsafe.Pointer // *Frame of the warp that begins when this one has ended, or nil; see chain.go
 }
 
 // Site is memory that native code may access: a page, and the extent that it is part of (extent.go).
@@ -152,6 +153,7 @@ const (
 	offPC        = int32(unsafe.Offsetof(Frame{}.pc))
 	offPassed    = int32(unsafe.Offsetof(Frame{}.passed))
 	offNext      = int32(unsafe.Offsetof(Frame{}.next))
+	offChain     = int32(unsafe.Offsetof(Frame{}.chain))
 
 	siteBytes  = int32(unsafe.Sizeof(Site{}))
 	sizeBytes  = int32(unsafe.Sizeof(size{}))
@@ -222,6 +224,17 @@ func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
 		f.localBase, f.rows = 4*uint64(w.Frame.Base), unsafe.Pointer(&w.Local[w.Frame.Base]) // accessed below the function's LocalBytes, which the frame has
 	}
 }
+
+// link makes the warp of f begin when that of another frame, or nil, has ended.
+func (f *Frame) link(before *Frame) {
+	f.pc = nowhere
+	if before != nil {
+		before.chain = unsafe.Pointer(f) // of the same block, as in join
+	}
+}
+
+// unlink takes a frame from its chain.
+func (f *Frame) unlink() { f.chain = nil }
 
 // join makes a frame one of a ring, and of its warp one that has not left yet.
 func (f *Frame) join(next *Frame) {

@@ -210,6 +210,10 @@ func (e *emitter) body(i int) bool {
 			e.passBarrier(pc)
 			continue
 		}
+		if endsWarp(in) && e.fn.Kernel && !e.masked { // nothing reads its registers any more
+			e.endWarp(pc)
+			return false
+		}
 		if !e.known(in) {
 			e.exit(pc)
 			e.clear()

@@ -25,6 +25,7 @@ type block struct {
 	warps  []warp
 	bars   [barriers]barrier
 	waited bool // some barrier was used since the block began
+	begun  bool // a warp has run
 	met    bool // in this turn a barrier was complete, and the next turn is for a ring
 }
 
@@ -127,7 +128,7 @@ func alignedBytes(n int) []byte {
 
 // begin prepares the block to run as block id.
 func (b *block) begin(id [3]uint32) {
-	b.ID, b.Ended, b.left = id, false, len(b.warps)
+	b.ID, b.Ended, b.left, b.begun = id, false, len(b.warps), false
 	copy(b.Words[ir.WordCTAID:], id[:])
 	clear(b.Shared)
 	if b.waited {
@@ -150,9 +151,10 @@ type progress struct {
 
 // turn lets each warp of the block run. It reports false when the worker is to be preempted.
 func (b *block) turn(all *progress) bool {
-	if b.inRing() {
+	if !b.begun && b.inChain() || b.inRing() {
 		all.made = true
 	}
+	b.begun = true
 	b.met = false
 	for i := range b.warps {
 		w := &b.warps[i]

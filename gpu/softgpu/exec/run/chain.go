@@ -1,0 +1,60 @@
+package run
+
+import "pvdrm/gpu/softgpu/exec/ir"
+
+// inChain has the warps of a block that begins run to their ends in native code, one after the other (package jit), and
+// puts down where they are then. It reports whether any has run.
+func (b *block) inChain() bool {
+	w := b.warps[0].worker
+	n := w.run.native
+	if n == nil || !n.Chains(len(b.warps)) || w.Model != nil {
+		return false
+	}
+	count := 0
+	for i := range b.warps {
+		one := &b.warps[i]
+		if one.Mask != ir.AllLanes || one.Live != ir.AllLanes || one.PC != b.kernel.fn.Entry {
+			break
+		}
+		if one.Budget = quantum; one.fresh {
+			one.Budget = 0 // no warp goes back in a loop before others have begun
+		}
+		before := &b.warps[max(i-1, 0)].frame0
+		if i == 0 {
+			before = nil
+		}
+		if !n.Link(&one.frame0, before, &one.Warp, w.seen) {
+			break
+		}
+		count++
+	}
+	if count == 0 {
+		return false
+	}
+	n.Pass(&b.warps[0].frame0)
+	ended := 0
+	for i := range count {
+		one := &b.warps[i]
+		left, end := n.Unlink(&one.frame0, &one.Warp, w.sites)
+		if left < 0 {
+			continue
+		}
+		one.PC = left
+		if w.counts != nil {
+			w.counts.entered++
+		}
+		if !end {
+			continue
+		}
+		if w.counts != nil {
+			w.counts.interpret(one, left, false)
+		}
+		one.Live, one.Mask = 0, 0
+		ended++
+	}
+	if ended != 0 {
+		b.left -= ended
+		b.exited()
+	}
+	return true
+}
