@@ -224,8 +224,8 @@ func TestComplaintsOfTheCompiler(t *testing.T) {
 	require.ErrorAs(t, err, &build)
 	const text = "error: Not a name of any known instruction: 'bogus'"
 	require.Equal(t, []gpu.Diagnostic{
-		{File: "x.ptx", Line: 15, Col: 1, Message: text},
 		{File: "x.ptx", Line: 17, Col: 1, Message: text},
+		{File: "x.ptx", Line: 19, Col: 1, Message: text},
 	}, build.Diagnostics)
 }
 
