@@ -46,15 +46,25 @@ type value struct {
 // base is the value without its number, by which accesses find one another.
 func (v value) base() [maxTerms]term { return v.terms }
 
+// held is what a register holds since a label: that of an epoch, or always, where it is written once and where the
+// function begins.
+type held struct {
+	value
+	epoch int32
+}
+
+const always = -1
+
 // rebasing follows the values of registers through one function.
 type rebasing struct {
 	b      *builder
 	atoms  int32
 	writes []uint8 // of each register, up to 2
 	reads  []int32
-	fixed  map[int32]value // of registers that are written once, where the function begins
-	now    map[int32]value // of others, since the last label
-	known  map[any]value   // special registers and variables
+	values []held
+	epoch  int32         // counts labels
+	bytes  int           // of memory
+	known  map[any]value // special registers and variables
 	at     map[[maxTerms]term]int32
 	first  bool // no label or branch came yet
 	found  map[*ptx.Operand]rebased
@@ -67,9 +77,10 @@ func (b *builder) rebase(gone map[int]bool) (map[*ptx.Operand]rebased, map[int]b
 	if b.c.timed || len(b.f.Body) == 0 { // modelled time counts operations as they are written
 		return nil, gone
 	}
-	b.spend((8 + 3*ir.MapFactor*96) * len(b.f.Regs))
-	r := &rebasing{b: b, writes: make([]uint8, len(b.f.Regs)), reads: make([]int32, len(b.f.Regs)), fixed: map[int32]value{},
+	r := &rebasing{b: b, writes: make([]uint8, len(b.f.Regs)), reads: make([]int32, len(b.f.Regs)), values: make([]held, len(b.f.Regs)),
 		known: map[any]value{}, found: map[*ptx.Operand]rebased{}, gone: gone, first: true}
+	r.take((5 + ir.WeightOf[held]()) * len(b.f.Regs))
+	defer func() { b.c.effort.Free(r.bytes) }() // before the function is decoded
 	r.count()
 	r.begin()
 	for n, s := range b.f.Body {
@@ -96,7 +107,14 @@ func (b *builder) rebase(gone map[int]bool) (map[*ptx.Operand]rebased, map[int]b
 
 // begin forgets what lanes that come from elsewhere do not share.
 func (r *rebasing) begin() {
-	r.now, r.at = map[int32]value{}, map[[maxTerms]term]int32{}
+	r.epoch++
+	r.at = map[[maxTerms]term]int32{}
+}
+
+// take counts memory.
+func (r *rebasing) take(bytes int) {
+	r.b.c.effort.Memory(bytes)
+	r.bytes += bytes
 }
 
 // count counts reads and writes of each register.
@@ -153,14 +171,13 @@ func (r *rebasing) instr(i *ptx.Instr) {
 		v, ok = r.result(i)
 	}
 	eachWrite(i, func(reg int32) {
-		delete(r.fixed, reg)
 		switch {
 		case !ok:
-			r.now[reg] = r.unknown(r.b.f.Regs[reg].Type.Size())
+			r.values[reg] = held{value: r.unknown(r.b.f.Regs[reg].Type.Size()), epoch: r.epoch}
 		case r.first && r.writes[reg] == 1:
-			r.fixed[reg] = v
+			r.values[reg] = held{value: v, epoch: always}
 		default:
-			r.now[reg] = v
+			r.values[reg] = held{value: v, epoch: r.epoch}
 		}
 	})
 }
@@ -173,6 +190,7 @@ func (r *rebasing) access(o *ptx.Operand) {
 	v := r.read(o.Reg)
 	other, ok := r.at[v.base()]
 	if !ok || r.read(other).base() != v.base() {
+		r.take(ir.MapFactor * (ir.WeightOf[[maxTerms]term]() + 8))
 		r.at[v.base()] = o.Reg
 		return
 	}
@@ -201,15 +219,11 @@ func (r *rebasing) atom(low, high int64) value {
 
 // read is the value of a register.
 func (r *rebasing) read(reg int32) value {
-	if v, ok := r.now[reg]; ok {
-		return v
+	h := &r.values[reg]
+	if h.epoch != r.epoch && h.epoch != always {
+		*h = held{value: r.unknown(r.b.f.Regs[reg].Type.Size()), epoch: r.epoch}
 	}
-	if v, ok := r.fixed[reg]; ok {
-		return v
-	}
-	v := r.unknown(r.b.f.Regs[reg].Type.Size())
-	r.now[reg] = v
-	return v
+	return h.value
 }
 
 // operand is the value of an operand of type t.
