@@ -20,7 +20,7 @@
 // and each mask for vectors, and knows what of AVX-512 takes several instructions then.
 //
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
-// of them can (ring.go).
+// of them can (ring.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
 //
 // Lanes that disagree on a branch around a few operations run those together, each operation guarded by the
 // branch's predicate: package lower makes such code beside that for lanes that agree.
@@ -34,7 +34,7 @@
 // whose lanes are known to follow one another or to be the same (places.go), for one access or at once for several that
 // have the register of the address in common; .local after a comparison
 // of each lane with what the warp has of it, which only calls change; and pages by an offset that was
-// checked against the page's size, lane by lane, after a look-up by the
+// checked against the size of the page, or of the pages that are one extent with it (extent.go), lane by lane, after a look-up by the
 // interpreter with the rights that the access needs; it takes over pages that other accesses
 // found, loads from loads and stores from stores, of which each page may be read, too, so that atomic operations
 // are among them. Lanes in several pages have each a page of its
@@ -44,7 +44,8 @@
 // area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
 // not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
-// Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses. It has no stack, no calls,
+// Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses. Rows of the frame's .local memory that
+// operations name lie below what the function asks for, which each frame has. It has no stack, no calls,
 // and jumps to its own labels only. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head and each atomic operation counts, so that it returns within some ten microseconds, and
