@@ -157,6 +157,11 @@ func (f *function) state(l *gpu.Launch, most uint64) (bytes, stride uint64) {
 	return bytes, stride
 }
 
+// hasRoom reports whether a block of the twin, which may have a word more in .shared, fits.
+func (f *function) hasRoom(l *gpu.Launch, p *gpu.Properties) bool {
+	return uint64(f.twin.Attributes().SharedBytes)+uint64(l.SharedBytes) <= uint64(p.SharedPerBlock)
+}
+
 // maxThreads is more than a block of any device has.
 const maxThreads = 1 << 16
 

@@ -109,6 +109,12 @@ const (
 	warps
 )
 
+// The twin of a kernel whose threads meet has one more word in .shared. Variables there take up to mostShared bytes.
+const (
+	wishBytes  = 16
+	mostShared = 48 << 10
+)
+
 // pauser makes the twin of one kernel.
 type pauser struct {
 	s    *splitter
@@ -350,6 +356,13 @@ func (p *pauser) variables() {
 				}
 			}
 		}
+	}
+	bytes := uint64(wishBytes)
+	for _, v := range p.static {
+		bytes += v.Size()
+	}
+	if p.mode != alone && bytes > mostShared {
+		p.no("leaves no room in .shared for another word")
 	}
 	const most = 256
 	if len(p.local)+len(p.static) > most {

@@ -141,6 +141,12 @@ func (p *pauser) entry() string {
 		t.line("mov.u32 %%:point, %d", pointBegun)
 		t.line("st.global.u32 [%%:a], %%:point")
 	} else {
+		t.line(".reg .b32 %%:phase")
+		t.line(".shared .align 4 .u32 :wish")
+		t.line("mov.u32 %%:phase, 0")
+		t.line("setp.eq.u32 %%:p, %%:tid, 0")
+		t.line("@%%:p st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
+		t.line("mov.u32 %%:phase, 1")
 		t.line("ld.volatile.global.u32 %%:n, [%%:head]")
 		p.see(t, true)
 		t.line("barrier.red.or.pred %%:p, 0, %%:q")
@@ -215,7 +221,9 @@ func (p *pauser) check(n, weight int) *ptx.Instr {
 }
 
 // agree is what stands in place of a barrier, or before one with a result: the threads that come there
-// learn whether one of their block stops.
+// learn whether one of their block stops. Such a one has written down before which barrier it does, so that
+// one that is past this barrier already, and stops before the next one, stops no thread here. (A barrier with
+// a result would say the same, but on an H200 threads of one warp that wait at two of them wait for good.)
 func (p *pauser) agree(n, weight int) []ptx.Stmt {
 	t := p.text()
 	t.line("setp.ne.u32 %%:q, %%:left, %%:left")
@@ -225,7 +233,11 @@ func (p *pauser) agree(n, weight int) []ptx.Stmt {
 		t.line("@%%:p bra :look%d", n)
 	}
 	after := p.text()
-	after.line("barrier.red.or.pred %%:p, 0, %%:q")
+	after.line("@%%:q st.volatile.shared.u32 [%swish], %%:phase", after.prefix)
+	after.line("barrier.sync 0")
+	after.line("ld.volatile.shared.u32 %%:t, [%swish]", after.prefix)
+	after.line("setp.eq.u32 %%:p, %%:t, %%:phase")
+	after.line("add.u32 %%:phase, %%:phase, 1")
 	after.line("@%%:p bra :halt%d", n)
 	return []ptx.Stmt{t.stmts(), &ptx.Label{Name: p.s.prefix + "back" + strconv.Itoa(n)}, after.stmts()}
 }
@@ -272,8 +284,8 @@ func (p *pauser) look(t *text, n int) {
 	p.place(t)
 	p.registers(t, n, true)
 	if p.mode == blocks && !barrier {
-		t.line("setp.eq.u32 %%:q, %%:tid, %%:tid")
-		t.line("barrier.red.or.pred %%:p, 0, %%:q")
+		t.line("st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
+		t.line("barrier.sync 0")
 	}
 	t.line("mov.u32 %%:point, %d", pointFirst+n)
 	t.line("bra :stop")
@@ -318,8 +330,8 @@ func (p *pauser) stop(t *text) {
 		if p.async {
 			t.line("cp.async.wait_all")
 		}
-		t.line("setp.eq.u32 %%:q, %%:tid, %%:tid")
-		t.line("barrier.red.popc.u32 %%:by, 0, %%:q")
+		t.line("barrier.sync 0")
+		t.line("ld.volatile.global.u32 %%:by, [%%:head+4]")
 		p.sharedMemory(t, true)
 		t.line("mov.u32 %%:n, %d", blockStopped)
 		t.line("st.global.u32 [%%:head], %%:n")
