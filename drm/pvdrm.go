@@ -73,12 +73,18 @@ const (
 	ParamTextures                        // 1: kernels may use textures and surfaces whose descriptors lie in VRAM
 	ParamCooperative                     // 1: launches may be cooperative
 	ParamWords                           // 1: channels may write words and wait for them (WORD)
-	ParamShares                          // 1: other files of the guest may open memory and events of this one
+	ParamShares                          // 1: other files of the guest may open memory and events of this one; 2: memory that is mapped, and events
 	ParamMaxCluster                      // blocks of a cluster (CLUSTER); 0: there are none
 	ParamImages                          // 1: modules may be machine code: cubins, and fatbins of them
 	ParamLibraries                       // a bit for each of the host's CUDA libraries that channels may call (CALL)
 
 	NumParams = int(ParamLibraries)
+)
+
+// Values of ParamShares.
+const (
+	SharesAll    = 1
+	SharesMapped = 2 // memory of which each page has been mapped by its file
 )
 
 // GetParam is struct drm_pvdrm_getparam.

@@ -60,6 +60,7 @@ type Properties struct {
 	MaxCluster     int    // blocks of a cluster; 0 where launches name none
 	Words          bool   // channels run Word
 	Shares         bool   // contexts are Sharers
+	SharesMapped   bool   // they are of VRAM that has been mapped as a whole
 	Libraries      uint64 // a bit for each library whose functions channels Call
 	Images         bool   // modules may be machine code: ELF files (cubins), and fatbins of them
 	OnHost         bool   // kernels run on the host's processors, which whoever polls takes from them

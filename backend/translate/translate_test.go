@@ -56,7 +56,9 @@ func TestParams(t *testing.T) {
 	require.EqualValues(t, 1, at(drm.ParamTextures))
 	require.EqualValues(t, 1, at(drm.ParamCooperative))
 	require.EqualValues(t, 1, at(drm.ParamWords))
-	require.EqualValues(t, 1, at(drm.ParamShares))
+	require.EqualValues(t, drm.SharesAll, at(drm.ParamShares))
+	require.EqualValues(t, drm.SharesMapped, shares(&gpu.Properties{SharesMapped: true}))
+	require.Zero(t, shares(&gpu.Properties{}))
 	require.EqualValues(t, 16, at(drm.ParamMaxCluster))
 	require.EqualValues(t, 5, at(drm.ParamLibraries))
 }

@@ -48,8 +48,16 @@ func (d *Driver) Owns(key drm.Key) bool {
 	return ok
 }
 
-// Shares is 1 if other processes may open memory and events of the device's contexts, else 0.
-func (dev *Device) Shares() int { return dev.param(drm.ParamShares) }
+// Shares is 1 if other processes may open all memory and events of the device's contexts, else 0.
+func (dev *Device) Shares() int {
+	if dev.param(drm.ParamShares) == drm.SharesAll {
+		return 1
+	}
+	return 0
+}
+
+// SharesMapped is 1 if they may open memory of MemAlloc, and events, else 0.
+func (dev *Device) SharesMapped() int { return min(dev.param(drm.ParamShares), 1) }
 
 // Driver returns the driver that the device is of.
 func (dev *Device) Driver() *Driver { return dev.driver }
@@ -57,7 +65,7 @@ func (dev *Device) Driver() *Driver { return dev.driver }
 // sharer is how the file of the context shares, if it does.
 func (c *Context) sharer(call string) (drm.Sharer, error) {
 	s, ok := c.file.(drm.Sharer)
-	if !ok || c.dev.Shares() == 0 {
+	if !ok || c.dev.SharesMapped() == 0 {
 		return nil, errorf(call, ErrNotSupported, "the device shares nothing between processes, or its calls are being recorded")
 	}
 	return s, nil
@@ -80,7 +88,7 @@ func (c *Context) Exports(p DevicePtr) bool {
 	c.memory.mu.Lock()
 	defer c.memory.mu.Unlock()
 	e, ok := c.memory.byAddr.find(uint64(p), 1)
-	return ok && e.value.exports() && c.dev.Shares() != 0
+	return ok && e.value.exports() && c.dev.SharesMapped() != 0
 }
 
 // ShareMemory is cuIpcGetMemHandle, for the allocation of MemAlloc in which p lies.

@@ -80,8 +80,9 @@ func (v *virtual) begin(dev *Device) (err error) {
 // shares reports whether memory is no context's. C may be nil.
 func (v *virtual) shares(dev *Device, c *Context) bool {
 	if c != nil {
-		_, err := c.sharer("")
-		return err == nil
+		if _, err := c.sharer(""); err != nil {
+			return false
+		}
 	}
 	return dev.Shares() != 0
 }

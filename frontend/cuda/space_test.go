@@ -208,3 +208,28 @@ func TestVirtualMemoryOfNoContextFails(t *testing.T) {
 	isResult(t, ErrInvalidValue, err)
 	require.Equal(t, 1, g.Open)
 }
+
+// A device that shares only what is mapped shares memory of MemAlloc; memory of MemCreate stays a
+// context's.
+func TestSharesMapped(t *testing.T) {
+	g := cudatest.NewGPU(t)
+	g.Params[drm.ParamShares] = drm.SharesMapped
+	dev := newDevice(t, g)
+	require.Zero(t, dev.Shares())
+	require.Equal(t, 1, dev.SharesMapped())
+	c := mustContext(t, dev)
+	p, err := c.MemAlloc(100)
+	require.NoError(t, err)
+	require.True(t, c.Exports(p))
+	name, err := c.ShareMemory(p)
+	require.NoError(t, err)
+	other := mustContext(t, dev)
+	_, err = other.OpenMemory(name)
+	require.NoError(t, err)
+	_, err = dev.MemCreate(nil, virtualPage)
+	require.Error(t, err)
+	_, err = dev.ImportPool(drm.Key{1})
+	require.ErrorIs(t, err, ErrNotSupported)
+	require.NoError(t, other.Destroy())
+	require.NoError(t, c.Destroy())
+}

@@ -46,10 +46,12 @@ type vramObject struct {
 // mostObjects bounds the objects that are remembered of a worker. An H200 has 72,000 pages of 2 MiB.
 const mostObjects = 1 << 18
 
-// Memory of an account: a word with the number of pages that the worker has.
+// Memory of an account: a word with the number of pages that the worker has, and one with how many of 2 MiB
+// it has made (madePages).
 const (
 	accountPage  = 4096 // bytes
 	accountBytes = 4096
+	accountMade  = 64 // where the second word is
 )
 
 // newAccount makes an account, and the file by which the backend reads it.
@@ -228,7 +230,7 @@ func (g *guard) free(fd int, at int64) unix.Errno {
 		return errno
 	}
 	if binary.LittleEndian.Uint32(argument[freeStatus:]) == 0 {
-		g.account.freed(released(argument))
+		g.freed(argument)
 	}
 	if _, err := g.memory.WriteAt(argument, at); err != nil {
 		return unix.EFAULT
@@ -243,8 +245,13 @@ func (g *guard) noteFree(at int64) {
 		return
 	}
 	if _, err := g.memory.ReadAt(argument, at); err == nil {
-		g.account.freed(released(argument))
+		g.freed(argument)
 	}
+}
+
+func (g *guard) freed(argument []byte) {
+	g.account.freed(released(argument))
+	g.stopper.keeps.freed(released(argument))
 }
 
 // onlyCounts reports whether a sealed worker makes a call itself: what it frees, where there is no limit. A worker that

@@ -81,6 +81,7 @@ type device struct {
 	launches, copyBytes, faults, replays, preemptions, graphs, graphsApart atomic.Uint64
 
 	names atomic.Uint64 // of memories that the keeper keeps
+	stale []uint64      // those of memories that are not shared any more; under mu
 
 	mu       sync.Mutex
 	closed   bool
@@ -139,6 +140,7 @@ func newDevice(config Config) (*device, error) {
 	}
 	props := p.props
 	props.Number = config.Number
+	props.SharesMapped = !config.Replays && p.unstoppable == nil
 	if config.VRAMBytes != 0 {
 		props.VRAMBytes = min(props.VRAMBytes, config.VRAMBytes)
 	}

@@ -99,6 +99,12 @@
 // VRAM then, so that it outlives the worker (store), and a worker that was started beforehand takes over
 // (pool).
 //
+// # Sharing
+//
+// VRAM of one context is given to others of the device in the same way (common): the keeper remembers how each
+// page was made (madePages), holds those of a memory on descriptors when the backend says so, and has other
+// workers import them.
+//
 // # Ownership and locks
 //
 // A device owns its contexts; a context owns its worker, its mappings, memories,

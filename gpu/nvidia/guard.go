@@ -65,6 +65,7 @@ func guardWorker(worker *link, stop int, pages *store, of *account) error {
 	}
 	g := guard{listener: usernotify.Listener(fds[0]), memory: os.NewFile(uintptr(fds[1]), "memory of the worker"), link: worker,
 		controls: servingControls, classes: servingClasses, call: callRM, stopper: newStopper(stop, pages), account: of}
+	g.stopper.keeps.made.count = of.page[accountMade:]
 	g.listener.WakeInTurn()
 	defer func() {
 		g.stopper.close()

@@ -47,7 +47,11 @@ func (c *context) lasts() error {
 func (c *context) allocate(m *memory) error {
 	q := &request{Op: opAllocate, ID: m.id, Size: m.size}
 	if !c.dev.config.Replays || c.worker.unstoppable != nil {
-		return c.do(q, nil, nil)
+		m.touched = make([]bool, m.size/vramPage)
+		before := c.dev.keeper.ledger.made(c.worker)
+		err := c.do(q, nil, nil)
+		m.first, m.known = before, c.dev.keeper.ledger.made(c.worker)-before == uint32(len(m.touched))
+		return err
 	}
 	p, name := c.worker, c.dev.names.Add(1)
 	begun := p.stop.orderOf(stopKeep, name, keepLimit)
@@ -98,11 +102,12 @@ func (m *memory) reallocate() error {
 
 // isUsed notes that pages of a memory were mapped, and so cleared. c.mu is held.
 func (m *memory) isUsed(off, n uint64) {
-	if m.kept == 0 {
-		return
+	pages := m.touched
+	if m.kept != 0 {
+		pages = m.used
 	}
-	for i := off / vramPage; i < (off+n)/vramPage; i++ {
-		m.used[i] = true
+	for i := off / vramPage; i < min((off+n)/vramPage, uint64(len(pages))); i++ {
+		pages[i] = true
 	}
 }
 

@@ -19,6 +19,12 @@ type memory struct {
 	closed bool           // guarded by ctx.mu
 	kept   uint64         // by what name the keeper keeps it; 0 if it does not
 	used   []bool         // pages that were mapped, and so cleared; where it is kept
+
+	// Where it is not kept, for those who share it.
+	touched []bool  // pages that were mapped
+	first   uint32  // number of its first page among those that the worker has made
+	known   bool    // that number is
+	shared  *common // with others
 }
 
 // Size implements gpu.Memory.
@@ -254,7 +260,11 @@ func (m *memory) Close() error {
 func (m *memory) forget() {
 	m.closed = true
 	delete(m.ctx.memories, m)
-	if m.runs == nil {
+	switch {
+	case m.runs != nil:
+	case m.shared != nil:
+		m.shared.leave()
+	default:
 		m.ctx.dev.discharge(m.size)
 	}
 }

@@ -53,6 +53,9 @@ const (
 	stopKept           // that was all, so many pages
 	stopLeave          // let go of the pages of a memory
 	stopForget         // let go of all
+	stopHold           // hold pages that the worker has for others, too, under the number of a memory
+	stopPage           // one of them, by its number among those that the worker has made
+	stopDrop           // let go of the pages of a memory that are held so
 	stopEnds           // no order
 )
 
@@ -116,7 +119,11 @@ func (s *stopper) obey(what uint32, of uint64) stopStatus {
 		return s.able
 	case what == stopBusy:
 		return s.busy()
-	case what == stopKeep || what == stopGive:
+	case what == stopPage:
+		return s.keeps.hold(uint32(of), s.call)
+	case what == stopDrop:
+		return s.keeps.drop(of)
+	case what == stopKeep || what == stopGive || what == stopHold:
 		return s.keeps.begin(what, of)
 	case what == stopKept:
 		return s.keeps.end(of)

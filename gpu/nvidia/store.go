@@ -36,6 +36,7 @@ type keptPage struct {
 	fd     int
 	owner  *keeping // whose worker has it; nil after that worker's end
 	params []byte   // what the driver answered when it was made
+	shared bool     // several workers have it, until the backend says that none has
 }
 
 const (
@@ -69,7 +70,7 @@ func (s *store) claim(name pageName, by *keeping) *keptPage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.pages[name]
-	if p != nil {
+	if p != nil && !p.shared {
 		p.owner = by
 	}
 	return p
@@ -92,6 +93,7 @@ type keeping struct {
 	store *store
 
 	mu      sync.Mutex
+	made    madePages
 	mode    uint32 // one of the orders; stopKept outside of a memory
 	memory  uint64
 	next    int // page
@@ -104,7 +106,8 @@ type keeping struct {
 func (k *keeping) begin(order uint32, memory uint64) stopStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mode, k.memory, k.next, k.failed, k.orphans = order, memory, 0, false, true
+	k.mode, k.memory, k.next, k.failed = order, memory, 0, false
+	k.orphans = k.orphans || order != stopHold
 	return 0
 }
 
@@ -117,7 +120,7 @@ func (k *keeping) end(pages uint64) stopStatus {
 	if !k.failed && uint64(k.next) == pages {
 		return 0
 	}
-	if mode == stopKeep {
+	if mode == stopKeep || mode == stopHold {
 		k.store.drop(func(name pageName, _ *keptPage) bool { return name.memory == k.memory })
 	}
 	return stopUnkept
@@ -167,13 +170,14 @@ func (k *keeping) allocate(fd int, argument, params []byte, call rmCall) unix.Er
 	switch {
 	case k.mode == stopGive && isPage:
 		return k.give(fd, argument, params, call)
-	case k.mode != stopKeep || !isPage:
+	case !isPage:
 		return call(fd, requestAlloc, argument, params)
 	}
 	if errno := call(fd, requestAlloc, argument, params); errno != 0 || binary.LittleEndian.Uint32(argument[allocStatus:]) != 0 {
 		return errno
 	}
-	if !k.failed && !k.keep(fd, argument, params, call) {
+	k.made.add(fd, argument, params)
+	if k.mode == stopKeep && !k.failed && !k.keep(fd, argument, params, call) {
 		k.failed = true
 	}
 	return 0
@@ -188,7 +192,10 @@ func (k *keeping) keep(fd int, argument, params []byte, call rmCall) bool {
 	object := make([]byte, exportBytes)
 	putObject(object[exportObject:], argument)
 	binary.LittleEndian.PutUint32(object[exportFD:], uint32(holder))
-	p := &keptPage{fd: holder, owner: k, params: append([]byte(nil), params...)}
+	p := &keptPage{fd: holder, owner: k, params: append([]byte(nil), params...), shared: k.mode == stopHold}
+	if p.shared {
+		p.owner = nil
+	}
 	if !control(fd, argument, exportToFD, object, call) || !k.store.add(pageName{memory: k.memory, index: k.next}, p) {
 		_ = unix.Close(holder)
 		return false

@@ -78,7 +78,7 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_TEXTURES,          /* 1: kernels may use textures and surfaces whose descriptors lie in VRAM */
 	PVDRM_PARAM_COOPERATIVE,       /* 1: there is COOPERATIVE */
 	PVDRM_PARAM_WORDS,             /* 1: there is WORD */
-	PVDRM_PARAM_SHARES,            /* 1: other files of the guest may open memory and events of this one */
+	PVDRM_PARAM_SHARES,            /* 1: other files of the guest may open memory and events of this one; 2: memory that is mapped, and events */
 	PVDRM_PARAM_MAX_CLUSTER,       /* the most blocks of a cluster; 0: there is no CLUSTER */
 	PVDRM_PARAM_IMAGES,            /* 1: modules may be machine code: cubins, and fatbins of them */
 	PVDRM_PARAM_LIBRARIES,         /* a bit for each of the host's CUDA libraries that CALL reaches */

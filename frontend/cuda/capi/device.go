@@ -245,10 +245,10 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return dev.RegistersHost(), true
 	case 92, 93, 94, 122, 123: // CAN_USE_STREAM_MEM_OPS_V1 to CAN_USE_STREAM_WAIT_VALUE_NOR
 		return dev.MemOps(), true
-	case 103, 119, 125: // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, MEMPOOL_SUPPORTED_HANDLE_TYPES, IPC_EVENT_SUPPORTED
+	case 103, 119: // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, MEMPOOL_SUPPORTED_HANDLE_TYPES
 		return dev.Shares(), true
-	case 115: // MEMORY_POOLS_SUPPORTED
-		return 1, true
+	case 125: // IPC_EVENT_SUPPORTED
+		return dev.SharesMapped(), true
 	case 127: // TENSOR_MAP_ACCESS_SUPPORTED
 		if (dev.Textures() || dev.Images()) && capability(dev) >= hopper {
 			return 1, true
@@ -261,7 +261,7 @@ func attribute(dev *cuda.Device, a int) (int, bool) {
 		return 1, true
 	case 120: // CLUSTER_LAUNCH
 		return int(min(dev.MaxCluster(), 1)), true
-	case 102: // VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED
+	case 102, 115: // VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED, MEMORY_POOLS_SUPPORTED
 		return 1, true
 	}
 	if v, ok := textureLimits[a]; ok && dev.Textures() {

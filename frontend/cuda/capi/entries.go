@@ -29,7 +29,7 @@ const (
 	noteVirtual       = "memory of the device; on NVIDIA GPUs of the current context"
 	notePoolPointer   = "memory of the context that it was allocated or is imported in; not on NVIDIA GPUs"
 	noteShareable     = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
-	noteIPC           = "between processes of one guest; not on NVIDIA GPUs"
+	noteIPC           = "between processes of one guest"
 	noteNewNumbers    = "attributes of features that PVDRM lacks are 0"
 )
 

@@ -13,7 +13,7 @@ const (
 // Notes that several rows share.
 const (
 	noteHint      = "accepted, without effect"
-	noteIPC       = "between processes of one guest; not on NVIDIA GPUs"
+	noteIPC       = "between processes of one guest"
 	noteNoPeers   = "devices do not reach each other's memory"
 	notePeers     = "between devices the call waits for the copy"
 	notePaged     = "with memory that is not pinned the call waits for the copy"
