@@ -64,6 +64,9 @@
 // because the backend may be about to wake up: it sets Once, and Revoked after
 // Config.UseLimit.
 //
+// A backend that got the token while no other waited may keep it when others come, because it goes before them. The arbiter
+// then sets Shared, and takes the token back at once if nothing runs.
+//
 // Several backends have the token concurrently if each has asked for it for work that may run
 // concurrently with such work (package sched, "Concurrent work"): its word then has Beside. A
 // backend that wants to begin other work swaps Held for 0, and sends Yield to ask for the token

@@ -199,6 +199,8 @@ func (t *token) decide() {
 		d := t.sched.Next(now)
 		if d.Run != 0 {
 			t.give(d, now)
+		} else if d.Share != 0 {
+			t.share(t.byID[d.Share].seats[t.engine].hold, now)
 		} else if d.Revoke != 0 {
 			t.revoke(t.byID[d.Revoke].seats[t.engine].hold, now)
 		} else if d.Preempt != 0 {
@@ -239,7 +241,9 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 		word |= bitTurns
 	}
 	if !d.Standing {
-		if h.keep = d.Keep; !d.Keep {
+		// A program that computes and copies in turn would wait for the copy engine that another keeps, which waits for the
+		// compute engine that this one keeps, and the other way round: they would do a step in each slice.
+		if h.keep = d.Keep && t.engine == Compute; !h.keep {
 			h.wantedAt = now
 			word |= bitShared
 		}
@@ -252,6 +256,14 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 	m.page.store(t.engine, word)
 	if err := m.link.send(message{op: opGrant, engine: t.engine, grant: t.grant}); err != nil {
 		t.arena.expel(m, err.Error()) // which frees the token
+	}
+}
+
+// share leaves the token to a holder that has it for as long as no other waits, until it has nothing to do.
+func (t *token) share(h *hold, now time.Duration) {
+	h.standing = false
+	if h.member.page.or(t.engine, bitShared)&bitBusy == 0 {
+		t.revoke(h, now) // it has nothing to do
 	}
 }
 

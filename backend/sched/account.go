@@ -57,7 +57,7 @@ func (s *Scheduler) refresh() {
 // wants reports whether a guest would use the engine if it got it: it waits, or
 // runs, or has the next command ready at any moment.
 func (s *Scheduler) wants(g *Guest) bool {
-	return g.Waiting || g.tenure != nil || s.now <= g.comesBack(s.settings.Wait)
+	return g.Waiting || g.tenure != nil || s.now <= s.comesBack(g)
 }
 
 // saving returns the most credit that a guest can save.

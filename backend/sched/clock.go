@@ -77,7 +77,7 @@ func (v *View) expected(before func(g *Guest) bool) time.Duration {
 	until := v.Now()
 	for _, g := range v.s.list {
 		if !g.Waiting && g.tenure == nil && before(g) {
-			until = max(until, g.comesBack(v.s.settings.Wait))
+			until = max(until, v.s.comesBack(g))
 		}
 	}
 	return until

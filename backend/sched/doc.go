@@ -31,6 +31,14 @@
 // that is ahead of those that run waits until they have caught up, which keeps the shares
 // (Policy.Beside).
 //
+// # Turns
+//
+// A GPU that runs what guests have queued in a stream takes long to pass from one guest to another, and what one has in
+// flight is lost on the way. Guests with such work (Scheduler.Turns) have turns of some milliseconds under a policy that
+// preempts by an order of guests: its Preempt tells when one ends, with a margin (View.margin) of half a turn. So what a
+// guest had too little of in one turn, it gets in the next ones. A guest that comes late, because it needs little, needs no
+// margin. One that is behind and pauses is waited for, up to PauseMost.
+//
 // # Accounts
 //
 // The Scheduler takes the time for which a guest uses the engine off its credit. Each

@@ -23,6 +23,8 @@ type Guest struct {
 	lastSeen time.Duration // its last event
 	lastDone time.Duration // when it last returned the engine without more work
 	late     int           // commands in a row that came later than Settings.Wait after the one before, up to maxLate
+	lastHeld time.Duration // for how long it had it then
+	shallow  int           // tenures in a row after which it had nothing queued, up to maxShallow
 	idle     bool          // it had the engine, and was idle for an unknown part of that time
 
 	active   bool    // is in Scheduler.active
@@ -45,13 +47,32 @@ type Guest struct {
 // for a guest. The first command of each burst is late.
 const maxLate = 2
 
+// maxShallow is the number of tenures in a row without queued commands after which a guest is taken to wait for each.
+const maxShallow = 4
+
 // comesBack returns the latest time at which the next command of a guest that does not
 // wait is expected; a past time if policies no longer wait for it.
-func (g *Guest) comesBack(wait time.Duration) time.Duration {
+func (s *Scheduler) comesBack(g *Guest) time.Duration {
 	if g.late == maxLate {
 		return longAgo
 	}
-	return g.lastDone + wait
+	return g.lastDone + s.patience(g)
+}
+
+// PauseMost bounds the time for which an engine is kept for a guest whose commands the GPU serves in turn with those of
+// others (Scheduler.Turns), which has paused and goes before those that wait: half of the time for which it had the engine
+// before, since to hand the engine over twice costs as much.
+const (
+	PauseMost = 2 * time.Millisecond
+	pausePart = 2
+)
+
+// patience returns for how long a guest that has returned the engine is expected back.
+func (s *Scheduler) patience(g *Guest) time.Duration {
+	if g.turns && s.inTurns() {
+		return max(s.settings.Wait, min(g.lastHeld/pausePart, PauseMost))
+	}
+	return s.settings.Wait
 }
 
 // Stats are the counts of a guest since it was added.

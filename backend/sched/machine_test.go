@@ -2,6 +2,7 @@ package sched_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,12 +28,15 @@ type machine struct {
 
 type model struct {
 	waiting bool
-	beside  bool          // what it waits for, or runs, may go on beside such work
-	stops   bool          // its commands can be preempted
-	asked   bool          // the one that runs is to be
-	granted time.Duration // when it got the engine
-	since   time.Duration // when it was last charged
-	busy    time.Duration // charged at most
+	turns   bool // the GPU serves it in turn with others
+	beside  bool // what it waits for, or runs, may go on beside such work
+	stops   bool // its commands can be preempted
+	asked   bool // the one that runs is to be
+
+	standing bool          // it has the engine for as long as no other waits
+	granted  time.Duration // when it got the engine
+	since    time.Duration // when it was last charged
+	busy     time.Duration // charged at most
 }
 
 func (m *machine) ids(waiting bool) (out []sched.ID) {
@@ -82,6 +86,13 @@ func (m *machine) decide(t *rapid.T) {
 		m.decide(t)
 		return
 	}
+	if d.Share != 0 {
+		require.Contains(t, m.running, d.Share)
+		require.True(t, m.guests[d.Share].standing, "guest %d", d.Share)
+		m.guests[d.Share].standing = false
+		m.decide(t)
+		return
+	}
 	if d.Preempt != 0 {
 		require.Contains(t, m.running, d.Preempt)
 		g := m.guests[d.Preempt]
@@ -97,7 +108,7 @@ func (m *machine) decide(t *rapid.T) {
 			require.True(t, g.beside && m.guests[id].beside, "the engine was not free")
 		}
 		require.True(t, g.waiting, "guest %d does not wait", d.Run)
-		g.waiting, g.asked, g.granted, g.since = false, false, m.now, m.now
+		g.waiting, g.asked, g.granted, g.since, g.standing = false, false, m.now, m.now, d.Standing
 		m.running = append(m.running, d.Run)
 		require.False(t, d.Standing && (len(m.ids(true)) > 0 || len(m.running) > 1), "standing while others wait or run")
 		m.decide(t)
@@ -108,7 +119,7 @@ func (m *machine) decide(t *rapid.T) {
 		if m.idle < 0 {
 			m.idle = m.now
 		}
-		require.LessOrEqual(t, d.Again, m.idle+m.set.Wait)
+		require.LessOrEqual(t, d.Again, m.idle+max(m.set.Wait, sched.PauseMost))
 		m.now = max(m.now, d.Again)
 		m.decide(t)
 		return
@@ -147,6 +158,8 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+func disengages(policy string) bool { return strings.HasPrefix(policy, "dfq") }
+
 func checkMachine(t *testing.T, policy string, alone bool) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := sched.New(policy, sched.Settings{}, 0)
@@ -160,8 +173,9 @@ func checkMachine(t *testing.T, policy string, alone bool) {
 				m.next++
 				share := sched.Share{Weight: rapid.Uint32Range(1, 20).Draw(t, "weight"), Reserve: rapid.Float64Range(0, 0.15).Draw(t, "reserve")}
 				require.NoError(t, s.Add(m.next, share, m.now))
-				m.guests[m.next] = &model{stops: rapid.Bool().Draw(t, "preemptible")}
+				m.guests[m.next] = &model{stops: rapid.Bool().Draw(t, "preemptible"), turns: m.alone && !disengages(policy) && rapid.Bool().Draw(t, "turns")}
 				s.Preemptible(m.next, m.guests[m.next].stops)
+				s.Turns(m.next, m.guests[m.next].turns)
 			},
 			"remove": func(t *rapid.T) {
 				id := pick(t, append(m.ids(true), m.ids(false)...))
@@ -216,7 +230,11 @@ func checkMachine(t *testing.T, policy string, alone bool) {
 				m.decide(t)
 			},
 			"switch": func(t *rapid.T) {
-				require.NoError(t, s.Switch(rapid.SampledFrom(sched.Names()).Draw(t, "policy"), sched.Settings{}, m.now))
+				to := rapid.SampledFrom(sched.Names()).Draw(t, "policy")
+				if m.alone && disengages(to) {
+					to = policy // with it guests whose work the GPU serves in turn are together
+				}
+				require.NoError(t, s.Switch(to, sched.Settings{}, m.now))
 			},
 			"": m.check,
 		})

@@ -16,9 +16,14 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 			if p, ok := s.policy.(Observer); ok && !c.standing {
 				end = min(end, max(p.Enough(&View{s}, c.guest), s.now))
 			}
-			if end <= s.now && s.stays(c, ready) {
-				end = s.now + s.settings.Slice
-				c.end = end
+			if end <= s.now {
+				end = s.stays(c, ready)
+			} else if s.gives(c, ready) {
+				end = max(c.since+s.settings.Slice/servedPart, s.now)
+			}
+			if c.standing && end > s.now && end < Never {
+				c.standing, c.end = false, end
+				return Decision{Share: c.guest.ID, Again: Never}
 			}
 			if end <= s.now {
 				c.revoked = true
@@ -56,7 +61,7 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 func (s *Scheduler) ends(c *tenure, wanted bool) time.Duration {
 	_, stays := s.policy.(Stayer)
 	switch {
-	case c.standing && wanted && stays && c.preemptible: // as if another had waited from the start
+	case c.standing && wanted && (stays && c.preemptible || c.streams && s.inTurns()): // as if another had waited from the start
 		return max(c.since+s.settings.Slice, c.end, s.now)
 	case c.standing && wanted:
 		return s.now
@@ -66,13 +71,42 @@ func (s *Scheduler) ends(c *tenure, wanted bool) time.Duration {
 	return max(c.end, s.now)
 }
 
-// stays reports whether a guest whose slice is over has the engine for another one, because the policy would
-// give it the engine again. It would lose time otherwise: a loop on the GPU leaves, and is launched again. A guest whose
-// commands cannot be stopped loses none: it returns the engine between two of them, and asks for it again.
-func (s *Scheduler) stays(c *tenure, ready []*Guest) bool {
+// stays returns until when a guest whose slice is over has the engine all the same, because the policy would
+// give it the engine again. It would lose time otherwise: a loop on the GPU leaves, and is launched again; a guest that
+// streams loses what it has queued on the GPU. A guest whose commands cannot be stopped loses none elsewhere: it returns
+// the engine between two of them, and asks for it again.
+func (s *Scheduler) stays(c *tenure, ready []*Guest) time.Duration {
+	if c.streams && s.inTurns() { // the policy may have changed
+		c.end = s.turnEnds(c, ready)
+		return c.end
+	}
 	p, ok := s.policy.(Stayer)
-	return ok && c.preemptible && len(s.running) == 1 && c.guest.Share.Cap == 0 && s.settings.Slice > 0 && len(ready) > 0 &&
-		p.Stays(&View{s}, c.guest, ready)
+	if ok && c.preemptible && len(s.running) == 1 && c.guest.Share.Cap == 0 && s.settings.Slice > 0 && len(ready) > 0 &&
+		p.Stays(&View{s}, c.guest, ready) {
+		c.end = s.now + s.settings.Slice
+		return c.end
+	}
+	return s.now
+}
+
+// A guest that has used less than servedShare of its share of the last window, and comes after a pause, waits no longer than
+// until the one before it has had a servedPart of its slice.
+const (
+	servedShare = 0.95
+	servedPart  = 4
+)
+
+// gives reports whether a guest with a slice that a policy would prolong is to leave the engine before the end of that, for
+// one that needs less than its share. What a server does waits for its answers: with a whole slice before each it would
+// serve less than it is entitled to.
+func (s *Scheduler) gives(c *tenure, ready []*Guest) bool {
+	if _, ok := s.policy.(Stayer); !ok || c.standing || c.streams || !c.preemptible || len(s.running) > 1 {
+		return false
+	}
+	total := servedShare * float64(s.total.total(s.now))
+	return slices.ContainsFunc(ready, func(g *Guest) bool {
+		return g.late > 0 && float64(g.use.total(s.now)) < g.fraction*total
+	})
 }
 
 // run gives the engine to a guest.
@@ -94,7 +128,8 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	if d.Slice > 0 {
 		d.Again = s.now + d.Slice
 	}
-	g.tenure = &tenure{guest: g, beside: d.Beside, preemptible: g.preemptible && !g.beside, since: s.now, standing: d.Standing, end: s.now + d.Slice,
+	g.tenure = &tenure{guest: g, beside: d.Beside, preemptible: g.preemptible && !g.beside, since: s.now,
+		streams: g.turns && !d.Beside && s.inTurns() && s.settings.Slice > 0, standing: d.Standing, end: s.now + d.Slice,
 		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
 	if contended {
 		g.tenure.contended = s.now

@@ -116,6 +116,10 @@ type Settings struct {
 	// preempts may stop it, for a guest with the mean share of the active ones. Others get time
 	// by share, but at least a quarter of this. NoWait means that no command is stopped.
 	Preempt time.Duration
+	// Round is the time in which each of the guests that keep commands queued on a GPU which serves them in turn
+	// (Scheduler.Turns) has one turn, by share, under a policy that preempts by the order of guests. It is longer
+	// where a mean turn would have less than 6 ms. With a guest that waits for each of its commands it is 12 ms at most.
+	Round time.Duration
 	// Keep makes timeslice leave the engine idle while the guest whose slice it is has no command, as
 	// the original does.
 	Keep bool
@@ -129,6 +133,7 @@ const (
 	DefaultWait        = 500 * time.Microsecond
 	DefaultSlice       = time.Millisecond
 	DefaultPreempt     = time.Millisecond
+	DefaultRound       = 32 * time.Millisecond
 )
 
 // NoWait stands in Settings for no time, where 0 stands for the default.
@@ -151,6 +156,7 @@ func (s Settings) normal() (Settings, error) {
 		{name: "wait", value: &s.Wait, standard: DefaultWait, low: NoWait, high: time.Second},
 		{name: "slice", value: &s.Slice, standard: DefaultSlice, low: NoWait, high: time.Second},
 		{name: "preempt", value: &s.Preempt, standard: DefaultPreempt, low: NoWait, high: time.Second},
+		{name: "round", value: &s.Round, standard: DefaultRound, low: time.Millisecond, high: time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.standard

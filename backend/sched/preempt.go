@@ -62,7 +62,51 @@ func (v *View) margin(g, running *Guest) time.Duration {
 	if g.late > 0 {
 		return 0
 	}
+	if running.tenure.streams && g.turns {
+		return v.s.turn(running, g) / 2
+	}
 	return marginSlices * v.s.slice(running)
+}
+
+const (
+	meanTurn     = 6 * time.Millisecond // at least
+	shallowRound = 2 * meanTurn
+)
+
+// turn returns the time for which a guest goes on before another has its turn, if both use all that they get. The
+// guest begins when it is half of that behind.
+func (s *Scheduler) turn(running, g *Guest) time.Duration {
+	round := s.settings.Round
+	if running.shallow == maxShallow || g.shallow == maxShallow {
+		round = min(round, shallowRound)
+	}
+	round = max(round, meanTurn*time.Duration(len(s.active)))
+	return time.Duration(float64(round) * running.fraction)
+}
+
+// inTurns reports whether the policy preempts by an order of guests, and so can tell when a turn is over.
+func (s *Scheduler) inTurns() bool {
+	switch s.policy.(type) {
+	case Divider, Holder, Observer:
+		return false
+	case Preemptive:
+		return true
+	}
+	return false
+}
+
+// turnEnds returns the time until which a guest that streams goes on, although its slice is over; not after now if its
+// turn is over.
+func (s *Scheduler) turnEnds(c *tenure, ready []*Guest) time.Duration {
+	last := min(c.contended, s.now) + s.settings.Window
+	if s.now >= last || c.guest.Share.Cap > 0 || len(s.running) > 1 || len(ready) == 0 {
+		return s.now
+	}
+	now, again := s.policy.(Preemptive).Preempt(&View{s}, c.guest, ready)
+	if now {
+		return s.now
+	}
+	return min(max(again, s.now+s.slice(c.guest)/4), last)
 }
 
 // slice returns the time for which a guest's command may run while others wait.

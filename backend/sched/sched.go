@@ -32,6 +32,9 @@ type Decision struct {
 	// Keep reports, with Slice, that the guest keeps the engine until the slice is over, even while it
 	// has no command.
 	Keep bool
+	// Share is a guest that got the engine with Standing, and keeps it although others wait now: it has to return
+	// it as soon as it has no command. 0 is none. Next names it once.
+	Share ID
 	// Revoke is a guest that has to return the engine when its command ends; 0 is
 	// none. Next names it once, and not at all if it has the engine for one command.
 	Revoke ID
@@ -39,7 +42,7 @@ type Decision struct {
 	// Next names it once, after Revoke or if it has the engine for one command.
 	Preempt ID
 	// Again is the time at which the caller has to call Next again if no event comes
-	// before. If Run, Revoke or Preempt is set, it has to call Next again at once.
+	// before. If Run, Share, Revoke or Preempt is set, it has to call Next again at once.
 	Again time.Duration
 }
 
@@ -74,6 +77,7 @@ type tenure struct {
 	beside bool // others may have the engine at the same time
 	// preemptible reports that its commands can be stopped: see Scheduler.Preemptible.
 	preemptible bool
+	streams     bool // its guest has turns: see Scheduler.Turns
 
 	since     time.Duration
 	standing  bool
@@ -144,7 +148,7 @@ func (s *Scheduler) Add(id ID, share Share, now time.Duration) error {
 	if id == 0 || s.guests[id] != nil {
 		return fmt.Errorf("adding guest %d: %w", id, ErrGuest)
 	}
-	g := &Guest{ID: id, lastSeen: longAgo, lastDone: longAgo, idle: true}
+	g := &Guest{ID: id, lastSeen: longAgo, lastDone: longAgo, shallow: maxShallow, idle: true}
 	if err := s.admit(g, share); err != nil {
 		return err
 	}
@@ -216,7 +220,9 @@ func (s *Scheduler) Beside(id ID, may bool) {
 
 // Turns sets whether the GPU serves the work for which a guest waits, or will wait, in turn with such
 // work of other guests when it has work of several. Policies that are Disengaged let them have the engine
-// together then; the others do not. The setting applies as that of Beside does.
+// together then. The others do not, but those that preempt by the order of guests give such guests turns of some
+// milliseconds (Settings.Round), because the GPU takes long to pass from one guest to another, and what is queued is
+// lost on the way. The setting applies as that of Beside does.
 func (s *Scheduler) Turns(id ID, may bool) {
 	if g := s.guests[id]; g != nil {
 		g.turns = may
@@ -258,7 +264,7 @@ func (s *Scheduler) Arrive(id ID, now time.Duration) error {
 	s.arrive(g)
 	switch {
 	case g.idle: // the end of its last command is unknown
-	case s.now-g.lastDone <= s.settings.Wait:
+	case s.now-g.lastDone <= s.patience(g):
 		g.late = 0
 	case g.late < maxLate:
 		g.late++
@@ -302,13 +308,16 @@ func (s *Scheduler) Complete(id ID, used time.Duration, commands uint64, more bo
 	if g == nil || g.tenure == nil {
 		return fmt.Errorf("completion of guest %d: %w", id, ErrGuest)
 	}
+	since := g.tenure.since
 	s.complete(g, used, commands, now)
+	held := s.now - since
 	g.lastSeen = s.now
 	if more {
 		s.arrive(g)
-		g.late = 0
+		g.late, g.shallow = 0, 0
 	} else {
-		g.lastDone = s.now
+		g.lastDone, g.lastHeld = s.now, held
+		g.shallow = min(g.shallow+1, maxShallow)
 	}
 	return nil
 }

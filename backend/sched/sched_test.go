@@ -24,11 +24,11 @@ func TestNames(t *testing.T) {
 func TestSettings(t *testing.T) {
 	s, err := sched.New("band", sched.Settings{Wait: sched.NoWait, Window: 2 * time.Second}, 0)
 	require.NoError(t, err)
-	require.Equal(t, sched.Settings{Period: 30 * ms, CreditBound: 30 * ms, Window: 2 * time.Second, Slice: ms, Preempt: ms}, s.Settings())
+	require.Equal(t, sched.Settings{Period: 30 * ms, CreditBound: 30 * ms, Window: 2 * time.Second, Slice: ms, Preempt: ms, Round: 32 * ms}, s.Settings())
 	for _, bad := range []sched.Settings{
 		{Period: us}, {Period: time.Hour}, {CreditBound: us}, {Window: ms}, {Window: time.Hour},
 		{Wait: -2}, {Wait: 2 * time.Second}, {Wait: 500 * ms, Window: 100 * ms}, {Slice: -5 * ms}, {Slice: time.Minute},
-		{Preempt: -5 * ms}, {Preempt: time.Minute},
+		{Preempt: -5 * ms}, {Preempt: time.Minute}, {Round: us}, {Round: time.Minute},
 	} {
 		_, err := sched.New("band", bad, 0)
 		require.ErrorIs(t, err, sched.ErrSettings, "%+v", bad)

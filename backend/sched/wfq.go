@@ -32,10 +32,15 @@ func (p *wfq) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 func earlier(a, b *Guest) bool { return a.virtual.time < b.virtual.time }
 
 // Arrived starts a guest that was away. One that comes back within a slice keeps its virtual time, as if it had been
-// active: launching a loop on the GPU again may take longer than Settings.Wait. With many such pauses it saves no more
-// than Settings.CreditBound and a slice for each active guest, as long as their turns may take.
+// active: launching a loop on the GPU again may take longer than Settings.Wait. So does one whose commands the GPU serves in
+// turn with those of others, within an eighth of a round: it has paused between two batches. With many such pauses it saves
+// no more than Settings.CreditBound and a slice for each active guest, as long as their turns may take.
 func (p *wfq) Arrived(v *View, g *Guest) {
-	if g.lastDone > 0 && v.Now()-g.lastDone <= v.Settings().Slice {
+	pause := v.Settings().Slice
+	if g.turns && v.s.inTurns() {
+		pause = max(pause, v.Settings().Round/8)
+	}
+	if g.lastDone > 0 && v.Now()-g.lastDone <= pause {
 		p.clock.bound(v, g, v.Settings().CreditBound+time.Duration(len(v.s.active))*v.Settings().Slice)
 		return
 	}

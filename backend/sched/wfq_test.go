@@ -126,6 +126,7 @@ func TestWFQStays(t *testing.T) {
 	now += time.Second
 	require.True(t, s.Next(now).Standing)
 	require.NoError(t, s.Arrive(3, now+ms))
+	require.Equal(t, sched.ID(2), s.Next(now+ms).Share)
 	require.Equal(t, sched.Decision{Again: now + slice}, s.Next(now+ms))
 	require.Equal(t, sched.ID(2), s.Next(now+slice).Revoke)
 	require.NoError(t, s.Complete(2, slice, 1, true, now+slice))

@@ -306,7 +306,10 @@ func (m *simulation) decide() error {
 		d := m.s.Next(m.now)
 		m.again = d.Again
 		switch {
-		case d.Revoke != 0 && m.ends == sched.Never:
+		case d.Share != 0 && m.ends != sched.Never:
+			m.standing = false
+			continue
+		case d.Share != 0, d.Revoke != 0 && m.ends == sched.Never:
 			if err := m.reclaim(); err != nil {
 				return err
 			}
