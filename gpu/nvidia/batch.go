@@ -1,6 +1,8 @@
 package nvidia
 
 import (
+	"slices"
+
 	"time"
 
 	"pvdrm/gpu"
@@ -49,3 +51,20 @@ func (b *batch) again() {
 
 // started reports whether a command of the batch has begun, or a part of one.
 func (b *batch) started() bool { return b.begun > 0 || b.from > 0 }
+
+// complete completes the oldest batch.
+func (c *channel) complete(b *batch, r gpu.Result) {
+	b.done(r)
+	c.drop(b)
+}
+
+// drop removes the oldest batch, which has completed, from the flight and keeps its memory for reuse.
+func (c *channel) drop(b *batch) {
+	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
+	if b != c.watched {
+		c.mu.Lock()
+		b.cmds, b.done = nil, nil
+		c.spare = b
+		c.mu.Unlock()
+	}
+}

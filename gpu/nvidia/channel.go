@@ -134,7 +134,7 @@ func (c *channel) work() error {
 	defer c.run.Unlock()
 	defer func() {
 		if c.flight.empty() {
-			c.flight.release()
+			c.flight.release(false)
 		}
 	}()
 	if c.built != c.ctx.built {
@@ -258,12 +258,12 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if err != nil {
 			return err
 		}
-		e := w.engine(c.ctx.dev)
+		e := c.engineOf(&w)
 		if !f.takes(&w, e) {
 			return nil
 		}
 		if f.empty() && len(w.entries) > 0 && f.engine != e {
-			f.release() // it lingers
+			f.release(false) // it lingers
 		}
 		enters := len(w.entries) > 0 && f.engine == nil && e.gate != nil
 		switch {
@@ -373,14 +373,14 @@ func (c *channel) settle(seen uint32) error {
 	if f.from > 0 && !c.ctx.dev.config.LimitWaiting { // others need not wait for all of it
 		spent += f.batch.took
 	}
-	l := c.ctx.worker.lane
+	l, ends := c.ctx.worker.lane, c.flight.expected()
 	c.watched = f.batch
 	c.run.Unlock()
-	interrupted := false
+	interrupted, hands := false, false
 	err := c.await(f, since, spent, func() bool {
 		c.nudge(f, since, held, spent)
-		interrupted = c.interrupted(f, since, held)
-		return interrupted || reached(l.fence(c.slot), f.number) || c.news.Load() != seen
+		interrupted, hands = c.interrupted(f, since, held, ends), c.hands(f, ends)
+		return interrupted || hands || reached(l.fence(c.slot), f.number) || c.news.Load() != seen
 	})
 	c.run.Lock()
 	c.watched = nil
@@ -388,6 +388,10 @@ func (c *channel) settle(seen uint32) error {
 		if err = c.park(); err == nil {
 			return nil
 		}
+	}
+	if hands && err == nil && c.flight.oldest() == f && c.flight.engine != nil && !reached(l.fence(c.slot), f.number) {
+		c.hand(time.Now())
+		return nil
 	}
 	switch {
 	case c.flight.oldest() != f: // Poll was first; the next call returns an error again
@@ -458,8 +462,9 @@ func (c *channel) rest() {
 	c.ctx.laneMu.Lock()
 	c.turn(nil)
 	c.ctx.laneMu.Unlock()
+	c.flight.left = time.Time{}
 	if !c.lingers() {
-		c.flight.release()
+		c.flight.release(c.pending())
 	}
 }
 
@@ -473,23 +478,6 @@ func (c *channel) fail(err error) {
 	}
 	b := c.flight.batches[0]
 	c.complete(b, gpu.Result{Err: err, Index: b.ended})
-}
-
-// complete completes the oldest batch.
-func (c *channel) complete(b *batch, r gpu.Result) {
-	b.done(r)
-	c.drop(b)
-}
-
-// drop removes the oldest batch, which has completed, from the flight and keeps its memory for reuse.
-func (c *channel) drop(b *batch) {
-	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
-	if b != c.watched {
-		c.mu.Lock()
-		b.cmds, b.done = nil, nil
-		c.spare = b
-		c.mu.Unlock()
-	}
 }
 
 // fault ends the context and returns the error with which its commands fail from now on.

@@ -18,6 +18,7 @@ type work struct {
 	graph   *graphPiece   // the commands that it launches as one, likewise
 	keeps   *graphRun     // of which the worker is to keep the commands from this one on; nil for none
 	bytes   uint64        // that it moves or writes
+	local   bool          // they are in VRAM
 	cost    time.Duration // that it is expected to take on its engine
 	signal  uint64        // gpu.Launch.Signal
 	portion               // of the launch
@@ -179,7 +180,7 @@ func (w *work) add(e entry, bytes uint64) error {
 	}
 	w.entries = append(w.entries, e)
 	w.bytes += bytes
-	w.cost = expected(w.bytes)
+	w.cost = expected(w.bytes, w.local)
 	return nil
 }
 
@@ -191,6 +192,7 @@ func (c *channel) prepareCopy(cmd *gpu.Copy) (w work, err error) {
 		return w, nil
 	}
 	src, dst := side{va: cmd.Src, pitch: cmd.SrcPitch}, side{va: cmd.Dst, pitch: cmd.DstPitch, write: true}
+	w.local = c.ctx.space.local(cmd.Src) && c.ctx.space.local(cmd.Dst)
 	err = c.split(cmd.Width, cmd.Height, []side{src, dst}, func(row, col, width, height uint64) error {
 		return w.add(entry{kind: entryCopy, words: [7]uint64{
 			dst.va + row*dst.pitch + col, src.va + row*src.pitch + col, width, height, dst.pitch, src.pitch}}, width*height)
@@ -207,6 +209,7 @@ func (c *channel) prepareFill(cmd *gpu.Fill) (w work, err error) {
 	}
 	size := uint64(cmd.Size)
 	pattern := uint64(cmd.Pattern) & (1<<(8*size) - 1)
+	w.local = c.ctx.space.local(cmd.Dst)
 	err = c.split(cmd.Width, cmd.Height, []side{{va: cmd.Dst, pitch: cmd.Pitch, write: true}}, func(row, col, width, height uint64) error {
 		return w.add(entry{kind: entryFill, words: [7]uint64{
 			cmd.Dst + row*cmd.Pitch + col, pattern | size<<32, width, height, cmd.Pitch}}, width*height)

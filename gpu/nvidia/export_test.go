@@ -9,9 +9,9 @@ import (
 // SetLinger changes for how long channels keep an engine that others want while they have nothing to do, without a
 // bound on their turns, and returns what changes it back.
 func SetLinger(d time.Duration) (back func()) {
-	was, turn := lingerTime, lingerTurn
-	lingerTime, lingerTurn = d, time.Hour
-	return func() { lingerTime, lingerTurn = was, turn }
+	was := lingerTime
+	lingerTime = d
+	return func() { lingerTime = was }
 }
 
 // SetSignalGrace changes for how long a kernel that was asked to end may go on, and returns what changes it back.
@@ -92,3 +92,17 @@ const (
 	FakeFree       = fakeFree
 	FakeRefusesEnv = "PVDRM_TEST_FAKE_REFUSES"
 )
+
+// SetHand sets how long before the end of what is in flight a channel gives its engine back, and how long after that it is
+// stopped, until the function that it returns is called.
+func SetHand(before, after time.Duration) func() {
+	a, b := handTime, handLimit
+	handTime, handLimit = before, after
+	return func() { handTime, handLimit = a, b }
+}
+
+// Drains reports whether commands that are expected to end after a time are left to end.
+func Drains(in time.Duration) bool {
+	now := time.Now()
+	return expectation{at: now.Add(in)}.drains(now)
+}

@@ -13,9 +13,7 @@ import (
 // A command is handed to the GPU before the one ahead of it has ended, so that
 // preparing it costs no time of the GPU, as long as those ahead are expected to
 // take no longer than aheadTime together: what is begun cannot be dropped when the
-// channel is closed, and keeps the engine from others. A turn on an engine that
-// others want, too, has no more than turnTime, since to pass it on by way of the
-// arbiter takes some 100 µs in which nobody uses the GPU. How long a kernel is
+// channel is closed, and keeps the engine from others. How long a kernel is
 // expected to take is how long it took the last time; the first time it runs alone.
 type flight struct {
 	batches []*batch  // that were taken, oldest first
@@ -27,6 +25,9 @@ type flight struct {
 	users  *[gpu.Engines]usage // what the engines do for the context; nil if it is not counted
 	engine *engine             // on which all in flight run; nil if it is not held
 	since  time.Time           // it is held
+	rested time.Time           // since when it was never idle for longer than a channel lingers
+	left   time.Time           // the engine was given back while commands are in flight; zero if it was not
+	shared time.Time           // when others wanted it, too
 	used   time.Duration       // of it
 	ran    uint64              // commands that used it and have ended
 	landed time.Time           // when the last command ended, or those in flight went on
@@ -50,7 +51,6 @@ type flying struct {
 const (
 	maxFlight = 16 // commands, far fewer than the lane has room for
 	aheadTime = 2 * time.Millisecond
-	turnTime  = 6 * time.Millisecond
 	quietTime = 20 * time.Microsecond                          // a command that is expected to take no longer may end, for us, with the one behind it
 	unknown   = time.Duration(math.MaxInt64 / (2 * maxFlight)) // cost of a kernel that never ran
 )
@@ -70,16 +70,18 @@ func (f *flight) takes(w *work, e *engine) bool {
 	switch {
 	case f.empty():
 		return true
-	case len(f.flying) == maxFlight || f.cost > aheadTime || w.cost == unknown:
+	case len(f.flying) == maxFlight || w.cost == unknown || f.cost > f.ahead(e):
 		return false
-	case len(w.entries) == 0 || f.engine == nil:
+	case len(w.entries) == 0:
 		return true
+	case f.engine == nil:
+		return f.left.IsZero()
 	case f.engine != e:
 		return false
 	case w.from > 0 && e.gate.Preempted(e.kind): // where it is divided there is a gate
 		return false
 	}
-	return e.gate == nil || time.Since(f.since)+f.cost <= turnTime || !e.wanted()
+	return e.gate == nil || !e.wanted() || !e.over(time.Since(f.since)+f.cost)
 }
 
 // hold begins the use of an engine, which is the channel's since a time. With a gate the channel has
@@ -89,19 +91,19 @@ func (f *flight) hold(e *engine, since time.Time) {
 	if f.users != nil {
 		f.users[e.kind].begin(since)
 	}
-	f.engine, f.since, f.used, f.ran = e, since, f.owed, f.owedRan
+	f.engine, f.since, f.rested, f.left, f.used, f.ran = e, since, since, time.Time{}, f.owed, f.owedRan
 	f.owed, f.owedRan = 0, 0
 }
 
-// release ends the use of the engine, if it is held.
-func (f *flight) release() {
+// release ends the use of the engine, if it is held. With more, the channel enters again at once.
+func (f *flight) release(more bool) {
 	if f.engine != nil {
 		now := time.Now()
 		if f.users != nil {
 			f.users[f.engine.kind].end(now)
 		}
 		f.engine.usage.end(now)
-		f.engine.release(f.used, f.ran, !f.empty())
+		f.engine.release(f.used, f.ran, more)
 		f.engine = nil
 	}
 }
@@ -200,13 +202,13 @@ func (c *flying) ended(took time.Duration) {
 	c.engine.count(all)
 }
 
-// pause ends the use of the engine by commands that go on later.
-func (f *flight) pause(now time.Time) {
+// pause ends the use of the engine by commands that go on, or do so later.
+func (f *flight) pause(now time.Time, more bool) {
 	took := now.Sub(f.start())
 	f.used += took
 	f.spent += took
 	f.landed = now
-	f.release()
+	f.release(more)
 }
 
 // stops counts the time that commands in flight took to leave the GPU since pause.
@@ -262,17 +264,12 @@ func (w *work) commands() int {
 	return 1
 }
 
-// engine is where a command runs.
-func (w *work) engine(d *device) *engine {
-	if w.fn == nil && w.call == nil && w.graph == nil {
-		return &d.copy
+// expected is the time that a copy takes: bytes through PCIe, or within VRAM, and a constant.
+func expected(bytes uint64, local bool) time.Duration {
+	perMicrosecond := uint64(20 << 10)
+	if local {
+		perMicrosecond = 1 << 20
 	}
-	return &d.compute
-}
-
-// expected is the time that a copy takes: bytes through PCIe and a constant.
-func expected(bytes uint64) time.Duration {
-	const perMicrosecond = 20 << 10
 	return 10*time.Microsecond + time.Duration(bytes/perMicrosecond)*time.Microsecond
 }
 

@@ -10,10 +10,15 @@ import (
 // a program that waits for each kernel launches the next one within some 10 µs, or 100 if it was asleep. To
 // hand the engine over leaves it idle for as long, and a GPU that serves two guests by turns after each
 // command does little else.
+//
+// One that kept the engine busy for some milliseconds, as a step of training does, may take longer before the next: a
+// lingerPart of that time, at most lingerMost times lingerTime. The engine loses less than by handing it over twice.
 var lingerTime = 120 * time.Microsecond
 
-// lingerTurn bounds a turn in which a channel lingers.
-var lingerTurn = turnTime
+const (
+	lingerPart = 16
+	lingerMost = 4
+)
 
 // After lingerMisses times in vain in a row, a channel lingers only one of lingerTries times.
 const (
@@ -28,8 +33,7 @@ func (c *channel) lingers() bool {
 	if f.engine == nil || f.engine.gate == nil || !f.engine.gate.Turn(f.engine.kind) { // most are alone
 		return false
 	}
-	if f.engine.waiting.Load() > 0 || time.Since(f.since) >= lingerTurn || c.halted(c.stop) != nil || c.ctx.halt.on.Load() ||
-		f.engine.gate.Preempted(f.engine.kind) {
+	if f.engine.waiting.Load() > 0 || c.halted(c.stop) != nil || c.ctx.halt.on.Load() || f.engine.over(time.Since(f.since)) {
 		return false
 	}
 	if c.missed >= lingerMisses {
@@ -45,8 +49,10 @@ func (c *channel) linger(seen uint32) bool {
 	if f.engine == nil || c.halted(c.stop) != nil {
 		return false // work releases it
 	}
+	begin := time.Now()
+	most := min(max(begin.Sub(f.rested)/lingerPart, lingerTime), lingerMost*lingerTime)
 	c.run.Unlock()
-	for begin := time.Now(); c.news.Load() == seen && time.Since(begin) < lingerTime; {
+	for c.news.Load() == seen && time.Since(begin) < most {
 		for n := 0; n < looks/64 && c.news.Load() == seen; n++ {
 		}
 		yield.Processor()
@@ -54,9 +60,9 @@ func (c *channel) linger(seen uint32) bool {
 	c.run.Lock()
 	if f.empty() && c.news.Load() == seen {
 		c.missed++
-		f.release()
+		f.release(false)
 		return false
 	}
-	c.missed = 0
+	c.missed, f.rested = 0, time.Now()
 	return true
 }

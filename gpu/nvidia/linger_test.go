@@ -46,7 +46,13 @@ func turnOfAProgramThatWaits(t *testing.T, polls bool) {
 		require.NoError(t, c.do(c.store(va, uint32(i))).Err)
 	}
 	require.Less(t, g.entered[gpu.EngineCompute].Load(), int32(kernels))
+	entered := g.entered[gpu.EngineCompute].Load()
 	require.NoError(t, c.do(&gpu.Fill{Dst: va, Size: 4, Width: 4, Height: 1}).Err)
+	require.NoError(t, c.do(c.store(va, 1)).Err)
+	require.Equal(t, entered, g.entered[gpu.EngineCompute].Load(), "a small fill is part of the turn")
+	require.Zero(t, g.entered[gpu.EngineCopy].Load())
+	_, host := c.granted(4 << 20)
+	require.NoError(t, c.do(&gpu.Fill{Dst: host, Size: 4, Width: 4 << 20, Height: 1}).Err)
 	require.Equal(t, g.entered[gpu.EngineCompute].Load(), g.left[gpu.EngineCompute].Load(), "it copies")
 	require.NoError(t, c.do().Err, "nothing to do ends a turn no later than anything else")
 	require.NoError(t, c.do(c.store(va, 1)).Err)

@@ -186,8 +186,8 @@ func (c *context) mayStop() error {
 
 // interrupted reports whether a command in flight, which runs since a time, is to give its engine back,
 // which the channel has since another: its context is stopped, or is to be, because others are to
-// have the engine.
-func (c *channel) interrupted(f *flying, since, held time.Time) bool {
+// have the engine, and what is in flight is not about to end.
+func (c *channel) interrupted(f *flying, since, held time.Time, ends expectation) bool {
 	e := f.engine
 	switch {
 	case e == nil || c.ctx.worker.unstoppable != nil:
@@ -199,10 +199,13 @@ func (c *channel) interrupted(f *flying, since, held time.Time) bool {
 	case e.gate == nil || c.ctx.dev.config.Divide:
 		return false
 	}
-	if f.defers() {
+	switch {
+	case f.defers():
 		return false
+	case !ends.left.IsZero():
+		return time.Since(ends.left) > handLimit
 	}
-	return e.gate.Preempted(e.kind) && time.Since(held) > leastTurn || e.contended(c.ctx) && time.Since(held) > contextSlice
+	return e.gate.Preempted(e.kind) && time.Since(held) > leastTurn && !ends.drains(time.Now()) || e.contended(c.ctx) && time.Since(held) > contextSlice
 }
 
 // park gives the engine back on which the commands in flight run, which are stopped or to be stopped,
@@ -221,7 +224,9 @@ func (c *channel) park() error {
 		return ctx.stopped(func(h *halt) { h.turns += n })
 	}
 	ctx.dev.preemptions.Add(1)
-	f.pause(time.Now())
+	if f.engine != nil {
+		f.pause(time.Now(), true)
+	}
 	if turn(1) != nil {
 		return ctx.ended()
 	}
@@ -246,7 +251,7 @@ func (c *channel) park() error {
 		return ctx.ended()
 	}
 	if f.empty() { // Poll was first
-		f.release()
+		f.release(false)
 	}
 	return nil
 }

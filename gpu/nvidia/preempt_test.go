@@ -19,10 +19,16 @@ import (
 // counts submits a kernel that counts in granted memory until told to end.
 func (c *fakeClient) counts() (mem []byte, done chan gpu.Result) {
 	mem, at := c.granted(4096)
+	return mem, c.countsAt(mem, at)
+}
+
+// countsAt does so in memory that it has.
+func (c *fakeClient) countsAt(mem []byte, at uint64) (done chan gpu.Result) {
 	done = make(chan gpu.Result, 1)
+	hostmem.SwapUint32(mem, 64, 0)
 	require.NoError(c, c.ch.Submit([]gpu.Command{c.launch("count", binary.LittleEndian.AppendUint64(nil, at)...)}, func(r gpu.Result) { done <- r }))
 	goesOn(c.T, mem)
-	return mem, done
+	return done
 }
 
 func goesOn(t *testing.T, mem []byte) {
@@ -144,6 +150,7 @@ type turnGate struct {
 	entered  [gpu.Engines]int
 	used     [gpu.Engines]time.Duration
 	commands uint64
+	leaves   uint64
 	admitted chan struct{} // a token for each Enter after the first; nil: all are let in
 }
 
@@ -178,6 +185,7 @@ func (g *turnGate) Leave(e gpu.Engine, used time.Duration, commands uint64, _ bo
 	defer g.mu.Unlock()
 	g.used[e] += used
 	g.commands += commands
+	g.leaves++
 	g.preempts[e].Store(false)
 }
 

@@ -107,6 +107,14 @@ func (s *space) remove(va, n uint64) (rest []mapping) {
 	return rest
 }
 
+// local reports whether an address is one of VRAM.
+func (s *space) local(va uint64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i := s.from(va)
+	return i < len(s.maps) && s.maps[i].va <= va && (s.maps[i].mem == nil || s.maps[i].mem.runs == nil)
+}
+
 // reach returns how many of the n bytes at va can be used without a stop: to the
 // end of the mapping, or in VRAM, which the driver takes for one piece, to the end
 // of what is mapped without a gap. It is 0 with a fault where va may not be used.
