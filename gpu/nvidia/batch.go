@@ -2,7 +2,6 @@ package nvidia
 
 import (
 	"slices"
-
 	"time"
 
 	"pvdrm/gpu"
