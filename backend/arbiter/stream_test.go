@@ -302,8 +302,8 @@ func train(t *testing.T, policy string, all ...trainer) (r trained) {
 		}
 		time.Sleep(time.Until(end))
 		r.stats = h.server().Stats()[0]
-		r.lost = float64(x.passes) * (x.pass + 2*x.message).Seconds() / (windows + 1)
 		wait.Wait()
+		r.lost = float64(x.passes) * (x.pass + 2*x.message).Seconds() / (windows + 1)
 		for n := range windows {
 			from, sum := begin.Add(time.Duration(n)*time.Second), time.Duration(0)
 			for _, s := range lanes {
