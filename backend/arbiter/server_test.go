@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ func served(t *testing.T, eaters int) (rate, eaten float64) {
 		h := newHost(t, Config{GPUs: []GPU{{Policy: "wfq", Settings: sched.Settings{Slice: slice, Preempt: slice}}}})
 		g := h.preemptible("server", sched.Share{Weight: 60})
 		gates, until := []*Gate{g}, time.Now().Add(length)
-		requests, answers, all := make(chan chan struct{}, clients), 0, sync.WaitGroup{}
+		requests, answers, all := make(chan chan struct{}, clients), atomic.Int64{}, sync.WaitGroup{}
 		for i := range clients {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * 7 * ms)
@@ -33,7 +34,7 @@ func served(t *testing.T, eaters int) (rate, eaten float64) {
 					answer := make(chan struct{})
 					requests <- answer
 					<-answer
-					answers++
+					answers.Add(1)
 					time.Sleep(think)
 				}
 			})
@@ -63,7 +64,7 @@ func served(t *testing.T, eaters int) (rate, eaten float64) {
 			x.Close()
 		}
 		h.stop()
-		rate = float64(answers) / length.Seconds()
+		rate = float64(answers.Load()) / length.Seconds()
 	})
 	return rate, eaten
 }
