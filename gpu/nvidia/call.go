@@ -148,16 +148,7 @@ func (w *worker) takeLibraries(l *host.Libraries, p *gpu.Properties) error {
 	if l == nil || l.Mask() == 0 {
 		return nil
 	}
-	m, err := host.NewMachine(l, func() error {
-		for i := range w.path.streams {
-			if s := w.path.streams[i].handle; s != 0 {
-				if err := w.drv.check("cuStreamSynchronize", w.drv.streamSynchronize(s)); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
+	m, err := host.NewMachine(l, w.quiet)
 	if err != nil {
 		return err
 	}

@@ -156,6 +156,7 @@ func newFake() *driver {
 	f := &fake{control: newFakeControl()}
 	d := &f.driver
 	d.printTo = printTo
+	chunkPages = 4
 	d.driverGetVersion = func(v *int32) result { return set(v, 13000) }
 	d.init = func(uint32) result { return f.control.open() }
 	d.deviceGet = func(device *int32, ordinal int32) result {

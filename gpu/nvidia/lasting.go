@@ -53,6 +53,7 @@ func (c *context) allocate(m *memory) error {
 		m.first, m.known = before, c.dev.keeper.ledger.made(c.worker)-before == uint32(len(m.touched))
 		return err
 	}
+	q.Single = true
 	p, name := c.worker, c.dev.names.Add(1)
 	begun := p.stop.orderOf(stopKeep, name, keepLimit)
 	err := c.do(q, nil, nil)
@@ -91,6 +92,7 @@ func (m *memory) reallocate() error {
 	if m.kept == 0 {
 		return p.do(q, nil, &reply{})
 	}
+	q.Single = true
 	if err := p.stop.orderOf(stopGive, m.kept, keepLimit); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type request struct {
 	Vars   []string
 	// Cleared says of an opAllocate which pages a worker before this one has cleared; nil for none.
 	Cleared []bool
+	Single  bool     // of opAllocate: the keeper keeps each page by itself
 	FDs     int      // that travel with it
 	Values  []uint64 // of opAsk
 

@@ -46,6 +46,8 @@ type worker struct {
 	optin    int     // limit on the bytes of .shared of a block
 	clusters bool    // launches may have clusters
 	memories map[uint64]*vram
+	at       map[uint64]*vram // by the start of each mapping
+	scratch  uint64           // address of room for two chunks
 	modules  map[uint64]uintptr
 
 	path path
@@ -69,7 +71,7 @@ func ServeWorker(confine Confine, libraries string) error {
 func serveWorker(drv *driver, missing error, confine Confine, libraries string) error {
 	debug.SetGCPercent(-1) // the worker allocates for control requests only, and never pauses to collect
 	debug.SetMemoryLimit(256 << 20)
-	w := &worker{drv: drv, link: newLink(fdSocket, 2*maxFiles), wake: fdWake, memories: map[uint64]*vram{}, modules: map[uint64]uintptr{}}
+	w := &worker{drv: drv, link: newLink(fdSocket, 2*maxFiles), wake: fdWake, memories: map[uint64]*vram{}, at: map[uint64]*vram{}, modules: map[uint64]uintptr{}}
 	var err error
 	if w.lane, err = mapLane(fdLane); err != nil {
 		return fmt.Errorf("cuda worker: %w (pvdrm starts it; it is no command for users)", err)
@@ -182,11 +184,13 @@ func (w *worker) start() (p gpu.Properties, err error) {
 		return p, err
 	}
 	at := uint64(0)
-	if err := d.check("cuMemAddressReserve", d.memAddressReserve(&at, p.VRAM.Size, vramPage, p.VRAM.Base, 0)); err != nil {
+	size := p.VRAM.Size + 2*uint64(chunkPages)*vramPage
+	w.scratch = p.VRAM.Base + p.VRAM.Size
+	if err := d.check("cuMemAddressReserve", d.memAddressReserve(&at, size, vramPage, p.VRAM.Base, 0)); err != nil {
 		return p, err
 	}
 	if at != p.VRAM.Base {
-		return p, taken(fmt.Errorf("%d bytes of addresses came at %#x instead of %#x", p.VRAM.Size, at, p.VRAM.Base))
+		return p, taken(fmt.Errorf("%d bytes of addresses came at %#x instead of %#x", size, at, p.VRAM.Base))
 	}
 	if err := d.check("cuStreamCreateWithPriority", d.streamCreateWithPriority(&w.control, streamNonBlocking, 0)); err != nil {
 		return p, err
@@ -312,13 +316,13 @@ func (w *worker) serve() {
 func (w *worker) answer(q *request, r *reply, fds []int) error {
 	switch q.Op {
 	case opAllocate:
-		return w.allocate(q.ID, q.Size, q.Cleared)
+		return w.allocate(q)
 	case opRelease:
 		return w.release(q.ID)
 	case opMap:
 		return w.mapVRAM(q)
 	case opUnmap:
-		return w.drv.check("cuMemUnmap", w.drv.memUnmap(q.VA, q.Size))
+		return w.unmapVRAM(q.VA, q.Size)
 	case opMapSystem:
 		return w.mapSystem(q, fds)
 	case opUnmapSystem:

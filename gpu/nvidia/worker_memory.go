@@ -8,46 +8,81 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vram is device memory in a worker: an allocation for each page, because the
-// driver maps and unmaps whole allocations only, and our callers parts of them.
+// vram is device memory in a worker. The driver maps and unmaps whole allocations only, and most memory is mapped as a
+// whole: so it is a few large allocations, until a part of it is mapped or unmapped (divide), and an allocation for
+// each page from then on.
 type vram struct {
-	pages  []uint64 // handles
-	zeroed []bool
+	chunks []chunk  // in order
+	zeroed []bool   // of each page
+	placed []placed // where it is mapped, each a row of whole chunks
 }
+
+// chunk is an allocation.
+type chunk struct {
+	handle uint64
+	pages  int
+}
+
+// placed is a mapping of pages.
+type placed struct {
+	va       uint64
+	first, n int // pages
+	access   int32
+}
+
+func (p *placed) size() uint64 { return uint64(p.n) * vramPage }
+
+// chunkPages is how many pages an allocation has at most: each costs some 100 us to make and to free, because the
+// keeper looks at both.
+var chunkPages = 32 // tests change it
 
 // deviceAccess says that the worker's GPU may access memory, and how.
 func (w *worker) deviceAccess(access int32) *accessDesc {
 	return &accessDesc{locationKind: locationDevice, location: w.device, access: access}
 }
 
-// allocate makes a memory. Pages that are cleared already have contents, which stay.
-func (w *worker) allocate(id, size uint64, cleared []bool) error {
-	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice, location: w.device}
-	m := &vram{}
-	for range size / vramPage {
-		var h uint64
-		if err := w.drv.check("cuMemCreate", w.drv.memCreate(&h, vramPage, prop, 0)); err != nil {
-			w.free(m)
-			return err
-		}
-		m.pages = append(m.pages, h)
+// allocate makes a memory. Pages that are cleared already have contents, which stay. Single asks for an allocation for
+// each page, as a keeper that keeps them needs it.
+func (w *worker) allocate(q *request) error {
+	most := chunkPages
+	if q.Single {
+		most = 1
 	}
-	m.zeroed = make([]bool, len(m.pages))
-	copy(m.zeroed, cleared)
-	w.memories[id] = m
+	n := int(q.Size / vramPage)
+	chunks, err := w.makeChunks(n, most)
+	if err != nil {
+		return err
+	}
+	m := &vram{chunks: chunks, zeroed: make([]bool, n)}
+	copy(m.zeroed, q.Cleared)
+	w.memories[q.ID] = m
 	return nil
 }
 
+// makeChunks allocates n pages.
+func (w *worker) makeChunks(n, most int) (chunks []chunk, err error) {
+	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice, location: w.device}
+	for n > 0 {
+		p := chunk{pages: min(n, most)}
+		if err := w.drv.check("cuMemCreate", w.drv.memCreate(&p.handle, uint64(p.pages)*vramPage, prop, 0)); err != nil {
+			w.free(chunks)
+			return nil, err
+		}
+		chunks, n = append(chunks, p), n-p.pages
+	}
+	return chunks, nil
+}
+
 // free gives handles back; memory that is mapped goes with its last mapping.
-func (w *worker) free(m *vram) {
-	for _, h := range m.pages {
-		w.drv.memRelease(h) // of our own handle
+func (w *worker) free(chunks []chunk) {
+	for _, p := range chunks {
+		w.drv.memRelease(p.handle) // of our own handle
 	}
 }
 
 func (w *worker) release(id uint64) error {
 	if m := w.memories[id]; m != nil {
-		w.free(m)
+		w.free(m.chunks)
 		delete(w.memories, id)
 	}
 	return nil
@@ -60,24 +95,47 @@ func (w *worker) mapVRAM(q *request) error {
 	if m == nil {
 		return fmt.Errorf("no memory %d", q.ID)
 	}
-	first, n := int(q.Off/vramPage), int(q.Size/vramPage)
-	for i := range n {
-		if err := w.drv.check("cuMemMap", w.drv.memMap(q.VA+uint64(i)*vramPage, vramPage, 0, m.pages[first+i], 0)); err != nil {
-			return w.undo(q.VA, i, err)
+	at := placed{va: q.VA, first: int(q.Off / vramPage), n: int(q.Size / vramPage), access: accessRead}
+	if q.Write {
+		at.access = accessReadWrite
+	}
+	if !m.cut(at.first, at.n) {
+		if err := w.divide(m); err != nil {
+			return err
 		}
 	}
-	if err := w.mapped(q, m.zeroed[first:first+n]); err != nil {
-		return w.undo(q.VA, n, err)
+	if err := w.place(m.chunks, at); err != nil {
+		return err
+	}
+	if err := w.mapped(q, m.zeroed[at.first:at.first+at.n], at.access); err != nil {
+		w.drv.memUnmap(at.va, at.size()) // the first error is the one to tell
+		return err
+	}
+	m.placed = append(m.placed, at)
+	w.at[at.va] = m
+	return nil
+}
+
+// place maps the chunks that hold pages, none of which is to be cut.
+func (w *worker) place(chunks []chunk, at placed) error {
+	page, va := 0, at.va
+	for _, p := range chunks {
+		if page >= at.first && page < at.first+at.n {
+			if err := w.drv.check("cuMemMap", w.drv.memMap(va, uint64(p.pages)*vramPage, 0, p.handle, 0)); err != nil {
+				if va > at.va {
+					w.drv.memUnmap(at.va, va-at.va) // the first error is the one to tell
+				}
+				return err
+			}
+			va += uint64(p.pages) * vramPage
+		}
+		page += p.pages
 	}
 	return nil
 }
 
 // mapped gives access to pages that are mapped.
-func (w *worker) mapped(q *request, zeroed []bool) error {
-	access := int32(accessRead)
-	if q.Write {
-		access = accessReadWrite
-	}
+func (w *worker) mapped(q *request, zeroed []bool, access int32) error {
 	dirty := false
 	for _, z := range zeroed {
 		dirty = dirty || !z
@@ -121,14 +179,6 @@ func (w *worker) clear(va uint64, zeroed []bool) error {
 		zeroed[i] = true
 	}
 	return nil
-}
-
-// undo unmaps n pages after a failure.
-func (w *worker) undo(va uint64, n int, err error) error {
-	if n > 0 {
-		w.drv.memUnmap(va, uint64(n)*vramPage) // the first error is the one to tell
-	}
-	return err
 }
 
 // reserve takes a range of addresses in which nothing may be accessed.

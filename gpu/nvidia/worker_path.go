@@ -129,7 +129,7 @@ func (p *path) init(w *worker) error {
 func (p *path) warmUp() error {
 	w := p.w
 	const id, at = 0, vramBase // of memory that is gone again before there is other
-	if err := w.allocate(id, vramPage, nil); err != nil {
+	if err := w.allocate(&request{ID: id, Size: vramPage}); err != nil {
 		return err
 	}
 	if err := w.mapVRAM(&request{ID: id, VA: at, Size: vramPage, Write: true}); err != nil {
@@ -154,7 +154,7 @@ func (p *path) warmUp() error {
 		{kind: entryFill, words: [7]uint64{at, 4 << 32, fenceStride, 1}},
 		{kind: entryFill, words: [7]uint64{p.fences, 4 << 32, fenceStride, 1}},
 	})
-	if err := w.drv.check("cuMemUnmap", w.drv.memUnmap(at, vramPage)); err != nil {
+	if err := w.unmapVRAM(at, vramPage); err != nil {
 		return err
 	}
 	return w.release(id)
