@@ -55,6 +55,7 @@ type Config struct {
 	Accel       string    // Auto (also where empty), KVM or TCG
 	MemoryMiB   int       // of the guest; DefaultMemoryMiB where 0
 	CPUs        int       // of the guest; DefaultCPUs(1) where 0
+	CPU         string    // QEMU's name of the processor that the guest sees; the host's with KVM, else cpuTCG, where empty
 	Kernel      string    // bzImage, or an ELF kernel with a PVH entry
 	Initrd      string    // with PVDRM's init, or the guest cannot be controlled
 	Disk        string    // of the image, given to the guest read-only as /dev/vda; none where empty

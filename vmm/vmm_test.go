@@ -208,6 +208,11 @@ func TestArguments(t *testing.T) {
 	require.Contains(t, shared, "-fsdev local,id=one,path=/a,,b,security_model=none,multidevs=remap,readonly=on -device virtio-9p-pci,fsdev=one,mount_tag=one")
 	require.Contains(t, shared, "-fsdev local,id=two,path=/c,security_model=none,multidevs=remap -device virtio-9p-pci,fsdev=two,mount_tag=two")
 	cfg.Shares = nil
+	require.Contains(t, run, "-cpu qemu64,")
+	cfg.CPU = "max,-la57"
+	require.Contains(t, strings.Join(arguments(cfg, TCG, false), " "), "-cpu max,-la57 ")
+	require.Contains(t, strings.Join(arguments(cfg, KVM, false), " "), "-cpu max,-la57 ")
+	cfg.CPU = ""
 	cfg.MoreGPUs = []string{"/run/c,d", "/run/e"}
 	several := strings.Join(arguments(cfg, TCG, false), " ")
 	require.Contains(t, several, "-chardev socket,id=gpu-1,path=/run/c,,d -device vhost-user-gpu-pci,id=gpu1,chardev=gpu-1 ")

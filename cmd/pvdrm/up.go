@@ -99,6 +99,7 @@ PROGRAM takes the place of the image's entry point, and runs as root.`,
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
 	c.Flags().IntVar(&f.cfg.CPUs, "cpus", 0, "processors of the machine; 0 means one or two, of half of the host's, which the machines of --guests share")
+	c.Flags().StringVar(&f.cfg.CPU, "cpu", "", "processor that the machine has, as QEMU names it, such as max, which has AVX2 where it is emulated (default: the host's with KVM, else one of x86-64-v2)")
 	c.Flags().DurationVar(&f.cfg.BootTimeout, "boot-timeout", bootTimeout, "how long the guest may take to come up")
 	c.Flags().StringVar(&f.cache, "cache", guestimage.DefaultCacheDir(), "directory for images")
 	c.Flags().StringVar(&f.image, "image", guestimage.Base, "image to boot: "+strings.Join(guestimage.Kinds(), ", ")+", or oci: and a container image's name, OCI layout or archive")
