@@ -106,3 +106,16 @@ func Drains(in time.Duration) bool {
 	now := time.Now()
 	return expectation{at: now.Add(in)}.drains(now)
 }
+
+// Turning returns what is taken off the charge of the first commands of a turn, which took some time and were expected to take
+// others, and then of the same ones in a later turn that goes on.
+func Turning(took time.Duration, costs ...time.Duration) (first, later time.Duration) {
+	f := flight{turned: true, engine: &engine{}}
+	for _, c := range costs {
+		if c < 0 {
+			c = unknown
+		}
+		f.flying = append(f.flying, &flying{work: work{cost: c}})
+	}
+	return f.turning(took, len(costs)), f.turning(took, len(costs))
+}

@@ -28,6 +28,7 @@ type flight struct {
 	rested time.Time           // since when it was never idle for longer than a channel lingers
 	left   time.Time           // the engine was given back while commands are in flight; zero if it was not
 	shared time.Time           // when others wanted it, too
+	turned bool                // others had it before, and no command of this turn has ended
 	used   time.Duration       // of it
 	ran    uint64              // commands that used it and have ended
 	landed time.Time           // when the last command ended, or those in flight went on
@@ -93,6 +94,7 @@ func (f *flight) hold(e *engine, since time.Time) {
 	}
 	f.engine, f.since, f.rested, f.left, f.used, f.ran = e, since, since, time.Time{}, f.owed, f.owedRan
 	f.owed, f.owedRan = 0, 0
+	f.turned = e.gate != nil && e.gate.Turn(e.kind)
 }
 
 // release ends the use of the engine, if it is held. With more, the channel enters again at once.
@@ -162,6 +164,7 @@ func (f *flight) land(n int) {
 	last := now.Sub(f.start()) / time.Duration(n)
 	took := last + f.spent/time.Duration(n)
 	f.landed, f.spent = now, 0
+	free := f.turning(last*time.Duration(n), n)
 	for _, c := range f.flying[:n] {
 		f.cost -= c.cost
 		ran := uint64(1)
@@ -186,6 +189,7 @@ func (f *flight) land(n int) {
 			c.graph.ended(c.engine, took)
 		}
 	}
+	f.used = max(f.used-free, 0)
 	f.flying = f.flying[n:]
 }
 

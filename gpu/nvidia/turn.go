@@ -56,6 +56,25 @@ func (f *flight) ahead(e *engine) time.Duration {
 	return aheadTime
 }
 
+// turnsTo is how long a GPU takes at most to turn from one guest to another.
+const turnsTo = 300 * time.Microsecond
+
+// turning returns the part of the time of the oldest n commands in which the GPU turned to this guest: by what the first of a
+// turn took longer than it did before. The guest does not pay for it, since it is more of a short turn than of a long one.
+func (f *flight) turning(took time.Duration, n int) time.Duration {
+	if !f.turned || f.engine == nil {
+		return 0
+	}
+	f.turned = false
+	for _, c := range f.flying[:n] {
+		if c.cost == unknown {
+			return 0
+		}
+		took -= c.cost
+	}
+	return min(max(took, 0), turnsTo)
+}
+
 // expectation is when all commands in flight are expected to have ended.
 type expectation struct {
 	at   time.Time

@@ -26,6 +26,23 @@ func TestDrains(t *testing.T) {
 	}
 }
 
+// A guest does not pay for the time in which the GPU turns to it, as far as that is known, and bounded.
+func TestTurningIsFree(t *testing.T) {
+	const us = time.Microsecond
+	for _, c := range []struct {
+		took, free time.Duration
+		costs      []time.Duration
+	}{
+		{took: 200 * us, free: 180 * us, costs: []time.Duration{20 * us}}, {took: 200 * us, free: 120 * us, costs: []time.Duration{20 * us, 60 * us}},
+		{took: 200 * us, costs: []time.Duration{200 * us}}, {took: 100 * us, costs: []time.Duration{200 * us}},
+		{took: 10000 * us, free: 300 * us, costs: []time.Duration{20 * us}}, {took: 10000 * us, costs: []time.Duration{20 * us, -1}},
+	} {
+		first, later := nvidia.Turning(c.took, c.costs...)
+		require.Equal(t, c.free, first, "%+v", c)
+		require.Zero(t, later)
+	}
+}
+
 // A channel whose turn is over gives its engine back when its kernel is about to end. One that goes on all the same is stopped,
 // and goes on when its channel has the engine again.
 func TestEngineIsGivenBackBeforeTheEnd(t *testing.T) {
