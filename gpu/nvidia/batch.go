@@ -14,6 +14,7 @@ type batch struct {
 	begun, ended int  // commands; those that failed have not ended
 	task         bool // may be run again
 	replays      int  // times that it was begun again
+	counted      int  // the worker, of those that the context has had, with which it was lost last; from 1 on
 
 	plan plan // how commands go from the one on that is begun next, or before
 
@@ -36,8 +37,9 @@ func (b *batch) of(cmds []gpu.Command, done func(gpu.Result)) {
 }
 
 // again makes a batch that was lost one that was never begun, if it is a task, or else one of which
-// those commands were begun that have ended.
-func (b *batch) again() {
+// those commands were begun that have ended. Built tells one worker of the context from another: until another has taken
+// over, a channel comes here each time that it looks, and the batch was lost once.
+func (b *batch) again(built int) {
 	if !b.started() {
 		return
 	}
@@ -45,7 +47,10 @@ func (b *batch) again() {
 		b.ended, b.from, b.took = 0, 0, 0
 	}
 	b.begun, b.plan = b.ended, plan{}
-	b.replays++
+	if b.counted != built+1 {
+		b.replays++
+		b.counted = built + 1
+	}
 }
 
 // started reports whether a command of the batch has begun, or a part of one.

@@ -150,7 +150,7 @@ func (c *channel) work() error {
 			}
 		case err == errRevoked: // between two commands of a batch, perhaps
 			for _, b := range c.flight.batches {
-				b.again()
+				b.again(c.built)
 			}
 			return err
 		case err != nil:
@@ -402,7 +402,7 @@ func (c *channel) settle(seen uint32) error {
 		}
 		c.rest()
 		for _, b := range c.flight.batches {
-			b.again()
+			b.again(c.built)
 		}
 		return errRevoked
 	case err != nil:
