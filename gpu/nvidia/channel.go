@@ -428,7 +428,9 @@ func (c *channel) land(number uint32) {
 			c.ctx.dev.copyBytes.Add(x.bytes)
 		}
 	}
-	graphs := slices.ContainsFunc(f.flying[:n], func(x *flying) bool { return x.graph != nil })
+	if slices.ContainsFunc(f.flying[:n], func(x *flying) bool { return x.graph != nil }) {
+		c.ctx.tallyGraphs() // before who waits for them is told
+	}
 	ended := 0
 	for _, b := range f.batches {
 		if b.ended == 0 || b.ended < len(b.cmds) { // an empty batch completes when work takes it
@@ -441,9 +443,6 @@ func (c *channel) land(number uint32) {
 		ended++
 	}
 	f.land(n)
-	if graphs {
-		c.ctx.tallyGraphs()
-	}
 	for range ended {
 		c.drop(f.batches[0])
 	}
