@@ -199,8 +199,10 @@ var grants = []grant{
 		unix.SYS_GETDENTS, unix.SYS_GETDENTS64, unix.SYS_GETCWD, unix.SYS_UMASK,
 		unix.SYS_PREADV, unix.SYS_PWRITE64, unix.SYS_FLOCK, unix.SYS_FADVISE64, unix.SYS_MSYNC,
 	}},
-	{why: "libraries, settings and devices", to: keepers, calls: []uintptr{unix.SYS_FCNTL},
-		only: "no signals, leases and notifications", rule: keeperCommands},
+	{why: "libraries, settings and devices", to: []Role{Keeper}, calls: []uintptr{unix.SYS_FCNTL},
+		only: "no signals, leases and notifications", rule: commandsOf(keeperCommands)},
+	{why: "libraries, settings and devices; room in the pipes for what kernels print", to: []Role{CUDAKeeper}, calls: []uintptr{unix.SYS_FCNTL},
+		only: "no signals, leases and notifications", rule: commandsOf(append(slices.Clone(keeperCommands), unix.F_SETPIPE_SZ))},
 	{why: "devices", to: keepers, calls: []uintptr{unix.SYS_IOCTL}, only: "no input to terminals", rule: noTyping},
 	{why: "drivers that inspect the machine and themselves", to: keepers, calls: []uintptr{
 		unix.SYS_UNAME, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETRESUID, unix.SYS_GETRESGID,
@@ -387,9 +389,12 @@ func commands([]Ioctl) seccomp.SyscallRule {
 	return oneOf(1, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GET_SEALS)
 }
 
-func keeperCommands([]Ioctl) seccomp.SyscallRule {
-	return oneOf(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
-		unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_ADD_SEALS, unix.F_GET_SEALS, unix.F_SETPIPE_SZ)
+// keeperCommands are those of fcntl that keepers have.
+var keeperCommands = []uintptr{unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL,
+	unix.F_GETLK, unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_ADD_SEALS, unix.F_GET_SEALS}
+
+func commandsOf(list []uintptr) func([]Ioctl) seccomp.SyscallRule {
+	return func([]Ioctl) seccomp.SyscallRule { return oneOf(1, list...) }
 }
 
 // noTyping keeps a process from giving input to a terminal, as if somebody typed it.

@@ -85,8 +85,11 @@ func (c *context) share(mem gpu.Memory) (*shared, error) {
 	case m.shared != nil:
 		m.shared.join()
 		return &shared{common: m.shared}, nil
-	case !m.known || !all(m.touched):
-		return nil, fmt.Errorf("%w: memory of which the keeper does not know all pages, or which was not mapped yet", gpu.ErrUnsupported)
+	case !all(m.touched):
+		return nil, fmt.Errorf("%w: memory that was not mapped yet", gpu.ErrUnsupported)
+	}
+	if err := c.makeKnown(m); err != nil {
+		return nil, err
 	}
 	c.dev.sweep(c)
 	line, name := &c.worker.stop, c.dev.names.Add(1)
@@ -103,6 +106,22 @@ func (c *context) share(mem gpu.Memory) (*shared, error) {
 	}
 	m.shared = &common{dev: c.dev, name: name, size: m.size, users: 2}
 	return &shared{common: m.shared}, nil
+}
+
+// makeKnown sees to it that each page of a memory is an object of the worker's whose number is known. C.mu is held.
+func (c *context) makeKnown(m *memory) error {
+	if m.known {
+		return nil
+	}
+	before := c.dev.keeper.ledger.made(c.worker)
+	if err := c.do(&request{Op: opDivide, ID: m.id}, nil, nil); err != nil {
+		return err
+	}
+	m.first, m.known = before, c.dev.keeper.ledger.made(c.worker)-before == uint32(len(m.touched))
+	if !m.known {
+		return fmt.Errorf("%w: memory of which the keeper does not know all pages", gpu.ErrUnsupported)
+	}
+	return nil
 }
 
 func all(pages []bool) bool {
@@ -144,7 +163,7 @@ func (c *context) adopt(from gpu.Shared) (*memory, error) {
 	line := &c.worker.stop
 	err := line.orderOf(stopGive, s.name, keepLimit)
 	if err == nil {
-		err = c.do(&request{Op: opAllocate, ID: m.id, Size: m.size, Cleared: m.touched}, nil, nil)
+		err = c.do(&request{Op: opAllocate, ID: m.id, Size: m.size, Cleared: m.touched, Single: true}, nil, nil)
 		given := line.orderOf(stopKept, m.size/vramPage, keepLimit)
 		if err == nil && given != nil {
 			_ = c.do(&request{Op: opRelease, ID: m.id}, nil, nil) // given is what to report

@@ -56,6 +56,7 @@ const (
 	opFind    // kernels and variables of a module
 	opAsk     // a gpu.Question, which is Slot, about kernel ID
 	opCompile // of a compiler
+	opDivide  // makes each page of a memory an allocation of its own, which the keeper can hold
 	opFlush   // prints what kernels have printed
 )
 

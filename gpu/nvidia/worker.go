@@ -341,6 +341,11 @@ func (w *worker) answer(q *request, r *reply, fds []int) error {
 		return w.openStream(q.Slot)
 	case opClose:
 		return w.closeStream(q.Slot)
+	case opDivide:
+		if m := w.memories[q.ID]; m != nil {
+			return w.remake(m)
+		}
+		return fmt.Errorf("no memory %d", q.ID)
 	case opFlush:
 		// The driver prints for who waits, for whatever it is: nothing is queued there.
 		return w.drv.check("cuStreamSynchronize", w.drv.streamSynchronize(w.control))

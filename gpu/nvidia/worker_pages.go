@@ -64,13 +64,18 @@ func (w *worker) lookup(va, size uint64) (*vram, int) {
 	return nil, 0
 }
 
-// divide makes each page of a memory an allocation of its own. What is in it stays, and so do its mappings, which
-// nothing uses meanwhile: all that the context has begun ends first. An error leaves the memory as it was, unless it
-// says that nothing works any more.
+// divide makes each page of a memory an allocation of its own, unless it is.
 func (w *worker) divide(m *vram) error {
 	if len(m.chunks) == len(m.zeroed) {
 		return nil
 	}
+	return w.remake(m)
+}
+
+// remake makes new pages for a memory, each an allocation of its own. What is in it stays, and so do its mappings, which
+// nothing uses meanwhile: all that the context has begun ends first. An error leaves the memory as it was, unless it
+// says that nothing works any more.
+func (w *worker) remake(m *vram) error {
 	pages, err := w.makeChunks(len(m.zeroed), 1)
 	if err != nil {
 		return err

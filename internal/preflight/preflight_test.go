@@ -298,11 +298,13 @@ func TestKernels(t *testing.T) {
 	ex2.approx.f32 %f, %f;
 	st.global.f32 [%l], %f;
 	ret; }
-.visible .entry counts(.param .u64 p) { .reg .b64 %l; .reg .f64 %d; .reg .pred %q;
+.visible .entry counts(.param .u64 p) { .reg .b64 %l, %m; .reg .pred %q;
 	ld.param.u64 %l, [p];
 	setp.ne.u64 %q, %l, 0;
-	@%q atom.global.add.f64 %d, [%l], 0d3FF0000000000000;
-	atom.global.add.f64 %d, [%l], 0d3FF0000000000000;
+	ld.global.u64 %m, [%l];
+	@%q div.u64 %m, %m, 3;
+	div.u64 %m, %m, 5;
+	st.global.u64 [%l], %m;
 	ret; }
 `
 	r, err := InspectBytes(t.Context(), "k.ptx", []byte(two), Options{})
@@ -310,7 +312,7 @@ func TestKernels(t *testing.T) {
 	require.Len(t, r.Kernels, 2)
 	require.Equal(t, "counts", r.Kernels[0].Name)
 	require.Equal(t, 2, r.Kernels[0].Interpreted)
-	require.Equal(t, []string{"atom.global.add.f64 (2)"}, r.Kernels[0].Instructions)
+	require.Equal(t, []string{"div.u64 (2)"}, r.Kernels[0].Instructions)
 	require.Equal(t, "plain", r.Kernels[1].Name)
 	require.Zero(t, r.Kernels[1].Interpreted)
 	require.NotZero(t, r.Kernels[1].Operations)
