@@ -29,8 +29,14 @@ type server struct {
 	gpu   sync.Mutex
 }
 
-// patience is how long a client waits for an answer.
+// patience is how long a client waits for an answer, besides the pauses of those before it: a block serves one client
+// after another.
 const patience = 2 * time.Minute
+
+// deadline is when a client gives up that asks now.
+func (s *server) deadline() time.Time {
+	return time.Now().Add(patience + time.Duration(s.requests*s.clients)*s.Pause)
+}
 
 // ending is how a request begins that ends a block.
 var ending = []byte{0xff, 0xff, 0xff, 0xff}
@@ -86,7 +92,7 @@ func (s *server) dial(address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.SetDeadline(time.Now().Add(patience))
+	return c, c.SetDeadline(s.deadline())
 }
 
 // hostServer has the clients ask a server whose sockets the host reads.
@@ -153,7 +159,7 @@ func (s *server) client(number int, address string) (err error) {
 	answer := make([]byte, s.out)
 	for n := range s.requests {
 		time.Sleep(s.Pause)
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := c.SetDeadline(s.deadline()); err != nil {
 			return err
 		}
 		if _, err := c.Write(s.request(number, n)); err != nil {
