@@ -68,7 +68,7 @@ func TestEngineIsGivenBackBeforeTheEnd(t *testing.T) {
 	nvidia.SetHand(time.Hour, time.Millisecond)
 	g.preempts[gpu.EngineCompute].Store(true)
 	g.admitted <- struct{}{}
-	done = c.countsAt(mem, at)
+	done = c.submitCount(mem, at)
 	require.Eventually(t, func() bool { return g.left() == 3 }, 5*time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool { return g.entries(gpu.EngineCompute) == 4 }, 5*time.Minute, time.Millisecond)
 	standsStill(t, mem)
