@@ -51,9 +51,9 @@ type context struct {
 }
 
 // newContext makes a context. Without a window it has no surface: draw into a
-// framebuffer. native is what the platform takes for a display, and visual the
-// pixel format that a window's configuration must have.
-func newContext(platform uint32, native uintptr, window func() (uintptr, error), visual int32) (*context, error) {
+// framebuffer. open opens the display, and visual is the pixel format that a window's
+// configuration must have.
+func newContext(open func(*eglFunctions) (uintptr, error), window func() (uintptr, error), visual int32) (*context, error) {
 	c := &context{egl: &eglFunctions{}}
 	if err := loadFunctions("libEGL.so.1", "egl", "libegl1", c.egl); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func newContext(platform uint32, native uintptr, window func() (uintptr, error),
 	if c.gles, err = loadGLES(); err != nil {
 		return nil, err
 	}
-	if c.display = c.egl.GetPlatformDisplay(platform, native, nil); c.display == 0 {
-		return nil, c.failed("eglGetPlatformDisplay")
+	if c.display, err = open(c.egl); err != nil {
+		return nil, err
 	}
 	if !c.egl.Initialize(c.display, nil, nil) {
 		return nil, c.failed("eglInitialize")
@@ -93,6 +93,17 @@ func newContext(platform uint32, native uintptr, window func() (uintptr, error),
 	return c, nil
 }
 
+// onPlatform opens a display of a platform, by what the platform takes for one.
+func onPlatform(platform uint32, native uintptr) func(*eglFunctions) (uintptr, error) {
+	return func(e *eglFunctions) (uintptr, error) {
+		display := e.GetPlatformDisplay(platform, native, nil)
+		if display == 0 {
+			return 0, e.failed("eglGetPlatformDisplay")
+		}
+		return display, nil
+	}
+}
+
 // config chooses a configuration for OpenGL ES 2.
 func (c *context) config(window bool, visual int32) (uintptr, error) {
 	want := []int32{eglRenderableType, eglOpenGLES2Bit, eglSurfaceType, 0}
@@ -113,8 +124,10 @@ func (c *context) config(window bool, visual int32) (uintptr, error) {
 	return 0, fmt.Errorf("none of %d EGL configurations fits", n)
 }
 
-func (c *context) failed(what string) error {
-	return fmt.Errorf("%s failed: EGL error %#x (EGL_LOG_LEVEL=debug says more)", what, c.egl.GetError())
+func (c *context) failed(what string) error { return c.egl.failed(what) }
+
+func (e *eglFunctions) failed(what string) error {
+	return fmt.Errorf("%s failed: EGL error %#x (EGL_LOG_LEVEL=debug says more)", what, e.GetError())
 }
 
 // list makes an attribute list.

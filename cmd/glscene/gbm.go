@@ -44,7 +44,7 @@ func newScreen(card, mode string) (s *screen, err error) {
 	if s.device = s.gbm.CreateDevice(int32(s.kms.file.Fd())); s.device == 0 {
 		return nil, fmt.Errorf("GBM does not work on %s", card)
 	}
-	s.context, err = newContext(eglPlatformGBM, s.device, func() (uintptr, error) {
+	s.context, err = newContext(onPlatform(eglPlatformGBM, s.device), func() (uintptr, error) {
 		s.window = s.gbm.SurfaceCreate(s.device, s.kms.width(), s.kms.height(), gbmFormatXRGB8888, gbmUseScanout|gbmUseRendering)
 		if s.window == 0 {
 			return 0, fmt.Errorf("GBM makes no surface of %dx%d pixels", s.kms.width(), s.kms.height())

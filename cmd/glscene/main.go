@@ -18,6 +18,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"pvdrm/internal/egldevice"
 )
 
 const usage = `usage: glscene [flags] SCENE ...     draw scenes, and say how long a frame takes
@@ -66,6 +68,7 @@ type options struct {
 	frames  int
 	atLeast time.Duration
 	out     string
+	device  string // of EGL's; "" for Mesa's platform without a surface
 	screen  bool
 	card    string
 	mode    string
@@ -93,6 +96,7 @@ func drawScenes(args []string) error {
 	fs.IntVar(&o.frames, "frames", 10, "how many frames to draw")
 	fs.DurationVar(&o.atLeast, "at-least", 0, "draw more frames until this time has passed")
 	fs.StringVar(&o.out, "out", "", "save the last frame to this PNG file; % stands for the scene's name")
+	fs.StringVar(&o.device, "device", "", "draw off screen on a device that EGL lists: egl:N, or cuda:N for NVIDIA's as CUDA counts them (default: what Mesa finds)")
 	fs.BoolVar(&o.screen, "screen", false, "draw on the screen, by KMS")
 	fs.StringVar(&o.card, "card", "/dev/dri/card0", "with -screen: the DRM device")
 	fs.StringVar(&o.mode, "mode", "", "with -screen: width and height of the screen's mode, such as 800x600 (default: the one that the screen prefers)")
@@ -116,6 +120,9 @@ func drawScenes(args []string) error {
 	}
 	if o.mode != "" && !o.screen {
 		return errors.New("-mode: only with -screen")
+	}
+	if o.device != "" && o.screen {
+		return errors.New("-device: only without -screen")
 	}
 	if o.spin && (fs.NArg() != 1 || o.screen) {
 		return errors.New("-spin: one scene, off screen")
@@ -148,7 +155,7 @@ func (o *options) open(w, h int32) (p *canvas, err error) {
 		}
 		return &canvas{context: sc.context, screen: sc, w: int32(sc.kms.width()), h: int32(sc.kms.height())}, nil
 	}
-	c, err := newContext(eglPlatformNothing, 0, nil, 0)
+	c, err := newContext(o.display, nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +164,22 @@ func (o *options) open(w, h int32) (p *canvas, err error) {
 		return nil, err
 	}
 	return &canvas{context: c, w: w, h: h}, nil
+}
+
+// display opens the display to draw on without a screen.
+func (o *options) display(e *eglFunctions) (uintptr, error) {
+	if o.device == "" {
+		return onPlatform(eglPlatformNothing, 0)(e)
+	}
+	d, ok, err := egldevice.Parse(o.device)
+	if err == nil && !ok {
+		err = fmt.Errorf("%q names no device: say %s:N or %s:N", o.device, egldevice.CUDA, egldevice.EGL)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("-device: %w", err)
+	}
+	display, _, err := d.Display()
+	return display, err
 }
 
 func (p *canvas) close() {

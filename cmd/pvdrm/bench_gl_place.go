@@ -21,6 +21,7 @@ import (
 	"pvdrm/backend/arbiter"
 	guestimage "pvdrm/guest-image"
 	"pvdrm/internal/bench"
+	"pvdrm/internal/egldevice"
 	"pvdrm/vmm"
 )
 
@@ -220,6 +221,10 @@ func (f *glBenchFlags) onHost() (*glPlace, error) {
 	p := &glPlace{name: bench.GLHost, glscene: program}
 	if f.dev.gl.node == "" {
 		p.env = onProcessors
+	} else if _, ok, err := egldevice.Parse(f.dev.gl.node); err != nil {
+		return nil, err
+	} else if ok {
+		p.glscene += " -device " + f.dev.gl.node
 	}
 	p.shell = func(ctx context.Context, command string) (string, error) {
 		cmd := exec.CommandContext(ctx, "sh", "-c", command)

@@ -31,7 +31,7 @@ type glFlags struct {
 
 func (f *glFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.mode, "gl", glAuto, "render for the OpenGL of virtual machines (virgl): on, off, or auto: where virglrenderer is installed")
-	c.Flags().StringVar(&f.node, "render-node", "", "device of this host that renders, such as /dev/dri/renderD128 (default: Mesa's llvmpipe on the processors)")
+	c.Flags().StringVar(&f.node, "render-node", "", "what renders: a device of this host, such as /dev/dri/renderD128; egl:N, as EGL lists devices; or cuda:N, a GPU of NVIDIA's (default: Mesa's llvmpipe on the processors)")
 }
 
 func (f *glFlags) args() []string { return []string{"--gl", f.mode, "--render-node", f.node} }

@@ -32,7 +32,7 @@ func fakeLibrary() *library {
 		return int32(unix.EINVAL)
 	}
 	last := uint32(0)
-	l.init = func(int32, int) int32 { return 0 }
+	l.init = func(int32, target) int32 { return 0 }
 	l.poll = func() {
 		var b [8]byte
 		_, _ = unix.Read(ready, b[:]) // empty is fine too

@@ -13,7 +13,7 @@ type capset = virtgpu.Capset
 // functions so that tests can put others there. Results that are not 0 are errnos,
 // with either sign. All of it is called from one thread.
 type library struct {
-	init              func(flags int32, renderNode int) int32 // renderNode: a descriptor to take over, or -1
+	init              func(flags int32, on target) int32
 	poll              func()
 	pollFD            func() int32 // -1: call poll from time to time
 	capset            func(set uint32) (version, size uint32)
@@ -33,6 +33,12 @@ type library struct {
 
 	// retired is the last fence that has signalled: init sets it up, poll changes it.
 	retired uint32
+}
+
+// target says what renders.
+type target struct {
+	node    int      // descriptor of a DRM device, which the library takes over; -1 without
+	display *display // of a device of EGL's, with flags that name no window system; nil without
 }
 
 // Flags of init.

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"pvdrm/internal/egldevice"
 )
 
 // LibraryName is what Debian's package libvirglrenderer1 installs. It is opened
@@ -22,6 +24,16 @@ type callbacks struct {
 	destroy       uintptr
 	makeCurrent   uintptr
 	getDRMFD      uintptr
+}
+
+// draws has contexts made on a display of ours. The library's thread for fences also calls makeCurrent.
+func (c *callbacks) draws(on *display) {
+	c.createContext = purego.NewCallback(func(_ uintptr, _ int32, a *contextArgs) uintptr { return on.create(a) })
+	c.destroy = purego.NewCallback(func(_, context uintptr) uintptr {
+		on.destroy(context)
+		return 0
+	})
+	c.makeCurrent = purego.NewCallback(func(_ uintptr, _ int32, context uintptr) int32 { return on.makeCurrent(context) })
 }
 
 // kept is what the library keeps a pointer to as long as it runs.
@@ -60,14 +72,17 @@ func openLibrary() (*library, error) {
 		return version, size
 	}
 	l.resourceDetachIOV = func(id uint32) { detachIOV(id, 0, 0) }
-	l.init = func(flags int32, renderNode int) int32 {
+	l.init = func(flags int32, on target) int32 {
 		kept = callbacks{version: 1, writeFence: purego.NewCallback(func(_ uintptr, fence uint32) uintptr {
 			l.retired = fence // inside of poll, on the thread that called it
 			return 0
 		})}
-		if renderNode >= 0 {
+		if on.node >= 0 {
 			kept.version = 2
-			kept.getDRMFD = purego.NewCallback(func(uintptr) uintptr { return uintptr(renderNode) })
+			kept.getDRMFD = purego.NewCallback(func(uintptr) uintptr { return uintptr(on.node) })
+		}
+		if on.display != nil {
+			kept.draws(on.display)
 		}
 		return start(1, flags, &kept) // kept is a variable of the package: it stays where it is
 	}
@@ -108,3 +123,22 @@ func iovecs(mem []byte) []iovec {
 
 // addressOf is where b lies. B is a mapping, which Go neither moves nor frees.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// load finds the functions.
+func (e *eglFunctions) load() error {
+	lib, err := purego.Dlopen(egldevice.Library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return fmt.Errorf("no EGL here (%s of package libegl1): %w", egldevice.Library, err)
+	}
+	for name, fn := range map[string]any{
+		"eglBindAPI": &e.bindAPI, "eglChooseConfig": &e.chooseConfig, "eglCreateContext": &e.createContext,
+		"eglDestroyContext": &e.destroyContext, "eglGetCurrentContext": &e.getCurrentContext, "eglGetError": &e.getError,
+		"eglInitialize": &e.initialize, "eglMakeCurrent": &e.makeCurrent,
+	} {
+		if _, err := purego.Dlsym(lib, name); err != nil {
+			return fmt.Errorf("%s lacks %s: %w", egldevice.Library, name, err)
+		}
+		purego.RegisterLibFunc(fn, lib, name)
+	}
+	return nil
+}

@@ -17,6 +17,7 @@ const roleEnv = "PVDRM_TEST_VIRGL"
 const (
 	roleKeeper = "keeper" // with a colon and the role of its workers
 	roleWorker = "worker"
+	roleDevice = "device" // draws on the first device that EGL lists
 	roleFake   = "fake"
 )
 
@@ -31,6 +32,8 @@ func TestMain(m *testing.M) {
 		end(virgl.ServeKeeper(command(of), true))
 	case roleWorker:
 		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30}))
+	case roleDevice:
+		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30, RenderNode: "egl:0"}))
 	case roleFake:
 		end(virgl.ServeFake())
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/sandbox"
+	"pvdrm/internal/egldevice"
 	"pvdrm/internal/workers"
 )
 
@@ -25,8 +26,9 @@ const socketFD = workers.Socket
 
 // WorkerConfig says how a worker is to work.
 type WorkerConfig struct {
-	// RenderNode is the device that renders, such as /dev/dri/renderD128. Empty:
-	// the processor does (Mesa's llvmpipe).
+	// RenderNode is the device that renders: the path of a DRM device, such as /dev/dri/renderD128; egl:N for
+	// the device that EGL lists as the Nth (EGL_EXT_device_enumeration); cuda:N for the GPU that CUDA counts as
+	// the Nth. Empty: the processor does (Mesa's llvmpipe).
 	RenderNode string
 	// Memory is how many bytes the process may allocate; 0 for any number.
 	Memory uint64
@@ -62,16 +64,11 @@ func (w *worker) start(c WorkerConfig) error {
 	if err := errors.Join(c.prepare(), silence()); err != nil {
 		return err
 	}
-	node := -1
-	flags := int32(flagEGL | flagSurfaceless | flagThreadSync)
-	if c.RenderNode != "" {
-		var err error
-		if node, err = openNode(c.RenderNode); err != nil {
-			return err
-		}
-		flags &^= flagSurfaceless
+	flags, on, err := c.target()
+	if err != nil {
+		return err
 	}
-	if code := w.lib.init(flags, node); code != 0 {
+	if code := w.lib.init(flags, on); code != 0 {
 		return fmt.Errorf("virglrenderer does not start (%d): it needs EGL and a Mesa driver, packages libegl1 and libgl1-mesa-dri", code)
 	}
 	w.pollFD = w.lib.pollFD()
@@ -97,6 +94,29 @@ func (w *worker) start(c WorkerConfig) error {
 	r := reply{payload: uint32(len(caps))}
 	w.out = append(r.append(nil), caps...)
 	return w.send()
+}
+
+// target opens what renders.
+func (c *WorkerConfig) target() (flags int32, on target, err error) {
+	on.node = -1
+	if c.RenderNode == "" {
+		return flagEGL | flagSurfaceless | flagThreadSync, on, nil
+	}
+	device, ok, err := egldevice.Parse(c.RenderNode)
+	switch {
+	case err != nil:
+		return 0, on, fmt.Errorf("cannot render: %w, or a path below /dev/dri", err)
+	case ok:
+		if on.display, err = openDisplay(device); err != nil {
+			return 0, on, fmt.Errorf("cannot render on %s: %w; without --render-node this host's processors render", c.RenderNode, err)
+		}
+		if on.display.nvidia && c.Confine {
+			return 0, on, fmt.Errorf("cannot render on %s: the requests of NVIDIA's OpenGL are not filtered yet, so the process that renders cannot be confined; --sandbox off renders for guests that you trust", c.RenderNode)
+		}
+		return flagThreadSync, on, nil
+	}
+	on.node, err = openNode(c.RenderNode)
+	return flagEGL | flagThreadSync, on, err
 }
 
 // drmMajor is the major number of DRM devices (Linux, include/drm/drm_drv.h).
