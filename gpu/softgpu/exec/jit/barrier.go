@@ -10,7 +10,7 @@ import (
 // passes reports whether native code goes from a barrier to the next warp of a ring: if what is behind it
 // can be entered.
 func (e *emitter) passes(pc, last int32) bool {
-	return !e.masked && isPlainBarrier(&e.code[pc]) && pc+1 < last && e.known(&e.code[pc+1]) && e.entries[pc+1-e.fn.Entry] == 0
+	return !e.masked && isPlainBarrier(&e.code[pc]) && pc+1 < last && e.enters(&e.code[pc+1]) && e.entries[pc+1-e.fn.Entry] == 0
 }
 
 // passBarrier is a barrier. All registers go to memory; the warp of the next frame goes on where it is, or

@@ -61,6 +61,9 @@ func (n *Code) classify() {
 		switch in.Kind {
 		case ir.KBarrier, ir.KSleep, ir.KWarpSync, ir.KChildren:
 			cause = Barrier
+			if in.X != nil && in.X.Matrix != nil {
+				cause = Operation
+			}
 		case ir.KRet, ir.KExit, ir.KTrap:
 			cause = Ends
 		case ir.KJump, ir.KBranch, ir.KCompareBranch, ir.KPass:

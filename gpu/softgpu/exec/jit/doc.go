@@ -7,7 +7,8 @@
 // Decoded operations become a few vector instructions each; registers of the warp stay
 // in vector registers from one branch to the next, values that are the same in all
 // lanes are computed once, and branches on which all lanes agree, loops and accesses to
-// known pages need no Go, atomic ones included (atomic.go). Everything else (operations without an opcode, lanes that
+// known pages need no Go, atomic ones included (atomic.go). An operation of which native code has no form is done by the
+// function that interprets it, and the warp goes on in native code (help.go). Everything else (lanes that
 // disagree, faults, pages that are new) leaves native code at an instruction for the
 // interpreter, which goes on from there and enters native code again where it can. So
 // there is one place for faults and for divergence, and results are the interpreter's,

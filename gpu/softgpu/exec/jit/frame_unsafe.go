@@ -39,6 +39,9 @@ type Frame struct {
 	passed          int32          // out: where the warp goes on behind the last barrier that it came to; see ring.go
 	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
 	chain           unsafe.Pointer // *Frame of the warp that begins when this one has ended, or nil; see chain.go
+	asks            int32          // out: not 0 if the operation at pc is to be done, and the warp to go on at target; see help.go
+	warp            *ir.Warp       // that runs
+	note            func(pc int32) // called for each operation that is asked for; may be nil
 }
 
 // Site is memory that native code may access: a page, and the extent that it is part of (extent.go).
@@ -154,6 +157,7 @@ const (
 	offPassed    = int32(unsafe.Offsetof(Frame{}.passed))
 	offNext      = int32(unsafe.Offsetof(Frame{}.next))
 	offChain     = int32(unsafe.Offsetof(Frame{}.chain))
+	offAsks      = int32(unsafe.Offsetof(Frame{}.asks))
 
 	siteBytes  = int32(unsafe.Sizeof(Site{}))
 	sizeBytes  = int32(unsafe.Sizeof(size{}))
@@ -196,6 +200,7 @@ const (
 // Prepare sets what does not change in the life of the warp.
 func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	b := w.Block
+	f.warp, f.note = w, nil
 	f.area = unsafe.Pointer(unsafe.SliceData(sites.area))                                                                   // accessed within its bounds, which are known when code is made
 	f.sizes = unsafe.Pointer(&sites.sizes)                                                                                  // ends with a zero, where native code stops
 	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites.pages)), unsafe.Pointer(theTable)                              // of the worker, which owns the warp
@@ -216,7 +221,13 @@ func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 // enter sets where code begins and which registers it sees: those in view, as many as
 // the code's function has.
 func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
-	f.entry, f.target, f.mask, f.budget, f.fuel = entry, at, w.Mask, int64(w.Budget), fuel
+	f.entry, f.target, f.mask, f.fuel = entry, at, w.Mask, fuel
+	f.view(w)
+}
+
+// view sets what native code sees of the warp's registers and memory.
+func (f *Frame) view(w *ir.Warp) {
+	f.budget = int64(w.Budget)
 	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
 	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                              // guarded by localEnd; only calls, which are interpreted, move it
 	f.localEnd = uint64(min(4*len(w.Local), maxLocal))

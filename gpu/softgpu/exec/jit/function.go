@@ -149,7 +149,7 @@ func (e *emitter) run(i int) {
 	e.clear()
 	clear(e.places)
 	e.a.Bind(e.labels[i])
-	if first := e.blocks[i].first; e.known(&e.code[first]) {
+	if first := e.blocks[i].first; e.enters(&e.code[first]) {
 		e.enterable(first)
 	}
 	chained := e.blocks[i].chained
@@ -214,11 +214,15 @@ func (e *emitter) body(i int) bool {
 			e.endWarp(pc)
 			return false
 		}
+		if e.helped(in) {
+			e.help(pc)
+			continue
+		}
 		if !e.known(in) {
 			e.exit(pc)
 			e.clear()
 			clear(e.places)
-			for pc+1 < b.last && !e.known(&e.code[pc+1]) {
+			for pc+1 < b.last && !e.enters(&e.code[pc+1]) {
 				pc++
 			}
 			// What comes here next comes from the interpreter.

@@ -247,7 +247,7 @@ func (n *Code) EntryAt(pc int32, mask uint32) (code *machineCode, at uintptr) {
 func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uintptr, limit int32, seen uint64) int32 {
 	f.limit, f.seen = limit, seen
 	f.enter(w, code.entry, at)
-	callNative(f)
+	n.native(f)
 	runtime.KeepAlive(code)
 	w.Budget = int(f.budget)
 	n.findPage(w, sites, f.pc)

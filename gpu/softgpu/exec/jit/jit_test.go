@@ -4,8 +4,10 @@ package jit
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -180,9 +182,19 @@ func testNativeLanes(t *testing.T, isa ISA) {
 // vector registers, or do not fit there, and constants are the same in all lanes.
 func TestNativeSequences(t *testing.T) { eachISA(t, testNativeSequences) }
 
-func testNativeSequences(t *testing.T, isa ISA) {
-	keys := nativeKeys()
-	for seed := range uint64(400) {
+func testNativeSequences(t *testing.T, isa ISA) { testSequences(t, isa, nativeKeys(), 400) }
+
+// The same with operations that native code asks for: it goes on behind each of them.
+func TestNativeHelp(t *testing.T) { eachISA(t, testNativeHelp) }
+
+func testNativeHelp(t *testing.T, isa ISA) {
+	keys := slices.Concat(slices.Collect(maps.Keys(table.Lanes)), slices.Collect(maps.Keys(table.Compares)))
+	slices.Sort(keys)
+	testSequences(t, isa, keys, 200)
+}
+
+func testSequences(t *testing.T, isa ISA, keys []string, seeds uint64) {
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(8, seed))
 		want := &ir.Warp{R32: make([][32]uint32, 20), R64: make([][32]uint64, 8), Pr: make([]uint32, 5), Mask: ir.AllLanes, Live: ir.AllLanes}
 		randomLanes32(r, want)

@@ -2,8 +2,8 @@ package jit
 
 import "pvdrm/gpu/softgpu/exec/ir"
 
-// Left returns the positions of a function's operations at which native code leaves for the
-// interpreter whatever lanes run. Ends, barriers and sleeps are none: there a warp stops. A
+// Left returns the positions of a function's operations of which native code has no form: it has them done by
+// their functions (help.go), or leaves for the interpreter. Ends, barriers and sleeps are none: there a warp stops. A
 // call is one: what is called is interpreted.
 func Left(p *ir.Program, fn *ir.Function) (list []int32) {
 	for pc := fn.Entry; pc < fn.End; pc++ {

@@ -13,10 +13,11 @@ import (
 	"pvdrm/internal/codemem"
 )
 
-// callNative calls the code at f.entry.
+// callNative calls the code at f.entry. It returns the frame of the warp that has left it, which is
+// another one where that has come into its turn in a ring or a chain.
 //
 //go:noescape
-func callNative(f *Frame)
+func callNative(f *Frame) *Frame
 
 // best is what this processor has.
 func best() ISA {

@@ -5,7 +5,7 @@ package jit
 import "pvdrm/gpu/softgpu/exec/ir"
 
 // callNative is never called.
-func callNative(*Frame) {}
+func callNative(f *Frame) *Frame { return f }
 
 // best is Plain: there is a compiler for amd64 only.
 func best() ISA { return Plain }

@@ -163,7 +163,9 @@ func (e *emitter) row(pc int32, in *ir.Inst) {
 		}
 	}
 	z, n := e.write(file, in.D, uniform)
+	own := e.pinned()
 	for p := range n {
+		e.keepPinned(own) // each part has all scratch registers
 		l := vec{d: z[p], k: e.lanes(file == ir.In64, p), part: p, imm: in.Imm, pred: pred(in.C)}
 		for k, arg := range args {
 			switch {

@@ -131,6 +131,22 @@ func (c *cache) unpin() {
 	}
 }
 
+// pinned is the set of registers that are pinned, and keepPinned unpins all others.
+func (c *cache) pinned() (set uint32) {
+	for i := range c.owners {
+		if c.owners[i].pin {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+func (c *cache) keepPinned(set uint32) {
+	for i := range c.owners {
+		c.owners[i].pin = c.owners[i].pin && set>>i&1 != 0
+	}
+}
+
 // take finds a vector register for a part, and pins it.
 func (e *emitter) take(file ir.RegKind, reg uint32, part int) x86.Z {
 	best, oldest := -1, int32(math.MaxInt32)

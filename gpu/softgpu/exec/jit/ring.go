@@ -36,7 +36,7 @@ func (n *Code) Join(f, next *Frame, w *ir.Warp, seen uint64, warps int) bool {
 // Pass runs a ring, beginning with the warp of f, until one leaves native code.
 func (n *Code) Pass(f *Frame) {
 	code := n.full.code.Load()
-	callNative(f)
+	n.native(f)
 	runtime.KeepAlive(code)
 }
 

@@ -96,6 +96,9 @@ func (b *block) reuse(r *run) {
 				w.worker.sites = w.native.NewSites(len(r.kernel.called) != 0)
 			}
 			w.frame0.Prepare(&w.Warp, w.worker.sites, &w.worker.control.word)
+			if c := w.worker.counts; c != nil {
+				w.frame0.Note(func(pc int32) { c.interpret(w, pc, false) })
+			}
 		}
 	}
 }
