@@ -1,10 +1,6 @@
 package jit
 
-import (
-	"math"
-
-	"pvdrm/gpu/softgpu/exec/ir"
-)
+import "pvdrm/gpu/softgpu/exec/ir"
 
 // A chain is the warps of a block that run in native code from where the kernel begins to its end, one after
 // the other, with no Go in between. A warp that leaves native code elsewhere, as where it would go back in a
@@ -20,28 +16,26 @@ func (n *Code) Chains(warps int) bool {
 // Link prepares a warp, which has not begun, to run in a chain behind that of another frame, if there is one. It
 // reports false if native code cannot be entered.
 func (n *Code) Link(f, before *Frame, w *ir.Warp, seen uint64) bool {
-	code, at := n.EntryAt(w.PC, w.Mask)
-	if at == 0 {
+	if !n.prepare(f, w, seen) {
 		return false
 	}
-	f.limit, f.seen = math.MaxInt32, seen
-	f.enter(w, code.entry, at)
 	f.link(before)
 	return true
 }
 
 // Unlink takes a warp from its chain. It returns where it left native code, or a number below 0 if it has not begun,
-// and whether it has ended there.
-func (n *Code) Unlink(f *Frame, w *ir.Warp, sites *Sites) (left int32, ended bool) {
+// the limit of the lanes that run there, and whether it has ended there.
+func (n *Code) Unlink(f *Frame, w *ir.Warp, sites *Sites) (left, limit int32, ended bool) {
 	f.unlink()
 	if left = f.pc; left < 0 {
-		return left, false
+		return left, noLimit, false
 	}
-	if in := &n.prog.Code[left]; endsWarp(in) {
-		return left, true
+	f.giveBack(w)
+	if in := &n.prog.Code[left]; endsWarp(in) && w.Mask == ir.AllLanes {
+		return left, noLimit, true
 	}
 	n.findPage(w, sites, left)
-	return left, false
+	return left, f.limit, false
 }
 
 // endsWarp reports whether all lanes that run an operation of a kernel end there.

@@ -7,12 +7,12 @@
 // Decoded operations become a few vector instructions each; registers of the warp stay
 // in vector registers from one branch to the next, values that are the same in all
 // lanes are computed once, and branches on which all lanes agree, loops and accesses to
-// known pages need no Go, atomic ones included (atomic.go). An operation of which native code has no form is done by the
-// function that interprets it, and the warp goes on in native code (help.go). Everything else (lanes that
-// disagree, faults, pages that are new) leaves native code at an instruction for the
+// known pages need no Go, atomic ones included (atomic.go). Lanes that disagree on a branch part and meet
+// in native code, in the order in which the interpreter runs them (apart.go). An operation of which native code has no
+// form is done by the function that interprets it, and the warp goes on in native code (help.go). Everything else
+// (faults, pages that are new, calls) leaves native code at an instruction for the
 // interpreter, which goes on from there and enters native code again where it can. So
-// there is one place for faults and for divergence, and results are the interpreter's,
-// bit for bit. GODEBUG=cpu.avx512f=off compiles for AVX2, and cpu.avx512f=off,cpu.avx2=off
+// there is one place for faults, and results are the interpreter's, bit for bit. GODEBUG=cpu.avx512f=off compiles for AVX2, and cpu.avx512f=off,cpu.avx2=off
 // interprets all; so does a host that forbids executable memory, and a function that is
 // beyond the bounds in function.go. The command "pvdrm doctor" reports what a machine does.
 //
@@ -23,7 +23,7 @@
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
 // of them can (ring.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
 //
-// Lanes that disagree on a branch around a few operations run those together, each operation guarded by the
+// Lanes that disagree on a branch around a few operations do not part: they run those together, each operation guarded by the
 // branch's predicate: package lower makes such code beside that for lanes that agree.
 //
 // # Safety
@@ -46,8 +46,9 @@
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
 // not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
 // Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses. Rows of the frame's .local memory that
-// operations name lie below what the function asks for, which each frame has. It has no stack, no calls,
-// and jumps to its own labels only. It runs as a leaf of an assembly function on
+// operations name lie below what the function asks for, which each frame has. Fragments that wait lie in the frame, and
+// are not more than lanes are. It has no stack, no calls, and jumps to its own labels only, and to those of the
+// function's other variant, through the list of them by a position that is one of the function's. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head and each atomic operation counts, so that it returns within some ten microseconds, and
 // sees run.Control as the interpreter does. A memory fault of the host is a panic of

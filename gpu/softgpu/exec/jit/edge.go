@@ -86,46 +86,47 @@ func (e *emitter) aside(pc int32) x86.Label {
 // edge goes from the operation at pc to the block at target; jump says that this is
 // a jump, of which the interpreter may have more to know: whether another fragment
 // is next, and at the head of a loop, whether the warp's turn is over.
-func (e *emitter) edge(pc, target int32, jump bool) { e.edgeWith(pc, target, jump, nil, false) }
+func (e *emitter) edge(pc, target int32, jump bool) { e.edgeWith(pc, target, jump, e.unsaved(nil)) }
 
-// edgeWith is edge with the registers of another point of the code, if then is set.
-func (e *emitter) edgeWith(pc, target int32, jump bool, list []saved, then bool) {
-	if !then {
-		list = e.unsaved(nil)
-	}
+// edgeWith is edge with the registers of another point of the code.
+func (e *emitter) edgeWith(pc, target int32, jump bool, list []saved) {
 	if jump && (e.masked || target <= pc) {
 		out := e.a.NewLabel()
-		all := list
+		if e.masked {
+			e.meetAt(pc, target, list, out)
+		}
 		e.later = append(e.later, func() {
 			e.a.Bind(out)
-			e.exitWith(pc, all)
+			e.exitWith(pc, list)
 		})
-		if e.masked {
-			e.a.MI(x86.CMP, false, frameAt(offLimit), target)
-			e.a.JumpIf(x86.LessEqual, out)
-		}
-		if target <= pc {
-			e.loopHead(pc-target+headCost, out)
-		}
+		e.goesBack(pc, target, out)
 	}
-	live := e.blocks[e.block(target)].live
-	for _, s := range list {
-		if e.isAlive(live, s.kind, s.index) {
-			e.save([]saved{s})
-		}
-	}
+	e.saveFor(list, target, target)
 	e.a.Jump(e.labels[e.block(target)])
 }
 
-// loopHead counts a loop head, and leaves where the interpreter has to look at it.
-func (e *emitter) loopHead(cost int32, out x86.Label) {
+// saveFor writes those registers to memory that are alive at the start of one of two blocks.
+func (e *emitter) saveFor(list []saved, target, other int32) {
+	live, more := e.blocks[e.block(target)].live, e.blocks[e.block(other)].live
+	for _, s := range list {
+		if e.isAlive(live, s.kind, s.index) || e.isAlive(more, s.kind, s.index) {
+			e.save([]saved{s})
+		}
+	}
+}
+
+// goesBack counts a loop head if an edge leads back, and leaves where the interpreter has to look at it. It changes rcx.
+func (e *emitter) goesBack(pc, target int32, out x86.Label) {
+	if target > pc {
+		return
+	}
 	e.a.MI(x86.CMP, true, frameAt(offBudget), 1)
 	e.a.JumpIf(x86.LessEqual, out)
-	e.a.MI(x86.SUB, true, frameAt(offFuel), cost)
+	e.a.MI(x86.SUB, true, frameAt(offFuel), pc-target+headCost)
 	e.a.JumpIf(x86.Negative, out)
-	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offWord))
-	e.a.RM(x86.MOV, true, x86.RAX, x86.Mem{Base: x86.RAX})
-	e.a.RM(x86.CMP, true, x86.RAX, frameAt(offSeen))
+	e.a.RM(x86.MOV, true, x86.RCX, frameAt(offWord))
+	e.a.RM(x86.MOV, true, x86.RCX, x86.Mem{Base: x86.RCX})
+	e.a.RM(x86.CMP, true, x86.RCX, frameAt(offSeen))
 	e.a.JumpIf(x86.NotEqual, out)
 	e.a.MI(x86.SUB, true, frameAt(offBudget), 1)
 }
@@ -147,7 +148,7 @@ func (e *emitter) branch(pc int32, in *ir.Inst) bool {
 	if in.Neg {
 		e.a.Not(x86.RAX)
 	}
-	taken, apart := e.a.NewLabel(), e.aside(pc)
+	taken, out := e.a.NewLabel(), e.aside(pc)
 	if e.masked {
 		e.a.RR(x86.AND, false, x86.RAX, rMask)
 	}
@@ -155,28 +156,26 @@ func (e *emitter) branch(pc int32, in *ir.Inst) bool {
 	e.a.JumpIf(x86.Equal, taken)
 	e.a.RR(x86.TEST, false, x86.RAX, x86.RAX)
 	list := e.unsaved(nil)
-	if in.E != 0 {
-		together := e.a.NewLabel()
-		e.a.JumpIf(x86.NotEqual, together)
-		e.later = append(e.later, func() {
-			e.a.Bind(together)
-			e.edgeWith(pc, int32(in.E), true, list, true)
-		})
-	} else {
-		e.a.JumpIf(x86.NotEqual, apart)
-	}
+	disagree := e.a.NewLabel()
+	e.a.JumpIf(x86.NotEqual, disagree)
 	e.later = append(e.later, func() {
+		e.a.Bind(disagree)
+		if in.E != 0 {
+			e.edgeWith(pc, int32(in.E), true, list)
+		} else {
+			e.part(pc, in, list, out)
+		}
+	}, func() {
 		e.a.Bind(taken)
-		e.edgeWith(pc, in.Target, true, list, true)
+		e.edgeWith(pc, in.Target, true, list)
 	})
 	if in.Other == pc+1 && e.blocks[e.block(in.Other)].chained {
 		if e.masked {
-			e.a.MI(x86.CMP, false, frameAt(offLimit), in.Other)
-			e.a.JumpIf(x86.LessEqual, apart)
+			e.meetAt(pc, in.Other, list, out)
 		}
 		return true
 	}
-	e.edge(pc, in.Other, true)
+	e.edgeWith(pc, in.Other, true, list)
 	return false
 }
 

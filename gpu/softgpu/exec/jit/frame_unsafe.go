@@ -42,6 +42,28 @@ type Frame struct {
 	asks            int32          // out: not 0 if the operation at pc is to be done, and the warp to go on at target; see help.go
 	warp            *ir.Warp       // that runs
 	note            func(pc int32) // called for each operation that is asked for; may be nil
+
+	// The fragments that wait while another one runs, see apart.go.
+	full, masked variantAt
+	count        int64 // of waits behind the first, in bytes
+	turn         uint64
+	waits        [maxFragments + 1]waiting
+	turns        [maxFragments + 1]uint64 // by number in waits: in which order they began to wait
+}
+
+// variantAt is where the code of a variant is.
+type variantAt struct {
+	entry uintptr
+	at    unsafe.Pointer // *uintptr, by position from the function's first on: where to enter, or 0; nil: there is no code
+}
+
+// holds sets where the code of a variant is; c may be nil.
+func (v *variantAt) holds(c *machineCode) {
+	if c == nil || len(c.at) == 0 {
+		*v = variantAt{}
+		return
+	}
+	v.entry, v.at = c.entry, unsafe.Pointer(unsafe.SliceData(c.at)) // read by positions in the function, which it has all of
 }
 
 // Site is memory that native code may access: a page, and the extent that it is part of (extent.go).
@@ -158,6 +180,16 @@ const (
 	offNext      = int32(unsafe.Offsetof(Frame{}.next))
 	offChain     = int32(unsafe.Offsetof(Frame{}.chain))
 	offAsks      = int32(unsafe.Offsetof(Frame{}.asks))
+	offEntry     = int32(unsafe.Offsetof(Frame{}.entry))
+	offFull      = int32(unsafe.Offsetof(Frame{}.full))
+	offMasked    = int32(unsafe.Offsetof(Frame{}.masked))
+	offCount     = int32(unsafe.Offsetof(Frame{}.count))
+	offTurn      = int32(unsafe.Offsetof(Frame{}.turn))
+	offWaits     = int32(unsafe.Offsetof(Frame{}.waits))
+	offTurns     = int32(unsafe.Offsetof(Frame{}.turns))
+	variantTable = int32(unsafe.Offsetof(variantAt{}.at))
+	waitBytes    = int32(unsafe.Sizeof(waiting{}))
+	waitMask     = int32(unsafe.Offsetof(waiting{}.mask))
 
 	siteBytes  = int32(unsafe.Sizeof(Site{}))
 	sizeBytes  = int32(unsafe.Sizeof(size{}))

@@ -37,6 +37,8 @@ type emitter struct {
 	start  x86.Label // of the code
 	later  []func()  // code off the main path
 
+	fragments fragmentLabels
+
 	fixed32, fixed64 []bool // registers that hold constants
 	kills            [][]regRef
 	alive            []uint64
@@ -83,6 +85,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	e.findUniform()
 	e.a.Grow(64 * n)
 	e.leave = e.a.NewLabel() // so that no entry has label 0
+	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel()}
 	e.prologue()
 	for range e.blocks {
 		e.labels = append(e.labels, e.a.NewLabel())
@@ -93,6 +96,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 			return nil, nil
 		}
 	}
+	e.fragmentCode()
 	e.a.Bind(e.leave)
 	e.a.Return()
 	if !e.a.Resolve() || e.a.Len() > maxNativeBytes {

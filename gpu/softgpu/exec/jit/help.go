@@ -33,7 +33,7 @@ func (n *Code) native(f *Frame) {
 func (n *Code) help(f *Frame) {
 	w, pc := f.warp, f.pc
 	in := &n.prog.Code[pc]
-	w.PC, w.Budget, f.asks, f.pc = pc, int(f.budget), 0, nowhere
+	w.PC, w.Mask, w.Budget, f.asks, f.pc = pc, f.mask, int(f.budget), 0, nowhere
 	active := w.Mask
 	if in.Guard != 0 {
 		m := w.Pr[in.Guard-1]

@@ -241,17 +241,31 @@ func (n *Code) EntryAt(pc int32, mask uint32) (code *machineCode, at uintptr) {
 }
 
 // Run runs code from a place on, for a warp whose registers in view are those of n's
-// kernel. It returns the position of an instruction that the interpreter has to run; what
-// follows it may be native again. The code leaves where the position reaches limit, and
-// where the word is not the one that was seen.
-func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uintptr, limit int32, seen uint64) int32 {
-	f.limit, f.seen = limit, seen
+// kernel. It returns the position of an instruction that the interpreter has to run, for the lanes
+// that w.Mask has then, and the limit of those; what follows it may be native again. The code leaves where the
+// word is not the one that was seen.
+func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uintptr, by Turn) (pc, limit int32) {
+	f.seen = by.Seen
 	f.enter(w, code.entry, at)
+	f.takeOver(n, w, by)
 	n.native(f)
 	runtime.KeepAlive(code)
 	w.Budget = int(f.budget)
+	f.giveBack(w)
 	n.findPage(w, sites, f.pc)
-	return f.pc
+	return f.pc, f.limit
+}
+
+// prepare makes a warp of which all lanes run ready to enter native code where it is. It reports false if it cannot.
+func (n *Code) prepare(f *Frame, w *ir.Warp, seen uint64) bool {
+	code, at := n.EntryAt(w.PC, w.Mask)
+	if at == 0 {
+		return false
+	}
+	f.seen = seen
+	f.enter(w, code.entry, at)
+	f.takeOver(n, w, Turn{Limit: noLimit})
+	return true
 }
 
 // isAccess reports whether an operation is a load, a store or an atomic one, that may be compiled.

@@ -5,7 +5,6 @@ package jit
 import (
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -71,7 +70,8 @@ func (m *machine) run(t testing.TB, w *ir.Warp, code []ir.Inst, fixed ...ir.Cons
 	var f Frame
 	f.Prepare(w, m.sites, &m.word)
 	n := &Code{prog: prog, sites: list}
-	return n.Run(&f, w, m.sites, &machineCode{entry: addressOf(mapped)}, addressOf(mapped)+uintptr(entries[0]), math.MaxInt32, 0)
+	pc, _ := n.Run(&f, w, m.sites, &machineCode{entry: addressOf(mapped)}, addressOf(mapped)+uintptr(entries[0]), Turn{Limit: noLimit})
+	return pc
 }
 
 // interpret runs one operation as the dispatch loop does.

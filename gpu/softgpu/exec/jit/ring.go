@@ -1,7 +1,6 @@
 package jit
 
 import (
-	"math"
 	"runtime"
 
 	"pvdrm/gpu/softgpu/exec/ir"
@@ -22,12 +21,9 @@ func (n *Code) Rings() bool { return n.rings }
 // Join prepares a warp to run in a ring of so many, before the one of next. It reports false if native
 // code cannot be entered where it is.
 func (n *Code) Join(f, next *Frame, w *ir.Warp, seen uint64, warps int) bool {
-	code, at := n.EntryAt(w.PC, w.Mask)
-	if at == 0 {
+	if !n.prepare(f, w, seen) {
 		return false
 	}
-	f.limit, f.seen = math.MaxInt32, seen
-	f.enter(w, code.entry, at)
 	f.fuel /= int64(warps)
 	f.join(next)
 	return true
@@ -41,12 +37,13 @@ func (n *Code) Pass(f *Frame) {
 }
 
 // Part takes a warp from its ring. It returns where it left native code, and where it goes on behind the
-// last barrier that it came to; each may be below 0, for nowhere.
-func (n *Code) Part(f *Frame, w *ir.Warp, sites *Sites) (left, passed int32) {
+// last barrier that it came to, each of which may be below 0, for nowhere; and the limit of the lanes that run.
+func (n *Code) Part(f *Frame, w *ir.Warp, sites *Sites) (left, passed, limit int32) {
 	left, passed = f.pc, f.passed
 	f.join(nil)
 	if left >= 0 {
+		f.giveBack(w)
 		n.findPage(w, sites, left)
 	}
-	return left, passed
+	return left, passed, f.limit
 }

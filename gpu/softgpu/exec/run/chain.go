@@ -35,11 +35,11 @@ func (b *block) inChain() bool {
 	ended := 0
 	for i := range count {
 		one := &b.warps[i]
-		left, end := n.Unlink(&one.frame0, &one.Warp, w.sites)
+		left, limit, end := n.Unlink(&one.frame0, &one.Warp, w.sites)
 		if left < 0 {
 			continue
 		}
-		one.PC = left
+		one.PC, one.limit = left, limit
 		if w.counts != nil {
 			w.counts.entered++
 		}

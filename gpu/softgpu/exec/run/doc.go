@@ -9,7 +9,8 @@
 // long while others wait gives way to them, as does a warp to other warps, so lanes may
 // wait for each other as on Volta and later. Workers take blocks in order, short ones
 // several at a time (dispatch.go), and a block keeps its worker to its end: a block may wait for earlier ones,
-// not for later ones. In a cooperative launch
+// not for later ones. Native code does the same with the fragments of one frame (package jit, apart.go); where others are
+// next, it leaves. In a cooperative launch
 // each block has a worker of its own, so it may wait for all others (grid.go).
 //
 // # Preemption

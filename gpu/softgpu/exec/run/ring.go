@@ -28,10 +28,10 @@ func (b *block) inRing() bool {
 	arrived := true
 	for i := range b.warps {
 		one := &b.warps[i]
-		left, passed := n.Part(&one.frame0, &one.Warp, w.sites)
+		left, passed, limit := n.Part(&one.frame0, &one.Warp, w.sites)
 		switch {
 		case left >= 0:
-			one.PC, arrived = left, false
+			one.PC, one.limit, arrived = left, limit, false
 		case passed < 0:
 		case arrived:
 			one.PC = passed

@@ -75,7 +75,8 @@ func (w *warp) run() outcome {
 		entered := false
 		if n := w.native; n != nil {
 			if code, at := n.EntryAt(pc, w.Mask); at != 0 {
-				pc, entered = n.Run(&w.frame0, &w.Warp, w.worker.sites, code, at, w.limit, w.worker.seen), true
+				pc, w.limit = n.Run(&w.frame0, &w.Warp, w.worker.sites, code, at, jit.Turn{Limit: w.limit, Boosted: w.boosted, Seen: w.worker.seen})
+				entered = true
 			}
 		}
 		if c := w.worker.counts; c != nil {

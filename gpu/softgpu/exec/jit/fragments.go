@@ -1,0 +1,159 @@
+//go:build amd64 && linux
+
+package jit
+
+import (
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
+)
+
+// What fragments do in native code, see apart.go. All registers are in memory where one gives way to another.
+
+// fragmentLabels are where the code is that all branches and jumps of a function share.
+type fragmentLabels struct {
+	part, meet x86.Label
+}
+
+// waitAt is what the fragment in Frame.waits has at an offset that a register holds.
+func waitAt(offset x86.R, more int32) x86.Place {
+	return x86.Place{Base: rFrame, Index: offset, Disp: offWaits + more}
+}
+
+// mayPart leaves where the interpreter has the fragments.
+func (e *emitter) mayPart(out x86.Label) {
+	e.a.MI(x86.CMP, true, frameAt(offMasked+variantTable), 0)
+	e.a.JumpIf(x86.Equal, out)
+}
+
+// part has the lanes in eax of those that run take a branch, and the others not.
+func (e *emitter) part(pc int32, in *ir.Inst, list []saved, out x86.Label) {
+	a := &e.a
+	e.mayPart(out)
+	run, wait := min(in.Target, in.Other), max(in.Target, in.Other)
+	e.goesBack(pc, run, out)
+	e.saveFor(list, run, wait)
+	if wait == in.Target {
+		a.RR(x86.MOV, false, x86.RDX, x86.RAX)
+		a.RR(x86.XOR, false, rMask, x86.RAX)
+	} else {
+		a.RR(x86.MOV, false, x86.RDX, rMask)
+		a.RR(x86.XOR, false, x86.RDX, x86.RAX)
+		a.RR(x86.MOV, false, rMask, x86.RAX)
+	}
+	a.RI(x86.MOV, false, x86.RCX, wait)
+	a.RI(x86.MOV, false, x86.RAX, run)
+	a.Jump(e.fragments.part)
+}
+
+// meetAt has the fragment wait at the block at target, or run on with one that waits there, if another one is next
+// by then. It leaves at out where the interpreter has the others.
+func (e *emitter) meetAt(pc, target int32, list []saved, out x86.Label) {
+	meet := e.a.NewLabel()
+	e.a.MI(x86.CMP, false, frameAt(offLimit), target)
+	e.a.JumpIf(x86.LessEqual, meet)
+	e.later = append(e.later, func() {
+		e.a.Bind(meet)
+		e.mayPart(out)
+		e.goesBack(pc, target, out)
+		e.saveFor(list, target, target)
+		e.a.RI(x86.MOV, false, x86.RAX, target)
+		e.a.Jump(e.fragments.meet)
+	})
+}
+
+// fragmentCode is what branches and jumps share. The fragment that runs has its position in eax and its lanes in
+// rMask; at part, one begins to wait, of which these are in ecx and edx; at meet, the running one has come to the
+// lowest position of those that wait, or beyond it.
+func (e *emitter) fragmentCode() {
+	a := &e.a
+	search, merge, shift, put, check, slow, run := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+
+	a.Bind(e.fragments.part) // its place is behind the first, from the last on, whose position is above
+	a.RM(x86.MOV, true, x86.RBX, frameAt(offCount))
+	a.Bind(search)
+	a.RP(x86.CMP, false, x86.RCX, waitAt(x86.RBX, 0))
+	a.JumpIf(x86.Equal, merge)
+	a.RM(x86.MOV, true, x86.R14, frameAt(offCount))
+	a.JumpIf(x86.Less, shift)
+	a.RI(x86.SUB, true, x86.RBX, waitBytes)
+	a.Jump(search)
+
+	a.Bind(merge)
+	a.RP(x86.OR, false, x86.RDX, waitAt(x86.RBX, waitMask))
+	a.StoreTo(false, waitAt(x86.RBX, waitMask), x86.RDX)
+	a.Jump(check)
+
+	a.Bind(shift)
+	a.RR(x86.CMP, true, x86.R14, x86.RBX)
+	a.JumpIf(x86.Equal, put)
+	a.RP(x86.MOV, true, x86.R15, waitAt(x86.R14, 0))
+	a.StoreTo(true, waitAt(x86.R14, waitBytes), x86.R15)
+	a.RP(x86.MOV, true, x86.R15, waitAt(x86.R14, offTurns-offWaits))
+	a.StoreTo(true, waitAt(x86.R14, offTurns-offWaits+waitBytes), x86.R15)
+	a.RI(x86.SUB, true, x86.R14, waitBytes)
+	a.Jump(shift)
+
+	a.Bind(put)
+	a.StoreTo(false, waitAt(x86.RBX, waitBytes), x86.RCX)
+	a.StoreTo(false, waitAt(x86.RBX, waitBytes+waitMask), x86.RDX)
+	a.RM(x86.MOV, true, x86.R14, frameAt(offTurn))
+	a.StoreTo(true, waitAt(x86.RBX, offTurns-offWaits+waitBytes), x86.R14)
+	a.RI(x86.ADD, true, x86.R14, 1)
+	a.Store(true, frameAt(offTurn), x86.R14)
+	a.RM(x86.MOV, true, x86.R14, frameAt(offCount))
+	a.RI(x86.ADD, true, x86.R14, waitBytes)
+	a.Store(true, frameAt(offCount), x86.R14)
+	a.RP(x86.MOV, false, x86.RCX, waitAt(x86.R14, 0))
+	a.Store(false, frameAt(offLimit), x86.RCX)
+
+	a.Bind(check)
+	a.RM(x86.CMP, false, x86.RAX, frameAt(offLimit))
+	a.JumpIf(x86.Less, run)
+
+	a.Bind(e.fragments.meet) // with the last, if it waits here; else that runs, and this one waits
+	a.RM(x86.MOV, true, x86.RBX, frameAt(offCount))
+	a.RP(x86.MOV, false, x86.RCX, waitAt(x86.RBX, 0))
+	a.RP(x86.MOV, false, x86.RDX, waitAt(x86.RBX, waitMask))
+	a.RP(x86.MOV, false, x86.R14, waitAt(x86.RBX, -waitBytes))
+	a.Store(false, frameAt(offLimit), x86.R14)
+	a.RI(x86.SUB, true, x86.RBX, waitBytes)
+	a.Store(true, frameAt(offCount), x86.RBX)
+	a.RR(x86.CMP, false, x86.RCX, x86.RAX)
+	a.JumpIf(x86.NotEqual, slow)
+	a.RR(x86.OR, false, rMask, x86.RDX)
+	a.Jump(run)
+	a.Bind(slow)
+	a.RR(x86.MOV, false, x86.R14, x86.RCX)
+	a.RR(x86.MOV, false, x86.R15, x86.RDX)
+	a.RR(x86.MOV, false, x86.RCX, x86.RAX)
+	a.RR(x86.MOV, false, x86.RDX, rMask)
+	a.RR(x86.MOV, false, x86.RAX, x86.R14)
+	a.RR(x86.MOV, false, rMask, x86.R15)
+	a.Jump(e.fragments.part)
+
+	a.Bind(run)
+	e.runFragment()
+}
+
+// runFragment enters the variant of the code that the lanes in rMask need, at the position in eax, or leaves there.
+func (e *emitter) runFragment() {
+	a := &e.a
+	some, out := a.NewLabel(), a.NewLabel()
+	a.Store(false, frameAt(offMask), rMask)
+	a.RI(x86.CMP, false, rMask, -1)
+	a.RM(x86.MOV, true, x86.RDX, frameAt(offMasked+variantTable))
+	a.RM(x86.MOV, true, x86.RCX, frameAt(offMasked))
+	a.JumpIf(x86.NotEqual, some)
+	a.RM(x86.MOV, true, x86.RDX, frameAt(offFull+variantTable))
+	a.RM(x86.MOV, true, x86.RCX, frameAt(offFull))
+	a.Bind(some)
+	a.Store(true, frameAt(offEntry), x86.RCX)
+	a.RP(x86.MOV, true, x86.RDX, x86.Place{Base: x86.RDX, Index: x86.RAX, Shift: 3, Disp: -8 * e.fn.Entry})
+	a.RR(x86.TEST, true, x86.RDX, x86.RDX)
+	a.JumpIf(x86.Equal, out)
+	a.Store(true, frameAt(offTarget), x86.RDX)
+	a.JumpMem(frameAt(offEntry))
+	a.Bind(out)
+	a.Store(false, frameAt(offPC), x86.RAX)
+	a.Jump(e.leave)
+}
