@@ -168,13 +168,17 @@ func newBuilder(cfg Config) (*builder, error) {
 	return b, os.MkdirAll(dir, 0o755)
 }
 
+// patience is how long a builder waits for another one before it says so. One that finds its image waits for less.
+const patience = time.Second
+
 // lock waits until no other builder uses the cache.
 func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(b.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	for said := false; ; said = true {
+	began, said := time.Now(), false
+	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -183,7 +187,8 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if !said {
+		if !said && time.Since(began) > patience {
+			said = true
 			b.progress("Waiting for another process that builds in %s", b.dir)
 		}
 		select {

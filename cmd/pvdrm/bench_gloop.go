@@ -144,7 +144,7 @@ func (f *gloopFlags) run(ctx context.Context, g *global, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := bench.GLoopReport{Date: time.Now(), Command: strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), Device: f.dev.device.String()}
+	r := bench.GLoopReport{Date: time.Now(), Command: strings.Join(append([]string{"pvdrm"}, os.Args[1:]...), " "), Device: f.dev.device.String(), Card: f.dev.device.kind().far}
 	files, err := createFiles([]reportTo[bench.GLoopReport]{{f.json, bench.GLoopReport.WriteJSON}, {f.html, bench.GLoopReport.WriteHTML}})
 	if err != nil {
 		return err

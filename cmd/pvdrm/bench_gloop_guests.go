@@ -43,7 +43,7 @@ func (b *gloopBench) full(program string) int {
 func (b *gloopBench) guest(socket, name string, weight uint32, args ...string) (*spinner, error) {
 	command := []string{"run"}
 	if b.vm {
-		command = []string{"up", "--console=false", "--cpus", "1"}
+		command = machineCommand()
 	}
 	dev := (&fairFlags{dev: b.dev}).guestDevice(socket, name, weight)
 	return startGuest(name, append(append(append(command, dev.args()...), "--", "gdev", "gloop"), args...))

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -39,15 +40,27 @@ const glWorkload = "gl:"
 // spinnerArgs is the command line of a guest, a virtual machine if vm is set.
 func spinnerArgs(dev deviceFlags, workload []string, vm bool) []string {
 	if scene, ok := strings.CutPrefix(workload[0], glWorkload); ok {
-		args := append([]string{"up", "--console=false", "--image", guestimage.Mesa, "--cpus", "1"}, dev.args()...)
+		args := append(append(machineCommand(), "--image", guestimage.Mesa), dev.args()...)
 		scene, size, _ := strings.Cut(scene, "@")
 		return append(args, "--gl", glOn, "--", "glscene", "-spin", "-size", cmp.Or(size, glSize), scene)
 	}
 	command := []string{"run"}
 	if vm {
-		command = []string{"up", "--console=false", "--cpus", "1"}
+		command = machineCommand()
 	}
 	return append(append(append(command, dev.args()...), "--", "gdev", "spin"), workload...)
+}
+
+// machineTold is set when a guest has said which machine it boots. Others of the process boot the same.
+var machineTold atomic.Bool
+
+// machineCommand is the command for a guest that is a virtual machine, but for what follows of its device.
+func machineCommand() []string {
+	command := []string{"up", "--console=false", "--cpus", "1"}
+	if machineTold.Swap(true) {
+		command = append(command, "--quiet-boot")
+	}
+	return command
 }
 
 // startSpinner starts a guest.

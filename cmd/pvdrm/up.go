@@ -31,6 +31,7 @@ type upFlags struct {
 	cache   string
 	console bool
 	print   bool
+	quiet   bool
 	screen  screenFlags
 	image   string
 	copies  []string
@@ -95,6 +96,8 @@ PROGRAM takes the place of the image's entry point, and runs as root.`,
 	f.card.add(c)
 	c.Flags().StringVar(&f.owner, "gpu-socket", "", "socket of a pvdrm backend --vhost-user that serves the machine")
 	_ = c.Flags().MarkHidden("gpu-socket") // bench modes has several machines on one card with it
+	c.Flags().BoolVar(&f.quiet, "quiet-boot", false, "say nothing about a machine that boots")
+	_ = c.Flags().MarkHidden("quiet-boot") // benches start many
 	c.Flags().StringVar(&f.cfg.QEMU, "qemu", defaultQEMU(), "QEMU to use, name or path")
 	c.Flags().StringVar(&f.cfg.Accel, "accel", vmm.Auto, "what runs the guest's processors: kvm, tcg, or auto: kvm where it works")
 	c.Flags().IntVar(&f.cfg.MemoryMiB, "memory", vmm.DefaultMemoryMiB, "memory of the machine, MiB")
@@ -275,7 +278,11 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 			}
 		}()
 	}
-	o.say("QEMU %s, %s; booting Linux %s", machine.QEMU().Version, machine.Accelerator(), image.Release)
+	tell := o.say
+	if f.quiet {
+		tell = func(string, ...any) {}
+	}
+	tell("QEMU %s, %s; booting Linux %s", machine.QEMU().Version, machine.Accelerator(), image.Release)
 	if f.print {
 		o.say("by hand, beside `pvdrm backend --vhost-user %s`:\n%s", strings.Join(o.sockets, "` and `pvdrm backend --vhost-user "), machine.CommandLine())
 	}
@@ -283,7 +290,7 @@ func (o *guest) live(ctx context.Context, log *zap.Logger, image guestimage.Imag
 	if err := machine.WaitReady(ctx); err != nil {
 		return 0, explain(ctx, o.backends, err)
 	}
-	o.say("the guest is up after %.1f s: Linux %s", time.Since(booted).Seconds(), image.Release)
+	tell("the guest is up after %.1f s: Linux %s", time.Since(booted).Seconds(), image.Release)
 	if err := files.copy(ctx, machine); err != nil {
 		return 0, explain(ctx, o.backends, err)
 	}

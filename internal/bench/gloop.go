@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -105,6 +106,7 @@ type GLoopReport struct {
 	Date    time.Time
 	Command string
 	Device  string
+	Card    bool // Device is an NVIDIA GPU
 	Rows    []GLoopRow
 	Runs    []GLoopRun // whose usage is drawn
 }
@@ -126,11 +128,11 @@ func (r GLoopReport) Failed() bool {
 // WriteText writes tables for a terminal.
 func (r GLoopReport) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "figure\tprogram\tversion\tguests\tseconds\tratio\t95 %\tkernel\tpoint\tshare\tworst\trate\tpublished\t  ")
+	fmt.Fprintln(t, "figure\tprogram\tversion\tguests\tseconds\tratio\t95 %\tkernel\tpoint\tshare\tworst\trate\t  ")
 	for _, x := range r.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", x.Figure, x.Program, x.Version, x.Guests, cell(x.Seconds, "%.4f", 1),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", x.Figure, x.Program, x.Version, x.Guests, cell(x.Seconds, "%.4f", 1),
 			cell(x.Ratio, "%.3f", 1), x.interval(), cell(x.KernelRatio, "%.3f", 1), cell(x.PointUS, "%.2f µs", 1), x.share(), cell(x.Worst, "%.1f", 100),
-			cell(x.Rate, "%.1f/s", 1), x.published(), x.remark())
+			cell(x.Rate, "%.1f/s", 1), x.remark())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -167,17 +169,20 @@ func (x GLoopRow) share() string {
 
 // remark is what a row says besides.
 func (x GLoopRow) remark() string {
-	text := x.Case
+	var parts []string
+	if x.Case != "" {
+		parts = append(parts, x.Case)
+	}
 	if x.Base != "" {
-		if text != "" {
-			text += ", "
-		}
-		text += "against " + x.Base
+		parts = append(parts, "against "+x.Base)
+	}
+	if p := x.publishedRow(); p != nil {
+		parts = append(parts, "published: "+p.text)
 	}
 	if !x.Verified {
-		text += " FAILED: " + x.Error
+		parts = append(parts, "FAILED: "+x.Error)
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // find returns the first row of a figure, program and version, or nil.
@@ -196,8 +201,12 @@ var gloopApplications = []string{"tpacf", "lavamd", "mummergpu", "hybridsort", "
 func (r GLoopReport) targets() (all []Target) {
 	if gloop, split := r.find("5.5", "throttle", "gloop"), r.find("5.5", "throttle", "split"); gloop != nil && split != nil && gloop.Seconds > 0 {
 		times := split.Seconds / gloop.Seconds
-		all = append(all, Target{Figure: "throttle, split over gloop", Found: fmt.Sprintf("%.2f", times), Goal: "3 on the software GPU, 5 on NVIDIA", Met: times >= 3})
-		all = append(all, Target{Figure: "a scheduling point", Found: fmt.Sprintf("%.2f µs", gloop.PointUS), Goal: "1.0 µs on NVIDIA", Met: gloop.PointUS <= 1})
+		goal := 3.0
+		if r.Card {
+			goal = 5
+			all = append(all, Target{Figure: "a scheduling point", Found: fmt.Sprintf("%.2f µs", gloop.PointUS), Goal: "1.0 µs", Met: gloop.PointUS <= 1})
+		}
+		all = append(all, Target{Figure: "throttle, split over gloop", Found: fmt.Sprintf("%.2f", times), Goal: fmt.Sprintf("%.0f", goal), Met: times >= goal})
 	}
 	var ratios []float64
 	for _, p := range gloopApplications {
@@ -214,8 +223,9 @@ func (r GLoopReport) targets() (all []Target) {
 		if x.Expected == 0 || x.Figure == "5.15" || x.Figure == "5.16" {
 			continue
 		}
-		off := 100 * math.Abs(x.Share-x.Expected)
-		all = append(all, Target{Figure: fmt.Sprintf("%s: share of %s among %d", x.Figure, x.Program, x.Guests), Found: fmt.Sprintf("%.1f points off", off), Goal: "2 points", Met: off <= 2})
+		off, farthest := 100*math.Abs(x.Share-x.Expected), 100*x.Worst
+		all = append(all, Target{Figure: fmt.Sprintf("%s: share of %s among %d", x.Figure, x.Program, x.Guests), Found: fmt.Sprintf("%.1f points off, a window %.1f", off, farthest),
+			Goal: "2 points, a window of 200 ms 5 (a slice of 10 ms)", Met: off <= 2 && farthest <= 5})
 	}
 	for _, x := range r.Rows {
 		if x.Figure != "5.16" || x.Ratio == 0 {
