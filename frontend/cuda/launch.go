@@ -105,6 +105,10 @@ func (f *Function) checkConfig(call string, cfg LaunchConfig) error {
 		}
 	}
 	if most := uint64(f.attr.MaxThreads); most > 0 && threads > most {
+		if m := dev.Multiprocessor(); m.warps(int(f.attr.Regs)) < (int(threads)+m.Warp-1)/m.Warp {
+			return errorf(call, ErrLaunchOutOfResources, "kernel %s: a block of %d threads with %d registers each, but the device has registers for %d: compile it with __launch_bounds__(%d)",
+				f.name, threads, f.attr.Regs, most, threads)
+		}
 		return errorf(call, ErrInvalidValue, "kernel %s: a block of %d threads, but the kernel can have %d", f.name, threads, most)
 	}
 	if sum := uint64(f.attr.SharedBytes) + uint64(cfg.Shared); sum > dev.params[drm.ParamSharedPerBlock] {

@@ -250,4 +250,11 @@ func TestLaunchConfig(t *testing.T) {
 		require.ErrorContains(t, err, "kernel k", r.name)
 	}
 	require.Equal(t, 1, runs)
+
+	k.Attributes.Regs, k.Attributes.MaxThreads = 72, 896 // as an H100's driver has it
+	f = mustFunction(t, newContext(t, g), "k")
+	require.NoError(t, f.Launch(LaunchConfig{Grid: one, Block: [3]uint32{896, 1, 1}}))
+	err := f.Launch(LaunchConfig{Grid: one, Block: [3]uint32{897, 1, 1}})
+	isResult(t, ErrLaunchOutOfResources, err)
+	require.ErrorContains(t, err, "897 threads with 72 registers each, but the device has registers for 896: compile it with __launch_bounds__(897)")
 }

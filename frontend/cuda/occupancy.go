@@ -1,5 +1,7 @@
 package cuda
 
+import "math"
+
 // Multiprocessor is what the blocks of a kernel share while they run together.
 type Multiprocessor struct {
 	Blocks   int // the most, however small
@@ -53,14 +55,19 @@ func (m Multiprocessor) Resident(threads, regs int, shared uint64) int {
 	}
 	warps := (threads + m.Warp - 1) / m.Warp
 	n := min(m.Blocks, m.Threads/m.Warp/warps)
-	if regs > 0 {
-		each := roundUp(regs*m.Warp, regUnit)
-		n = min(n, m.Regs/quarters/each*quarters/warps)
-	}
+	n = min(n, m.warps(regs)/warps)
 	if each := roundUp(int(shared), m.Unit) + m.Reserved; each > 0 {
 		n = min(n, (m.Shared+m.Reserved)/each)
 	}
 	return max(n, 1) // a block that can be launched at all
+}
+
+// warps is how many warps have registers, where a thread has so many.
+func (m Multiprocessor) warps(regs int) int {
+	if regs <= 0 || m.Warp <= 0 {
+		return math.MaxInt
+	}
+	return m.Regs / quarters / roundUp(regs*m.Warp, regUnit) * quarters
 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

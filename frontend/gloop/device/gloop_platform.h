@@ -19,6 +19,7 @@
 #define __shared__ __attribute__((shared))
 #define __host__ __attribute__((host))
 #define __constant__ __attribute__((constant))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #endif
 #include <__clang_cuda_builtin_vars.h>
 #define GLOOP_SYNC() __syncthreads()
