@@ -1,6 +1,87 @@
 /* Runs the throttle of frontend/gloop/host/testdata and misuses the library: steps
  * THROTTLE.ptx TASKS.ptx HOSTILE.ptx STEPS. */
+#include <pthread.h>
+
 #include "load.h"
+
+static size_t left(void)
+{
+	size_t unused = 0, total = 0;
+	CHECK(cuMemGetInfo(&unused, &total));
+	return unused;
+}
+
+/* flood posts so many tasks in each of blocks. */
+static int flood(struct gloop_config c, unsigned blocks, unsigned n)
+{
+	void *args[] = {NULL, NULL, &n};
+	CUdeviceptr out = 0;
+	args[1] = &out;
+	c.grid[0] = c.blocks = blocks;
+	CHECK(cuMemAlloc(&out, 4 * blocks));
+	struct gloop_stats stats;
+	int error = gloop_run(&c, args, &stats);
+	CHECK(cuMemFree(out));
+	REQUIRE(error != GLOOP_OK || stats.callbacks == blocks * (n + 1));
+	return error;
+}
+
+struct job {
+	CUcontext ctx;
+	struct gloop_config config;
+};
+
+static void *job(void *arg)
+{
+	struct job *j = arg;
+	CHECK(cuCtxSetCurrent(j->ctx));
+	for (int i = 0; i < 5; i++)
+		REQUIRE(flood(j->config, 3, 20) == GLOOP_OK);
+	return NULL;
+}
+
+/* Runs with a pool use the memory of those before: as many in a row need no more than one. */
+static void pools(CUcontext ctx, CUfunction f)
+{
+	struct gloop_config c = {.function = f, .grid = {1}, .block = {8}};
+	struct gloop_config none = c;
+	REQUIRE(flood(c, 200, 5) == GLOOP_OK); /* what the context allocates once */
+	size_t before = left();
+	REQUIRE(gloop_prepare(&none, NULL) == GLOOP_INVALID);
+	REQUIRE(gloop_pool_create(&c.pool) == GLOOP_OK);
+	c.grid[0] = c.blocks = 200; /* of 40 KB each */
+	REQUIRE(gloop_prepare(&c, NULL) == GLOOP_OK);
+	size_t prepared = left();
+	REQUIRE(prepared < before);
+	for (int i = 0; i < 5; i++) {
+		REQUIRE(flood(c, 1, 5) == GLOOP_OK);
+		REQUIRE(flood(c, 200, 5) == GLOOP_OK);
+		REQUIRE(left() == prepared);
+	}
+	REQUIRE(flood(c, 500, 5) == GLOOP_OK);
+	size_t larger = left();
+	REQUIRE(larger < prepared);
+	REQUIRE(flood(c, 1, 100) == GLOOP_SLOTS);
+	REQUIRE(flood(c, 500, 5) == GLOOP_OK && left() == larger); /* a kernel that failed leaves a pool that works */
+
+	struct job jobs = {.ctx = ctx, .config = c};
+	pthread_t threads[3];
+	for (int i = 0; i < 3; i++)
+		REQUIRE(pthread_create(&threads[i], NULL, job, &jobs) == 0);
+	for (int i = 0; i < 3; i++)
+		REQUIRE(pthread_join(threads[i], NULL) == 0);
+
+	CUdevice dev;
+	CUcontext other;
+	CHECK(cuDeviceGet(&dev, 0));
+	CHECK(cuCtxCreate(&other, 0, dev));
+	REQUIRE(gloop_prepare(&c, NULL) == GLOOP_INVALID); /* the pool is of another context */
+	gloop_pool_destroy(c.pool);
+	CHECK(cuCtxDestroy(other));
+	CHECK(cuCtxSetCurrent(ctx));
+	REQUIRE(left() == before);
+	gloop_pool_destroy(NULL);
+}
 
 int main(int argc, char **argv)
 {
@@ -57,6 +138,7 @@ int main(int argc, char **argv)
 	config.function = load(argv[2], "flood");
 	flood = 10;
 	REQUIRE(gloop_run(&config, more, &stats) == GLOOP_OK && stats.callbacks == 11);
+	pools(ctx, config.function);
 
 	CHECK(cuCtxDestroy(ctx));
 	puts("steps: PASS");

@@ -10,8 +10,6 @@
 
 namespace gloop {
 
-static const size_t kPage = 4096;
-
 // kSignalAttribute is PVDRM's attribute of a launch: the address of the word by which the device asks
 // the kernel to leave (frontend/cuda/capi). Other drivers refuse it.
 static const int kSignalAttribute = 0x50564401;
@@ -51,59 +49,6 @@ static int settle(Program *p, u64 *logical) {
 	return odd ? GLOOP_INVALID : GLOOP_OK;
 }
 
-// allocate makes what the kernel and the library share.
-static int allocate(Program *p, u64 logical) {
-	gloop_config *c = &p->config;
-	size_t blocks = c->blocks, slots = blocks * abi::kSlots;
-	size_t textAt = kPage + blocks * sizeof(abi::Block);
-	p->operations = static_cast<Operation *>(calloc(slots, sizeof(Operation)));
-	p->waiting = static_cast<Operation **>(calloc(slots, sizeof(Operation *)));
-	p->handles = static_cast<Handle **>(calloc(c->handles, sizeof(Handle *)));
-	p->taken = static_cast<u64 *>(calloc(blocks * 3, sizeof(u64)));
-	if (!p->operations || !p->waiting || !p->handles || !p->taken) return GLOOP_SYSTEM;
-	p->under = p->taken + blocks;
-	p->done = p->under + blocks;
-	for (size_t i = 0; i < slots; i++) p->operations[i].fd = -1;
-
-	void *mem = nullptr;
-	u64 base = 0;
-	abi::Queue queue = {};
-	queue.total = logical;
-	size_t granted = textAt + slots * c->path_max;
-	if ((p->stats.cuda = cuStreamCreate(&p->stream, 1)) || (p->stats.cuda = cuMemHostAlloc(&mem, granted, 2)))
-		return GLOOP_CUDA;
-	p->granted = static_cast<unsigned char *>(mem);
-	*reinterpret_cast<u32 *>(mem) = 0;
-	for (size_t b = 0; b < blocks; b++) { // the rest is written before it is read
-		abi::Block *block = reinterpret_cast<abi::Block *>(p->granted + kPage) + b;
-		memset(&block->posted, 0, sizeof block->posted);
-		memset(&block->done, 0, sizeof block->done);
-		memset(&block->report, 0, sizeof block->report);
-	}
-	if ((p->stats.cuda = cuMemHostGetDevicePointer_v2(&base, mem, 0)) ||
-	    (p->stats.cuda = cuMemAlloc_v2(&p->device, sizeof queue + blocks * sizeof(abi::Context))) ||
-	    (p->stats.cuda = cuMemcpyHtoD_v2(p->device, &queue, sizeof queue)) ||
-	    (p->stats.cuda = cuCtxSynchronize())) // the stream of the kernel does not wait for the default one
-		return GLOOP_CUDA;
-	p->signal = reinterpret_cast<volatile u32 *>(p->granted);
-	p->blocks = reinterpret_cast<abi::Block *>(p->granted + kPage);
-	p->texts = reinterpret_cast<char *>(p->granted + textAt);
-
-	abi::Launch *l = &p->launch;
-	l->signal = base;
-	l->queue = p->device;
-	l->contexts = p->device + sizeof queue;
-	l->blocks = base + kPage;
-	l->texts = base + textAt;
-	l->look = c->slice_ns / 4;
-	l->spin = c->spin_ns;
-	memcpy(l->grid, c->grid, sizeof l->grid);
-	l->every = c->every;
-	l->textBytes = c->path_max;
-	l->version = abi::kVersion;
-	return startThreads(p) ? GLOOP_OK : GLOOP_SYSTEM;
-}
-
 // copyWords copies 64 bytes of shared memory, each word once and the first one first.
 static void copyWords(void *to, const void *from) {
 	u64 words[8];
@@ -131,7 +76,7 @@ static int take(Program *p) {
 		}
 		for (; fresh; fresh &= fresh - 1, n++) {
 			unsigned i = unsigned(__builtin_ctzll(fresh));
-			Operation *o = &p->operations[b * abi::kSlots + i];
+			Operation *o = &p->kit->operations[b * abi::kSlots + i];
 			memset(o, 0, sizeof *o);
 			o->block = b;
 			o->slot = i;
@@ -180,7 +125,7 @@ static CUresult start(Program *p, void **args) {
 	c.grid[1] = c.grid[2] = 1;
 	memcpy(c.block, p->config.block, sizeof c.block);
 	c.shared = p->config.shared;
-	c.stream = p->stream;
+	c.stream = p->kit->stream;
 	c.attributes = &a;
 	c.count = 1;
 	args[0] = &p->launch;
@@ -216,7 +161,7 @@ static int run(Program *p, void **args) {
 	attend(p);
 	int error = GLOOP_OK;
 	for (;;) {
-		int state = cuStreamQuery(p->stream);
+		int state = cuStreamQuery(p->kit->stream);
 		if (state != 600) { // CUDA_ERROR_NOT_READY
 			p->stats.cuda = state;
 			if (state) return GLOOP_CUDA;
@@ -288,19 +233,25 @@ static int next(Program *p, bool *over) {
 	return *over || can ? GLOOP_OK : wait(p);
 }
 
-static void freeAll(Program *p) {
-	if (p->operations) {
-		stopThreads(p);
-		for (size_t i = 0; i < size_t(p->config.blocks) * abi::kSlots; i++) finish(p, &p->operations[i]);
-	}
+// end stops the threads and drops what they hold, and gives the kit back. After a call of the driver that failed it is
+// of no more use.
+static void end(Program *p, int error) {
+	stopThreads(p);
+	if (p->kit)
+		for (size_t i = 0; i < size_t(p->config.blocks) * abi::kSlots; i++) finish(p, &p->kit->operations[i]);
 	if (p->handles) closeAll(p);
-	if (p->device) cuMemFree_v2(p->device);
-	if (p->granted) cuMemFreeHost(p->granted);
-	if (p->stream) cuStreamDestroy_v2(p->stream);
-	free(p->operations);
-	free(p->waiting);
 	free(p->handles);
-	free(p->taken);
+	giveKit(p, error != GLOOP_CUDA && error != GLOOP_SYSTEM);
+}
+
+// begin takes what the run needs.
+static int begin(Program *p, const gloop_config *config) {
+	u64 logical = 0;
+	p->config = *config;
+	p->wake = -1;
+	int error = settle(p, &logical);
+	if (!error) error = takeKit(p, logical);
+	return error;
 }
 
 } // namespace gloop
@@ -309,25 +260,30 @@ using namespace gloop;
 
 int gloop_run(const gloop_config *config, void **args, gloop_stats *stats) {
 	Program p = {};
-	u64 logical = 0;
 	bool over = false;
-	p.config = *config;
-	p.wake = -1;
 	pthread_mutex_init(&p.mu, nullptr);
 	pthread_cond_init(&p.work, nullptr);
 	pthread_cond_init(&p.ended, nullptr);
-	int error = settle(&p, &logical);
-	if (!error) error = allocate(&p, logical);
+	int error = begin(&p, config);
+	if (!error) error = startThreads(&p) ? GLOOP_OK : GLOOP_SYSTEM;
 	while (!error && !over) {
 		if (canceled(&p)) error = GLOOP_CANCELED;
 		if (!error) error = run(&p, args);
 		if (!error) error = next(&p, &over);
 	}
-	freeAll(&p);
+	end(&p, error);
 	if (stats) *stats = p.stats;
 	pthread_cond_destroy(&p.ended);
 	pthread_cond_destroy(&p.work);
 	pthread_mutex_destroy(&p.mu);
+	return error;
+}
+
+int gloop_prepare(const gloop_config *config, gloop_stats *stats) {
+	Program p = {};
+	int error = config->pool ? begin(&p, config) : GLOOP_INVALID;
+	giveKit(&p, !error);
+	if (stats) *stats = p.stats;
 	return error;
 }
 

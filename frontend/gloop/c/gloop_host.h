@@ -22,6 +22,9 @@ struct gloop_memory {
 	size_t bytes;
 };
 
+/* What runs in a context have allocated, kept for the next ones. Several runs may use it at the same time. */
+typedef struct gloop_pool gloop_pool;
+
 /* A program. Members that are 0 have the defaults of the Go runtime (frontend/gloop/host). */
 struct gloop_config {
 	void *function;    /* CUfunction, of the current context */
@@ -42,6 +45,9 @@ struct gloop_config {
 
 	/* Not NULL: the program ends when this becomes other than 0. */
 	const volatile int *cancel;
+
+	/* Not NULL: a pool of the current context (gloop_pool_create). */
+	gloop_pool *pool;
 };
 
 struct gloop_stats {
@@ -67,6 +73,14 @@ enum gloop_error {
 
 /* Runs a program until no callback is left. stats may be NULL. */
 GLOOP_EXPORT int gloop_run(const struct gloop_config *config, void **args, struct gloop_stats *stats);
+
+/* Makes a pool of the current context, and frees one that no run uses any more. */
+GLOOP_EXPORT int gloop_pool_create(gloop_pool **pool);
+GLOOP_EXPORT void gloop_pool_destroy(gloop_pool *pool);
+
+/* Makes what a run of a program allocates, and leaves it in gloop_config.pool, where the run itself, and others that need
+ * no more, find it. stats may be NULL. */
+GLOOP_EXPORT int gloop_prepare(const struct gloop_config *config, struct gloop_stats *stats);
 
 /* What an error means, in a few words. */
 GLOOP_EXPORT const char *gloop_message(int error);

@@ -81,15 +81,31 @@ static const size_t kBounceBytes = 512 << 10;
 // kLater is the result of an operation that waits for its socket.
 static const i64 kLater = i64(1) << 62;
 
+// Kit is what a run allocates. A pool keeps it for the next one.
+struct Kit {
+	Kit *next;
+	unsigned blocks; // that it has room for
+	size_t bytes;    // of granted
+	CUstream stream;
+	unsigned char *granted; // the signal word in a page of its own, blocks, paths
+	u64 base;               // its address for the device
+	u64 device;             // the queue, contexts
+	u64 *words;             // three of each block
+	Operation *operations;
+	Operation **waiting; // for sockets
+	pollfd *polled;      // by the thread that polls
+	Operation **polls;   // which those are of
+	Bounce *bounces;     // of threads
+	unsigned threads;
+};
+
 struct Program {
 	gloop_config config;
 	gloop_stats stats;
 	CUcontext context;
-	CUstream stream;
+	Kit *kit;
 	abi::Launch launch;
 
-	unsigned char *granted; // the signal word, blocks, paths
-	u64 device;             // the queue, contexts
 	volatile u32 *signal;
 	abi::Block *blocks;
 	char *texts;
@@ -100,9 +116,8 @@ struct Program {
 	pthread_mutex_t mu;
 	pthread_cond_t work, ended;
 	u64 *under, *done; // by block
-	Operation *operations, *first, *last;
-	Operation **waiting; // for sockets
-	unsigned waits;
+	Operation *first, *last;
+	unsigned waits; // of the kit's waiting
 	Handle **handles;
 	unsigned open;
 	u64 events; // requests that have ended
@@ -110,9 +125,8 @@ struct Program {
 	volatile bool over;
 	int wake; // an eventfd, for the thread that polls
 	pthread_t *threads;
-	pollfd *polled;    // by the thread that polls
-	Operation **polls; // which those are of
 	unsigned started;
+	unsigned workers; // that have taken their buffer
 };
 
 u64 nanoseconds();
@@ -128,6 +142,10 @@ void finish(Program *p, Operation *o);
 int check(const Program *p, const abi::Request *r);
 // closeAll closes what the kernel has left open, when no operation is left.
 void closeAll(Program *p);
+
+// takeKit takes a kit of the pool or makes one, and prepares it for a run; giveKit gives it back, to keep if it is whole.
+int takeKit(Program *p, u64 logical);
+void giveKit(Program *p, bool whole);
 
 bool startThreads(Program *p);
 void stopThreads(Program *p);

@@ -52,14 +52,14 @@ void complete(Program *p, Operation *o, i64 value) {
 // later lets an operation wait for its socket.
 static void later(Program *p, Operation *o) {
 	pthread_mutex_lock(&p->mu);
-	p->waiting[p->waits++] = o;
+	p->kit->waiting[p->waits++] = o;
 	pthread_mutex_unlock(&p->mu);
 	eventfd_write(p->wake, 1);
 }
 
 static void *work(void *arg) {
 	Program *p = static_cast<Program *>(arg);
-	Bounce bounce = {};
+	Bounce *bounce = &p->kit->bounces[__atomic_fetch_add(&p->workers, 1, __ATOMIC_RELAXED)];
 	cuCtxSetCurrent(p->context);
 	for (;;) {
 		pthread_mutex_lock(&p->mu);
@@ -68,14 +68,12 @@ static void *work(void *arg) {
 		if (o && !(p->first = o->next)) p->last = nullptr;
 		pthread_mutex_unlock(&p->mu);
 		if (!o) break;
-		i64 value = serve(p, o, &bounce);
+		i64 value = serve(p, o, bounce);
 		if (value == kLater)
 			later(p, o);
 		else
 			complete(p, o, value);
 	}
-	if (bounce.bytes) cuMemFreeHost(bounce.bytes);
-	if (bounce.stream) cuStreamDestroy_v2(bounce.stream);
 	return nullptr;
 }
 
@@ -86,7 +84,7 @@ static int collect(Program *p, pollfd *fds, Operation **of, unsigned *count) {
 	int soonest = -1;
 	unsigned kept = 0, n = 0;
 	for (unsigned i = 0; i < p->waits; i++) {
-		Operation *o = p->waiting[i];
+		Operation *o = p->kit->waiting[i];
 		if (o->deadline && now >= o->deadline) o->late = true;
 		if (o->late || p->over || (o->handle && o->handle->gone)) {
 			push(p, o);
@@ -96,7 +94,7 @@ static int collect(Program *p, pollfd *fds, Operation **of, unsigned *count) {
 			u64 ms = (o->deadline - now) / 1000000 + 1;
 			if (soonest < 0 || ms < u64(soonest)) soonest = int(ms < 60000 ? ms : 60000);
 		}
-		p->waiting[kept++] = o;
+		p->kit->waiting[kept++] = o;
 		fds[n].fd = o->handle ? o->handle->fd : o->fd;
 		fds[n].events = o->events;
 		fds[n].revents = 0;
@@ -112,8 +110,8 @@ static void release(Program *p, const pollfd *fds, Operation **of, unsigned coun
 	for (unsigned i = 0; i < count; i++) {
 		if (!fds[i].revents) continue;
 		for (unsigned w = 0; w < p->waits; w++)
-			if (p->waiting[w] == of[i]) {
-				p->waiting[w] = p->waiting[--p->waits];
+			if (p->kit->waiting[w] == of[i]) {
+				p->kit->waiting[w] = p->kit->waiting[--p->waits];
 				push(p, of[i]);
 				break;
 			}
@@ -122,8 +120,8 @@ static void release(Program *p, const pollfd *fds, Operation **of, unsigned coun
 
 static void *watch(void *arg) {
 	Program *p = static_cast<Program *>(arg);
-	pollfd *fds = p->polled;
-	Operation **of = p->polls;
+	pollfd *fds = p->kit->polled;
+	Operation **of = p->kit->polls;
 	for (;;) {
 		unsigned n = 0;
 		pthread_mutex_lock(&p->mu);
@@ -146,10 +144,8 @@ static void *watch(void *arg) {
 bool startThreads(Program *p) {
 	p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	p->threads = static_cast<pthread_t *>(calloc(p->config.threads + 1, sizeof(pthread_t)));
-	size_t most = size_t(p->config.blocks) * abi::kSlots;
-	p->polled = static_cast<pollfd *>(calloc(most + 1, sizeof(pollfd)));
-	p->polls = static_cast<Operation **>(calloc(most, sizeof(Operation *)));
-	if (p->wake < 0 || !p->threads || !p->polled || !p->polls) return false;
+	p->handles = static_cast<Handle **>(calloc(p->config.handles, sizeof(Handle *)));
+	if (p->wake < 0 || !p->threads || !p->handles) return false;
 	for (unsigned i = 0; i <= p->config.threads; i++) {
 		if (pthread_create(&p->threads[i], nullptr, i == 0 ? watch : work, p)) return false;
 		p->started++;
@@ -167,8 +163,6 @@ void stopThreads(Program *p) {
 	for (unsigned i = 0; i < p->started; i++) pthread_join(p->threads[i], nullptr);
 	if (p->wake >= 0) close(p->wake);
 	free(p->threads);
-	free(p->polled);
-	free(p->polls);
 }
 
 } // namespace gloop
