@@ -190,13 +190,13 @@ func (r *run) worker(c *Control, id int) *worker {
 	return w
 }
 
-// maxRestBytes bounds what a worker that rests may keep: only small ones are launched so
-// often that it matters.
-const maxRestBytes = 1 << 20
+// maxRestBytes bounds what a worker that rests may keep. A block of 1024 threads of an event loop, which is launched
+// again and again, has 1.3 MB.
+const maxRestBytes = 2 << 20
 
 // rest leaves a worker to later launches, unless it ended in the middle of a cluster or is large.
 func (w *worker) rest() {
-	if !w.rested || w.run.clusterBytes() > maxRestBytes {
+	if !w.rested || w.bytes() > maxRestBytes {
 		return
 	}
 	kernel := w.run.kernel

@@ -30,3 +30,16 @@ func (r *run) blockBytes() int {
 	}
 	return warps*32*stack + r.sharedBytes()
 }
+
+// bytes is what the blocks of a worker have by now. Where a kernel calls functions by their addresses that is much less than
+// blockBytes, which counts all of a stack.
+func (w *worker) bytes() (n int) {
+	for _, b := range w.blocks {
+		n += len(b.Shared)
+		for i := range b.warps {
+			x := &b.warps[i]
+			n += 32*4*(cap(x.Store32)+cap(x.Local)) + 32*8*cap(x.Store64) + 4*cap(x.StorePr)
+		}
+	}
+	return n
+}
