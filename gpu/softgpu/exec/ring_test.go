@@ -20,7 +20,17 @@ var ringBodies = map[string]string{
 	"a warp ends":            ringLoop("setp.eq.u32 %p2, %r9, 3; setp.gt.u32 %p3, %r5, 4; and.pred %p2, %p2, %p3; @%p2 bra END; "),
 	"the first warp ends":    ringLoop("setp.eq.u32 %p2, %r9, 0; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; "),
 	"another barrier":        ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "),
-	"a long loop":            ringLoop("mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
+	"new pages":              ringLoop("mul.lo.u32 %r10, %r5, 4096; cvt.u64.u32 %rd9, %r10; add.u64 %rd9, %rd9, %rd4; st.global.u32 [%rd9+1024], %r6; ld.global.u32 %r7, [%rd9+1024]; add.u32 %r6, %r6, %r7; "),
+	"parts at the barrier":   ringLoop("and.b32 %r10, %r2, 3; setp.eq.u32 %p2, %r10, %r5; @!%p2 bra NOT; bar.sync 0; bra.uni GO; NOT: bar.sync 0; GO: "),
+	"first turns": `.shared .align 4 .b8 s[1024]; mov.u32 %r11, s; shr.u32 %r9, %r2, 5; mov.u32 %r6, 0; mad.lo.u32 %r12, %r9, 4, %r11;
+	st.volatile.shared.u32 [%r12], 1;
+L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
+	bar.sync 0; st.global.u32 [%rd4], %r6; ret;`,
+	"first turns at a barrier": `.shared .align 4 .b8 s[1024]; mov.u32 %r11, s; shr.u32 %r9, %r2, 5; mov.u32 %r6, 0; mad.lo.u32 %r12, %r9, 4, %r11;
+	st.volatile.shared.u32 [%r12], 1; setp.ne.u32 %p2, %r9, 2; @%p2 bra NOT;
+L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
+NOT:	bar.sync 0; ld.volatile.shared.u32 %r7, [%r11+8]; add.u32 %r6, %r6, %r7; bar.sync 0; bar.sync 0; st.global.u32 [%rd4], %r6; ret;`,
+	"a long loop": ringLoop("mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
 }
 
 func ringLoop(body string) string {
@@ -42,7 +52,7 @@ func TestRing(t *testing.T) {
 			run := func(when Native) []uint32 {
 				m := exectest.NewMemory(4096)
 				k := kernel(t, build(t, "k.ptx", source("", body), m), "k")
-				m.Map(exectest.BufA, 4096)
+				m.Map(exectest.BufA, 48*4096)
 				require.NoError(t, Run(k, Launch{Grid: grid(3, 1, 1), Block: grid(160, 1, 1), Native: when,
 					Params: params(uint64(exectest.BufA), uint64(0), uint32(40))}, m, new(Control), 1))
 				return readAll[uint32](m, exectest.BufA, 160)

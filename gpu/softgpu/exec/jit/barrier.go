@@ -7,49 +7,95 @@ import (
 	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
 )
 
-// passes reports whether native code goes from a barrier to the next warp of a ring: if what is behind it
-// can be entered.
-func (e *emitter) passes(pc, last int32) bool {
-	return !e.masked && isPlainBarrier(&e.code[pc]) && pc+1 < last && e.enters(&e.code[pc+1]) && e.entries[pc+1-e.fn.Entry] == 0
+// inRing reports whether an operation is one at which a ring goes on with the next warp: a barrier, or the end.
+func (e *emitter) inRing(pc int32) bool {
+	in := &e.code[pc]
+	return e.rings && !e.masked && (in.Kind == ir.KBarrier && pc+1 < e.fn.End || endsWarp(in))
 }
 
 // passBarrier is a barrier. All registers go to memory; the warp of the next frame goes on where it is, or
 // begins. Without a ring it is left to the interpreter.
 func (e *emitter) passBarrier(pc int32) {
 	e.save(e.unsaved(nil))
-	out, behind := e.a.NewLabel(), e.a.NewLabel()
+	out, behind, park := e.a.NewLabel(), e.a.NewLabel(), e.a.NewLabel()
+	e.clear()
+	clear(e.places)
+	e.enterable(pc)
+	here := e.entries[pc-e.fn.Entry]
 	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offNext))
 	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
 	e.a.JumpIf(x86.Equal, out)
+	e.a.MI(x86.CMP, true, frameAt(offFresh), 0)
+	e.a.JumpIf(x86.NotEqual, park)
 	e.a.MI(x86.MOV, false, frameAt(offPassed), pc+1)
-	e.a.Address(x86.RCX, behind)
-	e.a.Store(true, frameAt(offTarget), x86.RCX)
-	e.a.RR(x86.MOV, true, rFrame, x86.RAX)
-	e.a.Jump(e.start)
+	e.nextWarp(behind)
 	e.later = append(e.later, func() {
 		e.a.Bind(out)
 		e.exitWith(pc, nil)
+		e.a.Bind(park)
+		e.park(pc, here)
 	})
-	e.clear()
-	clear(e.places)
-	e.entries[pc+1-e.fn.Entry] = behind
+	if at := &e.entries[pc+1-e.fn.Entry]; *at == 0 {
+		*at = behind
+	}
 	e.a.Entry(behind)
 	e.a.Bind(behind)
 }
 
-// endWarp is the end of a warp: that of the next frame of its chain begins. Without a chain it is left to the interpreter.
-func (e *emitter) endWarp(pc int32) {
-	out := e.a.NewLabel()
-	e.a.MI(x86.MOV, false, frameAt(offPC), pc)
-	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offChain))
-	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
-	e.a.JumpIf(x86.Equal, out)
+// nextWarp has the warp of the frame in rax go on. This one goes on at a label then.
+func (e *emitter) nextWarp(at x86.Label) {
+	e.a.Address(x86.RCX, at)
+	e.a.Store(true, frameAt(offTarget), x86.RCX)
 	e.a.RR(x86.MOV, true, rFrame, x86.RAX)
 	e.a.Jump(e.start)
-	e.later = append(e.later, func() {
-		e.a.Bind(out)
-		e.a.Jump(e.leave)
-	})
+}
+
+// park ends the first turn of a warp in a ring, which goes on at pc. The next frame is in rax.
+func (e *emitter) park(pc int32, at x86.Label) {
+	e.a.RM(x86.MOV, true, x86.RCX, frameAt(offFresh))
+	e.a.Store(true, frameAt(offBudget), x86.RCX)
+	e.a.MI(x86.MOV, true, frameAt(offFresh), 0)
+	e.a.MI(x86.MOV, false, frameAt(offParked), pc)
+	e.nextWarp(at)
+}
+
+// leaveHead leaves at a jump back from pc, where the first turn of a warp in a ring ends.
+func (e *emitter) leaveHead(pc, target int32, list []saved) {
+	at := e.entries[target-e.fn.Entry]
+	if !e.rings || e.masked || at == 0 {
+		e.exitWith(pc, list)
+		return
+	}
+	out := e.a.NewLabel()
+	e.save(list)
+	e.a.MI(x86.CMP, true, frameAt(offFresh), 0)
+	e.a.JumpIf(x86.Equal, out)
+	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offNext))
+	e.park(target, at)
+	e.a.Bind(out)
+	e.exitWith(pc, nil)
+}
+
+// endWarp is the end of a warp: that of the next frame of its ring goes on, or that of its chain begins. Without one it
+// is left to the interpreter.
+func (e *emitter) endWarp(pc int32) {
+	e.a.MI(x86.MOV, false, frameAt(offPC), pc)
+	off := offChain
+	if e.rings {
+		off = offNext
+	}
+	e.a.RM(x86.MOV, true, x86.RAX, frameAt(off))
+	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
+	e.a.JumpIf(x86.Equal, e.leave)
+	if e.rings {
+		e.a.RR(x86.CMP, true, x86.RAX, rFrame) // the last one
+		e.a.JumpIf(x86.Equal, e.leave)
+		e.a.RM(x86.MOV, true, x86.RCX, frameAt(offBefore))
+		e.a.Store(true, x86.Mem{Base: x86.RCX, Disp: offNext}, x86.RAX)
+		e.a.Store(true, x86.Mem{Base: x86.RAX, Disp: offBefore}, x86.RCX)
+	}
+	e.a.RR(x86.MOV, true, rFrame, x86.RAX)
+	e.a.Jump(e.start)
 }
 
 // ringOf reports whether warps may run in a ring: all barriers of the function are plain.

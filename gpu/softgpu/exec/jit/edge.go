@@ -97,7 +97,11 @@ func (e *emitter) edgeWith(pc, target int32, jump bool, list []saved) {
 		}
 		e.later = append(e.later, func() {
 			e.a.Bind(out)
-			e.exitWith(pc, list)
+			if target <= pc {
+				e.leaveHead(pc, target, list)
+			} else {
+				e.exitWith(pc, list)
+			}
 		})
 		e.goesBack(pc, target, out)
 	}

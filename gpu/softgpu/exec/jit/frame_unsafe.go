@@ -37,7 +37,10 @@ type Frame struct {
 	limit           int32          // as of the warp
 	pc              int32          // out: where the interpreter goes on
 	passed          int32          // out: where the warp goes on behind the last barrier that it came to; see ring.go
+	parked          int32          // out: where the warp goes on, which has had its first turn; see ring.go
+	fresh           int64          // the budget of the warp behind its first turn; 0: it has had that
 	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
+	before          unsafe.Pointer // and of the one of which this is the next
 	chain           unsafe.Pointer // *Frame of the warp that begins when this one has ended, or nil; see chain.go
 	asks            int32          // out: not 0 if the operation at pc is to be done, and the warp to go on at target; see help.go
 	warp            *ir.Warp       // that runs
@@ -178,6 +181,9 @@ const (
 	offPC        = int32(unsafe.Offsetof(Frame{}.pc))
 	offPassed    = int32(unsafe.Offsetof(Frame{}.passed))
 	offNext      = int32(unsafe.Offsetof(Frame{}.next))
+	offBefore    = int32(unsafe.Offsetof(Frame{}.before))
+	offFresh     = int32(unsafe.Offsetof(Frame{}.fresh))
+	offParked    = int32(unsafe.Offsetof(Frame{}.parked))
 	offChain     = int32(unsafe.Offsetof(Frame{}.chain))
 	offAsks      = int32(unsafe.Offsetof(Frame{}.asks))
 	offEntry     = int32(unsafe.Offsetof(Frame{}.entry))
@@ -280,6 +286,7 @@ func (f *Frame) link(before *Frame) {
 func (f *Frame) unlink() { f.chain = nil }
 
 // join makes a frame one of a ring, and of its warp one that has not left yet.
-func (f *Frame) join(next *Frame) {
-	f.next, f.pc, f.passed = unsafe.Pointer(next), nowhere, nowhere // of the same block, whose warps stay where they are
+func (f *Frame) join(before, next *Frame) {
+	f.before, f.next = unsafe.Pointer(before), unsafe.Pointer(next) // of the same block, whose warps stay where they are
+	f.pc, f.passed, f.parked = nowhere, nowhere, nowhere
 }

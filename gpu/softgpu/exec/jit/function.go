@@ -30,6 +30,7 @@ type emitter struct {
 	labels []x86.Label
 	masked bool
 	pairs  bool     // for AVX2
+	rings  bool     // see ring.go
 	mode   maskMode // of the operation that is compiled
 	end    int32    // of the block that it is in
 	ending []regRef // what is not needed any more after it
@@ -65,7 +66,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil, nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2}
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, rings: fn.Kernel && ringOf(p, fn)}
 	if e.pairs {
 		e.a.MakePairs()
 	}
@@ -153,7 +154,7 @@ func (e *emitter) run(i int) {
 	e.clear()
 	clear(e.places)
 	e.a.Bind(e.labels[i])
-	if first := e.blocks[i].first; e.enters(&e.code[first]) {
+	if first := e.blocks[i].first; e.enters(&e.code[first]) || e.inRing(first) {
 		e.enterable(first)
 	}
 	chained := e.blocks[i].chained
@@ -210,7 +211,7 @@ func (e *emitter) body(i int) bool {
 	}
 	for pc := b.first; pc < b.last; pc++ {
 		in := &e.code[pc]
-		if in.Kind == ir.KBarrier && e.passes(pc, b.last) {
+		if in.Kind == ir.KBarrier && e.inRing(pc) {
 			e.passBarrier(pc)
 			continue
 		}
@@ -226,7 +227,7 @@ func (e *emitter) body(i int) bool {
 			e.exit(pc)
 			e.clear()
 			clear(e.places)
-			for pc+1 < b.last && !e.enters(&e.code[pc+1]) {
+			for pc+1 < b.last && !e.enters(&e.code[pc+1]) && !e.inRing(pc+1) {
 				pc++
 			}
 			// What comes here next comes from the interpreter.

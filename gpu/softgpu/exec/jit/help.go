@@ -19,11 +19,11 @@ func isHelped(in *ir.Inst) bool {
 	return false
 }
 
-// native runs native code from f on until a warp leaves it for the interpreter.
-func (n *Code) native(f *Frame) {
+// native runs native code from f on until a warp leaves it for the interpreter. It returns that one's frame.
+func (n *Code) native(f *Frame) *Frame {
 	for {
 		if f = callNative(f); f.asks == 0 {
-			return
+			return f
 		}
 		n.help(f)
 	}

@@ -23,13 +23,21 @@ func (b *builder) liveness(list []basicBlock, order []int32) [][]uint64 {
 		b.spend(bytes)
 	}
 	reads, writes := ir.NewSets(len(list), words), ir.NewSets(len(list), words)
-	blk := 0
+	blk, guards := 0, guardedWrites{by: map[int32]guard{}, changes: map[uint32]int{}}
 	for _, m := range b.mentions {
-		blk = stepTo(list, blk, m.op)
+		if at := stepTo(list, blk, m.op); at != blk {
+			blk = at
+			clear(guards.by)
+		}
 		w, bit := m.reg/64, uint64(1)<<(m.reg%64)
-		if m.write {
+		in := &b.ops[m.op]
+		if m.write || m.some {
+			guards.write(m.reg, b.regs[m.reg], in)
+		}
+		switch {
+		case m.write:
 			writes[blk][w] |= bit
-		} else if writes[blk][w]&bit == 0 {
+		case !m.some && writes[blk][w]&bit == 0 && !guards.have(m.reg, in):
 			reads[blk][w] |= bit
 		}
 	}
@@ -52,6 +60,41 @@ func (b *builder) liveness(list []basicBlock, order []int32) [][]uint64 {
 		}
 	}
 	return nil
+}
+
+// guardedWrites has the guards of the operations of a block that wrote a register of the source last. Lanes that
+// another operation with such a guard lets run read what these wrote, as long as the predicate is what it was.
+type guardedWrites struct {
+	by      map[int32]guard
+	changes map[uint32]int // of predicates, by their numbers
+}
+
+// guard is a predicate, counted from 1, whether its lanes run or the others, and how often it has changed before.
+type guard struct {
+	pred   uint32
+	neg    bool
+	change int
+}
+
+// of is the guard of an operation that has one.
+func (g *guardedWrites) of(in *ir.Inst) guard {
+	return guard{in.Guard, in.GuardNeg, g.changes[in.Guard-1]}
+}
+
+// have reports whether the lanes that an operation lets run have all written a register before.
+func (g *guardedWrites) have(reg int32, in *ir.Inst) bool {
+	by, ok := g.by[reg]
+	return ok && in.Guard != 0 && by == g.of(in)
+}
+
+// write notes that an operation writes a register of the source, which has its place at r.
+func (g *guardedWrites) write(reg int32, r register, in *ir.Inst) {
+	if in.Guard != 0 {
+		g.by[reg] = g.of(in)
+	}
+	if r.kind == ir.InPred {
+		g.changes[r.index]++
+	}
 }
 
 // stepTo returns the block that holds an operation, coming from a block near it.

@@ -23,6 +23,7 @@ type block struct {
 	count  int // threads
 	left   int // warps with threads that have not exited
 	warps  []warp
+	ring   []*warp // those that run in a ring, in their order
 	bars   [barriers]barrier
 	waited bool // some barrier was used since the block began
 	begun  bool // a warp has run

@@ -1,55 +1,150 @@
 package run
 
-import "pvdrm/gpu/softgpu/exec/ir"
+import (
+	"slices"
 
-// inRing has the warps of a block run in a ring (package jit) for as long as all of them are in native code,
-// and puts down where they are then. It does nothing unless all can. It reports whether it did.
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
+	"pvdrm/gpu/softgpu/exec/lane"
+)
+
+// maxMended is how many operations the interpreter runs before a ring goes on.
+const maxMended = 16
+
+// inRing has the warps of a block run in a ring (package jit) for as long as they are in native code, or come back
+// to it soon, and puts down where they are then. It does nothing unless all can. It reports whether it did.
 func (b *block) inRing() bool {
 	w := b.warps[0].worker
 	n := w.run.native
 	if n == nil || !n.Rings() || !b.inStep() {
 		return false
 	}
-	for i := range b.warps {
-		one, next := &b.warps[i], &b.warps[(i+1)%len(b.warps)]
+	count := len(b.ring)
+	for i, one := range b.ring {
+		before, next := b.ring[(i+count-1)%count], b.ring[(i+1)%count]
 		one.Budget = quantum
-		if !n.Join(&one.frame0, &next.frame0, &one.Warp, w.seen, len(b.warps)) {
-			for k := range i {
-				n.Part(&b.warps[k].frame0, &b.warps[k].Warp, w.sites)
+		if !n.Join(&one.frame0, &one.Warp, jit.Link{Before: &before.frame0, Next: &next.frame0, Warps: count, Seen: w.seen, Fresh: one.fresh}) {
+			for _, one := range b.ring[:i] {
+				n.Part(&one.frame0, &one.Warp)
 			}
 			return false
 		}
 	}
-	n.Pass(&b.warps[0].frame0)
-	b.waited = true
 	if c := w.counts; c != nil {
-		c.entered += uint64(len(b.warps))
+		c.entered += uint64(count)
 	}
-	arrived := true
-	for i := range b.warps {
-		one := &b.warps[i]
-		left, passed, limit := n.Part(&one.frame0, &one.Warp, w.sites)
-		switch {
-		case left >= 0:
-			one.PC, one.limit, arrived = left, limit, false
-		case passed < 0:
-		case arrived:
-			one.PC = passed
-			bar := &b.bars[0]
-			bar.used, bar.missing, bar.arrived[i] = true, len(b.warps)-1, one.Mask
-			one.suspendAt(&one.code[passed-1], 0)
-		default:
-			one.PC = passed
-		}
+	for f := &b.ring[0].frame0; f != nil; {
+		f = b.mend(n, n.Pass(f))
 	}
+	b.waited = true
+	b.leaveRing(n)
 	return true
 }
 
-// inStep reports whether all warps of the block are ready with all their lanes.
+// leaveRing puts down where the warps of a ring are.
+func (b *block) leaveRing(n *jit.Code) {
+	arrived, ended := true, 0
+	for _, one := range b.ring {
+		p := n.Part(&one.frame0, &one.Warp)
+		one.fresh = p.Fresh
+		switch {
+		case p.Ended:
+			if c := one.worker.counts; c != nil {
+				c.interpret(one, p.Left, false)
+			}
+			one.PC, one.Live, one.Mask, one.fresh = p.Left, 0, 0, false
+			ended++
+		case p.Left >= 0:
+			one.PC, one.limit, arrived = p.Left, p.Limit, false
+		case p.Passed >= 0 && arrived:
+			one.PC = p.Passed
+			bar := &b.bars[0]
+			bar.used, bar.missing, bar.arrived[one.Index] = true, len(b.warps)-1, one.Mask
+			one.suspendAt(&one.code[p.Passed-1], 0)
+		case p.Passed >= 0:
+			one.PC = p.Passed
+		case p.Parked >= 0:
+			one.PC = p.Parked
+		}
+	}
+	if ended != 0 {
+		b.left -= ended
+		b.exited()
+	}
+}
+
+// mend has the interpreter run what made a warp of a ring leave native code, where that is no matter of other warps,
+// or of the Control. It returns its frame if the ring is to go on with it.
+func (b *block) mend(n *jit.Code, f *jit.Frame) *jit.Frame {
+	one := b.ring[slices.IndexFunc(b.ring, func(w *warp) bool { return &w.frame0 == f })]
+	w := one.worker
+	pc := n.Leave(f, &one.Warp, w.sites)
+	for range maxMended {
+		next, ok := one.simple(pc)
+		if ok && next <= pc {
+			w.control.look()
+			ok = !n.IsFresh(f)
+		}
+		if !ok || w.control.word.Load() != w.seen {
+			break
+		}
+		if c := w.counts; c != nil {
+			c.interpret(one, pc, false)
+		}
+		if pc = next; n.GoOn(f, &one.Warp, pc, len(b.ring)) {
+			if c := w.counts; c != nil {
+				c.entered++
+			}
+			return f
+		}
+	}
+	return nil
+}
+
+// simple runs the operation at pc for all lanes that run, if they go on together behind it. It returns where they do.
+func (w *warp) simple(pc int32) (next int32, ok bool) {
+	in, active := &w.code[pc], w.Mask
+	w.PC = pc
+	switch in.Kind {
+	case ir.KJump:
+		return in.Target, w.Mask == ir.AllLanes
+	case ir.KBranch:
+		return w.together(in, w.sense(in, w.Pr[in.A]))
+	case ir.KCompareBranch:
+		m := in.Cmp(&w.Warp, in)
+		w.SetPred(in.D, m)
+		return w.together(in, w.sense(in, m))
+	case ir.KLane32, ir.KLane64, ir.KMasked, ir.KCompare:
+		if in.Guard != 0 {
+			w.Mask = w.guard(in)
+		}
+		if w.Mask != 0 {
+			lane.Step(&w.Warp, in)
+		}
+		w.Mask = active
+		return pc + 1, true
+	}
+	return pc, false
+}
+
+// together returns where the warp goes on if lanes m branch, if those are all of the warp or none.
+func (w *warp) together(in *ir.Inst, m uint32) (next int32, ok bool) {
+	if m == ir.AllLanes {
+		return in.Target, true
+	}
+	return in.Other, m == 0 && w.Mask == ir.AllLanes
+}
+
+// inStep reports whether all warps of the block that have not ended are ready with all their lanes, and none has begun
+// or all have had their first turn.
 func (b *block) inStep() bool {
+	b.ring = b.ring[:0]
 	for i := range b.warps {
 		w := &b.warps[i]
-		if w.Live != ir.AllLanes || w.fresh || w.boost || w.sleepers != 0 || w.Frame.Depth != 0 {
+		if w.Live == 0 {
+			continue
+		}
+		if w.Live != ir.AllLanes || w.fresh && b.begun || w.boost || w.sleepers != 0 || w.Frame.Depth != 0 {
 			return false
 		}
 		switch {
@@ -59,6 +154,7 @@ func (b *block) inStep() bool {
 		default:
 			return false
 		}
+		b.ring = append(b.ring, w)
 	}
-	return true
+	return len(b.ring) != 0
 }
