@@ -33,6 +33,7 @@ type divisionFlags struct {
 
 // divisionExperiments come from the paper on thread division, with smaller inputs: sides of
 // products a sixteenth, of images a half, and options a thousandth. Half of the guests run each task.
+// The two of kernels of one block are not the paper's: they leave processors idle where there are several.
 var divisionExperiments = map[string][]string{
 	"product-9k":          {"product:576"},
 	"product-9k+14k":      {"product:576", "product:896"},
@@ -44,6 +45,8 @@ var divisionExperiments = map[string][]string{
 	"binomial-5m":         {"binomial:5000"},
 	"binomial-10m":        {"binomial:10000"},
 	"binomial-10m+20m":    {"binomial:10000", "binomial:20000"},
+	"one-block":           {"block:10000000"},
+	"one-block+product":   {"block:10000000", "product:704"},
 	"product+sobel+trees": {"product:704", "sobel:4096", "binomial:10000"},
 }
 
@@ -63,6 +66,9 @@ mean, and the longest over the shortest, medians of the runs.
 Policies are those of --policy, with ` + wholeCommands + ` where kernels are not to be stopped, and with ` + divide + `
 where they are to give way between two blocks only, in place of at heads of loops; division always
 does. A kernel that is alone is not divided. Results are checked.
+
+With one-block the kernels have a single block: where the GPU runs on several processors, those of
+several guests run at the same time, and "mean" is about "alone".
 
 Experiments are named after those of the paper on thread division, whose inputs are larger:
   ` + strings.Join(names, "\n  "),

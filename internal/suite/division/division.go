@@ -22,6 +22,7 @@ var kernels []byte
 const (
 	maxSide    = 16384
 	maxOptions = 64 << 20
+	maxNumbers = 1 << 30
 )
 
 // Verified is what `gdev division` prints when its result is right.
@@ -33,23 +34,29 @@ var ErrTask = errors.New("no such task")
 // task is one long kernel.
 type task struct {
 	kernel string
-	n      int // side of a matrix or an image, a multiple of tile; or options
+	n      int // side of a matrix or an image, a multiple of tile; options; or numbers that each thread draws
 }
 
 // tile is the side of a block of threads.
 const tile = 16
 
-// parse reads a task's name: product:N or sobel:N for squares of side N, or binomial:N for N options.
+// parse reads a task's name: product:N or sobel:N for squares of side N, binomial:N for N options, or block:N for one
+// block whose threads draw N numbers each.
 func parse(name string) (t task, err error) {
 	kernel, size, _ := strings.Cut(name, ":")
 	n, err := strconv.Atoi(size)
-	most, unit := maxSide, tile
-	if kernel == "binomial" {
-		most, unit = maxOptions, 1
+	most, unit := 0, 1
+	switch kernel {
+	case "product", "sobel":
+		most, unit = maxSide, tile
+	case "binomial":
+		most = maxOptions
+	case "block":
+		most = maxNumbers
 	}
 	switch {
-	case kernel != "product" && kernel != "sobel" && kernel != "binomial":
-		return t, fmt.Errorf("%w: %q; choose product:SIDE, sobel:SIDE or binomial:OPTIONS", ErrTask, name)
+	case most == 0:
+		return t, fmt.Errorf("%w: %q; choose product:SIDE, sobel:SIDE, binomial:OPTIONS or block:NUMBERS", ErrTask, name)
 	case err != nil || n < unit || n > most || n%unit != 0:
 		return t, fmt.Errorf("%w: %q; choose a multiple of %d up to %d", ErrTask, name, unit, most)
 	}
@@ -113,12 +120,7 @@ func (t task) prepare(ctx *cuda.Context) (launch, check func() error, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	size := t.n * t.n
-	cfg := cuda.LaunchConfig{Grid: [3]uint32{uint32(t.n / tile), uint32(t.n / tile), 1}, Block: [3]uint32{tile, tile, 1}}
-	if t.kernel == "binomial" {
-		size = t.n
-		cfg = cuda.LaunchConfig{Grid: [3]uint32{uint32(t.n), 1, 1}, Block: [3]uint32{steps + 1, 1, 1}}
-	}
+	size, cfg := t.shape()
 	var in, out cuda.DevicePtr
 	for _, p := range []*cuda.DevicePtr{&in, &out} {
 		if *p, err = ctx.MemAlloc(4 * uint64(size)); err != nil {
@@ -132,7 +134,8 @@ func (t task) prepare(ctx *cuda.Context) (launch, check func() error, err error)
 	if err := ctx.MemcpyHtoD(in, b); err != nil {
 		return nil, nil, err
 	}
-	args := map[string][]any{"product": {in, in, out, uint32(t.n)}, "sobel": {in, out, uint32(t.n)}, "binomial": {in, out, up, chance, discount}}[t.kernel]
+	args := map[string][]any{"product": {in, in, out, uint32(t.n)}, "sobel": {in, out, uint32(t.n)}, "binomial": {in, out, up, chance, discount},
+		"block": {out, uint32(t.n)}}[t.kernel]
 	launch = func() error { return f.Launch(cfg, args...) }
 	return launch, func() error {
 		if err := ctx.MemcpyDtoH(b, out); err != nil {
@@ -140,6 +143,21 @@ func (t task) prepare(ctx *cuda.Context) (launch, check func() error, err error)
 		}
 		return t.verify(b, size)
 	}, nil
+}
+
+// blockThreads are those of the one block of block:N.
+const blockThreads = 128
+
+// shape returns how many elements a task's result has, and how its kernel is launched.
+func (t task) shape() (size int, cfg cuda.LaunchConfig) {
+	switch t.kernel {
+	case "binomial":
+		return t.n, cuda.LaunchConfig{Grid: [3]uint32{uint32(t.n), 1, 1}, Block: [3]uint32{steps + 1, 1, 1}}
+	case "block":
+		return blockThreads, cuda.LaunchConfig{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{blockThreads, 1, 1}}
+	}
+	side := uint32(t.n / tile)
+	return t.n * t.n, cuda.LaunchConfig{Grid: [3]uint32{side, side, 1}, Block: [3]uint32{tile, tile, 1}}
 }
 
 // value is an element of the task's input.
@@ -163,11 +181,22 @@ func (t task) verify(b []byte, size int) error {
 	return nil
 }
 
+// drawn computes the last number that a thread draws.
+func (t task) drawn(thread int) float64 {
+	x := uint32(thread)
+	for range t.n {
+		x = x*1664525 + 1013904223 + x>>16
+	}
+	return float64(x >> 8)
+}
+
 // expected computes an element of the result.
 func (t task) expected(i int) float64 {
 	at := func(y, x int) float64 { return float64(input(y*t.n + x)) }
 	y, x := i/t.n, i%t.n
 	switch t.kernel {
+	case "block":
+		return t.drawn(i)
 	case "product":
 		sum := 0.0
 		for k := range t.n {

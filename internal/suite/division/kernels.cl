@@ -29,6 +29,16 @@ __kernel void sobel(__global const float *a, __global float *c, uint n)
 	c[y * n + x] = v;
 }
 
+/* One block, whose threads each draw n numbers; c gets the last ones. */
+__kernel void block(__global float *c, uint n)
+{
+	uint x = TX;
+
+	for (uint k = 0; k < n; k++)
+		x = x * 1664525 + 1013904223 + (x >> 16);
+	c[TX] = x >> 8;
+}
+
 #define STEPS 127
 
 /*
