@@ -58,3 +58,19 @@ type Gate interface {
 	// of which parts of copies count as one each, and kernels when they end. more announces that another Enter follows at once.
 	Leave(e Engine, used time.Duration, commands uint64, more bool)
 }
+
+// Parter is a Gate of an engine whose work runs on processors of the host, which are there for several devices.
+type Parter interface {
+	Gate
+	// EnterPart is Enter for a use of at most so many processors. Uses of other devices that were entered so may go
+	// on at the same time, as long as there are processors for all of them.
+	EnterPart(e Engine, processors int) <-chan struct{}
+}
+
+// EnterPart enters by Gate.EnterPart where a gate has it, and alone otherwise.
+func EnterPart(g Gate, e Engine, processors int) <-chan struct{} {
+	if p, ok := g.(Parter); ok {
+		return p.EnterPart(e, processors)
+	}
+	return g.Enter(e, false)
+}

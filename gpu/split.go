@@ -33,20 +33,29 @@ type port struct {
 
 // wait is an Enter that has to wait.
 type wait struct {
-	beside             bool
+	enter              func() <-chan struct{} // at the gate
 	admitted, canceled chan struct{}
 }
 
 // Enter is part of Gate.
 func (p *port) Enter(e Engine, beside bool) <-chan struct{} {
+	return p.enter(e, func() <-chan struct{} { return p.s.gate.Enter(e, beside) })
+}
+
+// EnterPart is part of Parter.
+func (p *port) EnterPart(e Engine, processors int) <-chan struct{} {
+	return p.enter(e, func() <-chan struct{} { return EnterPart(p.s.gate, e, processors) })
+}
+
+func (p *port) enter(e Engine, enter func() <-chan struct{}) <-chan struct{} {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	x := &p.s.engines[e]
 	if x.holder == nil {
 		x.holder = p
-		return p.s.gate.Enter(e, beside)
+		return enter()
 	}
-	w := &wait{beside, make(chan struct{}), make(chan struct{})}
+	w := &wait{enter, make(chan struct{}), make(chan struct{})}
 	p.wait[e] = w
 	x.waiting = append(x.waiting, p)
 	return w.admitted
@@ -126,7 +135,7 @@ func (s *splitter) next(e Engine) {
 	x.holder = x.waiting[0]
 	x.waiting = slices.Delete(x.waiting, 0, 1)
 	w := x.holder.wait[e]
-	open := s.gate.Enter(e, w.beside)
+	open := w.enter()
 	if open == nil {
 		close(w.admitted)
 		return

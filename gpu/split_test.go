@@ -19,6 +19,7 @@ type oneGate struct {
 	timer [gpu.Engines]*time.Timer
 	used  time.Duration
 	turn  bool
+	parts []int // asked for
 }
 
 func (g *oneGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
@@ -31,6 +32,11 @@ func (g *oneGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	c := make(chan struct{})
 	g.timer[e] = time.AfterFunc(d, func() { close(c) })
 	return c
+}
+
+func (g *oneGate) EnterPart(e gpu.Engine, processors int) <-chan struct{} {
+	g.parts = append(g.parts, processors)
+	return g.Enter(e, false)
 }
 
 func (g *oneGate) Cancel(e gpu.Engine) {
@@ -108,6 +114,21 @@ func assertOne(t *testing.T, inside int) {
 	if inside != 1 {
 		t.Errorf("%d users are in", inside)
 	}
+}
+
+// What a user asks for reaches the gate, also after a wait; one without a number of processors gets all.
+func TestSplitProcessors(t *testing.T) {
+	g := &oneGate{t: t, delay: func() time.Duration { return 0 }}
+	a, b := gpu.Split(g)
+	require.Nil(t, gpu.EnterPart(a, gpu.EngineCompute, 3))
+	wait := gpu.EnterPart(b, gpu.EngineCompute, 5)
+	a.Leave(gpu.EngineCompute, 0, 1, false)
+	<-wait
+	b.Leave(gpu.EngineCompute, 0, 1, false)
+	require.Equal(t, []int{3, 5}, g.parts)
+	whole := struct{ gpu.Gate }{g}
+	require.Nil(t, gpu.EnterPart(whole, gpu.EngineCompute, 3))
+	require.Equal(t, []int{3, 5}, g.parts)
 }
 
 // Each gets the engine in turn, and the other engine is not concerned.

@@ -82,6 +82,9 @@ func newArena(number int, c GPU, l limits, observe func(Use), log *zap.Logger) (
 		if err != nil {
 			return nil, fmt.Errorf("GPU %d: %w", number, err)
 		}
+		if Engine(e) == Compute {
+			s.SetProcessors(c.processors())
+		}
 		a.tokens[e] = newToken(a, Engine(e), s)
 	}
 	return a, nil

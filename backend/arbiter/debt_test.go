@@ -84,7 +84,7 @@ func (h *host) borrow(t *testing.T, r *rogue, debt time.Duration) {
 	require.NoError(t, r.link.send(message{op: opRequest}))
 	_, granted := r.grant()
 	require.True(t, granted)
-	require.True(t, r.page.begin(Compute, false))
+	require.True(t, r.page.begin(Compute, work{}))
 	waits := other.Enter(Compute, false) // so that the time is taken from somebody
 	require.NotNil(t, waits)
 	time.Sleep(2 * debt) // half of it is given out to the one that waits

@@ -46,7 +46,10 @@
 //	             (since version 1.3)
 //	256 Turns    with Beside: also begin work that the GPU serves in turn (since version 1.5)
 //
-// and goes through these states. The arbiter's actions are in capitals.
+// With Beside and a number of processors in the page, the backend may begin work that uses at most so many of them
+// (since version 1.6), and nothing else.
+//
+// The word goes through these states. The arbiter's actions are in capitals.
 //
 //	  0 ◄────────────────────────────┐
 //	  │ GRANT: store Held[|Shared][|Once], message Grant
@@ -77,6 +80,21 @@
 // word then has Turns and Beside. It begins and ends commands without a message, and reports each in the
 // page when it has ended (Gate.Charge).
 //
+// # Processors
+//
+// Kernels of the software GPU run on processors of the host, and one with few blocks leaves some of them idle. A backend
+// that knows how many a kernel uses at most says so (flag 16 of its request). The arbiter gives several such
+// backends the token as long as the sum is at most GPU.Processors, under the policies that take commands off
+// the engine by an order of guests (package sched, "Processors"). A backend keeps such a token from command to command
+// for as long as no guest waits for which there is no room.
+//
+// The number is a claim. It follows from the grid of blocks, which a guest chooses, and the backend's own code runs no
+// more workers than that. A backend that a guest has taken over may claim less than it uses. It could as well compute
+// without a token: in both cases the host's kernel divides the processors, by the weights of the backends' control
+// groups. What the claim cannot do is to keep those waiting who need more: they are picked by the policy's order, those who
+// run stop for them, and pay from then on for all of the time, by the processors that they claimed. A guest that
+// waits with nobody to go before it does not wait for smaller ones behind it.
+//
 // # Preemption
 //
 // Where the policy takes commands off the engine (sched.Preemptive), the arbiter sets Preempt in
@@ -98,7 +116,7 @@
 // when it leaves. Its backend keeps the guest to it. A backend that has joined keeps what it was
 // promised, so no guest can take from another what a GPU has only once.
 //
-// # Wire format, version 1.5
+// # Wire format, version 1.6
 //
 // The socket is of type SOCK_SEQPACKET. All numbers are little-endian.
 //
@@ -132,6 +150,9 @@
 //	         (since version 1.3; before, it was ignored).
 //	         8, of the same: the GPU serves the work in turn with such work of
 //	         others (since version 1.5; before, it was ignored).
+//	         16, of the same: the work uses at most as many processors as bits 16 to 31
+//	         say, and may run concurrently with such work of others as long as there are
+//	         enough (since version 1.6; before, it was ignored).
 //	         Of Welcome: minor version. Of Refuse: errno
 //	8    8   number of the grant, of Grant and Yield
 //	16   16  zero
@@ -150,7 +171,8 @@
 // contexts (4 bytes), at 8 bytes of memory (8 bytes); 0 is no limit. Engine e has two lines of 64 bytes at 128·(e+1):
 //
 //	0    4   the word of the token
-//	4    4   zero
+//	4    4   with Beside: processors that the token is for, written by the arbiter before the word; 0 if their
+//	         number does not matter (since version 1.6; before, zero)
 //	8    8   number of the grant, written by the arbiter before the word
 //	64   8   nanoseconds for which the engine was used, in all: the backend's
 //	72   8   commands, in all: the backend's

@@ -36,14 +36,14 @@ type Gate struct {
 
 // end is a Gate's side of one engine.
 type end struct {
-	in     atomic.Pointer[page] // by which the command that runs got in; nil outside
-	beside bool                 // the work that runs or waits may run concurrently with such work of others; the caller's own
+	in   atomic.Pointer[page] // by which the command that runs got in; nil outside
+	work work                 // what runs or waits; the caller's own
 
 	// Guarded by Gate.mu.
 	wait  chan struct{} // of the command that waits; nil if none does
 	since time.Time     // it waits
 	asked bool          // a grant is expected
-	kind  bool          // the beside that was asked for
+	kind  work          // for what that was asked
 	waits gpu.Histogram // of those that could not begin at once
 	total time.Duration // waited
 }
@@ -53,25 +53,35 @@ type end struct {
 // calls Cancel; otherwise Leave follows. With beside, commands of others that were
 // entered with beside may run concurrently.
 func (g *Gate) Enter(e Engine, beside bool) <-chan struct{} {
+	return g.enter(e, work{beside: beside})
+}
+
+// EnterPart is Enter for work that uses at most so many processors: such work of others runs concurrently as long as
+// all of it has processors (gpu.Parter).
+func (g *Gate) EnterPart(e Engine, processors int) <-chan struct{} {
+	return g.enter(e, work{part: min(max(processors, 0), maxPart)})
+}
+
+func (g *Gate) enter(e Engine, k work) <-chan struct{} {
 	x := &g.ends[e]
-	if p := g.page.Load(); p.begin(e, beside) {
-		x.beside = beside
+	if p := g.page.Load(); p.begin(e, k) {
+		x.work = k
 		x.in.Store(p)
 		return nil
 	}
-	return g.enterSlowly(e, beside)
+	return g.enterSlowly(e, k)
 }
 
-func (g *Gate) enterSlowly(e Engine, beside bool) <-chan struct{} {
+func (g *Gate) enterSlowly(e Engine, k work) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	x := &g.ends[e]
 	if x.wait != nil || x.in.Load() != nil {
 		panic("arbiter: second Enter of an engine")
 	}
-	x.beside = beside
+	x.work = k
 	p := g.page.Load()
-	if p.begin(e, beside) { // it changed meanwhile
+	if p.begin(e, k) { // it changed meanwhile
 		x.in.Store(p)
 		return nil
 	}
@@ -90,8 +100,8 @@ func (g *Gate) ask(e Engine, p *page) {
 	switch {
 	case p.drop(e):
 		g.yield(e, p.grant(e), true) // only now: the token may have come meanwhile
-	case !x.asked || x.kind != x.beside:
-		x.asked, x.kind = true, x.beside
+	case !x.asked || x.kind != x.work:
+		x.asked, x.kind = true, x.work
 		g.send(message{op: opRequest, engine: e, value: g.flags(x)})
 	}
 }
@@ -101,8 +111,11 @@ func (g *Gate) flags(x *end) (flags uint32) {
 	if g.cfg.Preemptible {
 		flags |= flagPreempt
 	}
-	if x.beside {
+	if x.work.beside {
 		flags |= flagBeside
+	}
+	if x.work.part > 0 {
+		flags |= flagPart | uint32(x.work.part)<<partShift
 	}
 	if g.cfg.Turns {
 		flags |= flagTurns
@@ -117,7 +130,7 @@ func (g *Gate) yield(e Engine, grant uint64, more bool) {
 	if more {
 		x := &g.ends[e]
 		m.value = flagMore | g.flags(x)
-		x.asked, x.kind = true, x.beside
+		x.asked, x.kind = true, x.work
 	}
 	g.send(m)
 }
@@ -240,7 +253,7 @@ func (g *Gate) granted(e Engine) {
 	asked := x.asked
 	x.asked = false
 	switch {
-	case x.wait != nil && p.begin(e, x.beside):
+	case x.wait != nil && p.begin(e, x.work):
 		g.admit(e, p)
 	case x.wait != nil: // it was taken back meanwhile, or is for other work
 		g.ask(e, p)
@@ -273,7 +286,7 @@ func (g *Gate) change(p *page, l link) {
 		if x.wait == nil {
 			continue
 		}
-		if p.begin(e, x.beside) {
+		if p.begin(e, x.work) {
 			g.admit(e, p)
 		} else {
 			g.ask(e, p)

@@ -81,7 +81,7 @@ func TestTokenKept(t *testing.T) {
 		require.NoError(t, r.link.send(message{op: opRequest}))
 		_, ok := r.grant()
 		require.True(t, ok)
-		require.True(t, r.page.begin(Compute, false))
+		require.True(t, r.page.begin(Compute, work{}))
 		time.Sleep(time.Hour) // alone, it may
 		commands, wait := victim(h, 20*time.Second)
 		require.Equal(t, DefaultAnswerLimit, wait)
@@ -107,7 +107,7 @@ func TestHog(t *testing.T) {
 				if !ok {
 					return
 				}
-				r.page.begin(Compute, false)
+				r.page.begin(Compute, work{})
 				time.Sleep(10 * time.Second)
 				r.page.store(Compute, 0)
 				_ = r.link.send(message{op: opYield, grant: n}) // if it fails, so does the next

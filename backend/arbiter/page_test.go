@@ -36,7 +36,7 @@ func TestTokenWord(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := privatePage()
 			p.store(Copy, c.word)
-			require.Equal(t, c.begin, p.begin(Copy, false))
+			require.Equal(t, c.begin, p.begin(Copy, work{}))
 			if c.begin {
 				require.Equal(t, c.word|bitBusy|bitBegun, p.load(Copy))
 			} else {
@@ -78,7 +78,7 @@ func TestSharedPage(t *testing.T) {
 	q, err := mapPage(fd)
 	require.NoError(t, err)
 	p.store(Compute, bitHeld)
-	require.True(t, q.begin(Compute, false))
+	require.True(t, q.begin(Compute, work{}))
 	require.Equal(t, bitHeld|bitBegun|bitBusy, p.load(Compute))
 	require.ErrorIs(t, unix.Ftruncate(fd, 0), unix.EPERM)
 	require.ErrorIs(t, unix.Ftruncate(fd, 2*pageBytes), unix.EPERM)

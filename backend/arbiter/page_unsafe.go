@@ -30,6 +30,7 @@ const (
 	pageBytes   = 4096
 	blockBytes  = 128 // of an engine; the first block is not used
 	wordOff     = 0
+	partOff     = 4
 	grantOff    = 8
 	usedOff     = 64
 	commandsOff = 72
@@ -53,6 +54,7 @@ type page struct {
 // slot is the block of an engine.
 type slot struct {
 	word     *atomic.Uint32
+	part     *atomic.Uint32 // processors that the token is for; 0: their number does not matter
 	grant    *atomic.Uint64
 	used     *atomic.Uint64 // nanoseconds
 	commands *atomic.Uint64
@@ -67,6 +69,7 @@ func newPage(mem []byte) *page {
 		// They point into mem, which the page keeps alive (or mapped).
 		p.slots[e] = slot{
 			word:     (*atomic.Uint32)(unsafe.Pointer(&b[wordOff])),     // aligned, in b: see above
+			part:     (*atomic.Uint32)(unsafe.Pointer(&b[partOff])),     // aligned, in b: see above
 			grant:    (*atomic.Uint64)(unsafe.Pointer(&b[grantOff])),    // aligned, in b: see above
 			used:     (*atomic.Uint64)(unsafe.Pointer(&b[usedOff])),     // aligned, in b: see above
 			commands: (*atomic.Uint64)(unsafe.Pointer(&b[commandsOff])), // aligned, in b: see above
@@ -170,14 +173,20 @@ func (p *page) or(e Engine, bits uint32) uint32 {
 	return w
 }
 
+// work is what an Enter is for. The zero value is work that runs alone.
+type work struct {
+	beside bool // it may run concurrently with such work of others
+	part   int  // or with work that uses some of the processors, of which it uses so many at most; 0: it may not
+}
+
 // begin takes the word from Held to Busy. It fails if the token is not held or
 // not to be used, or in use, or for work beside that of others, which this is not: bitTurns is
 // for those whose work the GPU serves in turn.
-func (p *page) begin(e Engine, beside bool) bool {
+func (p *page) begin(e Engine, k work) bool {
 	word := p.slots[e].word
 	for {
 		w := word.Load()
-		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld || w&bitBeside != 0 && !beside && !(p.turns && w&bitTurns != 0) {
+		if w&(bitHeld|bitBusy|bitRevoked) != bitHeld || w&bitBeside != 0 && !p.admits(e, w, k) {
 			return false
 		}
 		// Only the arbiter changes the word meanwhile, and only once or twice.
@@ -186,6 +195,20 @@ func (p *page) begin(e Engine, beside bool) bool {
 			return true
 		}
 	}
+}
+
+// admits reports whether a token for some work only is for this.
+func (p *page) admits(e Engine, word uint32, k work) bool {
+	if part := int(p.slots[e].part.Load()); part != 0 {
+		return k.part > 0 && k.part <= part
+	}
+	return k.beside || p.turns && word&bitTurns != 0
+}
+
+// setPart writes for how many processors the token is; the word is to be stored after it.
+func (p *page) setPart(e Engine, n int) {
+	p.slots[e].part.Store(uint32(n))
+	runtime.KeepAlive(p)
 }
 
 // drop takes the word from Held to 0 where only work beside that of others may

@@ -171,7 +171,7 @@ func TestPreemptionClaimed(t *testing.T) {
 		require.NoError(t, r.link.send(message{op: opRequest, value: flagPreempt}))
 		_, ok := r.grant()
 		require.True(t, ok)
-		require.True(t, r.page.begin(Compute, false))
+		require.True(t, r.page.begin(Compute, work{}))
 		time.Sleep(time.Hour)
 		commands, wait := victim(h, 20*time.Second)
 		require.Equal(t, DefaultAnswerLimit, wait)
@@ -237,7 +237,7 @@ func TestPreemptionWaitsForCommand(t *testing.T) {
 		n := <-granted
 		time.Sleep(10 * ms) // it wakes up late
 		require.Zero(t, r.page.load(Compute)&bitPreempt)
-		require.True(t, r.page.begin(Compute, false))
+		require.True(t, r.page.begin(Compute, work{}))
 		time.Sleep(3 * ms)
 		require.NotZero(t, r.page.load(Compute)&bitPreempt)
 		r.page.store(Compute, 0)

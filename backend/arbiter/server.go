@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -50,6 +51,18 @@ type GPU struct {
 	Policy   string // "" stands for DefaultPolicy
 	Settings sched.Settings
 	Limits   Limits
+	// Processors is how many processors the GPU's kernels run on, if it is a software one. Kernels that use some of them
+	// run concurrently as long as there are enough. 0 stands for those that this process may use, less than 0 for none:
+	// kernels run one after the other.
+	Processors int
+}
+
+// processors is Processors with the default filled in.
+func (g GPU) processors() int {
+	if g.Processors == 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return g.Processors
 }
 
 // Use is a time for which a guest used an engine; of a time in which several used it concurrently,

@@ -72,6 +72,11 @@ func (t *token) must(err error) {
 func (t *token) kind(m *member, flags uint32) {
 	t.sched.Beside(m.id, flags&flagBeside != 0)
 	t.sched.Turns(m.id, flags&flagTurns != 0)
+	part := 0
+	if flags&flagPart != 0 {
+		part = int(flags >> partShift)
+	}
+	t.sched.Processors(m.id, part)
 	t.sched.Preemptible(m.id, flags&flagPreempt != 0)
 }
 
@@ -252,6 +257,7 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 			h.wanted, h.begins = true, t.patience(h)
 		}
 	}
+	m.page.setPart(t.engine, d.Processors)
 	m.page.setGrant(t.engine, t.grant)
 	m.page.store(t.engine, word)
 	if err := m.link.send(message{op: opGrant, engine: t.engine, grant: t.grant}); err != nil {

@@ -263,6 +263,6 @@ func TestWordForTurns(t *testing.T) {
 		p := privatePage()
 		p.turns = c.turns
 		p.store(Compute, c.word)
-		require.Equal(t, c.begins, p.begin(Compute, false), c.word)
+		require.Equal(t, c.begins, p.begin(Compute, work{}), c.word)
 	}
 }

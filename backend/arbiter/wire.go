@@ -14,7 +14,7 @@ import (
 // Version of the wire format. Minor versions add, major versions change.
 const (
 	VersionMajor = 1
-	VersionMinor = 5
+	VersionMinor = 6
 )
 
 // Engine is a part of a GPU for which there is a token.
@@ -195,6 +195,12 @@ const (
 	flagPreempt = 4
 	// flagTurns, of the same: for work that the GPU serves in turn with such work of others.
 	flagTurns = 8
+	// flagPart, of the same: for work that uses at most as many processors as the upper half of the flags says,
+	// and may run concurrently with such work of others.
+	flagPart = 16
+	// partShift is where that number is in the flags.
+	partShift = 16
+	maxPart   = 1<<16 - 1
 )
 
 // message is any message but Hello.

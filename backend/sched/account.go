@@ -4,15 +4,17 @@ import (
 	"time"
 )
 
-// pass moves the clock on. All guests that run get equal parts of the time.
+// pass moves the clock on. All guests that run get parts of the time: equal ones, or by the processors that they have.
 func (s *Scheduler) pass(now time.Duration) {
 	if now <= s.now {
 		return
 	}
 	for _, t := range s.running {
-		part := (now - s.now) / time.Duration(len(s.running))
+		part := time.Duration(float64(now-s.now) * s.shares(t))
 		t.part += part
-		t.guest.held += part
+		if t.owes < Never {
+			t.guest.held += part
+		}
 	}
 	s.now = now
 }
@@ -137,7 +139,7 @@ func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now t
 	t.looked = s.now
 	s.cap(g, used)
 
-	owed := min(used, s.now-t.owes)
+	owed := min(used, s.now-min(t.owes, s.now))
 	if used > 0 || commands > 0 {
 		g.lastSeen = s.now
 	}

@@ -16,6 +16,8 @@ type Guest struct {
 	beside bool    // see Scheduler.Beside
 	turns  bool    // see Scheduler.Turns
 
+	processors int // see Scheduler.Processors
+
 	preemptible bool // see Scheduler.Preemptible
 
 	arrival  uint64        // number of its last Arrive; the smaller, the earlier

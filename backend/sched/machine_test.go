@@ -26,10 +26,15 @@ type machine struct {
 	alone   bool          // nothing ever goes on beside anything
 }
 
+// processors is what the engine's work runs on.
+const processors = 4
+
 type model struct {
 	waiting bool
 	turns   bool // the GPU serves it in turn with others
 	beside  bool // what it waits for, or runs, may go on beside such work
+	part    int  // of the processors, if it may go on beside work that uses the others
+	has     int  // of them while it runs; 0 if they are not counted
 	stops   bool // its commands can be preempted
 	asked   bool // the one that runs is to be
 
@@ -96,7 +101,7 @@ func (m *machine) decide(t *rapid.T) {
 	if d.Preempt != 0 {
 		require.Contains(t, m.running, d.Preempt)
 		g := m.guests[d.Preempt]
-		require.True(t, g.stops && !g.beside && !g.asked, "guest %d", d.Preempt)
+		require.True(t, g.stops && !g.asked && (!g.beside || g.has > 0), "guest %d", d.Preempt)
 		require.GreaterOrEqual(t, m.now, g.granted+m.set.Preempt/4)
 		g.asked = true
 		m.decide(t)
@@ -105,12 +110,24 @@ func (m *machine) decide(t *rapid.T) {
 	if d.Run != 0 {
 		g := m.guests[d.Run]
 		for _, id := range m.running {
-			require.True(t, g.beside && m.guests[id].beside, "the engine was not free")
+			o := m.guests[id]
+			require.True(t, g.beside && o.beside && o.has == 0 || g.part > 0 && d.Processors == g.part && o.has > 0, "the engine was not free")
 		}
 		require.True(t, g.waiting, "guest %d does not wait", d.Run)
 		g.waiting, g.asked, g.granted, g.since, g.standing = false, false, m.now, m.now, d.Standing
 		m.running = append(m.running, d.Run)
-		require.False(t, d.Standing && (len(m.ids(true)) > 0 || len(m.running) > 1), "standing while others wait or run")
+		g.has = d.Processors
+		sum := 0
+		for _, id := range m.running {
+			sum += m.guests[id].has
+		}
+		require.LessOrEqual(t, sum, processors)
+		require.False(t, d.Standing && g.has == 0 && (len(m.ids(true)) > 0 || len(m.running) > 1), "standing while others wait or run")
+		if d.Standing {
+			for _, id := range m.ids(true) {
+				require.LessOrEqual(t, sum+m.guests[id].part, processors, "standing while others wait")
+			}
+		}
 		m.decide(t)
 		return
 	}
@@ -151,6 +168,24 @@ func (m *machine) check(t *rapid.T) {
 	}
 }
 
+// arrive has a guest wait for work of some kind.
+func (m *machine) arrive(t *rapid.T) {
+	m.pass(t)
+	id := pick(t, m.ids(false))
+	for _, id := range m.running {
+		require.NoError(t, m.s.Charge(id, m.used(t, id), 1, m.now))
+	}
+	m.guests[id].beside = !m.alone && rapid.Bool().Draw(t, "beside")
+	m.s.Beside(id, m.guests[id].beside)
+	if m.guests[id].part = 0; !m.alone && !m.guests[id].beside && rapid.Bool().Draw(t, "counted") {
+		m.guests[id].part = rapid.IntRange(1, processors-1).Draw(t, "processors")
+	}
+	m.s.Processors(id, m.guests[id].part)
+	require.NoError(t, m.s.Arrive(id, m.now))
+	m.guests[id].waiting = true
+	m.decide(t)
+}
+
 func TestMachine(t *testing.T) {
 	for _, policy := range sched.Names() {
 		t.Run(policy, func(t *testing.T) { checkMachine(t, policy, true) })
@@ -164,6 +199,7 @@ func checkMachine(t *testing.T, policy string, alone bool) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := sched.New(policy, sched.Settings{}, 0)
 		require.NoError(t, err)
+		s.SetProcessors(processors)
 		m := &machine{s: s, set: s.Settings(), guests: map[sched.ID]*model{}, idle: -1, alone: alone}
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -189,18 +225,7 @@ func checkMachine(t *testing.T, policy string, alone bool) {
 				m.over(id)
 				m.decide(t)
 			},
-			"arrive": func(t *rapid.T) {
-				m.pass(t)
-				id := pick(t, m.ids(false))
-				for _, id := range m.running {
-					require.NoError(t, s.Charge(id, m.used(t, id), 1, m.now))
-				}
-				m.guests[id].beside = !m.alone && rapid.Bool().Draw(t, "beside")
-				s.Beside(id, m.guests[id].beside)
-				require.NoError(t, s.Arrive(id, m.now))
-				m.guests[id].waiting = true
-				m.decide(t)
-			},
+			"arrive": m.arrive,
 			"withdraw": func(t *rapid.T) {
 				id := pick(t, m.ids(true))
 				require.NoError(t, s.Withdraw(id, m.now))

@@ -10,6 +10,12 @@ import (
 func (s *Scheduler) Next(now time.Duration) Decision {
 	s.advance(now)
 	ready, again := s.eligible()
+	if g := s.next(ready); g != nil {
+		return s.run(&View{s}, g)
+	}
+	if len(ready) > 0 {
+		s.contend()
+	}
 	for _, c := range s.running {
 		if !c.revoked {
 			end := s.ends(c, len(ready) > 0)
@@ -47,7 +53,7 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 	switch {
 	case g == nil:
 		return Decision{Again: min(again, max(later, s.now+1))}
-	case len(s.running) > 0 && !s.joins(g):
+	case len(s.running) > 0 && (!s.joins(g) || s.counted() || s.part(g) > 0): // Next has asked for those that fit
 		return Decision{Again: again}
 	case len(s.running) > 0:
 		if from := s.policy.Beside(v, g); from > s.now {
@@ -65,6 +71,8 @@ func (s *Scheduler) ends(c *tenure, wanted bool) time.Duration {
 		return max(c.since+s.settings.Slice, c.end, s.now)
 	case c.standing && wanted:
 		return s.now
+	case c.processors > 0 && !wanted && c.guest.Share.Cap == 0:
+		return Never
 	case c.standing, !wanted && len(s.running) == 1 && c.guest.Share.Cap == 0 && c.end <= s.now:
 		return Never
 	}
@@ -114,11 +122,16 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	g.Waiting = false
 	g.stats.Runs++
 	g.stats.Waited += s.now - g.since
+	processors := s.part(g)
 	contended := s.contended() || len(s.running) > 0
+	if processors > 0 {
+		contended = s.contended() && !s.suffices()
+	}
 	// The use of a guest with a cap has to be known even while no other guest waits.
 	h, holds := s.policy.(Holder)
 	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: s.joins(g), Again: Never}
-	d.Turns = d.Beside && g.turns
+	d.Turns = d.Beside && g.turns && processors == 0
+	d.Processors = processors
 	d.Standing = d.Standing && !(holds && len(s.active) > 1) // its time is not over when another arrives
 	if holds && !d.Standing {
 		d.Slice, d.Keep = h.Hold(v, g)
@@ -129,10 +142,12 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 		d.Again = s.now + d.Slice
 	}
 	g.tenure = &tenure{guest: g, beside: d.Beside, preemptible: g.preemptible && !g.beside, since: s.now,
-		streams: g.turns && !d.Beside && s.inTurns() && s.settings.Slice > 0, standing: d.Standing, end: s.now + d.Slice,
+		streams: g.turns && !d.Beside && s.inTurns() && s.settings.Slice > 0, processors: processors, standing: d.Standing, end: s.now + d.Slice,
 		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
 	if contended {
 		g.tenure.contended = s.now
+	} else if processors > 0 {
+		g.tenure.owes = Never
 	}
 	s.running = append(s.running, g.tenure)
 	return d

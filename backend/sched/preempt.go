@@ -20,8 +20,11 @@ func (s *Scheduler) preempts(c *tenure, ready []*Guest) time.Duration {
 		return Never
 	}
 	slice := s.slice(c.guest)
-	if len(ready) == 0 && len(s.running) == 1 {
-		if c.guest.Share.Cap == 0 {
+	if len(ready) == 0 && (len(s.running) == 1 || c.processors > 0) {
+		switch {
+		case c.guest.Share.Cap == 0 && c.processors > 0 && c.contended < Never: // those who waited have left
+			return max(c.contended+s.settings.Window, s.now)
+		case c.guest.Share.Cap == 0:
 			return Never
 		}
 		// A guest with a cap has to rest even while no other waits.

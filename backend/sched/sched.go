@@ -26,6 +26,8 @@ type Decision struct {
 	Beside bool
 	// Turns counts, with Beside, work that the GPU serves in turn with that of others as such work.
 	Turns bool
+	// Processors restricts Run, with Beside, to work that uses so many processors at most; 0 does not.
+	Processors int
 	// Slice bounds, with Run and without Standing, the time for which the guest may
 	// go on while it has the next command ready. 0 is one command.
 	Slice time.Duration
@@ -57,6 +59,8 @@ type Scheduler struct {
 	now    time.Duration
 	count  uint64 // of arrivals
 
+	processors int // see SetProcessors
+
 	running []*tenure // those who have the engine: one, or several whose work runs concurrently
 
 	replenished time.Duration // when credit was given out last
@@ -78,6 +82,7 @@ type tenure struct {
 	// preemptible reports that its commands can be stopped: see Scheduler.Preemptible.
 	preemptible bool
 	streams     bool // its guest has turns: see Scheduler.Turns
+	processors  int  // that it may use, with beside; 0 if nobody counts them
 
 	since     time.Duration
 	standing  bool
@@ -88,8 +93,8 @@ type tenure struct {
 	part      time.Duration // its part of the time since, not charged yet; equal for all that run
 	before    time.Duration // what of part lies before looked
 	looked    time.Duration // when it was charged last, or began
-	contended time.Duration // since when others waited; Never if none did
-	owes      time.Duration // since when its use is taken off its credit
+	contended time.Duration // since when others waited, for whom there was no room; Never if none did
+	owes      time.Duration // since when its use is taken off its credit; Never while it takes nothing from others
 }
 
 // New makes a Scheduler at the given time, with a registered policy.
@@ -232,7 +237,7 @@ func (s *Scheduler) Turns(id ID, may bool) {
 // joins reports whether a guest's work may be on the GPU with such work of others.
 func (s *Scheduler) joins(g *Guest) bool {
 	p, disengaged := s.policy.(Disengaged)
-	return g.beside || g.turns && disengaged && p.Disengages(s.now)
+	return g.beside || s.part(g) > 0 || g.turns && disengaged && p.Disengages(s.now)
 }
 
 // Preemptible sets whether the commands for which a guest waits, or will wait, can be stopped to go
@@ -256,6 +261,9 @@ func (s *Scheduler) Arrive(id ID, now time.Duration) error {
 		w.Arrived(&View{s}, g)
 	}
 	for _, c := range s.running {
+		if c.processors > 0 {
+			continue // see contend
+		}
 		c.contended = min(c.contended, s.now)
 		if len(s.active) == 1 {
 			c.owes = s.now

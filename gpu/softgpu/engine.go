@@ -20,6 +20,7 @@ type engine struct {
 
 	yield func() bool // yields
 	saved saved       // of launches
+	parts parts       // likewise
 
 	waiters atomic.Int32 // len(waiting)
 
@@ -65,7 +66,7 @@ func (e *engine) pass(c *channel, at rest) bool {
 	if e.gate == nil {
 		return true
 	}
-	if admitted := e.gate.Enter(e.kind, false); admitted != nil {
+	if admitted := e.enterGate(c); admitted != nil {
 		if !c.await(admitted, at) {
 			return e.withdraw()
 		}

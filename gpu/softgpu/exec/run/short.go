@@ -27,6 +27,18 @@ func (k *Kernel) Short(grid, block [3]uint32) bool {
 	return work > 0 && work <= shortWork && threads <= shortWork*32 && work*((threads*uint64(block[2])+31)/32) <= shortWork
 }
 
+// Clusters returns how many clusters a valid launch of a kernel has: no more workers than that have something to do.
+func (k *Kernel) Clusters(grid, cluster [3]uint32) uint64 {
+	if cluster == [3]uint32{} {
+		cluster = k.fn.ReqCluster
+	}
+	n := uint64(1)
+	for i := range 3 {
+		n *= uint64(grid[i] / max(cluster[i], 1))
+	}
+	return n
+}
+
 // isStraight reports whether a kernel has few operations, of which each goes on behind itself and waits for nothing.
 func isStraight(p *ir.Program, fn *ir.Function) bool {
 	if fn.End-fn.Entry > shortCode {

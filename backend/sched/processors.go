@@ -1,0 +1,111 @@
+package sched
+
+import "slices"
+
+// A kernel of a few blocks keeps a few of the processors of a software GPU busy. Such work of several
+// guests may run at the same time as long as the processors suffice for all of it (Scheduler.Processors): then
+// nobody has less because of another, and nobody owes anything to another. As soon as a guest waits for which no
+// processors are left, those that run owe the time from then on, each in proportion to the processors that it
+// has, so that the parts add up to the time that passes; and the policy decides who goes on.
+
+// SetProcessors sets the number of processors that the engine's work runs on. Work that uses some of them
+// may run beside such work of others; without a number, or with one, no work may.
+func (s *Scheduler) SetProcessors(n int) { s.processors = max(n, 0) }
+
+// Processors sets how many of the engine's processors the work uses for which a guest waits, or will wait. 0, or all
+// of them, stands for work that runs alone. Only policies that can take the engine from a guest by an order let
+// work run beside other work. The setting applies from the guest's next tenure on, until the next call.
+func (s *Scheduler) Processors(id ID, n int) {
+	if g := s.guests[id]; g != nil {
+		if n <= 0 || n >= s.processors {
+			n = 0
+		}
+		g.processors = n
+	}
+}
+
+// part returns how many processors a guest's work uses if it may run beside such work of others, else 0.
+func (s *Scheduler) part(g *Guest) int {
+	if g.beside || !s.inTurns() {
+		return 0
+	}
+	return g.processors
+}
+
+// idle returns how many processors those that run leave idle.
+func (s *Scheduler) idle() int {
+	n := s.processors
+	for _, c := range s.running {
+		if c.processors == 0 {
+			return 0
+		}
+		n -= c.processors
+	}
+	return max(n, 0)
+}
+
+// fits reports whether a guest's work may run beside that of those that run.
+func (s *Scheduler) fits(g *Guest) bool {
+	n := s.part(g)
+	return n > 0 && n <= s.idle()
+}
+
+// next returns the guest that gets processors that those that run leave idle; nil if there is none, or if the
+// policy's next one does not fit: it is not to wait for ever for guests behind it.
+func (s *Scheduler) next(ready []*Guest) *Guest {
+	if !slices.ContainsFunc(ready, s.fits) {
+		return nil
+	}
+	if s.suffices() {
+		return ready[0]
+	}
+	if len(s.running) == 0 {
+		return nil // nothing is special about that
+	}
+	if g, _ := s.policy.Pick(&View{s}, ready); g != nil && s.fits(g) {
+		return g
+	}
+	return nil
+}
+
+// suffices reports whether there are processors for all active guests, so that no policy has to choose.
+func (s *Scheduler) suffices() bool {
+	sum := 0
+	for _, g := range s.active {
+		n := s.part(g)
+		if g.tenure != nil {
+			n = g.tenure.processors
+		}
+		if n == 0 {
+			return false
+		}
+		sum += n
+	}
+	return sum <= s.processors
+}
+
+// contend notes that a guest waits for which those that run leave no processors.
+func (s *Scheduler) contend() {
+	for _, c := range s.running {
+		if c.processors > 0 && c.contended == Never {
+			c.contended, c.owes = s.now, s.now
+		}
+	}
+}
+
+// shares returns what part of the time that passes belongs to one of those that run.
+func (s *Scheduler) shares(t *tenure) float64 {
+	sum := 0
+	for _, c := range s.running {
+		sum += c.processors
+	}
+	if sum == 0 || t.processors == 0 {
+		return 1 / float64(len(s.running))
+	}
+	return float64(t.processors) / float64(sum)
+}
+
+// counted reports whether those that run have some of the processors.
+func (s *Scheduler) counted() bool {
+	return len(s.running) > 0 && s.running[0].processors > 0
+}
