@@ -298,13 +298,13 @@ func TestKernels(t *testing.T) {
 	ex2.approx.f32 %f, %f;
 	st.global.f32 [%l], %f;
 	ret; }
-.visible .entry counts(.param .u64 p) { .reg .b64 %l, %m; .reg .pred %q;
+.visible .entry counts(.param .u64 p) { .reg .b64 %l; .reg .b32 %m; .reg .pred %q;
 	ld.param.u64 %l, [p];
 	setp.ne.u64 %q, %l, 0;
-	ld.global.u64 %m, [%l];
-	@%q div.u64 %m, %m, 3;
-	div.u64 %m, %m, 5;
-	st.global.u64 [%l], %m;
+	ld.global.u32 %m, [%l];
+	@%q fns.b32 %m, %m, 3, 1;
+	fns.b32 %m, %m, 5, 1;
+	st.global.u32 [%l], %m;
 	ret; }
 `
 	r, err := InspectBytes(t.Context(), "k.ptx", []byte(two), Options{})
@@ -312,7 +312,7 @@ func TestKernels(t *testing.T) {
 	require.Len(t, r.Kernels, 2)
 	require.Equal(t, "counts", r.Kernels[0].Name)
 	require.Equal(t, 2, r.Kernels[0].Interpreted)
-	require.Equal(t, []string{"div.u64 (2)"}, r.Kernels[0].Instructions)
+	require.Equal(t, []string{"fns.b32 (2)"}, r.Kernels[0].Instructions)
 	require.Equal(t, "plain", r.Kernels[1].Name)
 	require.Zero(t, r.Kernels[1].Interpreted)
 	require.NotZero(t, r.Kernels[1].Operations)

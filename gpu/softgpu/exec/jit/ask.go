@@ -13,7 +13,7 @@ func (e *emitter) helped(in *ir.Inst) bool {
 		return false
 	}
 	if in.Kind == ir.KWarpSync && in.X != nil && in.X.Matrix != nil {
-		return !e.masked && in.Guard == 0 && e.allLanes(in.E)
+		return !e.masked && in.Guard == 0 // its mask is a constant, of all lanes
 	}
 	return isHelped(in)
 }
@@ -21,25 +21,10 @@ func (e *emitter) helped(in *ir.Inst) bool {
 // enters reports whether native code can be entered at an operation.
 func (e *emitter) enters(in *ir.Inst) bool { return e.known(in) || e.helped(in) }
 
-// allLanes reports whether a register is always the mask of all lanes.
-func (e *emitter) allLanes(reg uint32) bool {
-	for _, c := range e.fn.Const32 {
-		if c.Reg == reg {
-			return e.fixed32[reg] && c.Value == ir.AllLanes
-		}
-	}
-	return false
-}
-
 // help asks for the operation at pc.
 func (e *emitter) help(pc int32) {
-	e.save(e.unsaved(nil))
 	behind := e.a.NewLabel()
-	e.a.MI(x86.MOV, false, frameAt(offPC), pc)
-	e.a.MI(x86.MOV, false, frameAt(offAsks), 1)
-	e.a.Address(x86.RCX, behind)
-	e.a.Store(true, frameAt(offTarget), x86.RCX)
-	e.a.Jump(e.leave)
+	e.ask(pc, e.unsaved(nil), behind)
 	e.clear()
 	clear(e.places)
 	if at := &e.entries[pc+1-e.fn.Entry]; *at == 0 {
@@ -47,4 +32,25 @@ func (e *emitter) help(pc int32) {
 	}
 	e.a.Entry(behind)
 	e.a.Bind(behind)
+}
+
+// ask leaves native code to have the operation at pc done, with registers written to memory; the warp goes on at a label.
+func (e *emitter) ask(pc int32, list []saved, behind x86.Label) {
+	e.save(list)
+	e.a.MI(x86.MOV, false, frameAt(offPC), pc)
+	e.a.MI(x86.MOV, false, frameAt(offAsks), 1)
+	e.a.Address(x86.RCX, behind)
+	e.a.Store(true, frameAt(offTarget), x86.RCX)
+	e.a.Jump(e.leave)
+}
+
+// asideHelp is a label for asking for the operation at pc off the main path, like aside. Behind the operation there is
+// an entry (resume).
+func (e *emitter) asideHelp(pc int32) x86.Label {
+	l, list := e.a.NewLabel(), e.unsaved(nil)
+	e.later = append(e.later, func() {
+		e.a.Bind(l)
+		e.ask(pc, list, e.entries[pc+1-e.fn.Entry])
+	})
+	return l
 }

@@ -22,7 +22,6 @@ const (
 	areaC     = areaB + 32*8
 	areaOld   = areaC + 32*8
 	areaLeft  = areaOld + 32*8
-	areaBytes = areaLeft + 64
 )
 
 // What atomic operations take of the fuel: as many operations take about as long. Processors may want the

@@ -23,6 +23,8 @@
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
 // of them can (ring.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
 //
+// Products of matrices (matrix.go) are computed by vectors of sums, as exactly as their functions do it.
+//
 // Lanes that disagree on a branch around a few operations do not part: they run those together, each operation guarded by the
 // branch's predicate: package lower makes such code beside that for lanes that agree.
 //

@@ -19,6 +19,9 @@ func (e *emitter) known(in *ir.Inst) bool {
 	if exchanges(in.Op) {
 		return !e.masked && in.Kind == ir.KWarpSync && in.Guard == 0
 	}
+	if in.Op == ir.OpMatrix {
+		return !e.masked && knownMatrix(in)
+	}
 	return known(in)
 }
 

@@ -121,8 +121,8 @@ type nativeTable struct {
 	n32, sign, abs, huge, inf, b31 uint32
 	bytes                          [16]uint32 // the bytes of a lane, of four lanes
 	lanes                          [32]uint32 // their numbers
-	doubles                        [72]uint64 // theDoubles
-	words                          [40]uint32 // theWords
+	doubles                        [96]uint64 // theDoubles
+	words                          [64]uint32 // theWords
 }
 
 var theTable = makeTable()

@@ -247,7 +247,7 @@ func (e *emitter) body(i int) bool {
 		e.operation(pc, in)
 		e.unpin()
 		e.forgetPlaces(in)
-		if isAccess(in) || exchanges(in.Op) {
+		if isAccess(in) || exchanges(in.Op) || in.Op == ir.OpMatrix {
 			e.resume(pc + 1)
 		}
 		for _, r := range e.kills[pc-b.first] {

@@ -127,7 +127,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 				n.count++
 				n.atoms = n.atoms || in.Op == ir.OpAtom
 			} else {
-				n.atoms = n.atoms || in.Op == ir.OpMatchAny || in.Op == ir.OpRedux
+				n.atoms = n.atoms || in.Op == ir.OpMatchAny || in.Op == ir.OpRedux || in.Op == ir.OpMatrix
 			}
 		}
 		n.count = min(2*n.count, maxSites)

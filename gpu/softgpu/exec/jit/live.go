@@ -63,6 +63,11 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		if form[0] != '?' {
 			visit(dst, in.D, true)
 		}
+	case op == ir.OpMatrix:
+		if !knownMatrix(in) {
+			return false
+		}
+		matrixRegs(in.X.Matrix, visit)
 	case op == ir.OpShfl:
 		for _, r := range []uint32{in.A, in.B, in.C, in.E} {
 			visit(ir.In32, r, false)

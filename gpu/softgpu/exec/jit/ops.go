@@ -32,6 +32,8 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.a.MI(x86.SUB, true, frameAt(offBudget), int32(in.Imm))
 	case exchanges(in.Op):
 		e.exchange(pc, in)
+	case in.Op == ir.OpMatrix:
+		e.matrix(pc, in)
 	case in.Op == ir.OpActiveMask:
 		e.activeMask(in)
 	case in.Op == ir.OpFence: // what is locked orders accesses, as the interpreter's addition does
@@ -224,8 +226,8 @@ func (e *emitter) comparison(in *ir.Inst) {
 	if len(op.form) > 3 {
 		b = *e.use(file, in.B, op.form[2] == 'f')
 	}
-	if op.flush {
-		a, b = e.flushedValue(a), e.flushedValue(b)
+	if from := op.from; from != nil {
+		a, b = e.throughValue(a, from), e.throughValue(b, from)
 	}
 	cmp := func(k x86.K, p int) { e.a.VK(op.cmp, k, a.part(p), b.part(p), x86.Arg{Imm: op.pred}) }
 	cmp(k7, 0)

@@ -62,8 +62,8 @@ type rowOp struct {
 	// cmp and flags: a comparison, by the instruction and its predicate.
 	cmp  *x86.Op
 	pred uint8
-	// flush: the comparison takes subnormal operands, of 32 bits, as zeros.
-	flush bool
+	// from: both operands of the comparison come through this.
+	from func(e *emitter, d, s x86.Z)
 	// move: the operation copies its operand.
 	move bool
 	// widen: operands of 32 bits are converted by this to lanes of 64; nil: extended. Their
@@ -211,6 +211,8 @@ func nativeRows() map[string]rowOp {
 	mathRows(rows)
 	halfRows(rows)
 	bitRows(rows)
+	wideRows(rows)
+	smallRows(rows)
 	return rows
 }
 
@@ -432,7 +434,7 @@ func nativeCompares(rows map[string]rowOp) {
 		"num": cmpOrdered, "nan": cmpUnordered,
 	} {
 		rows[name+".f32"] = rowOp{form: "?=ff", cmp: &x86.CMPPS, pred: p, float: true}
-		rows[name+".ftz.f32"] = rowOp{form: "?=ff", cmp: &x86.CMPPS, pred: p, float: true, flush: true}
+		rows[name+".ftz.f32"] = rowOp{form: "?=ff", cmp: &x86.CMPPS, pred: p, float: true, from: (*emitter).flush}
 		rows[name+".f64"] = rowOp{form: "?=gg", cmp: &x86.CMPPD, pred: p}
 	}
 }

@@ -16,15 +16,15 @@ func (e *emitter) flush(d, s x86.Z) {
 	e.a.VB(&x86.PANDD, d, s, word(1<<31), x86.Arg{Mask: k7})
 }
 
-// flushedValue is v with subnormal numbers as zeros, in scratch.
-func (e *emitter) flushedValue(v value) value {
+// throughValue is what from makes of v, in scratch.
+func (e *emitter) throughValue(v value, from func(e *emitter, d, s x86.Z)) value {
 	n := 2
 	if v.uniform {
 		n = 1
 	}
 	for p := range n {
 		z := e.scratch()
-		e.flush(z, v.z[p])
+		from(e, z, v.z[p])
 		v.z[p] = z
 	}
 	return v

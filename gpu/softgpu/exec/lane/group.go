@@ -60,7 +60,7 @@ func GroupProduct(w *ir.Warp, in *ir.Inst) {
 		groupB(w, op, t, n)
 		groupSums(w, op, t, op.Sums[n*len(op.Sums)/number:][:len(op.Sums)/number], scale)
 	}
-	w.Budget -= matrixCost * number
+	w.Budget -= MatrixCost * number
 }
 
 // fragment lists the registers of a file that holds one matrix.

@@ -7,8 +7,8 @@ import (
 	"pvdrm/gpu/softgpu/exec/lane/scalar"
 )
 
-// matrixCost is how many loop heads a product counts as.
-const matrixCost = 64
+// MatrixCost is how many loop heads a product counts as.
+const MatrixCost = 64
 
 // tile is the worker's memory for products.
 func tile(w *ir.Warp) *ir.Tile {
@@ -43,7 +43,7 @@ func MatrixFloat(w *ir.Warp, in *ir.Inst) {
 	for r := range op.Count[ir.MatrixD] {
 		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
 	}
-	w.Budget -= matrixCost
+	w.Budget -= MatrixCost
 }
 
 // narrowSums reports whether sums are rounded to 16 bits: those of an f16 result that begin

@@ -51,7 +51,7 @@ func MatrixInteger(w *ir.Warp, in *ir.Inst) {
 	for r := range op.Count[ir.MatrixD] {
 		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
 	}
-	w.Budget -= matrixCost
+	w.Budget -= MatrixCost
 }
 
 // addSums adds c to the sums of a tile of integers.
@@ -173,5 +173,5 @@ func MatrixDouble(w *ir.Warp, in *ir.Inst) {
 			}
 		}
 	}
-	w.Budget -= matrixCost
+	w.Budget -= MatrixCost
 }

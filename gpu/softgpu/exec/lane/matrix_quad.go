@@ -40,7 +40,7 @@ func MatrixQuads(w *ir.Warp, in *ir.Inst) {
 	for r := range op.Count[ir.MatrixD] {
 		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
 	}
-	w.Budget -= matrixCost
+	w.Budget -= MatrixCost
 }
 
 // quadFactors reads a or b of product q: the rows of a, the columns of b.

@@ -36,7 +36,7 @@ func MatrixSparse(w *ir.Warp, in *ir.Inst) {
 	for r := range op.Count[ir.MatrixD] {
 		CopyLanes(&w.R32[op.Regs[ir.MatrixD][r]], &results[r], w.Mask, ir.AllLanes)
 	}
-	w.Budget -= matrixCost
+	w.Budget -= MatrixCost
 }
 
 // sparseRows multiplies a tile of which a is sparse: into t.Sum of integers, else t.C. Cut is as

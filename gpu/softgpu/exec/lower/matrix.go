@@ -101,20 +101,20 @@ func (b *builder) mma(i *ptx.Instr) {
 	b.fragment(op, second, &i.Args[2])
 	b.fragment(op, ir.MatrixC, &i.Args[3])
 	b.fragmentResults(op, ir.MatrixD, &i.Args[0])
-	fn := lane.MatrixFloat
+	fn, known := lane.MatrixFloat, ir.OpMatrix
 	switch {
 	case i.Mods.Sparse():
-		fn = lane.MatrixSparse
+		fn, known = lane.MatrixSparse, ir.OpNone
 		b.sparsity(i, op, &i.Args[4], i.Args[5].Value)
 	case op.Quads:
 		op.Columns = [2]bool{i.Mods.Layouts[0] == ptx.LayoutCol, i.Mods.Layouts[1] == ptx.LayoutRow}
-		fn = lane.MatrixQuads
+		fn, known = lane.MatrixQuads, ir.OpNone
 	case op.D == ir.ElementF64:
-		fn = lane.MatrixDouble
+		fn, known = lane.MatrixDouble, ir.OpNone
 	case op.D == ir.ElementS32:
 		fn = lane.MatrixInteger
 	}
-	b.emitMatrix(op, ir.Inst{Fn: fn})
+	b.emitMatrix(op, ir.Inst{Fn: fn, Op: known})
 }
 
 // sparsity decodes what tells the places of the elements of a.

@@ -30,7 +30,7 @@ var (
 		&PSLLVD, &PSRLVD, &PSRAVD, &PSLLVQ, &PSRLVQ, &PSRAVQ, &SHUFI64X2, &PERMI2D, &PERMT2D,
 		&MINPD, &MAXPD, &SCALEFPD, &FMSUB231PD, &FNMADD231PD, &FNMSUB231PD}
 	two = []*Op{&SQRTPS, &SQRTPD, &RNDSCALE, &RNDSCALED, &CVTDQ2PS, &CVTUDQ2PS, &CVTTPS2DQ, &CVTTPS2UDQ, &PABSD,
-		&PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ, &GETEXPPD, &GETMANT, &CVTPS2DQ, &CVTPS2UDQ, &CVTTPD2QQ, &CVTQQ2PD, &CVTUQQ2PD}
+		&PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ, &GETEXPPD, &GETMANT, &CVTPS2DQ, &CVTPS2UDQ, &CVTTPD2QQ, &CVTQQ2PD, &CVTUQQ2PD, &PSHUFD, &PSLLW, &PSRAW}
 	moves    = []*Op{&MOVD, &MOVQ, &LOADD, &LOADQ}
 	compares = []*Op{&CMPPS, &CMPPD, &PCMPD, &PCMPUD, &PCMPQ, &PCMPUQ, &PTESTMD, &PTESTMQ, &PTESTNMD}
 	masks    = []*MaskOp{&KANDD, &KANDND, &KORD, &KXORD, &KUNPCKWD, &KUNPCKBW}
@@ -150,7 +150,9 @@ func (l *sampleList) halfVectors() {
 	}
 	l.add(func(a *Asm) { a.V(&CVTPS2PH, 25, 0, 17, Arg{Imm: 1}) }, "vcvtps2ph ymm17, zmm25, 1")
 	l.add(func(a *Asm) { a.V(&PSHUFB, 25, 3, 17, Arg{Mask: 1}) }, "vpshufb zmm25 {k1}, zmm3, zmm17")
+	l.add(func(a *Asm) { a.V(&PMADDWD, 25, 3, 17, Arg{Mask: 1}) }, "vpmaddwd zmm25 {k1}, zmm3, zmm17")
 	for _, m := range mems {
+		l.add(func(a *Asm) { a.VM(&BROADCASTX4, 3, 0, m, Arg{}) }, "vbroadcasti32x4 zmm3, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.VM(&PMOVZXBD, 3, 0, m, Arg{Mask: 1}) }, "vpmovzxbd zmm3 {k1}, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.VM(&PMOVDB, 25, 0, m, Arg{Mask: 1}) }, "vpmovdb xmmword ptr %s {k1}, zmm25", m.text())
 	}

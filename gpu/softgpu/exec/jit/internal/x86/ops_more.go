@@ -37,7 +37,13 @@ var (
 	PMOVZXBD = Op{Name: "vpmovzxbd", table: 2, prefix: 1, code: 0x31, memory: 16}
 	PSHUFB   = Op{Name: "vpshufb", table: 2, prefix: 1, code: 0x00, memory: 64}
 	PSRAD    = Op{Name: "vpsrad", table: 1, prefix: 1, code: 0x72, memory: 64, digit: 4, imm: true}
-	PTESTNMD = Op{Name: "vptestnmd", table: 2, prefix: 2, code: 0x27, memory: 64}
+	PSLLW    = Op{Name: "vpsllw", table: 1, prefix: 1, code: 0x71, memory: 64, digit: 6, imm: true}
+	PSRAW    = Op{Name: "vpsraw", table: 1, prefix: 1, code: 0x71, memory: 64, digit: 4, imm: true}
+	PMADDWD  = Op{Name: "vpmaddwd", table: 1, prefix: 1, code: 0xf5, memory: 64}
+	PSHUFD   = Op{Name: "vpshufd", table: 1, prefix: 1, code: 0x70, memory: 64, imm: true}
+	// BROADCASTX4 loads four elements for all quarters of the vector.
+	BROADCASTX4 = Op{Name: "vbroadcasti32x4", table: 2, prefix: 1, code: 0x5a, memory: 16}
+	PTESTNMD    = Op{Name: "vptestnmd", table: 2, prefix: 2, code: 0x27, memory: 64}
 
 	PGATHERDQ  = Op{Name: "vpgatherdq", table: 2, prefix: 1, wide: true, code: 0x90, memory: 8}
 	PSCATTERDQ = Op{Name: "vpscatterdq", table: 2, prefix: 1, wide: true, code: 0xa0, memory: 8}

@@ -155,7 +155,7 @@ func (s *step) evenResult(now even) (words, pairs bool) {
 	default:
 		return false, false
 	}
-	if s.op == &SHUFI64X2 || s.op == &PSHUFB || s.op == &CVTTPD2QQ {
+	if s.op == &SHUFI64X2 || s.op == &PSHUFB || s.op == &PSHUFD || s.op == &CVTTPD2QQ {
 		return false, false
 	}
 	if s.kind == kV {

@@ -251,7 +251,9 @@ func (n *lowering) unpack(s *step) {
 	if s.arg.Mask == 0 {
 		for h := range 2 {
 			m, r := s.m, n.fresh()
-			m.Disp += 8 * bytes * int32(h)
+			if s.op != &BROADCASTX4 { // of which both halves are the same
+				m.Disp += 8 * bytes * int32(h)
+			}
 			n.ym(s.op, r, 0, m, 0)
 			out = append(out, r)
 		}

@@ -45,12 +45,12 @@ func (l *sampleList) yThree() {
 
 // yTwo are operations on two.
 func (l *sampleList) yTwo() {
-	for _, op := range []*Op{&SQRTPS, &SQRTPD, &yROUNDS, &yROUNDD, &CVTDQ2PS, &CVTTPS2DQ, &CVTPS2DQ, &PABSD, &yPERMQ, &yTEST, &MOVD} {
+	for _, op := range []*Op{&SQRTPS, &SQRTPD, &yROUNDS, &yROUNDD, &CVTDQ2PS, &CVTTPS2DQ, &CVTPS2DQ, &PABSD, &yPERMQ, &yTEST, &MOVD, &PSHUFD} {
 		for _, r := range yRegs {
 			l.add(func(a *Asm) { a.y(op, r[0], 0, r[1], 3) }, "%s ymm%d, ymm%d%s", plainNames.Replace(op.Name), r[0], r[1], immediate(op))
 		}
 	}
-	for _, op := range []*Op{&PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ} {
+	for _, op := range []*Op{&PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ, &PSLLW, &PSRAW} {
 		for _, r := range yRegs {
 			l.add(func(a *Asm) { a.y(op, r[0], 0, r[1], 3) }, "%s ymm%d, ymm%d, 3", op.Name, r[0], r[1])
 		}
@@ -74,7 +74,9 @@ func (l *sampleList) yTwo() {
 
 // yMoves are loads and stores.
 func (l *sampleList) yMoves() {
+	l.add(func(a *Asm) { a.y(&PMADDWD, 9, 2, 14, 0) }, "vpmaddwd ymm9, ymm2, ymm14")
 	for _, m := range mems {
+		l.add(func(a *Asm) { a.ym(&BROADCASTX4, 9, 0, m, 0) }, "vbroadcasti128 ymm9, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&LOADD, 9, 0, m, 0) }, "vmovdqu ymm9, ymmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&STORED, 9, 0, m, 0) }, "vmovdqu ymmword ptr %s, ymm9", m.text())
 		l.add(func(a *Asm) { a.xm(&STORED, 9, 0, m, 0) }, "vmovdqu xmmword ptr %s, xmm9", m.text())
