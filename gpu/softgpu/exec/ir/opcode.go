@@ -53,9 +53,10 @@ const (
 	OpMeet       // of the lanes of a mask
 	OpActiveMask // the lanes that run
 	OpFence
-	OpSpin   // makes the turn of the warp shorter by imm
-	OpMatrix // x.Matrix, a product of lane.MatrixFloat or lane.MatrixInteger
-	OpRow    // the first row
+	OpSpin    // makes the turn of the warp shorter by imm
+	OpMatrix  // x.Matrix, a product of lane.MatrixFloat or lane.MatrixInteger
+	OpRestore // stackrestore: it looks at the other lanes of its frame, which only the interpreter has in one place
+	OpRow     // the first row
 )
 
 // ReduxKind is what an OpRedux combines lanes by.

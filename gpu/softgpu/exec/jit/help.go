@@ -14,7 +14,7 @@ import (
 func isHelped(in *ir.Inst) bool {
 	switch in.Kind {
 	case ir.KLane32, ir.KLane64, ir.KMasked, ir.KCompare:
-		return true
+		return in.Op != ir.OpRestore
 	}
 	return false
 }

@@ -23,7 +23,7 @@ func known(in *ir.Inst) bool {
 	case ir.KJump, ir.KBranch:
 		return true
 	case ir.KLane32, ir.KLane64, ir.KMasked, ir.KCompare, ir.KCompareBranch:
-		return in.Op != ir.OpNone && (in.Op < ir.OpRow || rowOps[in.Op-ir.OpRow] != nil) && knownAccess(in)
+		return in.Op != ir.OpNone && in.Op != ir.OpRestore && (in.Op < ir.OpRow || rowOps[in.Op-ir.OpRow] != nil) && knownAccess(in)
 	}
 	return false
 }
@@ -51,7 +51,7 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		dst = ir.In64
 	}
 	switch op := in.Op; {
-	case op == ir.OpNone || op >= ir.OpRow && rowOps[op-ir.OpRow] == nil:
+	case op == ir.OpNone || op == ir.OpRestore || op >= ir.OpRow && rowOps[op-ir.OpRow] == nil:
 		return false
 	case op >= ir.OpRow:
 		form := rowOps[op-ir.OpRow].form

@@ -212,6 +212,9 @@ func nativeRows() map[string]rowOp {
 	halfRows(rows)
 	bitRows(rows)
 	wideRows(rows)
+	halvesRows(rows)
+	integerRows(rows)
+	roundedRows(rows)
 	smallRows(rows)
 	return rows
 }
@@ -416,6 +419,13 @@ func extreme(join *x86.Op, notOther, than uint8) func(*emitter, vec) {
 	}
 }
 
+// floatPredicates are the predicates of comparisons of floating point, by their names.
+var floatPredicates = map[string]uint8{
+	"eq": cmpEqual, "ne": cmpNotEqual, "lt": cmpLess, "le": cmpLessEqual, "gt": cmpGreater, "ge": cmpGreatEqual,
+	"equ": cmpEqualU, "neu": cmpUnequal, "ltu": cmpNotGreatEq, "leu": cmpNotGreater, "gtu": cmpNotLessEq, "geu": cmpNotLess,
+	"num": cmpOrdered, "nan": cmpUnordered,
+}
+
 func nativeCompares(rows map[string]rowOp) {
 	for name, p := range map[string]uint8{"eq": intEqual, "ne": intNotEqual, "lt": intLess, "le": intLessEqual, "gt": intGreater, "ge": intGreatEq} {
 		for t, op := range map[string]*x86.Op{"u32": &x86.PCMPUD, "s32": &x86.PCMPD, "u64": &x86.PCMPUQ, "s64": &x86.PCMPQ} {
@@ -428,11 +438,7 @@ func nativeCompares(rows map[string]rowOp) {
 			}
 		}
 	}
-	for name, p := range map[string]uint8{
-		"eq": cmpEqual, "ne": cmpNotEqual, "lt": cmpLess, "le": cmpLessEqual, "gt": cmpGreater, "ge": cmpGreatEqual,
-		"equ": cmpEqualU, "neu": cmpUnequal, "ltu": cmpNotGreatEq, "leu": cmpNotGreater, "gtu": cmpNotLessEq, "geu": cmpNotLess,
-		"num": cmpOrdered, "nan": cmpUnordered,
-	} {
+	for name, p := range floatPredicates {
 		rows[name+".f32"] = rowOp{form: "?=ff", cmp: &x86.CMPPS, pred: p, float: true}
 		rows[name+".ftz.f32"] = rowOp{form: "?=ff", cmp: &x86.CMPPS, pred: p, float: true, from: (*emitter).flush}
 		rows[name+".f64"] = rowOp{form: "?=gg", cmp: &x86.CMPPD, pred: p}

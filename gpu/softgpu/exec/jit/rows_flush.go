@@ -130,10 +130,7 @@ func flushRows(rows map[string]rowOp) {
 	}
 	add("mul", "f=ff", two(&x86.MULPS), flushedExactly(two(&x86.MULPS), 2, toZero(&x86.MULPD)), true)
 	add("div", "f=ff", two(&x86.DIVPS), flushedExactly(two(&x86.DIVPS), 2, toZero(&x86.DIVPD)), false)
-	add("rcp", "f=f", nil, flushedExactly(reciprocal(x86.AsSet), 1, func(e *emitter, d x86.Z, args [3]x86.Z) {
-		e.a.VM(&x86.BROADCASTQ, d, 0, f64(1), x86.Arg{})
-		e.a.V(&x86.DIVPD, d, d, args[0], x86.Arg{Round: x86.Truncate})
-	}), false)
+	add("rcp", "f=f", nil, flushedExactly(reciprocal(x86.AsSet), 1, oneOver), false)
 	for op, ins := range map[string]struct{ add, mul, exact *x86.Op }{
 		"fma":  {add: &x86.FMADD231PS, mul: &x86.FMADD213PS, exact: &x86.FMADD231PD},
 		"fms":  {add: &x86.FMSUB231PS, mul: &x86.FMSUB213PS, exact: &x86.FMSUB231PD},

@@ -467,5 +467,5 @@ func (b *builder) stacksave(i *ptx.Instr) {
 }
 
 func (b *builder) stackrestore(i *ptx.Instr) {
-	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.RestoreStack, A: b.src64(&i.Args[0], ptx.U64), Other: -1})
+	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.RestoreStack, Op: ir.OpRestore, A: b.src64(&i.Args[0], ptx.U64), Other: -1})
 }
