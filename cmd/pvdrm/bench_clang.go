@@ -73,7 +73,7 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Places: []bench.Place{
-		place{agent: native, series: bench.Series{Mode: bench.Native, Config: bench.Full}},
+		place{agent: native, series: bench.Series{Mode: bench.Native, Config: bench.Full}, apart: true},
 		place{agent: c, series: bench.Series{Mode: bench.Clang, Config: bench.Full}},
 	}}
 	if pocl, err := startPoCL(ctx, self, dir.path("pocl"), isa); err == nil {

@@ -90,7 +90,7 @@ func servePrograms(name string, open func() (suite.RawDevice, error)) error {
 
 // options are those of the program that is asked for.
 func options(req agent.Request) suite.Options {
-	return suite.Options{Scale: req.Scale, Trial: req.Trial, Known: req.Known}
+	return suite.Options{Scale: req.Scale, Trial: req.Trial, Apart: req.Apart, Known: req.Known}
 }
 
 // openOn opens a DRM file on a device.

@@ -111,6 +111,7 @@ type place struct {
 	budget time.Duration     // of each micro-benchmark
 	scales map[string]int    // of programs' input
 	known  map[string]string // digests of the results of programs on scaled input that were checked
+	apart  bool              // copies end before kernels begin
 }
 
 // Series implements bench.Place.
@@ -121,7 +122,7 @@ func (p place) config() string { return bench.Switches(p.series.Config) }
 
 // Run implements bench.Place.
 func (p place) Run(ctx context.Context, name string, round int) (bench.Sample, error) {
-	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Scale: p.scales[name], Known: p.known[name],
+	a, err := p.agent.Do(ctx, agent.Request{Bench: name, Scale: p.scales[name], Known: p.known[name], Apart: p.apart,
 		Floor: p.series.Mode == bench.Floor, Config: p.config()})
 	if err != nil {
 		return bench.Sample{}, err

@@ -129,7 +129,13 @@ func (s *session) pin(n int) {
 
 func (s *session) htod(dst cuda.DevicePtr, src []byte) {
 	s.step(&s.phases.HtoD, fmt.Sprintf("copy %d bytes to the GPU", len(src)),
-		func() error { return s.dev.write(dst, src) })
+		func() error {
+			err := s.dev.write(dst, src)
+			if err == nil && s.env.apart {
+				err = s.dev.sync()
+			}
+			return err
+		})
 }
 
 // dtoh copies to memory that the program has touched: what the kernel of the machine

@@ -44,6 +44,7 @@ type Env struct {
 	open      func() (device, error)
 	scale     int // how many times the work of the thesis's input; a power of two
 	trial     bool
+	apart     bool
 	known     string // Options.Known
 	digest    string // Result.Digest
 	phases    Phases
@@ -110,6 +111,9 @@ type Options struct {
 	// the input is large: for whoever wants the times only. The Result is not verified,
 	// and has no error if there was none.
 	Trial bool
+	// Apart waits for copies to the GPU before the kernels, so that the time of kernels has nothing of copies: CUDA's come
+	// back when the program's memory may change again, and go on while the program launches kernels.
+	Apart bool
 	// Known is the Digest of a run of the same program and scale whose result was checked:
 	// if the same bytes come from the GPU, they are right, too, and verified so.
 	Known string
@@ -172,7 +176,7 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 	// What the last program left behind is collected now, not in this one's
 	// phases; a guest's memory is small.
 	debug.FreeOSMemory()
-	env := &Env{open: open, scale: max(opts.Scale, 1), trial: opts.Trial, known: opts.Known, passed: opts.Passed}
+	env := &Env{open: open, scale: max(opts.Scale, 1), trial: opts.Trial, apart: opts.Apart, known: opts.Known, passed: opts.Passed}
 	doorbells, interrupts := count()
 	err := b.Run(env)
 	if err == errKnown {

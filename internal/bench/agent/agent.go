@@ -25,6 +25,7 @@ type Request struct {
 	Bench  string        `json:"bench,omitempty"`  // name of a program
 	Scale  int           `json:"scale,omitempty"`  // of its input; 0 is 1
 	Trial  bool          `json:"trial,omitempty"`  // leave out the check of the result; the native agent does
+	Apart  bool          `json:"apart,omitempty"`  // wait for copies before kernels; see suite.Options
 	Known  string        `json:"known,omitempty"`  // digest of a result that needs no check; see suite.Options
 	Floor  bool          `json:"floor,omitempty"`  // without a GPU; see package floor
 	Micro  bool          `json:"micro,omitempty"`  // all micro-benchmarks
