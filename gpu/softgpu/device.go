@@ -204,7 +204,7 @@ func (d *device) Close() error {
 		for _, c := range open {
 			c.Close()
 		}
-		err = d.vram.Unmap()
+		err = d.vram.unmap()
 		if d.tally != nil {
 			d.config.Report(d.tally.Rows())
 		}

@@ -57,7 +57,8 @@
 //
 // Removing a mapping clears the entries under space.mu, and so waits for the
 // copy engine, then flushes the TLBs of the kernels that run in the context.
-// Only after that are the frames freed; they are zeroed on the way.
+// Only after that are the frames freed; they are zeroed on the way. Some of them keep the host's pages for a while
+// (vram.go), so that the next program need not wait for them.
 package softgpu
 
 //go:generate go run ./internal/ptxdoc ../../docs/ptx.md

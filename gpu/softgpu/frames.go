@@ -19,12 +19,14 @@ type frames struct {
 	mu     sync.Mutex
 	blocks []block
 	free   uint64 // frames
+	warm   uint64 // of those, frames that the host has given already, and those that are being zeroed to become such
 }
 
 // block is 2 MiB of VRAM; a set bit is a frame in use.
 type block struct {
 	used int
 	bits [framesPerBlock / 64]uint64
+	warm [framesPerBlock / 64]uint64 // a set bit is a free frame that the host has given, and that is zero
 }
 
 func newFrames(size uint64) *frames {
@@ -83,14 +85,47 @@ func (f *frames) allocContiguous(size uint64) (addr uint64, ok bool) {
 	return uint64(b)*hw.LargePage + uint64(at)*hw.SmallPage, true
 }
 
-// release gives an extent back.
-func (f *frames) release(e extent) {
+// heat reports whether an extent that is about to be released is to stay with the host's pages: as long as no more
+// than so many bytes do.
+func (f *frames) heat(e extent, most uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := e.size / hw.SmallPage
+	if f.warm+n > most/hw.SmallPage {
+		return false
+	}
+	f.warm += n
+	return true
+}
+
+// cool calls cold for all extents that are free and have pages of the host. Nothing is allocated meanwhile.
+func (f *frames) cool(cold func(extent)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.blocks {
+		b := &f.blocks[i]
+		for at := 0; at < framesPerBlock; at++ {
+			first := at
+			for at < framesPerBlock && b.warm[at/64]>>(at%64)&1 != 0 {
+				at++
+			}
+			if at > first {
+				cold(extent{uint64(i)*hw.LargePage + uint64(first)*hw.SmallPage, uint64(at-first) * hw.SmallPage})
+				f.warm -= uint64(at - first)
+			}
+		}
+		b.warm = [framesPerBlock / 64]uint64{}
+	}
+}
+
+// release gives an extent back. Its frames are warm if heat was true of it.
+func (f *frames) release(e extent, warm bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for frame, n := e.addr/hw.SmallPage, e.size/hw.SmallPage; n > 0; {
 		b, at := int(frame/framesPerBlock), int(frame%framesPerBlock)
 		count := min(int(n), framesPerBlock-at)
-		f.clear(b, at, count)
+		f.clear(b, at, count, warm)
 		frame += uint64(count)
 		n -= uint64(count)
 	}
@@ -177,14 +212,21 @@ func (b *block) next(i int, used bool) int {
 func (f *frames) set(b, at, n int) {
 	for i := at; i < at+n; i++ {
 		f.blocks[b].bits[i/64] |= 1 << (i % 64)
+		if w := &f.blocks[b].warm[i/64]; *w>>(i%64)&1 != 0 {
+			*w &^= 1 << (i % 64)
+			f.warm--
+		}
 	}
 	f.blocks[b].used += n
 	f.free -= uint64(n)
 }
 
-func (f *frames) clear(b, at, n int) {
+func (f *frames) clear(b, at, n int, warm bool) {
 	for i := at; i < at+n; i++ {
 		f.blocks[b].bits[i/64] &^= 1 << (i % 64)
+		if warm {
+			f.blocks[b].warm[i/64] |= 1 << (i % 64)
+		}
 	}
 	f.blocks[b].used -= n
 	f.free += uint64(n)

@@ -17,7 +17,7 @@ func TestFramesStayWhole(t *testing.T) {
 	large := f.alloc(4<<20 + hw.SmallPage)
 	require.Equal(t, []extent{{2 << 20, 4 << 20}, {3 * hw.SmallPage, hw.SmallPage}}, large,
 		"whole blocks for the most of it, the rest where a block is broken up already")
-	f.release(small[0])
+	f.release(small[0], false)
 	addr, ok := f.allocContiguous(256 << 10)
 	require.True(t, ok)
 	require.Equal(t, uint64(4*hw.SmallPage), addr)
@@ -35,7 +35,7 @@ func TestFramesFragmented(t *testing.T) {
 		all = append(all, f.alloc(hw.SmallPage)...)
 	}
 	for i := 0; i < len(all); i += 2 {
-		f.release(all[i])
+		f.release(all[i], false)
 	}
 	_, ok := f.allocContiguous(2 * hw.SmallPage)
 	require.False(t, ok)
@@ -90,14 +90,26 @@ func TestFramesModel(t *testing.T) {
 				}
 				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
 				for _, e := range held[i] {
-					f.release(e)
+					warm := f.heat(e, total/4)
+					f.release(e, warm)
 					for a := e.addr; a < e.addr+e.size; a += hw.SmallPage {
 						inUse[a/hw.SmallPage] = false
 					}
 				}
 				held = slices.Delete(held, i, i+1)
 			},
+			"cool": func(t *rapid.T) {
+				f.cool(func(e extent) {
+					for a := e.addr; a < e.addr+e.size; a += hw.SmallPage {
+						if inUse[a/hw.SmallPage] {
+							t.Fatalf("frame 0x%x is in use", a)
+						}
+					}
+				})
+				require.Zero(t, f.warm)
+			},
 			"": func(t *rapid.T) {
+				checkWarm(t, f)
 				var n uint64
 				for _, u := range inUse {
 					if u {

@@ -2,6 +2,7 @@ package softgpu
 
 import (
 	"fmt"
+	"time"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/hw"
@@ -11,6 +12,7 @@ import (
 type vram struct {
 	*hw.VRAM
 	*frames
+	cooling *time.Timer // calls cool when nothing was freed for a while
 }
 
 func newVRAM(size uint64) (*vram, error) {
@@ -18,7 +20,28 @@ func newVRAM(size uint64) (*vram, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &vram{VRAM: v, frames: newFrames(size)}, nil
+	d := &vram{VRAM: v, frames: newFrames(size)}
+	d.cooling = time.AfterFunc(time.Hour, d.cold)
+	d.cooling.Stop()
+	return d, nil
+}
+
+// Bounds of the memory that is free and keeps the pages of the host. A program that comes after another would
+// wait for them one by one in its kernels: half a microsecond and more for each, which is longer than a short kernel takes for
+// the data of a page.
+const (
+	warmBytes = 32 << 20
+	warmTime  = 2 * time.Second // after the last time that something was freed
+)
+
+// cold gives the host the pages of what is free.
+func (v *vram) cold() { v.cool(func(e extent) { v.Zero(e.addr, e.size) }) }
+
+// unmap gives all of it to the host. Preconditions: as of Unmap.
+func (v *vram) unmap() error {
+	v.cooling.Stop()
+	v.cool(func(extent) {}) // waits for a cold that runs; one that comes later finds nothing
+	return v.Unmap()
 }
 
 // alloc takes size bytes, a multiple of 4 KiB. They read as zero.
@@ -49,8 +72,14 @@ func (v *vram) full(size uint64) error {
 // translation to them is in use.
 func (v *vram) free(extents ...extent) {
 	for _, e := range extents {
-		v.Zero(e.addr, e.size)
-		v.release(e)
+		warm := v.heat(e, warmBytes)
+		if warm {
+			clear(v.Bytes(e.addr, e.size))
+			v.cooling.Reset(warmTime)
+		} else {
+			v.Zero(e.addr, e.size)
+		}
+		v.release(e, warm)
 	}
 }
 
