@@ -37,6 +37,7 @@ func TestConformance(t *testing.T) {
 		"on demand":  {Short: -1},
 		"short":      {},
 		"far":        {Short: -1, Far: true},
+		"far, third": {Short: -1, Far: true, Options: each, Look: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gputest.Run(t, func(t *testing.T) gpu.Device { return open(t, softgpu.Config{}, c) },

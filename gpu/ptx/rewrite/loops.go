@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -102,6 +103,9 @@ func (p *pauser) rounds(s *single, branch *ptx.Instr) int {
 	if !compared {
 		return 0
 	}
+	if counter = p.copied(s, int32(counter), end); counter < 0 {
+		return 0
+	}
 	p.eachIn(s, func(i *ptx.Instr) {
 		i.EachRegister(func(reg int32, write bool) {
 			if write && reg == branch.Guard.Reg {
@@ -120,6 +124,34 @@ func (p *pauser) rounds(s *single, branch *ptx.Instr) int {
 	}
 	return p.counted(s, int32(counter), step, end)
 }
+
+// copied is the register of which a loop compares a copy with a number, as clang does with the lower half of an
+// offset; the register itself where it is none, and -1 where the copy is another number.
+func (p *pauser) copied(s *single, reg int32, end int64) int64 {
+	from, writes := int64(-1), 0
+	p.eachIn(s, func(i *ptx.Instr) {
+		i.EachRegister(func(r int32, write bool) {
+			if !write || r != reg {
+				return
+			}
+			writes++
+			whole := i.Op == ptx.OpMov && wide(i.Mods.Types[0]) || i.Op == ptx.OpCvt && wide(i.Mods.Types[0]) && wide(i.Mods.Types[1])
+			if whole && i.Guard.Name == "" && len(i.Args) == 2 && i.Args[1].Kind == ptx.OperandReg {
+				from = int64(i.Args[1].Reg)
+			}
+		})
+	})
+	switch {
+	case from < 0:
+		return int64(reg)
+	case writes != 1 || end < 0 || end > math.MaxInt32:
+		return -1
+	}
+	return from
+}
+
+// wide reports whether a type holds whole numbers of 32 or 64 bits.
+func wide(t ptx.Type) bool { return t != ptx.Pred && !t.Float() && (t.Size() == 4 || t.Size() == 8) }
 
 // eachIn visits the instructions of a loop of one block.
 func (p *pauser) eachIn(s *single, visit func(i *ptx.Instr)) {
@@ -181,7 +213,7 @@ func (p *pauser) copies(s *single, out string) (list []ptx.Stmt) {
 			list = append(list, &ptx.Var{Name: names[r], Space: ptx.SpaceReg, Type: reg.Type})
 		}
 		for k := s.at; k < s.branch; k++ {
-			if i, ok := p.f.Body[k].(*ptx.Instr); ok {
+			if i, ok := p.f.Body[k].(*ptx.Instr); ok && !p.inFront(k) {
 				list = append(list, renamed(i, names))
 			}
 		}
@@ -216,7 +248,7 @@ func (p *pauser) own(s *single) (list []int32) {
 	}
 	p.eachIn(s, func(i *ptx.Instr) {
 		i.EachRegister(func(reg int32, write bool) {
-			if write && !kept[reg] && !seen[reg] && !strings.Contains(p.f.Regs[reg].Name, ".") {
+			if write && !kept[reg] && !seen[reg] && !p.isWanted(reg) && !strings.Contains(p.f.Regs[reg].Name, ".") {
 				seen[reg] = true
 				list = append(list, reg)
 			}

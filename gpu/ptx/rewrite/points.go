@@ -107,6 +107,8 @@ func (p *pauser) point(kind map[int32]int, at int32) string {
 			return "a register of 128 bits is alive in a loop"
 		case strings.ContainsAny(p.f.Regs[r].Name, "."):
 			return "a register of vector type is alive in a loop"
+		case p.want(r):
+			continue
 		}
 		save = append(save, r)
 	}

@@ -135,6 +135,10 @@ type pauser struct {
 	static []*ptx.Var     // and in .shared
 	extern *ptx.Var       // dynamic .shared; nil without
 
+	lifted map[int32]int32   // statements that can precede all others, by the register that they write
+	wanted map[int32]bool    // those of them that do
+	within map[*ptx.Var]bool // what inner braces declare
+
 	single   map[int32]*single // loops of one block, by the statement behind their labels
 	looks    map[int32]int     // points at heads of loops, by the statement that they stand before
 	barriers map[int32]int     // those at barriers
@@ -175,6 +179,7 @@ func (p *pauser) twin() *ptx.Func {
 	p.scopes()
 	p.variables()
 	if p.out.Why == "" {
+		p.lifts()
 		p.choose()
 	}
 	if p.out.Why != "" {

@@ -120,9 +120,9 @@ st.global.u32 [%d0], %r1;`))
 	require.NotEmpty(t, list[0].Twin, list[0].Why)
 	require.Equal(t, 1, list[0].Loops)
 	require.Equal(t, 1, list[0].Points)
-	// Of a thread: its point 8, the variable 16, %d0 8 and %r1 4.
-	require.EqualValues(t, 16+40*64+32, list[0].Stride(64, 0))
-	require.EqualValues(t, 16+40*64+32+112, list[0].Stride(64, 100))
+	// Of a thread: its point 8, the variable 16 and %r1 4. %d0 is a parameter.
+	require.EqualValues(t, 16+32*64+32, list[0].Stride(64, 0))
+	require.EqualValues(t, 16+32*64+32+112, list[0].Stride(64, 100))
 }
 
 func TestAppendState(t *testing.T) {
@@ -200,6 +200,10 @@ func TestShortLoops(t *testing.T) {
 		"from memory":  {"ld.global.u32 %r1, [%d0];\na: add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
 		"two steps":    {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nadd.u32 %r1, %r1, -4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
 		"two deciders": {"mov.u32 %r1, 0;\na: add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\nsetp.ne.u32 %p1, %r2, 1;\n@%p1 bra a;", 1},
+		"lower half":   {"mov.u64 %d1, 0;\na: add.s64 %d1, %d1, 4;\ncvt.u32.u64 %r1, %d1;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 0},
+		"lowest byte":  {"mov.u64 %d1, 0;\na: add.s64 %d1, %d1, 4;\ncvt.u32.u8 %r1, %d1;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
+		"half guarded": {"mov.u64 %d1, 0;\na: add.s64 %d1, %d1, 4;\n@%p2 cvt.u32.u64 %r1, %d1;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
+		"half of two":  {"mov.u64 %d1, 0;\na: add.s64 %d1, %d1, 4;\ncvt.u32.u64 %r1, %d1;\nadd.u32 %r1, %r1, 1;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
 		"step guarded": {"mov.u32 %r1, 0;\na: @%p2 add.u32 %r1, %r1, 4;\nsetp.ne.u32 %p1, %r1, 256;\n@%p1 bra a;", 1},
 	} {
 		_, list := suspend(t, kernel("", c.body))

@@ -64,9 +64,8 @@ func (p *pauser) build() *ptx.Func {
 	t := *p.f
 	t.Name = p.s.prefix + p.f.Name
 	t.Params = append(t.Params[:len(t.Params):len(t.Params)], &ptx.Var{Name: p.s.prefix + "state", Space: ptx.SpaceParam, Type: ptx.B8, Align: stateAlign, Array: true, Dims: []int64{stateBytes}})
-	t.Text = p.entry()
 	p.s.e.Memory(stmtBytes * len(p.f.Body))
-	t.Body = nil
+	t.Text, t.Body = "", p.front()
 	out := map[int32]string{} // labels behind branches
 	for k, s := range p.f.Body {
 		if n, ok := p.looks[int32(k)]; ok {
@@ -83,7 +82,7 @@ func (p *pauser) build() *ptx.Func {
 			t.Body = append(t.Body, p.agree(n, p.weight(int32(k)))...)
 		}
 		_, loc := s.(*ptx.Loc)
-		if i, ok := s.(*ptx.Instr); loc || barrier && ok && i.Mods.Mode != ptx.ModeRed {
+		if i, ok := s.(*ptx.Instr); loc || p.inFront(int32(k)) || barrier && ok && i.Mods.Mode != ptx.ModeRed {
 			continue
 		}
 		t.Body = append(t.Body, s)
@@ -123,7 +122,7 @@ func (p *pauser) registersAt() int {
 }
 
 // entry is what precedes the body: it finds out whether the thread is to begin, to go on or to end.
-func (p *pauser) entry() string {
+func (p *pauser) entry() *ptx.Instr {
 	t := p.text()
 	t.line(".reg .pred %%:p, %%:q")
 	t.line(".reg .b32 %%:left, %%:t, %%:n, %%:tid, %%:point, %%:rank, %%:by")
@@ -141,26 +140,51 @@ func (p *pauser) entry() string {
 		t.line("mov.u32 %%:point, %d", pointBegun)
 		t.line("st.global.u32 [%%:a], %%:point")
 	} else {
-		t.line(".reg .b32 %%:phase")
-		t.line(".shared .align 4 .u32 :wish")
-		t.line("mov.u32 %%:phase, 0")
-		t.line("setp.eq.u32 %%:p, %%:tid, 0")
-		t.line("@%%:p st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
-		t.line("mov.u32 %%:phase, 1")
-		t.line("ld.volatile.global.u32 %%:n, [%%:head]")
-		p.see(t, true)
-		t.line("barrier.red.or.pred %%:p, 0, %%:q")
-		t.line("setp.eq.u32 %%:q, %%:n, %d", blockBegun)
-		t.line("@%%:q exit")
-		t.line("setp.eq.u32 %%:q, %%:n, %d", blockStopped)
-		t.line("@%%:q bra :resume")
-		t.line("@%%:p bra :later")
-		t.line("setp.eq.u32 %%:p, %%:tid, 0")
-		t.line("mov.u32 %%:n, %d", blockBegun)
-		t.line("@%%:p st.global.u32 [%%:head], %%:n")
+		p.decide(t)
 	}
 	t.line("mov.u32 %%:left, %d", p.o.Interval)
-	return t.String()
+	return t.stmts()
+}
+
+// What the first thread of a block decides at the entry, in the word wish. It is 0 where the block begins, and then the
+// number of a barrier.
+const (
+	wishOver = 0xffffffff - iota
+	wishResume
+	wishLater
+)
+
+// decide has the first thread find out what the block is to do, for the others. A thread that is ahead may write
+// the word before another has read it, but only where the block has begun. The barrier is plain: with one that has a result
+// native code of the software GPU would leave at all barriers of the kernel.
+func (p *pauser) decide(t *text) {
+	t.line(".reg .b32 %%:phase")
+	t.line(".shared .align 4 .u32 :wish")
+	t.line("setp.ne.u32 %%:p, %%:tid, 0")
+	t.line("@%%:p bra :decided")
+	t.line("ld.param.u64 %%:b, [%sstate]", t.prefix)
+	t.line("ld.volatile.global.u32 %%:n, [%%:head]")
+	t.line("ld.volatile.global.u32 %%:t, [%%:b]")
+	t.line("setp.%s %%:q, %%:t, 0", map[bool]string{false: "ne.u32", true: "le.s32"}[p.o.Count])
+	t.line("selp.u32 %%:phase, %d, 0, %%:q", wishLater)
+	t.line("setp.eq.u32 %%:q, %%:n, %d", blockBegun)
+	t.line("selp.u32 %%:phase, %d, %%:phase, %%:q", wishOver)
+	t.line("setp.eq.u32 %%:q, %%:n, %d", blockStopped)
+	t.line("selp.u32 %%:phase, %d, %%:phase, %%:q", wishResume)
+	t.line("setp.eq.u32 %%:q, %%:phase, 0")
+	t.line("mov.u32 %%:n, %d", blockBegun)
+	t.line("@%%:q st.global.u32 [%%:head], %%:n")
+	t.line("st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
+	t.label("decided")
+	t.line("mov.u32 %%:phase, 1")
+	t.line("barrier.sync 0")
+	t.line("ld.volatile.shared.u32 %%:n, [%swish]", t.prefix)
+	t.line("setp.eq.u32 %%:q, %%:n, %d", wishOver)
+	t.line("@%%:q exit")
+	t.line("setp.eq.u32 %%:q, %%:n, %d", wishResume)
+	t.line("@%%:q bra :resume")
+	t.line("setp.eq.u32 %%:q, %%:n, %d", wishLater)
+	t.line("@%%:q bra :later")
 }
 
 // place finds the block's part of the area, the thread's number and the number of threads.
