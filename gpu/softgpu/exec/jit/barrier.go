@@ -46,8 +46,17 @@ func (e *emitter) passBarrier(pc int32) {
 func (e *emitter) nextWarp(at x86.Label) {
 	e.a.Address(x86.RCX, at)
 	e.a.Store(true, frameAt(offTarget), x86.RCX)
+	e.enterNext()
+}
+
+// enterNext goes on with the warp of the frame in rax, of the same ring or chain, which has all but the registers of the
+// warp in common with this one.
+func (e *emitter) enterNext() {
 	e.a.RR(x86.MOV, true, rFrame, x86.RAX)
-	e.a.Jump(e.start)
+	e.a.RM(x86.MOV, true, r32base, frameAt(offR32))
+	e.a.RM(x86.MOV, true, r64base, frameAt(offR64))
+	e.a.RM(x86.MOV, true, rPreds, frameAt(offPreds))
+	e.a.JumpMem(frameAt(offTarget))
 }
 
 // park ends the first turn of a warp in a ring, which goes on at pc. The next frame is in rax.
@@ -94,8 +103,7 @@ func (e *emitter) endWarp(pc int32) {
 		e.a.Store(true, x86.Mem{Base: x86.RCX, Disp: offNext}, x86.RAX)
 		e.a.Store(true, x86.Mem{Base: x86.RAX, Disp: offBefore}, x86.RCX)
 	}
-	e.a.RR(x86.MOV, true, rFrame, x86.RAX)
-	e.a.Jump(e.start)
+	e.enterNext()
 }
 
 // ringOf reports whether warps may run in a ring: all barriers of the function are plain.

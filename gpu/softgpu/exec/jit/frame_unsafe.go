@@ -27,12 +27,12 @@ type Frame struct {
 	rows            unsafe.Pointer // and that memory, or nil
 	budget          int64          // as of the warp
 	fuel            int64
-	own             uint64         // first address in .shared
-	limits          [10]uint64     // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
-	sizes           unsafe.Pointer // *Sites.sizes of the worker
-	area            unsafe.Pointer // *Sites.area of the worker
-	places          [maxPlaces]place
-	left            [4]uint32 // lanes whose pages are not found yet, in groups of 8
+	own             uint64                     // first address in .shared
+	limits          [10]uint64                 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
+	sizes           unsafe.Pointer             // *Sites.sizes of the worker
+	area            unsafe.Pointer             // *Sites.area of the worker
+	places          [maxPlaces + maxKept]place // of registers of a block of operations, and of those in kept.go
+	left            [4]uint32                  // lanes whose pages are not found yet, in groups of 8
 	mask            uint32
 	limit           int32          // as of the warp
 	pc              int32          // out: where the interpreter goes on
@@ -86,6 +86,9 @@ func (x *Site) endsAt(y *Site) bool {
 
 // maxPlaces bounds the registers of which native code knows how their lanes lie in .shared.
 const maxPlaces = 8
+
+// maxKept bounds those of which it keeps that.
+const maxKept = 12
 
 // place is how the lanes of a register lie, see places.go.
 type place struct {
@@ -263,9 +266,18 @@ func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
 	f.view(w)
 }
 
+// forgetKept forgets the places that are kept: operations were done that may have written their registers.
+func (f *Frame) forgetKept() {
+	for i := range f.places[maxPlaces:] {
+		p := &f.places[maxPlaces+i]
+		p.kind, p.reach = 0, 0
+	}
+}
+
 // view sets what native code sees of the warp's registers and memory.
 func (f *Frame) view(w *ir.Warp) {
 	f.budget = int64(w.Budget)
+	f.forgetKept()
 	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
 	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                              // guarded by localEnd; only calls, which are interpreted, move it
 	f.localEnd = uint64(min(4*len(w.Local), maxLocal))

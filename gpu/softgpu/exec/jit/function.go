@@ -46,7 +46,8 @@ type emitter struct {
 	entries          []x86.Label // by position from fn.entry; 0: none
 	sites            []uint16
 	places           map[regRef]placed
-	looked           int // how many operations were looked at for accesses that have a register in common
+	kept             map[regRef]placed // see kept.go
+	looked           int               // how many operations were looked at for accesses that have a register in common
 }
 
 // maskMode says which lanes an operation writes.
@@ -84,6 +85,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 		return nil, nil
 	}
 	e.findUniform()
+	e.findKept()
 	e.a.Grow(64 * n)
 	e.leave = e.a.NewLabel() // so that no entry has label 0
 	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel()}

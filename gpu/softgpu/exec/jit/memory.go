@@ -95,7 +95,9 @@ type memoryAccess struct {
 
 func (e *emitter) access(pc int32, in *ir.Inst) {
 	m := &memoryAccess{emitter: e, in: in, wide: addressFile(in.Op) == ir.In64, size: int(in.Target), whole: e.mode == allOfThem}
-	m.file, m.regs, m.n = accessRegs(in)
+	if m.file, m.regs, m.n = accessRegs(in); m.byKept(pc) {
+		return
+	}
 	addr := *e.use(addressFile(in.Op), in.A, false)
 	if stores(in.Op) {
 		for i := range m.n {
@@ -173,20 +175,7 @@ func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label
 	} else {
 		full()
 	}
-	e.a.Bind(moved)
-	if stores(m.in.Op) {
-		m.storeRows()
-	} else {
-		m.loadRows()
-	}
-	e.a.Bind(done)
-	if scattered != m.out {
-		e.later = append(e.later, func() {
-			m.emitter.a.Bind(scattered)
-			m.scattered(done)
-			m.emitter.a.Jump(done)
-		})
-	}
+	m.inRowsAt(moved, done, scattered)
 }
 
 // someLanes is the rest of an access of a warp that does not run with all lanes.
@@ -248,6 +237,12 @@ func (m *memoryAccess) some(scattered x86.Label) {
 		a.SignExtend(r, r)
 		a.RR(x86.ADD, true, r, x86.RDX)
 	}
+	m.moveSome()
+}
+
+// moveSome moves the active lanes as vectors, of which the first of each half has its address in rax and rcx.
+func (m *memoryAccess) moveSome() {
+	a := &m.emitter.a
 	load, store := m.moves()
 	n := parts(m.file)
 	for p := range n {

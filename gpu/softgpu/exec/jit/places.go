@@ -51,10 +51,13 @@ func (e *emitter) forgetPlace(n int) {
 
 // forgetPlaces forgets the places of registers that an operation writes.
 func (e *emitter) forgetPlaces(in *ir.Inst) {
-	if len(e.places) > 0 {
+	if len(e.places)+len(e.kept) > 0 {
 		registers(in, func(file ir.RegKind, reg uint32, write bool) {
 			if write {
 				delete(e.places, regRef{kind: file, index: reg})
+				if p, ok := e.kept[regRef{kind: file, index: reg}]; ok {
+					e.forgetPlace(p.at)
+				}
 			}
 		})
 	}
@@ -138,16 +141,25 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 	} else {
 		full()
 	}
-	a.Bind(moved)
+	m.where = &where
+	m.inRowsAt(moved, done, scattered)
+}
+
+// inRowsAt is the end of an access by all lanes, which come to moved if they follow one another, and else to scattered.
+func (m *memoryAccess) inRowsAt(moved, done, scattered x86.Label) {
+	e := m.emitter
+	e.a.Bind(moved)
 	if stores(m.in.Op) {
 		m.storeRows()
 	} else {
 		m.loadRows()
 	}
-	a.Bind(done)
+	e.a.Bind(done)
+	if scattered == m.out {
+		return
+	}
 	e.later = append(e.later, func() {
 		m.emitter.a.Bind(scattered)
-		m.where = &where
 		m.scattered(done)
 		m.emitter.a.Jump(done)
 	})
@@ -157,7 +169,9 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 // reports whether it was known.
 func (m *memoryAccess) findPlace(pc int32, ref regRef) (known bool) {
 	e := m.emitter
-	m.place, known = e.places[ref]
+	if m.place, known = e.kept[ref]; !known || m.in.Space != ir.SpaceShared {
+		m.place, known = e.places[ref]
+	}
 	m.ahead, m.reaches = m.place.has(m.in, m.total())
 	if known {
 		return true

@@ -70,6 +70,7 @@ func (n *Code) GoOn(f *Frame, w *ir.Warp, pc int32, warps int) bool {
 		return false
 	}
 	f.entry, f.target, f.fuel, f.pc = code.entry, at, int64(fuel/warps), nowhere
+	f.forgetKept()
 	if f.fresh == 0 {
 		f.budget = int64(w.Budget)
 	}
