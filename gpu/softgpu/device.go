@@ -204,7 +204,7 @@ func (d *device) Close() error {
 		for _, c := range open {
 			c.Close()
 		}
-		err = d.vram.unmap()
+		err = d.vram.Unmap()
 		if d.tally != nil {
 			d.config.Report(d.tally.Rows())
 		}

@@ -37,11 +37,11 @@ const (
 // cold gives the host the pages of what is free.
 func (v *vram) cold() { v.cool(func(e extent) { v.Zero(e.addr, e.size) }) }
 
-// unmap gives all of it to the host. Preconditions: as of Unmap.
-func (v *vram) unmap() error {
+// Unmap gives all of it to the host. Preconditions: nothing uses it any more.
+func (v *vram) Unmap() error {
 	v.cooling.Stop()
 	v.cool(func(extent) {}) // waits for a cold that runs; one that comes later finds nothing
-	return v.Unmap()
+	return v.VRAM.Unmap()
 }
 
 // alloc takes size bytes, a multiple of 4 KiB. They read as zero.

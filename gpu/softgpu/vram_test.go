@@ -70,7 +70,7 @@ func TestWarmMemory(t *testing.T) {
 			require.True(t, bytes.Equal(v.Bytes(e.addr, 1<<20), zero[:1<<20]))
 		}
 		v.free(all...)
-		require.NoError(t, v.unmap())
+		require.NoError(t, v.Unmap())
 		time.Sleep(2 * warmTime) // nothing touches it any more
 	})
 }
