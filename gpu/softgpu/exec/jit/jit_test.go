@@ -126,12 +126,7 @@ func rowInst(r *rand.Rand, key string, w *ir.Warp) ir.Inst {
 }
 
 // nativeKeys are all rows that are compiled.
-func nativeKeys() (keys []string) {
-	for key := range nativeRows() {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func nativeKeys() (keys []string) { return slices.Sorted(maps.Keys(nativeRows())) }
 
 // What is compiled is in the lane table, with the same operands.
 func TestNativeRows(t *testing.T) {

@@ -152,7 +152,7 @@ func (e *emitter) row(pc int32, in *ir.Inst) {
 			continue
 		}
 		move := op.move && e.mode == allOfThem
-		src := e.use(fileOf(args[n]), [4]uint32{in.A, in.B, in.C, in.E}[n], args[n] == 'f' && op.widen == nil || move)
+		src := e.use(fileOf(args[n]), [4]uint32{in.A, in.B, in.C, in.E}[n], args[n] == 'f' && op.widen == nil && !op.signs || move)
 		v[n] = *src
 		uniform = uniform && src.uniform
 		raw = raw || move && src.raw

@@ -62,6 +62,8 @@ type rowOp struct {
 	// cmp and flags: a comparison, by the instruction and its predicate.
 	cmp  *x86.Op
 	pred uint8
+	// signs: the signs of NaNs among the operands count.
+	signs bool
 	// from: both operands of the comparison come through this.
 	from func(e *emitter, d, s x86.Z)
 	// move: the operation copies its operand.

@@ -160,8 +160,8 @@ func halvesRows(rows map[string]rowOp) {
 	}
 	for op, emit := range minAndMax {
 		for mods, as := range extremes(emit) {
-			rows[op+mods+".f32"] = rowOp{form: "f=ff", emit: as, float: true}
-			rows[op+".ftz"+mods+".f32"] = rowOp{form: "f=ff", emit: flushedOperands(as), float: true}
+			rows[op+mods+".f32"] = rowOp{form: "f=ff", emit: as, float: true, signs: true}
+			rows[op+".ftz"+mods+".f32"] = rowOp{form: "f=ff", emit: flushedOperands(as), float: true, signs: true}
 		}
 	}
 }
