@@ -32,6 +32,7 @@ type Frame struct {
 	sizes           unsafe.Pointer             // *Sites.sizes of the worker
 	area            unsafe.Pointer             // *Sites.area of the worker
 	places          [maxPlaces + maxKept]place // of registers of a block of operations, and of those in kept.go
+	groups          [groupsOfLanes]uint64      // of a load: the host's addresses of their first lanes
 	left            [4]uint32                  // lanes whose pages are not found yet, in groups of 8
 	mask            uint32
 	limit           int32          // as of the warp
@@ -90,12 +91,15 @@ const maxPlaces = 8
 // maxKept bounds those of which it keeps that.
 const maxKept = 12
 
+// groupsOfLanes is how many groups of lanes a warp has, see groups.go.
+const groupsOfLanes = 4
+
 // place is how the lanes of a register lie, see places.go.
 type place struct {
 	kind  uint64
 	reach uint64 // the kind of which all is inside that the accesses by the register have; 0: none
 	first [2]uint64
-	host  [2]uint64 // of the lowest of these accesses, for the first lanes, if reach is not 0
+	host  [groupsOfLanes]uint64 // of the lowest of these accesses, for the first lanes of halves or groups, if reach is not 0
 }
 
 // rowShift is how far to the left an address in .local moves to be the offset of its row: a row has
@@ -178,6 +182,7 @@ const (
 	offSizes     = int32(unsafe.Offsetof(Frame{}.sizes))
 	offArea      = int32(unsafe.Offsetof(Frame{}.area))
 	offPlaces    = int32(unsafe.Offsetof(Frame{}.places))
+	offGroups    = int32(unsafe.Offsetof(Frame{}.groups))
 	offLeft      = int32(unsafe.Offsetof(Frame{}.left))
 	offMask      = int32(unsafe.Offsetof(Frame{}.mask))
 	offLimit     = int32(unsafe.Offsetof(Frame{}.limit))

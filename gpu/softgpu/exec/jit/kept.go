@@ -213,6 +213,9 @@ func (m *memoryAccess) notInReach(where *value, load, full func(), moved, done x
 		a.Jump(done)
 	}
 	a.Bind(unknown)
+	if m.grouped() {
+		m.againInGroups(done)
+	}
 	load()
 	if m.total()%(int(m.in.Align)+1) == 0 {
 		m.inRows(where, full, moved)

@@ -406,37 +406,41 @@ func (m *memoryAccess) compareRows(z [4]x86.Z) {
 
 // loadRows loads what lies at rows, a half of the warp at each.
 func (m *memoryAccess) loadRows() {
-	a := &m.emitter.a
 	for h, r := range m.rows {
-		at := func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} }
-		switch {
-		case m.size == 8:
-			a.VM(&x86.LOADQ, m.dst[0][2*h], 0, at(0), x86.Arg{})
-			a.VM(&x86.LOADQ, m.dst[0][2*h+1], 0, at(1), x86.Arg{})
-		case m.n == 1:
-			load, _ := m.moves()
-			a.VM(load, m.dst[0][h], 0, at(0), x86.Arg{})
-		case m.pairs:
-			m.loadElements(h, at)
-		case m.n == 2:
-			a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
-			for i := range 2 {
-				a.VM(&x86.LOADD, m.s[1], 0, constant(offEvery2+int32(64*i)), x86.Arg{})
-				a.VM(&x86.PERMI2D, m.s[1], m.s[0], at(1), x86.Arg{})
-				a.V(&x86.MOVD, m.dst[i][h], 0, m.s[1], x86.Arg{})
-			}
-		default:
-			// Elements 0 and 1 of 8 lanes each, then 2 and 3.
-			a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
-			a.VM(&x86.LOADD, m.s[1], 0, at(2), x86.Arg{})
-			for i := range 2 {
-				a.VM(&x86.LOADD, m.s[2], 0, constant(offEvery4+int32(64*i)), x86.Arg{})
-				a.V(&x86.MOVD, m.s[3], 0, m.s[2], x86.Arg{})
-				a.VM(&x86.PERMI2D, m.s[2], m.s[0], at(1), x86.Arg{})
-				a.VM(&x86.PERMI2D, m.s[3], m.s[1], at(3), x86.Arg{})
-				a.V(&x86.SHUFI64X2, m.dst[2*i][h], m.s[2], m.s[3], x86.Arg{Imm: 0x44})
-				a.V(&x86.SHUFI64X2, m.dst[2*i+1][h], m.s[2], m.s[3], x86.Arg{Imm: 0xee})
-			}
+		m.loadHalf(h, func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} })
+	}
+}
+
+// loadHalf loads half h of the warp, whose lanes follow one another in vectors.
+func (m *memoryAccess) loadHalf(h int, at func(i int) x86.Mem) {
+	a := &m.emitter.a
+	switch {
+	case m.size == 8:
+		a.VM(&x86.LOADQ, m.dst[0][2*h], 0, at(0), x86.Arg{})
+		a.VM(&x86.LOADQ, m.dst[0][2*h+1], 0, at(1), x86.Arg{})
+	case m.n == 1:
+		load, _ := m.moves()
+		a.VM(load, m.dst[0][h], 0, at(0), x86.Arg{})
+	case m.pairs:
+		m.loadElements(h, at)
+	case m.n == 2:
+		a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
+		for i := range 2 {
+			a.VM(&x86.LOADD, m.s[1], 0, constant(offEvery2+int32(64*i)), x86.Arg{})
+			a.VM(&x86.PERMI2D, m.s[1], m.s[0], at(1), x86.Arg{})
+			a.V(&x86.MOVD, m.dst[i][h], 0, m.s[1], x86.Arg{})
+		}
+	default:
+		// Elements 0 and 1 of 8 lanes each, then 2 and 3.
+		a.VM(&x86.LOADD, m.s[0], 0, at(0), x86.Arg{})
+		a.VM(&x86.LOADD, m.s[1], 0, at(2), x86.Arg{})
+		for i := range 2 {
+			a.VM(&x86.LOADD, m.s[2], 0, constant(offEvery4+int32(64*i)), x86.Arg{})
+			a.V(&x86.MOVD, m.s[3], 0, m.s[2], x86.Arg{})
+			a.VM(&x86.PERMI2D, m.s[2], m.s[0], at(1), x86.Arg{})
+			a.VM(&x86.PERMI2D, m.s[3], m.s[1], at(3), x86.Arg{})
+			a.V(&x86.SHUFI64X2, m.dst[2*i][h], m.s[2], m.s[3], x86.Arg{Imm: 0x44})
+			a.V(&x86.SHUFI64X2, m.dst[2*i+1][h], m.s[2], m.s[3], x86.Arg{Imm: 0xee})
 		}
 	}
 }

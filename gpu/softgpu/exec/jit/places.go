@@ -20,6 +20,9 @@ import (
 const (
 	placeSame = 1 << 8 // all lanes of a half have the same
 	placeOne  = 1 << 9 // all lanes have the same, in a page of global memory
+
+	placeEight     = 1 << 10 // lanes of each group of eight follow one another, and groups lie anywhere (groups.go)
+	placeEightSame = 1 << 11 // lanes of each group of eight have the same
 )
 
 // placeAhead bounds how far an access looks for others with its register, and maxLooked how far those of a
@@ -211,6 +214,9 @@ func (m *memoryAccess) again(full func(), moved, done x86.Label) {
 			a.Jump(done)
 		}
 		a.Bind(all)
+		if m.reaches && m.grouped() {
+			m.againInGroups(done)
+		}
 		full()
 		a.Jump(moved)
 	})
@@ -230,16 +236,16 @@ func (m *memoryAccess) inReach(kind int32, out x86.Label) {
 	}
 }
 
-// reach looks whether all accesses by the register are inside where this one is, whose first lanes have their
-// addresses in rax and rcx, and each half accesses so many bytes from there.
-func (m *memoryAccess) reach(kind int32, length int) {
+// reach looks whether all accesses by the register are inside where this one is, of which so many first lanes have
+// their addresses in rbx one after the other, and each of their halves, or groups, accesses so many bytes from there.
+func (m *memoryAccess) reach(kind int32, length, firsts int, first func(h int)) {
 	if !m.reaches {
 		return
 	}
 	a, at, out := &m.emitter.a, placeAt(m.place.at), m.emitter.a.NewLabel()
 	a.MI(x86.MOV, true, plus(at, placeReach), 0)
-	for h, r := range m.rows {
-		a.RR(x86.MOV, true, x86.RBX, r)
+	for h := range firsts {
+		first(h)
 		a.RI(x86.SUB, true, x86.RBX, m.ahead)
 		a.Store(true, plus(at, placeHost+8*h), x86.RBX)
 		a.RM(x86.SUB, true, x86.RBX, frameAt(offShared))
@@ -285,7 +291,7 @@ func (m *memoryAccess) recordOf(addr *value, kind int32) {
 	if kind != placeSame {
 		length *= 16
 	}
-	m.reach(kind, length)
+	m.reach(kind, length, len(m.rows), func(h int) { a.RR(x86.MOV, true, x86.RBX, m.rows[h]) })
 }
 
 // record is recordOf for an access that is scattered.

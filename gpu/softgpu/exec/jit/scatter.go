@@ -40,6 +40,9 @@ func (m *memoryAccess) scattered(done x86.Label) {
 		m.sameInHalves()
 		a.Jump(done)
 		a.Bind(differ)
+		if m.grouped() {
+			m.inGroups(done)
+		}
 	}
 	m.mode = allOfThem // this code is made later than the operation
 	m.each()
