@@ -253,3 +253,14 @@ func BenchmarkWmmaHalf(b *testing.B) {
 		wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 `+list("%z", 0, 8)+", {%y0, %y1, %y2, %y3, %y4, %y5, %y6, %y7}, "+list("%x", 0, 8)+", "+list("%z", 0, 8)+";",
 		".reg .b32 %y<8>;"+numbers, 16*16*16)
 }
+
+// BenchmarkMatrixRows is ldmatrix of four matrices and stmatrix of them, each again and again.
+func BenchmarkMatrixRows(b *testing.B) {
+	const place = "mov.u32 %x6, s; mad.lo.u32 %x6, %r2, 16, %x6; mov.u32 %n, 0;"
+	for name, op := range map[string]string{
+		"load": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 " + list("%x", 0, 4) + ", [%x6];", "load trans": "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 " + list("%x", 0, 4) + ", [%x6];",
+		"store": "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%x6], " + list("%x", 0, 4) + ";",
+	} {
+		b.Run(name, func(b *testing.B) { benchProduct(b, op, ".shared .align 16 .b8 s[512];"+numbers+place, 0) })
+	}
+}

@@ -166,6 +166,11 @@ func rowAddress(w *ir.Warp, in *ir.Inst, lane int, write bool) uint64 {
 // thread does not run are zeros.
 func LoadMatrix(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
+	w.Budget -= transferCost
+	if offsets, ok := ownRows(w, in, op.Count[ir.MatrixD]); ok {
+		loadOwnRows(w, op, &offsets)
+		return
+	}
 	var rows [32][4]uint32
 	for m := w.Mask; m != 0; m &= m - 1 {
 		lane := ir.FirstOf(m)
@@ -184,7 +189,6 @@ func LoadMatrix(w *ir.Warp, in *ir.Inst) {
 			w.R32[reg][lane] = fragmentOf((*[8][4]uint32)(rows[8*q:]), lane, op.Trans)
 		}
 	}
-	w.Budget -= transferCost
 }
 
 // fragmentOf is what a lane has of a matrix of 8×8 elements of 16 bits, or of its transpose.
@@ -201,6 +205,11 @@ func fragmentOf(rows *[8][4]uint32, lane int, trans bool) uint32 {
 func StoreMatrix(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
 	count := op.Count[ir.MatrixD]
+	w.Budget -= transferCost
+	if offsets, ok := ownRows(w, in, count); ok {
+		storeOwnRows(w, op, &offsets)
+		return
+	}
 	var rows [32][4]uint32
 	for q, reg := range op.Regs[ir.MatrixD][:count] {
 		for m := w.Mask; m != 0; m &= m - 1 {
@@ -219,7 +228,6 @@ func StoreMatrix(w *ir.Warp, in *ir.Inst) {
 			storeLane(w, ir.SpaceShared, lane, addr+4*uint64(k), 4, 4, uint64(x))
 		}
 	}
-	w.Budget -= transferCost
 }
 
 // spread puts what a lane has of a matrix, or of its transpose, into its rows.
