@@ -79,6 +79,9 @@ func (b *block) mend(n *jit.Code, f *jit.Frame) *jit.Frame {
 	one := b.ring[slices.IndexFunc(b.ring, func(w *warp) bool { return &w.frame0 == f })]
 	w := one.worker
 	pc := n.Leave(f, &one.Warp, w.sites)
+	if one.Mask != ir.AllLanes {
+		return nil // others of its lanes wait, and may be met
+	}
 	for range maxMended {
 		next, ok := one.simple(pc)
 		if ok && next <= pc {
