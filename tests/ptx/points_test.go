@@ -48,20 +48,30 @@ func TestSuiteInPieces(t *testing.T) {
 	}
 }
 
-// runOnDevice runs a fixture whose buffers lie in granted memory.
+// runOnDevice runs a fixture in a context of its own.
 func runOnDevice(f *fixture.Fixture, d gpu.Device) (outputs [][]byte, err error) {
 	c, err := d.NewContext(f.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = c.Close() }() // the first error is the one to tell
+	return runInContext(f, d, c)
+}
+
+// runInContext runs a fixture, whose buffers lie in granted memory, and leaves the context as it was. Where the fixture does
+// not end it does not return.
+func runInContext(f *fixture.Fixture, d gpu.Device, c gpu.Context) (outputs [][]byte, err error) {
 	m, err := c.LoadModule(context.Background(), f.Name+".ptx", f.Source, nil)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = m.Close() }()
 	var regions []*hostmem.Region
+	var maps []gpu.Memory
 	defer func() {
-		_ = c.Close() // before what it has mapped
+		for _, x := range maps {
+			_ = x.Close() // before what it has mapped
+		}
 		for _, r := range regions {
 			r.Release()
 		}
@@ -79,30 +89,13 @@ func runOnDevice(f *fixture.Fixture, d gpu.Device) (outputs [][]byte, err error)
 		if err != nil {
 			return nil, err
 		}
+		maps = append(maps, sys)
 		if err := c.Map(address(i), sys, 0, sys.Size(), gpu.ProtRead|gpu.ProtWrite); err != nil {
 			return nil, err
 		}
 	}
-	ch, err := c.NewChannel()
-	if err != nil {
+	if err := launchAll(f, c, m, address); err != nil {
 		return nil, err
-	}
-	var cmds []gpu.Command
-	for i := range f.Runs {
-		r := &f.Runs[i]
-		k, err := m.Function(r.Kernel)
-		if err != nil {
-			return nil, err
-		}
-		params := r.Params(address, nil)
-		cmds = append(cmds, &gpu.Launch{Func: k, Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: params[:min(len(params), k.Attributes().ParamBytes)]})
-	}
-	done := make(chan gpu.Result, 1)
-	if err := ch.Submit(cmds, func(r gpu.Result) { done <- r }); err != nil {
-		return nil, err
-	}
-	if r := <-done; r.Err != nil {
-		return nil, r.Err
 	}
 	for i := range f.Buffers {
 		if b := &f.Buffers[i]; b.Output {
@@ -110,6 +103,30 @@ func runOnDevice(f *fixture.Fixture, d gpu.Device) (outputs [][]byte, err error)
 		}
 	}
 	return outputs, nil
+}
+
+// launchAll launches the kernels of a fixture and waits for them.
+func launchAll(f *fixture.Fixture, c gpu.Context, m gpu.Module, address func(int) uint64) error {
+	ch, err := c.NewChannel()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	var cmds []gpu.Command
+	for i := range f.Runs {
+		r := &f.Runs[i]
+		k, err := m.Function(r.Kernel)
+		if err != nil {
+			return err
+		}
+		params := r.Params(address, nil)
+		cmds = append(cmds, &gpu.Launch{Func: k, Grid: r.Grid, Block: r.Block, SharedBytes: r.Shared, Params: params[:min(len(params), k.Attributes().ParamBytes)]})
+	}
+	done := make(chan gpu.Result, 1)
+	if err := ch.Submit(cmds, func(r gpu.Result) { done <- r }); err != nil {
+		return err
+	}
+	return (<-done).Err
 }
 
 // plain reports whether a fixture needs nothing but buffers.
