@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,13 @@ L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, 
 	st.volatile.shared.u32 [%r12], 1; setp.ne.u32 %p2, %r9, 2; @%p2 bra NOT;
 L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
 NOT:	bar.sync 0; ld.volatile.shared.u32 %r7, [%r11+8]; add.u32 %r6, %r6, %r7; bar.sync 0; bar.sync 0; st.global.u32 [%rd4], %r6; ret;`,
-	"a long loop": ringLoop("mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
+	"another number":           strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 3;"),
+	"counts":                   strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 2, 160;"),
+	"counts of less":           strings.ReplaceAll(ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "), "bar.sync 0;", "bar.sync 2, 160;"),
+	"several numbers":          ringLoop("bar.sync 1; xor.b32 %r6, %r6, 9; bar.sync 2; "),
+	"several, and a warp ends": ringLoop("bar.sync 1; setp.eq.u32 %p2, %r9, 0; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; bar.sync 2; "),
+	"two ways to a number":     ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1; xor.b32 %r6, %r6, 9; bra.uni GO; NOT: bar.sync 1; xor.b32 %r6, %r6, 5; GO: "),
+	"a long loop":              ringLoop("mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
 }
 
 func ringLoop(body string) string {
@@ -58,6 +65,28 @@ func TestRing(t *testing.T) {
 				return readAll[uint32](m, exectest.BufA, 160)
 			}
 			require.Equal(t, run(NativeNever), run(NativeAtOnce))
+		})
+	}
+}
+
+// Warps that wait at different barriers, or that count on a warp that has ended, wait for ever, in a ring, too.
+func TestRingNeverComplete(t *testing.T) {
+	for name, body := range map[string]string{
+		"different": ringLoop("setp.gt.u32 %p2, %r9, 2; @%p2 bra NOT; bar.sync 1; bra.uni GO; NOT: bar.sync 2; GO: "),
+		"the first": ringLoop("setp.gt.u32 %p2, %r9, 0; @%p2 bra NOT; bar.sync 1; bra.uni GO; NOT: bar.sync 2; GO: "),
+		"a count":   strings.ReplaceAll(ringLoop("setp.eq.u32 %p2, %r9, 2; setp.gt.u32 %p3, %r5, 4; and.pred %p2, %p2, %p3; @%p2 bra END; "), "bar.sync 0;", "bar.sync 2, 160;"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(when Native) *gpu.LostError {
+				m := exectest.NewMemory(4096)
+				k := kernel(t, build(t, "k.ptx", source("", body), m), "k")
+				m.Map(exectest.BufA, 4096)
+				return lost(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(160, 1, 1), Native: when,
+					Params: params(uint64(exectest.BufA), uint64(0), uint32(40))}, m, new(Control), 1))
+			}
+			want := run(NativeNever)
+			require.Contains(t, want.Detail, "never complete")
+			require.Equal(t, want, run(NativeAtOnce))
 		})
 	}
 }

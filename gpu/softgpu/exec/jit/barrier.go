@@ -10,7 +10,7 @@ import (
 // inRing reports whether an operation is one at which a ring goes on with the next warp: a barrier, or the end.
 func (e *emitter) inRing(pc int32) bool {
 	in := &e.code[pc]
-	return e.rings && !e.masked && (in.Kind == ir.KBarrier && pc+1 < e.fn.End || endsWarp(in))
+	return e.ring.some && !e.masked && (in.Kind == ir.KBarrier && pc+1 < e.fn.End || endsWarp(in))
 }
 
 // passBarrier is a barrier. All registers go to memory; the warp of the next frame goes on where it is, or
@@ -27,6 +27,9 @@ func (e *emitter) passBarrier(pc int32) {
 	e.a.JumpIf(x86.Equal, out)
 	e.a.MI(x86.CMP, true, frameAt(offFresh), 0)
 	e.a.JumpIf(x86.NotEqual, park)
+	if e.ring.several {
+		e.checkBarrier(keyOf(&e.code[pc]), out)
+	}
 	e.a.MI(x86.MOV, false, frameAt(offPassed), pc+1)
 	e.nextWarp(behind)
 	e.later = append(e.later, func() {
@@ -40,6 +43,20 @@ func (e *emitter) passBarrier(pc int32) {
 	}
 	e.a.Entry(behind)
 	e.a.Bind(behind)
+}
+
+// checkBarrier goes to out where the warp before this one in the order has come to another barrier. The first of them
+// comes first.
+func (e *emitter) checkBarrier(key int32, out x86.Label) {
+	first := e.a.NewLabel()
+	e.a.RM(x86.MOV, true, x86.RCX, frameAt(offBefore))
+	e.a.RM(x86.MOV, false, x86.RDX, frameAt(offPlace))
+	e.a.RM(x86.CMP, false, x86.RDX, x86.Mem{Base: x86.RCX, Disp: offPlace})
+	e.a.JumpIf(x86.LessEqual, first)
+	e.a.MI(x86.CMP, false, x86.Mem{Base: x86.RCX, Disp: offBarrier}, key)
+	e.a.JumpIf(x86.NotEqual, out)
+	e.a.Bind(first)
+	e.a.MI(x86.MOV, false, frameAt(offBarrier), key)
 }
 
 // nextWarp has the warp of the frame in rax go on. This one goes on at a label then.
@@ -71,7 +88,7 @@ func (e *emitter) park(pc int32, at x86.Label) {
 // leaveHead leaves at a jump back from pc, where the first turn of a warp in a ring ends.
 func (e *emitter) leaveHead(pc, target int32, list []saved) {
 	at := e.entries[target-e.fn.Entry]
-	if !e.rings || e.masked || at == 0 {
+	if !e.ring.some || e.masked || at == 0 {
 		e.exitWith(pc, list)
 		return
 	}
@@ -89,14 +106,18 @@ func (e *emitter) leaveHead(pc, target int32, list []saved) {
 // is left to the interpreter.
 func (e *emitter) endWarp(pc int32) {
 	e.a.MI(x86.MOV, false, frameAt(offPC), pc)
+	if e.ring.count != 0 { // a thread that has exited does not arrive
+		e.a.Jump(e.leave)
+		return
+	}
 	off := offChain
-	if e.rings {
+	if e.ring.some {
 		off = offNext
 	}
 	e.a.RM(x86.MOV, true, x86.RAX, frameAt(off))
 	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
 	e.a.JumpIf(x86.Equal, e.leave)
-	if e.rings {
+	if e.ring.some {
 		e.a.RR(x86.CMP, true, x86.RAX, rFrame) // the last one
 		e.a.JumpIf(x86.Equal, e.leave)
 		e.a.RM(x86.MOV, true, x86.RCX, frameAt(offBefore))
@@ -106,21 +127,8 @@ func (e *emitter) endWarp(pc int32) {
 	e.enterNext()
 }
 
-// ringOf reports whether warps may run in a ring: all barriers of the function are plain.
-func ringOf(p *ir.Program, fn *ir.Function) (some bool) {
-	for pc := fn.Entry; pc < fn.End; pc++ {
-		if in := &p.Code[pc]; in.Kind == ir.KBarrier {
-			if !isPlainBarrier(in) {
-				return false
-			}
-			some = true
-		}
-	}
-	return some
-}
-
-// isPlainBarrier reports whether a barrier is number 0, for all threads of the block.
+// isPlainBarrier reports whether a barrier may be one of a ring: all threads of the warp wait at it, and get nothing back.
 func isPlainBarrier(in *ir.Inst) bool {
 	op := in.X.Barrier
-	return !op.Cluster && op.Number == 0 && op.Count == ir.NoReg && !op.Arrive && op.Pred == ir.NoReg && in.D == ir.NoReg && in.Guard == 0
+	return !op.Cluster && op.Number < maxBarriers && !op.Arrive && op.Pred == ir.NoReg && in.D == ir.NoReg && in.Guard == 0
 }

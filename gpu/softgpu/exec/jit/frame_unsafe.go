@@ -39,6 +39,8 @@ type Frame struct {
 	pc              int32          // out: where the interpreter goes on
 	passed          int32          // out: where the warp goes on behind the last barrier that it came to; see ring.go
 	parked          int32          // out: where the warp goes on, which has had its first turn; see ring.go
+	place           int32          // in the order of the ring
+	barrier         int32          // the number of the barrier that the warp came to last
 	fresh           int64          // the budget of the warp behind its first turn; 0: it has had that
 	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
 	before          unsafe.Pointer // and of the one of which this is the next
@@ -191,6 +193,8 @@ const (
 	offNext      = int32(unsafe.Offsetof(Frame{}.next))
 	offBefore    = int32(unsafe.Offsetof(Frame{}.before))
 	offFresh     = int32(unsafe.Offsetof(Frame{}.fresh))
+	offPlace     = int32(unsafe.Offsetof(Frame{}.place))
+	offBarrier   = int32(unsafe.Offsetof(Frame{}.barrier))
 	offParked    = int32(unsafe.Offsetof(Frame{}.parked))
 	offChain     = int32(unsafe.Offsetof(Frame{}.chain))
 	offAsks      = int32(unsafe.Offsetof(Frame{}.asks))

@@ -29,8 +29,8 @@ type emitter struct {
 	number []int32 // block that begins at a position, counted from fn.entry; -1: none
 	labels []x86.Label
 	masked bool
-	pairs  bool     // for AVX2
-	rings  bool     // see ring.go
+	pairs  bool // for AVX2
+	ring   ringKind
 	mode   maskMode // of the operation that is compiled
 	end    int32    // of the block that it is in
 	ending []regRef // what is not needed any more after it
@@ -67,7 +67,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil, nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, rings: fn.Kernel && ringOf(p, fn)}
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, ring: ringOf(p, fn)}
 	if e.pairs {
 		e.a.MakePairs()
 	}

@@ -81,10 +81,10 @@ type Code struct {
 	first  int32    // position of the first instruction
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
-	rings  bool     // see ring.go
-	atoms  bool     // it has operations that need an area
-	enough int32    // how often a variant must be wanted
-	full   variant  // for warps with all lanes
+	ring   ringKind
+	atoms  bool    // it has operations that need an area
+	enough int32   // how often a variant must be wanted
+	full   variant // for warps with all lanes
 	masked variant
 	charge *atomic.Int64 // see ChargeTo; may be nil
 
@@ -114,7 +114,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 		return nil
 	}
 	n.once.Do(func() {
-		n.prog, n.fn, n.first, n.isa, n.rings = p, fn, fn.Entry, InUse(), ringOf(p, fn)
+		n.prog, n.fn, n.first, n.isa, n.ring = p, fn, fn.Entry, InUse(), ringOf(p, fn)
 		n.enough = enough(p, fn, n.isa)
 		n.sites = make([]uint16, fn.End-fn.Entry)
 		for i := range n.sites {

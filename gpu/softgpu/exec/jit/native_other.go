@@ -19,8 +19,8 @@ func tryNative() error { return nil }
 // makeNative is never called.
 func makeNative(*ir.Program, *ir.Function, []uint16, bool, ISA) *machineCode { return nil }
 
-// ringOf is never called.
-func ringOf(*ir.Program, *ir.Function) bool { return false }
+// isPlainBarrier is false: no warps run in rings.
+func isPlainBarrier(*ir.Inst) bool { return false }
 
 // compiles is false: everything is interpreted.
 func compiles(*ir.Inst) bool { return false }

@@ -9,7 +9,8 @@ import (
 // A ring is the warps of a block that run in native code from barrier to barrier, one after the other, with
 // no Go in between: where one comes to a barrier, the next goes on from its own last one. When the first
 // comes to its turn again, all have arrived, and the barrier is complete. All of them run with all lanes, and
-// all barriers of the kernel are the same one. A warp that has ended is none of the ring any more.
+// all barriers of the kernel are for all threads of the block; where they have different numbers, each warp looks
+// whether it is at the one of the warp before it. A warp that has ended is none of the ring any more.
 //
 // Where a warp leaves native code, the interpreter may run some operations of it and let the ring go on there.
 // Else the ring ends: the warps before it in the order have arrived at a barrier, and those behind it have passed
@@ -21,12 +22,64 @@ import (
 // nowhere is the position of a warp that has not left native code, or come to a barrier.
 const nowhere = -1
 
-// Rings reports whether the warps of blocks of n's kernel can run in a ring.
-func (n *Code) Rings() bool { return n.rings }
+// maxBarriers is how many barriers a block has.
+const maxBarriers = 16
+
+// ringKind says what is known of the barriers of a kernel.
+type ringKind struct {
+	some    bool   // warps may run in a ring
+	several bool   // not all barriers are the same one
+	count   uint32 // of threads that all of them name; 0: they name none
+}
+
+// ringOf finds whether warps may run in a ring: all barriers of the function are for all threads of the block, by the same
+// constant number of threads or by none.
+func ringOf(p *ir.Program, fn *ir.Function) (r ringKind) {
+	var first *ir.Inst
+	for pc := fn.Entry; pc < fn.End && fn.Kernel; pc++ {
+		in := &p.Code[pc]
+		if in.Kind != ir.KBarrier {
+			continue
+		}
+		if !isPlainBarrier(in) {
+			return ringKind{}
+		}
+		if first == nil {
+			first, r = in, ringKind{some: true, count: countOf(fn, in)}
+		}
+		if count := in.X.Barrier.Count; count != first.X.Barrier.Count || count != ir.NoReg && r.count == 0 {
+			return ringKind{}
+		}
+		r.several = r.several || keyOf(in) != keyOf(first)
+	}
+	return r
+}
+
+// keyOf tells a barrier from others with the same number of threads.
+func keyOf(in *ir.Inst) int32 { return int32(in.X.Barrier.Number) }
+
+// countOf is the number of threads that a barrier names, if that is constant, else 0.
+func countOf(fn *ir.Function, in *ir.Inst) uint32 {
+	for _, c := range fn.Const32 {
+		if c.Reg == in.X.Barrier.Count {
+			return c.Value
+		}
+	}
+	return 0
+}
+
+// Rings reports whether the warps of blocks of so many threads of n's kernel can run in a ring.
+func (n *Code) Rings(threads int) bool {
+	return n.ring.some && (n.ring.count == 0 || int(n.ring.count) == threads)
+}
+
+// Counts reports whether n's barriers name a number of threads, to which those that have exited do not count.
+func (n *Code) Counts() bool { return n.ring.count != 0 }
 
 // Link is where a warp is in a ring.
 type Link struct {
 	Before, Next *Frame
+	Place        int    // in the order of the ring
 	Warps        int    // in the ring
 	Seen         uint64 // what Control.word was
 	Fresh        bool   // the warp has not had its first turn
@@ -41,6 +94,7 @@ func (n *Code) Join(f *Frame, w *ir.Warp, by Link) bool {
 		f.fresh, f.budget = f.budget, 0
 	}
 	f.fuel /= int64(by.Warps)
+	f.place, f.barrier = int32(by.Place), nowhere
 	f.join(by.Before, by.Next)
 	return true
 }

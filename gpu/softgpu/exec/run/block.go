@@ -257,7 +257,7 @@ func (w *warp) barrier(in *ir.Inst) bool {
 	if w.Mask != 0 {
 		return true
 	}
-	if !bar.used && w.native != nil && w.native.Rings() && w.Live == ir.AllLanes {
+	if !bar.used && w.native != nil && w.native.Rings(w.block.count) && w.Live == ir.AllLanes {
 		w.block.met = true // no warp goes ahead of others, so that they may run in a ring
 		return false
 	}

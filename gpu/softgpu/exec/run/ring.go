@@ -16,14 +16,14 @@ const maxMended = 16
 func (b *block) inRing() bool {
 	w := b.warps[0].worker
 	n := w.run.native
-	if n == nil || !n.Rings() || !b.inStep() {
+	if n == nil || !n.Rings(b.count) || !b.inStep() || n.Counts() && len(b.ring) != len(b.warps) {
 		return false
 	}
 	count := len(b.ring)
 	for i, one := range b.ring {
 		before, next := b.ring[(i+count-1)%count], b.ring[(i+1)%count]
 		one.Budget = quantum
-		if !n.Join(&one.frame0, &one.Warp, jit.Link{Before: &before.frame0, Next: &next.frame0, Warps: count, Seen: w.seen, Fresh: one.fresh}) {
+		if !n.Join(&one.frame0, &one.Warp, jit.Link{Before: &before.frame0, Next: &next.frame0, Place: i, Warps: count, Seen: w.seen, Fresh: one.fresh}) {
 			for _, one := range b.ring[:i] {
 				n.Part(&one.frame0, &one.Warp)
 			}
@@ -54,13 +54,11 @@ func (b *block) leaveRing(n *jit.Code) {
 			}
 			one.PC, one.Live, one.Mask, one.fresh = p.Left, 0, 0, false
 			ended++
+			arrived = arrived && !n.Counts() // else it is the one that left
 		case p.Left >= 0:
 			one.PC, one.limit, arrived = p.Left, p.Limit, false
 		case p.Passed >= 0 && arrived:
-			one.PC = p.Passed
-			bar := &b.bars[0]
-			bar.used, bar.missing, bar.arrived[one.Index] = true, len(b.warps)-1, one.Mask
-			one.suspendAt(&one.code[p.Passed-1], 0)
+			b.suspendBehind(one, p.Passed)
 		case p.Passed >= 0:
 			one.PC = p.Passed
 		case p.Parked >= 0:
@@ -71,6 +69,19 @@ func (b *block) leaveRing(n *jit.Code) {
 		b.left -= ended
 		b.exited()
 	}
+}
+
+// suspendBehind has a warp of a ring wait at the barrier before a position.
+func (b *block) suspendBehind(one *warp, pc int32) {
+	in := &one.code[pc-1]
+	op := in.X.Barrier
+	bar := &b.bars[op.Number]
+	one.PC = pc
+	bar.used, bar.missing, bar.arrived[one.Index] = true, len(b.warps)-1, one.Mask
+	if bar.need = 0; op.Count != ir.NoReg {
+		bar.need = b.count
+	}
+	one.suspendAt(in, op.Number)
 }
 
 // mend has the interpreter run what made a warp of a ring leave native code, where that is no matter of other warps,
