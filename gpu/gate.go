@@ -62,15 +62,25 @@ type Gate interface {
 // Parter is a Gate of an engine whose work runs on processors of the host, which are there for several devices.
 type Parter interface {
 	Gate
-	// EnterPart is Enter for a use of at most so many processors. Uses of other devices that were entered so may go
-	// on at the same time, as long as there are processors for all of them.
-	EnterPart(e Engine, processors int) <-chan struct{}
+	// EnterPart is Enter for a use of at most so many processors, which can do with as few as least. Uses of other devices
+	// that were entered so may go on at the same time, as long as there are processors for all of them.
+	EnterPart(e Engine, processors, least int) <-chan struct{}
+	// Part returns, of an engine that is in use, how many processors it may use; 0 stands for as many as it asked for.
+	Part(e Engine) int
 }
 
 // EnterPart enters by Gate.EnterPart where a gate has it, and alone otherwise.
-func EnterPart(g Gate, e Engine, processors int) <-chan struct{} {
+func EnterPart(g Gate, e Engine, processors, least int) <-chan struct{} {
 	if p, ok := g.(Parter); ok {
-		return p.EnterPart(e, processors)
+		return p.EnterPart(e, processors, least)
 	}
 	return g.Enter(e, false)
+}
+
+// PartOf returns Parter.Part where a gate has it, and 0 otherwise.
+func PartOf(g Gate, e Engine) int {
+	if p, ok := g.(Parter); ok {
+		return p.Part(e)
+	}
+	return 0
 }

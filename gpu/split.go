@@ -43,9 +43,12 @@ func (p *port) Enter(e Engine, beside bool) <-chan struct{} {
 }
 
 // EnterPart is part of Parter.
-func (p *port) EnterPart(e Engine, processors int) <-chan struct{} {
-	return p.enter(e, func() <-chan struct{} { return EnterPart(p.s.gate, e, processors) })
+func (p *port) EnterPart(e Engine, processors, least int) <-chan struct{} {
+	return p.enter(e, func() <-chan struct{} { return EnterPart(p.s.gate, e, processors, least) })
 }
+
+// Part is part of Parter. Who is in is the gate's own user then.
+func (p *port) Part(e Engine) int { return PartOf(p.s.gate, e) }
 
 func (p *port) enter(e Engine, enter func() <-chan struct{}) <-chan struct{} {
 	p.s.mu.Lock()

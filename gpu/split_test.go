@@ -34,10 +34,12 @@ func (g *oneGate) Enter(e gpu.Engine, _ bool) <-chan struct{} {
 	return c
 }
 
-func (g *oneGate) EnterPart(e gpu.Engine, processors int) <-chan struct{} {
+func (g *oneGate) EnterPart(e gpu.Engine, processors, _ int) <-chan struct{} {
 	g.parts = append(g.parts, processors)
 	return g.Enter(e, false)
 }
+
+func (g *oneGate) Part(gpu.Engine) int { return 2 }
 
 func (g *oneGate) Cancel(e gpu.Engine) {
 	require.True(g.t, g.open[e])
@@ -120,14 +122,16 @@ func assertOne(t *testing.T, inside int) {
 func TestSplitProcessors(t *testing.T) {
 	g := &oneGate{t: t, delay: func() time.Duration { return 0 }}
 	a, b := gpu.Split(g)
-	require.Nil(t, gpu.EnterPart(a, gpu.EngineCompute, 3))
-	wait := gpu.EnterPart(b, gpu.EngineCompute, 5)
+	require.Nil(t, gpu.EnterPart(a, gpu.EngineCompute, 3, 1))
+	wait := gpu.EnterPart(b, gpu.EngineCompute, 5, 1)
+	require.Equal(t, 2, gpu.PartOf(a, gpu.EngineCompute))
 	a.Leave(gpu.EngineCompute, 0, 1, false)
 	<-wait
 	b.Leave(gpu.EngineCompute, 0, 1, false)
 	require.Equal(t, []int{3, 5}, g.parts)
 	whole := struct{ gpu.Gate }{g}
-	require.Nil(t, gpu.EnterPart(whole, gpu.EngineCompute, 3))
+	require.Nil(t, gpu.EnterPart(whole, gpu.EngineCompute, 3, 1))
+	require.Zero(t, gpu.PartOf(whole, gpu.EngineCompute))
 	require.Equal(t, []int{3, 5}, g.parts)
 }
 

@@ -45,6 +45,8 @@
 //	128 Preempt  stop the command that runs where it can go on later, and return the token
 //	             (since version 1.3)
 //	256 Turns    with Beside: also begin work that the GPU serves in turn (since version 1.5)
+//	512 Fill     with Beside and a number of processors: also begin work that uses more of them, on so many
+//	             (since version 1.6)
 //
 // With Beside and a number of processors in the page, the backend may begin work that uses at most so many of them
 // (since version 1.6), and nothing else.
@@ -87,6 +89,10 @@
 // backends the token as long as the sum is at most GPU.Processors, under the policies that take commands off
 // the engine by an order of guests (package sched, "Processors"). A backend keeps such a token from command to command
 // for as long as no guest waits for which there is no room.
+//
+// A kernel that needs more processors than are idle, and can run on fewer (flag 32), gets those that are: its word has
+// Fill. For the policy its guest waits all the same, so that others stop for it when it goes before them; it stops
+// itself, to go on with more, when it is alone or the next.
 //
 // The number is a claim. It follows from the grid of blocks, which a guest chooses, and the backend's own code runs no
 // more workers than that. A backend that a guest has taken over may claim less than it uses. It could as well compute
@@ -152,7 +158,8 @@
 //	         others (since version 1.5; before, it was ignored).
 //	         16, of the same: the work uses at most as many processors as bits 16 to 31
 //	         say, and may run concurrently with such work of others as long as there are
-//	         enough (since version 1.6; before, it was ignored).
+//	         enough (since version 1.6; before, it was ignored). 32, with 16: it can run on
+//	         fewer.
 //	         Of Welcome: minor version. Of Refuse: errno
 //	8    8   number of the grant, of Grant and Yield
 //	16   16  zero

@@ -56,10 +56,19 @@ func (g *Gate) Enter(e Engine, beside bool) <-chan struct{} {
 	return g.enter(e, work{beside: beside})
 }
 
-// EnterPart is Enter for work that uses at most so many processors: such work of others runs concurrently as long as
-// all of it has processors (gpu.Parter).
-func (g *Gate) EnterPart(e Engine, processors int) <-chan struct{} {
-	return g.enter(e, work{part: min(max(processors, 0), maxPart)})
+// EnterPart is Enter for work that uses at most so many processors, and can run on as few as least: such work of others
+// runs concurrently as long as all of it has processors (gpu.Parter).
+func (g *Gate) EnterPart(e Engine, processors, least int) <-chan struct{} {
+	return g.enter(e, work{part: min(max(processors, 0), maxPart), least: least})
+}
+
+// Part returns, between an Enter that was admitted and its Leave, how many processors the work may use; 0 if it may use
+// all that it asked for.
+func (g *Gate) Part(e Engine) int {
+	if p := g.ends[e].in.Load(); p != nil {
+		return p.granted(e)
+	}
+	return 0
 }
 
 func (g *Gate) enter(e Engine, k work) <-chan struct{} {
@@ -116,6 +125,9 @@ func (g *Gate) flags(x *end) (flags uint32) {
 	}
 	if x.work.part > 0 {
 		flags |= flagPart | uint32(x.work.part)<<partShift
+		if x.work.least == 1 {
+			flags |= flagFill
+		}
 	}
 	if g.cfg.Turns {
 		flags |= flagTurns
@@ -215,7 +227,11 @@ func (g *Gate) Promised() Amounts { return g.page.Load().promised() }
 
 // Alone reports whether the token is here and stays, because no other backend waits for it.
 func (g *Gate) Alone(e Engine) bool {
-	return g.page.Load().load(e)&(bitHeld|bitShared|bitOnce|bitRevoked) == bitHeld
+	w := g.page.Load().load(e)
+	if w&bitFill != 0 { // the others that it shares with run
+		w &^= bitShared
+	}
+	return w&(bitHeld|bitShared|bitOnce|bitRevoked) == bitHeld
 }
 
 // Charge reports a part of a use that goes on, between an Enter that was admitted and its Leave.

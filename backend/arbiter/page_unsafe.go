@@ -23,6 +23,7 @@ const (
 	bitBeside
 	bitPreempt
 	bitTurns
+	bitFill
 )
 
 // Layout of the page, bytes.
@@ -177,6 +178,7 @@ func (p *page) or(e Engine, bits uint32) uint32 {
 type work struct {
 	beside bool // it may run concurrently with such work of others
 	part   int  // or with work that uses some of the processors, of which it uses so many at most; 0: it may not
+	least  int  // with part: it can run on so few
 }
 
 // begin takes the word from Held to Busy. It fails if the token is not held or
@@ -200,9 +202,19 @@ func (p *page) begin(e Engine, k work) bool {
 // admits reports whether a token for some work only is for this.
 func (p *page) admits(e Engine, word uint32, k work) bool {
 	if part := int(p.slots[e].part.Load()); part != 0 {
-		return k.part > 0 && k.part <= part
+		return k.part > 0 && (k.part <= part || word&bitFill != 0 && k.least <= part)
 	}
 	return k.beside || p.turns && word&bitTurns != 0
+}
+
+// granted is for how many processors the token is; 0 if their number does not matter.
+func (p *page) granted(e Engine) int {
+	n := 0
+	if p.load(e)&bitBeside != 0 {
+		n = int(p.slots[e].part.Load())
+	}
+	runtime.KeepAlive(p)
+	return n
 }
 
 // setPart writes for how many processors the token is; the word is to be stored after it.

@@ -19,6 +19,14 @@ type block struct {
 	processors int           // of parts; all of them at most
 	kernel     time.Duration // work: the time of a kernel on its processors
 	think      time.Duration
+	fills      bool // it can run on fewer processors, and takes longer then
+}
+
+func (b block) least() int {
+	if b.fills {
+		return 1
+	}
+	return b.processors
 }
 
 // beside runs guests on so many processors until a time, and returns for how long each had processors, times their
@@ -39,19 +47,23 @@ func (h *host) beside(blocks []block, of int, end time.Time) []time.Duration {
 		all.Go(func() {
 			defer g.Close()
 			for left := b.kernel; time.Now().Before(end); {
-				if granted := g.EnterPart(Compute, b.processors); granted != nil {
+				if granted := g.EnterPart(Compute, b.processors, b.least()); granted != nil {
 					<-granted
 				}
-				count(b.processors)
-				took := time.Duration(0)
-				for took < left && !g.Preempted(Compute) && time.Now().Before(end) {
-					step := min(look, left-took)
+				n := b.processors
+				if part := g.Part(Compute); part > 0 {
+					n = min(n, part)
+				}
+				count(n)
+				took, part := time.Duration(0), time.Duration(b.processors/n) // at most so many times as long
+				for took < left*part && !g.Preempted(Compute) && time.Now().Before(end) {
+					step := min(look, left*part-took)
 					time.Sleep(step)
 					took += step
 				}
-				count(-b.processors)
-				out[i] += took * time.Duration(b.processors)
-				if left -= took; left > 0 {
+				count(-n)
+				out[i] += took * time.Duration(n)
+				if left -= took / part; left > 0 {
 					g.Leave(Compute, took, 0, time.Now().Before(end))
 					continue
 				}
@@ -150,7 +162,7 @@ func TestTokenForParts(t *testing.T) {
 		g := h.gate("a", sched.Share{}, WaitForArbiter)
 		grants := func() uint64 { return h.s.Stats()[0].Engines[Compute].Grants }
 		enter := func(n int) {
-			if granted := g.EnterPart(Compute, n); granted != nil {
+			if granted := g.EnterPart(Compute, n, n); granted != nil {
 				<-granted
 			}
 			g.Leave(Compute, 0, 1, false)
@@ -163,7 +175,7 @@ func TestTokenForParts(t *testing.T) {
 			require.Equal(t, c.grants, grants(), "use %d", i)
 		}
 		other := h.gate("b", sched.Share{}, WaitForArbiter)
-		granted := other.EnterPart(Compute, 5)
+		granted := other.EnterPart(Compute, 5, 5)
 		require.NotNil(t, granted)
 		<-granted
 		enter(3)
@@ -226,7 +238,7 @@ func TestLiesBesideOthers(t *testing.T) {
 				all.Go(func() {
 					defer g.Close()
 					for time.Now().Before(end) {
-						if granted := g.EnterPart(Compute, 1); granted != nil {
+						if granted := g.EnterPart(Compute, 1, 1); granted != nil {
 							<-granted
 						}
 						for range 100 {
@@ -244,4 +256,73 @@ func TestLiesBesideOthers(t *testing.T) {
 			h.stop()
 		})
 	}
+}
+
+// TestKernelsFillIdleProcessors checks that a kernel which can use all processors runs on those that others leave idle
+// while it waits for its turn, that nothing is lost so, and that weights hold.
+func TestKernelsFillIdleProcessors(t *testing.T) {
+	endless, all := block{processors: 1, kernel: time.Hour, fills: true}, block{processors: 64, kernel: 10 * ms, fills: true}
+	weighs := func(b block, weight uint32) block {
+		b.share.Weight = weight
+		return b
+	}
+	short := block{processors: 1, kernel: 200 * us, think: 3 * ms, fills: true}
+	for name, c := range map[string]struct {
+		of     int
+		blocks []block
+		want   []float64 // of the time of all processors
+		off    float64
+	}{
+		"one block of eight processors": {of: 8, blocks: []block{endless, all}, want: []float64{1. / 8, 7. / 8}, off: 0.01},
+		"one block of two processors":   {of: 2, blocks: []block{endless, all}, want: []float64{0.5, 0.5}, off: 0.02},
+		"by weight":                     {of: 2, blocks: []block{weighs(endless, 20), weighs(all, 80)}, want: []float64{0.2, 0.8}, off: 0.03},
+		"by weight, much for the block": {of: 2, blocks: []block{weighs(endless, 80), weighs(all, 20)}, want: []float64{0.5, 0.5}, off: 0.02},
+		"two that fill":                 {of: 2, blocks: []block{endless, all, all}, want: []float64{1. / 3, 1. / 3, 1. / 3}, off: 0.04},
+		"two that need all":             {of: 2, blocks: []block{weighs(all, 70), weighs(all, 30)}, want: []float64{0.7, 0.3}, off: 0.03},
+		"short ones beside":             {of: 8, blocks: []block{short, all}, want: []float64{0.006, 0.95}, off: 0.05},
+	} {
+		for _, policy := range []string{"band", "wfq"} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t, Config{GPUs: []GPU{{Policy: policy, Processors: c.of}}})
+				const length = 5
+				blocks := slices.Clone(c.blocks)
+				for i := range blocks {
+					blocks[i].processors = min(blocks[i].processors, c.of)
+				}
+				for i, got := range h.beside(blocks, c.of, time.Now().Add(length*time.Second)) {
+					require.InDelta(t, c.want[i], got.Seconds()/float64(length*c.of), c.off, "%s, %s, guest %d", policy, name, i)
+				}
+				require.Zero(t, h.s.Stats()[0].Engines[Compute].Expired)
+				h.stop()
+			})
+		}
+	}
+}
+
+// TestRogueFills checks that a backend which fills idle processors and does not stop is disconnected like any other, and
+// takes nothing from the guest beside it until another waits.
+func TestRogueFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, Config{GPUs: []GPU{{Processors: 8}}})
+		end := time.Now().Add(20 * time.Second)
+		got := make(chan time.Duration)
+		go func() {
+			got <- h.beside([]block{{share: sched.Share{Weight: 100}, processors: 1, kernel: time.Hour}}, 8, end)[0]
+		}()
+		time.Sleep(ms)
+		r := h.rogue("rogue")
+		require.NoError(t, r.link.send(message{op: opRequest, value: flagPart | flagFill | flagPreempt | 8<<partShift}))
+		_, ok := r.grant()
+		require.True(t, ok)
+		require.Equal(t, 7, r.page.granted(Compute))
+		require.False(t, r.page.begin(Compute, work{part: 9, least: 8}))
+		require.True(t, r.page.begin(Compute, work{part: 8, least: 1}))
+		time.Sleep(time.Second)
+		_, wait := victim(h, time.Second)
+		require.LessOrEqual(t, wait, DefaultAnswerLimit+sched.DefaultWindow)
+		_, ok = r.grant()
+		require.False(t, ok, "it is disconnected")
+		require.Greater(t, (<-got).Seconds(), 4.5, "all but the time for which the other waited")
+		h.stop()
+	})
 }

@@ -77,6 +77,7 @@ func (t *token) kind(m *member, flags uint32) {
 		part = int(flags >> partShift)
 	}
 	t.sched.Processors(m.id, part)
+	t.sched.Fills(m.id, part > 0 && flags&flagFill != 0)
 	t.sched.Preemptible(m.id, flags&flagPreempt != 0)
 }
 
@@ -244,6 +245,9 @@ func (t *token) give(d sched.Decision, now time.Duration) {
 	}
 	if d.Turns {
 		word |= bitTurns
+	}
+	if d.Fills {
+		word |= bitFill
 	}
 	if !d.Standing {
 		// A program that computes and copies in turn would wait for the copy engine that another keeps, which waits for the

@@ -198,6 +198,8 @@ const (
 	// flagPart, of the same: for work that uses at most as many processors as the upper half of the flags says,
 	// and may run concurrently with such work of others.
 	flagPart = 16
+	// flagFill, with flagPart: it can run on fewer.
+	flagFill = 32
 	// partShift is where that number is in the flags.
 	partShift = 16
 	maxPart   = 1<<16 - 1

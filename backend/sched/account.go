@@ -143,7 +143,7 @@ func (s *Scheduler) charge(t *tenure, says time.Duration, commands uint64, now t
 	if used > 0 || commands > 0 {
 		g.lastSeen = s.now
 	}
-	if t.contended <= s.now {
+	if t.contended <= s.now && (t.processors == 0 || s.contended()) {
 		s.noteRun(s.now - t.contended)
 	}
 	s.debit(g, owed)

@@ -40,6 +40,10 @@
 // passes by their processors, so that it is charged as a whole; the policy decides which of them stop for the guest
 // that waits, and no guest behind that one gets in before it.
 //
+// A guest whose work can run on fewer processors than it asked for fills those that others leave idle
+// (Scheduler.Fills). It pays for them, and counts as waiting for the rest: others stop for it as if it waited. It stops
+// itself to go on with more when it is alone for Settings.Wait, or when it is the policy's next and all others have stopped.
+//
 // # Turns
 //
 // A GPU that runs what guests have queued in a stream takes long to pass from one guest to another, and what one has in

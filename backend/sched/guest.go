@@ -16,7 +16,8 @@ type Guest struct {
 	beside bool    // see Scheduler.Beside
 	turns  bool    // see Scheduler.Turns
 
-	processors int // see Scheduler.Processors
+	processors int  // see Scheduler.Processors
+	fills      bool // see Scheduler.Fills
 
 	preemptible bool // see Scheduler.Preemptible
 

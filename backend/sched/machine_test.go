@@ -35,6 +35,7 @@ type model struct {
 	beside  bool // what it waits for, or runs, may go on beside such work
 	part    int  // of the processors, if it may go on beside work that uses the others
 	has     int  // of them while it runs; 0 if they are not counted
+	fills   bool // it can do with fewer
 	stops   bool // its commands can be preempted
 	asked   bool // the one that runs is to be
 
@@ -111,12 +112,17 @@ func (m *machine) decide(t *rapid.T) {
 		g := m.guests[d.Run]
 		for _, id := range m.running {
 			o := m.guests[id]
-			require.True(t, g.beside && o.beside && o.has == 0 || g.part > 0 && d.Processors == g.part && o.has > 0, "the engine was not free")
+			require.True(t, g.beside && o.beside && o.has == 0 || d.Processors > 0 && o.has > 0, "the engine was not free")
 		}
 		require.True(t, g.waiting, "guest %d does not wait", d.Run)
 		g.waiting, g.asked, g.granted, g.since, g.standing = false, false, m.now, m.now, d.Standing
 		m.running = append(m.running, d.Run)
 		g.has = d.Processors
+		if d.Fills {
+			require.True(t, g.fills && !d.Standing && (g.part == 0 || d.Processors < g.part))
+		} else {
+			require.True(t, d.Processors == 0 || d.Processors == g.part)
+		}
 		sum := 0
 		for _, id := range m.running {
 			sum += m.guests[id].has
@@ -181,6 +187,8 @@ func (m *machine) arrive(t *rapid.T) {
 		m.guests[id].part = rapid.IntRange(1, processors-1).Draw(t, "processors")
 	}
 	m.s.Processors(id, m.guests[id].part)
+	m.guests[id].fills = !m.alone && !m.guests[id].beside && rapid.Bool().Draw(t, "fills")
+	m.s.Fills(id, m.guests[id].fills)
 	require.NoError(t, m.s.Arrive(id, m.now))
 	m.guests[id].waiting = true
 	m.decide(t)

@@ -13,18 +13,19 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 	if g := s.next(ready); g != nil {
 		return s.run(&View{s}, g)
 	}
-	if len(ready) > 0 {
+	if len(s.want(ready, nil)) > 0 {
 		s.contend()
 	}
 	for _, c := range s.running {
+		wanting := s.want(ready, c)
 		if !c.revoked {
-			end := s.ends(c, len(ready) > 0)
+			end := min(s.ends(c, len(wanting) > 0), s.grows(c, ready))
 			if p, ok := s.policy.(Observer); ok && !c.standing {
 				end = min(end, max(p.Enough(&View{s}, c.guest), s.now))
 			}
-			if end <= s.now {
-				end = s.stays(c, ready)
-			} else if s.gives(c, ready) {
+			if end <= s.now && !c.fills() {
+				end = s.stays(c, wanting)
+			} else if s.gives(c, wanting) {
 				end = max(c.since+s.settings.Slice/servedPart, s.now)
 			}
 			if c.standing && end > s.now && end < Never {
@@ -38,12 +39,18 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 			again = min(again, end)
 			continue
 		}
-		at := s.preempts(c, ready)
+		at := s.preempts(c, wanting)
+		if !c.preempted {
+			at = min(at, s.grows(c, ready))
+		}
 		if at <= s.now {
 			c.preempted = true
 			return Decision{Preempt: c.guest.ID, Again: Never}
 		}
 		again = min(again, at)
+	}
+	if g := s.filler(ready); g != nil {
+		return s.run(&View{s}, g)
 	}
 	if len(ready) == 0 || slices.ContainsFunc(s.running, func(c *tenure) bool { return !c.beside }) {
 		return Decision{Again: again}
@@ -123,15 +130,24 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 	g.stats.Runs++
 	g.stats.Waited += s.now - g.since
 	processors := s.part(g)
+	wants := processors
+	if len(s.running) > 0 && s.counted() && !s.fits(g) {
+		processors, wants = s.idle(), s.processors
+		if p := s.part(g); p > 0 {
+			wants = p
+		}
+	}
 	contended := s.contended() || len(s.running) > 0
-	if processors > 0 {
+	if wants > processors {
+		contended = true
+	} else if processors > 0 {
 		contended = s.contended() && !s.suffices()
 	}
 	// The use of a guest with a cap has to be known even while no other guest waits.
 	h, holds := s.policy.(Holder)
-	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: s.joins(g), Again: Never}
+	d := Decision{Run: g.ID, Standing: g.Share.Cap == 0 && !contended, Beside: s.joins(g) || processors > 0, Again: Never}
 	d.Turns = d.Beside && g.turns && processors == 0
-	d.Processors = processors
+	d.Processors, d.Fills = processors, wants > processors
 	d.Standing = d.Standing && !(holds && len(s.active) > 1) // its time is not over when another arrives
 	if holds && !d.Standing {
 		d.Slice, d.Keep = h.Hold(v, g)
@@ -142,7 +158,7 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 		d.Again = s.now + d.Slice
 	}
 	g.tenure = &tenure{guest: g, beside: d.Beside, preemptible: g.preemptible && !g.beside, since: s.now,
-		streams: g.turns && !d.Beside && s.inTurns() && s.settings.Slice > 0, processors: processors, standing: d.Standing, end: s.now + d.Slice,
+		streams: g.turns && !d.Beside && s.inTurns() && s.settings.Slice > 0, processors: processors, wants: wants, lone: s.now, standing: d.Standing, end: s.now + d.Slice,
 		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
 	if contended {
 		g.tenure.contended = s.now

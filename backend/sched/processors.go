@@ -1,6 +1,9 @@
 package sched
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // A kernel of a few blocks keeps a few of the processors of a software GPU busy. Such work of several
 // guests may run at the same time as long as the processors suffice for all of it (Scheduler.Processors): then
@@ -62,10 +65,69 @@ func (s *Scheduler) next(ready []*Guest) *Guest {
 	if len(s.running) == 0 {
 		return nil // nothing is special about that
 	}
-	if g, _ := s.policy.Pick(&View{s}, ready); g != nil && s.fits(g) {
+	if g, _ := s.policy.Pick(&View{s}, s.want(ready, nil)); g != nil && g.Waiting && s.fits(g) {
 		return g
 	}
 	return nil
+}
+
+// Fills sets whether a guest's work can run on fewer processors than it uses at most. Such work fills those that others
+// leave idle while it waits for more. The setting applies as that of Processors does.
+func (s *Scheduler) Fills(id ID, can bool) {
+	if g := s.guests[id]; g != nil {
+		g.fills = can
+	}
+}
+
+// fills reports whether one that runs has fewer processors than it asked for.
+func (t *tenure) fills() bool { return t.processors > 0 && t.processors < t.wants }
+
+// filler returns a guest that waits for more processors than are idle, and gets those that are; nil if there is none. One
+// at a time does.
+func (s *Scheduler) filler(ready []*Guest) *Guest {
+	if s.idle() == 0 || len(s.running) == 0 || !s.inTurns() || s.settings.Preempt == 0 || slices.ContainsFunc(s.running, (*tenure).fills) {
+		return nil
+	}
+	can := slices.DeleteFunc(slices.Clone(ready), func(g *Guest) bool {
+		return !g.fills || g.beside || !g.preemptible || g.Share.Cap > 0 || s.fits(g)
+	})
+	if len(can) == 0 {
+		return nil
+	}
+	g, _ := s.policy.Pick(&View{s}, can)
+	return g
+}
+
+// want returns the guests that want processors: those that wait, and those that have fewer than they asked for, but
+// not one. The latter have not waited since now.
+func (s *Scheduler) want(ready []*Guest, but *tenure) []*Guest {
+	for _, c := range s.running {
+		if c.fills() && c != but {
+			c.guest.since = s.now
+			ready = append(slices.Clip(ready), c.guest)
+		}
+	}
+	return ready
+}
+
+// grows returns when one that has fewer processors than it asked for has to stop, so that it goes on with more: when it
+// has been alone for as long as another may take to come back, or when it is the policy's next. Never while there is
+// another one.
+func (s *Scheduler) grows(c *tenure, ready []*Guest) time.Duration {
+	if !c.fills() || len(s.running) > 1 {
+		return Never
+	}
+	from := max(c.since+time.Duration(leastSlice*float64(s.settings.Preempt)), s.now)
+	switch {
+	case !s.inTurns(): // the policy has changed
+		return from
+	case len(ready) == 0:
+		return max(c.lone+s.settings.Wait, from)
+	}
+	if g, _ := s.policy.Pick(&View{s}, s.want(ready, nil)); g == c.guest {
+		return from
+	}
+	return Never
 }
 
 // suffices reports whether there are processors for all active guests, so that no policy has to choose.
@@ -74,7 +136,7 @@ func (s *Scheduler) suffices() bool {
 	for _, g := range s.active {
 		n := s.part(g)
 		if g.tenure != nil {
-			n = g.tenure.processors
+			n = g.tenure.wants
 		}
 		if n == 0 {
 			return false

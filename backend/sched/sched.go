@@ -28,6 +28,8 @@ type Decision struct {
 	Turns bool
 	// Processors restricts Run, with Beside, to work that uses so many processors at most; 0 does not.
 	Processors int
+	// Fills says that Processors is less than what Run asked for.
+	Fills bool
 	// Slice bounds, with Run and without Standing, the time for which the guest may
 	// go on while it has the next command ready. 0 is one command.
 	Slice time.Duration
@@ -83,6 +85,7 @@ type tenure struct {
 	preemptible bool
 	streams     bool // its guest has turns: see Scheduler.Turns
 	processors  int  // that it may use, with beside; 0 if nobody counts them
+	wants       int  // processors that it asked for
 
 	since     time.Duration
 	standing  bool
@@ -94,6 +97,7 @@ type tenure struct {
 	before    time.Duration // what of part lies before looked
 	looked    time.Duration // when it was charged last, or began
 	contended time.Duration // since when others waited, for whom there was no room; Never if none did
+	lone      time.Duration // since when no other has the engine
 	owes      time.Duration // since when its use is taken off its credit; Never while it takes nothing from others
 }
 
@@ -211,6 +215,9 @@ func (s *Scheduler) Remove(id ID, now time.Duration) {
 func (s *Scheduler) free(g *Guest) {
 	s.running = slices.DeleteFunc(s.running, func(t *tenure) bool { return t == g.tenure })
 	g.tenure = nil
+	if len(s.running) == 1 {
+		s.running[0].lone = s.now
+	}
 }
 
 // Beside sets whether the work for which a guest waits, or will wait, may run concurrently with

@@ -52,12 +52,18 @@ func (c *channel) takeTurn() bool {
 	return had
 }
 
-// processors is how many of the device's multiprocessors a launch gets at most.
+// processors is how many of the device's multiprocessors a launch gets at most, which runs.
 func (c *channel) processors() int {
 	if c.inline {
 		return 1
 	}
-	return c.ctx.dev.config.SMs
+	n := c.ctx.dev.config.SMs
+	if gate := c.ctx.dev.compute.gate; gate != nil {
+		if part := gpu.PartOf(gate, gpu.EngineCompute); part > 0 {
+			n = min(n, part)
+		}
+	}
+	return n
 }
 
 // try begins the turn of a channel if the engine is free. Where the arbiter divides it among processes, that

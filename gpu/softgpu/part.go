@@ -49,5 +49,9 @@ func (e *engine) enterGate(c *channel) <-chan struct{} {
 	case c.from == nil:
 		n = e.parts.note(n)
 	}
-	return gpu.EnterPart(e.gate, e.kind, n)
+	least := 1
+	if c.task.launch.Cooperative { // all clusters run at the same time
+		least = n
+	}
+	return gpu.EnterPart(e.gate, e.kind, n, least)
 }

@@ -19,10 +19,12 @@ func (g *partGate) Enter(e gpu.Engine, beside bool) <-chan struct{} {
 	return g.testGate.Enter(e, beside)
 }
 
-func (g *partGate) EnterPart(e gpu.Engine, processors int) <-chan struct{} {
+func (g *partGate) EnterPart(e gpu.Engine, processors, _ int) <-chan struct{} {
 	g.last = processors
 	return g.testGate.Enter(e, false)
 }
+
+func (g *partGate) Part(gpu.Engine) int { return g.last }
 
 // TestProcessorsOfLaunches checks for how many processors a device asks its gate: for those that a launch, and those just
 // before it, can use.
@@ -58,6 +60,7 @@ func TestProcessorsOfLaunches(t *testing.T) {
 		launch := &gpu.Launch{Func: f, Grid: l.grid, Block: [3]uint32{32, 1, 1}, Cluster: l.cluster}
 		require.NoError(t, (<-submit(t, ch, launch)).Err)
 		require.Equal(t, l.want, g.last, "launch %d", i)
+		require.Equal(t, l.want, ch.processors(), "the gate allows no more")
 	}
 	require.Equal(t, g.entered, g.left)
 }
