@@ -82,7 +82,7 @@ func (f *Frame) wait(pc int32, mask uint32, turn uint64) {
 
 // giveBack gives fragments back when native code has left, in the order in which they began to wait.
 func (f *Frame) giveBack(w *ir.Warp) {
-	w.Mask = f.mask
+	w.Mask, w.Live = f.mask, f.live
 	if f.masked.at == nil || len(w.Rest) == 0 && f.count == 0 {
 		return
 	}

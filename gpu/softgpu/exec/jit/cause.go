@@ -66,7 +66,7 @@ func (n *Code) classify() {
 			}
 		case ir.KRet, ir.KExit, ir.KTrap:
 			cause = Ends
-		case ir.KJump, ir.KBranch, ir.KCompareBranch, ir.KPass:
+		case ir.KJump, ir.KBranch, ir.KCompareBranch, ir.KIndexed, ir.KPass:
 			cause = Parts
 		default:
 			if !compiles(in) {

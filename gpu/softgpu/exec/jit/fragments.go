@@ -11,7 +11,7 @@ import (
 
 // fragmentLabels are where the code is that all branches and jumps of a function share.
 type fragmentLabels struct {
-	part, meet x86.Label
+	part, meet, pick x86.Label
 }
 
 // waitAt is what the fragment in Frame.waits has at an offset that a register holds.
@@ -63,12 +63,58 @@ func (e *emitter) meetAt(pc, target int32, list []saved, out x86.Label) {
 
 // fragmentCode is what branches and jumps share. The fragment that runs has its position in eax and its lanes in
 // rMask; at part, one begins to wait, of which these are in ecx and edx; at meet, the running one has come to the
-// lowest position of those that wait, or beyond it.
+// lowest position of those that wait, or beyond it; at pick, there is none that runs.
 func (e *emitter) fragmentCode() {
 	a := &e.a
-	search, merge, shift, put, check, slow, run := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+	check, run := a.NewLabel(), a.NewLabel()
+	a.Bind(e.fragments.part)
+	e.addFragment(check)
+	a.Bind(check)
+	a.RM(x86.CMP, false, x86.RAX, frameAt(offLimit))
+	a.JumpIf(x86.Less, run)
 
-	a.Bind(e.fragments.part) // its place is behind the first, from the last on, whose position is above
+	a.Bind(e.fragments.meet) // with the last, if it waits here; else that runs, and this one waits
+	e.takeFragment()
+	a.RR(x86.CMP, false, x86.RCX, x86.RAX)
+	slow := a.NewLabel()
+	a.JumpIf(x86.NotEqual, slow)
+	a.RR(x86.OR, false, rMask, x86.RDX)
+	a.Jump(run)
+	a.Bind(slow)
+	a.RR(x86.MOV, false, x86.R14, x86.RCX)
+	a.RR(x86.MOV, false, x86.R15, x86.RDX)
+	a.RR(x86.MOV, false, x86.RCX, x86.RAX)
+	a.RR(x86.MOV, false, x86.RDX, rMask)
+	a.RR(x86.MOV, false, x86.RAX, x86.R14)
+	a.RR(x86.MOV, false, rMask, x86.R15)
+	a.Jump(e.fragments.part)
+
+	a.Bind(e.fragments.pick)
+	e.takeFragment()
+	a.RR(x86.MOV, false, x86.RAX, x86.RCX)
+	a.RR(x86.MOV, false, rMask, x86.RDX)
+
+	a.Bind(run)
+	e.runFragment()
+}
+
+// takeFragment takes the last fragment from those that wait: its position is in ecx and its lanes in edx then.
+func (e *emitter) takeFragment() {
+	a := &e.a
+	a.RM(x86.MOV, true, x86.RBX, frameAt(offCount))
+	a.RP(x86.MOV, false, x86.RCX, waitAt(x86.RBX, 0))
+	a.RP(x86.MOV, false, x86.RDX, waitAt(x86.RBX, waitMask))
+	a.RP(x86.MOV, false, x86.R14, waitAt(x86.RBX, -waitBytes))
+	a.Store(false, frameAt(offLimit), x86.R14)
+	a.RI(x86.SUB, true, x86.RBX, waitBytes)
+	a.Store(true, frameAt(offCount), x86.RBX)
+}
+
+// addFragment has one wait, of which the position is in ecx and the lanes in edx, and goes to done. Its place
+// is behind the first, from the last on, whose position is above. It changes rbx, r14 and r15, too.
+func (e *emitter) addFragment(done x86.Label) {
+	a := &e.a
+	search, merge, shift, put := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
 	a.RM(x86.MOV, true, x86.RBX, frameAt(offCount))
 	a.Bind(search)
 	a.RP(x86.CMP, false, x86.RCX, waitAt(x86.RBX, 0))
@@ -81,7 +127,7 @@ func (e *emitter) fragmentCode() {
 	a.Bind(merge)
 	a.RP(x86.OR, false, x86.RDX, waitAt(x86.RBX, waitMask))
 	a.StoreTo(false, waitAt(x86.RBX, waitMask), x86.RDX)
-	a.Jump(check)
+	a.Jump(done)
 
 	a.Bind(shift)
 	a.RR(x86.CMP, true, x86.R14, x86.RBX)
@@ -105,34 +151,7 @@ func (e *emitter) fragmentCode() {
 	a.Store(true, frameAt(offCount), x86.R14)
 	a.RP(x86.MOV, false, x86.RCX, waitAt(x86.R14, 0))
 	a.Store(false, frameAt(offLimit), x86.RCX)
-
-	a.Bind(check)
-	a.RM(x86.CMP, false, x86.RAX, frameAt(offLimit))
-	a.JumpIf(x86.Less, run)
-
-	a.Bind(e.fragments.meet) // with the last, if it waits here; else that runs, and this one waits
-	a.RM(x86.MOV, true, x86.RBX, frameAt(offCount))
-	a.RP(x86.MOV, false, x86.RCX, waitAt(x86.RBX, 0))
-	a.RP(x86.MOV, false, x86.RDX, waitAt(x86.RBX, waitMask))
-	a.RP(x86.MOV, false, x86.R14, waitAt(x86.RBX, -waitBytes))
-	a.Store(false, frameAt(offLimit), x86.R14)
-	a.RI(x86.SUB, true, x86.RBX, waitBytes)
-	a.Store(true, frameAt(offCount), x86.RBX)
-	a.RR(x86.CMP, false, x86.RCX, x86.RAX)
-	a.JumpIf(x86.NotEqual, slow)
-	a.RR(x86.OR, false, rMask, x86.RDX)
-	a.Jump(run)
-	a.Bind(slow)
-	a.RR(x86.MOV, false, x86.R14, x86.RCX)
-	a.RR(x86.MOV, false, x86.R15, x86.RDX)
-	a.RR(x86.MOV, false, x86.RCX, x86.RAX)
-	a.RR(x86.MOV, false, x86.RDX, rMask)
-	a.RR(x86.MOV, false, x86.RAX, x86.R14)
-	a.RR(x86.MOV, false, rMask, x86.R15)
-	a.Jump(e.fragments.part)
-
-	a.Bind(run)
-	e.runFragment()
+	a.Jump(done)
 }
 
 // runFragment enters the variant of the code that the lanes in rMask need, at the position in eax, or leaves there.
@@ -156,4 +175,101 @@ func (e *emitter) runFragment() {
 	a.Bind(out)
 	a.Store(false, frameAt(offPC), x86.RAX)
 	a.Jump(e.leave)
+}
+
+// endsLanes reports whether the lanes that run end at an operation without others that could wait for it: they exit, and
+// the kernel has no barrier but the one that all threads of the block come to.
+func (e *emitter) endsLanes(in *ir.Inst) bool { return e.masked && e.simple && endsWarp(in) }
+
+// isSimple reports whether a function is a kernel that calls none and has plain barriers only.
+func isSimple(p *ir.Program, fn *ir.Function) bool {
+	for pc := fn.Entry; pc < fn.End; pc++ {
+		switch in := &p.Code[pc]; in.Kind {
+		case ir.KCall:
+			return false
+		case ir.KBarrier:
+			if !isPlainBarrier(in) {
+				return false
+			}
+		}
+	}
+	return fn.Kernel
+}
+
+// endLanes ends the lanes that run. The last ones of a warp end in Go.
+func (e *emitter) endLanes(pc int32) {
+	a, out := &e.a, e.a.NewLabel()
+	a.MI(x86.CMP, true, frameAt(offCount), 0)
+	a.JumpIf(x86.Equal, out)
+	a.RM(x86.MOV, false, x86.RAX, frameAt(offLive))
+	a.RR(x86.XOR, false, x86.RAX, rMask)
+	a.Store(false, frameAt(offLive), x86.RAX)
+	a.Jump(e.fragments.pick)
+	e.later = append(e.later, func() {
+		e.a.Bind(out)
+		e.exitWith(pc, nil)
+	})
+}
+
+// indexed compiles brx.idx: the lanes with each target begin to wait, in the order of their first ones, and then the
+// lowest position runs.
+func (e *emitter) indexed(pc int32, in *ir.Inst) {
+	a, out, bad, table := &e.a, e.a.NewLabel(), e.a.NewLabel(), e.a.NewLabel()
+	list := e.unsaved(nil)
+	e.mayPart(out)
+	back := pc // control flow that may go back counts
+	for _, t := range in.X.Targets {
+		back = min(back, t)
+	}
+	e.goesBack(pc, back, out)
+	e.save(list)
+	e.later = append(e.later, func() {
+		e.a.Bind(out)
+		e.exitWith(pc, list)
+		e.a.Bind(bad)
+		e.exitWith(pc, nil)
+		e.a.Entry(table)
+		e.a.Bind(table)
+		e.a.Words(in.X.Targets)
+	})
+	index := func(lane x86.R) x86.Place {
+		return x86.Place{Base: r32base, Index: lane, Shift: 2, Disp: home(ir.In32, in.A, 0).Disp}
+	}
+	const left, lane, rest = x86.R11, x86.RAX, x86.R10 // what they hold otherwise is loaded where a fragment runs
+	a.RR(x86.MOV, false, left, rMask)
+	check := a.NewLabel()
+	a.Bind(check)
+	a.FirstBit(lane, left)
+	a.RP(x86.MOV, false, x86.RCX, index(lane))
+	a.RI(x86.CMP, false, x86.RCX, int32(len(in.X.Targets)))
+	a.JumpIf(x86.AboveEqual, bad)
+	a.DropBit(left, left)
+	a.JumpIf(x86.NotEqual, check)
+
+	next, same, other, added := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+	a.RR(x86.MOV, false, left, rMask)
+	a.Bind(next)
+	a.FirstBit(lane, left)
+	a.RP(x86.MOV, false, x86.RCX, index(lane))
+	a.RI(x86.MOV, false, x86.RDX, 0)
+	a.RR(x86.MOV, false, rest, left)
+	a.Bind(same)
+	a.FirstBit(lane, rest)
+	a.RR(x86.MOV, false, x86.RBX, rest)
+	a.DropBit(rest, rest)
+	a.RP(x86.CMP, false, x86.RCX, index(lane))
+	a.JumpIf(x86.NotEqual, other)
+	a.RR(x86.XOR, false, x86.RBX, rest)
+	a.RR(x86.OR, false, x86.RDX, x86.RBX)
+	a.Bind(other)
+	a.RR(x86.TEST, false, rest, rest)
+	a.JumpIf(x86.NotEqual, same)
+	a.RR(x86.XOR, false, left, x86.RDX)
+	a.Address(x86.RBX, table)
+	a.RP(x86.MOV, false, x86.RCX, x86.Place{Base: x86.RBX, Index: x86.RCX, Shift: 2})
+	e.addFragment(added)
+	a.Bind(added)
+	a.RR(x86.TEST, false, left, left)
+	a.JumpIf(x86.NotEqual, next)
+	a.Jump(e.fragments.pick)
 }

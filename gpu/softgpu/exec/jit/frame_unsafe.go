@@ -51,7 +51,8 @@ type Frame struct {
 
 	// The fragments that wait while another one runs, see apart.go.
 	full, masked variantAt
-	count        int64 // of waits behind the first, in bytes
+	live         uint32 // lanes that have not exited
+	count        int64  // of waits behind the first, in bytes
 	turn         uint64
 	waits        [maxFragments + 1]waiting
 	turns        [maxFragments + 1]uint64 // by number in waits: in which order they began to wait
@@ -201,6 +202,7 @@ const (
 	offEntry     = int32(unsafe.Offsetof(Frame{}.entry))
 	offFull      = int32(unsafe.Offsetof(Frame{}.full))
 	offMasked    = int32(unsafe.Offsetof(Frame{}.masked))
+	offLive      = int32(unsafe.Offsetof(Frame{}.live))
 	offCount     = int32(unsafe.Offsetof(Frame{}.count))
 	offTurn      = int32(unsafe.Offsetof(Frame{}.turn))
 	offWaits     = int32(unsafe.Offsetof(Frame{}.waits))
@@ -271,7 +273,7 @@ func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 // enter sets where code begins and which registers it sees: those in view, as many as
 // the code's function has.
 func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
-	f.entry, f.target, f.mask, f.fuel = entry, at, w.Mask, fuel
+	f.entry, f.target, f.mask, f.live, f.fuel = entry, at, w.Mask, w.Live, fuel
 	f.view(w)
 }
 

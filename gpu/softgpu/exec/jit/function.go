@@ -39,6 +39,7 @@ type emitter struct {
 	later  []func()  // code off the main path
 
 	fragments fragmentLabels
+	simple    bool // see isSimple
 
 	fixed32, fixed64 []bool // registers that hold constants
 	kills            [][]regRef
@@ -88,7 +89,8 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	e.findKept()
 	e.a.Grow(64 * n)
 	e.leave = e.a.NewLabel() // so that no entry has label 0
-	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel()}
+	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel(), pick: e.a.NewLabel()}
+	e.simple = isSimple(p, fn)
 	e.prologue()
 	for range e.blocks {
 		e.labels = append(e.labels, e.a.NewLabel())
@@ -221,6 +223,10 @@ func (e *emitter) body(i int) bool {
 			e.endWarp(pc)
 			return false
 		}
+		if e.endsLanes(in) {
+			e.endLanes(pc)
+			return false
+		}
 		if e.helped(in) {
 			e.help(pc)
 			continue
@@ -244,6 +250,9 @@ func (e *emitter) body(i int) bool {
 			return false
 		case ir.KBranch, ir.KCompareBranch:
 			return e.branch(pc, in)
+		case ir.KIndexed:
+			e.indexed(pc, in)
+			return false
 		}
 		e.end, e.ending = b.last, e.kills[pc-b.first]
 		e.operation(pc, in)

@@ -20,7 +20,7 @@ type flowBlock struct {
 // known reports whether an operation is compiled.
 func known(in *ir.Inst) bool {
 	switch in.Kind {
-	case ir.KJump, ir.KBranch:
+	case ir.KJump, ir.KBranch, ir.KIndexed:
 		return true
 	case ir.KLane32, ir.KLane64, ir.KMasked, ir.KCompare, ir.KCompareBranch:
 		return in.Op != ir.OpNone && in.Op != ir.OpRestore && (in.Op < ir.OpRow || rowOps[in.Op-ir.OpRow] != nil) && knownAccess(in)
@@ -34,6 +34,9 @@ func known(in *ir.Inst) bool {
 func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) bool {
 	switch in.Kind {
 	case ir.KJump, ir.KBranch, ir.KExit:
+		return true
+	case ir.KIndexed:
+		visit(ir.In32, in.A, false)
 		return true
 	case ir.KBarrier:
 		op := in.X.Barrier

@@ -117,6 +117,14 @@ func (a *Asm) SignExtend(d, s R) {
 	a.modReg(uint8(d), uint8(s))
 }
 
+// Words writes down numbers that code reads. They must not be reached.
+func (a *Asm) Words(list []int32) {
+	for _, x := range list {
+		a.imm32(x)
+	}
+	a.goesNowhere()
+}
+
 // Jump goes to a label, JumpIf on a condition; JumpMem goes to the address in memory.
 
 func (a *Asm) Jump(l Label) {
