@@ -110,7 +110,7 @@ func (n *Code) Pass(f *Frame) *Frame {
 // Leave returns the position at which the warp of f has left native code, as one of a ring, for the lanes that w.Mask
 // has then.
 func (n *Code) Leave(f *Frame, w *ir.Warp, sites *Sites) int32 {
-	w.Mask, w.Live = f.mask, f.live
+	w.Mask, w.Live, w.Budget = f.mask, f.live, int(f.budget)
 	n.findPage(w, sites, f.pc)
 	return f.pc
 }

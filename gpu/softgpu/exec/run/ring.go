@@ -94,12 +94,16 @@ func (b *block) mend(n *jit.Code, f *jit.Frame) *jit.Frame {
 		return nil // others of its lanes wait, and may be met
 	}
 	for range maxMended {
+		if w.control.word.Load() != w.seen {
+			break
+		}
 		next, ok := one.simple(pc)
 		if ok && next <= pc {
 			w.control.look()
-			ok = !n.IsFresh(f)
+			one.Budget--
+			ok = !n.IsFresh(f) && one.Budget > 0 // else other blocks of the cluster would wait for ever
 		}
-		if !ok || w.control.word.Load() != w.seen {
+		if !ok {
 			break
 		}
 		if c := w.counts; c != nil {
