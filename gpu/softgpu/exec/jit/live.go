@@ -28,10 +28,8 @@ func known(in *ir.Inst) bool {
 	return false
 }
 
-// registers calls visit with the registers that an operation reads and writes,
-// predicates aside. It reports false for one of which this is not known: it may
-// read any.
-func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) bool {
+// controlRegisters is registers for control flow. It reports false for anything else.
+func controlRegisters(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) bool {
 	switch in.Kind {
 	case ir.KJump, ir.KBranch, ir.KExit:
 		return true
@@ -47,6 +45,16 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		if op.Count != ir.NoReg {
 			visit(ir.In32, op.Count, false)
 		}
+		return true
+	}
+	return false
+}
+
+// registers calls visit with the registers that an operation reads and writes,
+// predicates aside. It reports false for one of which this is not known: it may
+// read any.
+func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) bool {
+	if controlRegisters(in, visit) {
 		return true
 	}
 	dst := ir.In32
