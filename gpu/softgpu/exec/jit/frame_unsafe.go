@@ -132,7 +132,7 @@ type nativeTable struct {
 	bytes                          [16]uint32 // the bytes of a lane, of four lanes
 	lanes                          [32]uint32 // their numbers
 	doubles                        [96]uint64 // theDoubles
-	words                          [64]uint32 // theWords
+	words                          [96]uint32 // theWords
 }
 
 var theTable = makeTable()

@@ -177,7 +177,7 @@ func (e *emitter) row(pc int32, in *ir.Inst) {
 			case file == ir.In64 && op.low && v[k].uniform:
 				*[...]*x86.Z{&l.a, &l.b, &l.c}[k] = v[k].z[0]
 			case file == ir.In64:
-				*[...]*x86.Z{&l.a, &l.b, &l.c}[k] = e.widened(&v[k], p, [...]x86.Z{t0, t1, t3}[k], op)
+				*[...]*x86.Z{&l.a, &l.b, &l.c, &l.e}[k] = e.widened(&v[k], p, [...]x86.Z{t0, t1, t3, t2}[k], op)
 			default:
 				l.a, l.high = v[k].part(2*p), v[k].part(2*p+1)
 			}

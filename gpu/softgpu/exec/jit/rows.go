@@ -217,6 +217,9 @@ func nativeRows() map[string]rowOp {
 	halvesRows(rows)
 	integerRows(rows)
 	roundedRows(rows)
+	eighthRows(rows)
+	classRows(rows)
+	chooseRows(rows)
 	smallRows(rows)
 	return rows
 }

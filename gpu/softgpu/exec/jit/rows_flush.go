@@ -18,11 +18,10 @@ func (e *emitter) flush(d, s x86.Z) {
 
 // throughValue is what from makes of v, in scratch.
 func (e *emitter) throughValue(v value, from func(e *emitter, d, s x86.Z)) value {
-	n := 2
-	if v.uniform {
-		n = 1
-	}
-	for p := range n {
+	for p := range v.z {
+		if v.z[p] == noZ {
+			continue
+		}
 		z := e.scratch()
 		from(e, z, v.z[p])
 		v.z[p] = z
