@@ -34,6 +34,7 @@ type frameworksFlags struct {
 	dev                deviceFlags
 	frameworks, places []string
 	groups             []string
+	chosen             map[string][]string // of each framework
 	runs               int
 	limit              time.Duration
 	python, json       string
@@ -98,6 +99,10 @@ func (f *frameworksFlags) complete() error {
 			}
 		}
 	}
+	var err error
+	if f.chosen, err = frameworks.Choose(f.frameworks, f.groups); err != nil {
+		return fmt.Errorf("--groups: %w", err)
+	}
 	if f.runs < 1 {
 		return fmt.Errorf("--runs %d: must be at least 1", f.runs)
 	}
@@ -155,7 +160,7 @@ func (f *frameworksFlags) once(ctx context.Context, program, framework, place st
 	run := frameworks.Run{Framework: framework, Place: place, Round: round}
 	limited, cancel := context.WithTimeout(ctx, f.limit)
 	defer cancel()
-	cmd, err := f.command(limited, place, program)
+	cmd, err := f.command(limited, place, program, f.chosen[framework])
 	if err != nil {
 		run.Error = err.Error()
 		return run
@@ -181,8 +186,8 @@ func tail(text string) string {
 }
 
 // command is how a program runs in a place.
-func (f *frameworksFlags) command(ctx context.Context, place, program string) (*exec.Cmd, error) {
-	line := append([]string{f.python, program}, f.groups...)
+func (f *frameworksFlags) command(ctx context.Context, place, program string, groups []string) (*exec.Cmd, error) {
+	line := append([]string{f.python, program}, groups...)
 	if place == frameworks.Native {
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 		cmd.Env = append(nvidia.InOrder(os.Environ()), "CUDA_VISIBLE_DEVICES="+strconv.Itoa(f.dev.device.number))
