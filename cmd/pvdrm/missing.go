@@ -36,6 +36,13 @@ func missingSection(text string) string {
 	return ""
 }
 
+// otherGPU reports whether a text of a missing.Report is about a module without code for the GPU. NVIDIA's driver refuses
+// it, too, and libraries try such modules: NCCL has kernels for some GPUs only beside those for all.
+func otherGPU(text string) bool {
+	_, rest, _ := strings.Cut(text, ": ")
+	return strings.HasPrefix(rest, "CUDA_ERROR_NO_BINARY_FOR_GPU")
+}
+
 // ofModule reports whether a text of a missing.Report is about a module that a program did not get.
 func ofModule(text string) bool {
 	call, rest, _ := strings.Cut(text, ": ")
@@ -51,7 +58,10 @@ func closingLines(r missing.Report, failed bool) []string {
 	if !failed {
 		r.Lines = slices.DeleteFunc(slices.Clone(r.Lines), func(text string) bool { return !ofModule(text) })
 		r.More = 0
-		head = "PVDRM refused modules of the program. Its kernels did not run, so results can be wrong without an error:"
+		head = "PVDRM refused modules of the program. Their kernels did not run, so results can be wrong without an error:"
+		if !slices.ContainsFunc(r.Lines, func(text string) bool { return !otherGPU(text) }) {
+			head = "modules of the program have no code for this GPU. Where the program has other kernels for it, as NCCL has, all is well; else results can be wrong without an error:"
+		}
 	}
 	if len(r.Lines) == 0 {
 		return nil

@@ -54,6 +54,10 @@ func TestClosingLinesOfSuccess(t *testing.T) {
 	r := missing.Report{Lines: []string{"cuGraphAddNode: CUDA_ERROR_NOT_SUPPORTED: nodes of type 8", refused}, More: 3}
 	require.Equal(t, "  "+refused, closingLines(r, false)[1])
 	require.Len(t, closingLines(r, false), 3)
+	require.Contains(t, closingLines(r, false)[0], "have no code for this GPU")
+	both := missing.Report{Lines: []string{refused, "cuModuleLoadData: CUDA_ERROR_INVALID_PTX: no such instruction"}}
+	require.Contains(t, closingLines(both, false)[0], "PVDRM refused modules of the program. Their kernels did not run")
+	require.Contains(t, closingLines(r, true)[0], "the program failed")
 	require.Empty(t, closingLines(missing.Report{Lines: r.Lines[:1]}, false))
 	require.Empty(t, closingLines(missing.Report{}, false))
 }
