@@ -34,7 +34,7 @@ func newBenchPreempt(g *global) *cobra.Command {
 		Use:   "preempt",
 		Short: "Measure how fast an endless kernel leaves the GPU for another guest, and goes on",
 		Long: `Two guests share the GPU. One runs a kernel that never ends, on the whole GPU. The other
-launches a short kernel now and then.
+launches a short kernel, on the whole GPU, too, now and then.
 
   alone   the short kernel without the endless one: what the rest costs
   off     the short kernel beside the endless one, from its launch until its program

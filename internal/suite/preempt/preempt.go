@@ -128,6 +128,11 @@ func Probes(drv *cuda.Driver, number int, pause time.Duration, done func(Probe))
 	if err != nil {
 		return err
 	}
+	// On the whole GPU: a kernel of one block would run beside the endless one.
+	blocks, err := p.dev.Attribute(cuda.AttributeMultiprocessorCount)
+	if err != nil {
+		return err
+	}
 	host, err := p.ctx.MemAllocHost(8)
 	if err != nil {
 		return err
@@ -135,7 +140,7 @@ func Probes(drv *cuda.Driver, number int, pause time.Duration, done func(Probe))
 	for i := range number + 1 {
 		time.Sleep(pause)
 		began := time.Now()
-		if err := kernel.Launch(cuda.LaunchConfig{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}, host.DevicePtr()); err != nil {
+		if err := kernel.Launch(cuda.LaunchConfig{Grid: [3]uint32{uint32(blocks), 1, 1}, Block: [3]uint32{1, 1, 1}}, host.DevicePtr()); err != nil {
 			return err
 		}
 		if err := p.ctx.Synchronize(); err != nil {
