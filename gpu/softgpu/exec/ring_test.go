@@ -31,9 +31,14 @@ L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, 
 	st.volatile.shared.u32 [%r12], 1; setp.ne.u32 %p2, %r9, 2; @%p2 bra NOT;
 L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
 NOT:	bar.sync 0; ld.volatile.shared.u32 %r7, [%r11+8]; add.u32 %r6, %r6, %r7; bar.sync 0; bar.sync 0; st.global.u32 [%rd4], %r6; ret;`,
-	"another number":           strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 3;"),
-	"counts":                   strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 2, 160;"),
-	"counts of less":           strings.ReplaceAll(ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "), "bar.sync 0;", "bar.sync 2, 160;"),
+	"another number": strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 3;"),
+	"counts":         strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 2, 160;"),
+	"counts of less": strings.ReplaceAll(ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "), "bar.sync 0;", "bar.sync 2, 160;"),
+	"waits for another warp": `.shared .align 4 .b8 s[1024]; mov.u32 %r11, s; shr.u32 %r9, %r2, 5; mov.u32 %r6, 0; bar.sync 0;
+	setp.ne.u32 %p2, %r9, 0; @%p2 bra NOT;
+L:	ld.volatile.shared.u32 %r7, [%r11+16]; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
+NOT:	setp.ne.u32 %p2, %r9, 4; @%p2 bra GO; st.volatile.shared.u32 [%r11+16], 7;
+GO:	bar.sync 0; ld.shared.u32 %r7, [%r11+16]; st.global.u32 [%rd4], %r7; ret;`,
 	"several numbers":          ringLoop("bar.sync 1; xor.b32 %r6, %r6, 9; bar.sync 2; "),
 	"several, and a warp ends": ringLoop("bar.sync 1; setp.eq.u32 %p2, %r9, 0; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; bar.sync 2; "),
 	"two ways to a number":     ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1; xor.b32 %r6, %r6, 9; bra.uni GO; NOT: bar.sync 1; xor.b32 %r6, %r6, 5; GO: "),

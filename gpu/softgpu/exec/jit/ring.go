@@ -125,14 +125,11 @@ func (n *Code) GoOn(f *Frame, w *ir.Warp, pc int32, warps int) bool {
 	}
 	f.entry, f.target, f.fuel, f.pc = code.entry, at, int64(fuel/warps), nowhere
 	f.forgetKept()
-	if f.fresh == 0 {
-		f.budget = int64(w.Budget)
-	}
 	return true
 }
 
-// IsFresh reports whether the warp of f has not had its first turn.
-func (n *Code) IsFresh(f *Frame) bool { return f.fresh != 0 }
+// MayLoop reports whether the warp of f may pass heads of loops before others have their turn.
+func (n *Code) MayLoop(f *Frame) bool { return f.fresh == 0 && f.budget > 1 }
 
 // Parted is where a warp is that was in a ring.
 type Parted struct {

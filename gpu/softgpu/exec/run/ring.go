@@ -100,8 +100,7 @@ func (b *block) mend(n *jit.Code, f *jit.Frame) *jit.Frame {
 		next, ok := one.simple(pc)
 		if ok && next <= pc {
 			w.control.look()
-			one.Budget--
-			ok = !n.IsFresh(f) && one.Budget > 0 // else other blocks of the cluster would wait for ever
+			ok = n.MayLoop(f) // others of the block, or of its cluster, may be what it waits for
 		}
 		if !ok {
 			break
