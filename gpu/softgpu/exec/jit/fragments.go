@@ -226,7 +226,7 @@ func (e *emitter) indexed(pc int32, in *ir.Inst) {
 	e.later = append(e.later, func() {
 		e.a.Bind(out)
 		e.exitWith(pc, list)
-		e.a.Bind(bad)
+		e.a.Bind(bad) // the kernel ends with a fault
 		e.exitWith(pc, nil)
 		e.a.Entry(table)
 		e.a.Bind(table)
@@ -235,35 +235,23 @@ func (e *emitter) indexed(pc int32, in *ir.Inst) {
 	index := func(lane x86.R) x86.Place {
 		return x86.Place{Base: r32base, Index: lane, Shift: 2, Disp: home(ir.In32, in.A, 0).Disp}
 	}
-	const left, lane, rest = x86.R11, x86.RAX, x86.R10 // what they hold otherwise is loaded where a fragment runs
-	a.RR(x86.MOV, false, left, rMask)
-	check := a.NewLabel()
-	a.Bind(check)
-	a.FirstBit(lane, left)
-	a.RP(x86.MOV, false, x86.RCX, index(lane))
-	a.RI(x86.CMP, false, x86.RCX, int32(len(in.X.Targets)))
-	a.JumpIf(x86.AboveEqual, bad)
-	a.DropBit(left, left)
-	a.JumpIf(x86.NotEqual, check)
-
-	next, same, other, added := a.NewLabel(), a.NewLabel(), a.NewLabel(), a.NewLabel()
+	const left, lane = x86.R11, x86.RAX // what r11 holds otherwise is loaded where a fragment runs
+	next, added := a.NewLabel(), a.NewLabel()
+	for h, z := range []x86.Z{t0, t1} {
+		a.VM(&x86.LOADD, z, 0, home(ir.In32, in.A, h), x86.Arg{})
+	}
 	a.RR(x86.MOV, false, left, rMask)
 	a.Bind(next)
 	a.FirstBit(lane, left)
 	a.RP(x86.MOV, false, x86.RCX, index(lane))
-	a.RI(x86.MOV, false, x86.RDX, 0)
-	a.RR(x86.MOV, false, rest, left)
-	a.Bind(same)
-	a.FirstBit(lane, rest)
-	a.RR(x86.MOV, false, x86.RBX, rest)
-	a.DropBit(rest, rest)
-	a.RP(x86.CMP, false, x86.RCX, index(lane))
-	a.JumpIf(x86.NotEqual, other)
-	a.RR(x86.XOR, false, x86.RBX, rest)
-	a.RR(x86.OR, false, x86.RDX, x86.RBX)
-	a.Bind(other)
-	a.RR(x86.TEST, false, rest, rest)
-	a.JumpIf(x86.NotEqual, same)
+	a.RI(x86.CMP, false, x86.RCX, int32(len(in.X.Targets)))
+	a.JumpIf(x86.AboveEqual, bad)
+	a.FromGP(&x86.FROMGPD, t2, x86.RCX, x86.Arg{})
+	a.VK(&x86.PCMPUD, k7, t0, t2, x86.Arg{Imm: intEqual})
+	a.VK(&x86.PCMPUD, k6, t1, t2, x86.Arg{Imm: intEqual})
+	a.KK(&x86.KUNPCKWD, k7, k6, k7)
+	a.KTo(x86.RDX, k7)
+	a.RR(x86.AND, false, x86.RDX, left)
 	a.RR(x86.XOR, false, left, x86.RDX)
 	a.Address(x86.RBX, table)
 	a.RP(x86.MOV, false, x86.RCX, x86.Place{Base: x86.RBX, Index: x86.RCX, Shift: 2})

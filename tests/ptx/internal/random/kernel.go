@@ -287,18 +287,27 @@ func (w *writer) branch(depth int) {
 	w.line("%s:", end)
 }
 
-// loop counts down from a number that differs by lane.
+// loop counts down from a number that differs by lane. Some lanes leave it sooner, or go on with the next turn.
 func (w *writer) loop(depth int) {
-	head, end := w.label(), w.label()
+	head, next, end := w.label(), w.label(), w.label()
 	counter := fmt.Sprintf("%%i%d", w.loops)
 	w.loops++
 	w.line("and.b32 %s, %s, %d;", counter, w.register("r"), w.rng.IntN(8))
 	w.line("%s:", head)
 	w.body(depth)
-	if w.rng.IntN(3) == 0 {
+	switch w.rng.IntN(6) {
+	case 0, 1:
 		w.line("@%s bra %s;", w.predicate(), end)
+	case 2:
+		w.line("@%s bra %s;", w.predicate(), next)
+		w.body(depth)
+	case 3:
+		w.line("@%s bra %s;", w.predicate(), next)
+		w.body(depth)
+		w.line("@%s%s bra %s;", w.oneOf("", "!"), w.predicate(), end)
+		w.call()
 	}
-	w.line("sub.u32 %s, %s, 1;\nsetp.ge.s32 %%p3, %s, 0;\n@%%p3 bra %s;\n%s:", counter, counter, counter, head, end)
+	w.line("%s:\nsub.u32 %s, %s, 1;\nsetp.ge.s32 %%p3, %s, 0;\n@%%p3 bra %s;\n%s:", next, counter, counter, counter, head, end)
 	w.loops--
 }
 
