@@ -98,10 +98,11 @@ simd: ## check and test the software GPU as make build builds it, with SIMD
 	@$(SIMD) $(GO) vet ./gpu/softgpu/...
 	@$(SIMD) $(GO) run $(STATICCHECK) ./gpu/softgpu/...
 	@$(SIMD) $(GO) test -timeout 20m ./gpu/softgpu/... ./tests/ptx/...
-	@# again with less of the processor: the tests above have native code of both widths, these what the switches leave
-	@GODEBUG=cpu.avx512f=off $(SIMD) $(GO) test -run TestRandomKernels ./tests/ptx
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test ./gpu/softgpu/exec
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -run 'TestRandomKernels|TestCorpus' ./tests/ptx
+	@# again with less of the processor: the tests above have native code of both widths, these what the switches leave.
+	@# -count=1: the cache of tests does not know the switches
+	@GODEBUG=cpu.avx512f=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 ./gpu/softgpu/exec
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 -run 'TestRandomKernels|TestCorpus' ./tests/ptx
 	@echo "make simd: the software GPU passes with SIMD"
 
 .PHONY: race
