@@ -23,6 +23,7 @@ type arbiterFlags struct {
 	socket, control string
 	policy          string
 	roster          string // file
+	processors      int    // of the software GPU's kernels; 0: those of this process
 	perUser         int
 	capacity, most  []string // of the GPU, and of a guest; see parseAmounts
 	metrics         string
@@ -92,6 +93,7 @@ As a service of systemd it takes over the sockets at these paths that systemd pa
 	c.Flags().IntVar(&f.perUser, "guests-per-user", arbiter.DefaultMaxPerUser, "most guests that one user may have started at a time")
 	c.Flags().StringSliceVar(&f.capacity, "capacity", nil, "what the GPU has, such as channels=48,contexts=48,vram=8G, of which each guest is promised a part when it joins: by its --quota, else what --guest-most says; a guest for which too little is left is refused (default: no limits)")
 	c.Flags().StringSliceVar(&f.most, "guest-most", nil, "with --capacity: the most that one guest may have, such as channels=6,vram=1G (default: an eighth of the capacity)")
+	c.Flags().IntVar(&f.processors, "processors", 0, "processors for kernels of the software GPU: those of several guests run at the same time as long as their blocks have processors (default: those that the arbiter may use; 1: kernels run one after the other)")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "serve metrics for Prometheus at HOST:PORT, :PORT (loopback only) or unix:PATH")
 	c.AddCommand(newArbiterPolicy(&f), newArbiterSet(&f), newArbiterStats(&f), newArbiterKey())
 	return c
@@ -101,6 +103,9 @@ As a service of systemd it takes over the sockets at these paths that systemd pa
 func (f *arbiterFlags) serve(ctx context.Context, log *zap.Logger) error {
 	if f.perUser < 1 {
 		return usageError{errors.New("--guests-per-user: choose at least 1")}
+	}
+	if f.processors < 0 {
+		return usageError{errors.New("--processors: choose at least 1, or 0 for those that the arbiter may use")}
 	}
 	a, err := f.start(ctx, log, nil)
 	if err != nil {
@@ -152,6 +157,7 @@ func policyOf(name string) (g arbiter.GPU) {
 // start starts an arbiter that ends with ctx.
 func (f *arbiterFlags) start(ctx context.Context, log *zap.Logger, observe func(arbiter.Use)) (*arbiterProcess, error) {
 	cfg := arbiter.Config{GPUs: []arbiter.GPU{policyOf(f.policy)}, MaxPerUser: f.perUser, Observe: observe, Log: log}
+	cfg.GPUs[0].Processors = f.processors
 	var err error
 	if cfg.GPUs[0].Limits.Capacity, err = parseAmounts("capacity", f.capacity); err != nil {
 		return nil, err

@@ -106,3 +106,39 @@ func TestPolicyOf(t *testing.T) {
 		require.Equal(t, want, policyOf(name), name)
 	}
 }
+
+// The number of processors reaches the GPU that is arbitrated: with one, no kernel runs beside another.
+func TestArbiterProcessors(t *testing.T) {
+	f := arbiterFlags{policy: arbiter.DefaultPolicy, perUser: 2, processors: -1}
+	require.ErrorAs(t, f.serve(t.Context(), zap.NewNop()), new(usageError))
+	for processors, beside := range map[int]bool{1: false, 8: true} {
+		f := arbiterFlags{socket: filepath.Join(arbiterDir(t), "s"), policy: arbiter.DefaultPolicy, perUser: 2, processors: processors}
+		startedArbiter(t, f)
+		gate := func(name string) *arbiter.Gate {
+			g, err := arbiter.Join(arbiter.GateConfig{Connect: arbiter.Taking{Socket: f.socket, Hello: arbiter.Hello{Name: name}}.Connect})
+			require.NoError(t, err)
+			t.Cleanup(g.Close)
+			return g
+		}
+		a, b := gate("a"), gate("b")
+		if granted := a.EnterPart(arbiter.Compute, 1, 1); granted != nil {
+			<-granted
+		}
+		granted := b.EnterPart(arbiter.Compute, 1, 1)
+		require.NotNil(t, granted)
+		if beside {
+			<-granted
+			b.Leave(arbiter.Compute, 0, 1, false)
+			a.Leave(arbiter.Compute, 0, 1, false)
+			continue
+		}
+		select {
+		case <-granted:
+			require.Fail(t, "both run")
+		case <-time.After(20 * time.Millisecond):
+		}
+		a.Leave(arbiter.Compute, 0, 1, false)
+		<-granted
+		b.Leave(arbiter.Compute, 0, 1, false)
+	}
+}
