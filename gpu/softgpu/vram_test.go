@@ -11,6 +11,8 @@ import (
 
 // checkWarm compares the count of warm frames with the bits, none of which is of a frame in use.
 func checkWarm(t require.TestingT, f *frames) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	n := uint64(0)
 	for _, b := range f.blocks {
 		for at := range framesPerBlock {
@@ -21,6 +23,13 @@ func checkWarm(t require.TestingT, f *frames) {
 		}
 	}
 	require.Equal(t, n, f.warm)
+}
+
+// warmFrames returns how many free frames keep the host's pages.
+func (f *frames) warmFrames() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.warm
 }
 
 // TestWarmMemory checks that memory which was freed is zero, that a bounded part of it keeps the host's pages, and that
@@ -45,11 +54,11 @@ func TestWarmMemory(t *testing.T) {
 			}
 		}
 		require.Equal(t, 3*uint64(warmBytes), parts<<20)
-		require.Equal(t, uint64(warmBytes)>>12, v.warm)
+		require.Equal(t, uint64(warmBytes)>>12, v.warmFrames())
 		checkWarm(t, v.frames)
 		again, err := v.alloc(4 << 20)
 		require.NoError(t, err)
-		require.Equal(t, uint64(warmBytes-4<<20)>>12, v.warm, "what is warm is used")
+		require.Equal(t, uint64(warmBytes-4<<20)>>12, v.warmFrames(), "what is warm is used")
 		checkWarm(t, v.frames)
 		zero := make([]byte, 4<<20)
 		for _, e := range again {
@@ -57,12 +66,12 @@ func TestWarmMemory(t *testing.T) {
 		}
 		time.Sleep(warmTime - time.Millisecond)
 		v.free(again...)
-		require.Equal(t, uint64(warmBytes)>>12, v.warm)
+		require.Equal(t, uint64(warmBytes)>>12, v.warmFrames())
 		time.Sleep(warmTime - time.Millisecond)
-		require.NotZero(t, v.warm, "that was not long ago")
+		require.NotZero(t, v.warmFrames(), "that was not long ago")
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		require.Zero(t, v.warm)
+		require.Zero(t, v.warmFrames())
 		checkWarm(t, v.frames)
 		all, err := v.alloc(4 * warmBytes)
 		require.NoError(t, err)
