@@ -69,8 +69,8 @@ func (d *display) failed(what string) error {
 
 // contextArgs is struct virgl_renderer_gl_ctx_param of version 1.
 type contextArgs struct {
-	version      int32
-	shared       bool // with the thread's current context
+	_            int32 // version
+	shared       bool  // with the thread's current context
 	major, minor int32
 }
 
