@@ -31,7 +31,7 @@ import (
 //	launches by kernels that wait      launches (package exec bounds them for the device)
 //	the program itself                 processBytes
 const (
-	programs      = 8 << 20
+	programs      = 4 << 20
 	machineCode   = 14 << 20
 	functionBytes = 160
 	objectBytes   = 448

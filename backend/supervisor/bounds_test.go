@@ -11,7 +11,7 @@ import (
 func TestBounds(t *testing.T) {
 	const vram = 1 << 30
 	usual := BoundsOf(Demand{VRAM: vram, Renderer: 4 << 30})
-	require.Less(t, usual.Memory-vram, uint64(1<<30), "private memory with the default quotas")
+	require.Less(t, usual.Memory-vram-idleMemory, uint64(1<<30), "private memory with the default quotas, but what nothing touches")
 	require.Less(t, usual.Heap, usual.Memory-vram)
 	require.Equal(t, uint64(4<<30), usual.Start, "a renderer is started before the bound is its backend's own")
 	require.GreaterOrEqual(t, usual.Group, usual.Memory+4<<30)

@@ -11,8 +11,8 @@ import (
 // Bounds of the programs that a device keeps.
 const (
 	keptPrograms     = 64
-	keptProgramBytes = 8 << 20 // of the host's memory, all of them together; machine code has a bound of its own
-	keptSourceBytes  = 2 << 20 // a source of 1 MB takes 3 MiB, and 30 to 60 ms to decode
+	keptProgramBytes = 4 << 20 // of the host's memory, all of them together; machine code has a bound of its own
+	keptSourceBytes  = 5 << 18 // a source of 1 MB takes 3 MiB, and 30 to 60 ms to decode
 )
 
 // programs are what sources were decoded and compiled to, for modules that are loaded with the same source
