@@ -21,7 +21,7 @@ echo 'pvdrm:{"figure": "f", "unit": "us", "values": [1, 2, 3]}'
 exit "${CODE:-0}"
 `), 0o755))
 	out := filepath.Join(t.TempDir(), "out.json")
-	args := []string{"bench", "frameworks", "--frameworks", "torch,jax", "--groups", "eager", "--runs", "2", "--python", python, "--json", out}
+	args := []string{"bench", "frameworks", "--frameworks", "torch,jax", "--groups", "matmul", "--runs", "2", "--python", python, "--json", out}
 	code, text := start(t, args...).wait(t)
 	require.Zero(t, code, text)
 	require.Contains(t, text, "torch, local: 1 results equal the native ones\njax, local: 1 results equal the native ones\n")
@@ -35,14 +35,14 @@ exit "${CODE:-0}"
 	t.Setenv("DIFFERS", "7")
 	code, text = start(t, args...).wait(t)
 	require.Equal(t, 1, code, text)
-	require.Contains(t, text, "torch, local: 0 results equal the native ones; different: r eager\n")
+	require.Contains(t, text, "torch, local: 0 results equal the native ones; different: r matmul\n")
 	t.Setenv("DIFFERS", "")
 	t.Setenv("CODE", "3")
 	code, text = start(t, args...).wait(t)
 	require.Equal(t, 1, code, text)
 	require.Contains(t, text, "torch, native, round 0: exit status 3")
 
-	for _, bad := range [][]string{{"--frameworks", "tensorflow"}, {"--places", "moon"}, {"--runs", "0"}} {
+	for _, bad := range [][]string{{"--frameworks", "tensorflow"}, {"--places", "moon"}, {"--runs", "0"}, {"--groups", "nonsense"}} {
 		code, text = start(t, append([]string{"bench", "frameworks"}, bad...)...).wait(t)
 		require.Equal(t, 2, code, text)
 	}
