@@ -168,7 +168,7 @@ func newBuilder(cfg Config) (*builder, error) {
 	return b, os.MkdirAll(dir, 0o755)
 }
 
-// patience is how long a builder waits for another one before it says so. One that finds its image waits for less.
+// patience is how long a builder waits for another one before it tells the user. One that finds its image waits for less.
 const patience = time.Second
 
 // lock waits until no other builder uses the cache.

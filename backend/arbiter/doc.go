@@ -85,7 +85,7 @@
 // # Processors
 //
 // Kernels of the software GPU run on processors of the host, and one with few blocks leaves some of them idle. A backend
-// that knows how many a kernel uses at most says so (flag 16 of its request). The arbiter gives several such
+// that knows how many a kernel uses at most names the number (flag 16 of its request). The arbiter gives several such
 // backends the token as long as the sum is at most GPU.Processors, under the policies that take commands off
 // the engine by an order of guests (package sched, "Processors"). A backend keeps such a token from command to command
 // for as long as no guest waits for which there is no room.
@@ -99,7 +99,7 @@
 // without a token: in both cases the host's kernel divides the processors, by the weights of the backends' control
 // groups. What the claim cannot do is to keep those waiting who need more: they are picked by the policy's order, those who
 // run stop for them, and pay from then on for all of the time, by the processors that they claimed. A guest that
-// waits with nobody to go before it does not wait for smaller ones behind it.
+// waits, and is the next by that order, does not wait for smaller ones behind it.
 //
 // # Preemption
 //

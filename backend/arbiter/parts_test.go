@@ -107,7 +107,7 @@ func TestKernelsOfAllProcessors(t *testing.T) {
 		}{
 			"two that need all": {blocks: []block{{share: sched.Share{Weight: 70}, processors: 2, kernel: 10 * ms}, {share: sched.Share{Weight: 30}, processors: 2, kernel: ms}},
 				want: []float64{0.7, 0.3}},
-			// The first has a processor for half of the time: it pays for the other one, which nobody else can use.
+			// The first has a processor for half of the time: it pays for the other one, which no other guest can use.
 			"one block against all": {blocks: []block{{processors: 1, kernel: time.Hour}, {processors: 2, kernel: 10 * ms}},
 				want: []float64{0.25, 0.5}},
 			"one block against all by weight": {blocks: []block{{share: sched.Share{Weight: 20}, processors: 1, kernel: time.Hour}, {share: sched.Share{Weight: 80}, processors: 2, kernel: 10 * ms}},
@@ -127,7 +127,7 @@ func TestKernelsOfAllProcessors(t *testing.T) {
 	}
 }
 
-// TestIdleProcessorsAreFree checks that a guest owes nothing for processors that nobody else wanted: afterwards both
+// TestIdleProcessorsAreFree checks that a guest owes nothing for processors that no other guest wanted: afterwards both
 // have their shares at once.
 func TestIdleProcessorsAreFree(t *testing.T) {
 	for _, policy := range []string{"band", "wfq"} {
@@ -180,7 +180,7 @@ func TestTokenForParts(t *testing.T) {
 		<-granted
 		enter(3)
 		require.Equal(t, []string{"a", "b"}, sorted(h.s.Stats()[0].Engines[Compute].Holders))
-		require.True(t, other.Alone(Compute), "nobody waits")
+		require.True(t, other.Alone(Compute), "no guest waits")
 		all := g.Enter(Compute, false)
 		require.NotNil(t, all)
 		synctest.Wait()

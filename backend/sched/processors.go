@@ -7,7 +7,7 @@ import (
 
 // A kernel of a few blocks keeps a few of the processors of a software GPU busy. Such work of several
 // guests may run at the same time as long as the processors suffice for all of it (Scheduler.Processors): then
-// nobody has less because of another, and nobody owes anything to another. As soon as a guest waits for which no
+// no guest has less because of another, and none owes another anything. As soon as a guest waits for which no
 // processors are left, those that run owe the time from then on, each in proportion to the processors that it
 // has, so that the parts add up to the time that passes; and the policy decides who goes on.
 

@@ -84,7 +84,7 @@ type tenure struct {
 	// preemptible reports that its commands can be stopped: see Scheduler.Preemptible.
 	preemptible bool
 	streams     bool // its guest has turns: see Scheduler.Turns
-	processors  int  // that it may use, with beside; 0 if nobody counts them
+	processors  int  // that it may use, with beside; 0 if they are not counted
 	wants       int  // processors that it asked for
 
 	since     time.Duration

@@ -135,31 +135,23 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 // BenchmarkBarriers is blocks of 8 warps that hand a value on at barriers, two in each round of a loop.
-func BenchmarkBarriers(b *testing.B) {
-	const rounds, blocks, warps = 500, 16, 8
-	m := exectest.NewMemory(2 << 20)
-	k := kernel(b, build(b, "k.ptx", source("", ringLoop("")), m), "k")
-	m.Map(exectest.BufA, 4096)
-	l := Launch{Grid: grid(blocks, 1, 1), Block: grid(32*warps, 1, 1), Params: params(uint64(exectest.BufA), uint64(0), uint32(rounds))}
-	start := cpuTime()
-	for b.Loop() {
-		runKernel(b, k, l, m, 1)
-	}
-	b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/float64(b.N*rounds*blocks*warps*2), "cpu-ns/barrier")
-}
+func BenchmarkBarriers(b *testing.B) { benchRing(b, "", 2, "cpu-ns/barrier") }
 
 // BenchmarkHelp is the same with an operation of which native code has no form at each barrier.
-func BenchmarkHelp(b *testing.B) {
+func BenchmarkHelp(b *testing.B) { benchRing(b, "fns.b32 %r7, %r2, 0, 1;", 1, "cpu-ns/round") }
+
+// benchRing runs ringLoop with an operation, and reports the time of what each warp does so often in a round.
+func benchRing(b *testing.B, operation string, often int, unit string) {
 	const rounds, blocks, warps = 500, 16, 8
 	m := exectest.NewMemory(2 << 20)
-	k := kernel(b, build(b, "k.ptx", source("", ringLoop("fns.b32 %r7, %r2, 0, 1;")), m), "k")
+	k := kernel(b, build(b, "k.ptx", source("", ringLoop(operation)), m), "k")
 	m.Map(exectest.BufA, 4096)
 	l := Launch{Grid: grid(blocks, 1, 1), Block: grid(32*warps, 1, 1), Params: params(uint64(exectest.BufA), uint64(0), uint32(rounds))}
 	start := cpuTime()
 	for b.Loop() {
 		runKernel(b, k, l, m, 1)
 	}
-	b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/float64(b.N*rounds*blocks*warps), "cpu-ns/round")
+	b.ReportMetric(float64((cpuTime()-start).Nanoseconds())/float64(b.N*rounds*blocks*warps*often), unit)
 }
 
 // BenchmarkSmallBlocks is blocks of one warp that do next to nothing, on as many workers as there are
