@@ -78,7 +78,8 @@ is thrown away; ratios are taken within a round. Run it on a quiet machine.
 
 The kernels of some programs are also compared with the same in C, compiled by
 clang for this machine and run on all of its processors (clang), and in OpenCL with
-PoCL where that is installed. bench clang runs 30 programs so, 17 of them not Gdev's.
+PoCL where that is installed. bench clang runs 31 programs so, 18 of them not Gdev's; one
+multiplies f16 matrices by PTX's mma, which OpenCL lacks.
 
 With --device cuda native programs run on NVIDIA's driver itself. Native micro-
 benchmarks run on the device of PVDRM, and besides in C on the driver (driver).

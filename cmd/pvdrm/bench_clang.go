@@ -12,6 +12,7 @@ import (
 	ptxexec "pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/bench"
 	"pvdrm/internal/bench/clang"
+	"pvdrm/internal/bench/opencl"
 )
 
 // clangBenches are the chosen programs that there are in C: bench clang has more than the
@@ -72,7 +73,8 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Places: []bench.Place{
+	lacks := func(s bench.Series, name string) bool { return s.Mode == bench.PoCL && !opencl.Runs(name) }
+	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Lacks: lacks, Places: []bench.Place{
 		place{agent: native, series: bench.Series{Mode: bench.Native, Config: bench.Full}, apart: true},
 		place{agent: c, series: bench.Series{Mode: bench.Clang, Config: bench.Full}},
 	}}

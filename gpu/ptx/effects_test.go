@@ -191,7 +191,7 @@ func TestEffectsOfTheSuite(t *testing.T) {
 		}
 	}
 	for kernel, want := range map[string]string{
-		"madd": "r,r,w", "fmmul": "r,r,w", "attention": "r,r,r,w", "histogram": "r,rwa", "lud_inner": "rw", "hs_step": "r,r,w",
+		"madd": "r,r,w", "fmmul": "r,r,w", "hmmul": "r,r,w", "attention": "r,r,r,w", "histogram": "r,rwa", "lud_inner": "rw", "hs_step": "r,r,w",
 		"bfs_step": "r,r,rw,w", "bp_hidden": "r,,r,rw,rw,w", "bp_adjust": "r,rw,rw,r", "nn": "r,w", "spmv": "r,r,r,r,w", "scan_add": "rw,r",
 		"sort_scatter": "r,w,r", "srad_scale": "r,,,w", "sha256": "r,w,r,r", "bitonic_tile": "rw", "blackscholes": "r,r,r,w,w", "loop": "rw",
 	} {

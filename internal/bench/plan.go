@@ -23,6 +23,8 @@ type Plan struct {
 	Benches []string
 	Places  []Place
 	Runs    int // rounds; with more than one the first is thrown away
+	// Lacks says which programs a place does not run; nil: none.
+	Lacks func(place Series, bench string) bool
 }
 
 // Run runs the plan. Before each run it calls progress with a line for the user. With an
@@ -35,6 +37,9 @@ func (p Plan) Run(ctx context.Context, progress func(string)) ([]Sample, error) 
 			for i := range p.Places {
 				// Each round begins with another place, so that none always follows the same.
 				place := p.Places[(i+round)%len(p.Places)]
+				if p.Lacks != nil && p.Lacks(place.Series(), name) {
+					continue
+				}
 				progress(fmt.Sprintf("run %d of %d: %s, %s", round+1, p.Runs, name, place.Series()))
 				s, err := place.Run(ctx, name, round)
 				if err != nil {

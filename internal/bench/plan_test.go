@@ -49,7 +49,7 @@ func TestPlanIsInterleaved(t *testing.T) {
 	local := fakePlace{Series{Local, Full}, 2, "", &log}
 	nopoll := fakePlace{Series{Local, "nopoll"}, 3, "", &log}
 	var told []string
-	samples, err := Plan{[]string{"nop", "madd"}, []Place{native, local, nopoll}, 3}.
+	samples, err := Plan{Benches: []string{"nop", "madd"}, Places: []Place{native, local, nopoll}, Runs: 3}.
 		Run(t.Context(), func(s string) { told = append(told, s) })
 	require.NoError(t, err)
 	require.Equal(t, strings.Fields(`
@@ -75,15 +75,26 @@ func TestPlanIsInterleaved(t *testing.T) {
 
 func TestSingleRunIsKept(t *testing.T) {
 	var log []string
-	samples, err := Plan{[]string{"nop"}, []Place{fakePlace{Series{Local, Full}, 1, "", &log}}, 1}.Run(t.Context(), func(string) {})
+	samples, err := Plan{Benches: []string{"nop"}, Places: []Place{fakePlace{Series{Local, Full}, 1, "", &log}}, Runs: 1}.Run(t.Context(), func(string) {})
 	require.NoError(t, err)
 	require.Len(t, samples, 1)
 	require.Nil(t, Rows(samples)[0].Ratio, "there is no native run")
 }
 
+// A place is not asked for what it lacks; the others are.
+func TestPlaceThatLacksAProgram(t *testing.T) {
+	var log []string
+	places := []Place{fakePlace{Series{Native, Full}, 1, "", &log}, fakePlace{Series{PoCL, Full}, 1, "hmmul", &log}}
+	lacks := func(s Series, bench string) bool { return s.Mode == PoCL && bench == "hmmul" }
+	samples, err := Plan{Benches: []string{"nn", "hmmul"}, Places: places, Runs: 1, Lacks: lacks}.Run(t.Context(), func(string) {})
+	require.NoError(t, err)
+	require.Len(t, samples, 3)
+	require.Equal(t, []string{"nn@native", "nn@pocl", "hmmul@native"}, log)
+}
+
 func TestBrokenPlace(t *testing.T) {
 	var log []string
-	p := Plan{[]string{"nop", "madd"}, []Place{fakePlace{Series{VM, Full}, 1, "madd", &log}}, 3}
+	p := Plan{Benches: []string{"nop", "madd"}, Places: []Place{fakePlace{Series{VM, Full}, 1, "madd", &log}}, Runs: 3}
 	_, err := p.Run(t.Context(), func(string) {})
 	require.EqualError(t, err, "madd, vm: the machine is gone")
 	require.Len(t, log, 2)
@@ -96,7 +107,7 @@ func TestBrokenPlace(t *testing.T) {
 func TestInterruptedPlan(t *testing.T) {
 	var log []string
 	places := []Place{fakePlace{Series{Native, Full}, 1, "", &log}, fakePlace{Series{Local, Full}, 2, "madd", &log}}
-	samples, err := Plan{[]string{"nop", "madd"}, places, 1}.Run(t.Context(), func(string) {})
+	samples, err := Plan{Benches: []string{"nop", "madd"}, Places: places, Runs: 1}.Run(t.Context(), func(string) {})
 	require.ErrorContains(t, err, "madd, local: the machine is gone")
 	require.Len(t, samples, 2, "madd was run in one of two places")
 	for _, s := range samples {

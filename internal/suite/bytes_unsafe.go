@@ -4,7 +4,7 @@ import "unsafe"
 
 // number is an element of a buffer that GPU and CPU share.
 type number interface {
-	~int32 | ~uint32 | ~float32 | ~uint64
+	~uint16 | ~int32 | ~uint32 | ~float32 | ~uint64
 }
 
 // bytesOf is the memory of s as bytes, for the copies to and from the GPU, whose

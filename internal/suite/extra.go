@@ -11,7 +11,7 @@ func Extra() []Bench {
 		fftBench, nbodyBench,
 		blackScholesBench, binomialBench,
 		attentionBench, layernormBench, softmaxBench,
-		sha256Bench,
+		sha256Bench, hmmulBench,
 	}
 }
 

@@ -19,6 +19,14 @@ var fmmulBench = Bench{
 	Run:         runFmmul,
 }
 
+var hmmulBench = Bench{
+	Name:         "hmmul",
+	Description:  "multiplication of 16-bit floating-point matrices, with 32-bit sums",
+	Input:        "1024 x 1024",
+	Instructions: true,
+	Run:          runHmmul,
+}
+
 // mmulTile is the side of the tile that one block of 16 x 16 threads makes.
 const mmulTile = 128
 
@@ -31,6 +39,8 @@ const (
 	mmulLimit  = 1023
 	fmmulLimit = 127
 	fmmulUnit  = 1.0 / 128 // fmmul's elements are integers times this
+	hmmulLimit = 63        // so that bits are left where hardware adds several products at a time
+	hmmulUnit  = 1.0 / 64
 )
 
 // randomBelow makes a matrix of n rows.
@@ -60,9 +70,24 @@ func runFmmul(e *Env) error {
 	if err := multiply(e, "fmmul", n, scaled(a, fmmulUnit), scaled(b, fmmulUnit), product); err != nil {
 		return err
 	}
+	return checkUnits(a, b, product, fmmulUnit, n)
+}
+
+func runHmmul(e *Env) error {
+	n := e.side(matrixSide)
+	a, b := randomBelow(newRandom(37), n, hmmulLimit), randomBelow(newRandom(38), n, hmmulLimit)
+	product := make([]float32, n*n)
+	if err := multiply(e, "hmmul", n, halves(scaled(a, hmmulUnit)), halves(scaled(b, hmmulUnit)), product); err != nil {
+		return err
+	}
+	return checkUnits(a, b, product, hmmulUnit, n)
+}
+
+// checkUnits checks the product of a times unit and b times unit, of n rows.
+func checkUnits(a, b []int32, product []float32, unit float32, n int) error {
 	c := make([]int32, n*n)
 	for i, v := range product {
-		v /= fmmulUnit * fmmulUnit // exact: a power of two
+		v /= unit * unit // exact: a power of two
 		c[i] = int32(v)
 		if float32(c[i]) != v {
 			return fmt.Errorf("c[%d][%d] is %v, which is no sum of products", i/n, i%n, product[i])
@@ -79,11 +104,23 @@ func scaled(ints []int32, unit float32) []float32 {
 	return s
 }
 
+// halves makes binary16 of numbers that it holds exactly: zeros, and those of at most 11 bits from 2^-14 to 2^15.
+func halves(floats []float32) []uint16 {
+	s := make([]uint16, len(floats))
+	for i, v := range floats {
+		bits := math.Float32bits(v)
+		s[i] = uint16(bits >> 16 & 0x8000)
+		if v != 0 {
+			s[i] |= uint16((bits&0x7fffffff - 112<<23) >> 13) // the exponents' biases are 127 and 15
+		}
+	}
+	return s
+}
+
 // multiply runs the kernel on a and b of n rows, and copies the product to c.
-func multiply[T int32 | float32](e *Env, kernel string, n int, a, b, c []T) error {
-	size := 4 * n * n
+func multiply[T, R number](e *Env, kernel string, n int, a, b []T, c []R) error {
 	tiles := uint32(n / mmulTile)
-	s := e.begin(kernel, size, size, size)
+	s := e.begin(kernel, len(bytesOf(a)), len(bytesOf(b)), len(bytesOf(c)))
 	s.htod(s.mem[0], bytesOf(a))
 	s.htod(s.mem[1], bytesOf(b))
 	s.launch(kernel, dim{tiles, tiles}, dim{16, 16},

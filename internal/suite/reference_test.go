@@ -66,6 +66,11 @@ func TestCheckProduct(t *testing.T) {
 		"c[5][3] is "+fmt.Sprint(c[5*n+3])+", want "+fmt.Sprint(c[5*n+3]-1)+" (in units of the last place)")
 }
 
+func TestHalves(t *testing.T) {
+	require.Equal(t, []uint16{0, 0x3c00, 0xbc00, 0x3800, 0x2400, 0x3bf8, 0xbbf8, 0x7bff, 0x0400},
+		halves([]float32{0, 1, -1, 0.5, 1.0 / 64, 255.0 / 256, -255.0 / 256, 65504, 1.0 / 16384}))
+}
+
 func TestLevels(t *testing.T) {
 	const vertices = 64
 	g := graph{first: make([]uint32, vertices+1)}

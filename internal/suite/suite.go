@@ -32,6 +32,8 @@ type Bench struct {
 	Description string // what it computes
 	Input       string // and on how much, unless it is scaled
 	Fixed       bool   // the input is never scaled
+	// Instructions says that the kernels have instructions of PTX for which OpenCL C has no words.
+	Instructions bool
 
 	// Run makes the input, runs the program and checks its result. Its error
 	// says what failed, or how the result is wrong.

@@ -4,8 +4,14 @@
 
 KERNELS_DIR := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 KERNELS_CLANG ?= clang
-KERNELS_FLAGS := -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -march=sm_70 \
-	-Xclang -target-feature -Xclang +ptx63 -O2 -Wall -Wextra -Werror -S -nocudalib
+KERNELS_SM = sm_70
+KERNELS_PTX = ptx63
+KERNELS_FLAGS = -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -march=$(KERNELS_SM) \
+	-Xclang -target-feature -Xclang +$(KERNELS_PTX) -O2 -Wall -Wextra -Werror -S -nocudalib
+
+# The products of f16 matrices are of 8.0 and later.
+$(KERNELS_DIR)/hmmul.ptx: KERNELS_SM = sm_80
+$(KERNELS_DIR)/hmmul.ptx: KERNELS_PTX = ptx70
 
 .PHONY: kernels
 kernels: $(patsubst %.cl,%.ptx,$(wildcard $(KERNELS_DIR)/*.cl $(KERNELS_DIR)/../division/*.cl)) ## compile the suite's kernels to PTX (needs clang)

@@ -26,6 +26,7 @@
 #else
 
 typedef unsigned char uchar;
+typedef unsigned short ushort;
 typedef unsigned int uint;
 
 typedef int int4 __attribute__((ext_vector_type(4)));

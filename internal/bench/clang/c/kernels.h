@@ -38,6 +38,7 @@ struct shape {
 	X(fmadd, row_items) \
 	X(fmmul, tile_items) \
 	X(histogram, block_items) \
+	X(hmmul, tile_items) \
 	X(hs_step, strip_items) \
 	X(layernorm, block_items) \
 	X(longmadd, row_items) \
