@@ -39,7 +39,6 @@ type deviceFlags struct {
 	points      bool // kernels run in pieces
 	counts      bool // of the software GPU: it logs what ran compiled
 	log         *zap.Logger
-	meet        bool // of kernels whose threads meet, too, on NVIDIA GPUs
 	every       int  // looks after which each piece of a kernel ends, 0: when others want the GPU
 	divide      bool // of the software GPU: kernels give way between blocks only
 	quotas      []string
@@ -70,8 +69,6 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&d.vram, "vram", "", "memory of the GPU that guests get, bytes with a suffix K, M or G (default: a quarter of the host's memory for the software GPU, which takes it only where it is written to; all of an NVIDIA GPU, where it counts what the driver takes for a guest, too)")
 	c.Flags().DurationVar(&d.limit, "launch-limit", 0, "longest time that a kernel may run; one that runs longer is stopped and its context lost (0, the default: 10s; of a kernel that can be preempted only while another program waits for it, on an NVIDIA GPU a call of the same program)")
 	c.Flags().BoolVar(&d.points, "automatic-points", false, "kernels that come as PTX look at heads of loops whether they are to leave the GPU, and save their state themselves: to compare with GPUs that can preempt, where --device cuda does so by itself if its driver cannot")
-	c.Flags().BoolVar(&d.meet, "points-meet", false, "with --automatic-points, for tests: on NVIDIA GPUs, too, kernels run in pieces whose threads share memory or meet at barriers")
-	_ = c.Flags().MarkHidden("points-meet") // until the conformance suite has run on a GPU
 	c.Flags().IntVar(&d.every, "points-every", 0, "with --automatic-points, for tests: kernels look at each head of a loop, and leave the GPU at each so manieth look, up to 32 times a launch (0: when others want the GPU)")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
 	d.gl.add(c)
@@ -95,7 +92,7 @@ func (d *deviceFlags) args() []string {
 		socket = path
 	}
 	args := append(d.gl.args(), d.device.kind().args(d)...)
-	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--automatic-points="+strconv.FormatBool(d.points), "--points-every", strconv.Itoa(d.every), "--points-meet="+strconv.FormatBool(d.meet), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
+	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--automatic-points="+strconv.FormatBool(d.points), "--points-every", strconv.Itoa(d.every), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--quota", strings.Join(d.quotas, ","))
 }
 
@@ -187,7 +184,7 @@ func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate) (gpu.Device, error)
 	if err != nil || !d.points && !kind.refuses {
 		return device, err
 	}
-	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: kind.far && !d.meet}
+	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far}
 	if d.every > 0 {
 		c.Short, c.Pieces, c.Look, c.Options = -1, mostPieces, uint32(d.every), rewrite.SuspendOptions{Interval: 1, Count: true}
 	}

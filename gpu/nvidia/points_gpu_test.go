@@ -24,7 +24,7 @@ func TestPointsConformance(t *testing.T) {
 	gputest.Run(t, func(t *testing.T) gpu.Device {
 		d, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), VRAMBytes: 8 << 30})
 		require.NoError(t, err)
-		p, err := points.New(d, points.Config{Force: true, Short: -1, Area: 32 << 20, Far: true, Alone: true})
+		p, err := points.New(d, points.Config{Force: true, Short: -1, Area: 32 << 20, Far: true})
 		require.NoError(t, err)
 		return p
 	}, "launch", "signal")
@@ -87,7 +87,7 @@ L:	st.shared.u32 [%r8], %r5;
 `
 
 // TestPointsOnTheGPU compares kernels as they are with their twins on the first NVIDIA GPU: alone, and where each piece is
-// asked to end at once. The results are the same. A kernel whose threads meet stays as it is.
+// asked to end at once. The results are the same.
 func TestPointsOnTheGPU(t *testing.T) {
 	if _, err := nvidia.Probe(); err != nil {
 		t.Skipf("needs an NVIDIA GPU: %v", err)
@@ -107,7 +107,7 @@ func TestPointsOnTheGPU(t *testing.T) {
 			g := &turnGate{}
 			inner, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(realWorker), Gate: g})
 			require.NoError(t, err)
-			dev, err := points.New(inner, points.Config{Force: true, Short: -1, Far: true, Alone: true})
+			dev, err := points.New(inner, points.Config{Force: true, Short: -1, Far: true})
 			require.NoError(t, err)
 			x := newLooping(t, dev, k.name, blocks, threads, k.rounds)
 			if c.stay {

@@ -30,9 +30,6 @@ type Config struct {
 	// Far has the signal lie in VRAM, where a look costs a GPU less than over PCIe. It gets there by a
 	// copy.
 	Far bool
-	// Alone leaves kernels as they are whose threads share memory or meet at barriers: twins of such kernels
-	// were seen to compute wrong results on an H200, where barriers lie behind branches that divide a warp.
-	Alone bool
 	// Options are those of the rewriter. With Options.Count each piece ends at the Look-th look.
 	Options rewrite.SuspendOptions
 	Look    uint32

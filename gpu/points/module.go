@@ -94,7 +94,7 @@ func (c *context) rewritten(ctx gocontext.Context, name string, source []byte) (
 
 // suits reports whether a kernel is to run in pieces.
 func (c *context) suits(k *rewrite.Suspended) bool {
-	return k.Twin != "" && k.Points > 0 && !(k.Meets && c.dev.config.Alone)
+	return k.Twin != "" && k.Points > 0
 }
 
 // suspend is rewrite.Suspend, with an error where the effort ends.

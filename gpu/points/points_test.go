@@ -144,8 +144,8 @@ func TestContextsTakeTurns(t *testing.T) {
 	}
 }
 
-// Where only kernels of threads that do not meet run in pieces, others stay as they are, in the same module.
-func TestAlone(t *testing.T) {
+// Kernels whose threads meet run in pieces as others do.
+func TestMeets(t *testing.T) {
 	const meets = `.visible .entry meets(.param .u64 p, .param .u32 rounds) {
 	.reg .pred %q; .reg .b32 %r<4>; .shared .align 4 .u32 s;
 	ld.param.u32 %r0, [rounds]; mov.u32 %r1, 0;
@@ -153,20 +153,18 @@ L:	st.shared.u32 [s], %r1; bar.sync 0; ld.shared.u32 %r2, [s]; bar.sync 0; add.u
 	ret;
 }
 `
-	for alone, want := range map[bool]uint64{false: 2, true: 1} {
-		d := open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone})
-		c := newClient(t, d, 10)
-		mod, err := c.ctx.LoadModule(context.Background(), "both.ptx", []byte(long+meets), nil)
+	d := open(t, softgpu.Config{}, points.Config{Short: -1})
+	c := newClient(t, d, 10)
+	mod, err := c.ctx.LoadModule(context.Background(), "both.ptx", []byte(long+meets), nil)
+	require.NoError(t, err)
+	for _, name := range []string{"long", "meets"} {
+		c.launch.Func, err = mod.Function(name)
 		require.NoError(t, err)
-		for _, name := range []string{"long", "meets"} {
-			c.launch.Func, err = mod.Function(name)
-			require.NoError(t, err)
-			require.NoError(t, (<-c.start()).Err)
-		}
-		twins, _, _ := d.Counts()
-		require.Equal(t, want, twins)
-		require.NoError(t, d.Close())
+		require.NoError(t, (<-c.start()).Err)
 	}
+	twins, _, _ := d.Counts()
+	require.EqualValues(t, 2, twins)
+	require.NoError(t, d.Close())
 }
 
 // A kernel that turns out to be short runs as it is from then on, until it takes longer again.
