@@ -37,6 +37,7 @@ type benchFlags struct {
 	against         string   // pvdrm of another tree to compare with; "" for none
 	given           []string // flags of the device as they were given
 	only            string   // one of parts, or "" for all
+	processors      []int    // numbers of processors to compare with C on; none means all of them
 	allBenches      bool     // no --bench was given
 }
 
@@ -79,7 +80,8 @@ is thrown away; ratios are taken within a round. Run it on a quiet machine.
 The kernels of some programs are also compared with the same in C, compiled by
 clang for this machine and run on all of its processors (clang), and in OpenCL with
 PoCL where that is installed. bench clang runs 31 programs so, 18 of them not Gdev's; one
-multiplies f16 matrices by PTX's mma, which OpenCL lacks.
+multiplies f16 matrices by PTX's mma, which OpenCL lacks. With --processors it runs
+them on several numbers of processors, and says how many times as fast they get.
 
 With --device cuda native programs run on NVIDIA's driver itself. Native micro-
 benchmarks run on the device of PVDRM, and besides in C on the driver (driver).
@@ -96,7 +98,7 @@ excludes 1.
 
 Interrupted, it reports what it has measured. The exit code is 1 when a result
 is wrong or, with --against, a figure worse.`,
-		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang\n  pvdrm bench --against ../before/bin/pvdrm --modes native,local",
+		Example: "  pvdrm bench --quick --html report.html\n  pvdrm bench --modes native,local --bench madd,srad\n  pvdrm bench micro\n  pvdrm bench clang\n  pvdrm bench clang --processors 1,2,4\n  pvdrm bench --against ../before/bin/pvdrm --modes native,local",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(parts, args[0]) {
 				return fmt.Errorf("%q: bench takes one of %s, or nothing", strings.Join(args, " "), strings.Join(parts, ", "))
@@ -127,6 +129,7 @@ is wrong or, with --against, a figure worse.`,
 	fl.StringVar(&f.against, "against", "", "compare this pvdrm with that of another tree, such as ../before/bin/pvdrm")
 	fl.IntVar(&f.runs, "runs", defaultRuns, "runs of each program; with more than one the first is thrown away")
 	fl.DurationVar(&f.microTime, "micro-time", defaultMicro, "about how long each micro-benchmark takes")
+	fl.IntSliceVar(&f.processors, "processors", nil, "bench clang: numbers of processors to run on, in turns, such as 1,2,4 (default: all)")
 	fl.StringVar(&f.json, "json", "", "write the results to this file, one JSON object a line")
 	fl.StringVar(&f.csv, "csv", "", "write the results to this file as CSV")
 	fl.StringVar(&f.html, "html", "", "write a report with charts to this file, HTML that needs nothing else")
@@ -152,6 +155,9 @@ func (f *benchFlags) complete(c *cobra.Command) error {
 		if err := f.completeAgainst(c); err != nil {
 			return err
 		}
+	}
+	if err := f.completeProcessors(); err != nil {
+		return err
 	}
 	if f.only == onlyClang {
 		if !f.dev.device.kind().clang {

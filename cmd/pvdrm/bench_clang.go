@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -68,34 +69,95 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 	if err != nil {
 		return err
 	}
-	c, err := startAgent(ctx, exec.Command(self, benchNative, "--kernels", library))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.stop()) }()
+	sides := clangSides{self: self, library: library, cache: dir.path("pocl"), isa: isa, device: f.dev.args(), native: native}
+	defer func() { err = errors.Join(err, sides.stop()) }()
 	lacks := func(s bench.Series, name string) bool { return s.Mode == bench.PoCL && !opencl.Runs(name) }
-	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Lacks: lacks, Places: []bench.Place{
-		place{agent: native, series: bench.Series{Mode: bench.Native, Config: bench.Full}, apart: true},
-		place{agent: c, series: bench.Series{Mode: bench.Clang, Config: bench.Full}},
-	}}
-	if pocl, err := startPoCL(ctx, self, dir.path("pocl"), isa); err == nil {
-		defer func() { _ = pocl.stop() }()
-		r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "OpenCL", Value: pocl.hello.Device})
-		plan.Places = append(plan.Places, place{agent: pocl, series: bench.Series{Mode: bench.PoCL, Config: bench.Full}})
-	} else if ctx.Err() != nil {
-		return err
-	} else {
-		r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "OpenCL", Value: "left out: " + err.Error()})
+	plan := bench.Plan{Benches: f.clangBenches(), Runs: f.runs, Lacks: lacks}
+	counts := f.processors
+	if len(counts) == 0 {
+		counts = []int{0}
 	}
+	for _, n := range counts {
+		places, err := sides.start(ctx, n)
+		if err != nil {
+			return err
+		}
+		plan.Places = append(plan.Places, places...)
+	}
+	r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "OpenCL", Value: sides.pocl})
 	samples, err := plan.Run(ctx, progress)
 	r.Clang = bench.ClangRows(samples, string(isa))
 	return err
 }
 
-// startPoCL starts an agent that runs programs on PoCL, which compiles for a processor with the
-// instructions given, and keeps what it compiled in a folder.
-func startPoCL(ctx context.Context, self, dir string, isa ptxexec.ISA) (*agentProcess, error) {
-	cmd := exec.Command(self, benchNative, "--opencl")
-	cmd.Env = append(os.Environ(), "POCL_CACHE_DIR="+dir, "POCL_LLVM_CPU_NAME="+clang.Processors[isa])
-	return startAgent(ctx, cmd)
+// clangSides are the agents that the software GPU, C and PoCL run in.
+type clangSides struct {
+	self, library, cache string
+	isa                  ptxexec.ISA
+	device               []string
+	native               *agentProcess // of all processors; the caller's
+	agents               []*agentProcess
+	pocl                 string // its version, or why it is left out
+}
+
+// start starts the agents of a number of processors, or of all with 0.
+func (c *clangSides) start(ctx context.Context, n int) (places []bench.Place, err error) {
+	agent := func(mode bench.Mode, env []string, args ...string) (*agentProcess, error) {
+		cmd := exec.Command(c.self, append([]string{benchNative}, args...)...)
+		if env != nil {
+			cmd.Env = append(os.Environ(), env...)
+		}
+		a, err := startAgentOn(ctx, n, cmd)
+		if err == nil {
+			c.agents = append(c.agents, a)
+			places = append(places, place{agent: a, series: bench.Series{Mode: mode, Config: bench.Full}, apart: mode == bench.Native, processors: n})
+		}
+		return a, err
+	}
+	if n == 0 {
+		places = append(places, place{agent: c.native, series: bench.Series{Mode: bench.Native, Config: bench.Full}, apart: true})
+	} else if _, err := agent(bench.Native, nil, c.device...); err != nil {
+		return nil, err
+	}
+	if _, err := agent(bench.Clang, nil, "--kernels", c.library); err != nil {
+		return nil, err
+	}
+	threads := n
+	if n == 0 {
+		threads = runtime.NumCPU()
+	}
+	// PoCL keeps what it compiled in a folder.
+	env := append(opencl.Width(c.isa), "POCL_CACHE_DIR="+c.cache, fmt.Sprintf("POCL_MAX_PTHREAD_COUNT=%d", threads))
+	a, err := agent(bench.PoCL, env, "--opencl")
+	switch {
+	case err == nil:
+		c.pocl = a.hello.Device
+	case ctx.Err() != nil:
+		return nil, err
+	default:
+		c.pocl = "left out: " + err.Error()
+	}
+	return places, nil
+}
+
+func (c *clangSides) stop() (err error) {
+	for _, a := range c.agents {
+		err = errors.Join(err, a.stop())
+	}
+	return err
+}
+
+// completeProcessors checks and sorts the numbers of processors to measure with.
+func (f *benchFlags) completeProcessors() error {
+	if len(f.processors) > 0 && f.only != onlyClang {
+		return errors.New("--processors goes with bench clang")
+	}
+	slices.Sort(f.processors)
+	f.processors = slices.Compact(f.processors)
+	for _, n := range f.processors {
+		if have := runtime.NumCPU(); n < 1 || n > have {
+			return fmt.Errorf("--processors %d: there are 1 to %d that this process may run on", n, have)
+		}
+	}
+	return nil
 }

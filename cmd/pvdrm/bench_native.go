@@ -47,7 +47,7 @@ func newBenchNative() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return servePrograms(p.Version, p.Device)
+				return servePrograms(p.Version+", "+p.Processor, p.Device)
 			}
 			device, err := dev.open(zap.NewNop(), dev.connect)
 			if err != nil {

@@ -112,6 +112,8 @@ type place struct {
 	scales map[string]int    // of programs' input
 	known  map[string]string // digests of the results of programs on scaled input that were checked
 	apart  bool              // copies end before kernels begin
+	// processors is how many the agent has, or 0 for all.
+	processors int
 }
 
 // Series implements bench.Place.
@@ -133,7 +135,9 @@ func (p place) Run(ctx context.Context, name string, round int) (bench.Sample, e
 	if a.Result.Verified && a.Result.Digest != "" {
 		p.known[name] = a.Result.Digest
 	}
-	return bench.NewSample(p.series, round, *a.Result, a.DeviceSeconds), nil
+	s := bench.NewSample(p.series, round, *a.Result, a.DeviceSeconds)
+	s.Processors = p.processors
+	return s, nil
 }
 
 // Micro implements bench.Place.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,9 @@ func TestBenchUsage(t *testing.T) {
 		"bench fast":                                       `"fast": bench takes`,
 		"bench clang --device cuda":                        "it takes no --device cuda",
 		"bench clang --bench nop":                          "--bench: in C there are the kernels of loop",
+		"bench --processors 1":                             "--processors goes with bench clang",
+		"bench clang --processors 0":                       "--processors 0: there are 1 to ",
+		"bench clang --processors 1,4096":                  "--processors 4096: there are 1 to ",
 		"bench --scale --modes local":                      "--scale finds out natively",
 		"bench --runs 0":                                   "--runs 0: must be at least 1",
 		"bench --bench mad":                                `no program "mad"`,
@@ -134,9 +138,7 @@ func TestBench(t *testing.T) {
 	require.Contains(t, string(said), `"voodoo"`)
 
 	if _, err := clang.Find(); err == nil {
-		out = run("clang", "--runs", "1", "--bench", "nn,lud,nop", "--json", file("c.json"))
-		require.Regexp(t, `(?s)-march=x86-64-v\d.*OpenCL: `, out) // and its version, or why it is left out
-		requireClang(t, file("c.json"), "lud", "nn", bench.GeometricMean)
+		compareWithC(t, run, file("c.json"))
 	}
 	t.Setenv("PATH", dir) // without compilers the bench goes on, unless they are all it is about
 	out = run("--runs", "1", "--bench", "nn", "--modes", "native", "--micro-time", "1ms")
@@ -152,6 +154,17 @@ func TestBench(t *testing.T) {
 	require.NotContains(t, out, "madd")
 }
 
+// compareWithC runs programs in C, too, and with as many processors as there are for all.
+func compareWithC(t *testing.T, run func(...string) string, report string) {
+	t.Helper()
+	out := run("clang", "--runs", "1", "--bench", "nn,lud,nop", "--json", report)
+	require.Regexp(t, `(?s)-march=x86-64-v\d.*OpenCL: `, out) // and its version, or why it is left out
+	requireClang(t, report, "lud", "nn", bench.GeometricMean)
+	out = run("clang", "--runs", "1", "--bench", "hmmul", "--processors", "1", "--json", report)
+	require.Regexp(t, `hmmul .*\d`, out)
+	requireClang(t, report, "hmmul", bench.GeometricMean)
+}
+
 // requireClang checks the rows of a comparison with clang, by program.
 func requireClang(t *testing.T, file string, want ...string) {
 	t.Helper()
@@ -164,6 +177,25 @@ func requireClang(t *testing.T, file string, want ...string) {
 		names = append(names, r.Clang)
 	}
 	require.Equal(t, want, names)
+}
+
+// A thread has few processors for a while, and what it starts then keeps them.
+func TestWithProcessors(t *testing.T) {
+	count := func() (n int) {
+		out, err := exec.Command("nproc").Output()
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(out), &n)
+		require.NoError(t, err)
+		return n
+	}
+	all := count()
+	require.NoError(t, withProcessors(1, func() error {
+		require.Equal(t, 1, count())
+		return nil
+	}))
+	require.Equal(t, all, count())
+	require.EqualError(t, withProcessors(all, func() error { return errors.New("no") }), "no")
+	require.ErrorContains(t, withProcessors(all+1, func() error { return nil }), "not "+fmt.Sprint(all+1))
 }
 
 // compareWithItself compares a build with itself; whether it is worse is chance.

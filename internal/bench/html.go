@@ -53,10 +53,13 @@ func (r Report) WriteHTML(w io.Writer) error {
 	}
 	if len(r.Clang) > 0 {
 		t := tableData{Title: "Against clang", Head: clangHead, Note: clangNote}
-		for _, x := range r.Clang {
+		for _, x := range r.clangRows() {
 			t.Rows = append(t.Rows, x.cells())
 		}
 		data.Tables = append(data.Tables, t)
+	}
+	if head, rows := r.scaleTable(); len(rows) > 0 {
+		data.Tables = append(data.Tables, tableData{Title: "By processors", Head: head, Note: scaleNote, Rows: rows})
 	}
 	if r.has(Series{Local, Full}) || r.has(Series{VM, Full}) {
 		for _, p := range []table{publishedRatios, publishedHypercalls} {

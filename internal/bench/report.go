@@ -40,7 +40,11 @@ func (r Report) Failures() []string {
 	}
 	for _, row := range r.Clang {
 		if !row.Verified && row.Clang != GeometricMean {
-			failed = append(failed, failure(row.Clang, "against C", row.why))
+			where := "against C"
+			if row.Processors > 0 {
+				where += fmt.Sprintf(" on %d processors", row.Processors)
+			}
+			failed = append(failed, failure(row.Clang, where, row.why))
 		}
 	}
 	return failed
@@ -85,7 +89,8 @@ const (
 // WriteCSV writes the same as a table, with the spread of the ratios.
 // Micro-benchmarks have phase "call", and their ratio is that to their baseline.
 // The comparison with C is two lines for each program and the mean, of modes softgpu
-// and clang, with phase "kernels"; the ratio stands with the first.
+// and clang, with phase "kernels"; the ratio stands with the first. Where the number of processors was chosen,
+// it is the config.
 func (r Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{{"bench", "mode", "config", "phase", "seconds", "p10", "p90", "ratio", "ratio_p10", "ratio_p90",
@@ -119,16 +124,19 @@ func (r Report) WriteCSV(w io.Writer) error {
 		if x.Clang == GeometricMean {
 			gpu, native = "", ""
 		}
-		verified := strconv.FormatBool(x.Verified)
+		verified, config := strconv.FormatBool(x.Verified), Full
+		if x.Processors > 0 {
+			config = fmt.Sprintf("processors-%d", x.Processors)
+		}
 		lines = append(lines,
-			[]string{x.Clang, "softgpu", Full, kernelPhase, gpu, "", "", number(x.Ratio), number(x.P10), number(x.P90), "", "", "", verified},
-			[]string{x.Clang, string(Clang), Full, kernelPhase, native, "", "", "", "", "", "", "", "", verified})
+			[]string{x.Clang, "softgpu", config, kernelPhase, gpu, "", "", number(x.Ratio), number(x.P10), number(x.P90), "", "", "", verified},
+			[]string{x.Clang, string(Clang), config, kernelPhase, native, "", "", "", "", "", "", "", "", verified})
 		if x.RatioPoCL > 0 {
 			pocl := ""
 			if x.PoCL > 0 {
 				pocl = number(x.PoCL)
 			}
-			lines = append(lines, []string{x.Clang, string(PoCL), Full, kernelPhase, pocl, "", "", number(x.RatioPoCL), "", "", "", "", "", verified})
+			lines = append(lines, []string{x.Clang, string(PoCL), config, kernelPhase, pocl, "", "", number(x.RatioPoCL), "", "", "", "", "", verified})
 		}
 	}
 	if err := out.WriteAll(lines); err != nil {

@@ -62,6 +62,8 @@ type Sample struct {
 	Seconds    [phases]float64
 	Device     float64 // seconds in which the engines of the device worked; native only
 	Processor  float64 // processor time of the program's process in phase launch, seconds
+	Launches   int     // of kernels
+	Processors int     // that the place has; 0 where it has all
 	Doorbells  uint64
 	Interrupts uint64
 	Verified   bool
@@ -72,7 +74,7 @@ type Sample struct {
 func NewSample(s Series, round int, r suite.Result, device float64) Sample {
 	p := r.Seconds
 	return Sample{
-		Bench: r.Bench, Series: s, Round: round, Device: device, Scale: r.Scale, Processor: r.Processor,
+		Bench: r.Bench, Series: s, Round: round, Device: device, Scale: r.Scale, Processor: r.Processor, Launches: r.Launches,
 		Seconds:   [phases]float64{p.Total(), p.Init, p.HtoD, p.Launch, p.DtoH, p.Close},
 		Doorbells: r.Doorbells, Interrupts: r.Interrupts, Verified: r.Verified, Error: r.Error,
 	}

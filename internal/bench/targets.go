@@ -72,10 +72,7 @@ func (r Report) Targets() []Target {
 		v, _ := m.Ratio()
 		add("64 MiB through granted pages, local", "at most 1.10 memcpy", factor(v), v <= copyGoal)
 	}
-	if t, ok := r.clangTarget(); ok {
-		all = append(all, t)
-	}
-	return append(all, r.runs()...)
+	return append(append(all, r.clangTargets()...), r.runs()...)
 }
 
 // doorbells compares whole runs of four programs.

@@ -45,8 +45,15 @@ func (r Report) WriteText(w io.Writer) error {
 	if len(r.Clang) > 0 {
 		section(clangNote)
 		line(clangHead...)
-		for _, x := range r.Clang {
+		for _, x := range r.clangRows() {
 			line(x.cells()...)
+		}
+	}
+	if head, rows := r.scaleTable(); len(rows) > 0 {
+		section(scaleNote)
+		line(head...)
+		for _, cells := range rows {
+			line(cells...)
 		}
 	}
 	if targets := r.Targets(); len(targets) > 0 {

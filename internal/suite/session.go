@@ -174,6 +174,7 @@ func (s *session) launch(kernel string, grid, block dim, args ...any) {
 	s.step(&s.phases.Launch, "launch kernel "+kernel,
 		func() error { return s.dev.launch(kernel, grid, block, args...) })
 	s.env.underWay = s.env.ended
+	s.env.launches++
 }
 
 // sync waits until all launched kernels have ended.

@@ -52,6 +52,7 @@ type Env struct {
 	phases    Phases
 	passed    func(phase string) // Options.Passed, or nil
 	processor float64            // as of Result
+	launches  int                // as of Result
 	ended     moment             // the end of the last step
 	underWay  moment             // the end of a step that left kernels under way, or nothing
 }
@@ -94,8 +95,9 @@ type Result struct {
 	// Processor is the processor time of this process in phase launch, in seconds: all of it where the
 	// device is in this process, too.
 	Processor float64 `json:"processor,omitempty"`
-	Digest    string  `json:"digest,omitempty"` // SHA-256 of all that was copied from the GPU, where the input is scaled
-	Error     string  `json:"error,omitempty"`  // why it is not verified
+	Launches  int     `json:"launches,omitempty"` // of kernels
+	Digest    string  `json:"digest,omitempty"`   // SHA-256 of all that was copied from the GPU, where the input is scaled
+	Error     string  `json:"error,omitempty"`    // why it is not verified
 }
 
 // Options are the settings of a run.
@@ -184,7 +186,7 @@ func run(b Bench, open func() (device, error), opts Options) Result {
 	if err == errKnown {
 		err = nil
 	}
-	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases, Digest: env.digest, Processor: env.processor}
+	res := Result{Bench: b.Name, Verified: err == nil, Seconds: env.phases, Digest: env.digest, Processor: env.processor, Launches: env.launches}
 	res.Doorbells, res.Interrupts = count()
 	res.Doorbells -= doorbells
 	res.Interrupts -= interrupts

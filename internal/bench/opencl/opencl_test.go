@@ -1,10 +1,12 @@
 package opencl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	ptxexec "pvdrm/gpu/softgpu/exec"
 	"pvdrm/internal/bench/clang"
 	"pvdrm/internal/suite"
 )
@@ -13,12 +15,17 @@ import (
 // says then what to install.
 func TestPrograms(t *testing.T) {
 	t.Setenv("POCL_CACHE_DIR", t.TempDir())
+	for _, v := range Width(ptxexec.AVX2) {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
 	p, err := Open()
 	if err != nil {
 		require.ErrorContains(t, err, "apt install pocl-opencl-icd")
 		t.Skip(err) // in CI, too: no part of PVDRM but this comparison needs PoCL
 	}
 	require.NotEmpty(t, p.Version)
+	require.Regexp(t, "haswell|x86-64-v3", p.Processor, "PoCL compiles for the width that is asked for")
 	for _, name := range clang.Programs {
 		if !Runs(name) {
 			continue

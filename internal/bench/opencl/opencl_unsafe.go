@@ -16,6 +16,7 @@ import (
 const (
 	platformName       = 0x0902
 	platformVersion    = 0x0901
+	deviceName         = 0x102b
 	deviceTypeCPU      = 1 << 1
 	buildLog           = 0x1183
 	argAddress         = 0x1196
@@ -30,7 +31,7 @@ const options = "-cl-std=CL1.2 -DPVDRM_OPENCL -cl-kernel-arg-info -cl-fp32-corre
 
 // functions lists what is called of the library.
 var functions = []string{
-	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clCreateContext", "clCreateCommandQueue",
+	"clGetPlatformIDs", "clGetPlatformInfo", "clGetDeviceIDs", "clGetDeviceInfo", "clCreateContext", "clCreateCommandQueue",
 	"clCreateProgramWithSource", "clBuildProgram", "clGetProgramBuildInfo", "clCreateKernel",
 	"clGetKernelArgInfo", "clSetKernelArg", "clSetKernelArgSVMPointer", "clEnqueueNDRangeKernel",
 	"clFinish", "clSVMAlloc", "clSVMFree",
@@ -38,8 +39,8 @@ var functions = []string{
 
 // Platform is PoCL, with a queue on this machine's processors. It serves one program at a time.
 type Platform struct {
-	// Version is what the platform says of itself.
-	Version string
+	// Version is what the platform says of itself, and Processor what it compiles for.
+	Version, Processor string
 
 	f                      map[string]uintptr
 	device, context, queue uintptr
@@ -127,6 +128,7 @@ func (p *Platform) start(platform uintptr) (err error) {
 	if err := p.call("clGetDeviceIDs", platform, deviceTypeCPU, 1, uintptr(unsafe.Pointer(&p.device)), 0); err != nil {
 		return fmt.Errorf("PoCL has no device for processors: %w", err)
 	}
+	p.Processor = p.text("clGetDeviceInfo", deviceName, p.device)
 	if p.context, err = p.make("clCreateContext", 0, 1, uintptr(unsafe.Pointer(&p.device)), 0, 0); err != nil {
 		return err
 	}
