@@ -52,6 +52,10 @@ const (
 	OpRedux      // imm is a ReduxKind
 	OpMeet       // of the lanes of a mask
 	OpActiveMask // the lanes that run
+	OpAddCarry   // predicate e is the carry, which bit 0 of imm takes and bit 1 makes
+	OpAddCarry64
+	OpSubCarry
+	OpSubCarry64
 	OpFence
 	OpSpin    // makes the turn of the warp shorter by imm
 	OpMatrix  // x.Matrix, a product of lane.MatrixFloat or lane.MatrixInteger

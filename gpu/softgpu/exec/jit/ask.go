@@ -12,9 +12,6 @@ func (e *emitter) helped(in *ir.Inst) bool {
 	if e.known(in) {
 		return false
 	}
-	if in.Kind == ir.KWarpSync && in.X != nil && in.X.Matrix != nil {
-		return !e.masked && in.Guard == 0 // its mask is a constant, of all lanes
-	}
 	return isHelped(in)
 }
 
@@ -23,6 +20,11 @@ func (e *emitter) enters(in *ir.Inst) bool { return e.known(in) || e.helped(in) 
 
 // help asks for the operation at pc.
 func (e *emitter) help(pc int32) {
+	if in := &e.code[pc]; in.Kind == ir.KWarpSync {
+		e.mode = allOfThem
+		e.gathers(pc, in.E)
+		e.unpin()
+	}
 	behind := e.a.NewLabel()
 	e.ask(pc, e.unsaved(nil), behind)
 	e.clear()

@@ -61,7 +61,7 @@ func (n *Code) classify() {
 		switch in.Kind {
 		case ir.KBarrier, ir.KSleep, ir.KWarpSync, ir.KChildren:
 			cause = Barrier
-			if in.X != nil && in.X.Matrix != nil {
+			if in.Kind == ir.KWarpSync && !compiles(in) {
 				cause = Operation
 			}
 		case ir.KRet, ir.KExit, ir.KTrap:

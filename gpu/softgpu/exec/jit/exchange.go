@@ -8,8 +8,7 @@ import (
 	"pvdrm/gpu/softgpu/exec/lane"
 )
 
-// Shuffles and votes of warps that run with all lanes: whichever lanes their masks name
-// are there, as long as all name the same.
+// Shuffles and votes. Where not all lanes run, those that they wait for must be there (meet.go).
 
 // exchanges reports whether an operation moves values between lanes.
 func exchanges(op ir.Opcode) bool { return op >= ir.OpShfl && op <= ir.OpMeet }
@@ -17,7 +16,7 @@ func exchanges(op ir.Opcode) bool { return op >= ir.OpShfl && op <= ir.OpMeet }
 // known reports whether an operation is compiled here.
 func (e *emitter) known(in *ir.Inst) bool {
 	if exchanges(in.Op) {
-		return !e.masked && in.Kind == ir.KWarpSync && in.Guard == 0
+		return in.Kind == ir.KWarpSync && in.Guard == 0
 	}
 	if in.Op == ir.OpMatrix {
 		return !e.masked && knownMatrix(in)
@@ -27,7 +26,7 @@ func (e *emitter) known(in *ir.Inst) bool {
 
 // exchange compiles a shuffle or vote.
 func (e *emitter) exchange(pc int32, in *ir.Inst) {
-	e.sameMasks(pc, in.E)
+	e.gathers(pc, in.E)
 	switch in.Op {
 	case ir.OpShfl:
 		e.shuffle(in)
@@ -52,24 +51,23 @@ func (e *emitter) exchange(pc int32, in *ir.Inst) {
 	if in.Neg {
 		e.a.Not(x86.RAX)
 	}
+	if e.masked {
+		e.a.RR(x86.AND, false, x86.RAX, rMask)
+	}
 	if in.Op == ir.OpBallot {
-		// Not uniform: where lanes name different masks, the interpreter goes on behind this
-		// with a ballot for each.
-		z, _ := e.write(ir.In32, in.D, false)
-		e.a.FromGP(&x86.FROMGPD, z[0], x86.RAX, x86.Arg{})
-		e.copyTo(z[1], z[0])
+		e.inAllLanes(in.D, x86.RAX)
 		return
 	}
 	end := e.a.NewLabel()
-	if in.Op == ir.OpVoteUni { // 0 and all lanes become 1 and 0
-		e.a.RI(x86.ADD, false, x86.RAX, 1)
-		e.a.RI(x86.CMP, false, x86.RAX, 1)
-		e.a.RI(x86.MOV, false, x86.RAX, -1)
-		e.a.JumpIf(x86.Below, end)
-		e.a.JumpIf(x86.Equal, end)
-		e.a.RI(x86.MOV, false, x86.RAX, 0)
-	} else if in.Op == ir.OpVoteAll {
-		e.a.RI(x86.CMP, false, x86.RAX, -1)
+	if in.Op != ir.OpVoteAny { // all, or of uni none
+		if in.Op == ir.OpVoteUni {
+			none := e.a.NewLabel()
+			e.a.RR(x86.TEST, false, x86.RAX, x86.RAX)
+			e.a.JumpIf(x86.NotEqual, none)
+			e.a.RR(x86.MOV, false, x86.RAX, rMask)
+			e.a.Bind(none)
+		}
+		e.a.RR(x86.CMP, false, x86.RAX, rMask)
 		e.a.RI(x86.MOV, false, x86.RAX, -1)
 		e.a.JumpIf(x86.Equal, end)
 		e.a.RI(x86.MOV, false, x86.RAX, 0)
@@ -101,7 +99,7 @@ func (e *emitter) sameMasks(pc int32, reg uint32) {
 func (e *emitter) shuffle(in *ir.Inst) {
 	a, b, c := *e.use(ir.In32, in.A, false), *e.use(ir.In32, in.B, false), *e.use(ir.In32, in.C, false)
 	s := e.scratches(4)
-	high, segment, number, from := s[0], s[1], s[2], s[3]
+	high, segment, number, at := s[0], s[1], s[2], s[3]
 	for h, source := range []x86.Z{t0, t1} {
 		e.a.VM(&x86.LOADD, number, 0, constant(offLanes+int32(64*h)), x86.Arg{})
 		e.a.V(&x86.PSRLD, segment, 0, c.part(h), x86.Arg{Imm: 8})
@@ -109,34 +107,40 @@ func (e *emitter) shuffle(in *ir.Inst) {
 		e.with(&x86.PANDD, t2, c.part(h), constant(off31))
 		e.copyTo(high, segment)
 		e.a.V(&x86.PTERNLOGD, high, number, t2, x86.Arg{Imm: choose})
-		e.with(&x86.PANDD, from, b.part(h), constant(off31))
+		e.with(&x86.PANDD, at, b.part(h), constant(off31))
 		inRange := uint8(intLessEqual)
 		switch in.X.Shfl.Mode {
 		case lane.ShflUp:
-			e.plain(&x86.PSUBD, from, number, from)
+			e.plain(&x86.PSUBD, at, number, at)
 			inRange = intGreatEq
 		case lane.ShflDown:
-			e.plain(&x86.PADDD, from, number, from)
+			e.plain(&x86.PADDD, at, number, at)
 		case lane.ShflButterfly:
-			e.plain(&x86.PXORD, from, number, from)
+			e.plain(&x86.PXORD, at, number, at)
 		default:
-			e.a.V(&x86.PTERNLOGD, segment, number, from, x86.Arg{Imm: choose})
-			from = segment
+			e.a.V(&x86.PTERNLOGD, segment, number, at, x86.Arg{Imm: choose})
+			at = segment
 		}
 		k := [2]x86.K{k7, k6}[h]
-		e.a.VK(&x86.PCMPD, k, from, high, x86.Arg{Imm: inRange})
-		e.a.V(&x86.MOVD, number, 0, from, x86.Arg{Mask: k})
+		e.a.VK(&x86.PCMPD, k, at, high, x86.Arg{Imm: inRange})
+		e.a.V(&x86.MOVD, number, 0, at, x86.Arg{Mask: k})
 		e.copyTo(source, number)
-		from = s[3]
+		at = s[3]
 	}
 	e.a.KK(&x86.KUNPCKWD, k7, k6, k7)
+	from := [2]x86.Z{a.part(0), a.part(1)}
+	if e.masked { // lanes that take no part give 0
+		for p := range from {
+			e.a.V(&x86.MOVD, s[p], 0, from[p], x86.Arg{Mask: e.lanes(false, p), Zero: true})
+			from[p] = s[p]
+		}
+	}
 	for _, z := range []x86.Z{t0, t1} {
-		e.plain(&x86.PERMI2D, z, a.part(0), a.part(1))
+		e.plain(&x86.PERMI2D, z, from[0], from[1])
 	}
 	e.a.KTo(x86.RAX, k7) // making room takes k7
 	z, _ := e.write(ir.In32, in.D, false)
-	e.copyTo(z[0], t0)
-	e.copyTo(z[1], t1)
+	e.inLanes(z, t0, t1)
 	if in.Other >= 0 {
 		e.setPred(uint32(in.Other), x86.RAX)
 	}

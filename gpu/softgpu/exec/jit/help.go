@@ -9,12 +9,14 @@ import (
 // interprets it, and the warp goes on in native code behind it. It stays in its ring or chain, whose other warps
 // never see that it was away. All registers are in memory meanwhile.
 
-// isHelped reports whether an operation is done by its function for native code, if that has no form of it. Those that
-// lanes wait for are only where all of them run.
+// isHelped reports whether an operation is done by its function for native code, if that has no form of it. Those for which
+// lanes wait are where all of these are there.
 func isHelped(in *ir.Inst) bool {
 	switch in.Kind {
 	case ir.KLane32, ir.KLane64, ir.KMasked, ir.KCompare:
 		return in.Op != ir.OpRestore
+	case ir.KWarpSync:
+		return in.Guard == 0
 	}
 	return false
 }

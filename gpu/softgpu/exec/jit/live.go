@@ -95,6 +95,11 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		if in.D != ir.NoReg {
 			visit(ir.In32, in.D, true)
 		}
+	case carries(op):
+		file := carried(op)
+		visit(file, in.A, false)
+		visit(file, in.B, false)
+		visit(file, in.D, true)
 	case op == ir.OpStoreFrame:
 		if dst = ir.In32; in.C == 8 {
 			dst = ir.In64

@@ -3,12 +3,14 @@
 package jit
 
 import (
+	"math"
+
 	"pvdrm/gpu/softgpu/exec/ir"
 	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
 )
 
-// Lanes that find one another: match, redux, elect and activemask. Those that wait for others run here with
-// all lanes (exchange.go).
+// Lanes that find one another: match, redux, elect and activemask. Those that wait for others are
+// in exchange.go.
 
 // sameAs has in eax the lanes whose value is that of all lanes of t, the same in each.
 func (e *emitter) sameAs(v *value, file ir.RegKind, t x86.Z) {
@@ -49,34 +51,35 @@ func (e *emitter) matchAny(in *ir.Inst) {
 		e.a.VM(&x86.LOADD, t, 0, inArea(areaB, 0), x86.Arg{})
 	}
 	next := e.a.NewLabel()
-	e.a.RI(x86.MOV, false, x86.RCX, -1)
+	e.a.RR(x86.MOV, false, x86.RCX, rMask)
 	e.a.Bind(next)
 	e.a.FirstBit(x86.RBX, x86.RCX)
 	e.a.RP(x86.MOV, file == ir.In64, x86.RAX, x86.Place{Base: x86.Area, Index: x86.RBX, Shift: shift, Disp: areaB})
 	e.a.FromGP(from, t0, x86.RAX, x86.Arg{})
 	e.sameAs(&v, file, t0)
+	if e.masked {
+		e.a.RR(x86.AND, false, x86.RAX, rMask)
+	}
 	e.a.FromGP(&x86.FROMGPD, t1, x86.RAX, x86.Arg{})
 	e.a.V(&x86.MOVD, s[0], 0, t1, x86.Arg{Mask: k7})
 	e.a.KShift(&x86.KSHIFTRD, k7, k7, 16)
 	e.a.V(&x86.MOVD, s[1], 0, t1, x86.Arg{Mask: k7})
 	e.a.RR(x86.XOR, false, x86.RCX, x86.RAX) // which are among those that are left
 	e.a.JumpIf(x86.NotEqual, next)
-	e.copyTo(z[0], s[0])
-	e.copyTo(z[1], s[1])
+	e.inLanes(z, s[0], s[1])
 }
 
-// matchAll compares all lanes with the first.
+// matchAll compares all lanes with the first. The predicate of all lanes that run is their mask, or 0.
 func (e *emitter) matchAll(in *ir.Inst) {
 	file := exchanged(in)
 	v := *e.use(file, in.A, false)
-	op := &x86.BROADCASTD
-	if file == ir.In64 {
-		op = &x86.BROADCASTQ
-	}
-	e.a.V(op, t0, 0, v.part(0), x86.Arg{})
+	e.firstOf(&v, file, in.A, t0)
 	e.sameAs(&v, file, t0)
 	end := e.a.NewLabel()
-	e.a.RI(x86.CMP, false, x86.RAX, -1)
+	if e.masked {
+		e.a.RR(x86.AND, false, x86.RAX, rMask)
+	}
+	e.a.RR(x86.CMP, false, x86.RAX, rMask)
 	e.a.JumpIf(x86.Equal, end)
 	e.a.RI(x86.MOV, false, x86.RAX, 0)
 	e.a.Bind(end)
@@ -88,12 +91,20 @@ func (e *emitter) matchAll(in *ir.Inst) {
 	}
 }
 
-// inAllLanes writes a general register to all lanes. The result is not uniform: where lanes name different
+// inAllLanes writes a general register to all lanes that run. The result is not uniform: where lanes name different
 // masks, the interpreter goes on behind this with a result for each.
 func (e *emitter) inAllLanes(reg uint32, r x86.R) {
 	z, _ := e.write(ir.In32, reg, false)
-	e.a.FromGP(&x86.FROMGPD, z[0], r, x86.Arg{})
-	e.copyTo(z[1], z[0])
+	for p := range parts(ir.In32) {
+		e.a.FromGP(&x86.FROMGPD, z[p], r, x86.Arg{Mask: e.lanes(false, p)})
+	}
+}
+
+// inLanes writes both halves of a result to the lanes that run.
+func (e *emitter) inLanes(z [4]x86.Z, low, high x86.Z) {
+	for p, from := range []x86.Z{low, high} {
+		e.a.V(&x86.MOVD, z[p], 0, from, x86.Arg{Mask: e.lanes(false, p)})
+	}
 }
 
 // redux combines the halves of the warp, and quarters, as vectors, and then eight words.
@@ -101,7 +112,14 @@ func (e *emitter) redux(in *ir.Inst) {
 	v := *e.use(ir.In32, in.A, false)
 	op := [...]*x86.Op{ir.ReduxAdd: &x86.PADDD, ir.ReduxMin: &x86.PMINUD, ir.ReduxMax: &x86.PMAXUD, ir.ReduxMinSigned: &x86.PMINSD,
 		ir.ReduxMaxSigned: &x86.PMAXSD, ir.ReduxAnd: &x86.PANDD, ir.ReduxOr: &x86.PORD, ir.ReduxXor: &x86.PXORD}[in.Imm]
-	e.plain(op, t0, v.part(0), v.part(1))
+	low, high := v.part(0), v.part(1)
+	if e.masked {
+		low, high = t0, t1
+		e.broadcast32(t0, neutral(ir.ReduxKind(in.Imm)))
+		e.copyTo(t1, t0)
+		e.inLanes([4]x86.Z{t0, t1}, v.part(0), v.part(1))
+	}
+	e.plain(op, t0, low, high)
 	e.a.V(&x86.EXTRACTI64X4, t0, 0, t1, x86.Arg{Imm: 1})
 	e.plain(op, t0, t0, t1)
 	e.a.VM(&x86.STORED, t0, 0, inArea(areaB, 0), x86.Arg{})
@@ -121,12 +139,26 @@ func (e *emitter) redux(in *ir.Inst) {
 	e.inAllLanes(in.D, x86.RAX)
 }
 
-// elect chooses lane 0.
+// neutral is what changes nothing in a combination.
+func neutral(kind ir.ReduxKind) uint32 {
+	switch kind {
+	case ir.ReduxMin, ir.ReduxAnd:
+		return math.MaxUint32
+	case ir.ReduxMinSigned:
+		return math.MaxInt32
+	case ir.ReduxMaxSigned:
+		return 1 << 31
+	}
+	return 0
+}
+
+// elect chooses the first lane.
 func (e *emitter) elect(in *ir.Inst) {
-	e.a.RI(x86.MOV, false, x86.RAX, 0)
+	e.a.FirstBit(x86.RAX, rMask)
 	e.inAllLanes(in.D, x86.RAX)
 	if in.Other >= 0 {
-		e.a.RI(x86.MOV, false, x86.RAX, 1)
+		e.a.DropBit(x86.RAX, rMask)
+		e.a.RR(x86.XOR, false, x86.RAX, rMask)
 		e.setPred(uint32(in.Other), x86.RAX)
 	}
 }

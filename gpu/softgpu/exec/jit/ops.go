@@ -34,6 +34,8 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.exchange(pc, in)
 	case in.Op == ir.OpMatrix:
 		e.matrix(pc, in)
+	case carries(in.Op):
+		e.carry(in)
 	case in.Op == ir.OpActiveMask:
 		e.activeMask(in)
 	case in.Op == ir.OpFence: // what is locked orders accesses, as the interpreter's addition does

@@ -209,6 +209,11 @@ func IsSpace(w *ir.Warp, in *ir.Inst) {
 // Extended precision: predicate e is the carry of the previous instruction, d's
 // that this one makes.
 
+// CarryFuncs are the operations with a carry.
+var CarryFuncs = map[ir.Opcode]ir.Func{
+	ir.OpAddCarry: AddCarry, ir.OpAddCarry64: AddCarry64, ir.OpSubCarry: SubCarry, ir.OpSubCarry64: SubCarry64,
+}
+
 // AddCarry is add.cc and addc: d = a + b (+ carry in).
 func AddCarry(w *ir.Warp, in *ir.Inst) {
 	cin := w.Pr[in.E] & -uint32(in.Imm&1)

@@ -437,9 +437,12 @@ func (b *builder) carries(i *ptx.Instr) {
 	if i.Mods.Has(ptx.CC) {
 		flags |= 2
 	}
-	fn := map[bool]ir.Func{false: lane.AddCarry, true: lane.AddCarry64}[wide]
+	op := ir.OpAddCarry
 	if i.Op == ptx.OpSub || i.Op == ptx.OpSubc {
-		fn = map[bool]ir.Func{false: lane.SubCarry, true: lane.SubCarry64}[wide]
+		op = ir.OpSubCarry
+	}
+	if wide {
+		op++
 	}
 	k := kindOf(t)
 	src := func(o *ptx.Operand) uint32 {
@@ -448,7 +451,7 @@ func (b *builder) carries(i *ptx.Instr) {
 		}
 		return b.src32(o, t)
 	}
-	in := ir.Inst{Kind: ir.KMasked, Fn: fn, E: b.carry, Imm: flags, Other: -1}
+	in := ir.Inst{Kind: ir.KMasked, Fn: lane.CarryFuncs[op], Op: op, E: b.carry, Imm: flags, Other: -1}
 	if i.Op == ptx.OpMad || i.Op == ptx.OpMadc {
 		// The product is made first; the sum makes the carry.
 		in.A = b.dst(&sink, k)

@@ -334,11 +334,19 @@ func (w *writer) call() {
 // carry writes a chain of additions or subtractions of several words.
 func (w *writer) carry() {
 	r := func() string { return w.register("r") }
-	switch w.rng.IntN(3) {
+	l := func() string { return w.register("l") }
+	switch w.rng.IntN(5) {
 	case 0:
 		w.line("add.cc.u32 %s, %s, %s;\naddc.cc.u32 %s, %s, %s;\naddc.u32 %s, %s, %s;", r(), r(), r(), r(), r(), r(), r(), r(), r())
 	case 1:
 		w.line("sub.cc.u32 %s, %s, %s;\nsubc.cc.s32 %s, %s, %s;\nsubc.u32 %s, %s, 0;", r(), r(), r(), r(), r(), r(), r(), r())
+	case 2:
+		w.line("%s.cc.u64 %s, %s, %s;", w.oneOf("add", "sub"), l(), l(), l())
+		w.line("%s.u64 %s, %s, %s;", w.oneOf("addc.cc", "subc.cc"), l(), l(), l())
+		w.line("%s.u64 %s, %s, %s;", w.oneOf("addc", "subc"), l(), l(), l())
+	case 3: // the carry is kept where lanes part between its operations
+		end := w.label()
+		w.line("add.cc.u32 %s, %s, %s;\n@%s bra %s;\naddc.cc.u32 %s, %s, %s;\n%s:\naddc.u32 %s, %s, %s;", r(), r(), r(), w.predicate(), end, r(), r(), r(), end, r(), r(), r())
 	default:
 		w.line("mad.lo.cc.u32 %s, %s, %s, %s;\nmadc.hi.u32 %s, %s, %s, %s;", r(), r(), r(), r(), r(), r(), r(), r())
 	}
