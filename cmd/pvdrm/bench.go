@@ -221,7 +221,7 @@ func (f *benchFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	r := bench.Report{Header: bench.Header{Date: time.Now(), Command: "pvdrm " + strings.Join(os.Args[1:], " "), Runs: f.runs}}
-	if err = f.measure(ctx, &r); err != nil && len(r.Rows) == 0 {
+	if err = f.measure(ctx, &r); err != nil && len(r.Rows) == 0 && len(r.Clang) == 0 {
 		return errors.Join(err, files.close())
 	}
 	return files.report(r, errors.Join(err, r.WriteText(out)), len(r.Failures()) > 0)
@@ -278,14 +278,8 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 			maps.Copy(scales, found)
 		}
 		samples, err := plan.Run(ctx, status.show)
-		if ctx.Err() != nil && len(samples) > 0 {
-			r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "interrupted in run",
-				Value: fmt.Sprintf("%d of %d, after %d measurements", samples[len(samples)-1].Round+1, f.runs, len(samples))})
-		} else if err != nil {
-			return err
-		}
-		r.Rows = bench.Rows(samples)
-		if err != nil {
+		if r.Rows = bench.Rows(samples); err != nil {
+			f.noteInterrupted(ctx, r, samples)
 			return err
 		}
 	}
@@ -293,6 +287,14 @@ func (f *benchFlags) measure(ctx context.Context, r *bench.Report) (err error) {
 		return f.compareClang(ctx, agents[bench.Native], r, status.show)
 	}
 	return nil
+}
+
+// noteInterrupted has the report name the round in which its user has had enough.
+func (f *benchFlags) noteInterrupted(ctx context.Context, r *bench.Report, samples []bench.Sample) {
+	if ctx.Err() != nil && len(samples) > 0 {
+		r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "interrupted in run",
+			Value: fmt.Sprintf("%d of %d, after %d measurements", samples[len(samples)-1].Round+1, f.runs, len(samples))})
+	}
 }
 
 // configsOf are the configurations to measure in a mode.

@@ -86,7 +86,9 @@ func (f *benchFlags) compareClang(ctx context.Context, native *agentProcess, r *
 	}
 	r.Header.Facts = append(r.Header.Facts, bench.Fact{Name: "OpenCL", Value: sides.pocl})
 	samples, err := plan.Run(ctx, progress)
-	r.Clang = bench.ClangRows(samples, string(isa))
+	if r.Clang = bench.ClangRows(samples, string(isa)); err != nil {
+		f.noteInterrupted(ctx, r, samples)
+	}
 	return err
 }
 
