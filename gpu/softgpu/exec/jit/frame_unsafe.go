@@ -41,6 +41,7 @@ type Frame struct {
 	parked          int32          // out: where the warp goes on, which has had its first turn; see ring.go
 	place           int32          // in the order of the ring
 	barrier         int32          // the number of the barrier that the warp came to last
+	kept            int32          // how many places the code keeps, see kept.go
 	fresh           int64          // the budget of the warp behind its first turn; 0: it has had that
 	next            unsafe.Pointer // *Frame of the warp that runs while this one waits at a barrier, or nil
 	before          unsafe.Pointer // and of the one of which this is the next
@@ -270,16 +271,18 @@ func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 // addressOf is the address of code.
 func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m))) } // mapped memory, which does not move
 
-// enter sets where code begins and which registers it sees: those in view, as many as
-// the code's function has.
-func (f *Frame) enter(w *ir.Warp, entry, at uintptr) {
+// enter sets where code of n begins and which registers it sees: those in view, as many as
+// the code's function has. It takes over the fragments that wait.
+func (f *Frame) enter(n *Code, w *ir.Warp, entry, at uintptr, by Turn) {
 	f.entry, f.target, f.mask, f.live, f.fuel = entry, at, w.Mask, w.Live, fuel
+	f.takeOver(n, w, by)
+	f.kept = n.keeps() // of the code that the frame knows of since takeOver
 	f.view(w)
 }
 
 // forgetKept forgets the places that are kept: operations were done that may have written their registers.
 func (f *Frame) forgetKept() {
-	for i := range f.places[maxPlaces:] {
+	for i := range f.places[maxPlaces : maxPlaces+f.kept] {
 		p := &f.places[maxPlaces+i]
 		p.kind, p.reach = 0, 0
 	}

@@ -61,12 +61,12 @@ const (
 )
 
 // compileFunction makes machine code of a function, for warps with all lanes or
-// with any, and says where in it each position of the function is entered, or 0. It
+// with any, and says where in it each position of the function is entered, or 0, and how many places it keeps. It
 // returns nil if the function is beyond the bounds.
-func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) (code []byte, entries []uint32) {
+func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) (code []byte, entries []uint32, kept int32) {
 	n := int(fn.End - fn.Entry)
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
-		return nil, nil
+		return nil, nil, 0
 	}
 	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, ring: ringOf(p, fn)}
 	if e.pairs {
@@ -83,7 +83,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 		}
 	}
 	if !e.flow() {
-		return nil, nil
+		return nil, nil, 0
 	}
 	e.findUniform()
 	e.findKept()
@@ -98,14 +98,14 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	for i := range e.blocks {
 		e.run(i)
 		if e.a.Len() > maxNativeBytes {
-			return nil, nil
+			return nil, nil, 0
 		}
 	}
 	e.fragmentCode()
 	e.a.Bind(e.leave)
 	e.a.Return()
 	if !e.a.Resolve() || e.a.Len() > maxNativeBytes {
-		return nil, nil
+		return nil, nil, 0
 	}
 	entries = make([]uint32, n)
 	for i, label := range e.entries[:n] {
@@ -113,7 +113,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 			entries[i] = uint32(e.a.Offset(label))
 		}
 	}
-	return e.a.Code(), entries
+	return e.a.Code(), entries, int32(len(e.kept))
 }
 
 // prologue is where native code is entered: it loads what it keeps in registers,

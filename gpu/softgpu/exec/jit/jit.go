@@ -3,6 +3,7 @@ package jit
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -82,9 +83,11 @@ type Code struct {
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
 	ring   ringKind
-	atoms  bool    // it has operations that need an area
-	enough int32   // how often a variant must be wanted
-	full   variant // for warps with all lanes
+	atoms  bool         // it has operations that need an area
+	calls  bool         // it has calls, or is called
+	kept   atomic.Int32 // the most places that a variant keeps; those with code are counted
+	enough int32        // how often a variant must be wanted
+	full   variant      // for warps with all lanes
 	masked variant
 	charge *atomic.Int64 // see ChargeTo; may be nil
 
@@ -103,6 +106,7 @@ type variant struct {
 type machineCode struct {
 	entry uintptr
 	at    []uintptr // by position from the first on: where to enter; 0: nowhere
+	kept  int32     // how many places it keeps, see kept.go
 
 	failed bool // the compiler did
 }
@@ -116,6 +120,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 	n.once.Do(func() {
 		n.prog, n.fn, n.first, n.isa, n.ring = p, fn, fn.Entry, InUse(), ringOf(p, fn)
 		n.enough = enough(p, fn, n.isa)
+		n.calls = !fn.Kernel || slices.ContainsFunc(p.Code[fn.Entry:fn.End], func(in ir.Inst) bool { return in.Kind == ir.KCall })
 		n.sites = make([]uint16, fn.End-fn.Entry)
 		for i := range n.sites {
 			if in := &p.Code[int(n.first)+i]; isAccess(in) {
@@ -159,7 +164,18 @@ func (n *Code) compile(v *variant) {
 			v.code.Store(&machineCode{failed: true})
 		}
 	}()
-	v.code.Store(makeNative(n.prog, n.fn, n.sites, v == &n.masked, n.isa))
+	code := makeNative(n.prog, n.fn, n.sites, v == &n.masked, n.isa)
+	for kept := n.kept.Load(); code.kept > kept && !n.kept.CompareAndSwap(kept, code.kept); kept = n.kept.Load() {
+	}
+	v.code.Store(code)
+}
+
+// keeps is how many places the code may keep that runs a warp of n's kernel or function.
+func (n *Code) keeps() int32 {
+	if n.calls {
+		return maxKept // of other functions, too
+	}
+	return n.kept.Load()
 }
 
 // want counts a use of the code of a variant that is not there yet. It is not inlined
@@ -246,8 +262,7 @@ func (n *Code) EntryAt(pc int32, mask uint32) (code *machineCode, at uintptr) {
 // word is not the one that was seen.
 func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uintptr, by Turn) (pc, limit int32) {
 	f.seen = by.Seen
-	f.enter(w, code.entry, at)
-	f.takeOver(n, w, by)
+	f.enter(n, w, code.entry, at, by)
 	n.native(f)
 	runtime.KeepAlive(code)
 	w.Budget = int(f.budget)
@@ -263,8 +278,7 @@ func (n *Code) prepare(f *Frame, w *ir.Warp, seen uint64) bool {
 		return false
 	}
 	f.seen = seen
-	f.enter(w, code.entry, at)
-	f.takeOver(n, w, Turn{Limit: noLimit})
+	f.enter(n, w, code.entry, at, Turn{Limit: noLimit})
 	return true
 }
 

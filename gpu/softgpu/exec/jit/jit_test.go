@@ -59,7 +59,7 @@ func (m *machine) run(t testing.TB, w *ir.Warp, code []ir.Inst, fixed ...ir.Cons
 		}
 	}
 	prog := &ir.Program{Code: code}
-	text, entries := compileFunction(prog, fn, list, w.Mask != ir.AllLanes, m.isa)
+	text, entries, _ := compileFunction(prog, fn, list, w.Mask != ir.AllLanes, m.isa)
 	require.NotNil(t, text)
 	mapped, err := codemem.Map(text)
 	require.NoError(t, err)
@@ -310,9 +310,9 @@ func TestNativeBounds(t *testing.T) { eachISA(t, testNativeBounds) }
 
 func testNativeBounds(t *testing.T, isa ISA) {
 	code := make([]ir.Inst, maxNativeInsts+1)
-	text, _ := compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false, isa)
+	text, _, _ := compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false, isa)
 	require.Nil(t, text)
-	text, _ = compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false, isa)
+	text, _, _ = compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false, isa)
 	require.Nil(t, text)
 	p, n := &ir.Program{Code: []ir.Inst{endOfCode}}, &Code{}
 	require.Nil(t, n.Prepare(p, &ir.Function{End: 1}, NativeNever))

@@ -59,7 +59,7 @@ var codeBytes atomic.Int64
 // makeNative compiles a function. The code is empty where the host or the bounds
 // on code forbid it.
 func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *machineCode {
-	code, entries := compileFunction(p, fn, sites, masked, isa)
+	code, entries, kept := compileFunction(p, fn, sites, masked, isa)
 	if code == nil {
 		return &machineCode{}
 	}
@@ -73,7 +73,7 @@ func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}
-	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(entries))}
+	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(entries)), kept: kept}
 	for i, off := range entries {
 		if off != 0 {
 			n.at[i] = addressOf(m) + uintptr(off)
