@@ -7,24 +7,44 @@ import (
 	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
 )
 
-// inRing reports whether an operation is one at which a ring goes on with the next warp: a barrier, or the end.
+// inRing reports whether an operation is one at which a ring or a crew goes on with the next warp: a barrier, or the end.
 func (e *emitter) inRing(pc int32) bool {
 	in := &e.code[pc]
-	return e.ring.some && !e.masked && (in.Kind == ir.KBarrier && pc+1 < e.fn.End || endsWarp(in))
+	return e.crew && inCrew(in) && pc+1 < e.fn.End || e.ring.some && !e.masked && endsWarp(in)
 }
 
 // passBarrier is a barrier. All registers go to memory; the warp of the next frame goes on where it is, or
-// begins. Without a ring it is left to the interpreter.
+// begins. Without a ring and a crew it is left to the interpreter.
 func (e *emitter) passBarrier(pc int32) {
 	e.save(e.unsaved(nil))
-	out, behind, park := e.a.NewLabel(), e.a.NewLabel(), e.a.NewLabel()
+	out, behind := e.a.NewLabel(), e.a.NewLabel()
 	e.clear()
 	clear(e.places)
 	e.enterable(pc)
+	if e.ring.some && !e.masked {
+		e.ringBarrier(pc, behind, out)
+	} else {
+		e.crewBarrier(pc, behind, out)
+	}
+	e.later = append(e.later, func() {
+		e.a.Bind(out)
+		e.exitWith(pc, nil)
+	})
+	e.a.Entry(behind)
+	e.a.Bind(behind)
+	e.told[pc+1] = behind
+	e.tell(pc)
+	e.enterable(pc + 1)
+}
+
+// ringBarrier has the next warp of the ring go on, and this one at a label then. It goes to out where the interpreter has
+// to look at it.
+func (e *emitter) ringBarrier(pc int32, behind, out x86.Label) {
+	park, crew := e.a.NewLabel(), e.a.NewLabel()
 	here := e.entries[pc-e.fn.Entry]
 	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offNext))
 	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
-	e.a.JumpIf(x86.Equal, out)
+	e.a.JumpIf(x86.Equal, crew)
 	e.a.MI(x86.CMP, true, frameAt(offFresh), 0)
 	e.a.JumpIf(x86.NotEqual, park)
 	if e.ring.several {
@@ -33,16 +53,11 @@ func (e *emitter) passBarrier(pc int32) {
 	e.a.MI(x86.MOV, false, frameAt(offPassed), pc+1)
 	e.nextWarp(behind)
 	e.later = append(e.later, func() {
-		e.a.Bind(out)
-		e.exitWith(pc, nil)
+		e.a.Bind(crew)
+		e.crewBarrier(pc, behind, out)
 		e.a.Bind(park)
 		e.park(pc, here)
 	})
-	if at := &e.entries[pc+1-e.fn.Entry]; *at == 0 {
-		*at = behind
-	}
-	e.a.Entry(behind)
-	e.a.Bind(behind)
 }
 
 // checkBarrier goes to out where the warp before this one in the order has come to another barrier. The first of them
@@ -97,6 +112,8 @@ func (e *emitter) leaveHead(pc, target int32, list []saved) {
 	e.a.MI(x86.CMP, true, frameAt(offFresh), 0)
 	e.a.JumpIf(x86.Equal, out)
 	e.a.RM(x86.MOV, true, x86.RAX, frameAt(offNext))
+	e.a.RR(x86.TEST, true, x86.RAX, x86.RAX)
+	e.a.JumpIf(x86.Equal, out) // it is in a crew
 	e.park(target, at)
 	e.a.Bind(out)
 	e.exitWith(pc, nil)

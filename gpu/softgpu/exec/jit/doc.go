@@ -21,7 +21,8 @@
 // and each mask for vectors, and knows what of AVX-512 takes several instructions then.
 //
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
-// of them can (ring.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
+// of them can (ring.go), also where barriers are for some threads, let warps go on, or
+// combine predicates (crew.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
 //
 // Products of matrices (matrix.go) are computed by vectors of sums, as exactly as their functions do it.
 //
@@ -47,7 +48,8 @@
 // area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
 // not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
-// Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses. Rows of the frame's .local memory that
+// Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses, in a crew by
+// the numbers of warps that Go said are in it, and accesses what is known of a barrier by its number, which it compares with that of barriers. Rows of the frame's .local memory that
 // operations name lie below what the function asks for, which each frame has. Fragments that wait lie in the frame, and
 // are not more than lanes are. It has no stack, no calls, and jumps to its own labels only, and to those of the
 // function's other variant, through the list of them by a position that is one of the function's. It runs as a leaf of an assembly function on

@@ -177,18 +177,18 @@ func (e *emitter) runFragment() {
 	a.Jump(e.leave)
 }
 
-// endsLanes reports whether the lanes that run end at an operation without others that could wait for it: they exit, and
-// the kernel has no barrier but the one that all threads of the block come to.
+// endsLanes reports whether the lanes that run end at an operation without others that could wait for it: they exit. While
+// others of their warp run, which have come to no barrier, none becomes complete by that.
 func (e *emitter) endsLanes(in *ir.Inst) bool { return e.masked && e.simple && endsWarp(in) }
 
-// isSimple reports whether a function is a kernel that calls none and has plain barriers only.
+// isSimple reports whether a function is a kernel that calls none and has no barrier of clusters.
 func isSimple(p *ir.Program, fn *ir.Function) bool {
 	for pc := fn.Entry; pc < fn.End; pc++ {
 		switch in := &p.Code[pc]; in.Kind {
 		case ir.KCall:
 			return false
 		case ir.KBarrier:
-			if !isPlainBarrier(in) {
+			if !inCrew(in) {
 				return false
 			}
 		}

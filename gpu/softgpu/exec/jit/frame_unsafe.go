@@ -50,6 +50,12 @@ type Frame struct {
 	warp            *ir.Warp       // that runs
 	note            func(pc int32) // called for each operation that is asked for; may be nil
 
+	// What the warp has of its crew, see crew.go; nil: it is in none.
+	crew   *Crew
+	bit    uint32 // of the warp, in the crew's sets
+	trues  uint32 // out: what the last barrier that combines predicates gave
+	falses uint32
+
 	// The fragments that wait while another one runs, see apart.go.
 	full, masked variantAt
 	live         uint32 // lanes that have not exited

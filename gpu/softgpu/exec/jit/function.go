@@ -22,21 +22,25 @@ const headCost = 8
 // emitter compiles one function for warps that run with all lanes, or with any.
 type emitter struct {
 	cache
-	a      x86.Asm
-	fn     *ir.Function
-	code   []ir.Inst // of the program
-	blocks []flowBlock
-	number []int32 // block that begins at a position, counted from fn.entry; -1: none
-	labels []x86.Label
-	masked bool
-	pairs  bool // for AVX2
-	ring   ringKind
-	mode   maskMode // of the operation that is compiled
-	end    int32    // of the block that it is in
-	ending []regRef // what is not needed any more after it
-	leave  x86.Label
-	start  x86.Label // of the code
-	later  []func()  // code off the main path
+	a       x86.Asm
+	fn      *ir.Function
+	code    []ir.Inst // of the program
+	blocks  []flowBlock
+	number  []int32 // block that begins at a position, counted from fn.entry; -1: none
+	labels  []x86.Label
+	masked  bool
+	pairs   bool // for AVX2
+	ring    ringKind
+	crew    bool // warps may run in a crew, of which barriers may combine predicates
+	reduces bool
+	muster  crewLabels
+	told    map[int32]x86.Label // by position: where a warp is told what the barrier before gave
+	mode    maskMode            // of the operation that is compiled
+	end     int32               // of the block that it is in
+	ending  []regRef            // what is not needed any more after it
+	leave   x86.Label
+	start   x86.Label // of the code
+	later   []func()  // code off the main path
 
 	fragments fragmentLabels
 	simple    bool // see isSimple
@@ -60,13 +64,19 @@ const (
 	guarded            // k5
 )
 
+// compiled is what Go has to know of code beside its entries.
+type compiled struct {
+	kept int32            // how many places it keeps
+	told map[int32]uint32 // by position behind a barrier: where a warp that waits there is told what that gives, and goes on
+}
+
 // compileFunction makes machine code of a function, for warps with all lanes or
-// with any, and says where in it each position of the function is entered, or 0, and how many places it keeps. It
+// with any, and says where in it each position of the function is entered, or 0, and what else Go has to know of it. It
 // returns nil if the function is beyond the bounds.
-func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) (code []byte, entries []uint32, kept int32) {
+func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) (code []byte, entries []uint32, more compiled) {
 	n := int(fn.End - fn.Entry)
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
-		return nil, nil, 0
+		return nil, nil, more
 	}
 	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, ring: ringOf(p, fn)}
 	if e.pairs {
@@ -83,7 +93,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 		}
 	}
 	if !e.flow() {
-		return nil, nil, 0
+		return nil, nil, more
 	}
 	e.findUniform()
 	e.findKept()
@@ -91,6 +101,9 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	e.leave = e.a.NewLabel() // so that no entry has label 0
 	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel(), pick: e.a.NewLabel()}
 	e.simple = isSimple(p, fn)
+	e.crew, e.reduces = crewOf(p, fn)
+	e.told = map[int32]x86.Label{}
+	e.muster = crewLabels{wait: e.a.NewLabel(), arrive: e.a.NewLabel()}
 	e.prologue()
 	for range e.blocks {
 		e.labels = append(e.labels, e.a.NewLabel())
@@ -98,14 +111,15 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	for i := range e.blocks {
 		e.run(i)
 		if e.a.Len() > maxNativeBytes {
-			return nil, nil, 0
+			return nil, nil, more
 		}
 	}
 	e.fragmentCode()
+	e.musterCode()
 	e.a.Bind(e.leave)
 	e.a.Return()
 	if !e.a.Resolve() || e.a.Len() > maxNativeBytes {
-		return nil, nil, 0
+		return nil, nil, more
 	}
 	entries = make([]uint32, n)
 	for i, label := range e.entries[:n] {
@@ -113,7 +127,11 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 			entries[i] = uint32(e.a.Offset(label))
 		}
 	}
-	return e.a.Code(), entries, int32(len(e.kept))
+	more = compiled{kept: int32(len(e.kept)), told: map[int32]uint32{}}
+	for pc, label := range e.told {
+		more.told[pc] = uint32(e.a.Offset(label))
+	}
+	return e.a.Code(), entries, more
 }
 
 // prologue is where native code is entered: it loads what it keeps in registers,

@@ -35,7 +35,7 @@ func (n *Code) native(f *Frame) *Frame {
 func (n *Code) help(f *Frame) {
 	w, pc := f.warp, f.pc
 	in := &n.prog.Code[pc]
-	w.PC, w.Mask, w.Budget, f.asks, f.pc = pc, f.mask, int(f.budget), 0, nowhere
+	w.PC, w.Mask, w.Live, w.Budget, f.asks, f.pc = pc, f.mask, f.live, int(f.budget), 0, nowhere
 	active := w.Mask
 	if in.Guard != 0 {
 		m := w.Pr[in.Guard-1]

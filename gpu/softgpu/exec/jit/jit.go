@@ -83,6 +83,7 @@ type Code struct {
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
 	ring   ringKind
+	crew   bool         // warps may run in a crew
 	atoms  bool         // it has operations that need an area
 	calls  bool         // it has calls, or is called
 	kept   atomic.Int32 // the most places that a variant keeps; those with code are counted
@@ -105,8 +106,9 @@ type variant struct {
 // NativeCode is the machine code of one function.
 type machineCode struct {
 	entry uintptr
-	at    []uintptr // by position from the first on: where to enter; 0: nowhere
-	kept  int32     // how many places it keeps, see kept.go
+	at    []uintptr         // by position from the first on: where to enter; 0: nowhere
+	kept  int32             // how many places it keeps, see kept.go
+	told  map[int32]uintptr // by position behind a barrier: where to enter by a warp that waits there
 
 	failed bool // the compiler did
 }
@@ -119,6 +121,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 	}
 	n.once.Do(func() {
 		n.prog, n.fn, n.first, n.isa, n.ring = p, fn, fn.Entry, InUse(), ringOf(p, fn)
+		n.crew, _ = crewOf(p, fn)
 		n.enough = enough(p, fn, n.isa)
 		n.calls = !fn.Kernel || slices.ContainsFunc(p.Code[fn.Entry:fn.End], func(in ir.Inst) bool { return in.Kind == ir.KCall })
 		n.sites = make([]uint16, fn.End-fn.Entry)

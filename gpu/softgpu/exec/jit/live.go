@@ -45,6 +45,9 @@ func controlRegisters(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write
 		if op.Count != ir.NoReg {
 			visit(ir.In32, op.Count, false)
 		}
+		if op.Popc && in.D != ir.NoReg {
+			visit(ir.In32, in.D, true)
+		}
 		return true
 	}
 	return false

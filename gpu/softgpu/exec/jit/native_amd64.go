@@ -23,9 +23,9 @@ func callNative(f *Frame) *Frame
 func best() ISA {
 	x := &cpu.X86
 	switch {
-	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasFMA && x.HasBMI1:
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasFMA && x.HasBMI1 && x.HasPOPCNT:
 		return AVX512
-	case x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2:
+	case x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2 && x.HasPOPCNT:
 		return AVX2
 	}
 	return Plain
@@ -59,7 +59,7 @@ var codeBytes atomic.Int64
 // makeNative compiles a function. The code is empty where the host or the bounds
 // on code forbid it.
 func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *machineCode {
-	code, entries, kept := compileFunction(p, fn, sites, masked, isa)
+	code, entries, more := compileFunction(p, fn, sites, masked, isa)
 	if code == nil {
 		return &machineCode{}
 	}
@@ -73,7 +73,10 @@ func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}
-	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(entries)), kept: kept}
+	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(entries)), kept: more.kept, told: map[int32]uintptr{}}
+	for pc, off := range more.told {
+		n.told[pc] = addressOf(m) + uintptr(off)
+	}
 	for i, off := range entries {
 		if off != 0 {
 			n.at[i] = addressOf(m) + uintptr(off)

@@ -2,6 +2,7 @@ package jit
 
 import (
 	"runtime"
+	"slices"
 
 	"pvdrm/gpu/softgpu/exec/ir"
 )
@@ -60,12 +61,18 @@ func keyOf(in *ir.Inst) int32 { return int32(in.X.Barrier.Number) }
 
 // countOf is the number of threads that a barrier names, if that is constant, else 0.
 func countOf(fn *ir.Function, in *ir.Inst) uint32 {
-	for _, c := range fn.Const32 {
-		if c.Reg == in.X.Barrier.Count {
-			return c.Value
+	count, _ := constantOf(fn, in.X.Barrier.Count)
+	return count
+}
+
+// constantOf is the value of a 32-bit register that is constant, the same in all blocks.
+func constantOf(fn *ir.Function, reg uint32) (value uint32, ok bool) {
+	for i, c := range fn.Const32 {
+		if c.Reg == reg && !slices.Contains(fn.Shared32, i) {
+			return c.Value, true
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // Rings reports whether the warps of blocks of so many threads of n's kernel can run in a ring.
@@ -127,6 +134,9 @@ func (n *Code) GoOn(f *Frame, w *ir.Warp, pc int32, warps int) bool {
 	f.forgetKept()
 	return true
 }
+
+// MayTurn reports whether the warp of f may pass heads of loops in its turn.
+func (n *Code) MayTurn(f *Frame) bool { return f.budget > 1 }
 
 // MayLoop reports whether the warp of f may pass heads of loops before others have their turn.
 func (n *Code) MayLoop(f *Frame) bool { return f.fresh == 0 && f.budget > 1 }

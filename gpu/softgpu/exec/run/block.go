@@ -25,9 +25,11 @@ type block struct {
 	warps  []warp
 	ring   []*warp // those that run in a ring, in their order
 	bars   [barriers]barrier
-	waited bool // some barrier was used since the block began
-	begun  bool // a warp has run
-	met    bool // in this turn a barrier was complete, and the next turn is for a ring
+	crew   jit.Crew // of those that run in one
+	waited bool     // some barrier was used since the block began
+	begun  bool     // a warp has run
+	next   int      // the warp that has its turn next, because it left a crew
+	met    bool     // in this turn a barrier was complete, and the next turn is for a ring
 }
 
 // barrier is one of the block's barriers.
@@ -155,12 +157,14 @@ type progress struct {
 
 // turn lets each warp of the block run. It reports false when the worker is to be preempted.
 func (b *block) turn(all *progress) bool {
-	if !b.begun && b.inChain() || b.inRing() {
+	if !b.begun && b.inChain() || b.inRing() || b.inCrew() {
 		all.made = true
 	}
 	b.begun = true
 	b.met = false
-	for i := range b.warps {
+	first := b.next
+	b.next = 0
+	for i := first; i < len(b.warps); i++ {
 		w := &b.warps[i]
 		if w.Live == 0 || !w.runnable() {
 			continue

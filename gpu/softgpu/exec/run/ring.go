@@ -124,7 +124,7 @@ func (w *warp) simple(pc int32) (next int32, ok bool) {
 	w.PC = pc
 	switch in.Kind {
 	case ir.KJump:
-		return in.Target, w.Mask == ir.AllLanes
+		return in.Target, w.Mask == w.Live
 	case ir.KBranch:
 		return w.together(in, w.sense(in, w.Pr[in.A]))
 	case ir.KCompareBranch:
@@ -146,10 +146,10 @@ func (w *warp) simple(pc int32) (next int32, ok bool) {
 
 // together returns where the warp goes on if lanes m branch, if those are all of the warp or none.
 func (w *warp) together(in *ir.Inst, m uint32) (next int32, ok bool) {
-	if m == ir.AllLanes {
-		return in.Target, true
+	if m == w.Mask {
+		return in.Target, w.Mask == w.Live
 	}
-	return in.Other, m == 0 && w.Mask == ir.AllLanes
+	return in.Other, m == 0 && w.Mask == w.Live
 }
 
 // inStep reports whether all warps of the block that have not ended are ready with all their lanes, and none has begun

@@ -41,6 +41,9 @@ func Hostile(data []byte, pages []Page, tame bool) string {
 	for range 3 + w.rng.IntN(8) {
 		w.statement(0)
 		w.access()
+		if w.rng.IntN(4) == 0 {
+			w.barrier()
+		}
 	}
 	w.store()
 	w.line("ret;")

@@ -439,22 +439,6 @@ func (w *writer) collective(clamp int) {
 	}
 }
 
-// exchange writes what all threads of the block do to one word of .shared, in
-// any order, and reductions by a barrier.
-func (w *writer) exchange() {
-	r, p := w.register("r"), w.predicate()
-	switch w.rng.IntN(4) {
-	case 0:
-		w.line("barrier.sync 1, 64;\nbarrier.red.popc.u32 %s, 2, %s%s;", r, w.oneOf("", "!"), p)
-	case 1:
-		w.line("bar.red.%s.pred %s, 3, %s;", w.oneOf("and", "or"), p, w.predicate())
-	default:
-		w.line("bar.sync 0;\nst.shared.b64 [shared+16], %s;", "0x12345678")
-		w.line("bar.sync 0;\nred.shared.%s [shared+16], %s;", w.oneOf("add.u32", "min.s32", "max.u32", "xor.b32", "and.b32", "or.b32"), r)
-		w.line("mov.u32 %%t0, shared;\ncvt.u64.u32 %%at, %%t0;\ncvta.shared.u64 %%at, %%at;\nbar.sync 0;\nld.b32 %s, [%%at+16];\nbar.sync 0;", w.register("r"))
-	}
-}
-
 // bits returns a register whose bits may be used as a number. PTX does not say
 // which NaN an instruction returns, so all become one.
 func (w *writer) bits(letter string) string {

@@ -52,6 +52,14 @@ func (a *Asm) FirstBit(d, s R) {
 	a.modReg(uint8(d), uint8(s))
 }
 
+// CountBits is popcnt d, s on 32 bits.
+func (a *Asm) CountBits(d, s R) {
+	a.bytes(0xf3)
+	a.rexByte(d, s)
+	a.bytes(0x0f, 0xb8)
+	a.modReg(uint8(d), uint8(s))
+}
+
 var yBLSR = Op{Name: "blsr", table: 2, code: 0xf3}
 
 func (a *Asm) DropBit(d, s R) {

@@ -1,0 +1,220 @@
+package run
+
+import (
+	"slices"
+
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
+)
+
+// inCrew has the warps of a block run in native code as a crew (package jit) for as long as they are there, or come back to it
+// soon, and puts down where they are then. It does nothing unless all can. It reports whether it did.
+func (b *block) inCrew() bool {
+	w := b.warps[0].worker
+	n := w.run.native
+	if n == nil || !n.Crews(len(b.warps)) || !b.assembled(n) {
+		return false
+	}
+	c := &b.crew
+	c.Begin(len(b.warps))
+	var waiting [barriers]uint32
+	for _, one := range b.ring {
+		waits := false
+		if len(one.Rest) != 0 {
+			f := one.Rest[0]
+			one.Mask, one.PC, one.Rest = f.Mask, f.PC, one.Rest[:0]
+			if waits = f.State == ir.AtBarrier; waits {
+				waiting[f.Barrier] |= 1 << one.Index
+			}
+		}
+		one.Budget = quantum
+		n.Enlist(c, &one.frame0, &one.Warp, w.seen, len(b.ring), waits, one.fresh)
+		if w.counts != nil {
+			w.counts.entered++
+		}
+	}
+	for id := range b.bars {
+		if bar := &b.bars[id]; bar.used {
+			m := jit.Met{Waiting: waiting[id], Need: bar.need, Trues: bar.reduce.count, Falses: !bar.reduce.and}
+			for i, here := range bar.arrived {
+				if here != 0 {
+					m.Arrived |= 1 << i
+				}
+			}
+			c.Meet(id, m)
+		}
+	}
+	left := b.left
+	for f := c.Next(maxWarp); f != nil; {
+		f = b.relieve(n, n.Pass(f))
+	}
+	b.waited = true
+	b.disband(n)
+	if b.left != left {
+		b.exited()
+	}
+	return true
+}
+
+// maxWarp is the number of the last warp that a crew may have.
+const maxWarp = 31
+
+// assembled lists the warps of the block that have not ended in b.ring. It reports whether each of them can run in a crew: its
+// lanes that have not exited are all together, ready or at a barrier, and one can run.
+func (b *block) assembled(n *jit.Code) bool {
+	b.ring = b.ring[:0]
+	some := false
+	for i := range b.warps {
+		w := &b.warps[i]
+		if w.Live == 0 {
+			continue
+		}
+		if w.boost || w.sleepers != 0 || w.Frame.Depth != 0 {
+			return false
+		}
+		pc, waits := w.PC, false
+		switch {
+		case w.Mask == w.Live && len(w.Rest) == 0:
+		case w.Mask == 0 && len(w.Rest) == 1 && w.Rest[0].Mask == w.Live && w.Rest[0].Frame == w.Frame:
+			pc = w.Rest[0].PC
+			if waits = w.Rest[0].State == ir.AtBarrier; waits && w.Rest[0].Barrier >= barriers || !waits && w.Rest[0].State != ir.Ready {
+				return false
+			}
+		default:
+			return false
+		}
+		if !n.Enters(pc, w.Live, waits) {
+			return false
+		}
+		some = some || !waits
+		b.ring = append(b.ring, w)
+	}
+	for id := range b.bars {
+		for i, here := range b.bars[id].arrived {
+			if live := b.warps[i].Live; here != 0 && here&live != live {
+				return false
+			}
+		}
+	}
+	return some
+}
+
+// relieve has the interpreter run what made a warp of a crew leave native code, or end it. It returns the frame of the warp that
+// goes on, or nil where the crew ends.
+func (b *block) relieve(n *jit.Code, f *jit.Frame) *jit.Frame {
+	if f.Stuck() {
+		return nil
+	}
+	one := b.ring[slices.IndexFunc(b.ring, func(w *warp) bool { return &w.frame0 == f })]
+	w := one.worker
+	pc := n.Leave(f, &one.Warp, w.sites)
+	if one.Mask != one.Live {
+		// Others of its lanes wait, and may be met, unless they only exit.
+		if one.code[pc].Kind == ir.KBarrier && n.DropEnded(f) && n.GoOn(f, &one.Warp, pc, len(b.ring)) {
+			return f
+		}
+		return nil
+	}
+	if kind := one.code[pc].Kind; kind == ir.KRet || kind == ir.KExit {
+		b.retire(n, one, pc)
+		return b.crew.Next(one.Index)
+	}
+	for range maxMended {
+		if w.control.word.Load() != w.seen {
+			break
+		}
+		next, ok := one.simple(pc)
+		others := false
+		if ok && next <= pc {
+			w.control.look()
+			if !n.MayTurn(f) {
+				others = f.EndTurn()
+				ok = others
+			}
+		}
+		if !ok {
+			break
+		}
+		if c := w.counts; c != nil {
+			c.interpret(one, pc, false)
+		}
+		pc = next
+		if n.GoOn(f, &one.Warp, pc, len(b.ring)) {
+			if c := w.counts; c != nil {
+				c.entered++
+			}
+			if others {
+				one.PC = pc
+				return b.crew.Next(one.Index)
+			}
+			return f
+		}
+	}
+	return nil
+}
+
+// retire ends a warp of a crew, at a position where all its lanes exit.
+func (b *block) retire(n *jit.Code, one *warp, pc int32) {
+	if c := one.worker.counts; c != nil {
+		c.interpret(one, pc, false)
+	}
+	n.Discharge(&one.frame0, &one.Warp)
+	one.PC, one.Live, one.Mask, one.fresh = pc, 0, 0, false
+	b.left--
+	b.crew.End(&one.Warp)
+}
+
+// disband puts down where the warps of a crew are, and who has come to which barrier.
+func (b *block) disband(n *jit.Code) {
+	var waits [32]int // by warp: one more than the number of a barrier
+	for id := range b.bars {
+		bar, m := &b.bars[id], b.crew.Met(id)
+		if bar.used {
+			bar.reset()
+		}
+		if m.Arrived == 0 {
+			continue
+		}
+		bar.used, bar.need = true, m.Need
+		bar.reduce = reduction{count: m.Trues, and: !m.Falses, or: m.Trues != 0}
+		for i := range b.warps {
+			if m.Arrived>>i&1 != 0 {
+				if bar.arrived[i] = b.warps[i].Live; bar.arrived[i] == 0 {
+					bar.arrived[i] = b.warps[i].exist
+				}
+			}
+			if m.Waiting>>i&1 != 0 {
+				waits[i] = id + 1
+			}
+		}
+	}
+	for _, one := range b.ring {
+		if one.Live == 0 {
+			continue
+		}
+		p := n.Discharge(&one.frame0, &one.Warp)
+		one.limit, one.fresh = p.Limit, p.Fresh
+		switch id := waits[one.Index]; {
+		case p.Left >= 0:
+			one.PC, b.next = p.Left, one.Index
+		case id != 0:
+			if p.Passed >= 0 {
+				one.PC = p.Passed
+			}
+			one.suspendAt(&one.code[one.PC-1], uint32(id-1))
+		case p.Passed >= 0:
+			one.PC = p.Passed
+			b.tell(one)
+		}
+	}
+}
+
+// tell gives a warp what the barrier before its position has told native code, which it has not gone on with.
+func (b *block) tell(one *warp) {
+	in := &one.code[one.PC-1]
+	if in.D == ir.NoReg {
+		return
+	}
+	trues, falses := one.frame0.Told()
+	one.deliver(&ir.Fragment{Mask: one.Mask, Frame: one.Frame, Wait: in}, &reduction{count: int(trues), and: !falses, or: trues != 0})
+}
