@@ -108,6 +108,11 @@ func (a *account) cancel(n uint64) {
 // made notes the object for which bytes were reserved.
 func (a *account) made(argument []byte, n uint64) {
 	name, parent := allocated(argument)
+	a.add(name, parent, n)
+}
+
+// add notes an object of a parent for which bytes were reserved.
+func (a *account) add(name objectName, parent uint32, n uint64) {
 	a.books.mu.Lock()
 	defer a.books.mu.Unlock()
 	a.drop(name) // there was none that the driver knew
@@ -181,15 +186,21 @@ func (g *guard) allocate(fd int, argument, params []byte) unix.Errno {
 // memoryBytes returns how much VRAM a request for memory takes, which is in whole pages of the size that it asks for.
 // Where it leaves that to the driver these are large ones, if they fit.
 func memoryBytes(params []byte) uint64 {
+	field := func(at int) uint32 { return binary.LittleEndian.Uint32(params[at:]) }
+	return inPages(binary.LittleEndian.Uint64(params[memorySize:]), field(memoryAttr), field(memoryAttr2))
+}
+
+// inPages rounds bytes up to the pages that attributes ask for.
+func inPages(n uint64, attr, attr2 uint32) uint64 {
 	const small, big = 4 << 10, 64 << 10
-	n, page := binary.LittleEndian.Uint64(params[memorySize:]), uint64(big)
-	switch binary.LittleEndian.Uint32(params[memoryAttr:]) >> pageSizeShift & pageSizeMask {
+	page := uint64(big)
+	switch attr >> pageSizeShift & pageSizeMask {
 	case pageSize4K:
 		page = small
 	case pageSizeBig:
 	case pageSizeHuge:
 		page = vramPage
-		if binary.LittleEndian.Uint32(params[memoryAttr2:])>>hugeSizeShift&hugeSizeMask == hugeSize512M {
+		if attr2>>hugeSizeShift&hugeSizeMask == hugeSize512M {
 			page = 512 << 20
 		}
 	default:
@@ -226,6 +237,9 @@ func (g *guard) free(fd int, at int64) unix.Errno {
 	if _, err := g.memory.ReadAt(argument, at); err != nil {
 		return unix.EFAULT
 	}
+	if !g.owns(argument) {
+		return unix.EPERM
+	}
 	if errno := g.call(fd, requestFree, argument, nil); errno != 0 {
 		return errno
 	}
@@ -251,7 +265,9 @@ func (g *guard) noteFree(at int64) {
 
 func (g *guard) freed(argument []byte) {
 	g.account.freed(released(argument))
-	g.stopper.keeps.freed(released(argument))
+	if g.stopper != nil {
+		g.stopper.keeps.freed(released(argument))
+	}
 }
 
 // onlyCounts reports whether a sealed worker makes a call itself: what it frees, where there is no limit. A worker that

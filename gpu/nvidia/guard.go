@@ -35,11 +35,12 @@ import (
 // guard answers the trapped requests of one worker, in its keeper.
 type guard struct {
 	listener usernotify.Listener
-	memory   *os.File      // of the worker
-	link     *link         // on which its descriptors come
-	devices  map[int32]int // our descriptors, by number in the worker; nil until it is sealed
-	controls []uint32      // that it may have
-	classes  []uint32      // of which it may have objects
+	memory   *os.File        // of the worker
+	link     *link           // on which its descriptors come
+	devices  map[int32]int   // our descriptors, by number in the worker; nil until it is sealed
+	controls []uint32        // that it may have
+	classes  []uint32        // of which it may have objects
+	clients  map[uint32]bool // that it may name; nil for any, of which the driver knows the owners
 	call     rmCall
 	seen     census
 	stopper  *stopper
@@ -74,10 +75,11 @@ func guardWorker(worker *link, stop int, pages *store, of *account) error {
 			_ = unix.Close(fd) // the last reference, perhaps
 		}
 	}()
-	return g.serve()
+	return g.serve(g.handle)
 }
 
-func (g *guard) serve() error {
+// serve has each call handled until the worker has ended.
+func (g *guard) serve(handle func(*usernotify.Call) error) error {
 	for {
 		var c usernotify.Call
 		came, err := g.listener.Receive(&c, -1)
@@ -85,10 +87,10 @@ func (g *guard) serve() error {
 			return nil
 		}
 		if err == nil && came {
-			err = g.handle(&c)
+			err = handle(&c)
 		}
 		if err != nil {
-			return fmt.Errorf("RM requests of a CUDA worker: %w", err)
+			return fmt.Errorf("RM requests of a worker: %w", err)
 		}
 	}
 }
@@ -125,21 +127,29 @@ func (g *guard) note(c *usernotify.Call) {
 
 // seal takes the descriptors of a worker that has started, and finds out whether it can be stopped.
 func (g *guard) seal() error {
-	var h handover
-	if err := g.link.decode(&h, maxMessage); err != nil {
+	h, err := g.takeDevices()
+	if err != nil {
 		return err
+	}
+	t, err := g.seen.target(g.devices)
+	g.stopper.begin(t, err, g.call, h.Runs)
+	return nil
+}
+
+// takeDevices takes the descriptors of a worker that has started.
+func (g *guard) takeDevices() (h handover, err error) {
+	if err := g.link.decode(&h, maxMessage); err != nil {
+		return h, err
 	}
 	fds, err := g.link.takeFDs(len(h.Devices))
 	if err != nil {
-		return err
+		return h, err
 	}
 	g.devices = map[int32]int{}
 	for i, number := range h.Devices {
 		g.devices[number] = fds[i]
 	}
-	t, err := g.seen.target(g.devices)
-	g.stopper.begin(t, err, g.call, h.Runs)
-	return nil
+	return h, nil
 }
 
 // answer makes the call of a sealed worker, if it may have it.
@@ -168,21 +178,22 @@ func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 	if _, err := g.memory.ReadAt(argument, at); err != nil {
 		return unix.EFAULT
 	}
-	size, room, may := allows(g, argument)
-	if !may || size > maxParams {
+	may, ok := allows(g, argument)
+	if !ok || may.size > maxParams || !g.owns(argument) {
 		return unix.EPERM
 	}
+	size := may.size
 	address := binary.LittleEndian.Uint64(argument[paramsAddress:])
 	from := int64(address)
-	params := make([]byte, max(size, room))
+	params := make([]byte, max(size, may.room))
 	if from < 0 {
 		return unix.EFAULT
 	}
 	if _, err := g.memory.ReadAt(params[:size], from); err != nil {
 		return unix.EFAULT
 	}
-	if request == requestAlloc && binary.LittleEndian.Uint64(params[memoryAddress:]) != 0 {
-		return unix.EPERM // it would be one of this process
+	if may.check != nil && !may.check(g, params) {
+		return unix.EPERM
 	}
 	binary.LittleEndian.PutUint64(argument[paramsAddress:], 0)
 	if len(params) == 0 {
@@ -210,33 +221,50 @@ func (g *guard) perform(fd int, request uint32, argument, params []byte) unix.Er
 	return g.call(fd, request, argument, params)
 }
 
-// rule reports whether a worker may have a call, the size of its parameters, and how many bytes the
-// driver may read and write there if that is more.
-type rule func(g *guard, argument []byte) (size, room uint32, may bool)
+// owns reports whether the client by whose name a request comes is one that the worker may name.
+func (g *guard) owns(argument []byte) bool {
+	return g.clients == nil || g.clients[binary.LittleEndian.Uint32(argument)]
+}
+
+// permit is how a worker may have a call.
+type permit struct {
+	size  uint32                             // of the parameters that it has
+	room  uint32                             // bytes that the driver may read and write there, if that is more
+	check func(g *guard, params []byte) bool // nil for any parameters
+}
+
+// rule reports whether a worker may have a call.
+type rule func(g *guard, argument []byte) (p permit, may bool)
 
 // ruleOfControls is the rule of NV_ESC_RM_CONTROL.
-func ruleOfControls(g *guard, argument []byte) (size, room uint32, may bool) {
+func ruleOfControls(g *guard, argument []byte) (p permit, may bool) {
 	command := binary.LittleEndian.Uint32(argument[controlCommand:])
 	if !slices.Contains(g.controls, command) {
-		return 0, 0, false
+		return p, false
 	}
 	if command == resetChannel {
 		g.stopper.awaitRunning() // it could bring a channel back that is stopped
 	}
-	size = binary.LittleEndian.Uint32(argument[controlSize:])
-	return size, size, true
+	return permit{size: binary.LittleEndian.Uint32(argument[controlSize:])}, true
 }
 
 // ruleOfAllocations is the rule of NV_ESC_RM_ALLOC. The driver knows the size of the parameters by the
 // class, and newer drivers have larger ones.
-func ruleOfAllocations(g *guard, argument []byte) (size, room uint32, may bool) {
-	const largest = 4 << 10
+func ruleOfAllocations(g *guard, argument []byte) (p permit, may bool) {
 	if !slices.Contains(g.classes, binary.LittleEndian.Uint32(argument[allocClass:])) || binary.LittleEndian.Uint64(argument[allocRights:]) != 0 {
-		return 0, 0, false
+		return p, false
 	}
-	switch size = binary.LittleEndian.Uint32(argument[allocSize:]); size {
+	switch binary.LittleEndian.Uint32(argument[allocSize:]) {
 	case 0, memoryParams:
-		return memoryParams, largest, true
+		return permit{size: memoryParams, room: largestParams, check: withoutAddress}, true
 	}
-	return 0, 0, false
+	return p, false
+}
+
+// largestParams is how many bytes of parameters the class of an object may have in a newer driver.
+const largestParams = 4 << 10
+
+// withoutAddress refuses memory of a process, which would be this one.
+func withoutAddress(_ *guard, params []byte) bool {
+	return binary.LittleEndian.Uint64(params[memoryAddress:]) == 0
 }

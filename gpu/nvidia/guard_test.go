@@ -30,7 +30,7 @@ func newGuarded(t *testing.T, g *guard) *guardedThread {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		var err error
-		g.listener, err = usernotify.Install(usernotify.Calls(trapMask, trapValue), false)
+		g.listener, err = usernotify.Install(usernotify.Calls(trapped), false)
 		installed <- err
 		for c := range x.calls {
 			_, _, errno := unix.Syscall(unix.SYS_IOCTL, c[0], c[1], uintptr(addressOf(mem)))
@@ -42,7 +42,7 @@ func newGuarded(t *testing.T, g *guard) *guardedThread {
 	g.memory, err = os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
 	require.NoError(t, err)
 	ended := make(chan error)
-	go func() { ended <- g.serve() }()
+	go func() { ended <- g.serve(g.handle) }()
 	t.Cleanup(func() {
 		close(x.calls)
 		<-x.errs

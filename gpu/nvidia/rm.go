@@ -1,6 +1,10 @@
 package nvidia
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/usernotify"
+)
 
 // Requests and structures of NVIDIA's resource manager (RM), as its open kernel modules have them:
 // nv_escape.h, nvos.h, ctrl2080fifo.h and the headers of classes. All numbers are little-endian.
@@ -13,6 +17,7 @@ const (
 	typeFree    = 'F'<<8 | 0x29
 
 	typeIdle = 'F'<<8 | 0x41
+	typeHeap = 'F'<<8 | 0x4a
 
 	// trapMask and trapValue, as mask and value, are these three, and a call that no serving worker may make.
 	trapMask  = typeMask &^ 3
@@ -22,9 +27,13 @@ const (
 	requestAlloc   = 0xc0000000 | allocBytes<<16 | typeAlloc     // NV_ESC_RM_ALLOC
 	requestFree    = 0xc0000000 | freeBytes<<16 | typeFree       // NV_ESC_RM_FREE
 	requestIdle    = 0xc0000000 | idleBytes<<16 | typeIdle       // NV_ESC_RM_IDLE_CHANNELS
+	requestHeap    = 0xc0000000 | heapBytes<<16 | typeHeap       // NV_ESC_RM_VID_HEAP_CONTROL
 	// requestSeal is none of the driver's, but is trapped like one: a worker has started.
 	requestSeal = typeControl
 )
+
+// trapped are the requests of a CUDA worker that its keeper sees.
+var trapped = []usernotify.Requests{{Mask: trapMask, Value: trapValue}}
 
 // The argument of NV_ESC_RM_CONTROL is an NVOS54_PARAMETERS: client, object, command, flags, address
 // and size of parameters, status.
@@ -131,6 +140,7 @@ const (
 	idleDevice  = 4
 	idleChannel = 8
 	idleCount   = 12
+	idleLists   = 16 // addresses of lists of clients, devices and channels
 	idleFlags   = 40
 	idleTimeout = 44 // microseconds
 	idleStatus  = 48
@@ -139,6 +149,28 @@ const (
 	idleForceCheck = 3          // NVOS30_FLAGS_BEHAVIOR_FORCE_BUSY_CHECK
 	idleSingle     = 1 << 4     // NVOS30_FLAGS_CHANNEL_SINGLE
 	idleEngines    = 0x3ff << 8 // NVOS30_FLAGS_IDLE_*, of all engines
+)
+
+// The argument of NV_ESC_RM_VID_HEAP_CONTROL is an NVOS32_PARAMETERS, of which the last part depends on the function.
+const (
+	heapClient   = 0
+	heapParent   = 4
+	heapFunction = 8
+	heapStatus   = 20
+	heapMemory   = 44 // the handle
+	heapFlags    = 52
+	heapAttr     = 56
+	heapSize     = 88
+	heapAddress  = 120
+	heapAttr2    = 144
+	heapBytes    = 184
+
+	heapAllocate = 2       // NVOS32_FUNCTION_ALLOC_SIZE
+	heapVirtual  = 1 << 19 // NVOS32_ALLOC_FLAGS_VIRTUAL: addresses only
+
+	// NVOS32_ATTR_LOCATION of the attributes.
+	locationShift, locationMask = 25, 3
+	locationVRAM                = 0
 )
 
 // Statuses: NV_ERR_TIMEOUT and NV_ERR_NO_MEMORY.

@@ -139,13 +139,13 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 // startGuarded starts under the eyes of the keeper, which answers what the worker asks for from then
 // on. The channels of a worker that runs nothing stay stopped.
 func startGuarded(start func() (gpu.Properties, error), keeper *link, runs bool) (p gpu.Properties, err error) {
-	if err := yieldRequests(keeper); err != nil {
+	if err := yieldRequests(keeper, trapped); err != nil {
 		return p, err
 	}
 	if p, err = start(); err != nil {
 		return p, err
 	}
-	return p, seal(keeper, runs)
+	return p, seal(keeper, runs, isControlDevice)
 }
 
 // asDriverError makes an error that can be sent.

@@ -24,15 +24,17 @@ const maxDevices = 64
 // controlDevice is where controls go.
 var controlDevice = "/dev/nvidiactl"
 
+func isControlDevice(path string) bool { return path == controlDevice }
+
 // yieldRequests traps what this process asks of NVIDIA's resource manager from now on, and has the
-// keeper at the other end of a link answer.
-func yieldRequests(keeper *link) error {
+// keeper at the other end of a link answer, and other calls.
+func yieldRequests(keeper *link, requests []usernotify.Requests, calls ...uint32) error {
 	mem, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = mem.Close() }() // the keeper has it
-	listener, err := usernotify.Install(usernotify.Calls(trapMask, trapValue), true)
+	listener, err := usernotify.Install(usernotify.Calls(requests, calls...), true)
 	if err != nil {
 		return err
 	}
@@ -40,8 +42,8 @@ func yieldRequests(keeper *link) error {
 	return keeper.send(&handover{}, []int{int(listener), int(mem.Fd())})
 }
 
-// seal hands the devices of this process over, which has started, and gives up what it needs no more.
-func seal(keeper *link, runs bool) error {
+// seal hands the devices of this process over that are to be, which has started, and gives up what it needs no more.
+func seal(keeper *link, runs bool, are func(path string) bool) error {
 	h := handover{Runs: runs}
 	var fds []int
 	files, err := filepath.Glob("/proc/self/fd/*")
@@ -49,7 +51,7 @@ func seal(keeper *link, runs bool) error {
 		return err
 	}
 	for _, path := range files {
-		if target, err := os.Readlink(path); err != nil || target != controlDevice {
+		if target, err := os.Readlink(path); err != nil || !are(target) {
 			continue // another one, or that by which the directory was read
 		}
 		fd, err := strconv.Atoi(filepath.Base(path))

@@ -40,9 +40,11 @@ func (l Listener) Receive(c *Call, timeout int) (bool, error) {
 // Close gives the descriptor back. Calls that come later fail with ENOSYS.
 func (l Listener) Close() error { return os.NewSyscallError("close", unix.Close(int(l))) }
 
-// Calls makes a filter that traps ioctl with requests of which the bits in mask are value, and the
-// other calls of a list.
-func Calls(mask, value uint32, others ...uint32) []unix.SockFilter {
+// Requests are requests of ioctl: those of which the bits in Mask are Value.
+type Requests struct{ Mask, Value uint32 }
+
+// Calls makes a filter that traps ioctl with some requests, and the other calls of a list.
+func Calls(requests []Requests, others ...uint32) []unix.SockFilter {
 	const nr, arch, arg1 = 0, 4, 16 + 8 // offsets in struct seccomp_data
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
@@ -53,12 +55,17 @@ func Calls(mask, value uint32, others ...uint32) []unix.SockFilter {
 	ret := func(action uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 	}
+	var ioctl []unix.SockFilter
+	for _, r := range requests {
+		ioctl = append(ioctl, load(arg1), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: r.Mask}, equal(r.Value, 0, 1),
+			ret(unix.SECCOMP_RET_USER_NOTIF))
+	}
+	ioctl = append(ioctl, ret(unix.SECCOMP_RET_ALLOW))
 	f := []unix.SockFilter{
 		load(arch), equal(unix.AUDIT_ARCH_X86_64, 1, 0), ret(unix.SECCOMP_RET_ALLOW),
-		load(nr), equal(unix.SYS_IOCTL, 0, 5),
-		load(arg1), {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask}, equal(value, 0, 1),
-		ret(unix.SECCOMP_RET_USER_NOTIF), ret(unix.SECCOMP_RET_ALLOW),
+		load(nr), equal(unix.SYS_IOCTL, 0, len(ioctl)),
 	}
+	f = append(f, ioctl...)
 	for i, number := range others {
 		f = append(f, equal(number, len(others)-i, 0))
 	}

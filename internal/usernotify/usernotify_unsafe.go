@@ -73,6 +73,33 @@ func (l Listener) Answer(c *Call, errno unix.Errno) error {
 	return l.answer(&response{id: c.ID, error: -int32(errno)})
 }
 
+// addition is struct seccomp_notif_addfd.
+type addition struct {
+	_      structs.HostLayout
+	id     uint64
+	flags  uint32
+	source uint32 // our descriptor
+	_      uint32 // number in the caller; the kernel chooses the lowest that is free
+	as     uint32 // flags of the caller's descriptor
+}
+
+// Give ends a call with a copy of one of our descriptors, which is the caller's from then on and does not outlive an
+// execve. The call returns its number, and so does Give; -1 if the caller was killed meanwhile, or has no room.
+func (l Listener) Give(c *Call, fd int) (int, error) {
+	add := addition{id: c.ID, flags: unix.SECCOMP_ADDFD_FLAG_SEND, source: uint32(fd), as: unix.O_CLOEXEC}
+	// The argument is a live struct of the size in the request.
+	number, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), unix.SECCOMP_IOCTL_NOTIF_ADDFD, uintptr(unsafe.Pointer(&add)))
+	switch errno {
+	case 0:
+		return int(number), nil
+	case unix.ENOENT:
+		return -1, nil
+	case unix.EMFILE:
+		return -1, l.Answer(c, unix.EMFILE)
+	}
+	return -1, os.NewSyscallError("ioctl", errno)
+}
+
 // answer sends a response. That its caller was killed meanwhile is no error.
 func (l Listener) answer(r *response) error {
 	err := l.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))

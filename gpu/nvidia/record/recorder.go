@@ -60,7 +60,7 @@ func (r *recorder) run(command []string) error {
 		// The filter is this thread's, and the program's that it starts. The thread ends with
 		// the goroutine.
 		runtime.LockOSThread()
-		l, err := usernotify.Install(usernotify.Calls(0, 0, unix.SYS_SENDMSG), false)
+		l, err := usernotify.Install(usernotify.Calls([]usernotify.Requests{{}}, unix.SYS_SENDMSG), false)
 		if err != nil {
 			started <- start{err: err}
 			return
