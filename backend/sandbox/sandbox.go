@@ -59,6 +59,10 @@ func Enter() error { return enter(Backend, nil) }
 // of ioctls to the devices that it has open.
 func EnterRenderer(ioctls []Ioctl) error { return enter(Renderer, ioctls) }
 
+// EnterNVIDIARenderer is EnterRenderer for a process that draws with NVIDIA's OpenGL. Precondition: openat of this
+// process goes to its keeper, which answers it (package usernotify).
+func EnterNVIDIARenderer(ioctls []Ioctl) error { return enter(NVIDIARenderer, ioctls) }
+
 // EnterKeeper irrevocably confines a process that starts renderers, and the renderers
 // too until they enter filters of their own. They can still open files and devices, load
 // libraries and start programs.

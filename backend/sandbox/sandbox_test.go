@@ -58,12 +58,14 @@ var enters = map[string]func() error{
 	Renderer.String():   func() error { return EnterRenderer(nil) },
 	Keeper.String():     EnterKeeper,
 	CUDAKeeper.String(): EnterCUDAKeeper,
+
+	NVIDIARenderer.String(): func() error { return EnterNVIDIARenderer(nil) },
 }
 
 // injected is what an attacker tries in a process that it took over.
 type injected struct {
 	try     func(held) error
-	allowed []Role // who may; what a keeper may, that of CUDA workers may, too
+	allowed []Role // who may; what a keeper or a renderer may, that of NVIDIA's may, too
 }
 
 // held is what the process has open when it is confined, and whose existence the
@@ -409,7 +411,7 @@ func TestForbiddenCallsAreRefused(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, lines.Scan(), "%s ended it", what)
 				want := "refused"
-				if slices.Contains(a.allowed, r) || r == CUDAKeeper && slices.Contains(a.allowed, Keeper) {
+				if slices.Contains(a.allowed, r) || r == CUDAKeeper && slices.Contains(a.allowed, Keeper) || r == NVIDIARenderer && slices.Contains(a.allowed, Renderer) {
 					want = "allowed"
 				}
 				said, _, _ := strings.Cut(lines.Text(), " (")

@@ -17,15 +17,18 @@ type Role int
 // The roles. A renderer's filter comes on top of its keeper's: it may do what both
 // allow.
 const (
-	Backend    Role = iota // serves a guest: Enter
-	Renderer               // draws or computes for a guest, with a driver's libraries: EnterRenderer
-	Keeper                 // starts renderers, which load their libraries: EnterKeeper
-	CUDAKeeper             // starts CUDA workers, which load NVIDIA's driver: EnterCUDAKeeper
+	Backend        Role = iota // serves a guest: Enter
+	Renderer                   // draws or computes for a guest, with a driver's libraries: EnterRenderer
+	Keeper                     // starts renderers, which load their libraries: EnterKeeper
+	CUDAKeeper                 // starts CUDA workers, which load NVIDIA's driver: EnterCUDAKeeper
+	NVIDIARenderer             // draws with NVIDIA's OpenGL, under the eyes of its keeper: EnterNVIDIARenderer
 	roles
 )
 
 // String names the role.
-func (r Role) String() string { return [...]string{"backend", "renderer", "keeper", "CUDA keeper"}[r] }
+func (r Role) String() string {
+	return [...]string{"backend", "renderer", "keeper", "CUDA keeper", "NVIDIA renderer"}[r]
+}
 
 // Access is the right of a role to make a system call.
 type Access struct {
@@ -94,9 +97,10 @@ func rules(r Role, ioctls []Ioctl) seccomp.SyscallRules {
 }
 
 var (
-	everyone   = []Role{Backend, Renderer, Keeper, CUDAKeeper}
-	serving    = []Role{Backend, Renderer}
-	withDriver = []Role{Renderer, Keeper, CUDAKeeper}
+	everyone   = []Role{Backend, Renderer, Keeper, CUDAKeeper, NVIDIARenderer}
+	renderers  = []Role{Renderer, NVIDIARenderer}
+	serving    = []Role{Backend, Renderer, NVIDIARenderer}
+	withDriver = []Role{Renderer, Keeper, CUDAKeeper, NVIDIARenderer}
 	keepers    = []Role{Keeper, CUDAKeeper}
 )
 
@@ -170,13 +174,20 @@ var grants = []grant{
 	{why: "descriptors of drivers", to: withDriver, calls: []uintptr{
 		unix.SYS_LSEEK, unix.SYS_PREAD64, unix.SYS_READV, unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_EPOLL_WAIT,
 	}},
-	{why: "descriptors of drivers", to: []Role{Renderer}, calls: []uintptr{unix.SYS_NEWFSTATAT},
+	{why: "descriptors of drivers", to: renderers, calls: []uintptr{unix.SYS_NEWFSTATAT},
 		only: "AT_EMPTY_PATH", rule: statDescriptor},
-	{why: "descriptors of drivers", to: []Role{Renderer}, calls: []uintptr{unix.SYS_FCNTL},
+	{why: "descriptors of drivers", to: renderers, calls: []uintptr{unix.SYS_FCNTL},
 		only: "F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GET_SEALS", rule: commands},
-	{why: "devices", to: []Role{Renderer}, calls: []uintptr{unix.SYS_IOCTL},
+	{why: "devices", to: renderers, calls: []uintptr{unix.SYS_IOCTL},
 		only: "the requests passed to EnterRenderer", rule: requests},
-	{why: "sleeps that end on time; names of threads", to: []Role{Renderer}, calls: []uintptr{unix.SYS_PRCTL},
+	// NVIDIA's OpenGL opens its devices for each mapping. A filter that was installed before sends these calls to the
+	// keeper, which opens those and refuses all others.
+	{why: "NVIDIA's devices", to: []Role{NVIDIARenderer}, calls: []uintptr{unix.SYS_OPENAT},
+		only: "O_RDWR; the keeper answers, with devices of NVIDIA's", rule: deviceFlags},
+	{why: "drivers that inspect the machine and themselves", to: []Role{NVIDIARenderer}, calls: []uintptr{
+		unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID,
+	}},
+	{why: "sleeps that end on time; names of threads", to: renderers, calls: []uintptr{unix.SYS_PRCTL},
 		only: "PR_SET_TIMERSLACK, PR_SET_NAME", rule: prctls(unix.PR_SET_TIMERSLACK, unix.PR_SET_NAME)},
 
 	// A keeper starts programs, and those load drivers before they are confined.
@@ -407,6 +418,11 @@ func noTyping([]Ioctl) seccomp.SyscallRule {
 
 // tioclinux is a request that pastes a selection (ioctl_console(2)).
 const tioclinux = 0x541c
+
+// deviceFlags allows what NVIDIA's OpenGL opens its devices with.
+func deviceFlags([]Ioctl) seccomp.SyscallRule {
+	return oneOf(2, unix.O_RDWR, unix.O_RDWR|unix.O_CLOEXEC)
+}
 
 // requests are those that a renderer was given, or nil.
 func requests(ioctls []Ioctl) seccomp.SyscallRule {

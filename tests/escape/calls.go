@@ -125,7 +125,7 @@ const (
 
 var (
 	onBackend = []sandbox.Role{sandbox.Backend}
-	onServing = []sandbox.Role{sandbox.Backend, sandbox.Renderer}
+	onServing = []sandbox.Role{sandbox.Backend, sandbox.Renderer, sandbox.NVIDIARenderer}
 )
 
 // conditions returns trials of the calls that the table allows under a condition. self is
@@ -196,6 +196,12 @@ var aboutDescriptors = map[uintptr][]trial{
 	unix.SYS_NEWFSTATAT: {
 		{args: []uintptr{none, none, none, unix.AT_EMPTY_PATH}, passes: true},
 		{what: "a path", args: []uintptr{here, none, none, 0}},
+	},
+	unix.SYS_OPENAT: {
+		{args: []uintptr{none, none, unix.O_RDWR}, passes: true},
+		{what: "O_RDONLY", args: []uintptr{none, none, unix.O_RDONLY}},
+		{what: "O_CREAT", args: []uintptr{none, none, unix.O_RDWR | unix.O_CREAT}},
+		{what: "O_TMPFILE", args: []uintptr{none, none, unix.O_RDWR | unix.O_TMPFILE}},
 	},
 	unix.SYS_SOCKETPAIR: {
 		{args: []uintptr{unix.AF_UNIX, unix.SOCK_STREAM, none, none}, passes: true},

@@ -49,9 +49,9 @@ type Attempt struct {
 
 // Attempts lists them.
 func Attempts() []Attempt {
-	most, backend := []sandbox.Role{sandbox.Backend, sandbox.Keeper, sandbox.Renderer}, []sandbox.Role{sandbox.Backend}
+	most, backend := []sandbox.Role{sandbox.Backend, sandbox.Keeper, sandbox.Renderer, sandbox.NVIDIARenderer}, []sandbox.Role{sandbox.Backend}
 	all := append([]sandbox.Role{sandbox.CUDAKeeper}, most...)
-	confined := []sandbox.Role{sandbox.Backend, sandbox.Renderer}
+	confined := []sandbox.Role{sandbox.Backend, sandbox.Renderer, sandbox.NVIDIARenderer}
 	return []Attempt{
 		{Name: "connect to sockets", Roles: all, run: connectToSockets},
 		{Name: "send to sockets", Roles: all, run: sendToSockets},

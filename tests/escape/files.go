@@ -31,10 +31,12 @@ func openFiles(a *attacker) {
 // workers, so only what it may write counts.
 func openFilesToWrite(a *attacker) {
 	for _, path := range append([]string{scratchFile, "/escape"}, a.host.Files...) {
-		fd, errno := a.call(unix.SYS_OPENAT, here, a.text(path), unix.O_RDWR|unix.O_CREAT, 0o600)
-		if errno == 0 {
-			a.escaped("%s opened to write", path)
-			a.call(unix.SYS_CLOSE, fd)
+		for _, flags := range []uintptr{unix.O_RDWR | unix.O_CREAT, unix.O_RDWR} {
+			fd, errno := a.call(unix.SYS_OPENAT, here, a.text(path), flags, 0o600)
+			if errno == 0 {
+				a.escaped("%s opened to write", path)
+				a.call(unix.SYS_CLOSE, fd)
+			}
 		}
 	}
 }

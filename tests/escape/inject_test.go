@@ -86,9 +86,13 @@ func TestTakenOverBackendOf32Bits(t *testing.T) {
 func TestTakenOverMachine(t *testing.T) {
 	needsPtrace(t)
 	args := []string{"up", "--console=false", "--memory", "512"}
+	node, renderer, keeper := os.Getenv("PVDRM_TEST_RENDER_NODE"), sandbox.Renderer, sandbox.Keeper
+	if node != "" { // a GPU of NVIDIA's: egl:N or cuda:N
+		renderer, keeper = sandbox.NVIDIARenderer, sandbox.CUDAKeeper
+	}
 	rendering := virgl.Probe()
 	if rendering == nil {
-		args = append(args, "--gl", "on")
+		args = append(args, "--gl", "on", "--render-node", node)
 	} else if os.Getenv("CI") != "" {
 		require.NoError(t, rendering)
 	}
@@ -98,8 +102,8 @@ func TestTakenOverMachine(t *testing.T) {
 	require.NotEmpty(t, slices.DeleteFunc(slices.Clone(host.Sockets), func(s string) bool { return !strings.HasSuffix(s, "/qmp") }), "no socket of QEMU's: %v", host.Sockets)
 	attack(t, c.process(t, sandbox.Backend), sandbox.Backend, host)
 	if rendering == nil {
-		attack(t, c.process(t, sandbox.Renderer), sandbox.Renderer, host)
-		attack(t, c.process(t, sandbox.Keeper), sandbox.Keeper, host)
+		attack(t, c.process(t, renderer), renderer, host)
+		attack(t, c.process(t, keeper), keeper, host)
 	}
 	c.requireGoesOn(t)
 }

@@ -128,6 +128,8 @@ var roles = []struct {
 }{
 	{argument: "backend-serve", role: sandbox.Backend},
 	{argument: "virgl-keeper", role: sandbox.Keeper},
+	{argument: "virgl-keeper", role: sandbox.CUDAKeeper}, // on a device that EGL lists
+	{argument: "virgl-worker", role: sandbox.NVIDIARenderer},
 	{argument: "cuda-keeper", role: sandbox.CUDAKeeper},
 	{argument: "virgl-worker", role: sandbox.Renderer},
 	{argument: "cuda-worker", role: sandbox.Renderer},
