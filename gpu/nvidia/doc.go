@@ -80,6 +80,12 @@
 // (guard). It makes what frees objects, too, and so counts the VRAM that its workers have, and holds it
 // to a limit (books); the backend reads the counts in memory of the keeper's (ledger).
 //
+// # OpenGL
+//
+// Renderers that draw with NVIDIA's OpenGL (backend/virtio/virgl) are guarded in the same way (GLKeeper, GLYield), by
+// tables of their own (glControls, glClasses): they make channels and memory while they serve, and open their devices for
+// each mapping, by their keeper.
+//
 // # Preemption
 //
 // The keeper sees the channels that a worker makes while it starts, and can disable them with a

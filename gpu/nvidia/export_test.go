@@ -1,7 +1,10 @@
 package nvidia
 
 import (
+	"regexp"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"pvdrm/gpu"
 )
@@ -118,4 +121,15 @@ func Turning(took time.Duration, costs ...time.Duration) (first, later time.Dura
 		f.flying = append(f.flying, &flying{work: work{cost: c}})
 	}
 	return f.turning(took, len(costs)), f.turning(took, len(costs))
+}
+
+// FakeGL has a file stand for the devices of NVIDIA's OpenGL, and a function for the driver; nil leaves that. The
+// result undoes both.
+func FakeGL(device string, call func(fd int, argument []byte) unix.Errno) (undo func()) {
+	devices, driver := glDevices, callRM
+	glDevices = regexp.MustCompile("^" + regexp.QuoteMeta(device) + "$")
+	if call != nil {
+		callRM = func(fd int, _ uint32, argument, _ []byte) unix.Errno { return call(fd, argument) }
+	}
+	return func() { glDevices, callRM = devices, driver }
 }

@@ -21,6 +21,7 @@ const (
 	fakeWorker = "fake"
 	// A fake that is confined has no VRAM: it would be memory files.
 	confinedFake = "confined-fake"
+	glWorker     = "gl"           // draws, and is guarded by its keeper
 	guardedFake  = "guarded-fake" // it is guarded by its keeper, and not confined
 	keeping      = "keeper-of-"   // and the kind of the workers
 
@@ -45,6 +46,12 @@ func TestMain(m *testing.M) {
 		end(nvidia.ServeFake(confine))
 	case guardedFake:
 		end(nvidia.ServeFake(func([]nvidia.Request) error { return nil }))
+	case glWorker:
+		if err := attemptsOfGL(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case keeping + missingWorker:
 		end(nvidia.ServeKeeper([]string{"/nonexistent/worker"}, 0))
 	case keeping + falseWorker:
