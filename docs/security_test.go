@@ -11,18 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pvdrm/backend/sandbox"
+	"pvdrm/gpu/nvidia"
 )
 
 const securityPage = "security.md"
 
 // The generated sections of security.md are what the code says.
 func TestSecurity(t *testing.T) {
-	renew(t, securityPage, map[string]string{"system-calls": systemCalls(), "cuda-requests": cudaRequests(t)})
+	renew(t, securityPage, map[string]string{"system-calls": systemCalls(), "cuda-requests": cudaRequests(t), "gl-requests": glRequests()})
 }
 
 // systemCalls lists the calls that a role may make, and names the others.
 func systemCalls() string {
-	roles := []sandbox.Role{sandbox.Backend, sandbox.Renderer, sandbox.Keeper, sandbox.CUDAKeeper}
+	roles := []sandbox.Role{sandbox.Backend, sandbox.Renderer, sandbox.Keeper, sandbox.CUDAKeeper, sandbox.NVIDIARenderer}
 	rows := [][]string{{"number", "call"}}
 	for _, r := range roles {
 		rows[0] = append(rows[0], r.String())
@@ -69,6 +70,15 @@ func cudaRequests(t *testing.T) string {
 		rows = append(rows, m[1:])
 	}
 	require.Greater(t, len(rows), 1)
+	return markdown(rows)
+}
+
+// glRequests lists what a renderer may ask NVIDIA's driver for.
+func glRequests() string {
+	rows := [][]string{{"kind", "number", "name", "why"}}
+	for _, r := range nvidia.GLTable() {
+		rows = append(rows, []string{r.Kind, fmt.Sprintf("%#x", r.Number), r.Name, r.Why})
+	}
 	return markdown(rows)
 }
 

@@ -29,7 +29,7 @@ func serveRenderer() {
 	case "":
 		return
 	case virgl.KeeperCommand:
-		err = virgl.ServeKeeper(rendererCommand(virgl.WorkerCommand), true)
+		err = virgl.ServeKeeper(rendererCommand(virgl.WorkerCommand), virgl.WorkerConfig{Confine: true})
 	case virgl.WorkerCommand:
 		err = virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30})
 	}

@@ -103,7 +103,7 @@ func (d *deviceFlags) backend(g *global, kind carrierKind, socket string, more [
 	if cfg.Devices, err = d.devices(); err != nil {
 		return cfg, fmt.Errorf("devices of the backend: %w", err)
 	}
-	if d.confined() && d.device.kind().hostPIDs {
+	if d.confined() && (d.device.kind().hostPIDs || d.gl.byNumber()) {
 		_, denied := probeView()
 		cfg.PIDs = denied == nil
 	}

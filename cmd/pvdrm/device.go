@@ -327,11 +327,8 @@ func (d *deviceFlags) confined() bool { return d.box == sandboxOn }
 
 // devices are those of the host that a backend opens, by itself or by its workers.
 func (d *deviceFlags) devices() (v supervisor.Devices, err error) {
-	if d.gl.node != "" {
-		v.Root.Visible = append(v.Root.Visible, d.gl.node)
-	}
-	v.Root.Visible = append(v.Root.Visible, d.device.kind().files...)
-	v.Root.ThreadNames = d.device.kind().threadNames
+	v.Root.Visible = append(d.gl.files(), d.device.kind().files...)
+	v.Root.ThreadNames = d.device.kind().threadNames || d.gl.byNumber()
 	if v.Root.Visible == nil {
 		return v, nil
 	}

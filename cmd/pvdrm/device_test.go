@@ -34,6 +34,21 @@ func TestDeviceFlagsPassOn(t *testing.T) {
 	}
 }
 
+// A backend sees the devices by which it renders, whatever names them.
+func TestDevicesToRender(t *testing.T) {
+	for node, want := range map[string][]string{
+		"": nil, "/dev/dri/renderD128": {"/dev/dri/renderD128"}, "cuda:1": {"/dev/nvidia*", "/dev/dri/*"}, "egl:0": {"/dev/nvidia*", "/dev/dri/*"},
+	} {
+		v, err := (&deviceFlags{gl: glFlags{node: node}}).devices()
+		require.NoError(t, err)
+		for _, path := range want {
+			require.Contains(t, v.Root.Visible, path)
+		}
+		require.Equal(t, want == nil, v.Root.Visible == nil)
+		require.Equal(t, len(want) == 2, v.Root.ThreadNames, "NVIDIA's driver names threads")
+	}
+}
+
 func TestCapability(t *testing.T) {
 	require.Equal(t, "9.0", new(capability).String())
 	for in, want := range map[string]string{"9.0": "9.0", "90": "9.0", "sm_90": "9.0", "12.1": "12.1", "52": "5.2"} {

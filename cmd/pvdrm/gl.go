@@ -36,6 +36,21 @@ func (f *glFlags) add(c *cobra.Command) {
 
 func (f *glFlags) args() []string { return []string{"--gl", f.mode, "--render-node", f.node} }
 
+// byNumber reports whether what renders is named as EGL or CUDA count devices. It may be NVIDIA's, of which the driver
+// has demands (deviceKind).
+func (f *glFlags) byNumber() bool { return virgl.Guarded(f.node) }
+
+// files are what of the host's is opened to render, as patterns.
+func (f *glFlags) files() []string {
+	switch {
+	case f.node == "":
+		return nil
+	case f.byNumber():
+		return []string{"/dev/nvidia*", "/dev/dri/*"}
+	}
+	return []string{f.node}
+}
+
 // What a renderer may allocate, in bytes.
 const (
 	rendererMemory = 4 << 30 // where the guest has no quota of VRAM
@@ -96,7 +111,7 @@ func newVirglProcesses() []*cobra.Command {
 				return err
 			}
 			return virgl.ServeKeeper([]string{sandbox.Program(), virgl.WorkerCommand, "--confine=" + strconv.FormatBool(c.Confine),
-				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10)}, c.Confine)
+				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10)}, c)
 		},
 	}
 	for _, p := range []*cobra.Command{worker, keeper} {

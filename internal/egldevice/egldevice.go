@@ -122,14 +122,18 @@ func (e *functions) find(d Device) (handle uintptr, nvidia bool, err error) {
 	var known []string
 	for i, device := range devices[:max(0, min(n, most))] {
 		listed := Device{EGL, i}
+		nvidia := strings.Contains(e.queryDeviceString(device, extensions), "EGL_NV_device_cuda")
+		if d == listed {
+			return device, nvidia, nil
+		}
 		name := listed.String()
 		var ordinal uintptr
-		nvidia := strings.Contains(e.queryDeviceString(device, extensions), "EGL_NV_device_cuda") && e.queryDevice(device, cudaDevice, &ordinal)
-		if nvidia {
-			name = fmt.Sprintf("%v (%v)", Device{CUDA, int(ordinal)}, listed)
-		}
-		if d == listed || nvidia && d == (Device{CUDA, int(ordinal)}) {
-			return device, nvidia, nil
+		if nvidia && e.queryDevice(device, cudaDevice, &ordinal) { // which starts CUDA, in a few tenths of a second
+			counted := Device{CUDA, int(ordinal)}
+			if d == counted {
+				return device, true, nil
+			}
+			name = fmt.Sprintf("%v (%v)", counted, listed)
 		}
 		known = append(known, name)
 	}

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case roleKeeper:
-		err = virgl.ServeKeeper(command(roleWorker), true)
+		err = virgl.ServeKeeper(command(roleWorker), virgl.WorkerConfig{Confine: true})
 	case roleWorker:
 		err = virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: rendererMemory})
 	default:

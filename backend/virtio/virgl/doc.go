@@ -18,7 +18,8 @@
 // ones, for which there is a new worker. No other guest notices.
 //
 // A confined backend can start no processes, so it starts a keeper before, which
-// does only that, for one worker at a time (package workers).
+// does only that, for one worker at a time (package workers). The keeper of a worker that draws with NVIDIA's
+// OpenGL also answers what that asks of NVIDIA's driver (nvidia.GLKeeper).
 //
 // # What goes between backend and worker
 //

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/sandbox"
+	"pvdrm/gpu/nvidia"
 	"pvdrm/internal/unixsock"
 	"pvdrm/internal/workers"
 )
@@ -20,9 +21,9 @@ import (
 const keepHeap = "GLIBC_TUNABLES=glibc.malloc.trim_threshold=67108864:glibc.malloc.mmap_threshold=33554432"
 
 // ServeKeeper is the program of the process that starts workers, by the given command, for a
-// backend that can start none once it is confined (workers.Serve). With confine it enters a
-// sandbox, and so do its workers. It must be called on the main thread.
-func ServeKeeper(command []string, confine bool) error {
+// backend that can start none once it is confined (workers.Serve). The configuration is that of its workers. With
+// Confine it enters a sandbox, and so do they. It must be called on the main thread.
+func ServeKeeper(command []string, c WorkerConfig) error {
 	unix.CloseOnExec(socketFD)
 	if err := sandbox.DropCapabilities(); err != nil {
 		return fmt.Errorf("dropping capabilities: %w", err)
@@ -30,12 +31,18 @@ func ServeKeeper(command []string, confine bool) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("renouncing privileges: %w", err)
 	}
-	if confine {
-		if err := sandbox.EnterKeeper(); err != nil {
+	p := workers.Program{Command: command, Env: append(nvidia.InOrder(os.Environ()), keepHeap), Most: 1}
+	enter := sandbox.EnterKeeper
+	if Guarded(c.RenderNode) {
+		p.Prepare = nvidia.NewGLKeeper(c.Memory).Equip
+		enter = sandbox.EnterCUDAKeeper // EGL starts CUDA to learn its numbers
+	}
+	if c.Confine {
+		if err := enter(); err != nil {
 			return err
 		}
 	}
-	return workers.Serve(workers.Program{Command: command, Env: append(os.Environ(), keepHeap), Most: 1})
+	return workers.Serve(p)
 }
 
 // startWorker starts a worker, and returns the connection to it.

@@ -29,7 +29,11 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case roleKeeper:
-		end(virgl.ServeKeeper(command(of), true))
+		c := virgl.WorkerConfig{Confine: true, Memory: 4 << 30}
+		if of == roleDevice {
+			c.RenderNode = "egl:0"
+		}
+		end(virgl.ServeKeeper(command(of), c))
 	case roleWorker:
 		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30}))
 	case roleDevice:

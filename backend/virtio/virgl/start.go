@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/sandbox"
+	"pvdrm/gpu/nvidia"
 	"pvdrm/internal/egldevice"
 	"pvdrm/internal/workers"
 )
@@ -23,6 +24,9 @@ const (
 
 // socketFD is the socket of a worker, and of a keeper.
 const socketFD = workers.Socket
+
+// guardFD is the link to the keeper of a worker that draws on a device of EGL's (nvidia.GLKeeper).
+const guardFD = socketFD + 1
 
 // WorkerConfig says how a worker is to work.
 type WorkerConfig struct {
@@ -64,6 +68,10 @@ func (w *worker) start(c WorkerConfig) error {
 	if err := errors.Join(c.prepare(), silence()); err != nil {
 		return err
 	}
+	yielded, err := c.yield()
+	if err != nil {
+		return err
+	}
 	flags, on, err := c.target()
 	if err != nil {
 		return err
@@ -83,17 +91,51 @@ func (w *worker) start(c WorkerConfig) error {
 		caps = appendCapset(caps, capset{ID: id, Version: version, Data: data})
 	}
 	if c.Confine {
-		var requests []sandbox.Ioctl
-		if c.RenderNode != "" {
-			requests = sandbox.DRMIoctls
-		}
-		if err := sandbox.EnterRenderer(requests); err != nil {
+		if err := c.confine(on, yielded); err != nil {
 			return err
 		}
 	}
 	r := reply{payload: uint32(len(caps))}
 	w.out = append(r.append(nil), caps...)
 	return w.send()
+}
+
+// yield has the keeper see what a worker asks of NVIDIA's driver that is to be confined and draws on a device of EGL's:
+// whose device that is, it learns only as it starts. Others yield nothing.
+func (c *WorkerConfig) yield() (*nvidia.GLYield, error) {
+	if !Guarded(c.RenderNode) {
+		return nil, nil
+	}
+	unix.CloseOnExec(guardFD)
+	if !c.Confine {
+		return nil, os.NewSyscallError("close", unix.Close(guardFD))
+	}
+	return nvidia.YieldGL(guardFD)
+}
+
+// Guarded reports whether a keeper has a link to each worker for a render node: one that EGL lists.
+func Guarded(node string) bool {
+	_, ok, err := egldevice.Parse(node)
+	return ok && err == nil
+}
+
+// confine enters the sandbox, with the requests that are needed to draw.
+func (c *WorkerConfig) confine(on target, yielded *nvidia.GLYield) error {
+	switch {
+	case on.display != nil && on.display.nvidia:
+		requests, err := yielded.Seal()
+		if err != nil {
+			return err
+		}
+		ioctls := make([]sandbox.Ioctl, len(requests))
+		for i, r := range requests {
+			ioctls[i] = sandbox.Ioctl(r)
+		}
+		return sandbox.EnterNVIDIARenderer(ioctls)
+	case c.RenderNode != "":
+		return sandbox.EnterRenderer(sandbox.DRMIoctls)
+	}
+	return sandbox.EnterRenderer(nil)
 }
 
 // target opens what renders.
@@ -109,9 +151,6 @@ func (c *WorkerConfig) target() (flags int32, on target, err error) {
 	case ok:
 		if on.display, err = openDisplay(device); err != nil {
 			return 0, on, fmt.Errorf("cannot render on %s: %w; without --render-node this host's processors render", c.RenderNode, err)
-		}
-		if on.display.nvidia && c.Confine {
-			return 0, on, fmt.Errorf("cannot render on %s: the requests of NVIDIA's OpenGL are not filtered yet, so the process that renders cannot be confined; --sandbox off renders for guests that you trust", c.RenderNode)
 		}
 		return flagThreadSync, on, nil
 	}
@@ -163,6 +202,7 @@ func silence() error {
 func (c *WorkerConfig) prepare() error {
 	env := map[string]string{
 		"MESA_SHADER_CACHE_DISABLE": "true", // nothing of a guest goes to the host's disks
+		"__GL_SHADER_DISK_CACHE":    "0",    // the same of NVIDIA's OpenGL
 		"MESA_LOG_FILE":             "/dev/null",
 	}
 	if c.RenderNode == "" {
