@@ -20,6 +20,8 @@ var compiled = map[string]string{
 	"activemask": "setp.gt.u32 %p1, %r2, 40; activemask.b32 %r6; @%p1 activemask.b32 %r6;",
 	"carries": "add.cc.u32 %r7, %r5, 0x80000001; addc.cc.u32 %r8, %r5, %r2; addc.u32 %r6, %r8, %r7; sub.cc.u64 %rd6, %rd5, %rd4; subc.cc.u64 %rd7, %rd6, %rd5; subc.u64 %rd8, %rd7, 0; " +
 		"add.cc.u64 %rd6, %rd8, %rd5; addc.u64 %rd7, %rd7, 0; xor.b64 %rd6, %rd6, %rd7; cvt.u32.u64 %r7, %rd6; xor.b32 %r6, %r6, %r7; mad.lo.cc.u32 %r7, %r5, %r6, %r8; madc.hi.u32 %r8, %r5, %r6, %r7; add.u32 %r6, %r7, %r8; setp.gt.u32 %p1, %r2, 40; @%p1 add.cc.u32 %r6, %r6, %r5; addc.u32 %r6, %r6, 0;",
+	"of lanes and warps": "mov.u32 %r6, %laneid; mov.u32 %r7, %lanemask_lt; xor.b32 %r6, %r6, %r7; mov.u32 %r7, %lanemask_ge; mad.lo.u32 %r6, %r6, 3, %r7; mov.u32 %r7, %lanemask_eq; mad.lo.u32 %r6, %r6, 3, %r7; mov.u32 %r7, %lanemask_le; mad.lo.u32 %r6, %r6, 3, %r7; " +
+		"mov.u32 %r7, %lanemask_gt; mad.lo.u32 %r6, %r6, 3, %r7; mov.u32 %r7, %warpid; mad.lo.u32 %r6, %r6, 3, %r7; mov.u32 %r7, %nwarpid; mad.lo.u32 %r6, %r6, 3, %r7; mov.u32 %r7, %smid; mov.u32 %r8, %nsmid; mad.lo.u32 %r6, %r7, 5, %r6; mad.lo.u32 %r6, %r8, 5, %r6; setp.gt.u32 %p1, %r2, 40; @%p1 mov.u32 %r6, %warpid;",
 	"fences": "membar.gl; fence.acq_rel.sys; fence.sc.cta; mov.u32 %r6, %r2;",
 	"add.f64": ".shared .align 8 .f64 s[2]; mov.u64 %rd6, s; cvt.rn.f64.u32 %fd1, %r5; atom.shared.add.f64 %fd2, [%rd6], %fd1; add.u64 %rd7, %rd1, 4096; " +
 		"atom.global.add.f64 %fd3, [%rd7], %fd1; red.global.add.f64 [%rd7+8], %fd1; mov.b64 %rd8, %fd2; mov.b64 %rd9, %fd3; xor.b64 %rd8, %rd8, %rd9; cvt.u32.u64 %r6, %rd8; shr.u64 %rd8, %rd8, 32; cvt.u32.u64 %r7, %rd8; xor.b32 %r6, %r6, %r7;",

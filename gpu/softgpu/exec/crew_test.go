@@ -21,17 +21,21 @@ var crewBodies = map[string]string{
 	"a warp alone":  ringLoop("setp.ne.u32 %p2, %r9, 2; @%p2 bra NOT; bar.sync 1, 32; add.u32 %r6, %r6, 9; NOT: "),
 	"arrive": ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra CO; st.shared.u32 [%r11+1024], %r6; bar.arrive 4, 160; bar.sync 5, 160; bra.uni BOTH; " +
 		"CO: bar.sync 4, 160; ld.shared.u32 %r7, [%r13+1028]; add.u32 %r6, %r6, %r7; bar.arrive 5, 160; BOTH: "),
-	"by registers":        ringLoop("setp.gt.u32 %p2, %r9, 2; selp.u32 %r10, 6, 7, %p2; selp.u32 %r8, 64, 96, %p2; bar.sync %r10, %r8; xor.b32 %r6, %r6, %r10; "),
-	"a warp ends":         ringLoop("bar.red.popc.u32 %r7, 0, %p1; add.u32 %r6, %r6, %r7; setp.eq.u32 %p2, %r9, 3; setp.gt.u32 %p3, %r5, 4; and.pred %p2, %p2, %p3; @%p2 bra END; "),
-	"the first ends":      ringLoop("setp.eq.u32 %p2, %r9, 0; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; bar.red.or.pred %p3, 1, %p2; "),
-	"the last is awaited": ringLoop("setp.eq.u32 %p2, %r9, 4; setp.eq.u32 %p3, %r5, 7; and.pred %p2, %p2, %p3; @%p2 bra END; setp.ge.u32 %p3, %r6, 0x80000000; bar.red.popc.u32 %r7, 3, %p3; add.u32 %r6, %r6, %r7; "),
-	"some lanes end":      ringLoop("and.b32 %r10, %r2, 7; setp.eq.u32 %p2, %r10, 5; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; bar.red.popc.u32 %r7, 0, %p1; add.u32 %r6, %r6, %r7; "),
-	"lanes part":          ringLoop("and.b32 %r10, %r2, 3; setp.eq.u32 %p2, %r10, 1; @%p2 bra ODD; add.u32 %r6, %r6, 7; bra.uni BOTH; ODD: xor.b32 %r6, %r6, %r5; BOTH: bar.red.popc.u32 %r7, 0, %p2; add.u32 %r6, %r6, %r7; "),
-	"lanes come apart":    ringLoop("and.b32 %r10, %r2, 3; setp.eq.u32 %p2, %r10, %r5; @!%p2 bra NOT; bar.red.popc.u32 %r7, 0, %p2; bra.uni GO; NOT: bar.red.popc.u32 %r7, 0, !%p2; GO: add.u32 %r6, %r6, %r7; "),
-	"new pages":           ringLoop("bar.red.or.pred %p3, 0, %p1; mul.lo.u32 %r10, %r5, 4096; cvt.u64.u32 %rd9, %r10; add.u64 %rd9, %rd9, %rd4; st.global.u32 [%rd9+1024], %r6; ld.global.u32 %r7, [%rd9+1024]; add.u32 %r6, %r6, %r7; "),
-	"an atomic":           ringLoop("bar.red.or.pred %p3, 0, %p1; mov.u32 %r10, s; red.shared.add.u32 [%r10+640], 1; "),
-	"helped":              ringLoop("bar.red.or.pred %p3, 0, %p1; fns.b32 %r7, %r2, 0, 1; add.u32 %r6, %r6, %r7; "),
-	"a long loop":         ringLoop("bar.red.or.pred %p3, 0, %p1; mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
+	"by registers":              ringLoop("setp.gt.u32 %p2, %r9, 2; selp.u32 %r10, 6, 7, %p2; selp.u32 %r8, 64, 96, %p2; bar.sync %r10, %r8; xor.b32 %r6, %r6, %r10; "),
+	"a warp ends":               ringLoop("bar.red.popc.u32 %r7, 0, %p1; add.u32 %r6, %r6, %r7; setp.eq.u32 %p2, %r9, 3; setp.gt.u32 %p3, %r5, 4; and.pred %p2, %p2, %p3; @%p2 bra END; "),
+	"the first ends":            ringLoop("setp.eq.u32 %p2, %r9, 0; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; bar.red.or.pred %p3, 1, %p2; "),
+	"the last is awaited":       ringLoop("setp.eq.u32 %p2, %r9, 4; setp.eq.u32 %p3, %r5, 7; and.pred %p2, %p2, %p3; @%p2 bra END; setp.ge.u32 %p3, %r6, 0x80000000; bar.red.popc.u32 %r7, 3, %p3; add.u32 %r6, %r6, %r7; "),
+	"some lanes end":            ringLoop("and.b32 %r10, %r2, 7; setp.eq.u32 %p2, %r10, 5; setp.gt.u32 %p3, %r5, 2; and.pred %p2, %p2, %p3; @%p2 bra END; bar.red.popc.u32 %r7, 0, %p1; add.u32 %r6, %r6, %r7; "),
+	"lanes part":                ringLoop("and.b32 %r10, %r2, 3; setp.eq.u32 %p2, %r10, 1; @%p2 bra ODD; add.u32 %r6, %r6, 7; bra.uni BOTH; ODD: xor.b32 %r6, %r6, %r5; BOTH: bar.red.popc.u32 %r7, 0, %p2; add.u32 %r6, %r6, %r7; "),
+	"lanes come apart":          ringLoop("and.b32 %r10, %r2, 3; setp.eq.u32 %p2, %r10, %r5; @!%p2 bra NOT; bar.red.popc.u32 %r7, 0, %p2; bra.uni GO; NOT: bar.red.popc.u32 %r7, 0, !%p2; GO: add.u32 %r6, %r6, %r7; "),
+	"held":                      ringLoop("mov.u32 %r10, 0; J: bar.red.popc.u32 %r7, 0, %p1; add.u32 %r6, %r6, %r7; add.u32 %r10, %r10, 1; setp.gt.u32 %p2, %r10, 3; @%p2 bra GO; and.b32 %r8, %r2, %r10; setp.eq.u32 %p2, %r8, 0; @%p2 bra J; xor.b32 %r6, %r6, %r2; setp.gt.u32 %p2, %r8, 1; @%p2 bra J; add.u32 %r6, %r6, 3; bra.uni J; GO: "),
+	"held, and some end":        ringLoop("mov.u32 %r10, 0; J: bar.red.popc.u32 %r7, 0, %p1; add.u32 %r6, %r6, %r7; add.u32 %r10, %r10, 1; setp.gt.u32 %p2, %r10, 3; @%p2 bra GO; and.b32 %r8, %r2, 3; setp.eq.u32 %p2, %r8, %r10; @!%p2 bra J; add.u32 %r6, %r6, %r5; setp.gt.u32 %p2, %r5, 30; @!%p2 bra J; st.global.u32 [%rd4], %r6; ret; GO: "),
+	"held in a ring":            ringLoop("mov.u32 %r10, 0; J: bar.sync 0; add.u32 %r10, %r10, 1; setp.gt.u32 %p2, %r10, 3; @%p2 bra GO; and.b32 %r8, %r2, %r10; setp.eq.u32 %p2, %r8, 0; @%p2 bra J; xor.b32 %r6, %r6, %r2; bra.uni J; GO: "),
+	"held, and come to another": ringLoop("mov.u32 %r10, 0; J: bar.sync 0; add.u32 %r10, %r10, 1; setp.gt.u32 %p2, %r10, 1; @%p2 bra GO; and.b32 %r8, %r2, 1; setp.eq.u32 %p2, %r8, 0; @%p2 bra J; bar.sync 0; GO: "),
+	"new pages":                 ringLoop("bar.red.or.pred %p3, 0, %p1; mul.lo.u32 %r10, %r5, 4096; cvt.u64.u32 %rd9, %r10; add.u64 %rd9, %rd9, %rd4; st.global.u32 [%rd9+1024], %r6; ld.global.u32 %r7, [%rd9+1024]; add.u32 %r6, %r6, %r7; "),
+	"an atomic":                 ringLoop("bar.red.or.pred %p3, 0, %p1; mov.u32 %r10, s; red.shared.add.u32 [%r10+640], 1; "),
+	"helped":                    ringLoop("bar.red.or.pred %p3, 0, %p1; fns.b32 %r7, %r2, 0, 1; add.u32 %r6, %r6, %r7; "),
+	"a long loop":               ringLoop("bar.red.or.pred %p3, 0, %p1; mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
 	"waits for another warp": `.shared .align 4 .b8 s[1024]; mov.u32 %r11, s; shr.u32 %r9, %r2, 5; mov.u32 %r6, 0; bar.red.or.pred %p3, 0, %p1;
 	setp.ne.u32 %p2, %r9, 0; @%p2 bra NOT;
 L:	ld.volatile.shared.u32 %r7, [%r11+16]; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
@@ -86,7 +90,7 @@ func TestCrew(t *testing.T) {
 // Such barriers are passed in native code: none is left to the interpreter.
 func TestCrewIsNative(t *testing.T) {
 	eachWidth(t, func(t *testing.T) {
-		for _, name := range []string{"popc", "and, or", "other threads", "arrive", "by registers", "some lanes end", "the first ends"} {
+		for _, name := range []string{"popc", "and, or", "other threads", "arrive", "by registers", "some lanes end", "the first ends", "held", "held in a ring"} {
 			t.Run(name, func(t *testing.T) {
 				for _, threads := range []uint32{160, 151} {
 					m := exectest.NewMemory(4096)

@@ -52,6 +52,8 @@ const (
 	OpRedux      // imm is a ReduxKind
 	OpMeet       // of the lanes of a mask
 	OpActiveMask // the lanes that run
+	OpOfLane     // number imm of what each lane has: LaneID and so on
+	OpOfWarp     // number imm of what each warp has: WarpID and so on
 	OpAddCarry   // predicate e is the carry, which bit 0 of imm takes and bit 1 makes
 	OpAddCarry64
 	OpSubCarry
@@ -75,6 +77,26 @@ const (
 	ReduxAnd
 	ReduxOr
 	ReduxXor
+)
+
+// What OpOfLane gives.
+const (
+	LaneID = iota
+	LaneMaskEQ
+	LaneMaskLT
+	LaneMaskLE
+	LaneMaskGE
+	LaneMaskGT
+	LaneWords // their number
+)
+
+// What OpOfWarp gives.
+const (
+	WarpID = iota
+	WarpCount
+	WarpWorker
+	WarpWorkers
+	WarpWords // their number
 )
 
 // Positions in nativeFrame.block, for OpBlock.

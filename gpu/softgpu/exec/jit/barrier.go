@@ -10,7 +10,7 @@ import (
 // inRing reports whether an operation is one at which a ring or a crew goes on with the next warp: a barrier, or the end.
 func (e *emitter) inRing(pc int32) bool {
 	in := &e.code[pc]
-	return e.crew && inCrew(in) && pc+1 < e.fn.End || e.ring.some && !e.masked && endsWarp(in)
+	return e.crew.some && inCrew(in) && pc+1 < e.fn.End || e.ring.some && !e.masked && endsWarp(in)
 }
 
 // passBarrier is a barrier. All registers go to memory; the warp of the next frame goes on where it is, or

@@ -10,7 +10,7 @@ import "pvdrm/gpu/softgpu/exec/ir"
 // Chains reports whether so many warps of n's kernel can run in a chain. Each operation runs once, so that native code
 // comes back to Go as soon as it does for loops.
 func (n *Code) Chains(warps int) bool {
-	return !n.ring.some && !n.crew && int64(n.fn.End-n.fn.Entry)*int64(warps) <= fuel
+	return !n.ring.some && !n.crew.some && int64(n.fn.End-n.fn.Entry)*int64(warps) <= fuel
 }
 
 // Link prepares a warp, which has not begun, to run in a chain behind that of another frame, if there is one. It

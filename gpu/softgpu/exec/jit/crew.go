@@ -9,8 +9,8 @@ import (
 // A crew is the warps of a block that run in native code where a ring (ring.go) cannot be: their barriers are for some
 // of the threads, are named by a register, let warps arrive and go on, or combine predicates, or some lanes of a warp do not exist
 // or have exited. Native code puts down who has come to which barrier, and has the next warp run that can, in their order; the last
-// one that comes to a barrier goes on. A warp comes to a barrier with all its lanes that have not exited: where they come
-// one after the other, the interpreter counts them, and the crew ends.
+// one that comes to a barrier goes on. A warp comes to a barrier with all its lanes that have not exited: those that are there
+// before the others are held (hold.go).
 //
 // Where a warp leaves native code, the interpreter may run some operations of it, or end it, and the crew goes on. Else the
 // crew ends, and what it knows of barriers is the block's.
@@ -48,14 +48,22 @@ type Met struct {
 	Falses  bool   // some have a false one
 }
 
-// crewOf reports whether warps may run in a crew, and whether one of their barriers combines predicates.
-func crewOf(p *ir.Program, fn *ir.Function) (crew, reduces bool) {
+// crewKind says what is known of the barriers of a kernel.
+type crewKind struct {
+	some    bool // warps may run in a crew
+	reduces bool // a barrier combines predicates
+	counts  bool // a barrier names a number of threads
+}
+
+// crewOf finds whether warps may run in a crew.
+func crewOf(p *ir.Program, fn *ir.Function) (c crewKind) {
 	for pc := fn.Entry; pc < fn.End && fn.Kernel; pc++ {
 		if in := &p.Code[pc]; inCrew(in) {
-			crew, reduces = true, reduces || in.X.Barrier.Pred != ir.NoReg
+			op := in.X.Barrier
+			c = crewKind{some: true, reduces: c.reduces || op.Pred != ir.NoReg, counts: c.counts || op.Count != ir.NoReg}
 		}
 	}
-	return crew, reduces
+	return c
 }
 
 // inCrew reports whether an operation is a barrier of a block.
@@ -64,7 +72,7 @@ func inCrew(in *ir.Inst) bool {
 }
 
 // Crews reports whether so many warps of n's kernel can run in a crew.
-func (n *Code) Crews(warps int) bool { return n.crew && warps <= maxWarps }
+func (n *Code) Crews(warps int) bool { return n.crew.some && warps <= maxWarps }
 
 // Begin prepares a crew of a block of so many warps.
 func (c *Crew) Begin(warps int) { *c = Crew{most: uint32(32 * warps)} }
@@ -156,30 +164,13 @@ func (f *Frame) EndTurn() bool {
 	return true
 }
 
-// DropEnded has the lanes exit that wait where they do, while the warp of f is at a barrier with others. It reports whether those
-// are all that are left; else it does nothing.
-func (n *Code) DropEnded(f *Frame) bool {
-	lanes := f.mask
-	for i := 1; i <= int(f.count)/int(waitBytes); i++ {
-		if o := f.waits[i]; !endsWarp(&n.prog.Code[o.pc]) {
-			return false
-		}
-		lanes |= f.waits[i].mask
-	}
-	if lanes != f.live {
-		return false
-	}
-	f.live, f.count, f.limit = f.mask, 0, noLimit
-	return true
-}
-
 // Discharge takes a warp from its crew.
 func (n *Code) Discharge(f *Frame, w *ir.Warp) Parted {
-	p := Parted{Left: f.pc, Limit: f.limit, Passed: f.passed, Parked: nowhere, Fresh: f.fresh != 0}
+	p := Parted{Left: f.pc, Limit: f.limit, Passed: f.passed, Parked: nowhere, Fresh: f.fresh != 0, Held: f.held, HeldAt: f.heldAt}
 	if f.giveBack(w); p.Left < 0 {
 		p.Limit = noLimit
 	}
-	f.crew, f.fresh = nil, 0
+	f.crew, f.fresh, f.held = nil, 0, 0
 	f.join(nil, nil)
 	return p
 }

@@ -50,11 +50,15 @@ type Frame struct {
 	warp            *ir.Warp       // that runs
 	note            func(pc int32) // called for each operation that is asked for; may be nil
 
+	ofWarp [ir.WarpWords]uint32 // what OpOfWarp gives
+
 	// What the warp has of its crew, see crew.go; nil: it is in none.
 	crew   *Crew
 	bit    uint32 // of the warp, in the crew's sets
 	trues  uint32 // out: what the last barrier that combines predicates gave
 	falses uint32
+	held   uint32 // lanes that are held at a barrier, see hold.go
+	heldAt int32  // and its position
 
 	// The fragments that wait while another one runs, see apart.go.
 	full, masked variantAt
@@ -138,6 +142,7 @@ type nativeTable struct {
 	n32, sign, abs, huge, inf, b31 uint32
 	bytes                          [16]uint32 // the bytes of a lane, of four lanes
 	lanes                          [32]uint32 // their numbers
+	ofLane                         [ir.LaneWords][32]uint32
 	doubles                        [96]uint64 // theDoubles
 	words                          [96]uint32 // theWords
 }
@@ -151,6 +156,11 @@ func makeTable() *nativeTable {
 	}
 	copy(t.doubles[:len(theDoubles)], theDoubles)
 	copy(t.words[:len(theWords)], theWords)
+	for i := range uint32(32) {
+		for n, x := range [ir.LaneWords]uint32{ir.LaneID: i, ir.LaneMaskEQ: 1 << i, ir.LaneMaskLT: 1<<i - 1, ir.LaneMaskLE: 2<<i - 1, ir.LaneMaskGE: -(1 << i), ir.LaneMaskGT: -(2 << i)} {
+			t.ofLane[n][i] = x
+		}
+	}
 	for i := range uint32(16) {
 		t.bytes[i] = i % 4 * 0x04040404
 		t.lanes[i], t.lanes[16+i] = i, 16+i
@@ -207,6 +217,7 @@ const (
 	offChain     = int32(unsafe.Offsetof(Frame{}.chain))
 	offAsks      = int32(unsafe.Offsetof(Frame{}.asks))
 	offEntry     = int32(unsafe.Offsetof(Frame{}.entry))
+	offOfWarp    = int32(unsafe.Offsetof(Frame{}.ofWarp))
 	offFull      = int32(unsafe.Offsetof(Frame{}.full))
 	offMasked    = int32(unsafe.Offsetof(Frame{}.masked))
 	offLive      = int32(unsafe.Offsetof(Frame{}.live))
@@ -252,6 +263,7 @@ const (
 	offTwo31     = int32(unsafe.Offsetof(nativeTable{}.b31))
 	offBytes     = int32(unsafe.Offsetof(nativeTable{}.bytes))
 	offLanes     = int32(unsafe.Offsetof(nativeTable{}.lanes))
+	offOfLane    = int32(unsafe.Offsetof(nativeTable{}.ofLane))
 	offDoubles   = int32(unsafe.Offsetof(nativeTable{}.doubles))
 	offWords     = int32(unsafe.Offsetof(nativeTable{}.words))
 )
@@ -267,6 +279,7 @@ func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	f.tid, f.block, f.params = unsafe.Pointer(&w.Tid), unsafe.Pointer(&b.Words), unsafe.Pointer(unsafe.SliceData(b.Params)) // accessed within their bounds, which are known when code is made
 	f.shared = unsafe.Pointer(unsafe.SliceData(b.Shared))                                                                   // guarded by limits
 	f.own = b.Own()
+	f.ofWarp = [ir.WarpWords]uint32{ir.WarpID: uint32(w.Index), ir.WarpCount: uint32(b.WarpCount), ir.WarpWorker: uint32(w.Worker.ID), ir.WarpWorkers: uint32(w.Worker.Workers)}
 	for n := range f.limits {
 		if size := 1 << n >> 1; len(b.Shared) >= size {
 			f.limits[n] = uint64(len(b.Shared) - size + 1)

@@ -22,25 +22,24 @@ const headCost = 8
 // emitter compiles one function for warps that run with all lanes, or with any.
 type emitter struct {
 	cache
-	a       x86.Asm
-	fn      *ir.Function
-	code    []ir.Inst // of the program
-	blocks  []flowBlock
-	number  []int32 // block that begins at a position, counted from fn.entry; -1: none
-	labels  []x86.Label
-	masked  bool
-	pairs   bool // for AVX2
-	ring    ringKind
-	crew    bool // warps may run in a crew, of which barriers may combine predicates
-	reduces bool
-	muster  crewLabels
-	told    map[int32]x86.Label // by position: where a warp is told what the barrier before gave
-	mode    maskMode            // of the operation that is compiled
-	end     int32               // of the block that it is in
-	ending  []regRef            // what is not needed any more after it
-	leave   x86.Label
-	start   x86.Label // of the code
-	later   []func()  // code off the main path
+	a      x86.Asm
+	fn     *ir.Function
+	code   []ir.Inst // of the program
+	blocks []flowBlock
+	number []int32 // block that begins at a position, counted from fn.entry; -1: none
+	labels []x86.Label
+	masked bool
+	pairs  bool // for AVX2
+	ring   ringKind
+	crew   crewKind
+	muster crewLabels
+	told   map[int32]x86.Label // by position: where a warp is told what the barrier before gave
+	mode   maskMode            // of the operation that is compiled
+	end    int32               // of the block that it is in
+	ending []regRef            // what is not needed any more after it
+	leave  x86.Label
+	start  x86.Label // of the code
+	later  []func()  // code off the main path
 
 	fragments fragmentLabels
 	simple    bool // see isSimple
@@ -101,7 +100,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	e.leave = e.a.NewLabel() // so that no entry has label 0
 	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel(), pick: e.a.NewLabel()}
 	e.simple = isSimple(p, fn)
-	e.crew, e.reduces = crewOf(p, fn)
+	e.crew = crewOf(p, fn)
 	e.told = map[int32]x86.Label{}
 	e.muster = crewLabels{wait: e.a.NewLabel(), arrive: e.a.NewLabel()}
 	e.prologue()

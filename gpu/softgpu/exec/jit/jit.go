@@ -83,7 +83,7 @@ type Code struct {
 	sites  []uint16 // by position from first on: the site of an access
 	count  int      // of sites
 	ring   ringKind
-	crew   bool         // warps may run in a crew
+	crew   crewKind
 	atoms  bool         // it has operations that need an area
 	calls  bool         // it has calls, or is called
 	kept   atomic.Int32 // the most places that a variant keeps; those with code are counted
@@ -121,7 +121,7 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 	}
 	n.once.Do(func() {
 		n.prog, n.fn, n.first, n.isa, n.ring = p, fn, fn.Entry, InUse(), ringOf(p, fn)
-		n.crew, _ = crewOf(p, fn)
+		n.crew = crewOf(p, fn)
 		n.enough = enough(p, fn, n.isa)
 		n.calls = !fn.Kernel || slices.ContainsFunc(p.Code[fn.Entry:fn.End], func(in ir.Inst) bool { return in.Kind == ir.KCall })
 		n.sites = make([]uint16, fn.End-fn.Entry)

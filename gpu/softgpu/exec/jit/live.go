@@ -108,7 +108,7 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 			dst = ir.In64
 		}
 		visit(dst, in.D, false)
-	case op == ir.OpLocalAddr || op == ir.OpLoadFrame || op == ir.OpActiveMask || op == ir.OpTid || op == ir.OpBlock || op == ir.OpDynamic || op == ir.OpParam || op == ir.OpPredMask:
+	case op == ir.OpLocalAddr || op == ir.OpLoadFrame || op == ir.OpActiveMask || op == ir.OpOfLane || op == ir.OpOfWarp || op == ir.OpTid || op == ir.OpBlock || op == ir.OpDynamic || op == ir.OpParam || op == ir.OpPredMask:
 		visit(dst, in.D, true)
 	case op == ir.OpAtom:
 		visit(ir.In64, in.A, false)

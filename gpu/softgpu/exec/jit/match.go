@@ -175,3 +175,16 @@ func (e *emitter) activeMask(in *ir.Inst) {
 		e.a.FromGP(&x86.FROMGPD, z[p], x86.RAX, x86.Arg{Mask: e.lanes(false, p)})
 	}
 }
+
+// special reads a special register of lanes, or of the warp.
+func (e *emitter) special(in *ir.Inst) {
+	number := int32(in.Imm)
+	e.load(in, func(z x86.Z, part int) {
+		arg := x86.Arg{Mask: e.lanes(false, part)}
+		if in.Op == ir.OpOfWarp {
+			e.a.VM(&x86.BROADCASTD, z, 0, frameAt(offOfWarp+4*number), arg)
+		} else {
+			e.a.VM(&x86.LOADD, z, 0, constant(offOfLane+128*number+64*int32(part)), arg)
+		}
+	}, in.Op == ir.OpOfWarp)
+}

@@ -66,7 +66,7 @@ func (e *emitter) crewBarrier(pc int32, behind, out x86.Label) {
 	a.RM(x86.CMP, false, x86.RDX, x86.Mem{Base: x86.RAX, Disp: crewMost})
 	a.JumpIf(x86.Above, out)
 	switch {
-	case !e.reduces:
+	case !e.crew.reduces:
 	case op.Pred == ir.NoReg:
 		a.RI(x86.MOV, false, x86.R14, 0)
 		a.RI(x86.MOV, false, x86.R15, 0)
@@ -125,7 +125,7 @@ func (e *emitter) tell(pc int32) {
 // musterCode is what barriers share. Rax is the crew, ecx the number of the barrier, edx that of threads, or 0, r14d and r15d
 // those that have a true predicate and those that have a false one. What it changes, the warp that goes on loads again.
 func (e *emitter) musterCode() {
-	if !e.crew {
+	if !e.crew.some {
 		return
 	}
 	const waits, self, arrived, threads, waiting = x86.R9, x86.R10, x86.RBX, x86.R11, x86.R8
@@ -162,7 +162,7 @@ func (e *emitter) musterCode() {
 	add(x86.OR, meetingWaiting, waiting)
 	a.RI(x86.MOV, false, threads, 32)
 	add(x86.ADD, meetingThreads, threads)
-	if e.reduces {
+	if e.crew.reduces {
 		add(x86.ADD, meetingTrues, x86.R14)
 		add(x86.OR, meetingFalses, x86.R15)
 	}
@@ -206,7 +206,7 @@ func (e *emitter) musterCode() {
 
 // tellAll puts down for warps that wait what a barrier that is complete gives. It changes rdx, r9 and r10.
 func (e *emitter) tellAll(waiting x86.R) {
-	if !e.reduces {
+	if !e.crew.reduces {
 		return
 	}
 	a, next, told := &e.a, e.a.NewLabel(), e.a.NewLabel()

@@ -9,20 +9,7 @@ import (
 
 // operation compiles one operation that is not control flow.
 func (e *emitter) operation(pc int32, in *ir.Inst) {
-	e.mode = allOfThem
-	if e.masked {
-		e.mode = active
-	}
-	if in.Guard != 0 {
-		e.a.KLoad(k5, pred(in.Guard-1))
-		if in.GuardNeg {
-			e.a.KK(&x86.KNOTD, k5, 0, k5)
-		}
-		if e.masked {
-			e.a.KK(&x86.KANDD, k5, k5, kActive)
-		}
-		e.mode = guarded
-	}
+	e.choose(in)
 	switch {
 	case in.Kind == ir.KCompare:
 		e.compare(in)
@@ -34,6 +21,8 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.exchange(pc, in)
 	case in.Op == ir.OpMatrix:
 		e.matrix(pc, in)
+	case in.Op == ir.OpOfLane || in.Op == ir.OpOfWarp:
+		e.special(in)
 	case carries(in.Op):
 		e.carry(in)
 	case in.Op == ir.OpActiveMask:
@@ -85,6 +74,24 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		}, false)
 	default:
 		e.predicate(in)
+	}
+}
+
+// choose finds which lanes an operation writes.
+func (e *emitter) choose(in *ir.Inst) {
+	e.mode = allOfThem
+	if e.masked {
+		e.mode = active
+	}
+	if in.Guard != 0 {
+		e.a.KLoad(k5, pred(in.Guard-1))
+		if in.GuardNeg {
+			e.a.KK(&x86.KNOTD, k5, 0, k5)
+		}
+		if e.masked {
+			e.a.KK(&x86.KANDD, k5, k5, kActive)
+		}
+		e.mode = guarded
 	}
 }
 

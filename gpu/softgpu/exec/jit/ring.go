@@ -143,22 +143,24 @@ func (n *Code) MayLoop(f *Frame) bool { return f.fresh == 0 && f.budget > 1 }
 
 // Parted is where a warp is that was in a ring.
 type Parted struct {
-	Left   int32 // where it left native code; below 0: nowhere
-	Limit  int32 // the lowest position of lanes that wait then
-	Ended  bool  // all its threads have exited there
-	Passed int32 // where it goes on behind the last barrier that it came to; below 0: it came to none
-	Parked int32 // where it goes on behind its first turn; below 0: that was before, or is still to come
-	Fresh  bool  // it is still to come
+	Left   int32  // where it left native code; below 0: nowhere
+	Limit  int32  // the lowest position of lanes that wait then
+	Ended  bool   // all its threads have exited there
+	Passed int32  // where it goes on behind the last barrier that it came to; below 0: it came to none
+	Parked int32  // where it goes on behind its first turn; below 0: that was before, or is still to come
+	Fresh  bool   // it is still to come
+	Held   uint32 // lanes that are held at a barrier, see hold.go
+	HeldAt int32  // and its position
 }
 
 // Part takes a warp from its ring.
 func (n *Code) Part(f *Frame, w *ir.Warp) Parted {
-	p := Parted{Left: f.pc, Limit: f.limit, Passed: f.passed, Parked: f.parked, Fresh: f.fresh != 0}
+	p := Parted{Left: f.pc, Limit: f.limit, Passed: f.passed, Parked: f.parked, Fresh: f.fresh != 0, Held: f.held, HeldAt: f.heldAt}
 	if p.Left >= 0 {
 		f.giveBack(w)
 		p.Ended = w.Mask == ir.AllLanes && endsWarp(&n.prog.Code[p.Left])
 	}
-	f.fresh = 0
+	f.fresh, f.held = 0, 0
 	f.join(nil, nil)
 	return p
 }

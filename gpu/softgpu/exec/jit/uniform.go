@@ -39,7 +39,7 @@ func (e *emitter) isUniform(in *ir.Inst) bool {
 		return false
 	}
 	switch {
-	case in.Op == ir.OpBlock || in.Op == ir.OpDynamic || in.Op == ir.OpParam || in.Op == ir.OpLocalAddr:
+	case in.Op == ir.OpBlock || in.Op == ir.OpOfWarp || in.Op == ir.OpDynamic || in.Op == ir.OpParam || in.Op == ir.OpLocalAddr:
 		return true
 	case in.Op < ir.OpRow:
 		return false

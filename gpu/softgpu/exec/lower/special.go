@@ -94,8 +94,23 @@ func specialOp(s ptx.Special) (ir.Opcode, uint64) {
 	case s >= ptx.NCTAIDX && s < ptx.NCTAIDX+3:
 		return ir.OpBlock, uint64(ir.WordNCTAID + s - ptx.NCTAIDX)
 	}
+	if n, ok := laneSpecials[s]; ok {
+		return ir.OpOfLane, n
+	}
+	if n, ok := warpSpecials[s]; ok {
+		return ir.OpOfWarp, n
+	}
 	return ir.OpNone, 0
 }
+
+// laneSpecials and warpSpecials are special registers of lanes, and of warps, that native code has.
+var (
+	laneSpecials = map[ptx.Special]uint64{
+		ptx.LaneID: ir.LaneID, ptx.LaneMaskEQ: ir.LaneMaskEQ, ptx.LaneMaskLT: ir.LaneMaskLT, ptx.LaneMaskLE: ir.LaneMaskLE,
+		ptx.LaneMaskGE: ir.LaneMaskGE, ptx.LaneMaskGT: ir.LaneMaskGT,
+	}
+	warpSpecials = map[ptx.Special]uint64{ptx.WarpID: ir.WarpID, ptx.NWarpID: ir.WarpCount, ptx.SMID: ir.WarpWorker, ptx.NSMID: ir.WarpWorkers}
+)
 
 // special is a register with the value of a special register.
 func (b *builder) special(o *ptx.Operand) uint32 {

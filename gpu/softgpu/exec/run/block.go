@@ -242,18 +242,7 @@ func (w *warp) barrier(in *ir.Inst) bool {
 	if bar.arrived[w.Index]&w.Mask != 0 {
 		w.FailLane(lane, gpu.LostInstruction, fmt.Sprintf("a thread arrives at barrier %d twice", id))
 	}
-	bar.used, bar.need, w.block.waited = true, need, true
-	bar.arrived[w.Index] |= w.Mask
-	if op.Pred != ir.NoReg {
-		p := w.Pr[op.Pred]
-		if op.PredNeg {
-			p = ^p
-		}
-		p &= w.Mask
-		bar.reduce.count += bits.OnesCount32(p)
-		bar.reduce.and = bar.reduce.and && p == w.Mask
-		bar.reduce.or = bar.reduce.or || p != 0
-	}
+	w.arrive(bar, op, need)
 	if !op.Arrive {
 		w.suspendAt(in, id)
 	}
@@ -266,6 +255,34 @@ func (w *warp) barrier(in *ir.Inst) bool {
 		return false
 	}
 	return w.pick()
+}
+
+// arrive counts the active lanes at a barrier.
+func (w *warp) arrive(bar *barrier, op *ir.BarrierOp, need int) {
+	bar.used, bar.need, w.block.waited = true, need, true
+	bar.arrived[w.Index] |= w.Mask
+	if op.Pred != ir.NoReg {
+		p := w.Pr[op.Pred]
+		if op.PredNeg {
+			p = ^p
+		}
+		p &= w.Mask
+		bar.reduce.count += bits.OnesCount32(p)
+		bar.reduce.and = bar.reduce.and && p == w.Mask
+		bar.reduce.or = bar.reduce.or || p != 0
+	}
+}
+
+// arriveHeld puts down lanes that native code has held at the barrier at a position.
+func (w *warp) arriveHeld(held uint32, pc int32) {
+	if held == 0 {
+		return
+	}
+	in, mask, next := &w.code[pc], w.Mask, w.PC
+	w.Mask, w.PC = held, pc+1
+	w.arrive(&w.block.bars[in.X.Barrier.Number], in.X.Barrier, 0)
+	w.suspendAt(in, in.X.Barrier.Number)
+	w.Mask, w.PC = mask, next
 }
 
 // uniform is the value of a register that must be the same for all active lanes.

@@ -109,11 +109,7 @@ func (b *block) relieve(n *jit.Code, f *jit.Frame) *jit.Frame {
 	w := one.worker
 	pc := n.Leave(f, &one.Warp, w.sites)
 	if one.Mask != one.Live {
-		// Others of its lanes wait, and may be met, unless they only exit.
-		if one.code[pc].Kind == ir.KBarrier && n.DropEnded(f) && n.GoOn(f, &one.Warp, pc, len(b.ring)) {
-			return f
-		}
-		return nil
+		return b.gather(n, f, one, pc)
 	}
 	if kind := one.code[pc].Kind; kind == ir.KRet || kind == ir.KExit {
 		b.retire(n, one, pc)
@@ -149,6 +145,19 @@ func (b *block) relieve(n *jit.Code, f *jit.Frame) *jit.Frame {
 			}
 			return f
 		}
+	}
+	return nil
+}
+
+// gather has lanes of a warp of a ring or crew that have left native code wait for others of theirs. It returns the frame of the
+// warp if it goes on.
+func (b *block) gather(n *jit.Code, f *jit.Frame, one *warp, pc int32) *jit.Frame {
+	w := one.worker
+	if w.control.word.Load() != w.seen {
+		return nil
+	}
+	if next, ok := n.Gather(f, &one.Warp, pc); ok && n.GoOn(f, &one.Warp, next, len(b.ring)) {
+		return f
 	}
 	return nil
 }
@@ -197,6 +206,7 @@ func (b *block) disband(n *jit.Code) {
 		switch id := waits[one.Index]; {
 		case p.Left >= 0:
 			one.PC, b.next = p.Left, one.Index
+			one.arriveHeld(p.Held, p.HeldAt)
 		case id != 0:
 			if p.Passed >= 0 {
 				one.PC = p.Passed

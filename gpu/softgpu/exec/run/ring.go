@@ -57,6 +57,7 @@ func (b *block) leaveRing(n *jit.Code) {
 			arrived = arrived && !n.Counts() // else it is the one that left
 		case p.Left >= 0:
 			one.PC, one.limit, arrived = p.Left, p.Limit, false
+			one.arriveHeld(p.Held, p.HeldAt)
 		case p.Passed >= 0 && arrived:
 			b.suspendBehind(one, p.Passed)
 		case p.Passed >= 0:
@@ -91,7 +92,10 @@ func (b *block) mend(n *jit.Code, f *jit.Frame) *jit.Frame {
 	w := one.worker
 	pc := n.Leave(f, &one.Warp, w.sites)
 	if one.Mask != ir.AllLanes {
-		return nil // others of its lanes wait, and may be met
+		if one.Mask == one.Live {
+			return nil
+		}
+		return b.gather(n, f, one, pc)
 	}
 	for range maxMended {
 		if w.control.word.Load() != w.seen {

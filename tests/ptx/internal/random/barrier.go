@@ -43,6 +43,11 @@ func (w *writer) rounds() {
 	default:
 		w.line("barrier.sync %s;\nbarrier.red.popc.u32 %%t2, 7, %%p3;\nxor.b32 %s, %s, %%t2;", number, r, r)
 	}
+	if w.rng.IntN(2) == 0 { // some lanes are at the next barrier before others
+		end := w.label()
+		w.line("setp.eq.u32 %%p3, %%t1, 0;\nsub.u32 %%t1, %%t1, 1;\n@%%p3 bra %s;\n@%s bra %s;\nadd.u32 %s, %s, 7;\nbra %s;\n%s:", end, p, head, s, s, head, end)
+		return
+	}
 	w.line("setp.gt.u32 %%p3, %%t1, 0;\nsub.u32 %%t1, %%t1, 1;\n@%%p3 bra %s;", head)
 }
 
