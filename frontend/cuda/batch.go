@@ -81,6 +81,13 @@ func (b *Batch) Queue(s *Stream) error {
 			}
 		}
 	}
+	if b.stream.printing > 0 {
+		p := point{s, s.last}
+		if s.task != nil {
+			p.seq++
+		}
+		c.mayPrint(p)
+	}
 	return nil
 }
 

@@ -157,7 +157,7 @@ func (c *Context) Destroy() error {
 	if c.lost.Load() == nil {
 		first = c.waitIdle(call)
 	} else {
-		c.output.flush(c.file, c.dev.driver, true) // what came before the fault
+		c.output.flush(c.file, c.dev.driver) // what came before the fault
 	}
 	keep := func(err error) {
 		// Of a lost context only the loss matters, and it was told already.
@@ -241,7 +241,7 @@ func (c *Context) fail(call string, err error) error {
 	if !c.lost.CompareAndSwap(nil, l) {
 		return c.lost.Load().as(call)
 	}
-	c.output.flush(c.file, c.dev.driver, true) // what assertions say
+	c.output.flush(c.file, c.dev.driver) // what assertions say
 	return l.as(call)
 }
 

@@ -77,8 +77,13 @@ func (f *Function) launch(cfg LaunchConfig, params []byte, prepared error) error
 	if err := f.m.loaded(call); err != nil {
 		return err
 	}
-	_, err = submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
+	p, err := submit(c, call, s, drm.LaunchCmd{Function: f.id, Grid: cfg.Grid, Block: cfg.Block,
 		SharedBytes: cfg.Shared, Params: params, Cluster: cfg.Cluster, Cooperative: cfg.Cooperative, Signal: uint64(cfg.Signal)})
+	if err == nil && f.prints {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mayPrint(p)
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"pvdrm/drm"
+	"pvdrm/gpu/fatbin"
 )
 
 // Module is a CUmodule: loaded PTX or machine code.
@@ -16,6 +17,7 @@ type Module struct {
 	id uint32
 
 	unloaded atomic.Bool // set under Context.modMu
+	printers *fatbin.Callers
 
 	// Guarded by Context.modMu.
 	functions map[string]*Function
@@ -34,6 +36,8 @@ type Function struct {
 	name string
 	id   uint32
 	attr drm.FunctionAttributes
+
+	prints bool // it may, or what it calls
 }
 
 // LoadModule is cuModuleLoadData for PTX text, or for machine code where the device takes it; the name is used in messages.
@@ -63,12 +67,10 @@ func (c *Context) loadModule(name string, ptx []byte, variables managed) (*Modul
 	if !code {
 		source = c.heap.tell(ptx)
 	}
-	printing := make(chan bool, 1)
-	go func() { printing <- prints(ptx) }()    // of compressed machine code this takes a while, too
-	id, err := c.file.ModuleLoad(name, source) // long, so without the lock that launches take
-	if <-printing {
-		c.output.used.Store(true)
-	}
+	printing := make(chan *fatbin.Callers, 1)
+	go func() { printing <- fatbin.CallersOf(ptx, printer) }() // of compressed machine code this takes a while, too
+	id, err := c.file.ModuleLoad(name, source)                 // long, so without the lock that launches take
+	printers := <-printing
 	if err != nil {
 		return nil, c.fail(call, err)
 	}
@@ -77,7 +79,7 @@ func (c *Context) loadModule(name string, ptx []byte, variables managed) (*Modul
 	}
 	c.modMu.Lock()
 	defer c.modMu.Unlock()
-	m := &Module{c: c, id: id, functions: map[string]*Function{}, globals: map[string]global{}, managed: variables}
+	m := &Module{c: c, id: id, printers: printers, functions: map[string]*Function{}, globals: map[string]global{}, managed: variables}
 	c.modules[m] = struct{}{}
 	return m, nil
 }
@@ -144,7 +146,7 @@ func (m *Module) Function(name string) (*Function, error) {
 	if err := checkParams(attr); err != nil {
 		return nil, &Error{call, ErrUnknown, fmt.Errorf("kernel %q: %w", name, err)}
 	}
-	f := &Function{m: m, name: name, id: id, attr: attr}
+	f := &Function{m: m, name: name, id: id, attr: attr, prints: m.printers.May(name)}
 	m.functions[name] = f
 	return f, nil
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pvdrm/drm"
+	"pvdrm/frontend/cuda/cudatest"
 )
 
 // pieces is a file that prints, piece by piece.
@@ -46,8 +47,59 @@ func TestOutputGoesApart(t *testing.T) {
 		}
 		var stdout, stderr bytes.Buffer
 		var o output
-		o.flush(f, &Driver{Output: &stdout, Errors: &stderr}, true)
+		o.flush(f, &Driver{Output: &stdout, Errors: &stderr})
 		require.Equal(t, string(out), stdout.String())
 		require.Equal(t, string(failed), stderr.String())
 	})
+}
+
+// asked counts how often it is asked for text.
+type asked struct {
+	drm.File
+	times int
+}
+
+func (a *asked) ReadOutput() ([]byte, error) {
+	a.times++
+	return nil, nil
+}
+
+// TestTextIsAskedForWhereAKernelMayPrint waits after kernels that print and after others: an answer takes time.
+func TestTextIsAskedForWhereAKernelMayPrint(t *testing.T) {
+	g := cudatest.NewGPU(t)
+	g.AddKernel("k", func(*cudatest.File, []byte) *cudatest.Fault { return nil })
+	c := newContext(t, g)
+	a := &asked{File: c.file}
+	c.file = a
+	defer func() { c.file = a.File }()
+	quiet := mustFunction(t, c, "k")
+	loud := *quiet
+	loud.prints = true
+	one, other := mustStream(t, c), mustStream(t, c)
+	config := func(s *Stream) LaunchConfig {
+		return LaunchConfig{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Stream: s}
+	}
+	step := func(times int, what string, do func() error) {
+		t.Helper()
+		before := a.times
+		require.NoError(t, do())
+		require.Equal(t, times, a.times-before, what)
+	}
+	launch := func(f *Function, s *Stream) func() error {
+		return func() error { return f.Launch(config(s)) }
+	}
+	step(0, "a kernel", launch(quiet, one))
+	step(0, "nothing may print", one.Synchronize)
+	step(0, "a kernel that may print", launch(&loud, one))
+	step(1, "it may have printed", other.Synchronize)
+	step(1, "it has ended", one.Synchronize)
+	step(0, "its text is taken", one.Synchronize)
+	b := c.NewBatch()
+	require.NoError(t, b.AddKernel(&loud, config(nil), make([]byte, quiet.attr.ParamBytes)))
+	step(0, "a graph with one", func() error { return b.Queue(one) })
+	step(1, "all streams", c.Synchronize)
+	step(0, "its text is taken", c.Synchronize)
+	require.NoError(t, launch(&loud, other)())
+	step(1, "a stream that goes", other.Destroy)
+	step(0, "its text is taken", one.Synchronize)
 }

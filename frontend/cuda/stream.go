@@ -39,6 +39,8 @@ type Stream struct {
 	pending map[*Stream]uint64 // points that the next work must wait for
 	dead    bool
 	task    []byte // the commands of a task that is being collected; nil if none is
+
+	printing uint64 // the last work that may print and of which the text was not taken; 0 if there is none
 }
 
 // point is a place in the order of work: all that s queued up to seq. It names
@@ -199,6 +201,7 @@ func (s *Stream) Destroy() error {
 		c.mu.Unlock()
 		return err
 	}
+	c.takeText(last)
 	// All of the stream is done, so those who still wait for one of its points are about to
 	// return. After that only other streams use the channel's id, if any.
 	s.gone.Lock()
@@ -362,13 +365,13 @@ func (c *Context) wait(call string, p point, timeout time.Duration) error {
 }
 
 func (c *Context) waitAll(call string, points []point, timeout time.Duration) error {
-	if timeout != 0 { // it is no question only
-		defer c.output.flush(c.file, c.dev.driver, false)
-	}
 	for _, p := range points {
 		if err := c.wait(call, p, timeout); err != nil {
 			return err
 		}
+	}
+	if timeout != 0 { // it is no question only
+		c.takeText(points...)
 	}
 	return nil
 }

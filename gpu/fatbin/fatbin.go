@@ -198,21 +198,6 @@ func Machine(b []byte, images []Image, cc uint32) []byte {
 	return out
 }
 
-// Mentions reports whether machine code has a text in it, such as the name of a function that it calls. In what cannot be
-// unpacked it finds nothing.
-func Mentions(code, text []byte) bool {
-	images, _, err := Images(code)
-	if err != nil {
-		return bytes.Contains(code, text) // no fatbin
-	}
-	for i := range images {
-		if data, err := images[i].Contents(); err == nil && bytes.Contains(data, text) {
-			return true
-		}
-	}
-	return false
-}
-
 // Check refuses what NVIDIA's driver, which is told no size, would read beyond the end of b, and what is not machine
 // code alone: PTX in a fatbin would be compiled where it is loaded.
 func Check(b []byte) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elf makes an ELF file of machine code with one section of contents and a symbol of a kernel.
-func elf(contents string) []byte {
+// cubin makes an ELF file of machine code with one section of contents and a symbol of a kernel.
+func cubin(contents string) []byte {
 	b := make([]byte, elfHeader, 1024)
 	copy(b, "\x7fELF\x02\x01\x01")
 	le.PutUint16(b[18:], machineCUDA)
@@ -71,7 +71,7 @@ func pack(t testing.TB, entries ...entry) []byte {
 }
 
 func TestMachineCodeOfAFatbin(t *testing.T) {
-	code := elf(strings.Repeat("code", 100))
+	code := cubin(strings.Repeat("code", 100))
 	b := pack(t, entry{kind: KindELF, arch: 80, data: code}, entry{kind: KindELF, arch: 86, lz4: true, data: code},
 		entry{kind: KindPTX, arch: 80, data: []byte("PTX")}, entry{kind: KindELF, arch: 90, data: code})
 	images, size, err := Images(b)
@@ -95,7 +95,7 @@ func TestMachineCodeOfAFatbin(t *testing.T) {
 }
 
 func TestCheckRefuses(t *testing.T) {
-	code := elf("code")
+	code := cubin("code")
 	good := pack(t, entry{kind: KindELF, arch: 90, data: code})
 	require.NoError(t, Check(good))
 	require.NoError(t, Check(code))
@@ -127,7 +127,7 @@ func far(code []byte) []byte {
 
 // Whatever the bytes are, what passes the check can be read, and parts of it pass likewise.
 func FuzzCheck(f *testing.F) {
-	code := elf("code")
+	code := cubin("code")
 	f.Add(code)
 	f.Add(far(code))
 	f.Add(pack(f, entry{kind: KindELF, arch: 90, data: code}, entry{kind: KindELF, arch: 86, lz4: true, data: bytes.Repeat(code, 9)}))
