@@ -63,11 +63,15 @@ type calls struct {
 	unknown []string // functions that call by an address
 }
 
-// The table of calls of machine code: pairs of the numbers of two symbols, who calls and what is called. Above the last symbol
-// are marks for calls of what is not known.
+// The table of calls of machine code: pairs of the numbers of two symbols, who calls and what is called, as nvcc 13.0 makes them
+// for code of sm_90. A pair with 0 begins another part of it.
 const (
 	callTable = ".nv.callgraph"
 	callBytes = 8
+
+	byName      = 0xffffffff // who calls, and what
+	byAddress   = 0xfffffffd // who calls by an address
+	ofAddresses = 0xfffffffc // who calls, and what it may be
 )
 
 // readMachine reads the table of calls of an ELF file. In one that is damaged it finds nothing.
@@ -85,13 +89,17 @@ func (g *calls) readMachine(image []byte) {
 	if err != nil {
 		return
 	}
+	part := uint32(byName)
 	for ; len(table) >= callBytes; table = table[callBytes:] {
 		from, to := le.Uint32(table), le.Uint32(table[4:])
-		switch n := uint32(len(symbols)); {
-		case from == 0 || from > n:
-		case to == 0 || to > n:
+		n := uint32(len(symbols))
+		switch {
+		case from == 0:
+			part = to
+		case from > n:
+		case part == byAddress, to == 0, to > n:
 			g.unknown = append(g.unknown, symbols[from-1].Name)
-		default:
+		case part == byName, part == ofAddresses:
 			callee := symbols[to-1].Name
 			g.of[callee] = append(g.of[callee], symbols[from-1].Name)
 		}

@@ -55,7 +55,8 @@ func withCalls(names []string, pairs ...uint32) []byte {
 func TestCallersOf(t *testing.T) {
 	names := []string{"quiet", "loud", "through", "vprintf", "pointer", "helper"}
 	const quiet, loud, through, printf, pointer, helper = 1, 2, 3, 4, 5, 6
-	code := withCalls(names, 0, 0xffffffff, loud, printf, through, helper, helper, loud, quiet, quiet, pointer, 0xfffffffe)
+	code := withCalls(names, 0, 0xffffffff, loud, printf, through, helper, helper, loud, quiet, quiet, 0, 0xfffffffe, quiet, 1,
+		0, 0xfffffffd, pointer, 1, 0, 0xfffffffc, loud, printf, quiet, quiet)
 	const ptx = `.extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);
 .func helper(.param .b64 p) { call.uni (r), vprintf, (a, b); ret; }
 .visible .entry through(.param .u64 p) { call.uni helper, (p); ret; }
@@ -78,7 +79,8 @@ func TestCallersOf(t *testing.T) {
 		"a table that says nothing": {image: withCalls(names), may: true},
 		"damaged":                   {image: code[:len(code)-1], may: true},
 		"not mentioned":             {image: withCalls([]string{"quiet", "loud"}), may: false},
-		"a pointer elsewhere":       {image: withCalls([]string{"quiet", "loud"}, 2, 0xfffffffe), may: false},
+		"another's pointer":         {image: withCalls([]string{"quiet", "vprintf"}, 0, 0xfffffffd, 2, 1), may: false},
+		"a part that is not known":  {image: withCalls([]string{"quiet", "vprintf"}, 0, 0xfffffff0, 1, 2), may: true},
 		"nothing":                   {image: nil, may: false},
 		"a fatbin without contents": {image: pack(t), may: false},
 	} {
