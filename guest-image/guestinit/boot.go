@@ -129,6 +129,11 @@ func boot() error {
 	if hello.Note != "" {
 		say("%s", hello.Note)
 	}
+	if hello.RenderNode != "" && slices.Contains(defaultEnv, StubsEnv+"=1") {
+		if err := nameNVIDIA("/dev", hello.RenderNode); err != nil {
+			say("%v", err)
+		}
+	}
 	if err := startProcessors("/sys/devices/system/cpu"); err != nil {
 		say("%v", err)
 	}
@@ -295,6 +300,20 @@ func waitRenderNode(limit time.Duration) (node, note string) {
 			return "", fmt.Sprintf("there is a virtio-gpu device, but its driver has made no %s in %v: is the backend alive, and does it offer VIRTIO_GPU_F_VIRGL?", renderNode, limit)
 		}
 	}
+}
+
+// nvidiaNodes are files of NVIDIA's driver. JAX looks for them before it asks libcuda for devices, and computes on the
+// processors where there are none. Nothing of PVDRM opens them.
+var nvidiaNodes = []string{"nvidiactl", "nvidia0"}
+
+// nameNVIDIA makes links of these names to the render node of an NVIDIA GPU, which programs reach by PVDRM's libcuda.
+func nameNVIDIA(dir, node string) error {
+	for _, name := range nvidiaNodes {
+		if err := os.Symlink(node, filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("JAX may not find the GPU: %w", err)
+		}
+	}
+	return nil
 }
 
 func hasVirtioGPU() bool {

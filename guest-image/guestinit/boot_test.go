@@ -28,3 +28,18 @@ func TestStartProcessors(t *testing.T) {
 	}
 	require.Error(t, startProcessors("["), "a pattern that is not one")
 }
+
+// Programs that look for files of NVIDIA's driver find the render node, and what is there stays.
+func TestNameNVIDIA(t *testing.T) {
+	dir := t.TempDir()
+	node := filepath.Join(dir, "renderD128")
+	require.NoError(t, os.WriteFile(node, []byte("node"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "nvidia0"), []byte("there"), 0o600))
+	require.NoError(t, nameNVIDIA(dir, node))
+	for name, want := range map[string]string{"nvidiactl": "node", "nvidia0": "there"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, want, string(b), name)
+	}
+	require.ErrorContains(t, nameNVIDIA(filepath.Join(dir, "none"), node), "JAX may not find the GPU")
+}
