@@ -30,8 +30,11 @@ func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
 	} else {
 		m.oneInPage(pc, addr)
 	}
-	z, _ := m.write(m.file, m.regs[0], true)
-	a.VM(m.broadcast(), z[0], 0, from, x86.Arg{})
+	// Where the address is one of .local the interpreter loads, and the lanes get different values.
+	z, n := m.write(m.file, m.regs[0], m.in.Space != ir.SpaceGeneric)
+	for p := range n {
+		a.VM(m.broadcast(), z[p], 0, from, x86.Arg{})
+	}
 }
 
 // oneInPage has the host's address of what all lanes load in rax.
