@@ -204,9 +204,10 @@ type Extra struct {
 
 // Function is one decoded .func or .entry. Its code lies in program.code.
 type Function struct {
-	Name  string
-	Entry int32 // position of its first instruction
-	End   int32 // and after its last one
+	Name   string
+	Number int   // in Program.Funcs
+	Entry  int32 // position of its first instruction
+	End    int32 // and after its last one
 
 	Regs32, Regs64, Preds int // registers of a frame, constants and temporaries included
 
@@ -224,9 +225,10 @@ type Function struct {
 	// Registers, not of predicates, that one operation of a kernel writes, and in all lanes that run it.
 	Once32, Once64 []uint32
 
-	LocalBytes int // .local and .param of a frame, a multiple of 16
-	FrameBytes int // what a frame takes of the call stack of a thread
-	Depth      int // and with the frames of what it calls, at most; see depths
+	LocalBytes int  // .local and .param of a frame, a multiple of 16
+	FrameBytes int  // what a frame takes of the call stack of a thread
+	Depth      int  // and with the frames of what it calls, at most; see depths
+	Grows      bool // a frame grows while it runs, by alloca
 	Params     []Formal
 	Results    []Formal
 
@@ -253,6 +255,9 @@ type Formal struct {
 	Reg    uint32
 	Kind   RegKind
 }
+
+// Place is where a formal is, in the frame of its function.
+func (f *Formal) Place() Actual { return Actual{Offset: f.Offset, Reg: f.Reg, Kind: f.Kind} }
 
 // RegKind says in which file a register lies.
 type RegKind uint8

@@ -28,6 +28,7 @@ type Warp struct {
 
 	Rest   []Fragment // the other fragments
 	Budget int        // loop heads left of the quantum
+	Grace  int        // bounded calls left that a turn without a quantum may make
 
 	Block  *Block
 	Worker *Worker
@@ -129,6 +130,23 @@ type Frame struct {
 	Base    int // first row of local memory
 	Top     int // row after the frame's local memory; grows by alloca
 	Stacked int // bytes of the call stack up to and with this frame
+}
+
+// Called is the frame of fn that a call in frame f makes. The call returns to a position.
+func (f *Frame) Called(fn *Function, site *CallSite, ret int32) Frame {
+	return Frame{
+		Parent: f, Fn: fn, Site: site, Ret: ret, Depth: f.Depth + 1,
+		Base32: f.Base32 + f.Fn.Regs32, Base64: f.Base64 + f.Fn.Regs64, BasePr: f.BasePr + f.Fn.Preds,
+		Base: f.Top, Top: f.Top + fn.LocalBytes/4, Stacked: f.StackBytes() + fn.FrameBytes,
+	}
+}
+
+// View makes f the frame of which the registers are in view.
+func (w *Warp) View(f *Frame) {
+	w.Frame = f
+	w.R32 = w.Store32[f.Base32 : f.Base32+f.Fn.Regs32]
+	w.R64 = w.Store64[f.Base64 : f.Base64+f.Fn.Regs64]
+	w.Pr = w.StorePr[f.BasePr : f.BasePr+f.Fn.Preds]
 }
 
 // StackBytes is what a thread in frame f has of the call stack.

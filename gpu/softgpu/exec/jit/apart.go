@@ -40,9 +40,21 @@ func (f *Frame) takeOver(n *Code, w *ir.Warp, by Turn) {
 	f.limit, f.count, f.waits[0].pc = by.Limit, 0, noLimit
 	f.full.holds(n.full.code.Load())
 	f.masked.holds(nil)
-	masked := n.masked.code.Load()
-	if masked == nil || by.Boosted {
+	masked, ok := n.masked.code.Load(), f.takeWaiting(w, by)
+	f.calls.takeOver(w, ok && (masked != nil || f.count == 0))
+	if masked == nil || !ok {
+		f.count = 0
 		return
+	}
+	f.limit = f.waits[f.count/int64(waitBytes)].pc
+	f.masked.holds(masked)
+}
+
+// takeWaiting takes over the fragments that wait. It reports false if others than the lowest position may be next.
+func (f *Frame) takeWaiting(w *ir.Warp, by Turn) bool {
+	f.turn = uint64(len(w.Rest))
+	if by.Boosted {
+		return false
 	}
 	for i := range w.Rest {
 		switch o := &w.Rest[i]; {
@@ -50,17 +62,10 @@ func (f *Frame) takeOver(n *Code, w *ir.Warp, by Turn) {
 		case o.Frame == w.Frame:
 			f.wait(o.PC, o.Mask, uint64(i))
 		case o.Frame.Depth >= w.Frame.Depth:
-			f.count = 0
-			return
+			return false
 		}
 	}
-	lowest := f.waits[f.count/int64(waitBytes)].pc
-	if by.Limit > lowest {
-		f.count = 0
-		return
-	}
-	f.limit, f.turn = lowest, uint64(len(w.Rest))
-	f.masked.holds(masked)
+	return by.Limit <= f.waits[f.count/int64(waitBytes)].pc
 }
 
 // wait adds a fragment to those that wait.
@@ -83,13 +88,16 @@ func (f *Frame) wait(pc int32, mask uint32, turn uint64) {
 // giveBack gives fragments back when native code has left, in the order in which they began to wait.
 func (f *Frame) giveBack(w *ir.Warp) {
 	w.Mask, w.Live = f.mask, f.live
+	base := w.Frame
+	list := f.unwind(w)
 	if f.masked.at == nil || len(w.Rest) == 0 && f.count == 0 {
+		addWaiting(w, list)
 		return
 	}
 	had := uint64(len(w.Rest))
 	kept := w.Rest[:0]
 	for i, o := range w.Rest {
-		if o.State == ir.Ready && o.Frame == w.Frame {
+		if o.State == ir.Ready && o.Frame == base {
 			at := f.waitsSince(uint64(i))
 			if f.turns[at] != uint64(i) || at == 0 {
 				continue // it runs, or waits with others
@@ -100,8 +108,9 @@ func (f *Frame) giveBack(w *ir.Warp) {
 	}
 	w.Rest = kept
 	for at := f.waitsSince(had); at != 0; at = f.waitsSince(f.turns[at] + 1) {
-		w.Rest = append(w.Rest, ir.Fragment{Mask: f.waits[at].mask, PC: f.waits[at].pc, Frame: w.Frame})
+		list = append(list, waited{f.turns[at], ir.Fragment{Mask: f.waits[at].mask, PC: f.waits[at].pc, Frame: base}})
 	}
+	addWaiting(w, list)
 }
 
 // waitsSince is the number of the fragment that has waited longest of those that do since a turn, or 0.

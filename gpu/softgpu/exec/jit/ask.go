@@ -16,7 +16,9 @@ func (e *emitter) helped(in *ir.Inst) bool {
 }
 
 // enters reports whether native code can be entered at an operation.
-func (e *emitter) enters(in *ir.Inst) bool { return e.known(in) || e.helped(in) }
+func (e *emitter) enters(in *ir.Inst) bool {
+	return e.known(in) || e.helped(in) || len(e.callees[in]) != 0 || in.Kind == ir.KRet && !e.fn.Kernel
+}
 
 // help asks for the operation at pc.
 func (e *emitter) help(pc int32) {

@@ -16,6 +16,7 @@ const (
 	Parts                    // lanes part at a branch, a turn ends, or the code for some lanes is not made yet
 	Page                     // an access of a page that was not seen before, or of none
 	Between                  // native code cannot be entered here
+	Called                   // a call of a function that has no code yet, or that native code cannot make; see calls.go
 	Causes                   // their number
 )
 
@@ -24,7 +25,7 @@ func (c Cause) String() string {
 	return [...]string{
 		Unavailable: "no native code on this machine", Cold: "not hot yet", Beyond: "function too large", Failed: "the compiler failed",
 		Operation: "operations that are not compiled", Barrier: "barriers", Ends: "ends", Parts: "lanes part",
-		Page: "new pages", Between: "between entries",
+		Page: "new pages", Between: "between entries", Called: "calls",
 	}[c]
 }
 
@@ -64,6 +65,8 @@ func (n *Code) classify() {
 			if in.Kind == ir.KWarpSync && !compiles(in) {
 				cause = Operation
 			}
+		case ir.KCall:
+			cause = Called
 		case ir.KRet, ir.KExit, ir.KTrap:
 			cause = Ends
 		case ir.KJump, ir.KBranch, ir.KCompareBranch, ir.KIndexed, ir.KPass:

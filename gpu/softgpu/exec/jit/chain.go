@@ -13,12 +13,13 @@ func (n *Code) Chains(warps int) bool {
 	return !n.ring.some && !n.crew.some && int64(n.fn.End-n.fn.Entry)*int64(warps) <= fuel
 }
 
-// Link prepares a warp, which has not begun, to run in a chain behind that of another frame, if there is one. It
+// Link prepares a warp, which has not begun, to run in a chain of so many behind that of another frame, if there is one. It
 // reports false if native code cannot be entered.
-func (n *Code) Link(f, before *Frame, w *ir.Warp, seen uint64) bool {
+func (n *Code) Link(f, before *Frame, w *ir.Warp, seen uint64, warps int) bool {
 	if !n.prepare(f, w, seen) {
 		return false
 	}
+	f.fuel /= int64(warps)
 	f.link(before)
 	return true
 }
@@ -31,10 +32,10 @@ func (n *Code) Unlink(f *Frame, w *ir.Warp, sites *Sites) (left, limit int32, en
 		return left, noLimit, false
 	}
 	f.giveBack(w)
-	if in := &n.prog.Code[left]; endsWarp(in) && w.Mask == ir.AllLanes {
+	if in := &n.prog.Code[left]; endsWarp(in) && w.Mask == ir.AllLanes && w.Frame.Fn == n.fn {
 		return left, noLimit, true
 	}
-	n.findPage(w, sites, left)
+	n.codeAt(f, w).findPage(w, sites, left)
 	return left, f.limit, false
 }
 

@@ -165,9 +165,9 @@ func (f *Frame) EndTurn() bool {
 }
 
 // Discharge takes a warp from its crew.
-func (n *Code) Discharge(f *Frame, w *ir.Warp) Parted {
+func (n *Code) Discharge(f *Frame, w *ir.Warp, sites *Sites) Parted {
 	p := Parted{Left: f.pc, Limit: f.limit, Passed: f.passed, Parked: nowhere, Fresh: f.fresh != 0, Held: f.held, HeldAt: f.heldAt}
-	if f.giveBack(w); p.Left < 0 {
+	if n.giveBackCalled(f, w, sites); p.Left < 0 {
 		p.Limit = noLimit
 	}
 	f.crew, f.fresh, f.held = nil, 0, 0

@@ -9,8 +9,8 @@
 // lanes are computed once, and branches on which all lanes agree, loops and accesses to
 // known pages need no Go, atomic ones included (atomic.go). Lanes that disagree on a branch part and meet
 // in native code, in the order in which the interpreter runs them (apart.go). An operation of which native code has no
-// form is done by the function that interprets it, and the warp goes on in native code (help.go). Everything else
-// (faults, pages that are new, calls) leaves native code at an instruction for the
+// form is done by the function that interprets it, and the warp goes on in native code (help.go). Calls of functions stay in native code, too (calls.go). Everything else
+// (faults, pages that are new) leaves native code at an instruction for the
 // interpreter, which goes on from there and enters native code again where it can. So
 // there is one place for faults, and results are the interpreter's, bit for bit. GODEBUG=cpu.avx512f=off compiles for AVX2, and cpu.avx512f=off,cpu.avx2=off
 // interprets all; so does a host that forbids executable memory, and a function that is
@@ -37,7 +37,7 @@
 // .shared after a comparison with its size, of each lane, or of the first of a half of the warp, or of eight lanes,
 // that are known to follow one another or to be the same (places.go, groups.go), for one access or at once for several that
 // have the register of the address in common, in one run of operations or until the register is written again (kept.go); .local after a comparison
-// of each lane with what the warp has of it, which only calls change; and pages by an offset that was
+// of each lane with what the warp has of it, which only Go changes; and pages by an offset that was
 // checked against the size of the page, or of the pages that are one extent with it (extent.go), lane by lane, after a look-up by the
 // interpreter with the rights that the access needs; it takes over pages that other accesses
 // found, loads from loads and stores from stores, of which each page may be read, too, so that atomic operations
@@ -51,8 +51,11 @@
 // Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses, in a crew by
 // the numbers of warps that Go said are in it, and accesses what is known of a barrier by its number, which it compares with that of barriers. Rows of the frame's .local memory that
 // operations name lie below what the function asks for, which each frame has. Fragments that wait lie in the frame, and
-// are not more than lanes are. It has no stack, no calls, and jumps to its own labels only, and to those of the
-// function's other variant, through the list of them by a position that is one of the function's. It runs as a leaf of an assembly function on
+// are not more than lanes are. It has no stack, and jumps to its own labels only, to those of the
+// function's other variant, through the list of them by a position that is one of the function's, and to where functions begin
+// that it calls: the code names those, and compares a register with their addresses. It calls one only after it has
+// compared what the warp has of registers, local memory and stack with what the function asks for, and returns to an address that
+// it wrote down beside the frame, where no access of a kernel comes. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head and each atomic operation counts, so that it returns within some ten microseconds, and
 // sees run.Control as the interpreter does. A memory fault of the host is a panic of

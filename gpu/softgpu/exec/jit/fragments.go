@@ -11,7 +11,7 @@ import (
 
 // fragmentLabels are where the code is that all branches and jumps of a function share.
 type fragmentLabels struct {
-	part, meet, pick x86.Label
+	part, meet, pick, run x86.Label
 }
 
 // waitAt is what the fragment in Frame.waits has at an offset that a register holds.
@@ -66,7 +66,7 @@ func (e *emitter) meetAt(pc, target int32, list []saved, out x86.Label) {
 // lowest position of those that wait, or beyond it; at pick, there is none that runs.
 func (e *emitter) fragmentCode() {
 	a := &e.a
-	check, run := a.NewLabel(), a.NewLabel()
+	check, run := a.NewLabel(), e.fragments.run
 	a.Bind(e.fragments.part)
 	e.addFragment(check)
 	a.Bind(check)

@@ -11,7 +11,7 @@ import (
 // Frame is what machine code knows of the warp that runs it. Its pointers keep
 // what they point to alive.
 type Frame struct {
-	r32, r64, preds unsafe.Pointer // the registers in view
+	r32, r64, preds uintptr        // the registers in view, which the warp keeps alive
 	entry, target   uintptr        // of the code: its start, and where to go from there
 	sites           unsafe.Pointer // of the worker
 	table           unsafe.Pointer // *nativeTable
@@ -24,7 +24,7 @@ type Frame struct {
 	local           unsafe.Pointer // .local of the warp, or nil
 	localEnd        uint64         // the first address in .local that it does not have
 	localBase       uint64         // the address in .local where the memory of the frame begins
-	rows            unsafe.Pointer // and that memory, or nil
+	rows            uintptr        // and that memory; 0 if the function has none
 	budget          int64          // as of the warp
 	fuel            int64
 	own             uint64                     // first address in .shared
@@ -49,6 +49,7 @@ type Frame struct {
 	asks            int32          // out: not 0 if the operation at pc is to be done, and the warp to go on at target; see help.go
 	warp            *ir.Warp       // that runs
 	note            func(pc int32) // called for each operation that is asked for; may be nil
+	calls           *Calls         // nil: native code makes none
 
 	ofWarp [ir.WarpWords]uint32 // what OpOfWarp gives
 
@@ -65,8 +66,8 @@ type Frame struct {
 	live         uint32 // lanes that have not exited
 	count        int64  // of waits behind the first, in bytes
 	turn         uint64
-	waits        [maxFragments + 1]waiting
-	turns        [maxFragments + 1]uint64 // by number in waits: in which order they began to wait
+	waits        [maxFragments + 1 + maxCalls]waiting
+	turns        [maxFragments + 1 + maxCalls]uint64 // by number in waits: in which order they began to wait
 }
 
 // variantAt is where the code of a variant is.
@@ -271,7 +272,7 @@ const (
 // Prepare sets what does not change in the life of the warp.
 func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	b := w.Block
-	f.warp, f.note = w, nil
+	f.warp, f.note, f.calls = w, nil, nil
 	f.area = unsafe.Pointer(unsafe.SliceData(sites.area))                                                                   // accessed within its bounds, which are known when code is made
 	f.sizes = unsafe.Pointer(&sites.sizes)                                                                                  // ends with a zero, where native code stops
 	f.sites, f.table = unsafe.Pointer(unsafe.SliceData(sites.pages)), unsafe.Pointer(theTable)                              // of the worker, which owns the warp
@@ -307,15 +308,29 @@ func (f *Frame) forgetKept() {
 	}
 }
 
+// baseOf is the address of element n of s, or of its end.
+func baseOf[T any](s []T, n int) uintptr {
+	var one T
+	return uintptr(unsafe.Pointer(unsafe.SliceData(s))) + uintptr(n)*unsafe.Sizeof(one)
+}
+
 // view sets what native code sees of the warp's registers and memory.
 func (f *Frame) view(w *ir.Warp) {
 	f.budget = int64(w.Budget)
 	f.forgetKept()
-	f.r32, f.r64, f.preds = unsafe.Pointer(unsafe.SliceData(w.R32)), unsafe.Pointer(unsafe.SliceData(w.R64)), unsafe.Pointer(unsafe.SliceData(w.Pr)) // accessed by numbers below the function's
-	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                              // guarded by localEnd; only calls, which are interpreted, move it
+	f.r32, f.r64, f.preds = uintptr(unsafe.Pointer(unsafe.SliceData(w.R32))), uintptr(unsafe.Pointer(unsafe.SliceData(w.R64))), uintptr(unsafe.Pointer(unsafe.SliceData(w.Pr))) // accessed by numbers below the function's
+	f.local = unsafe.Pointer(unsafe.SliceData(w.Local))                                                                                                                         // guarded by localEnd; only Go moves it
 	f.localEnd = uint64(min(4*len(w.Local), maxLocal))
+	f.localBase, f.rows = 0, 0
+	if at := w.Frame; at != nil { // a function without registers of a file has them nowhere, and what it calls behind them
+		f.r32, f.r64, f.preds = baseOf(w.Store32, at.Base32), baseOf(w.Store64, at.Base64), baseOf(w.StorePr, at.BasePr)
+		f.localBase = 4 * uint64(at.Base)
+	}
 	if w.Frame != nil && w.Frame.Fn.LocalBytes != 0 {
-		f.localBase, f.rows = 4*uint64(w.Frame.Base), unsafe.Pointer(&w.Local[w.Frame.Base]) // accessed below the function's LocalBytes, which the frame has
+		f.rows = uintptr(unsafe.Pointer(&w.Local[w.Frame.Base])) // accessed below the function's LocalBytes, which the frame has
+	}
+	if f.calls != nil {
+		f.calls.ends(w)
 	}
 }
 

@@ -42,7 +42,8 @@ type emitter struct {
 	later  []func()  // code off the main path
 
 	fragments fragmentLabels
-	simple    bool // see isSimple
+	simple    bool                        // see isSimple
+	callees   map[*ir.Inst][]*ir.Function // see nativeCalls
 
 	fixed32, fixed64 []bool // registers that hold constants
 	kills            [][]regRef
@@ -63,19 +64,21 @@ const (
 	guarded            // k5
 )
 
-// compiled is what Go has to know of code beside its entries.
+// compiled is the machine code of a variant.
 type compiled struct {
-	kept int32            // how many places it keeps
-	told map[int32]uint32 // by position behind a barrier: where a warp that waits there is told what that gives, and goes on
+	code    []byte
+	entries []uint32         // where in it each position of the function is entered, or 0
+	called  uint32           // and where native code calls the function, or 0
+	kept    int32            // how many places it keeps
+	told    map[int32]uint32 // by position behind a barrier: where a warp that waits there is told what that gives, and goes on
 }
 
 // compileFunction makes machine code of a function, for warps with all lanes or
-// with any, and says where in it each position of the function is entered, or 0, and what else Go has to know of it. It
-// returns nil if the function is beyond the bounds.
-func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) (code []byte, entries []uint32, more compiled) {
+// with any. It returns nil if the function is beyond the bounds.
+func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *compiled {
 	n := int(fn.End - fn.Entry)
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
-		return nil, nil, more
+		return nil
 	}
 	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, ring: ringOf(p, fn)}
 	if e.pairs {
@@ -92,45 +95,50 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 		}
 	}
 	if !e.flow() {
-		return nil, nil, more
+		return nil
 	}
 	e.findUniform()
 	e.findKept()
 	e.a.Grow(64 * n)
 	e.leave = e.a.NewLabel() // so that no entry has label 0
-	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel(), pick: e.a.NewLabel()}
-	e.simple = isSimple(p, fn)
+	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel(), pick: e.a.NewLabel(), run: e.a.NewLabel()}
+	e.simple, e.callees = isSimple(p, fn), nativeCalls(p, fn)
 	e.crew = crewOf(p, fn)
 	e.told = map[int32]x86.Label{}
 	e.muster = crewLabels{wait: e.a.NewLabel(), arrive: e.a.NewLabel()}
 	e.prologue()
+	var called x86.Label
 	for range e.blocks {
 		e.labels = append(e.labels, e.a.NewLabel())
 	}
 	for i := range e.blocks {
 		e.run(i)
 		if e.a.Len() > maxNativeBytes {
-			return nil, nil, more
+			return nil
 		}
 	}
 	e.fragmentCode()
+	called = e.calledCode()
 	e.musterCode()
 	e.a.Bind(e.leave)
 	e.a.Return()
 	if !e.a.Resolve() || e.a.Len() > maxNativeBytes {
-		return nil, nil, more
+		return nil
 	}
-	entries = make([]uint32, n)
+	out := &compiled{code: e.a.Code(), entries: make([]uint32, n)}
 	for i, label := range e.entries[:n] {
 		if label != 0 {
-			entries[i] = uint32(e.a.Offset(label))
+			out.entries[i] = uint32(e.a.Offset(label))
 		}
 	}
-	more = compiled{kept: int32(len(e.kept)), told: map[int32]uint32{}}
+	out.kept, out.told = int32(len(e.kept)), map[int32]uint32{}
 	for pc, label := range e.told {
-		more.told[pc] = uint32(e.a.Offset(label))
+		out.told[pc] = uint32(e.a.Offset(label))
 	}
-	return e.a.Code(), entries, more
+	if called != 0 {
+		out.called = uint32(e.a.Offset(called))
+	}
+	return out
 }
 
 // prologue is where native code is entered: it loads what it keeps in registers,
@@ -139,20 +147,25 @@ func (e *emitter) prologue() {
 	e.start = e.a.NewLabel()
 	e.a.Entry(e.start)
 	e.a.Bind(e.start)
+	e.a.RM(x86.MOV, true, rTable, frameAt(offTable))
+	e.a.RM(x86.MOV, false, rMask, frameAt(offMask))
+	e.a.RM(x86.MOV, true, x86.Area, frameAt(offArea))
+	e.loadView()
+	e.a.JumpMem(frameAt(offTarget))
+}
+
+// loadView loads where the registers of the function are, and the masks of the lanes in rMask.
+func (e *emitter) loadView() {
 	e.a.RM(x86.MOV, true, r32base, frameAt(offR32))
 	e.a.RM(x86.MOV, true, r64base, frameAt(offR64))
 	e.a.RM(x86.MOV, true, rPreds, frameAt(offPreds))
 	e.a.RM(x86.MOV, true, rSites, frameAt(offSites))
-	e.a.RM(x86.MOV, true, rTable, frameAt(offTable))
-	e.a.RM(x86.MOV, false, rMask, frameAt(offMask))
-	e.a.RM(x86.MOV, true, x86.Area, frameAt(offArea))
 	if e.masked {
 		e.a.KFrom(kActive, rMask)
 		e.a.KShift(&x86.KSHIFTRD, 2, kActive, 16)
 		e.a.KShift(&x86.KSHIFTRD, 3, kActive, 8)
 		e.a.KShift(&x86.KSHIFTRD, 4, kActive, 24)
 	}
-	e.a.JumpMem(frameAt(offTarget))
 }
 
 func frameAt(off int32) x86.Mem { return x86.Mem{Base: rFrame, Disp: off} }
@@ -244,9 +257,16 @@ func (e *emitter) body(i int) bool {
 			e.endLanes(pc)
 			return false
 		}
-		if e.helped(in) {
+		switch {
+		case e.helped(in):
 			e.help(pc)
 			continue
+		case len(e.callees[in]) != 0:
+			e.call(pc, in)
+			continue
+		case in.Kind == ir.KRet && !e.fn.Kernel:
+			e.ret(pc)
+			return false
 		}
 		if !e.known(in) {
 			e.exit(pc)

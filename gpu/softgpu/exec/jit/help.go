@@ -36,6 +36,11 @@ func (n *Code) help(f *Frame) {
 	w, pc := f.warp, f.pc
 	in := &n.prog.Code[pc]
 	w.PC, w.Mask, w.Live, w.Budget, f.asks, f.pc = pc, f.mask, f.live, int(f.budget), 0, nowhere
+	f.inCalled(w, func() { n.do(f, w, in, pc) })
+}
+
+// do does an operation for a warp whose registers are in view.
+func (n *Code) do(f *Frame, w *ir.Warp, in *ir.Inst, pc int32) {
 	active := w.Mask
 	if in.Guard != 0 {
 		m := w.Pr[in.Guard-1]

@@ -91,6 +91,8 @@ type Code struct {
 	full   variant      // for warps with all lanes
 	masked variant
 	charge *atomic.Int64 // see ChargeTo; may be nil
+	reach  sync.Once
+	table  []*Code // of the functions that the kernel may call, by their numbers; nil: none, and of one it may not
 
 	classed sync.Once
 	classes []Cause // by position from first on; see cause.go
@@ -105,10 +107,11 @@ type variant struct {
 
 // NativeCode is the machine code of one function.
 type machineCode struct {
-	entry uintptr
-	at    []uintptr         // by position from the first on: where to enter; 0: nowhere
-	kept  int32             // how many places it keeps, see kept.go
-	told  map[int32]uintptr // by position behind a barrier: where to enter by a warp that waits there
+	entry  uintptr
+	at     []uintptr         // by position from the first on: where to enter; 0: nowhere
+	kept   int32             // how many places it keeps, see kept.go
+	told   map[int32]uintptr // by position behind a barrier: where to enter by a warp that waits there
+	called uintptr           // where native code calls it; 0: it does not
 
 	failed bool // the compiler did
 }
@@ -270,7 +273,7 @@ func (n *Code) Run(f *Frame, w *ir.Warp, sites *Sites, code *machineCode, at uin
 	runtime.KeepAlive(code)
 	w.Budget = int(f.budget)
 	f.giveBack(w)
-	n.findPage(w, sites, f.pc)
+	n.codeAt(f, w).findPage(w, sites, f.pc)
 	return f.pc, f.limit
 }
 
@@ -291,6 +294,9 @@ func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpAto
 // findPage looks up the page of the instruction at pc, if it is an access that
 // native code left to the interpreter, so that it finds it the next time.
 func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
+	if n == nil {
+		return
+	}
 	in := &n.prog.Code[pc]
 	if !isAccess(in) || in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric {
 		return

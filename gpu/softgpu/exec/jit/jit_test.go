@@ -59,18 +59,18 @@ func (m *machine) run(t testing.TB, w *ir.Warp, code []ir.Inst, fixed ...ir.Cons
 		}
 	}
 	prog := &ir.Program{Code: code}
-	text, entries, _ := compileFunction(prog, fn, list, w.Mask != ir.AllLanes, m.isa)
-	require.NotNil(t, text)
-	mapped, err := codemem.Map(text)
+	made := compileFunction(prog, fn, list, w.Mask != ir.AllLanes, m.isa)
+	require.NotNil(t, made)
+	mapped, err := codemem.Map(made.code)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, codemem.Unmap(mapped)) }()
-	if entries[0] == 0 {
+	if made.entries[0] == 0 {
 		return 0
 	}
 	var f Frame
 	f.Prepare(w, m.sites, &m.word)
 	n := &Code{prog: prog, sites: list}
-	pc, _ := n.Run(&f, w, m.sites, &machineCode{entry: addressOf(mapped)}, addressOf(mapped)+uintptr(entries[0]), Turn{Limit: noLimit})
+	pc, _ := n.Run(&f, w, m.sites, &machineCode{entry: addressOf(mapped)}, addressOf(mapped)+uintptr(made.entries[0]), Turn{Limit: noLimit})
 	return pc
 }
 
@@ -310,10 +310,8 @@ func TestNativeBounds(t *testing.T) { eachISA(t, testNativeBounds) }
 
 func testNativeBounds(t *testing.T, isa ISA) {
 	code := make([]ir.Inst, maxNativeInsts+1)
-	text, _, _ := compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false, isa)
-	require.Nil(t, text)
-	text, _, _ = compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false, isa)
-	require.Nil(t, text)
+	require.Nil(t, compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false, isa))
+	require.Nil(t, compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false, isa))
 	p, n := &ir.Program{Code: []ir.Inst{endOfCode}}, &Code{}
 	require.Nil(t, n.Prepare(p, &ir.Function{End: 1}, NativeNever))
 	require.NotNil(t, n.Prepare(p, &ir.Function{End: 1}, NativeHot))

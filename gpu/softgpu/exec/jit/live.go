@@ -36,6 +36,9 @@ func controlRegisters(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write
 	case ir.KIndexed:
 		visit(ir.In32, in.A, false)
 		return true
+	case ir.KCall:
+		callRegisters(in, visit)
+		return true
 	case ir.KBarrier:
 		op := in.X.Barrier
 		if op.Cluster { // it has no number, and the function may have no registers at all
@@ -51,6 +54,23 @@ func controlRegisters(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write
 		return true
 	}
 	return false
+}
+
+// callRegisters is registers for a call.
+func callRegisters(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) {
+	site := in.X.Call
+	if site.Fn == nil {
+		visit(ir.In64, in.A, false)
+	}
+	each := func(list []ir.Actual, write bool) {
+		for _, a := range list {
+			if a.Kind == ir.In32 || a.Kind == ir.In64 {
+				visit(a.Kind, a.Reg, write)
+			}
+		}
+	}
+	each(site.Args, false)
+	each(site.Results, true)
 }
 
 // registers calls visit with the registers that an operation reads and writes,
@@ -274,8 +294,14 @@ func (e *emitter) atEnd(i int) {
 // before takes alive from behind an operation to before it. The registers that are
 // not needed any more after it go to ends, if there is one.
 func (e *emitter) before(in *ir.Inst, ends *[]regRef) {
-	if in.Kind == ir.KRet && e.fn.Kernel {
+	if in.Kind == ir.KRet {
 		clear(e.alive)
+		for _, r := range e.fn.Results { // a kernel has none
+			if r.Kind == ir.In32 || r.Kind == ir.In64 {
+				n := e.bit(r.Kind, r.Reg)
+				e.alive[n/64] |= 1 << (n % 64)
+			}
+		}
 		return
 	}
 	if ends != nil {

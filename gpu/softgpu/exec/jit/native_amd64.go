@@ -59,28 +59,31 @@ var codeBytes atomic.Int64
 // makeNative compiles a function. The code is empty where the host or the bounds
 // on code forbid it.
 func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *machineCode {
-	code, entries, more := compileFunction(p, fn, sites, masked, isa)
-	if code == nil {
+	made := compileFunction(p, fn, sites, masked, isa)
+	if made == nil {
 		return &machineCode{}
 	}
-	size := (int64(len(code)) + codePage - 1) &^ (codePage - 1)
+	size := (int64(len(made.code)) + codePage - 1) &^ (codePage - 1)
 	if codeBytes.Add(size) > maxCodeBytes {
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}
-	m, err := codemem.Map(code)
+	m, err := codemem.Map(made.code)
 	if err != nil {
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}
-	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(entries)), kept: more.kept, told: map[int32]uintptr{}}
-	for pc, off := range more.told {
+	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(made.entries)), kept: made.kept, told: map[int32]uintptr{}}
+	for pc, off := range made.told {
 		n.told[pc] = addressOf(m) + uintptr(off)
 	}
-	for i, off := range entries {
+	for i, off := range made.entries {
 		if off != 0 {
 			n.at[i] = addressOf(m) + uintptr(off)
 		}
+	}
+	if made.called != 0 {
+		n.called = addressOf(m) + uintptr(made.called)
 	}
 	runtime.AddCleanup(n, func(m []byte) {
 		codemem.Unmap(m)

@@ -118,7 +118,9 @@ func (n *Code) Pass(f *Frame) *Frame {
 // has then.
 func (n *Code) Leave(f *Frame, w *ir.Warp, sites *Sites) int32 {
 	w.Mask, w.Live, w.Budget = f.mask, f.live, int(f.budget)
-	n.findPage(w, sites, f.pc)
+	if f.open() == 0 {
+		n.findPage(w, sites, f.pc)
+	}
 	return f.pc
 }
 
@@ -138,6 +140,9 @@ func (n *Code) GoOn(f *Frame, w *ir.Warp, pc int32, warps int) bool {
 // MayTurn reports whether the warp of f may pass heads of loops in its turn.
 func (n *Code) MayTurn(f *Frame) bool { return f.budget > 1 }
 
+// Called reports whether the warp of f has left native code in a function that it called.
+func (f *Frame) Called() bool { return f.open() != 0 }
+
 // MayLoop reports whether the warp of f may pass heads of loops before others have their turn.
 func (n *Code) MayLoop(f *Frame) bool { return f.fresh == 0 && f.budget > 1 }
 
@@ -154,11 +159,11 @@ type Parted struct {
 }
 
 // Part takes a warp from its ring.
-func (n *Code) Part(f *Frame, w *ir.Warp) Parted {
+func (n *Code) Part(f *Frame, w *ir.Warp, sites *Sites) Parted {
 	p := Parted{Left: f.pc, Limit: f.limit, Passed: f.passed, Parked: f.parked, Fresh: f.fresh != 0, Held: f.held, HeldAt: f.heldAt}
 	if p.Left >= 0 {
-		f.giveBack(w)
-		p.Ended = w.Mask == ir.AllLanes && endsWarp(&n.prog.Code[p.Left])
+		n.giveBackCalled(f, w, sites)
+		p.Ended = w.Mask == ir.AllLanes && endsWarp(&n.prog.Code[p.Left]) && w.Frame.Fn == n.fn
 	}
 	f.fresh, f.held = 0, 0
 	f.join(nil, nil)

@@ -453,7 +453,7 @@ func (b *builder) fence(*ptx.Instr) {
 // alloca takes memory from the frame that all lanes share, as much as the lane
 // that wants most; it is given back when the function returns.
 func (b *builder) alloca(i *ptx.Instr) {
-	b.fn.Depth = ir.AnyDepth
+	b.fn.Depth, b.fn.Grows = ir.AnyDepth, true
 	size := b.src64(&i.Args[1], ptx.U64)
 	align := uint64(16)
 	if len(i.Args) > 2 {

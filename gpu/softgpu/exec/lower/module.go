@@ -63,6 +63,7 @@ func compile(e *ptx.Effort, m *ptx.Module, timed bool) (*ir.Program, error) {
 			fn := &ir.Function{Name: strings.Clone(f.Name)}
 			c.funcs[f] = fn
 			c.order = append(c.order, f)
+			fn.Number = len(c.prog.Funcs)
 			c.prog.Funcs = append(c.prog.Funcs, fn)
 		}
 	}

@@ -99,6 +99,12 @@ func (b *block) reuse(r *run) {
 				w.worker.sites = w.native.NewSites(len(r.kernel.called) != 0)
 			}
 			w.frame0.Prepare(&w.Warp, w.worker.sites, &w.worker.control.word)
+			if w.native.Calls() {
+				if w.calls == nil {
+					w.calls = new(jit.Calls)
+				}
+				w.frame0.MayCall(w.native, w.calls)
+			}
 			if c := w.worker.counts; c != nil {
 				w.frame0.Note(func(pc int32) { c.interpret(w, pc, false) })
 			}
@@ -278,11 +284,13 @@ func (w *warp) arriveHeld(held uint32, pc int32) {
 	if held == 0 {
 		return
 	}
-	in, mask, next := &w.code[pc], w.Mask, w.PC
+	in, mask, next, at := &w.code[pc], w.Mask, w.PC, w.Frame
 	w.Mask, w.PC = held, pc+1
+	w.view(&w.root) // the others may have called a function
 	w.arrive(&w.block.bars[in.X.Barrier.Number], in.X.Barrier, 0)
 	w.suspendAt(in, in.X.Barrier.Number)
 	w.Mask, w.PC = mask, next
+	w.view(at)
 }
 
 // uniform is the value of a register that must be the same for all active lanes.

@@ -9,10 +9,7 @@ import (
 
 // view makes f the running frame.
 func (w *warp) view(f *ir.Frame) {
-	w.Frame = f
-	w.R32 = w.Store32[f.Base32 : f.Base32+f.Fn.Regs32]
-	w.R64 = w.Store64[f.Base64 : f.Base64+f.Fn.Regs64]
-	w.Pr = w.StorePr[f.BasePr : f.BasePr+f.Fn.Preds]
+	w.View(f)
 	if r := w.worker.run; r.native != nil {
 		w.native = r.nativeOf(f.Fn)
 	}
@@ -27,6 +24,29 @@ func (r *run) nativeOf(fn *ir.Function) *jit.Code {
 		return c.PrepareCalled(r.native, r.kernel.prog, fn, r.launch.Native)
 	}
 	return nil
+}
+
+// see makes the frame the running one in which native code has left the warp.
+func (w *warp) see() {
+	if f := w.Frame; w.native != nil && f.Depth != 0 {
+		w.view(f)
+	}
+}
+
+// passCall counts a call as the head of a loop. A first turn goes on behind some calls that come to an end without one.
+func (w *warp) passCall(site *ir.CallSite) {
+	if w.spared = w.Budget <= 1 && w.Grace > 0 && jit.IsBounded(site); !w.spared {
+		w.passHead()
+		return
+	}
+	w.Grace--
+	w.Budget++
+	w.passHead()
+}
+
+// eased reports whether a turn goes on behind control flow although its quantum is used up.
+func (w *warp) eased(in *ir.Inst) bool {
+	return !w.worker.preempting && (in.Kind == ir.KRet || in.Kind == ir.KCall && w.spared)
 }
 
 // start prepares the warp for a block of the kernel. Constants are written only
@@ -49,7 +69,7 @@ func (w *warp) start(fn *ir.Function) {
 	w.Rest = w.Rest[:0]
 	w.boost, w.forced, w.sleepers, w.Groups = false, false, 0, 0
 	w.fresh = len(w.block.warps) > 1
-	w.met, w.passed = 0, 0
+	w.met, w.passed, w.Grace = 0, 0, grace
 	w.clear(f)
 }
 
@@ -108,7 +128,7 @@ func (w *warp) clear(f *ir.Frame) {
 // call runs a call of the active lanes.
 func (w *warp) call(in *ir.Inst) {
 	site := in.X.Call
-	w.passHead()
+	w.passCall(site)
 	if site.Fn != nil {
 		w.enter(site, site.Fn)
 		return
@@ -137,12 +157,8 @@ func (w *warp) call(in *ir.Inst) {
 // enter makes a frame for fn, copies the arguments and goes there.
 func (w *warp) enter(site *ir.CallSite, fn *ir.Function) {
 	up := w.Frame
-	f := &ir.Frame{
-		Parent: up, Fn: fn, Site: site, Ret: w.PC, Depth: up.Depth + 1,
-		Base32: up.Base32 + up.Fn.Regs32, Base64: up.Base64 + up.Fn.Regs64, BasePr: up.BasePr + up.Fn.Preds,
-		Base: up.Top, Top: up.Top + fn.LocalBytes/4,
-	}
-	f.Stacked = up.StackBytes() + fn.FrameBytes
+	f := new(ir.Frame)
+	*f = up.Called(fn, site, w.PC)
 	if f.Stacked > w.block.limits.StackBytes {
 		w.FailLane(w.First(), gpu.LostStack, "call of "+fn.Name)
 	}
@@ -151,7 +167,7 @@ func (w *warp) enter(site *ir.CallSite, fn *ir.Function) {
 	w.writeConstants(fn)
 	w.clear(f)
 	for i, p := range fn.Params {
-		w.move(f, ir.Actual{Offset: p.Offset, Reg: p.Reg, Kind: p.Kind}, up, site.Args[i], p.Size)
+		lane.Move(&w.Warp, w.Mask, f, p.Place(), up, site.Args[i], p.Size)
 	}
 	w.PC = fn.Entry
 	w.limit = noLimit
@@ -165,53 +181,11 @@ func (w *warp) enter(site *ir.CallSite, fn *ir.Function) {
 func (w *warp) ret() {
 	f := w.Frame
 	up := f.Parent
-	for i, r := range f.Fn.Results {
-		if i < len(f.Site.Results) {
-			w.move(up, f.Site.Results[i], f, ir.Actual{Offset: r.Offset, Reg: r.Reg, Kind: r.Kind}, r.Size)
-		}
-	}
+	lane.Return(&w.Warp, w.Mask, f)
 	w.view(up)
 	w.PC = f.Ret
 	w.limit = noLimit
 	if len(w.Rest) != 0 {
 		w.reschedule()
 	}
-}
-
-// move copies size bytes from one frame to another for the active lanes.
-func (w *warp) move(df *ir.Frame, d ir.Actual, sf *ir.Frame, s ir.Actual, size int) {
-	for n := 0; n < size; n += 4 {
-		var row *[32]uint32
-		switch s.Kind {
-		case ir.InMemory:
-			row = &w.Local[sf.Base+(s.Offset+n)/4]
-		case ir.In32:
-			row = &w.Store32[sf.Base32+int(s.Reg)]
-		case ir.In64:
-			row = w.half(&w.Store64[sf.Base64+int(s.Reg)], n)
-		}
-		switch d.Kind {
-		case ir.InMemory:
-			lane.CopyLanes(&w.Local[df.Base+(d.Offset+n)/4], row, w.Mask, w.Live)
-		case ir.In32:
-			lane.CopyLanes(&w.Store32[df.Base32+int(d.Reg)], row, w.Mask, w.Live)
-		case ir.In64:
-			r := &w.Store64[df.Base64+int(d.Reg)]
-			for m := w.Mask; m != 0; m &= m - 1 {
-				i := ir.FirstOf(m)
-				r[i] = r[i]&^(math32<<(8*n)) | uint64(row[i])<<(8*n)
-			}
-		}
-	}
-}
-
-const math32 = 1<<32 - 1
-
-// half returns the lower (n = 0) or upper (n = 4) words of a 64-bit register.
-func (w *warp) half(r *[32]uint64, n int) *[32]uint32 {
-	var row [32]uint32
-	for i := range row {
-		row[i] = uint32(r[i] >> (8 * n))
-	}
-	return &row
 }

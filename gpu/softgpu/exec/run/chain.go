@@ -23,7 +23,7 @@ func (b *block) inChain() bool {
 		if i == 0 {
 			before = nil
 		}
-		if !n.Link(&one.frame0, before, &one.Warp, w.seen) {
+		if !n.Link(&one.frame0, before, &one.Warp, w.seen, len(b.warps)) {
 			break
 		}
 		count++
@@ -36,6 +36,7 @@ func (b *block) inChain() bool {
 	for i := range count {
 		one := &b.warps[i]
 		left, limit, end := n.Unlink(&one.frame0, &one.Warp, w.sites)
+		one.see()
 		if left < 0 {
 			continue
 		}

@@ -108,6 +108,9 @@ func (b *block) relieve(n *jit.Code, f *jit.Frame) *jit.Frame {
 	one := b.ring[slices.IndexFunc(b.ring, func(w *warp) bool { return &w.frame0 == f })]
 	w := one.worker
 	pc := n.Leave(f, &one.Warp, w.sites)
+	if f.Called() {
+		return nil // the interpreter is to have frames of what was called
+	}
 	if one.Mask != one.Live {
 		return b.gather(n, f, one, pc)
 	}
@@ -167,7 +170,7 @@ func (b *block) retire(n *jit.Code, one *warp, pc int32) {
 	if c := one.worker.counts; c != nil {
 		c.interpret(one, pc, false)
 	}
-	n.Discharge(&one.frame0, &one.Warp)
+	n.Discharge(&one.frame0, &one.Warp, one.worker.sites)
 	one.PC, one.Live, one.Mask, one.fresh = pc, 0, 0, false
 	b.left--
 	b.crew.End(&one.Warp)
@@ -201,7 +204,8 @@ func (b *block) disband(n *jit.Code) {
 		if one.Live == 0 {
 			continue
 		}
-		p := n.Discharge(&one.frame0, &one.Warp)
+		p := n.Discharge(&one.frame0, &one.Warp, one.worker.sites)
+		one.see()
 		one.limit, one.fresh = p.Limit, p.Fresh
 		switch id := waits[one.Index]; {
 		case p.Left >= 0:

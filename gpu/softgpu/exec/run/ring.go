@@ -25,7 +25,7 @@ func (b *block) inRing() bool {
 		one.Budget = quantum
 		if !n.Join(&one.frame0, &one.Warp, jit.Link{Before: &before.frame0, Next: &next.frame0, Place: i, Warps: count, Seen: w.seen, Fresh: one.fresh}) {
 			for _, one := range b.ring[:i] {
-				n.Part(&one.frame0, &one.Warp)
+				n.Part(&one.frame0, &one.Warp, w.sites)
 			}
 			return false
 		}
@@ -45,7 +45,8 @@ func (b *block) inRing() bool {
 func (b *block) leaveRing(n *jit.Code) {
 	arrived, ended := true, 0
 	for _, one := range b.ring {
-		p := n.Part(&one.frame0, &one.Warp)
+		p := n.Part(&one.frame0, &one.Warp, one.worker.sites)
+		one.see()
 		one.fresh = p.Fresh
 		switch {
 		case p.Ended:
@@ -91,6 +92,9 @@ func (b *block) mend(n *jit.Code, f *jit.Frame) *jit.Frame {
 	one := b.ring[slices.IndexFunc(b.ring, func(w *warp) bool { return &w.frame0 == f })]
 	w := one.worker
 	pc := n.Leave(f, &one.Warp, w.sites)
+	if f.Called() {
+		return nil // the interpreter is to have frames of what was called
+	}
 	if one.Mask != ir.AllLanes {
 		if one.Mask == one.Live {
 			return nil

@@ -69,6 +69,9 @@ func Run(k *Kernel, l Launch, s tlb.Space, c *Control, workers int) error {
 		return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
 	}
 	r.native = k.native.Prepare(k.prog, k.fn, l.Native)
+	if r.native != nil {
+		r.native.Reach(r.nativeOf)
+	}
 	r.params = make([]byte, max(k.fn.ParamBytes, len(l.Params)))
 	copy(r.params, l.Params)
 	r.blocks = uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])

@@ -21,6 +21,7 @@ const (
 	quantum      = 4096
 	boostQuantum = 256
 	yieldHeads   = 64
+	grace        = 64 // bounded calls that a warp may make in its first turn
 )
 
 // warp is a warp that is scheduled.
@@ -36,6 +37,7 @@ type warp struct {
 	limit    int32     // the lowest position of another ready fragment of the same depth
 	boost    bool      // the next to run is the fragment that waits longest, for a short while
 	boosted  bool      // the running fragment has the boost
+	spared   bool      // the last call was one of those that Grace allows
 	fresh    bool      // it has not run yet, and has others beside it
 	first    bool      // this is the turn of a fresh one
 	forced   bool      // a synchronising operation goes ahead without the missing lanes
@@ -48,6 +50,7 @@ type warp struct {
 	ir.Warp
 
 	frame0 jit.Frame
+	calls  *jit.Calls // of native code; nil before the first launch that makes calls
 	root   ir.Frame
 }
 
@@ -74,10 +77,7 @@ func (w *warp) run() outcome {
 	for {
 		entered := false
 		if n := w.native; n != nil {
-			if code, at := n.EntryAt(pc, w.Mask); at != 0 {
-				pc, w.limit = n.Run(&w.frame0, &w.Warp, w.worker.sites, code, at, jit.Turn{Limit: w.limit, Boosted: w.boosted, Seen: w.worker.seen})
-				entered = true
-			}
+			pc, entered = w.runNative(n, pc)
 		}
 		if c := w.worker.counts; c != nil {
 			c.interpret(w, pc, entered)
@@ -124,7 +124,7 @@ func (w *warp) run() outcome {
 			if !w.control(in) {
 				return w.idle()
 			}
-			if w.Budget <= 0 && w.loopHead() {
+			if w.Budget <= 0 && !w.eased(in) && w.loopHead() {
 				return yielded
 			}
 			pc = w.PC
@@ -140,6 +140,20 @@ func (w *warp) run() outcome {
 		}
 		pc = w.PC
 	}
+}
+
+// runNative runs native code from pc on, if there is some. It returns where the interpreter goes on.
+func (w *warp) runNative(n *jit.Code, pc int32) (left int32, entered bool) {
+	code, at := n.EntryAt(pc, w.Mask)
+	if at == 0 {
+		return pc, false
+	}
+	before := w.Frame
+	left, w.limit = n.Run(&w.frame0, &w.Warp, w.worker.sites, code, at, jit.Turn{Limit: w.limit, Boosted: w.boosted, Seen: w.worker.seen})
+	if w.Frame != before { // that of a function that native code has called
+		w.view(w.Frame)
+	}
+	return left, true
 }
 
 // guard returns the lanes of the mask that an operation's guard lets run.
