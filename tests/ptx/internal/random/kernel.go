@@ -224,6 +224,7 @@ func (w *writer) function() {
 	w.line("st.param.b32 [result], %%r0;\nret;")
 	w.indent = 0
 	w.line("}")
+	w.callers()
 }
 
 // statement writes an instruction or a control structure.
@@ -324,11 +325,6 @@ func (w *writer) jumpTable(depth int) {
 		}
 	}
 	w.line("%s:", end)
-}
-
-func (w *writer) call() {
-	w.line("{\n.param .b32 a;\n.param .b64 b;\n.param .b32 c;\nst.param.b32 [a], %s;\nst.param.b64 [b], %s;", w.register("r"), w.register("l"))
-	w.line("call (c), helper, (a, b);\nld.param.b32 %s, [c];\n}", w.register("r"))
 }
 
 // carry writes a chain of additions or subtractions of several words.
