@@ -56,6 +56,8 @@ var calledKernels = map[string]string{
 	"one address": "mov.u32 %r11, 24; mov.u64 %rd5, parts; L: add.u32 %r12, %r10, %r11;" + with("%rd5", "%r12") + "sub.u32 %r11, %r11, 1; setp.ne.u32 %p1, %r11, 0; @%p1 bra L;",
 	"exits":       "shr.u32 %r12, %r10, 7; and.b32 %r11, %r10, 7; L:" + with("ends", "%r12") + "shr.u32 %r12, %r12, 1; st.global.u32 [%rd4], %r6; sub.u32 %r11, %r11, 1; setp.gt.s32 %p1, %r11, 0; @%p1 bra L;",
 	"barriers":    "mov.u32 %r11, 12; L:" + with("meets", "%r11") + ticket + "bar.sync 0;" + with("turns", "%r10") + "sub.u32 %r11, %r11, 1; setp.ne.u32 %p1, %r11, 0; @%p1 bra L;",
+	"lanes held at barriers": "mov.u32 %r11, 12; L: shr.u32 %r12, %r10, %r11; and.b32 %r13, %r12, 1; setp.eq.u32 %p2, %r13, 0; @%p2 bra N;" + with("turns", "%r12") + with("parts", "%r12") + "N: bar.sync 0;" +
+		with("outer", "%r11") + "sub.u32 %r11, %r11, 1; setp.ne.u32 %p1, %r11, 0; @%p1 bra L;",
 	"ring of calls": "mov.u32 %r11, 40; L: add.u32 %r12, %r10, %r11;" + with("leaf", "%r12") + "bar.sync 0; st.global.u32 [%rd4+1024], %r6; bar.sync 0;" + with("parts", "%r11") +
 		"sub.u32 %r11, %r11, 1; setp.ne.u32 %p1, %r11, 0; @%p1 bra L;",
 }
