@@ -39,6 +39,9 @@ type channel struct {
 	due    atomic.Uint64 // 0 if nothing is in flight, else isDue and the number of the oldest command; written under ctx.laneMu
 	number uint32        // of the oldest command in flight, or of the last one; written under ctx.laneMu
 	kernel string        // that the command launches; "" for another kind; written under ctx.laneMu
+	word   uint64        // address that the command waits at; 0 for another kind; written under ctx.laneMu
+
+	orphan uint32 // command that waits for a word although the channel was closed; 0 for none
 
 	// news counts calls of Submit and Close, under mu. The goroutine polls it all the time,
 	// so it has a cache line apart from the fields that Submit uses.
@@ -76,6 +79,9 @@ func (c *context) newChannel() (*channel, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	for ch := range c.orphans {
+		c.vacate(ch)
+	}
 	if err := c.dev.openChannel(); err != nil {
 		return nil, err
 	}
@@ -102,11 +108,7 @@ func (c *channel) Close() error {
 		<-c.ended
 		c.ctx.mu.Lock()
 		defer c.ctx.mu.Unlock()
-		c.ctx.channels[c.slot] = nil
-		c.ctx.dev.closeChannel()
-		if c.ctx.Err() == nil {
-			_ = c.ctx.do(&request{Op: opClose, Slot: c.slot}, nil, nil) // an idle stream; a failure here ends the context
-		}
+		c.ctx.vacate(c)
 	})
 	return nil
 }
@@ -265,7 +267,7 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if f.empty() && len(w.entries) > 0 && f.engine != e {
 			f.release(false) // it lingers
 		}
-		enters := len(w.entries) > 0 && f.engine == nil && e.gate != nil
+		enters := len(w.entries) > 0 && f.engine == nil && !w.waits() && e.gate != nil
 		switch {
 		case !enters:
 		case !mayWait && !e.enterNow():
@@ -317,7 +319,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 		first++
 	}
 	now := time.Now()
-	if len(w.entries) > 0 && c.flight.engine == nil {
+	if len(w.entries) > 0 && c.flight.engine == nil && !w.waits() {
 		c.flight.hold(e, now)
 	}
 	f := c.flight.add(b, w, now)
@@ -358,7 +360,7 @@ func (c *channel) turn(f *flying) {
 		c.due.Store(0)
 		return
 	}
-	c.number, c.kernel = f.number, f.name()
+	c.number, c.kernel, c.word = f.number, f.name(), f.word
 	c.ctx.running = append(c.ctx.running, c)
 	c.due.Store(isDue | uint64(f.number))
 }
@@ -406,6 +408,9 @@ func (c *channel) settle(seen uint32) error {
 		}
 		return errRevoked
 	case err != nil:
+		if f.waits() && c.isStopped() {
+			c.orphan = f.number
+		}
 		c.flight.abandon()
 		c.rest()
 		c.fail(err)

@@ -21,6 +21,7 @@ type work struct {
 	local   bool          // they are in VRAM
 	cost    time.Duration // that it is expected to take on its engine
 	signal  uint64        // gpu.Launch.Signal
+	word    uint64        // address of the word that it waits for, on no engine; 0 for none
 	portion               // of the launch
 }
 
@@ -38,6 +39,8 @@ func (c *channel) single(b *batch, i int) (work, error) {
 		return c.prepareFill(cmd)
 	case *gpu.Timestamp:
 		return c.prepareTimestamp(cmd)
+	case *gpu.Word:
+		return c.prepareWord(cmd)
 	case *gpu.Launch:
 		return c.prepareLaunch(b, cmd)
 	case *gpu.Call:

@@ -38,6 +38,7 @@ type context struct {
 	memories map[*memory]struct{}
 	modules  map[*module]struct{}
 	channels [maxChannels]*channel
+	orphans  map[*channel]struct{} // channels that are closed, of which the stream waits for a word
 
 	halt    halt
 	waiting [gpu.Engines]atomic.Int32 // channels that wait for an engine
@@ -63,7 +64,7 @@ type context struct {
 
 func newContext(d *device, label string, p *process) *context {
 	c := &context{dev: d, label: label, worker: p, over: make(chan struct{}),
-		memories: map[*memory]struct{}{}, modules: map[*module]struct{}{}}
+		memories: map[*memory]struct{}{}, modules: map[*module]struct{}{}, orphans: map[*channel]struct{}{}}
 	c.life, c.die = gocontext.WithCancel(gocontext.Background())
 	go c.watch(p)
 	return c
@@ -242,6 +243,9 @@ func (c *context) Close() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.awaitRetired()
+		for ch := range c.orphans {
+			c.vacate(ch)
+		}
 		for m := range c.modules {
 			m.closed.Store(true)
 		}

@@ -150,6 +150,8 @@ func newDevice(config Config) (*device, error) {
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, turn: make(chan struct{}, 1)},
 		contexts: map[*context]struct{}{},
 	}
+	props.Peers = peersOf(&config, &props)
+	props.Words = props.Words && !config.Replays // a wait cannot begin again
 	if config.Gate != nil {
 		d.unwatch, d.watched = make(chan struct{}), make(chan struct{})
 		go d.watchdog()

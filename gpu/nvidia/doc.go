@@ -111,6 +111,18 @@
 // page was made (madePages), holds those of a memory on descriptors when the backend says so, and has other
 // workers import them.
 //
+// # Peers
+//
+// A guest with several GPUs has a device of this package for each, in a process of its own. A worker maps memory of another GPU
+// (AdoptPeer) as it maps shared memory of its own one: it asks for an allocation on the other GPU, and its keeper answers with a page, which it
+// has got from the keeper of that GPU (peerLine). While a worker starts it maps a page of each GPU that it reaches
+// (reachPeers), so that no request of the driver comes later that it does not make anyway.
+//
+// # Words
+//
+// A gpu.Word is an operation of the stream. A command that waits for a word is alone in flight, and holds no engine. When its
+// channel closes the wait stays behind, with the channel's slot, until the word or the end of the context ends it (vacate).
+//
 // # Ownership and locks
 //
 // A device owns its contexts; a context owns its worker, its mappings, memories,

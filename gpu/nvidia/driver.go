@@ -52,6 +52,8 @@ type driver struct {
 	streamQuery        func(stream uintptr) result
 	streamWriteValue32 func(stream uintptr, at uint64, value uint32) result
 	launchKernel       func(function uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result
+	streamWriteValue64 func(stream uintptr, at, value uint64) result                         // nil on old drivers, as streamWaitValue
+	streamWaitValue    func(stream uintptr, at, value uint64, size, condition uint32) result // words of 4 or 8 bytes
 	memcpyAsync        func(dst, src, n uint64, stream uintptr) result
 	memcpy2DAsync      func(shape *[16]uint64, stream uintptr) result
 	memsetD8Async      func(at uint64, v uint32, n uint64, stream uintptr) result
@@ -162,6 +164,7 @@ const (
 	attrSharedOptin, attrVMM, attrReadOnlyHost                  = 97, 102, 113
 	attrBlocksPerSM, attrCooperative, attrClusters              = 106, 95, 120
 	funcMaxThreads, funcShared, funcConst                       = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
+	attrWords64, attrWaitNor                                    = 122, 123
 	funcLocal, funcRegs, funcMaxDynamicShared                   = 3, 4, 8
 	funcPTX, funcBinary, funcNeedsCluster, funcClusterX         = 5, 6, 10, 11 // clusters: from CUDA 11.8 on
 	funcNotPortable                                             = 14

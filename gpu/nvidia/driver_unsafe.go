@@ -43,6 +43,7 @@ func openDriver() (*driver, error) {
 	}
 	d.printTo = printTo
 	d.openQuestions(lib)
+	d.openWords(lib)
 	d.openGraphs(lib)
 	return d, d.openPath(lib)
 }
@@ -88,6 +89,31 @@ func (d *driver) openQuestions(lib uintptr) {
 			}
 			return call(ask, word(unsafe.Pointer(n)), f, word(unsafe.Pointer(config)))
 		}
+	}
+}
+
+// openWords finds the functions that write words and wait for them, if the driver has all.
+func (d *driver) openWords(lib uintptr) {
+	var at [3]uintptr
+	for i, name := range []string{"cuStreamWriteValue64_v2", "cuStreamWaitValue32_v2", "cuStreamWaitValue64_v2"} {
+		a, err := purego.Dlsym(lib, name)
+		if err != nil {
+			return
+		}
+		at[i] = a
+	}
+	args := new([4]uintptr) // at the same place each time, as those of a launch
+	call := func(at, stream uintptr, va, value uint64, flags uint32) result {
+		*args = [...]uintptr{stream, uintptr(va), uintptr(value), uintptr(flags)}
+		r, _, _ := purego.SyscallN(at, args[:]...)
+		return result(int32(r))
+	}
+	d.streamWriteValue64 = func(stream uintptr, va, value uint64) result { return call(at[0], stream, va, value, 0) }
+	d.streamWaitValue = func(stream uintptr, va, value uint64, size, condition uint32) result {
+		if size == 4 {
+			return call(at[1], stream, va, value, condition)
+		}
+		return call(at[2], stream, va, value, condition)
 	}
 }
 

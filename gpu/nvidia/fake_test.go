@@ -119,7 +119,7 @@ func TestBookkeeping(t *testing.T) {
 		d, err := nvidia.New(nvidia.Config{Keeper: keeperCommand(fakeWorker)})
 		require.NoError(t, err)
 		return d
-	}, "properties", "copy", "fill", "timestamp", "model", "snapshot")
+	}, "properties", "copy", "fill", "timestamp", "words", "model", "snapshot")
 }
 
 func TestFaultEndsItsContextOnly(t *testing.T) {

@@ -399,12 +399,6 @@ func (f *fake) path(d *driver) {
 		}
 		return resultOK
 	}
-	d.streamWriteValue32 = func(s uintptr, at uint64, v uint32) result {
-		return f.enqueue(s, func() result {
-			atomic.StoreUint32((*uint32)(address(at)), v) // the fence, in the lane
-			return resultOK
-		})
-	}
 	d.launchKernel = func(fn uintptr, l *launchArgs, s uintptr, extra *[5]uintptr) result {
 		if l.block[0] == 1023 { // what no test kernel is compiled for
 			return resultOutOfResources
@@ -422,6 +416,7 @@ func (f *fake) path(d *driver) {
 		case l.cluster != [3]uint32{}:
 			threads += int(l.cluster[0] * l.cluster[1] * l.cluster[2]) // shows in what kernels write
 		}
+	f.words(d)
 		return f.enqueue(s, func() result {
 			theControl.pass(fakeKernelsOff)
 			return fakeKernels[fn%fakeCode-1].run(params, threads)

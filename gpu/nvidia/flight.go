@@ -71,6 +71,8 @@ func (f *flight) takes(w *work, e *engine) bool {
 	switch {
 	case f.empty():
 		return true
+	case w.waits() || f.oldest().waits(): // no engine is held meanwhile
+		return false
 	case len(f.flying) == maxFlight || w.cost == unknown || f.cost > f.ahead(e):
 		return false
 	case len(w.entries) == 0:
@@ -172,7 +174,7 @@ func (f *flight) land(n int) {
 			ran = 0 // the last part counts
 		}
 		switch {
-		case len(c.entries) == 0:
+		case len(c.entries) == 0 || c.waits():
 		case f.engine == nil:
 			f.owed += last
 			f.owedRan += ran

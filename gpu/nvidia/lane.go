@@ -54,6 +54,7 @@ const (
 	entryCall
 	entryKeep  // the next entries of the channel, of which it has the number, are to become the graph of a slot
 	entryGraph // launches the graph of a slot
+	entryWord  // writes a word, or waits for one
 )
 
 // Flags in the first word of an entry.

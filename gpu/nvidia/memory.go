@@ -205,6 +205,7 @@ func (c *context) unmap(va, n uint64) error {
 func (c *context) withdraw(va, n uint64) {
 	c.graphs.unmap(va, n)
 	cut := c.space.overlapping(va, n)
+	c.loseWaits(va, n)
 	rest := c.space.remove(va, n)
 	err, worker := c.Err(), c.worker
 	for _, x := range cut {

@@ -114,9 +114,12 @@ const smallCopy = 100 * time.Microsecond
 
 // engineOf returns where the next command of the channel runs. A small copy or fill among kernels runs on the engine that
 // the channel has: they run in order, so that to hand over one engine for another would keep both idle, and lose what is
-// in flight. Programs of frameworks have a dozen of them in a step of some milliseconds. c.run is held.
+// in flight. What waits for a word runs on none. Programs of frameworks have a dozen of them in a step of some milliseconds. c.run is held.
 func (c *channel) engineOf(w *work) *engine {
 	d := c.ctx.dev
+	if w.waits() {
+		return nil
+	}
 	if w.fn != nil || w.call != nil || w.graph != nil || c.flight.engine == &d.compute && w.cost <= smallCopy {
 		return &d.compute
 	}

@@ -57,11 +57,14 @@ func (c *channel) await(f *flying, since time.Time, spent time.Duration, ready f
 		if code, of := l.failure(c.slot); code != resultOK && of == f.number {
 			return c.refused(code)
 		}
+		if f.waits() && c.isStopped() {
+			return fmt.Errorf("channel %w", gpu.ErrClosed)
+		}
 		waited := time.Since(since)
 		if c.overstays(f, waited) && c.yield(f) { // before the limit: it may run again, however late this process looks
 			return errRevoked
 		}
-		if limit := c.ctx.dev.config.LaunchLimit; limit > 0 && c.ctx.limited(waited+spent) > limit {
+		if limit := c.ctx.dev.config.LaunchLimit; limit > 0 && c.limited(f, waited+spent) > limit {
 			return c.fault(&gpu.LostError{Cause: gpu.LostTimeout, Kernel: c.ctx.suspect(), Detail: fmt.Sprintf("after %v", limit)})
 		}
 		if helped {
@@ -73,10 +76,26 @@ func (c *channel) await(f *flying, since time.Time, spent time.Duration, ready f
 			}
 		} else if waited > pollSpin {
 			n = looks - 1
-			yield.Nap(pollTime)
+			if f.waits() {
+				yield.Nap(helpedTime) // it may take long
+			} else {
+				yield.Nap(pollTime)
+			}
 		}
 	}
 	return nil
+}
+
+// limited returns the part of the time of a command for which the limit counts. One that waits for a word may take as long
+// as it likes, until a call of its context waits in the driver.
+func (c *channel) limited(f *flying, ran time.Duration) time.Duration {
+	switch since := c.ctx.calls.Load(); {
+	case !f.waits():
+		return c.ctx.limited(ran)
+	case since != 0:
+		return min(ran, time.Since(processStart)-time.Duration(since))
+	}
+	return 0
 }
 
 // limited returns the part of the time that a command has run for which the limit counts. That is all,

@@ -252,7 +252,7 @@ func (w *worker) properties() (p gpu.Properties, err error) {
 		ConstBytes:  attr(attrConst), ClockKHz: attr(attrClock), MemClockKHz: attr(attrMemClock),
 		MemBusBits: attr(attrBusWidth), L2Bytes: attr(attrL2),
 		VRAMBytes: vram, MaxChannels: maxChannels, MaxParamBytes: w.paramBytes(attr(attrMajor)), FilePages: true, Images: true,
-		Cooperative: attr(attrCooperative) != 0, MaxCluster: w.maxCluster(attr(attrMajor)),
+		Cooperative: attr(attrCooperative) != 0, Words: w.hasWords(), MaxCluster: w.maxCluster(attr(attrMajor)),
 		VRAM:   gpu.Window{Base: vramBase, Size: addresses * vram, Page: vramPage},
 		System: w.system,
 	}, err
@@ -275,6 +275,16 @@ func (w *worker) maxCluster(major int) int {
 	var has int32
 	switch {
 	case w.drv.deviceGetAttribute(&has, attrClusters, w.device) != resultOK || has == 0: // old drivers do not know it
+// hasWords reports whether streams write words and wait for them, in all ways.
+func (w *worker) hasWords() bool {
+	has := w.drv.streamWaitValue != nil
+	for _, attribute := range []int32{attrWords64, attrWaitNor} {
+		var v int32
+		has = has && w.drv.deviceGetAttribute(&v, attribute, w.device) == resultOK && v != 0 // old drivers do not know it
+	}
+	return has
+}
+
 		return 0
 	case major >= consumers:
 		return 8

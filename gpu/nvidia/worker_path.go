@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pvdrm/gpu"
 	"pvdrm/internal/cudalibs/host"
 	"pvdrm/internal/yield"
 )
@@ -344,8 +345,22 @@ func (p *path) enqueue(e *entry, params []byte, stream uintptr) result {
 		return p.call(a, params, stream)
 	case entryGraph:
 		return p.launchGraph(a[0], stream)
+	case entryWord:
+		return p.word(a, stream)
 	}
 	return d.streamQuery(stream) // an empty command
+}
+
+// word writes a word, or has the stream wait for one.
+func (p *path) word(a *[7]uint64, stream uintptr) result {
+	va, value, size, op := a[0], a[1], uint32(a[2]), gpu.WordOp(a[2]>>32)
+	switch {
+	case op != gpu.WordWrite:
+		return p.w.drv.streamWaitValue(stream, va, value, size, uint32(op-gpu.WaitGreaterEqual))
+	case size == 4:
+		return p.w.drv.streamWriteValue32(stream, va, uint32(value))
+	}
+	return p.w.drv.streamWriteValue64(stream, va, value)
 }
 
 // launch starts a kernel with its parameter block in one piece, as it came.
