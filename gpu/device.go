@@ -61,6 +61,7 @@ type Properties struct {
 	Words          bool   // channels run Word
 	Shares         bool   // contexts are Sharers
 	SharesMapped   bool   // they are of VRAM that has been mapped as a whole
+	Peers          uint64 // a bit for each of the guest's devices, by its place among them, whose VRAM contexts can have (PeerSharer)
 	Libraries      uint64 // a bit for each library whose functions channels Call
 	Images         bool   // modules may be machine code: ELF files (cubins), and fatbins of them
 	OnHost         bool   // kernels run on the host's processors, which whoever polls takes from them

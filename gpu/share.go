@@ -10,6 +10,22 @@ type Sharer interface {
 	Adopt(s Shared) (Memory, error)
 }
 
+// PeerSharer is a Context that can have VRAM of the guest's other devices (Properties.Peers), as it can that of
+// its own device: its kernels reach it over the bus or a link between the GPUs.
+type PeerSharer interface {
+	// AdoptPeer makes memory of the context of what a context of another device shares, by the name
+	// and the size that PeerShared gives there. Place is that of the other device among the guest's. Who
+	// calls it keeps what is shared from being closed meanwhile; the memory lives on afterwards.
+	AdoptPeer(place int, name, size uint64) (Memory, error)
+}
+
+// PeerShared is Shared that contexts of the guest's other devices can have, too.
+type PeerShared interface {
+	Shared
+	// PeerName names it among all that its device shares.
+	PeerName() uint64
+}
+
 // Shared is VRAM that contexts share. It lives until it is closed and so is every memory of it,
 // that which was shared first included: what has it may outlive the context that made it. Any
 // goroutine may call its methods.

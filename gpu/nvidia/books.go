@@ -166,11 +166,15 @@ func allocated(argument []byte) (name objectName, parent uint32) {
 }
 
 // allocate makes the call by which a worker asks for VRAM, if it may have more. A call of which the page was
-// kept takes none.
+// kept takes none, and one of another GPU is not counted here.
 func (g *guard) allocate(fd int, argument, params []byte) unix.Errno {
 	keeps := g.stopper.keeps
 	n := memoryBytes(params)
-	if !g.account.reserve(n, !keeps.gives()) {
+	gives, foreign := keeps.gives()
+	if foreign {
+		return keeps.allocate(fd, argument, params, g.call)
+	}
+	if !g.account.reserve(n, !gives) {
 		binary.LittleEndian.PutUint32(argument[allocStatus:], statusNoMemory)
 		return 0
 	}

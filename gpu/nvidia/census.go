@@ -10,6 +10,7 @@ import (
 type census struct {
 	objects  []object // channels and subdevices
 	computes []object // whose parents are the channels that can run kernels
+	groups   []object // of channels
 	unnamed  bool     // the driver was to choose the handle of a channel, so it is not known
 }
 
@@ -30,6 +31,9 @@ func (c *census) add(device int32, argument []byte) {
 	if o.class&classKindMask == classCompute && len(c.objects) < maxObjects {
 		c.computes = append(c.computes, o)
 	}
+	if o.class == classGroup && len(c.groups) < maxObjects {
+		c.groups = append(c.groups, o)
+	}
 	if o.class != classSubdevice && !o.isChannel() {
 		return
 	}
@@ -47,6 +51,15 @@ func (o *object) isChannel() bool {
 // isCompute reports whether a channel has an object that runs kernels.
 func (c *census) isCompute(channel *object) bool {
 	return slices.ContainsFunc(c.computes, func(o object) bool { return o.client == channel.client && o.parent == channel.handle })
+}
+
+// deviceOf returns the handle of the device that a channel is of: its parent, or that of its group.
+func (c *census) deviceOf(channel *object) uint32 {
+	i := slices.IndexFunc(c.groups, func(o object) bool { return o.client == channel.client && o.handle == channel.parent })
+	if i < 0 {
+		return channel.parent
+	}
+	return c.groups[i].parent
 }
 
 // target is what a stopper stops: the channels of a worker, by way of a subdevice of theirs.
@@ -67,16 +80,22 @@ func (c *census) target(devices map[int32]int) (t target, err error) {
 	if c.unnamed {
 		return t, fmt.Errorf("the driver has channels that it gave no handles")
 	}
+	of := uint32(0) // the device: there may be several, with a subdevice each
 	for _, o := range c.objects {
 		if _, open := devices[o.device]; open && o.isChannel() {
 			t.channels = append(t.channels, channelOf{client: o.client, handle: o.handle, computes: c.isCompute(&o)})
+			of = c.deviceOf(&o)
 		}
 	}
 	if !slices.ContainsFunc(t.channels, func(c channelOf) bool { return c.computes }) {
 		return t, fmt.Errorf("the driver was seen to make no channels for kernels")
 	}
 	t.client = t.channels[0].client
-	i := slices.IndexFunc(c.objects, func(o object) bool { return o.class == classSubdevice && o.client == t.client })
+	isSub := func(o object) bool { return o.class == classSubdevice && o.client == t.client }
+	i := slices.IndexFunc(c.objects, func(o object) bool { return isSub(o) && o.parent == of })
+	if i < 0 {
+		i = slices.IndexFunc(c.objects, isSub)
+	}
 	if i < 0 {
 		return t, fmt.Errorf("the driver was seen to make no subdevice")
 	}

@@ -54,9 +54,18 @@ type Config struct {
 	Report func(gpu.Stats)
 	// Gate is asked before an engine is used; nil for a device of one process.
 	Gate gpu.Gate
-	// Keeper is the command that calls ServeKeeper, with VRAMBytes; by default this program with
-	// the arguments KeeperCommand and --vram.
+	// Keeper is the command that calls ServeKeeper, with VRAMBytes and the number of Peers; by default this
+	// program with the arguments KeeperCommand, --vram and --peers.
 	Keeper []string
+	// Peers are the other GPUs of the guest, whose VRAM contexts can have, where the GPUs can (gpu.PeerSharer).
+	Peers []Peer
+}
+
+// Peer is another GPU of a guest.
+type Peer struct {
+	Place  int      // among the guest's devices
+	Number int      // as Config.Number
+	Keeper *os.File // a socket (SOCK_SEQPACKET) to the keeper of its device; New closes it
 }
 
 const defaultLimit = 60 * time.Second
@@ -121,9 +130,9 @@ func newDevice(config Config) (*device, error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding pvdrm's own file: %w", err)
 		}
-		config.Keeper = []string{self, KeeperCommand, fmt.Sprintf("--vram=%d", config.VRAMBytes)}
+		config.Keeper = []string{self, KeeperCommand, fmt.Sprintf("--vram=%d", config.VRAMBytes), fmt.Sprintf("--peers=%d", len(config.Peers))}
 	}
-	k, err := startKeeper(config.Keeper, int32(config.Number))
+	k, err := startKeeper(&config)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +150,8 @@ func newDevice(config Config) (*device, error) {
 	props := p.props
 	props.Number = config.Number
 	props.SharesMapped = !config.Replays && p.unstoppable == nil
+	props.Peers = peersOf(&config, &props)
+	props.Words = props.Words && !config.Replays // a wait cannot begin again
 	if config.VRAMBytes != 0 {
 		props.VRAMBytes = min(props.VRAMBytes, config.VRAMBytes)
 	}
@@ -150,8 +161,6 @@ func newDevice(config Config) (*device, error) {
 		copy:     engine{kind: gpu.EngineCopy, gate: config.Gate, turn: make(chan struct{}, 1)},
 		contexts: map[*context]struct{}{},
 	}
-	props.Peers = peersOf(&config, &props)
-	props.Words = props.Words && !config.Replays // a wait cannot begin again
 	if config.Gate != nil {
 		d.unwatch, d.watched = make(chan struct{}), make(chan struct{})
 		go d.watchdog()
@@ -212,6 +221,7 @@ func (d *device) newContext(label string) (*context, error) {
 		c.Close()
 		return nil, fmt.Errorf("%w: the driver takes %d MiB for CUDA contexts and libraries, and there are %d MiB; choose a larger --vram", gpu.ErrNoMemory, has>>20, d.props.VRAMBytes>>20)
 	}
+	d.sweep(c) // of contexts that have ended
 	return c, nil
 }
 

@@ -15,6 +15,7 @@ type driver struct {
 	deviceGetName            func(name *byte, n, device int32) result
 	deviceGetAttribute       func(value *int32, attribute, device int32) result
 	deviceTotalMem           func(bytes *uint64, device int32) result
+	deviceCanAccessPeer      func(can *int32, device, other int32) result
 	memGetInfo               func(free, total *uint64) result
 	devicePrimaryCtxRetain   func(ctx *uintptr, device int32) result
 	ctxSetCurrent            func(ctx uintptr) result
@@ -51,9 +52,9 @@ type driver struct {
 	// and launchKernel.
 	streamQuery        func(stream uintptr) result
 	streamWriteValue32 func(stream uintptr, at uint64, value uint32) result
-	launchKernel       func(function uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result
 	streamWriteValue64 func(stream uintptr, at, value uint64) result                         // nil on old drivers, as streamWaitValue
 	streamWaitValue    func(stream uintptr, at, value uint64, size, condition uint32) result // words of 4 or 8 bytes
+	launchKernel       func(function uintptr, l *launchArgs, stream uintptr, extra *[5]uintptr) result
 	memcpyAsync        func(dst, src, n uint64, stream uintptr) result
 	memcpy2DAsync      func(shape *[16]uint64, stream uintptr) result
 	memsetD8Async      func(at uint64, v uint32, n uint64, stream uintptr) result
@@ -163,8 +164,8 @@ const (
 	attrThreadsPerSM, attrMajor, attrMinor                      = 39, 75, 76
 	attrSharedOptin, attrVMM, attrReadOnlyHost                  = 97, 102, 113
 	attrBlocksPerSM, attrCooperative, attrClusters              = 106, 95, 120
-	funcMaxThreads, funcShared, funcConst                       = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
 	attrWords64, attrWaitNor                                    = 122, 123
+	funcMaxThreads, funcShared, funcConst                       = 0, 1, 2 // CU_FUNC_ATTRIBUTE_*
 	funcLocal, funcRegs, funcMaxDynamicShared                   = 3, 4, 8
 	funcPTX, funcBinary, funcNeedsCluster, funcClusterX         = 5, 6, 10, 11 // clusters: from CUDA 11.8 on
 	funcNotPortable                                             = 14

@@ -21,7 +21,7 @@ func openDriver() (*driver, error) {
 	d := &driver{}
 	for name, fn := range map[string]any{
 		"cuInit": &d.init, "cuDriverGetVersion": &d.driverGetVersion, "cuDeviceGet": &d.deviceGet, "cuDeviceGetName": &d.deviceGetName,
-		"cuDeviceGetAttribute": &d.deviceGetAttribute, "cuDeviceTotalMem_v2": &d.deviceTotalMem, "cuMemGetInfo_v2": &d.memGetInfo,
+		"cuDeviceGetAttribute": &d.deviceGetAttribute, "cuDeviceTotalMem_v2": &d.deviceTotalMem, "cuDeviceCanAccessPeer": &d.deviceCanAccessPeer, "cuMemGetInfo_v2": &d.memGetInfo,
 		"cuDevicePrimaryCtxRetain": &d.devicePrimaryCtxRetain, "cuCtxSetCurrent": &d.ctxSetCurrent,
 		"cuMemAddressReserve": &d.memAddressReserve, "cuMemCreate": &d.memCreate, "cuMemRelease": &d.memRelease,
 		"cuMemMap": &d.memMap, "cuMemUnmap": &d.memUnmap, "cuMemSetAccess": &d.memSetAccess,

@@ -11,8 +11,11 @@ import (
 
 // The fake's VRAM that outlives its worker: a file of the keeper, in which its RM hands out pages.
 
-// fakeVRAMEnv names the file for workers, which are not confined.
-const fakeVRAMEnv = "PVDRM_TEST_FAKE_VRAM"
+// fakeVRAM is the file in which a page lies. Workers, which are not confined, open it.
+func fakeVRAM(params []byte) string {
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(params[at:]) }
+	return fmt.Sprintf("/proc/%d/fd/%d", word(fakePageFile), word(fakePageFile+4))
+}
 
 // FakeDiesEnv names a file; a fake worker that gets to the step which the file names removes it, and
 // dies.
@@ -40,6 +43,9 @@ type fakePage struct {
 // fakePageOffset is where the answer to an allocation says where a page lies.
 const fakePageOffset = 80
 
+// fakePageFile is where it says in which keeper's file, and the descriptor there.
+const fakePageFile = 88
+
 // page makes a page: one of the keeper, if this worker is guarded and has started, else one of its own.
 func (c *fakeControl) page(handle uint32, size uint64) (p fakePage, ok bool) {
 	var err error
@@ -48,7 +54,7 @@ func (c *fakeControl) page(handle uint32, size uint64) (p fakePage, ok bool) {
 		return p, false
 	case errno == 0:
 		p.off = binary.LittleEndian.Uint64(params[fakePageOffset:])
-		p.fd, err = unix.Open(os.Getenv(fakeVRAMEnv), unix.O_RDWR|unix.O_CLOEXEC, 0)
+		p.fd, err = unix.Open(fakeVRAM(params), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	case errno != unix.ENOTTY:
 		return p, false // the keeper refuses
 	default:
@@ -65,7 +71,6 @@ type fakeStore struct {
 	fd      int
 	size    uint64
 	objects map[[2]uint32]uint64 // pages, by the descriptor and the handle
-	held    map[int]uint64       // pages, by the descriptor that holds them
 }
 
 var theStore fakeStore
@@ -75,10 +80,7 @@ func (s *fakeStore) init() {
 	if err != nil {
 		panic(err)
 	}
-	s.fd, s.objects, s.held = fd, map[[2]uint32]uint64{}, map[int]uint64{}
-	if err := os.Setenv(fakeVRAMEnv, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)); err != nil {
-		panic(err)
-	}
+	s.fd, s.objects = fd, map[[2]uint32]uint64{}
 	openHolder = func() (int, error) { return unix.MemfdCreate(FakeHolder, unix.MFD_CLOEXEC) }
 }
 
@@ -92,6 +94,8 @@ func (s *fakeStore) allocate(fd int, argument, params []byte) unix.Errno {
 	}
 	s.objects[[2]uint32{uint32(fd), binary.LittleEndian.Uint32(argument[allocObject:])}] = s.size
 	binary.LittleEndian.PutUint64(params[fakePageOffset:], s.size)
+	binary.LittleEndian.PutUint32(params[fakePageFile:], uint32(os.Getpid()))
+	binary.LittleEndian.PutUint32(params[fakePageFile+4:], uint32(s.fd))
 	s.size += size
 	return 0
 }
@@ -105,17 +109,20 @@ func (s *fakeStore) export(fd int, params []byte) (status uint32) {
 	if !ok || binary.LittleEndian.Uint32(params[exportObject+4:]) != fakeDevice0 {
 		return noSuchObject
 	}
-	s.held[int(binary.LittleEndian.Uint32(params[exportFD:]))] = at
+	// The descriptor itself says what it holds, so that another keeper can take it.
+	if _, err := unix.Pwrite(int(binary.LittleEndian.Uint32(params[exportFD:])), binary.LittleEndian.AppendUint64(nil, at), 0); err != nil {
+		return noSuchObject
+	}
 	return 0
 }
 
 func (s *fakeStore) take(fd int, params []byte) (status uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.held[int(binary.LittleEndian.Uint32(params[importFD:]))]
-	if !ok || binary.LittleEndian.Uint32(params[importObject+4:]) != fakeDevice0 {
+	var at [8]byte
+	if n, err := unix.Pread(int(binary.LittleEndian.Uint32(params[importFD:])), at[:], 0); err != nil || n != len(at) || binary.LittleEndian.Uint32(params[importObject+4:]) != fakeDevice0 {
 		return noSuchObject
 	}
-	s.objects[[2]uint32{uint32(fd), binary.LittleEndian.Uint32(params[importObject+12:])}] = at
+	s.objects[[2]uint32{uint32(fd), binary.LittleEndian.Uint32(params[importObject+12:])}] = binary.LittleEndian.Uint64(at[:])
 	return 0
 }

@@ -163,7 +163,6 @@ func newFake() *driver {
 		if ordinal >= fakeDevices {
 			return resultInvalidDevice
 		}
-		f.device = ordinal
 		return set(device, ordinal)
 	}
 	d.deviceGetName = func(name *byte, n, _ int32) result {
@@ -189,7 +188,8 @@ func newFake() *driver {
 		*total = 64 << 20
 		return set(free, fakeFree)
 	}
-	d.devicePrimaryCtxRetain = func(ctx *uintptr, _ int32) result { return set(ctx, 1) }
+	d.deviceCanAccessPeer = func(can *int32, device, other int32) result { return set(can, min(1, device^other)) }
+	d.devicePrimaryCtxRetain = func(ctx *uintptr, device int32) result { f.device = device; return set(ctx, 1) }
 	d.ctxSetCurrent = func(uintptr) result { return resultOK }
 	f.memory(d)
 	f.code(d)
@@ -212,7 +212,7 @@ func (f *fake) memory(d *driver) {
 	}
 	d.memCreate = func(h *uint64, size uint64, p *allocationProp, _ uint64) result {
 		dieAt("create")
-		if p.location != f.device {
+		if p.location >= fakeDevices {
 			return resultInvalidDevice
 		}
 		f.mu.Lock()
@@ -416,13 +416,13 @@ func (f *fake) path(d *driver) {
 		case l.cluster != [3]uint32{}:
 			threads += int(l.cluster[0] * l.cluster[1] * l.cluster[2]) // shows in what kernels write
 		}
-	f.words(d)
 		return f.enqueue(s, func() result {
 			theControl.pass(fakeKernelsOff)
 			return fakeKernels[fn%fakeCode-1].run(params, threads)
 		})
 	}
 	f.transfers(d)
+	f.words(d)
 }
 
 // transfers makes the copies and fills of the path.

@@ -16,9 +16,15 @@ const KeeperCommand = "cuda-keeper"
 
 // ServeKeeper is the program of the process that starts workers, by the given command, for a
 // backend that can start none once it is confined (workers.Serve). These may have so many bytes of VRAM
-// together, or any number with 0. It must be called on the main thread.
-func ServeKeeper(command []string, vram uint64) error {
+// together, or any number with 0. The keeper has sockets to so many keepers of the guest's other GPUs
+// (Config.Peers). It must be called on the main thread.
+func ServeKeeper(command []string, vram uint64, peers int) error {
 	pages, of := newStore(), &books{limit: vram}
+	for i := range peers {
+		fd := workers.Socket + 1 + i
+		unix.CloseOnExec(fd)
+		pages.peers = append(pages.peers, newPeerLine(fd, pages))
+	}
 	return workers.Serve(workers.Program{
 		Command: command,
 		// The driver would keep compiled code for all processes of this user, so one guest
@@ -98,12 +104,22 @@ func prepareWorker(pages *store, of *books) (e workers.Equipment, err error) {
 // keeper starts the workers of a device.
 type keeper struct {
 	*workers.Keeper
-	number int32 // ordinal of the GPU for which it starts workers
+	number int32   // ordinal of the GPU for which it starts workers
+	peers  []int32 // ordinals of the guest's other GPUs, in the order of the sockets to their keepers
 	ledger *ledger
 }
 
-// startKeeper starts a keeper of workers for the GPU of a number by a command.
-func startKeeper(command []string, number int32) (keeper, error) {
-	k, err := workers.NewKeeper(workers.Config{Name: "CUDA workers", Command: command, Files: backendFiles})
-	return keeper{Keeper: k, number: number, ledger: &ledger{pages: map[*process][]byte{}}}, err
+// startKeeper starts the keeper of workers for a device.
+func startKeeper(c *Config) (keeper, error) {
+	of := keeper{number: int32(c.Number), ledger: &ledger{pages: map[*process][]byte{}}}
+	var lines []*os.File
+	for _, p := range c.Peers {
+		of.peers, lines = append(of.peers, int32(p.Number)), append(lines, p.Keeper)
+	}
+	var err error
+	of.Keeper, err = workers.NewKeeper(workers.Config{Name: "CUDA workers", Command: c.Keeper, Files: backendFiles, Inherits: lines})
+	for _, f := range lines {
+		_ = f.Close() // the keeper has it
+	}
+	return of, err
 }

@@ -53,21 +53,21 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	case keeping + missingWorker:
-		end(nvidia.ServeKeeper([]string{"/nonexistent/worker"}, 0))
+		end(nvidia.ServeKeeper([]string{"/nonexistent/worker"}, 0, 0))
 	case keeping + falseWorker:
-		end(nvidia.ServeKeeper([]string{"/bin/false"}, 0))
+		end(nvidia.ServeKeeper([]string{"/bin/false"}, 0, 0))
 	case keeping + realWorker:
 		end(sandbox.EnterCUDAKeeper())
-		end(nvidia.ServeKeeper(workerCommand(realWorker), keeperVRAM()))
+		end(nvidia.ServeKeeper(workerCommand(realWorker), keeperVRAM(), keeperPeers()))
 	case keeping + confinedFake:
 		nvidia.FakeKeeper()
 		end(sandbox.EnterCUDAKeeper())
-		end(nvidia.ServeKeeper(workerCommand(confinedFake), keeperVRAM()))
+		end(nvidia.ServeKeeper(workerCommand(confinedFake), keeperVRAM(), keeperPeers()))
 	case keeping + freeWorker, keeping + fakeWorker, keeping + guardedFake:
 		if os.Getenv(workerEnv) != keeping+freeWorker {
 			nvidia.FakeKeeper()
 		}
-		end(nvidia.ServeKeeper(workerCommand(strings.TrimPrefix(os.Getenv(workerEnv), keeping)), keeperVRAM()))
+		end(nvidia.ServeKeeper(workerCommand(strings.TrimPrefix(os.Getenv(workerEnv), keeping)), keeperVRAM(), keeperPeers()))
 	}
 	os.Exit(1)
 }
@@ -113,6 +113,14 @@ const keeperVRAMEnv = "PVDRM_TEST_CUDA_VRAM"
 
 func keeperVRAM() uint64 {
 	n, _ := strconv.ParseUint(os.Getenv(keeperVRAMEnv), 10, 64) // most tests set none
+	return n
+}
+
+// keeperPeersEnv is how many sockets to other keepers a keeper has.
+const keeperPeersEnv = "PVDRM_TEST_CUDA_PEERS"
+
+func keeperPeers() int {
+	n, _ := strconv.Atoi(os.Getenv(keeperPeersEnv)) // most have none
 	return n
 }
 

@@ -25,6 +25,7 @@ type memory struct {
 	first   uint32  // number of its first page among those that the worker has made
 	known   bool    // that number is
 	shared  *common // with others
+	foreign bool    // another GPU has it
 }
 
 // Size implements gpu.Memory.
@@ -204,8 +205,8 @@ func (c *context) unmap(va, n uint64) error {
 // nothing of it is in use any more either. C.mu is held.
 func (c *context) withdraw(va, n uint64) {
 	c.graphs.unmap(va, n)
-	cut := c.space.overlapping(va, n)
 	c.loseWaits(va, n)
+	cut := c.space.overlapping(va, n)
 	rest := c.space.remove(va, n)
 	err, worker := c.Err(), c.worker
 	for _, x := range cut {
@@ -262,7 +263,7 @@ func (m *memory) forget() {
 	m.closed = true
 	delete(m.ctx.memories, m)
 	switch {
-	case m.runs != nil:
+	case m.runs != nil, m.foreign: // another device pays for it
 	case m.shared != nil:
 		m.shared.leave()
 	default:

@@ -56,7 +56,7 @@ func (k keeper) tryProcess(role op) (*process, error) {
 	p := &process{wake: -1, stop: stopLine{fd: -1}, ledger: k.ledger}
 	err := p.spawn(k)
 	if err == nil {
-		err = p.hello(role, k.number)
+		err = p.hello(role, k)
 		if err != nil {
 			p.Kill()
 			<-p.Gone()
@@ -91,12 +91,12 @@ func (p *process) spawn(k keeper) error {
 }
 
 // hello gives the worker its role and its GPU, and waits until it works.
-func (p *process) hello(role op, number int32) error {
+func (p *process) hello(role op, k keeper) error {
 	if err := p.link.limit(startLimit); err != nil {
 		return err
 	}
 	var r reply
-	if err := p.do(&request{Op: role, Number: number}, nil, &r); err != nil {
+	if err := p.do(&request{Op: role, Number: k.number, Peers: k.peers}, nil, &r); err != nil {
 		return err
 	}
 	p.props, p.graphs = r.Props, r.Graphs

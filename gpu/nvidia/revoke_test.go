@@ -70,8 +70,10 @@ func (c *revoked) end() {
 func (c *revoked) revoke() error { return c.ctx.(gpu.Revoker).Revoke(context.Background()) }
 
 // holders counts the pages that the keeper holds.
-func holders(t *testing.T) (n int) {
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", keeperOf(t)))
+func holders(t *testing.T) (n int) { return holdersOf(t, keeperOf(t)) }
+
+func holdersOf(t *testing.T, keeper int) (n int) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", keeper))
 	require.NoError(t, err)
 	for _, f := range files {
 		if target, _ := os.Readlink(f); strings.Contains(target, nvidia.FakeHolder) { // others come and go

@@ -97,7 +97,8 @@ const (
 // Classes of objects.
 const (
 	classSubdevice = 0x2080
-	classMemory    = 0x40 // NV01_MEMORY_LOCAL_USER: VRAM
+	classGroup     = 0xa06c // KEPLER_CHANNEL_GROUP_A, on later generations, too
+	classMemory    = 0x40   // NV01_MEMORY_LOCAL_USER: VRAM
 	// Classes of all generations end alike. On Hopper they are 0xc86f and 0xcbc0.
 	classKindMask = 0xff
 	classChannel  = 0x6f // a channel

@@ -71,7 +71,7 @@ func (c *context) Share(mem gpu.Memory) (gpu.Shared, error) {
 
 func (c *context) share(mem gpu.Memory) (*shared, error) {
 	m, ok := mem.(*memory)
-	if !ok || m == nil || m.ctx != c || m.runs != nil {
+	if !ok || m == nil || m.ctx != c || m.runs != nil || m.foreign {
 		return nil, fmt.Errorf("%w: it is no VRAM of this context", gpu.ErrInvalid)
 	}
 	c.mu.Lock()
@@ -156,14 +156,25 @@ func (c *context) adopt(from gpu.Shared) (*memory, error) {
 		return nil, fmt.Errorf("shared memory %w", gpu.ErrClosed)
 	}
 	s.join()
-	m := &memory{ctx: c, id: c.id(), size: s.size, shared: s.common, touched: make([]bool, s.size/vramPage)}
+	m := &memory{ctx: c, id: c.id(), size: s.size, shared: s.common}
+	if err := c.receive(m, s.name, 0); err != nil {
+		s.leave()
+		return nil, err
+	}
+	return m, nil
+}
+
+// receive has the worker get pages that a keeper holds for a memory, by their name there: those of a peer, from 1 on, or
+// with 0 of the device itself. C.mu is held.
+func (c *context) receive(m *memory, name uint64, peer int) error {
+	m.touched = make([]bool, m.size/vramPage)
 	for i := range m.touched {
 		m.touched[i] = true
 	}
 	line := &c.worker.stop
-	err := line.orderOf(stopGive, s.name, keepLimit)
+	err := line.orderOf(stopGive, name|uint64(peer)<<foreignBits, keepLimit)
 	if err == nil {
-		err = c.do(&request{Op: opAllocate, ID: m.id, Size: m.size, Cleared: m.touched, Single: true}, nil, nil)
+		err = c.do(&request{Op: opAllocate, ID: m.id, Size: m.size, Cleared: m.touched, Single: true, Peer: peer}, nil, nil)
 		given := line.orderOf(stopKept, m.size/vramPage, keepLimit)
 		if err == nil && given != nil {
 			_ = c.do(&request{Op: opRelease, ID: m.id}, nil, nil) // given is what to report
@@ -171,11 +182,10 @@ func (c *context) adopt(from gpu.Shared) (*memory, error) {
 		err = errors.Join(err, given)
 	}
 	if err != nil {
-		s.leave()
-		return nil, fmt.Errorf("%w: %w", gpu.ErrUnsupported, err)
+		return fmt.Errorf("%w: %w", gpu.ErrUnsupported, err)
 	}
 	c.memories[m] = struct{}{}
-	return m, nil
+	return nil
 }
 
 // unshare has the keeper let go of what was shared, by the line of any worker that serves; where there is

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pvdrm/internal/unixsock"
 )
 
 // store keeps pages of VRAM in a keeper, so that they outlive the worker that made them.
@@ -21,6 +23,8 @@ import (
 // another worker gets (keeping). It can only name pages of its own workers, since it has the keeper to
 // itself.
 type store struct {
+	peers []*peerLine // to the keepers of the guest's other GPUs
+
 	mu    sync.Mutex
 	pages map[pageName]*keptPage
 }
@@ -154,11 +158,11 @@ func (k *keeping) close() {
 	time.AfterFunc(orphanTime, func() { k.forget() })
 }
 
-// gives reports whether the worker gets pages that were kept.
-func (k *keeping) gives() bool {
+// gives reports whether the worker gets pages that were kept, and whether they are another GPU's.
+func (k *keeping) gives() (gives, foreign bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.mode == stopGive
+	return k.mode == stopGive, k.mode == stopGive && k.memory>>foreignBits != 0
 }
 
 // allocate makes the call by which a worker asks for an object. Within a memory it is a page, which is
@@ -206,7 +210,10 @@ func (k *keeping) keep(fd int, argument, params []byte, call rmCall) bool {
 
 // give answers an allocation with a page that was kept. k.mu is held.
 func (k *keeping) give(fd int, argument, params []byte, call rmCall) unix.Errno {
-	p := k.store.claim(pageName{memory: k.memory, index: k.next}, k)
+	p, foreign := k.find()
+	if p != nil && foreign {
+		defer unixsock.Close([]int{p.fd})
+	}
 	if p == nil || len(p.params) != len(params) {
 		k.failed = true
 		return unix.EIO

@@ -15,8 +15,10 @@ import (
 // request asks a worker for something. Op says what, and which fields count.
 type request struct {
 	Op     op
-	Number int32  // of opHello and opHelloCompiler: ordinal of the GPU
-	ID     uint64 // of a memory or module
+	Number int32   // of opHello and opHelloCompiler: ordinal of the GPU
+	Peers  []int32 // of opHello: ordinals of GPUs whose memory it is to reach
+	Peer   int     // of opAllocate: the memory is of that one of them, from 1 on; 0: of its own GPU
+	ID     uint64  // of a memory or module
 	VA     uint64
 	Off    uint64
 	Size   uint64 // with More: bytes of the whole Image

@@ -47,8 +47,11 @@ type worker struct {
 	clusters bool    // launches may have clusters
 	memories map[uint64]*vram
 	at       map[uint64]*vram // by the start of each mapping
-	scratch  uint64           // address of room for two chunks
+	scratch  uint64           // address of room for two chunks, behind which each peer has a page
 	modules  map[uint64]uintptr
+
+	peerNumbers []int32
+	peers       []int32 // the driver's handles for the guest's other GPUs; -1 where this one does not reach it
 
 	path path
 }
@@ -80,7 +83,7 @@ func serveWorker(drv *driver, missing error, confine Confine, libraries string) 
 	if err := hello.receive(w.link); err != nil {
 		return fmt.Errorf("cuda worker: %w", err)
 	}
-	w.number = hello.Number
+	w.number, w.peerNumbers = hello.Number, hello.Peers
 	var r reply
 	name, requests := "cuda-worker", servingRequests
 	compiles := hello.Op == opHelloCompiler
@@ -184,7 +187,7 @@ func (w *worker) start() (p gpu.Properties, err error) {
 		return p, err
 	}
 	at := uint64(0)
-	size := p.VRAM.Size + 2*uint64(chunkPages)*vramPage
+	size := p.VRAM.Size + scratchBytes() + uint64(len(w.peerNumbers))*vramPage
 	w.scratch = p.VRAM.Base + p.VRAM.Size
 	if err := d.check("cuMemAddressReserve", d.memAddressReserve(&at, size, vramPage, p.VRAM.Base, 0)); err != nil {
 		return p, err
@@ -198,7 +201,11 @@ func (w *worker) start() (p gpu.Properties, err error) {
 	if err := w.path.init(w); err != nil {
 		return p, err
 	}
-	return p, w.path.warmUp()
+	if err := w.path.warmUp(); err != nil {
+		return p, err
+	}
+	p.Peers, err = w.reachPeers()
+	return p, err
 }
 
 // retain starts the driver and makes the CUDA context of the worker's GPU current.
@@ -268,13 +275,6 @@ func (w *worker) paramBytes(major int) int {
 	return maxParamBytes
 }
 
-// maxCluster returns how many blocks a cluster may have, portable or not; 0 where there are none. The driver tells it of
-// kernels only.
-func (w *worker) maxCluster(major int) int {
-	const consumers = 12 // compute capability 12.x
-	var has int32
-	switch {
-	case w.drv.deviceGetAttribute(&has, attrClusters, w.device) != resultOK || has == 0: // old drivers do not know it
 // hasWords reports whether streams write words and wait for them, in all ways.
 func (w *worker) hasWords() bool {
 	has := w.drv.streamWaitValue != nil
@@ -285,6 +285,13 @@ func (w *worker) hasWords() bool {
 	return has
 }
 
+// maxCluster returns how many blocks a cluster may have, portable or not; 0 where there are none. The driver tells it of
+// kernels only.
+func (w *worker) maxCluster(major int) int {
+	const consumers = 12 // compute capability 12.x
+	var has int32
+	switch {
+	case w.drv.deviceGetAttribute(&has, attrClusters, w.device) != resultOK || has == 0: // old drivers do not know it
 		return 0
 	case major >= consumers:
 		return 8

@@ -36,6 +36,9 @@ func (p *placed) size() uint64 { return uint64(p.n) * vramPage }
 // keeper looks at both.
 var chunkPages = 32 // tests change it
 
+// scratchBytes is the room for two chunks.
+func scratchBytes() uint64 { return 2 * uint64(chunkPages) * vramPage }
+
 // deviceAccess says that the worker's GPU may access memory, and how.
 func (w *worker) deviceAccess(access int32) *accessDesc {
 	return &accessDesc{locationKind: locationDevice, location: w.device, access: access}
@@ -48,8 +51,14 @@ func (w *worker) allocate(q *request) error {
 	if q.Single {
 		most = 1
 	}
-	n := int(q.Size / vramPage)
-	chunks, err := w.makeChunks(n, most)
+	n, location := int(q.Size/vramPage), w.device
+	if q.Peer > 0 {
+		if q.Peer > len(w.peers) || w.peers[q.Peer-1] < 0 {
+			return fmt.Errorf("no GPU %d that this one reaches", q.Peer)
+		}
+		location = w.peers[q.Peer-1]
+	}
+	chunks, err := w.makeChunks(n, most, location)
 	if err != nil {
 		return err
 	}
@@ -59,9 +68,9 @@ func (w *worker) allocate(q *request) error {
 	return nil
 }
 
-// makeChunks allocates n pages.
-func (w *worker) makeChunks(n, most int) (chunks []chunk, err error) {
-	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice, location: w.device}
+// makeChunks allocates n pages of a GPU.
+func (w *worker) makeChunks(n, most int, device int32) (chunks []chunk, err error) {
+	prop := &allocationProp{kind: allocationPinned, locationKind: locationDevice, location: device}
 	for n > 0 {
 		p := chunk{pages: min(n, most)}
 		if err := w.drv.check("cuMemCreate", w.drv.memCreate(&p.handle, uint64(p.pages)*vramPage, prop, 0)); err != nil {

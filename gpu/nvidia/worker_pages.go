@@ -76,7 +76,7 @@ func (w *worker) divide(m *vram) error {
 // nothing uses meanwhile: all that the context has begun ends first. An error leaves the memory as it was, unless it
 // says that nothing works any more.
 func (w *worker) remake(m *vram) error {
-	pages, err := w.makeChunks(len(m.zeroed), 1)
+	pages, err := w.makeChunks(len(m.zeroed), 1, w.device)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ type Config struct {
 	Name    string   // of the workers in errors, such as "CUDA workers"
 	Command []string // starts the process that calls Serve
 	Files   int      // number of files that Program.Prepare makes for the backend
+	// Inherits are files that the keeper has from Socket+1 on. The caller closes them.
+	Inherits []*os.File
 	// Limit is how long the keeper may take to start a process; 0 is DefaultLimit. What the worker
 	// itself does until it can serve is not part of it.
 	Limit time.Duration
@@ -55,7 +57,7 @@ func NewKeeper(c Config) (*Keeper, error) {
 	k := &Keeper{cfg: c, cmd: exec.Command(c.Command[0], c.Command[1:]...), gone: make(chan struct{}),
 		fd: ours, processes: map[uint64]*Process{}}
 	k.cmd.Stderr = os.Stderr
-	k.cmd.ExtraFiles = []*os.File{theirs}
+	k.cmd.ExtraFiles = append([]*os.File{theirs}, c.Inherits...)
 	// A group of its own: ^C is for the backend. When that ends, so does the socket.
 	k.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := errors.Join(k.cmd.Start(), theirs.Close()); err != nil {
