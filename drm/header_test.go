@@ -47,7 +47,7 @@ var headerConstants = map[string]uint64{
 	"PVDRM_PARAM_COMPUTE_MAJOR": uint64(ParamComputeMajor), "PVDRM_PARAM_WARP_SIZE": uint64(ParamWarpSize), "PVDRM_PARAM_MAX_GRID_Z": uint64(ParamMaxGridZ),
 	"PVDRM_PARAM_CONST_BYTES": uint64(ParamConstBytes), "PVDRM_PARAM_VRAM_BYTES": uint64(ParamVRAMBytes), "PVDRM_PARAM_VRAM_BASE": uint64(ParamVRAMBase),
 	"PVDRM_PARAM_SYSTEM_BASE": uint64(ParamSystemBase), "PVDRM_PARAM_SYSTEM_PAGE": uint64(ParamSystemPage), "PVDRM_PARAM_VRAM_USED": uint64(ParamVRAMUsed),
-	"PVDRM_PARAM_MAX_BLOCKS_SM": uint64(ParamMaxBlocksSM), "PVDRM_PARAM_DEVICE": uint64(ParamDevice), "PVDRM_PARAM_TEXTURES": uint64(ParamTextures), "PVDRM_PARAM_COOPERATIVE": uint64(ParamCooperative), "PVDRM_PARAM_WORDS": uint64(ParamWords), "PVDRM_PARAM_SHARES": uint64(ParamShares), "PVDRM_PARAM_MAX_CLUSTER": uint64(ParamMaxCluster), "PVDRM_PARAM_IMAGES": uint64(ParamImages), "PVDRM_PARAM_LIBRARIES": uint64(ParamLibraries),
+	"PVDRM_PARAM_MAX_BLOCKS_SM": uint64(ParamMaxBlocksSM), "PVDRM_PARAM_DEVICE": uint64(ParamDevice), "PVDRM_PARAM_TEXTURES": uint64(ParamTextures), "PVDRM_PARAM_COOPERATIVE": uint64(ParamCooperative), "PVDRM_PARAM_WORDS": uint64(ParamWords), "PVDRM_PARAM_SHARES": uint64(ParamShares), "PVDRM_PARAM_MAX_CLUSTER": uint64(ParamMaxCluster), "PVDRM_PARAM_IMAGES": uint64(ParamImages), "PVDRM_PARAM_LIBRARIES": uint64(ParamLibraries), "PVDRM_PARAM_PEERS": uint64(ParamPeers),
 }
 
 var (

@@ -77,8 +77,9 @@ const (
 	ParamMaxCluster                      // blocks of a cluster (CLUSTER); 0: there are none
 	ParamImages                          // 1: modules may be machine code: cubins, and fatbins of them
 	ParamLibraries                       // a bit for each of the host's CUDA libraries that channels may call (CALL)
+	ParamPeers                           // a bit for each device of the guest, by its place among them, whose shared VRAM files of this one can open
 
-	NumParams = int(ParamLibraries)
+	NumParams = int(ParamPeers)
 )
 
 // Values of ParamShares.

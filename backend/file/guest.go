@@ -16,6 +16,7 @@ type Guest struct {
 	quota.Set
 	compiler compiler
 	shares   shares
+	lender   Lender // nil: the guest has one device
 }
 
 // SetLimits bounds what the guest may have. It must be called before its first file.

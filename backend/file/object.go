@@ -41,6 +41,7 @@ type object struct {
 
 	share  *share // of VRAM that other files may have, too; nil: none has asked for it
 	opened bool   // made of what another file shares: the VRAM is charged elsewhere
+	loan   *Loan  // made of what another device shares; nil: it is of this one
 }
 
 func (o *object) inVRAM() bool { return o.pages.Runs == nil }

@@ -48,7 +48,7 @@ func (f *File) ShareObject(handle uint32) (key drm.Key, err error) {
 		return key, err
 	}
 	from, ok := f.ctx.(gpu.Sharer)
-	if !ok || !o.inVRAM() {
+	if !ok || !o.inVRAM() || o.loan != nil {
 		return key, fmt.Errorf("object %d is not in VRAM, or the device shares none: %w", handle, syscall.EOPNOTSUPP)
 	}
 	if o.share != nil {
@@ -83,7 +83,7 @@ func (f *File) OpenObject(handle uint32, key drm.Key) (size uint64, err error) {
 	}
 	s := f.guest.shares.enter(key)
 	if s == nil {
-		return 0, errUnknownKey
+		return f.borrow(handle, key)
 	}
 	o := &object{share: s, opened: true}
 	size = s.mem.Size()
@@ -134,6 +134,10 @@ func (g *Guest) leave(s *share, pays bool) (orphan bool) {
 // guest while other files have it. Preconditions: the device's memory is closed, and what the
 // object costs is not discharged yet.
 func (f *File) unshare(o *object, size uint64) {
+	if o.loan != nil {
+		f.guest.lender.Return(*o.loan)
+		o.loan = nil
+	}
 	s := o.share
 	if s == nil {
 		return
@@ -148,7 +152,7 @@ func (f *File) unshare(o *object, size uint64) {
 // sharing reports whether the file has memory or events that other files may have, too.
 func (f *File) sharing() bool {
 	for _, o := range f.objects.All {
-		if o.share != nil {
+		if o.share != nil || o.loan != nil {
 			return true
 		}
 	}

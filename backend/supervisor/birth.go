@@ -22,7 +22,8 @@ type birth struct {
 	Own     bool    `json:"own"` // it has namespaces of its own
 	Bounds  Bounds  `json:"bounds"`
 	Devices Devices `json:"devices"`
-	More    int     `json:"more"` // sockets of further guests
+	More    int     `json:"more"`  // sockets of further guests
+	Peers   int     `json:"peers"` // sockets to what serves the guest's other devices, behind those
 
 	// The child passes these to itself when it executes its program again.
 	Shed    bool   `json:"shed"`
@@ -75,7 +76,7 @@ func limitStacks(n uint64) error {
 // only if that fails. It is to be called on the main thread.
 func (b birth) shed(args []string) error {
 	runtime.LockOSThread() // it is; for package sandbox
-	if err := closeOthers(childFDs + b.More); err != nil {
+	if err := closeOthers(childFDs + b.More + b.Peers); err != nil {
 		return err
 	}
 	if b.Own {

@@ -26,6 +26,7 @@ const (
 type Child struct {
 	birth   birth
 	guests  []*net.UnixListener
+	peers   []*os.File
 	link    *link
 	stats   *net.UnixConn
 	answers chan reply    // to requests for seats
@@ -71,6 +72,11 @@ func Adopt(flag string, args []string) (*Child, error) {
 			return nil, fmt.Errorf("the guest's socket: %w", err)
 		}
 		c.guests = append(c.guests, l.(*net.UnixListener)) // the parent made it
+	}
+	for i := range max(b.Peers, 0) {
+		fd := childFDs + max(b.More, 0) + i
+		unix.CloseOnExec(fd)
+		c.peers = append(c.peers, os.NewFile(uintptr(fd), "peer"))
 	}
 	again, err := unix.FcntlInt(linkFD, unix.F_DUPFD_CLOEXEC, 0) // Fail has the first
 	if err != nil {
@@ -119,6 +125,9 @@ func (c *Child) Guest() *net.UnixListener { return c.guests[0] }
 
 // Guests returns Guest, and the sockets of further guests.
 func (c *Child) Guests() []*net.UnixListener { return c.guests }
+
+// Peers returns the sockets to what serves the guest's other devices, which belong to the caller.
+func (c *Child) Peers() []*os.File { return c.peers }
 
 // errParentGone reports that a child asked for a seat after its parent had hung up.
 var errParentGone = errors.New("asking for a seat at the arbiter: pvdrm has ended")

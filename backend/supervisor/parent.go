@@ -29,6 +29,9 @@ type Config struct {
 	PIDs    bool // with process ids of its own, where it is confined
 	Devices Devices
 	Bounds  Bounds
+	// Peers are sockets to what serves the guest's other devices, which the child gets in this order (Child.Peers).
+	// Start closes them in any case.
+	Peers []*os.File
 	// More are sockets of further guests, which the same child serves.
 	More []*net.UnixListener
 	// Seat takes a seat at the arbiter for the guest; nil where it has none. Where the child has several,
@@ -102,7 +105,7 @@ func (b *Backend) start() (err error) {
 			err = errors.Join(err, l.Close()) // the child has it
 		}
 	}()
-	var given []*os.File
+	given := b.cfg.Peers
 	defer func() { err = errors.Join(err, closeFiles(given)) }() // likewise
 	var sockets []*os.File
 	for _, l := range guests {
@@ -112,7 +115,7 @@ func (b *Backend) start() (err error) {
 		}
 		sockets = append(sockets, f)
 	}
-	given = append(given, sockets...)
+	given = append(sockets, given...)
 	conn, theirs, err := connection(syscall.SOCK_SEQPACKET)
 	if err != nil {
 		return err
@@ -145,7 +148,7 @@ func closeFiles(files []*os.File) error {
 // launch starts the process with the descriptors that it is given.
 func (b *Backend) launch(given []*os.File, logs *os.File) error {
 	command := func(own bool) *exec.Cmd {
-		flag, err := birth{Confine: b.cfg.Confine, Own: own, More: len(b.cfg.More), Bounds: b.cfg.Bounds, Devices: b.cfg.Devices}.flag()
+		flag, err := birth{Confine: b.cfg.Confine, Own: own, More: len(b.cfg.More), Peers: len(b.cfg.Peers), Bounds: b.cfg.Bounds, Devices: b.cfg.Devices}.flag()
 		cmd := exec.Command(b.cfg.Command[0], append(b.cfg.Command[1:len(b.cfg.Command):len(b.cfg.Command)], flag)...)
 		cmd.Err = errors.Join(cmd.Err, err)
 		cmd.Env = Environment(os.Environ())

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pvdrm/backend/arbiter"
+	"pvdrm/internal/unixsock"
 )
 
 // childCommand makes this test binary a child that does what its argument names.
@@ -128,6 +129,10 @@ func behave(c *Child, what string) error {
 		_, first := c.SeatOf(1)
 		_, second := c.SeatOf(2)
 		_, err = fmt.Fprintf(conn, "%d: %v, %v", len(c.Guests()), first, second)
+		for i, f := range c.Peers() {
+			_, failed := fmt.Fprintf(f, "peer %d", i)
+			err = errors.Join(err, failed)
+		}
 		return errors.Join(err, conn.Close())
 	case "once":
 		return nil
@@ -326,14 +331,28 @@ func TestSeveralGuestsOfAChild(t *testing.T) {
 	cfg.Seat = func(_ context.Context, number int) (*arbiter.Seat, error) {
 		return nil, fmt.Errorf("it is seat %d", number)
 	}
+	var peers []int
+	for range 2 {
+		fd, theirs, err := unixsock.Pair(unix.SOCK_SEQPACKET)
+		require.NoError(t, err)
+		peers, cfg.Peers = append(peers, fd), append(cfg.Peers, theirs)
+	}
+	defer unixsock.Close(peers)
 	b, err := begin(t, cfg)
 	require.NoError(t, err)
+	require.ErrorIs(t, cfg.Peers[0].Close(), os.ErrClosed, "the child has them")
 	conn, err := net.Dial("unix", more)
 	require.NoError(t, err)
 	defer conn.Close()
 	text, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	require.Equal(t, "2: it is seat 1, "+errSeat.Error(), string(text))
+	for i, fd := range peers {
+		got := make([]byte, 10)
+		n, err := unix.Read(fd, got)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("peer %d", i), string(got[:n]))
+	}
 	<-b.Done()
 	require.NoError(t, b.Err())
 }

@@ -62,7 +62,7 @@ func Params(p gpu.Properties) []uint64 {
 		n(p.ClockKHz), n(p.MemClockKHz), n(p.MemBusBits), n(p.L2Bytes), p.VRAMBytes,
 		min(n(p.MaxChannels), drm.MaxChannels), n(p.MaxParamBytes),
 		p.VRAM.Base, p.VRAM.Size, p.VRAM.Page, p.System.Base, p.System.Size, p.System.Page,
-		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), shares(&p), n(p.MaxCluster), truth(p.Images), p.Libraries,
+		0, n(p.MaxBlocksSM), n(p.Number), truth(p.Textures), truth(p.Cooperative), truth(p.Words), shares(&p), n(p.MaxCluster), truth(p.Images), p.Libraries, p.Peers,
 	}
 }
 

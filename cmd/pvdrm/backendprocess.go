@@ -43,20 +43,21 @@ var (
 func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags, kind carrierKind, socket, stats string, more ...string) (*backendProcess, error) {
 	cfg, err := dev.backend(g, kind, socket, more)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, closeFiles(dev.peers.files))
 	}
+	cfg.Peers = dev.peers.files
 	cfg.Log = log
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b := &backendProcess{kind: kind.name, dev: *dev, cancel: cancel}
 	if cfg.Guest, err = b.listen(kind.network, socket); err != nil {
 		b.stop()
-		return nil, err
+		return nil, errors.Join(err, closeFiles(cfg.Peers))
 	}
 	for _, path := range dev.parts.sockets {
 		l, err := b.listen(kind.network, path)
 		if err != nil {
 			b.stop()
-			return nil, errors.Join(err, closeListeners(append(cfg.More, cfg.Guest)))
+			return nil, errors.Join(err, closeListeners(append(cfg.More, cfg.Guest)), closeFiles(cfg.Peers))
 		}
 		cfg.More = append(cfg.More, l)
 	}
@@ -64,7 +65,7 @@ func startBackend(ctx context.Context, g *global, log *zap.Logger, dev *deviceFl
 	if stats != "" {
 		if counts, err = b.listen("unix", stats); err != nil {
 			b.stop()
-			return nil, errors.Join(err, closeListeners(append(cfg.More, cfg.Guest)))
+			return nil, errors.Join(err, closeListeners(append(cfg.More, cfg.Guest)), closeFiles(cfg.Peers))
 		}
 	}
 	if b.Backend, err = supervisor.Start(ctx, cfg); err == nil {

@@ -68,10 +68,14 @@ func (f *backendFlags) serveChild(ctx context.Context, g *global, dev *deviceFla
 	if f.card.on() {
 		return f.serveCard(ctx, log, dev, child)
 	}
+	if err := dev.peers.take(child.Peers()); err != nil {
+		return err
+	}
 	device, err := dev.open(log, child.Seat)
 	if err != nil {
 		return err
 	}
+	defer dev.peers.close()
 	if f.vhostUser != "" {
 		err = f.serveVM(ctx, log, dev, device, child)
 	} else {
@@ -103,6 +107,9 @@ func (f *backendFlags) serveVM(ctx context.Context, log *zap.Logger, dev *device
 	limits = promised(limits, device)
 	guest := &virtio.Guest{Device: device, Log: log}
 	guest.SetLimits(limits)
+	if err := dev.peers.lend(guest.Files()); err != nil {
+		return err
+	}
 	gl, err := dev.openGL(log, limits, device, guest)
 	if err != nil {
 		return err
@@ -154,6 +161,9 @@ func (f *backendFlags) serveLocal(ctx context.Context, log *zap.Logger, dev *dev
 	}
 	limits = promised(limits, device)
 	server := local.NewServer(local.Config{Device: device, Log: log, Limits: limits})
+	if err := dev.peers.lend(server.Guest()); err != nil {
+		return err
+	}
 	if err := f.begin(log, dev, child, ownStats(device, server.Sessions)); err != nil {
 		return err
 	}

@@ -39,18 +39,23 @@ func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	peers := d.peers.ofCUDA()
 	var report func(gpu.Stats)
 	if d.counts && d.log != nil {
 		report = func(s gpu.Stats) {
 			d.log.Warn(fmt.Sprintf("the guest launched %d kernels; the driver launched %d graphs of work that came again, and refused %d", s.Launches, s.Graphs, s.GraphsApart))
 		}
 	}
-	return nvidia.New(nvidia.Config{Report: report, Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined()), "--" + cudaLibsFlag + "=" + d.cudaLibs, fmt.Sprintf("--%s=%d", keeperVRAM, vram)},
+	return nvidia.New(nvidia.Config{Report: report, Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined()), "--" + cudaLibsFlag + "=" + d.cudaLibs, fmt.Sprintf("--%s=%d", keeperVRAM, vram), fmt.Sprintf("--%s=%d", keeperPeers, len(peers))},
+		Peers:     peers,
 		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, MaxReplays: d.revocations, Replays: d.revoke > 0, NoGraphs: d.singly, Spares: spares(d), Gate: gate})
 }
 
 // keeperVRAM tells a keeper how much VRAM its workers may have.
 const keeperVRAM = "vram"
+
+// keeperPeers tells a keeper how many sockets to other keepers it has.
+const keeperPeers = "peers"
 
 // cudaVRAM is the limit of a guest's device memory: --vram, or its quota if that is less.
 func cudaVRAM(d *deviceFlags, vram uint64) (uint64, error) {
@@ -116,6 +121,7 @@ func newCUDAProcesses() []*cobra.Command {
 	var confined bool
 	var libraries string
 	var vram uint64
+	var others int
 	worker := &cobra.Command{
 		Use:    "cuda-worker",
 		Short:  "Hold a CUDA context for a backend",
@@ -142,9 +148,10 @@ func newCUDAProcesses() []*cobra.Command {
 					return err
 				}
 			}
-			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined), "--" + cudaLibsFlag + "=" + libraries}, vram)
+			return nvidia.ServeKeeper([]string{sandbox.Program(), worker.Use, fmt.Sprintf("--%s=%t", confine, confined), "--" + cudaLibsFlag + "=" + libraries}, vram, others)
 		},
 	}
+	keeper.Flags().IntVar(&others, keeperPeers, 0, "sockets to the keepers of the guest's other GPUs")
 	keeper.Flags().Uint64Var(&vram, keeperVRAM, 0, "bytes of VRAM that the workers may have together; 0: any number")
 	for _, c := range []*cobra.Command{worker, keeper} {
 		c.Flags().BoolVar(&confined, confine, false, "workers give up the system calls that they do not need")

@@ -57,6 +57,7 @@ type deviceFlags struct {
 	several bool // the command takes several devices
 
 	parts cardParts // of a card that guests share
+	peers peerFlags // the guest's other devices
 
 	gl glFlags
 }
@@ -72,6 +73,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&d.every, "points-every", 0, "with --automatic-points, for tests: kernels look at each head of a loop, and leave the GPU at each so manieth look, up to 32 times a launch (0: when others want the GPU)")
 	c.Flags().StringVar(&d.box, "sandbox", sandboxOn, "on: a backend process gives up its privileges and all system calls that it does not need, and so does what serves it; off: it does not")
 	d.gl.add(c)
+	d.peers.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
 	c.Flags().StringVar(&d.key, "arbiter-key", "", "with --arbiter: file with the guest's key, where the arbiter has a roster (pvdrm arbiter new-key)")
@@ -91,7 +93,7 @@ func (d *deviceFlags) args() []string {
 	if path, err := filepath.Abs(socket); err == nil && socket != "" {
 		socket = path
 	}
-	args := append(d.gl.args(), d.device.kind().args(d)...)
+	args := append(append(d.gl.args(), d.peers.args()...), d.device.kind().args(d)...)
 	return append(args, "--device", d.device.String(), "--vram", d.vram, "--launch-limit", d.limit.String(), "--automatic-points="+strconv.FormatBool(d.points), "--points-every", strconv.Itoa(d.every), "--arbiter", socket, "--guest", d.guest, "--weight", strconv.FormatUint(uint64(d.weight), 10), "--cap", formatPercent(d.cap), "--reserve", formatPercent(d.reserve), "--class", d.service.class.String(), "--priority", strconv.FormatUint(uint64(d.service.priority), 10), "--sla", d.service.sla.String(), "--wait-for-arbiter="+strconv.FormatBool(d.wait),
 		"--sandbox", d.box, "--quota", strings.Join(d.quotas, ","))
 }

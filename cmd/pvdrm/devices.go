@@ -35,6 +35,7 @@ type deviceKind struct {
 	workers bool                      // contexts live in processes of their own
 	turns   bool                      // the GPU serves backends in turn (arbiter.GateConfig.Turns)
 	preempt func(d *deviceFlags) bool // whether commands can be preempted (arbiter.GateConfig.Preemptible)
+	linked  bool                      // devices of this kind that one guest has may reach each other's memory
 	refuses bool                      // it may turn out that kernels cannot be preempted after all
 	far     bool                      // kernels reach memory of the host by a bus
 
@@ -84,6 +85,7 @@ var deviceKinds = []*deviceKind{
 		threadNames: true,
 		hostPIDs:    true,
 		preempt:     (*deviceFlags).confined, // by the keeper, of a worker that it watches
+		linked:      true,
 		refuses:     true,
 		far:         true,
 		open:        openCUDA,

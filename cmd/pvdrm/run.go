@@ -137,7 +137,11 @@ func runLocal(ctx context.Context, g *global, dev *deviceFlags, args []string, m
 // startBackends starts a backend for each device, with further arguments, and returns their sockets. Those
 // that were started are returned with an error, too.
 func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceFlags, kind carrierKind, dir *runDir, more ...string) (backends []*backendProcess, sockets []string, err error) {
-	for i, one := range dev.each() {
+	all := dev.each()
+	if err := linkPeers(all); err != nil {
+		return nil, nil, err
+	}
+	for i, one := range all {
 		suffix := ""
 		if i > 0 {
 			suffix = fmt.Sprintf("-%d", i)
@@ -150,7 +154,7 @@ func startBackends(ctx context.Context, g *global, log *zap.Logger, dev *deviceF
 		}
 		b, err := startBackend(ctx, g, log, &one, kind, socket, dir.path(socketStats+suffix), more...)
 		if err != nil {
-			return backends, nil, err
+			return backends, nil, errors.Join(err, closePeers(all[i+1:]))
 		}
 		backends, sockets = append(backends, b), append(sockets, socket)
 	}

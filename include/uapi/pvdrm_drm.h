@@ -82,6 +82,7 @@ enum drm_pvdrm_param {
 	PVDRM_PARAM_MAX_CLUSTER,       /* the most blocks of a cluster; 0: there is no CLUSTER */
 	PVDRM_PARAM_IMAGES,            /* 1: modules may be machine code: cubins, and fatbins of them */
 	PVDRM_PARAM_LIBRARIES,         /* a bit for each of the host's CUDA libraries that CALL reaches */
+	PVDRM_PARAM_PEERS,             /* a bit for each device of the guest, by its place, whose shared VRAM GEM_OPEN takes */
 };
 
 struct drm_pvdrm_getparam {

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"pvdrm/backend/file"
 	"pvdrm/backend/session"
 	"pvdrm/gem/quota"
 	"pvdrm/gpu"
@@ -92,6 +93,9 @@ func NewServer(cfg Config) *Server {
 	s.log = s.group.Logger(cfg.Log)
 	return s
 }
+
+// Guest returns what the clients have in common.
+func (s *Server) Guest() *file.Guest { return &s.group.Guest }
 
 // Listen opens the socket at path. A stale socket of a server that is gone is
 // replaced; one that answers is an error.

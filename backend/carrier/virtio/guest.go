@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"pvdrm/backend/file"
 	"pvdrm/backend/session"
 	"pvdrm/backend/virtio/virtgpu"
 	"pvdrm/gem/quota"
@@ -26,6 +27,9 @@ type Guest struct {
 	open  atomic.Int64
 	group session.Group
 }
+
+// Files returns what the files of all contexts have in common.
+func (g *Guest) Files() *file.Guest { return &g.group.Guest }
 
 // NewContext makes the context of a DRM file (virtgpu.Component).
 func (g *Guest) NewContext(id uint32, name string) (virtgpu.Context, error) {
