@@ -86,6 +86,15 @@ func TestSharedFile(t *testing.T) {
 	}
 }
 
+// Software GPUs do not reach each other's memory: that is a clear error, and copies between them go.
+func TestPeersThatAreNone(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	code, out := start(t, "run", "--log", "error", "--device", "softgpu:0,1", "--", filepath.Join(dir.path, "peers")).wait(t)
+	require.Zero(t, code, out)
+	require.Contains(t, out, "copies only\npeers: PASS\n")
+}
+
 // pvdrm run gives a program several devices, of which the program's user may hide some.
 func TestRunWithSeveralDevices(t *testing.T) {
 	dir, err := clients()

@@ -96,7 +96,16 @@ func (c *Context) setUp() error {
 	if err := c.memory.setUp(c.dev, c.file, vram, system); err != nil {
 		return err
 	}
-	c.memory.vram.closed = func(o *object) { c.dev.driver.keys.remove(o.key) }
+	c.memory.vram.live = map[*object]struct{}{}
+	c.memory.vram.made = func(o *object) error {
+		c.memory.vram.live[o] = struct{}{}
+		return c.dev.driver.peers.made(c, o)
+	}
+	c.memory.vram.closed = func(o *object) {
+		delete(c.memory.vram.live, o)
+		c.dev.driver.peers.gone(c, o)
+		c.dev.driver.keys.remove(o.key)
+	}
 	id, err := c.file.ChannelAlloc()
 	if err != nil {
 		return fmt.Errorf("a channel for the default stream: %w", err)
@@ -182,6 +191,7 @@ func (c *Context) Destroy() error {
 	clear(c.modules)
 	c.modMu.Unlock()
 	c.staging.touching.Wait()
+	keep(c.dev.driver.peers.leave(c))
 	for _, handle := range append(mapped, c.dev.virtual.leave(c)...) {
 		keep(c.file.GemClose(handle))
 	}

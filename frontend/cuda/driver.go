@@ -28,6 +28,7 @@ type Driver struct {
 	devices []*Device
 
 	keys     keys // that contexts have given to other processes
+	peers    peering
 	portable portable
 	registry registry
 

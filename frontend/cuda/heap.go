@@ -21,8 +21,9 @@ type heap struct {
 	chunk  uint64     // bytes of a shared object
 	align  uint64     // of blocks
 
-	made   func(*object) error // told of objects that are mapped; may be nil
-	closed func(*object)       // told of objects that end; may be nil
+	live   map[*object]struct{} // all objects; nil where none is asked for
+	made   func(*object) error  // told of objects that are mapped; may be nil
+	closed func(*object)        // told of objects that end; may be nil
 
 	shared []*object
 	whole  map[uint64]*object // objects with one block, by address
@@ -140,7 +141,11 @@ func (h *heap) newObject(n uint64) (*object, error) {
 		return nil, errors.Join(fmt.Errorf("an object of %d bytes: %w", size, err), ferr)
 	}
 	o := &object{handle: handle, addr: addr, size: size}
-	if err := h.mapObject(o); err != nil {
+	err = h.mapObject(o)
+	if err == nil && h.made != nil {
+		err = h.made(o)
+	}
+	if err != nil {
 		return nil, errors.Join(err, h.closeObject(o))
 	}
 	return o, nil

@@ -151,11 +151,12 @@ func (m *memory) holds(addr, n uint64) bool {
 	return ok && n <= e.start+e.n-addr
 }
 
-// check is nil when [p, p+n) is memory of the context.
+// check is nil when [p, p+n) is memory of the context, or of another one that it reaches.
 func (c *Context) check(call, what string, p DevicePtr, n uint64) error {
 	c.memory.mu.Lock()
-	defer c.memory.mu.Unlock()
-	if !c.memory.holds(uint64(p), n) {
+	own := c.memory.holds(uint64(p), n)
+	c.memory.mu.Unlock()
+	if !own && !c.reaches(uint64(p), n) {
 		return errorf(call, ErrInvalidValue, "%s: %d bytes at 0x%x do not lie in one allocation of the context", what, n, uint64(p))
 	}
 	return nil

@@ -253,11 +253,15 @@ func onSameBoard(c *call) error {
 	return c.set32(2, same)
 }
 
-// peerStatus is nvmlDeviceGetP2PStatus, which is the same for each two devices, and for one and itself.
+// peerStatus is nvmlDeviceGetP2PStatus: devices that reach each other's memory read and write it. Whether by NVLink,
+// and with atomic operations, the backend does not tell.
 func peerStatus(c *call) error {
-	const kinds, notSupported = 5, 5
-	if kind := c.u32(2); kind >= kinds {
+	const kinds, read, write, notSupported = 5, 0, 1, 5
+	switch kind := c.u32(2); {
+	case kind >= kinds:
 		return fail(ErrInvalidArgument, "there is no kind %d of access", kind)
+	case (kind == read || kind == write) && c.device.CanAccessPeer(c.peer.Device):
+		return c.set32(3, 0)
 	}
 	return c.set32(3, notSupported)
 }

@@ -47,7 +47,7 @@ var families = []family{
 		{name: "nvmlDeviceGetMultiGpuBoard", args: "dp", do: number(1, 0)},
 		{name: "nvmlDeviceOnSameBoard", args: "ddp", do: onSameBoard, note: "only a device and itself"},
 		{name: "nvmlDeviceGetTopologyCommonAncestor", args: "ddp", do: topology, note: "the host bridge; NVML_ERROR_NOT_SUPPORTED for a device and itself, as on an H100"},
-		{name: "nvmlDeviceGetP2PStatus", args: "ddip", do: peerStatus, note: "devices do not reach each other's memory"},
+		{name: "nvmlDeviceGetP2PStatus", args: "ddip", do: peerStatus, note: "reading and writing, where devices reach each other's memory"},
 		{name: "nvmlDeviceGetTopologyNearestGpus", args: "dipa", do: nearest, note: "all others, at the host bridge"},
 		{name: "nvmlDeviceIsMigDeviceHandle", args: "dp", do: number(1, 0)},
 		{name: "nvmlDeviceGetMaxMigDeviceCount", args: "dp", do: number(1, 0)},

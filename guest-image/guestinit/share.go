@@ -168,8 +168,8 @@ func enterRoot(tag string) error {
 	}
 	defaultEnv = withAuditor([]string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + imagePrograms, "LD_LIBRARY_PATH=" + imageLibs,
-		"TRITON_LIBCUDA_PATH=" + imageLibs, // it looks in the loader's cache otherwise
-		"NCCL_CUMEM_ENABLE=0",              // as rt.WithNCCL has it
+		"TRITON_LIBCUDA_PATH=" + imageLibs,          // it looks in the loader's cache otherwise
+		"NCCL_CUMEM_ENABLE=0", "NCCL_P2P_LEVEL=SYS", // as rt.WithNCCL has them
 		"HOME=/root", "USER=root", "TERM=linux", "LANG=C.UTF-8",
 	}, filepath.Join(imageLibs, filepath.Base(auditor)))
 	return nil

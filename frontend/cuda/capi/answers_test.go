@@ -84,8 +84,8 @@ func TestPeers(t *testing.T) {
 	first := p.word64("cuCtxCreate_v2", 0, 0)
 	second := p.word64("cuCtxCreate_v2", 0, 0)
 	for _, ctx := range []uint64{first, second} {
-		p.gives(peerAccessUnsupported, "cuCtxEnablePeerAccess", ctx, 0)
-		p.gives(peerAccessNotEnabled, "cuCtxDisablePeerAccess", ctx)
+		p.gives(cuda.ErrPeerAccessUnsupported, "cuCtxEnablePeerAccess", ctx, 0)
+		p.gives(cuda.ErrPeerAccessNotEnabled, "cuCtxDisablePeerAccess", ctx)
 	}
 	p.gives(invalidContext, "cuCtxEnablePeerAccess", 8, 0)
 	p.gives(cuda.ErrInvalidValue, "cuCtxEnablePeerAccess", first, 1)

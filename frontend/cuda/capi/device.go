@@ -356,38 +356,56 @@ func deviceGetByPCIBusID(c *call) error {
 	return c.fail(cuda.ErrInvalidDevice, "no device at %q", id)
 }
 
-// deviceGetP2PAttribute gets (value, attribute, device, device), which have to be two devices. No two
-// reach each other's memory.
+// twoDevices are the devices in arguments i and i+1.
+func (c *call) twoDevices(i int) (dev, other *cuda.Device, err error) {
+	if dev, err = c.device(i); err == nil {
+		other, err = c.device(i + 1)
+	}
+	return dev, other, err
+}
+
+// Values of CUdevice_P2PAttribute. Rank 0 is that of the fastest, and of no, connection.
+const (
+	p2pAccess = 2
+	lastP2P   = 5
+)
+
+// deviceGetP2PAttribute gets (value, attribute, device, device), which have to be two devices. What is said of atomics is
+// not told by the backend, so it is no.
 func deviceGetP2PAttribute(c *call) error {
-	const lastP2P = 5 // of CUdevice_P2PAttribute
 	to, err := c.out32(0)
 	if err != nil {
 		return err
 	}
-	for i := 2; i <= 3; i++ {
-		if _, err := c.device(i); err != nil {
-			return err
-		}
+	dev, other, err := c.twoDevices(2)
+	if err != nil {
+		return err
 	}
-	if c.i32(2) == c.i32(3) {
+	if dev == other {
 		return c.fail(cuda.ErrInvalidDevice, "a device is no peer of its own")
 	}
-	if a := c.u32(1); a == 0 || a > lastP2P {
+	a := c.u32(1)
+	if a == 0 || a > lastP2P {
 		return c.fail(cuda.ErrInvalidValue, "the attribute %d of two devices", a)
+	}
+	if a == p2pAccess && dev.CanAccessPeer(other) {
+		return to.set(1)
 	}
 	return to.set(0)
 }
 
-// deviceCanAccessPeer answers that a device is the peer of none.
+// deviceCanAccessPeer gets (answer, device, device).
 func deviceCanAccessPeer(c *call) error {
 	to, err := c.out32(0)
 	if err != nil {
 		return err
 	}
-	for i := 1; i <= 2; i++ {
-		if _, err := c.device(i); err != nil {
-			return err
-		}
+	dev, other, err := c.twoDevices(1)
+	if err != nil {
+		return err
+	}
+	if dev.CanAccessPeer(other) {
+		return to.set(1)
 	}
 	return to.set(0)
 }

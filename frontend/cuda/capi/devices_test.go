@@ -105,7 +105,7 @@ func TestContextsOfSeveralDevices(t *testing.T) {
 	host := p.mem.Keep(make([]byte, 4))
 	p.ok("cuMemcpyDtoH_v2", host, memory[1]+4092, 4)
 	require.EqualValues(t, 0x05050505, uint32(p.word(host)))
-	p.gives(peerAccessUnsupported, "cuCtxEnablePeerAccess", contexts[0], 0)
+	p.gives(cuda.ErrPeerAccessUnsupported, "cuCtxEnablePeerAccess", contexts[0], 0)
 	// The addresses count, and not the contexts that are named.
 	p.ok("cuMemcpyPeer", memory[1], contexts[0], memory[0], contexts[1], 4096)
 	p.ok("cuMemcpyPeer", memory[1], 0, memory[0], 0, 4096)
@@ -114,7 +114,7 @@ func TestContextsOfSeveralDevices(t *testing.T) {
 	p.ok("cuMemsetD8Async", memory[0], 6, 4096, streams[1])
 	p.ok("cuMemcpyDtoH_v2", host, memory[0]+4092, 4)
 	require.EqualValues(t, 0x06060606, uint32(p.word(host)))
-	p.gives(peerAccessNotEnabled, "cuCtxDisablePeerAccess", contexts[0])
+	p.gives(cuda.ErrPeerAccessNotEnabled, "cuCtxDisablePeerAccess", contexts[0])
 
 	// What an H100 answers for two contexts; the second is current.
 	p.gives(cuda.ErrInvalidHandle, "cuEventRecord", events[0], streams[1])

@@ -19,9 +19,10 @@ const (
 	noteBatches       = "one after the other; not in captures"
 	noteSyncPaged     = "with memory that is not pinned the call waits for the copy"
 	noteOverlap       = "source and destination must not overlap"
-	notePeers         = "between contexts the call waits for the copy"
+	notePeers         = "between contexts of which the stream's does not reach the other's memory the call waits for the copy"
 	noteHostFuncs     = "later calls for the stream wait in the program until the function has run"
-	noteNoPeers       = "devices do not reach each other's memory"
+	notePeerAccess    = "where the devices are NVIDIA GPUs of one guest that reach each other's memory; of atomic operations nothing is said"
+	noteNoPeers       = "of the own device only"
 	notePools         = "memory of the context of the stream"
 	noteLibrary       = "loaded into a context at its first use there, with empty logs until then"
 	noteLink          = "PTX, also in fatbins, object files and libraries; the result is PTX; options: logs only"
@@ -64,11 +65,11 @@ var families = []family{
 		{name: "cuDeviceGetProperties", args: 2, do: deviceGetProperties},
 		{name: "cuDeviceGetPCIBusId", args: 3, do: deviceGetPCIBusID, note: "0000:00:00.0, 0000:01:00.0 …"},
 		{name: "cuDeviceGetByPCIBusId", args: 2, do: deviceGetByPCIBusID},
-		{name: "cuDeviceCanAccessPeer", args: 3, do: deviceCanAccessPeer, note: noteNoPeers},
-		{name: "cuCtxEnablePeerAccess", args: 2, do: enablePeer, note: noteNoPeers},
-		{name: "cuCtxDisablePeerAccess", args: 1, do: disablePeer, note: noteNoPeers},
+		{name: "cuDeviceCanAccessPeer", args: 3, do: deviceCanAccessPeer, note: notePeerAccess},
+		{name: "cuCtxEnablePeerAccess", args: 2, do: enablePeer, note: notePeerAccess},
+		{name: "cuCtxDisablePeerAccess", args: 1, do: disablePeer, note: notePeerAccess},
 		{name: "cuDeviceGetLuid", args: 3},
-		{name: "cuDeviceGetP2PAttribute", args: 4, do: deviceGetP2PAttribute, note: noteNoPeers},
+		{name: "cuDeviceGetP2PAttribute", args: 4, do: deviceGetP2PAttribute, note: notePeerAccess},
 		{name: "cuDeviceGetTexture1DLinearMaxWidth", args: 4, do: deviceGetTexture1DLinearMaxWidth},
 		{name: "cuDeviceGetHostAtomicCapabilities", args: 4, do: deviceGetHostAtomicCapabilities},
 		{name: "cuDeviceGetP2PAtomicCapabilities", args: 5},

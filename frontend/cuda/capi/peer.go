@@ -2,6 +2,7 @@ package capi
 
 import (
 	"cmp"
+	"errors"
 
 	"pvdrm/frontend/cuda"
 )
@@ -11,16 +12,61 @@ import (
 func (c *call) inContexts(x *context, dst, src place, within func(*context) error) error {
 	to, from := c.ownerOf(x, dst), c.ownerOf(x, src)
 	if to != nil && from != nil && to != from {
+		if c.reach(x, to, from, dst.addr, src.addr, c.u64(2)) {
+			return within(x)
+		}
 		return c.betweenContexts(to, from, dst.addr, src.addr, c.u64(2))
 	}
 	return within(cmp.Or(to, from, x))
 }
 
+// reach reports whether a context that has one end of a copy between two reaches the other end. Then the GPU copies.
+func (c *call) reach(x, to, from *context, dst, src, n uint64) bool {
+	switch x {
+	case to:
+		return x.Reach(from.Context, cuda.DevicePtr(src), n)
+	case from:
+		return x.Reach(to.Context, cuda.DevicePtr(dst), n)
+	}
+	return false
+}
+
+// otherContext is the context in argument 0, which another one than the current one is to reach.
+func (c *call) otherContext() (x, other *context, err error) {
+	if x, err = c.current(); err == nil {
+		other, err = c.context(0)
+	}
+	return x, other, err
+}
+
+func enablePeer(c *call) error {
+	if err := c.noFlags(1); err != nil {
+		return err
+	}
+	x, other, err := c.otherContext()
+	if err != nil {
+		return err
+	}
+	return x.EnablePeer(other.Context)
+}
+
+func disablePeer(c *call) error {
+	x, other, err := c.otherContext()
+	if err != nil {
+		return err
+	}
+	return c.settle(x, x.DefaultStream(), func() error { return x.DisablePeer(other.Context) })
+}
+
 // betweenContexts copies from one context to another, after all work of both and before what comes later on
-// any of their streams. Their address spaces have nothing in common, so the bytes go through the program.
+// any of their streams. Where one's device does not reach the other's memory, the bytes go through the program.
 func (c *call) betweenContexts(to, from *context, dst, src, n uint64) error {
 	if err := c.synchronizeBoth(from, to); err != nil {
 		return err
+	}
+	if c.reach(to, to, from, dst, src, n) {
+		err := c.line(to, to.DefaultStream(), device(dst), device(src), n, true)
+		return errors.Join(err, to.DefaultStream().Synchronize())
 	}
 	return bytesBetween(to, from, dst, src, n)
 }
@@ -84,7 +130,7 @@ func memcpyPeer(c *call) error {
 	return c.line(to, to.DefaultStream(), device(c.u64(0)), device(c.u64(2)), c.u64(4), false)
 }
 
-// memcpyPeerAsync waits for copies between two contexts.
+// memcpyPeerAsync waits for copies between two contexts of which the stream's does not reach the other's memory.
 func memcpyPeerAsync(c *call) error {
 	to, from, err := c.peers()
 	if err != nil {
@@ -97,9 +143,14 @@ func memcpyPeerAsync(c *call) error {
 		}
 		return c.line(to, s, device(c.u64(0)), device(c.u64(2)), c.u64(4), true)
 	}
-	if x, s, err := c.stream(5); err != nil {
+	x, s, err := c.stream(5)
+	if err != nil {
 		return err
-	} else if err := c.settle(x, s, s.Synchronize); err != nil {
+	}
+	if c.reach(x, to, from, c.u64(0), c.u64(2), c.u64(4)) {
+		return c.line(x, s, device(c.u64(0)), device(c.u64(2)), c.u64(4), true)
+	}
+	if err := c.settle(x, s, s.Synchronize); err != nil {
 		return err
 	}
 	return c.betweenContexts(to, from, c.u64(0), c.u64(2), c.u64(4))

@@ -148,29 +148,3 @@ func getProcAddressV2(c *call) error { return c.procAddress(4) }
 
 // profiler calls have nothing to start or stop.
 func nothing(*call) error { return nil }
-
-// peer checks the context in argument 0. No device reaches the memory of another, and none is its own peer.
-func (c *call) peer() error {
-	if _, err := c.current(); err != nil {
-		return err
-	}
-	_, err := c.context(0)
-	return err
-}
-
-func enablePeer(c *call) error {
-	if err := c.noFlags(1); err != nil {
-		return err
-	}
-	if err := c.peer(); err != nil {
-		return err
-	}
-	return c.fail(peerAccessUnsupported, "devices do not reach each other's memory; copies between them do")
-}
-
-func disablePeer(c *call) error {
-	if err := c.peer(); err != nil {
-		return err
-	}
-	return c.fail(peerAccessNotEnabled, "devices do not reach each other's memory")
-}

@@ -16,10 +16,8 @@ const (
 	unsupportedAffinity cuda.Result = 224
 	illegalState        cuda.Result = 401
 
-	peerAccessUnsupported cuda.Result = 217
-	peerAccessNotEnabled  cuda.Result = 705
-	invalidSource         cuda.Result = 300
-	fileNotFound          cuda.Result = 301
+	invalidSource cuda.Result = 300
+	fileNotFound  cuda.Result = 301
 )
 
 // describe is a CUresult in words.

@@ -39,6 +39,8 @@ type GPU struct {
 	Opened         []*File
 	Violations     []string
 
+	Peers []*GPU // of which files have shared memory, too; tests make no calls at both at once
+
 	shared   map[drm.Key]*object
 	keys     uint64 // that were made
 	clock    uint64
@@ -52,18 +54,6 @@ type GPU struct {
 type Kernel struct {
 	Attributes drm.FunctionAttributes
 	Run        func(f *File, params []byte) *Fault
-}
-
-// Fault ends a context.
-type Fault struct {
-	Cause  uint32 // as STATUS returns it
-	Addr   uint64
-	Write  bool
-	Kernel string
-}
-
-func (e *Fault) Error() string {
-	return fmt.Sprintf("kernel %s: fault %d at 0x%x", e.Kernel, e.Cause, e.Addr)
 }
 
 // NewGPU makes a device. The end of the test checks that everything was given back.
@@ -85,7 +75,7 @@ func Bare() *GPU {
 		drm.ParamComputeMajor: 7, drm.ParamComputeMinor: 5, drm.ParamMultiprocs: 4, drm.ParamWarpSize: 32,
 		drm.ParamMaxThreads: 1024, drm.ParamMaxBlockX: 1024, drm.ParamMaxBlockY: 1024, drm.ParamMaxBlockZ: 64,
 		drm.ParamMaxGridX: 1<<31 - 1, drm.ParamMaxGridY: 65535, drm.ParamMaxGridZ: 65535,
-		drm.ParamSharedPerBlock: 48 << 10, drm.ParamRegsPerBlock: 65536, drm.ParamMaxThreadsSM: 2048, drm.ParamMaxBlocksSM: 32, drm.ParamDevice: 0, drm.ParamTextures: 1, drm.ParamCooperative: 1, drm.ParamWords: 1, drm.ParamShares: 0, drm.ParamMaxCluster: 16, drm.ParamLibraries: 0, drm.ParamImages: 0,
+		drm.ParamSharedPerBlock: 48 << 10, drm.ParamRegsPerBlock: 65536, drm.ParamMaxThreadsSM: 2048, drm.ParamMaxBlocksSM: 32, drm.ParamDevice: 0, drm.ParamTextures: 1, drm.ParamCooperative: 1, drm.ParamWords: 1, drm.ParamShares: 0, drm.ParamMaxCluster: 16, drm.ParamLibraries: 0, drm.ParamImages: 0, drm.ParamPeers: 0,
 		drm.ParamConstBytes: 64 << 10, drm.ParamClockKHz: 1e6, drm.ParamMemClockKHz: 2e6, drm.ParamMemBusBits: 256,
 		drm.ParamL2Bytes: 1 << 20, drm.ParamVRAMBytes: 64 << 20, drm.ParamMaxChannels: 6, drm.ParamMaxParamBytes: 4096,
 		drm.ParamVRAMBase: 1 << 40, drm.ParamVRAMSize: 1 << 36, drm.ParamVRAMPage: 2 << 20,
@@ -160,6 +150,7 @@ type object struct {
 	placed bool // GemMapAt
 	others int  // handles of it, here and in other files, but for one
 	key    drm.Key
+	of     *GPU // that has it
 }
 
 type mapping struct {
@@ -252,7 +243,7 @@ func (f *File) GemNew(size uint64, d drm.Domain, _ drm.GemFlags) (uint32, error)
 		f.g.VRAMFree -= size
 	}
 	h := f.id()
-	f.objects[h] = &object{data: make([]byte, size), domain: d}
+	f.objects[h] = &object{of: f.g, data: make([]byte, size), domain: d}
 	return h, nil
 }
 
@@ -343,9 +334,9 @@ func (f *File) dropObject(h uint32, o *object) {
 	if o.others--; o.others >= 0 {
 		return
 	}
-	delete(f.g.shared, o.key)
+	delete(o.of.shared, o.key)
 	if o.domain == drm.DomainVRAM {
-		f.g.VRAMFree += uint64(len(o.data))
+		o.of.VRAMFree += uint64(len(o.data))
 	}
 	// A test that still looks finds no data of the past.
 	for i := range o.data {

@@ -2,6 +2,7 @@ package cudatest
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"pvdrm/drm"
 )
@@ -40,4 +41,16 @@ func (g *GPU) KernelFault(cause uint32) {
 	g.AddKernel("fault", func(*File, []byte) *Fault {
 		return &Fault{Cause: cause, Kernel: "fault"}
 	})
+}
+
+// Fault ends a context.
+type Fault struct {
+	Cause  uint32 // as STATUS returns it
+	Addr   uint64
+	Write  bool
+	Kernel string
+}
+
+func (e *Fault) Error() string {
+	return fmt.Sprintf("kernel %s: fault %d at 0x%x", e.Kernel, e.Cause, e.Addr)
 }

@@ -46,6 +46,6 @@ func (f *File) PrimeImport(fd int) (uint32, error) {
 		return 0, fmt.Errorf("descriptor %d is not PrimeExport's: %w", fd, syscall.EINVAL)
 	}
 	h := f.id()
-	f.objects[h] = &object{data: data.([]byte), domain: drm.DomainSystem}
+	f.objects[h] = &object{of: f.g, data: data.([]byte), domain: drm.DomainSystem}
 	return h, nil
 }

@@ -42,6 +42,11 @@ func (f *File) GemOpen(key drm.Key) (handle uint32, size uint64, err error) {
 		return 0, 0, err
 	}
 	o := f.g.shared[key]
+	for _, g := range f.g.Peers {
+		if o == nil {
+			o = g.shared[key]
+		}
+	}
 	if o == nil {
 		return 0, 0, fmt.Errorf("a key of nothing: %w", syscall.ENOENT)
 	}

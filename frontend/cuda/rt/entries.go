@@ -12,17 +12,18 @@ const (
 
 // Notes that several rows share.
 const (
-	noteHint      = "accepted, without effect"
-	noteIPC       = "between processes of one guest"
-	noteNoPeers   = "devices do not reach each other's memory"
-	notePeers     = "between devices the call waits for the copy"
-	notePaged     = "with memory that is not pinned the call waits for the copy"
-	noteTextures  = "not on NVIDIA GPUs"
-	noteTogether  = noteTextures
-	noteStays     = "checked, without effect: managed memory does not move"
-	noteShareable = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
-	notePools     = "memory of the device only"
-	noteHostFuncs = "later calls for the stream wait in the program until the function has run"
+	noteHint       = "accepted, without effect"
+	noteIPC        = "between processes of one guest"
+	notePeerAccess = "where the devices are NVIDIA GPUs of one guest that reach each other's memory; of atomic operations nothing is said"
+	noteNoPeers    = "of the own device only"
+	notePeers      = "between devices of which the stream's does not reach the other's memory the call waits for the copy"
+	notePaged      = "with memory that is not pinned the call waits for the copy"
+	noteTextures   = "not on NVIDIA GPUs"
+	noteTogether   = noteTextures
+	noteStays      = "checked, without effect: managed memory does not move"
+	noteShareable  = "file descriptors, between processes of one guest; not on NVIDIA GPUs"
+	notePools      = "memory of the device only"
+	noteHostFuncs  = "later calls for the stream wait in the program until the function has run"
 )
 
 // families is every entry point.
@@ -67,10 +68,10 @@ var families = []family{
 		{name: "cudaDeviceGetStreamPriorityRange", note: notePriority},
 		{name: "cudaDeviceGetPCIBusId", note: "always 0000:00:00.0"},
 		{name: "cudaDeviceGetByPCIBusId"},
-		{name: "cudaDeviceCanAccessPeer", note: noteNoPeers},
-		{name: "cudaDeviceGetP2PAttribute", note: noteNoPeers},
-		{name: "cudaDeviceEnablePeerAccess", note: noteNoPeers},
-		{name: "cudaDeviceDisablePeerAccess", note: noteNoPeers},
+		{name: "cudaDeviceCanAccessPeer", note: notePeerAccess},
+		{name: "cudaDeviceGetP2PAttribute", note: notePeerAccess},
+		{name: "cudaDeviceEnablePeerAccess", note: notePeerAccess},
+		{name: "cudaDeviceDisablePeerAccess", note: notePeerAccess},
 		{name: "cudaCtxResetPersistingL2Cache", note: noteHint},
 		{name: "cudaProfilerStart", note: noteHint},
 		{name: "cudaProfilerStop", note: noteHint},

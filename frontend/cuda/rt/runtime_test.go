@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -325,8 +326,10 @@ func TestPeers(t *testing.T) {
 	p.tell("set cuDeviceGetCount 1")
 	p.gives(0, "cudaGetDevice @0", "cuDeviceGetCount *")
 	p.tell("set cuDevicePrimaryCtxGetState 1")
-	p.gives(217, "cudaDeviceEnablePeerAccess 0 0", state...)
-	p.gives(705, "cudaDeviceDisablePeerAccess 0", state...)
+	p.gives(0, "cudaDeviceEnablePeerAccess 0 0", append(slices.Concat(state, state[1:]), "cuCtxEnablePeerAccess 4096 0")...)
+	p.tell("fail cuCtxEnablePeerAccess 704")
+	p.gives(704, "cudaDeviceEnablePeerAccess 0 0", append(slices.Concat(state, state[1:]), "cuCtxEnablePeerAccess 4096 0")...)
+	p.gives(0, "cudaDeviceDisablePeerAccess 0", append(slices.Concat(state, state[1:]), "cuCtxDisablePeerAccess 4096")...)
 	p.tell("set cuCtxGetCurrent 8192")
 	p.gives(49, "cudaDeviceEnablePeerAccess 0 0", state...)
 	p.gives(49, "cudaDeviceDisablePeerAccess 0", state...)

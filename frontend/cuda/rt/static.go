@@ -98,10 +98,14 @@ func WithTriton(env []string, dir string) []string {
 // ncclMemory has NCCL make memory by cuMemCreate, with descriptors for other processes.
 const ncclMemory = "NCCL_CUMEM_ENABLE"
 
+// ncclPeers says how far apart two devices may be for NCCL to have one reach the other's memory.
+const ncclPeers = "NCCL_P2P_LEVEL"
+
 // WithNCCL returns an environment in which NCCL allocates by cudaMalloc, unless the user has chosen: it does not ask
-// whether a device makes memory that has descriptors, and gives up where one refuses that.
+// whether a device makes memory that has descriptors, and gives up where one refuses that. Devices reach each other's
+// memory where they say so, however far apart the buses are on which they seem to be.
 func WithNCCL(env []string) []string {
-	return withDefault(env, ncclMemory, "0")
+	return withDefault(withDefault(env, ncclMemory, "0"), ncclPeers, "SYS")
 }
 
 // withDefault adds a variable, unless it is set.

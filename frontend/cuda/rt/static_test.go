@@ -45,8 +45,8 @@ func TestWithKernelCache(t *testing.T) {
 
 func TestWithTriton(t *testing.T) {
 	require.Equal(t, []string{"A=b", "TRITON_LIBCUDA_PATH=/lib/pvdrm"}, WithTriton([]string{"A=b"}, "/lib/pvdrm"))
-	require.Equal(t, []string{"A=b", "NCCL_CUMEM_ENABLE=0"}, WithNCCL([]string{"A=b"}))
-	require.Equal(t, []string{"NCCL_CUMEM_ENABLE=1"}, WithNCCL([]string{"NCCL_CUMEM_ENABLE=1"}))
+	require.Equal(t, []string{"A=b", "NCCL_CUMEM_ENABLE=0", "NCCL_P2P_LEVEL=SYS"}, WithNCCL([]string{"A=b"}))
+	require.Equal(t, []string{"NCCL_CUMEM_ENABLE=1", "NCCL_P2P_LEVEL=LOC"}, WithNCCL([]string{"NCCL_CUMEM_ENABLE=1", "NCCL_P2P_LEVEL=LOC"}))
 	mine := []string{"TRITON_LIBCUDA_PATH=/mine"}
 	require.Equal(t, mine, WithTriton(mine, "/lib/pvdrm"))
 }

@@ -35,7 +35,7 @@ var params = map[drm.Param]uint64{
 	drm.ParamComputeMajor: 7, drm.ParamMultiprocs: 1, drm.ParamWarpSize: 32, drm.ParamMaxThreads: 1024,
 	drm.ParamMaxBlockX: 1024, drm.ParamMaxBlockY: 1024, drm.ParamMaxBlockZ: 64,
 	drm.ParamMaxGridX: 1<<31 - 1, drm.ParamMaxGridY: 65535, drm.ParamMaxGridZ: 65535,
-	drm.ParamSharedPerBlock: 48 << 10, drm.ParamRegsPerBlock: 64 << 10, drm.ParamMaxThreadsSM: 2048, drm.ParamMaxBlocksSM: 32, drm.ParamDevice: 0, drm.ParamTextures: 0, drm.ParamCooperative: 0, drm.ParamWords: 0, drm.ParamShares: 0, drm.ParamMaxCluster: 0, drm.ParamLibraries: 0, drm.ParamImages: 0,
+	drm.ParamSharedPerBlock: 48 << 10, drm.ParamRegsPerBlock: 64 << 10, drm.ParamMaxThreadsSM: 2048, drm.ParamMaxBlocksSM: 32, drm.ParamDevice: 0, drm.ParamTextures: 0, drm.ParamCooperative: 0, drm.ParamWords: 0, drm.ParamShares: 0, drm.ParamMaxCluster: 0, drm.ParamLibraries: 0, drm.ParamImages: 0, drm.ParamPeers: 0,
 	drm.ParamConstBytes: 64 << 10, drm.ParamClockKHz: 1e6, drm.ParamMemClockKHz: 1e6, drm.ParamMemBusBits: 64,
 	drm.ParamL2Bytes: 1 << 20, drm.ParamVRAMBytes: windowSize, drm.ParamMaxChannels: 64, drm.ParamMaxParamBytes: 4096,
 	drm.ParamVRAMBase: vramBase, drm.ParamVRAMSize: windowSize, drm.ParamVRAMPage: vramPage,

@@ -104,21 +104,33 @@ static int host_atomics(unsigned *can, const int *operations, unsigned n, int de
 
 WITH_DEVICES(cudaDeviceGetHostAtomicCapabilities, (unsigned *can, const int *operations, unsigned n, int device), host_atomics(can, operations, n, device))
 
-// Devices do not reach each other's memory, so none is a peer. What is a peer counts for primary contexts.
-enum { INCOMPATIBLE_DRIVER_CONTEXT = 49, PEER_ACCESS_UNSUPPORTED = 217, PEER_ACCESS_NOT_ENABLED = 705 };
+// Access to memory of other devices is that of primary contexts.
+enum { INCOMPATIBLE_DRIVER_CONTEXT = 49 };
 
-static int peer(int device, unsigned flags, int result)
+static int peer(int device, CUcontext *of)
 {
-	if (flags)
-		return INVALID_VALUE;
 	int r = is_device(device);
 	if (r)
 		return r;
-	return in_primary() ? result : INCOMPATIBLE_DRIVER_CONTEXT;
+	return in_primary() ? primary_of(device, of) : INCOMPATIBLE_DRIVER_CONTEXT;
 }
 
-API(cudaDeviceEnablePeerAccess, (int device, unsigned flags), peer(device, flags, PEER_ACCESS_UNSUPPORTED))
-API(cudaDeviceDisablePeerAccess, (int device), peer(device, 0, PEER_ACCESS_NOT_ENABLED))
+static int enable_peer(int device, unsigned flags)
+{
+	CUcontext of;
+	int r = flags ? INVALID_VALUE : peer(device, &of);
+	return r ? r : cuCtxEnablePeerAccess(of, 0);
+}
+
+static int disable_peer(int device)
+{
+	CUcontext of;
+	int r = peer(device, &of);
+	return r ? r : cuCtxDisablePeerAccess(of);
+}
+
+API(cudaDeviceEnablePeerAccess, (int device, unsigned flags), enable_peer(device, flags))
+API(cudaDeviceDisablePeerAccess, (int device), disable_peer(device))
 
 PUBLIC struct channel cudaCreateChannelDesc(int x, int y, int z, int w, int kind)
 {

@@ -77,6 +77,8 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device);
 CUresult cuDeviceGetPCIBusId(char *id, int room, CUdevice device);
 CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id);
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags);
+CUresult cuCtxDisablePeerAccess(CUcontext peer);
 CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer);
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
