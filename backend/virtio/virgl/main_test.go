@@ -1,6 +1,7 @@
 package virgl_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -17,7 +18,7 @@ const roleEnv = "PVDRM_TEST_VIRGL"
 const (
 	roleKeeper = "keeper" // with a colon and the role of its workers
 	roleWorker = "worker"
-	roleDevice = "device" // draws on the first device that EGL lists
+	roleDevice = "device" // draws on a device that EGL lists (renderNode)
 	roleFake   = "fake"
 )
 
@@ -31,18 +32,22 @@ func TestMain(m *testing.M) {
 	case roleKeeper:
 		c := virgl.WorkerConfig{Confine: true, Memory: 4 << 30}
 		if of == roleDevice {
-			c.RenderNode = "egl:0"
+			c.RenderNode = renderNode()
 		}
 		end(virgl.ServeKeeper(command(of), c))
 	case roleWorker:
 		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30}))
 	case roleDevice:
-		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30, RenderNode: "egl:0"}))
+		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30, RenderNode: renderNode()}))
 	case roleFake:
 		end(virgl.ServeFake())
 	}
 	os.Exit(1)
 }
+
+// renderNode is the device that EGL lists on which roleDevice draws: the first, or one that the environment names, such
+// as cuda:0.
+func renderNode() string { return cmp.Or(os.Getenv("PVDRM_TEST_RENDER_NODE"), "egl:0") }
 
 // command starts this binary in a role.
 func command(role string) []string {
