@@ -125,7 +125,7 @@ func (c *client) check(rounds uint32) {
 func TestContextsTakeTurns(t *testing.T) {
 	for name, far := range map[string]bool{"near": false, "far": true} {
 		t.Run(name, func(t *testing.T) {
-			const rounds = 1_000_000
+			const rounds = 4_000_000 // of a loop that takes both some slices, on a busy machine too
 			d := open(t, softgpu.Config{}, points.Config{Short: -1, Far: far})
 			a, b := newClient(t, d, rounds), newClient(t, d, rounds)
 			x, y := a.start(), b.start()

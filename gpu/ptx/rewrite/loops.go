@@ -24,12 +24,13 @@ const (
 // single is a loop of one block, which ends with a branch back or, as clang has it, with one out of the
 // loop, behind which there is only the one back.
 type single struct {
-	at     int32 // first statement behind its labels
-	branch int32 // the branch
-	out    bool  // it leads out of the loop
-	rounds int   // constant, or 0 where it is not
-	times  int   // that the twin has its block
-	weight int   // instructions of a round
+	at     int32  // first statement behind its labels
+	branch int32  // the branch
+	out    bool   // it leads out of the loop
+	rounds int    // constant, or 0 where it is not
+	times  int    // that the twin has its block
+	weight int    // instructions of a round
+	strip  *strip // how it counts; nil where that is not known
 }
 
 // singles finds the loops of one block whose statements can be copied, by their first statement.
@@ -58,7 +59,7 @@ func (p *pauser) singles() map[int32]*single {
 			continue
 		}
 		s.times = min(mostUnrolled, (unrolled+s.weight-1)/s.weight)
-		s.rounds = p.rounds(s, i)
+		s.rounds, s.strip = p.rounds(s, i), p.strip(s, i)
 		list[s.at] = s
 	}
 	return list

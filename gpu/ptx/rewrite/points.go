@@ -10,6 +10,12 @@ import (
 func (p *pauser) choose() {
 	p.looks, p.barriers = map[int32]int{}, map[int32]int{}
 	p.single = p.singles()
+	together, some := p.byBarriers()
+	if p.together = together; together {
+		p.out.Points = len(p.saves)
+		p.refuseWaits(some)
+		return
+	}
 	without, short := "", false // why a head is none
 	for _, h := range p.loops.Heads {
 		at := p.behindLabels(p.g.Blocks[h].First)
@@ -120,7 +126,10 @@ func (p *pauser) point(kind map[int32]int, at int32) string {
 // weight is how many instructions a round of a loop has, about, from its head to the last branch back to
 // it, with those of loops inside that are not looked in.
 func (p *pauser) weight(at int32) int {
-	if s := p.single[at]; s != nil {
+	switch s := p.single[at]; {
+	case s != nil && s.strip != nil:
+		return s.weight * p.ahead(s)
+	case s != nil:
 		return s.weight * s.times
 	}
 	h := p.g.Of[at]

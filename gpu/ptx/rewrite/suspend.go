@@ -144,6 +144,8 @@ type pauser struct {
 	barriers map[int32]int     // those at barriers
 	saves    [][]int32         // registers to save, by point
 	async    bool              // it copies to .shared in the background
+	together bool              // threads count barriers, see meet.go
+	apart    int               // instructions between two of them, about
 }
 
 // no notes why the kernel has no twin.

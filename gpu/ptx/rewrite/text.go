@@ -66,29 +66,37 @@ func (p *pauser) build() *ptx.Func {
 	t.Params = append(t.Params[:len(t.Params):len(t.Params)], &ptx.Var{Name: p.s.prefix + "state", Space: ptx.SpaceParam, Type: ptx.B8, Align: stateAlign, Array: true, Dims: []int64{stateBytes}})
 	p.s.e.Memory(stmtBytes * len(p.f.Body))
 	t.Text, t.Body = "", p.front()
-	out := map[int32]string{} // labels behind branches
+	put := map[int32][]ptx.Stmt{} // in place of statements
 	for k, s := range p.f.Body {
 		if n, ok := p.looks[int32(k)]; ok {
 			t.Body = append(t.Body, p.check(n, p.weight(int32(k))), &ptx.Label{Name: p.s.prefix + "back" + strconv.Itoa(n)})
-			if x := p.single[int32(k)]; x != nil {
+			switch x := p.single[int32(k)]; {
+			case x != nil && x.strip != nil:
+				t.Body = append(t.Body, p.aim(n, x.strip), &ptx.Label{Name: p.inName(n)})
+				p.strips(n, x, put)
+			case x != nil:
 				t.Body = append(t.Body, p.copies(x, p.outName(n))...)
 				if !x.out {
-					out[x.branch] = p.outName(n)
+					put[x.branch] = []ptx.Stmt{p.f.Body[x.branch], &ptx.Label{Name: p.outName(n)}}
 				}
 			}
 		}
 		n, barrier := p.barriers[int32(k)]
-		if barrier {
+		switch {
+		case barrier && p.together:
+			t.Body = append(append(t.Body, p.count(n)...), s, &ptx.Label{Name: p.met(n)})
+		case barrier:
 			t.Body = append(t.Body, p.agree(n, p.weight(int32(k)))...)
 		}
 		_, loc := s.(*ptx.Loc)
 		if i, ok := s.(*ptx.Instr); loc || p.inFront(int32(k)) || barrier && ok && i.Mods.Mode != ptx.ModeRed {
 			continue
 		}
-		t.Body = append(t.Body, s)
-		if label := out[int32(k)]; label != "" {
-			t.Body = append(t.Body, &ptx.Label{Name: label})
+		if list := put[int32(k)]; list != nil {
+			t.Body = append(t.Body, list...)
+			continue
 		}
+		t.Body = append(t.Body, s)
 	}
 	t.Body = append(t.Body, p.cold())
 	return &t
@@ -127,6 +135,7 @@ func (p *pauser) entry() *ptx.Instr {
 	t.line(".reg .pred %%:p, %%:q")
 	t.line(".reg .b32 %%:left, %%:t, %%:n, %%:tid, %%:point, %%:rank, %%:by")
 	t.line(".reg .b64 %%:head, %%:base, %%:threads, %%:a, %%:b, %%:v, %%:w")
+	p.nears(t)
 	p.place(t)
 	if p.mode == alone {
 		p.field(t, "%:a", 0)
@@ -257,11 +266,7 @@ func (p *pauser) agree(n, weight int) []ptx.Stmt {
 		t.line("@%%:p bra :look%d", n)
 	}
 	after := p.text()
-	after.line("@%%:q st.volatile.shared.u32 [%swish], %%:phase", after.prefix)
-	after.line("barrier.sync 0")
-	after.line("ld.volatile.shared.u32 %%:t, [%swish]", after.prefix)
-	after.line("setp.eq.u32 %%:p, %%:t, %%:phase")
-	after.line("add.u32 %%:phase, %%:phase, 1")
+	p.agreed(after)
 	after.line("@%%:p bra :halt%d", n)
 	return []ptx.Stmt{t.stmts(), &ptx.Label{Name: p.s.prefix + "back" + strconv.Itoa(n)}, after.stmts()}
 }
@@ -291,7 +296,10 @@ func (p *pauser) isBarrier(n int) bool {
 // look is a look at the signal, and what follows where the thread stops.
 func (p *pauser) look(t *text, n int) {
 	barrier := p.isBarrier(n)
-	if !barrier || p.mode == warps {
+	switch {
+	case p.together:
+		p.lookTogether(t, n)
+	case !barrier || p.mode == warps:
 		t.label("look" + strconv.Itoa(n))
 		t.line("mov.u32 %%:left, %d", p.o.Interval)
 		p.see(t, false)
@@ -299,10 +307,10 @@ func (p *pauser) look(t *text, n int) {
 	switch {
 	case !barrier:
 		t.line("@!%%:q bra :back%d", n)
-	case p.mode == warps:
+	case p.mode == warps && !p.together:
 		t.line("bra :back%d", n)
 	}
-	if barrier {
+	if barrier && !p.together {
 		t.label("halt" + strconv.Itoa(n))
 	}
 	p.place(t)
