@@ -131,3 +131,48 @@ func TestCensusOfTwoGPUs(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 11, got.subdevice)
 }
+
+// FuzzPeers sends a keeper what another one may send. It gives the page that is shared when it is asked for that, and no descriptor else.
+func FuzzPeers(f *testing.F) {
+	shared := pageName{memory: 5, index: 2}
+	f.Add(peerMessage(peerAsks, shared), false)
+	f.Add(peerMessage(peerAsks, pageName{memory: 5}), true)
+	f.Add(append(peerMessage(peerAnswers, shared), "params"...), true)
+	f.Add(make([]byte, peerHeader-1), false)
+	f.Fuzz(func(t *testing.T, b []byte, with bool) {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unixsock.Close(fds[:])
+		of := newStore()
+		null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		require.True(t, of.add(shared, &keptPage{fd: null, shared: true, params: []byte("answer")}))
+		defer of.drop(func(pageName, *keptPage) bool { return true })
+		l := newPeerLine(fds[0], of)
+		var oob []byte
+		if with {
+			oob = unix.UnixRights(null)
+		}
+		if len(b) == 0 || unix.Sendmsg(fds[1], b, oob, nil, unix.MSG_NOSIGNAL) != nil { // an empty packet is the end of a socket
+			b = nil
+		}
+		require.NoError(t, unix.Shutdown(fds[1], unix.SHUT_WR))
+		<-l.over
+		require.NoError(t, unix.Shutdown(fds[0], unix.SHUT_WR))
+		got, room := make([]byte, peerMost), make([]byte, unix.CmsgSpace(4))
+		n, oobn, _, _, err := unix.Recvmsg(fds[1], got, room, unix.MSG_CMSG_CLOEXEC)
+		require.NoError(t, err)
+		if oobn > 0 {
+			given, err := unixsock.Descriptors(room[:oobn])
+			require.NoError(t, err)
+			unixsock.Close(given)
+			require.Equal(t, peerMessage(peerAsks, shared), b[:peerHeader])
+			require.Equal(t, append(peerMessage(peerAnswers, shared), "answer"...), got[:n])
+		}
+		select {
+		case a := <-l.answers:
+			a.drop()
+		default:
+		}
+	})
+}
