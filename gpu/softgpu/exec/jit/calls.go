@@ -31,7 +31,8 @@ import (
 // Bounds on calls in native code. Those beyond them are the interpreter's.
 const (
 	maxCalls   = 16      // that are open
-	maxCases   = 8       // functions that a call through a register is compared with
+	maxCases   = 32      // functions that a call through a register is compared with
+	maxAll     = 256     // and those of one function together
 	maxMoved   = 64      // words of arguments and results
 	maxCleared = 4096    // bytes of local memory of a function that is called
 	maxOwn     = 1 << 20 // and of one that calls
@@ -43,7 +44,7 @@ func nativeCalls(p *ir.Program, fn *ir.Function) map[*ir.Inst][]*ir.Function {
 	if fn.Grows || fn.LocalBytes > maxOwn {
 		return nil
 	}
-	all, looks := map[*ir.Inst][]*ir.Function{}, maxLooks
+	all, looks, cases := map[*ir.Inst][]*ir.Function{}, maxLooks, 0
 	for pc := fn.Entry; pc < fn.End; pc++ {
 		in := &p.Code[pc]
 		if in.Kind != ir.KCall {
@@ -59,9 +60,12 @@ func nativeCalls(p *ir.Program, fn *ir.Function) map[*ir.Inst][]*ir.Function {
 		}
 		for _, to := range list[:min(len(list), looks)] {
 			if site.Fn == nil {
-				looks--
+				if looks--; cases == maxAll || len(all[in]) == maxCases || !p.MayCall(to, site) {
+					continue
+				}
+				cases++
 			}
-			if (site.Fn != nil || p.MayCall(to, site)) && isCallable(to, site) && len(all[in]) < maxCases {
+			if isCallable(to, site) {
 				all[in] = append(all[in], to)
 			}
 		}
@@ -104,22 +108,37 @@ func IsBounded(site *ir.CallSite) bool { return site.Fn != nil && site.Fn.Depth 
 // Reach finds the functions that n's kernel may call. Code returns the code of one, or nil.
 func (n *Code) Reach(code func(fn *ir.Function) *Code) {
 	n.reach.Do(func() {
-		seen := map[*ir.Function]bool{n.fn: true}
-		for queue := []*ir.Function{n.fn}; len(queue) != 0; queue = queue[1:] {
-			for _, list := range nativeCalls(n.prog, queue[0]) {
-				for _, fn := range list {
-					if seen[fn] {
-						continue
-					}
-					if n.table == nil {
-						n.table = make([]*Code, len(n.prog.Funcs))
-					}
-					seen[fn], n.table[fn.Number] = true, code(fn)
-					queue = append(queue, fn)
+		list, _ := reached(n.prog, n.fn)
+		for _, fn := range list[1:] {
+			if n.table == nil {
+				n.table = make([]*Code, len(n.prog.Funcs))
+			}
+			n.table[fn.Number] = code(fn)
+		}
+	})
+}
+
+// reached lists a function, and those that native code may call from there. All says whether no other one is called.
+func reached(p *ir.Program, fn *ir.Function) (list []*ir.Function, all bool) {
+	seen := map[*ir.Function]bool{fn: true}
+	list, all = append(list, fn), true
+	for i := 0; i < len(list); i++ {
+		calls := nativeCalls(p, list[i])
+		for pc := list[i].Entry; pc < list[i].End; pc++ {
+			in := &p.Code[pc]
+			if in.Kind != ir.KCall {
+				continue
+			}
+			all = all && in.X.Call.Fn != nil && len(calls[in]) != 0
+			for _, to := range calls[in] {
+				if !seen[to] {
+					seen[to] = true
+					list = append(list, to)
 				}
 			}
 		}
-	})
+	}
+	return list, all
 }
 
 // Calls reports whether native code of n's kernel makes calls.

@@ -181,19 +181,20 @@ func (e *emitter) runFragment() {
 // others of their warp run, which have come to no barrier, none becomes complete by that.
 func (e *emitter) endsLanes(in *ir.Inst) bool { return e.masked && e.simple && endsWarp(in) }
 
-// isSimple reports whether a function is a kernel that calls none and has no barrier of clusters.
+// isSimple reports whether a function is a kernel of which, with all that it calls, native code knows that there is no barrier of clusters.
 func isSimple(p *ir.Program, fn *ir.Function) bool {
-	for pc := fn.Entry; pc < fn.End; pc++ {
-		switch in := &p.Code[pc]; in.Kind {
-		case ir.KCall:
-			return false
-		case ir.KBarrier:
-			if !inCrew(in) {
+	if !fn.Kernel {
+		return false
+	}
+	list, all := reached(p, fn)
+	for _, fn := range list {
+		for pc := fn.Entry; pc < fn.End; pc++ {
+			if in := &p.Code[pc]; in.Kind == ir.KBarrier && !inCrew(in) {
 				return false
 			}
 		}
 	}
-	return fn.Kernel
+	return all
 }
 
 // endLanes ends the lanes that run. The last ones of a warp end in Go.
