@@ -9,6 +9,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/internal/exectest"
+	"pvdrm/gpu/softgpu/exec/jit"
 )
 
 // take is ticket in a function, whose parameters are a result so far, a number, and the counter's address.
@@ -185,5 +186,52 @@ func TestGenericLocal(t *testing.T) {
 			seen[x] = true
 		}
 		require.Len(t, seen, 32)
+	}
+}
+
+// A program that clang made has the same results in native code.
+func TestRays(t *testing.T) {
+	m, k, l := raysKernel(t, 32)
+	l.Native = NativeNever
+	require.NoError(t, Run(k, l, m, new(Control), 1))
+	want := readAll[int32](m, exectest.BufA, 32*32)
+	require.Subset(t, want, []int32{100, 8}, "rays that end far away, and near")
+	eachISA(t, func(t *testing.T) {
+		var to Tally
+		m, k, l := raysKernel(t, 32)
+		l.Native, l.Tally = NativeAtOnce, &to
+		require.NoError(t, Run(k, l, m, new(Control), 1))
+		require.Equal(t, want, readAll[int32](m, exectest.BufA, 32*32))
+		require.Less(t, to.Rows()[0].Interpreted[jit.Page], uint64(8), "structures of functions are in .local, at places that are known")
+	})
+}
+
+// More functions of one type than native code compares an address with.
+func TestCallsOfMany(t *testing.T) {
+	const many = 50
+	funcs, body := "", "mov.u32 %r11, 100; L: xor.b32 %r12, %r10, %r11; rem.u32 %r12, %r12, 50; mov.u64 %rd5, f0;"
+	for i := range many {
+		funcs += fn(fmt.Sprint("f", i), fmt.Sprintf("mad.lo.u32 %%r6, %%r6, 31, %d;", i))
+		body += fmt.Sprintf("setp.eq.u32 %%p2, %%r12, %d; @%%p2 mov.u64 %%rd5, f%d;", i, i)
+	}
+	body += with("%rd5", "%r2") + "sub.u32 %r11, %r11, 1; setp.ne.u32 %p1, %r11, 0; @%p1 bra L; st.global.u32 [%rd4], %r6;"
+	run := func(t *testing.T, native Native) []uint32 {
+		m := exectest.NewMemory(4096)
+		m.Map(exectest.BufA, 4096)
+		k := kernel(t, build(t, "k.ptx", source(funcs, "mov.u32 %r6, %r2; mul.lo.u32 %r10, %r2, 77;"+body), m), "k")
+		require.NoError(t, Run(k, Launch{Grid: grid(1, 1, 1), Block: grid(96, 1, 1), Native: native, Params: params(uint64(exectest.BufA), uint64(0), uint32(0))}, m, new(Control), 1))
+		return readAll[uint32](m, exectest.BufA, 96)
+	}
+	want := run(t, NativeNever)
+	eachISA(t, func(t *testing.T) { require.Equal(t, want, run(t, NativeAtOnce)) })
+}
+
+// eachISA runs a test on each width that the processor has.
+func eachISA(t *testing.T, test func(t *testing.T)) {
+	defer UseISA(InUse())
+	for _, isa := range []ISA{AVX512, AVX2} {
+		if UseISA(isa) {
+			t.Run(string(isa), test)
+		}
 	}
 }

@@ -81,3 +81,22 @@ func BenchmarkCalls(b *testing.B) {
 		})
 	}
 }
+
+// raysKernel is a program that clang made, whose functions are not inlined, and a launch of it for so many rays a side.
+func raysKernel(t testing.TB, width uint32) (*exectest.Memory, *Kernel, Launch) {
+	m := exectest.NewMemory(1 << 20)
+	m.Map(exectest.BufA, 1<<20)
+	k := kernel(t, buildFile(t, "calls.ptx", m), "rays")
+	return m, k, Launch{Grid: grid(width*width/128, 1, 1), Block: grid(128, 1, 1), Params: params(uint64(exectest.BufA), width)}
+}
+
+// BenchmarkRays reports the processor time of a program with calls in loops that lanes leave apart.
+func BenchmarkRays(b *testing.B) {
+	m, k, l := raysKernel(b, 128)
+	runKernel(b, k, l, m, 1)
+	start := cpuTime()
+	for b.Loop() {
+		runKernel(b, k, l, m, 1)
+	}
+	b.ReportMetric((cpuTime()-start).Seconds()*1e3/float64(b.N), "ms/run")
+}

@@ -40,6 +40,7 @@ type builder struct {
 	adds     map[int]fused // what contract found: additions that take in products
 	gone     map[int]bool  // and statements that are not needed
 	bases    map[*ptx.Operand]rebased
+	framed   map[*ptx.Operand]inFrame
 	stmt     int32           // statement that is decoded
 	spend    func(int)       // counts memory that is needed until the function is decoded
 	results  []int32         // registers of the source that hold results of the function
@@ -79,6 +80,7 @@ func (c *compiler) lower(f *ptx.Func, fn *ir.Function) {
 	b.spend, b.upper = spend, upper
 	b.adds, b.gone = b.contract()
 	b.bases, b.gone = b.rebase(b.gone)
+	b.framed = b.frames()
 	b.decode(nil)
 	if len(c.diags) > 0 {
 		return
@@ -120,7 +122,7 @@ func (c *compiler) newBuilder(f *ptx.Func, fn *ir.Function) *builder {
 // reset makes b ready to decode its function, again. What contract found stays.
 func (b *builder) reset() {
 	*b = builder{
-		c: b.c, f: b.f, fn: b.fn, spend: b.spend, upper: b.upper, adds: b.adds, gone: b.gone, bases: b.bases, carry: ir.NoReg,
+		c: b.c, f: b.f, fn: b.fn, spend: b.spend, upper: b.upper, adds: b.adds, gone: b.gone, bases: b.bases, framed: b.framed, carry: ir.NoReg,
 		const32: map[uint32]uint32{}, const64: map[uint64]uint32{}, shared: map[sharedConst]uint32{}, data: map[uint64]uint32{},
 		offsets: map[*ptx.Var]int{}, params: map[*ptx.Var]int{},
 		ops: b.ops[:0], lines: b.lines[:0], stmts: b.stmts[:0], mentions: b.mentions[:0],

@@ -40,6 +40,11 @@ func (b *builder) spaceOf(s ptx.Space) ir.Space {
 // address resolves the address operand of an instruction on state space s.
 func (b *builder) address(i *ptx.Instr, o *ptx.Operand) (where, bool) {
 	at := where{space: b.spaceOf(i.Mods.Space), offset: o.Value}
+	if x, ok := b.framed[o]; ok {
+		if off, ok := b.offsets[x.v]; ok {
+			return where{space: ir.SpaceLocal, frame: true, offset: uint64(off) + x.add}, true
+		}
+	}
 	if reg := o.Reg; reg != ptx.NoReg {
 		if other, ok := b.bases[o]; ok {
 			reg, at.offset = other.reg, at.offset+other.add
