@@ -185,6 +185,7 @@ func (w *writer) load() {
 	w.line("mov.u32 %%row, %%ctaid.x;\nmov.u32 %%t0, %%tid.x;\nmad.lo.u32 %%row, %%row, %d, %%t0;", block)
 	w.line("ld.param.u64 %%from, [in];\nmad.wide.u32 %%from, %%row, %d, %%from;", stride)
 	eachRegister(func(k kind, reg string, offset int) { w.line("ld.global.%s %s, [%%from+%d];", k.reg, reg, offset) })
+	w.line(".reg .b64 %%sp<4>;\nmov.u64 %%sp0, local;\ncvta.local.u64 %%sp1, %%sp0;\nadd.u64 %%sp2, %%sp0, 16;\nor.b64 %%sp3, %%sp1, 4;")
 	// Scratch registers and .local are read before they are written.
 	for _, k := range kinds {
 		w.line("mov.%s %%%s%d, %%%s0;\nmov.%s %%%s%d, %%%s1;", k.reg, k.letter, perType, k.letter, k.reg, k.letter, perType+1, k.letter)
@@ -352,7 +353,9 @@ func (w *writer) carry() {
 func (w *writer) memory() {
 	w.line("and.b32 %%t0, %s, 7;\nmov.u64 %%at, local;\nmad.wide.u32 %%at, %%t0, 8, %%at;", w.register("r"))
 	k := kinds[w.rng.IntN(len(kinds))]
-	switch w.rng.IntN(5) {
+	switch w.rng.IntN(7) {
+	case 5, 6:
+		w.known()
 	case 0:
 		w.line("st.local.%s [%%at+%d], %s;", w.oneOf("u8", "s8"), w.rng.IntN(8), w.register("r"))
 		w.line("cvta.local.u64 %%at, %%at;\nld.%s %s, [%%at+%d];", w.oneOf("u8", "s8"), w.register("r"), w.rng.IntN(8))
@@ -367,6 +370,24 @@ func (w *writer) memory() {
 	}
 	k = kinds[w.rng.IntN(len(kinds))]
 	w.line("ld.local.%s %s, [local+%d];", k.reg, w.register(k.letter), 8*w.rng.IntN(8))
+}
+
+// known writes accesses of the lane's own array at places that compilers know.
+func (w *writer) known() {
+	at := func() string {
+		return w.oneOf("[%sp1+", "[%sp1+", "[%sp3+4+") + fmt.Sprint(8*w.rng.IntN(7)) + "]"
+	}
+	own := func() string { return fmt.Sprintf("[%%sp2+%d]", 8*w.rng.IntN(8)-16) }
+	switch w.rng.IntN(4) {
+	case 0:
+		w.line("st.b64 %s, %s;\nld.local.v2.b32 {%%r0, %%r1}, %s;", at(), w.register("l"), own())
+	case 1:
+		w.line("st.local.b32 %s, %s;\nld.b64 %s, %s;", own(), w.register("r"), w.register("l"), at())
+	case 2:
+		w.line("@%s st.u16 %s, %s;\nld.s8 %s, %s;", w.predicate(), at(), w.register("h"), w.register("r"), at())
+	default:
+		w.line("st.v2.b32 [%%sp1+%d], {%%r1, %%r2};\n@%s ld.b32 %s, %s;", 8*w.rng.IntN(8), w.predicate(), w.register("r"), at())
+	}
 }
 
 // together writes what all lanes do at once: shuffles, votes, an exchange
