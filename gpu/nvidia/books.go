@@ -169,16 +169,21 @@ func allocated(argument []byte) (name objectName, parent uint32) {
 // kept takes none, and one of another GPU is not counted here.
 func (g *guard) allocate(fd int, argument, params []byte) unix.Errno {
 	keeps := g.stopper.keeps
-	n := memoryBytes(params)
 	gives, foreign := keeps.gives()
+	allocate := func() unix.Errno { return keeps.allocate(fd, argument, params, g.call) }
 	if foreign {
-		return keeps.allocate(fd, argument, params, g.call)
+		return allocate()
 	}
-	if !g.account.reserve(n, !gives) {
+	return g.count(memoryBytes(params), !gives, argument, allocate)
+}
+
+// count makes the call by which a worker asks for an object that takes n bytes, if it may have them.
+func (g *guard) count(n uint64, within bool, argument []byte, allocate func() unix.Errno) unix.Errno {
+	if !g.account.reserve(n, within) {
 		binary.LittleEndian.PutUint32(argument[allocStatus:], statusNoMemory)
 		return 0
 	}
-	errno := keeps.allocate(fd, argument, params, g.call)
+	errno := allocate()
 	if errno != 0 || binary.LittleEndian.Uint32(argument[allocStatus:]) != 0 {
 		g.account.cancel(n)
 		return errno

@@ -201,6 +201,26 @@ func TestGLGuardCountsVRAM(t *testing.T) {
 	}
 }
 
+// A worker makes no more channels than its VRAM allows, until it frees some, or the group that has them.
+func TestGLGuardCountsChannels(t *testing.T) {
+	const most, group = 3, 5
+	x := newGLFake(t, most*channelBytes)
+	channel := func(handle uint32) uint32 {
+		require.Zero(t, x.ask(requestAlloc, map[int]uint32{allocClient: glClient, allocParent: group, allocObject: handle, allocClass: classGLChannel, paramsAddress: glParams}))
+		return x.word(glArgument + allocStatus)
+	}
+	for i := range uint32(most) {
+		require.Zero(t, channel(10+i))
+	}
+	require.EqualValues(t, statusNoMemory, channel(99))
+	require.Len(t, x.made, most)
+	require.Zero(t, x.ask(requestFree, map[int]uint32{freeClient: glClient, freeObject: 11}))
+	require.Zero(t, channel(20))
+	require.EqualValues(t, statusNoMemory, channel(99))
+	require.Zero(t, x.ask(requestFree, map[int]uint32{freeClient: glClient, freeObject: group}))
+	require.Zero(t, x.account.used)
+}
+
 // A wait for channels is one for those of the worker's clients, in short parts.
 func TestGLGuardWaitsForOwnChannels(t *testing.T) {
 	x := newGLFake(t, 0)
@@ -267,7 +287,7 @@ func FuzzGL(f *testing.F) {
 	f.Add(byte(3), append(u32(glClient, 2, heapAllocate), make([]byte, 172)...), []byte{})
 	f.Add(byte(4), u32(glClient, 2, 3, 2, glParams, 0, glParams, 0, glParams, 0, 0x600, 5000, 0, 0), u32(glClient, glClient))
 	f.Fuzz(func(t *testing.T, kind byte, argument, params []byte) {
-		const limit = 1 << 20
+		const limit = 9 << 20 // one channel
 		x := newGLFake(t, limit)
 		b := make([]byte, glMemory)
 		copy(b[glArgument:], argument[:min(len(argument), 256)])

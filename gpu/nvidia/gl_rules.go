@@ -64,6 +64,13 @@ var glControls = []glRule{
 	{Number: 0xc36f010a, Size: 4, Name: "NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX", Why: "the same"},
 }
 
+// classGLChannel is the class of the channels of NVIDIA's OpenGL, and channelBytes what one of them counts: the driver has
+// VRAM for it that nobody asks for, and a GPU has some thousand channels.
+const (
+	classGLChannel = 0xc56f
+	channelBytes   = 8 << 20
+)
+
 // glClasses are the classes of objects that a serving worker may make, in clients that it had when it started. Each
 // context of OpenGL has channels of its own. Parameters have handles of the same client and no addresses.
 var glClasses = []glRule{
@@ -73,7 +80,7 @@ var glClasses = []glRule{
 	{Number: 0x9067, Size: 12, Name: "FERMI_CONTEXT_SHARE_A", Why: "its own address space, for its own group of channels"},
 	{Number: 0xa06c, Size: 20, Name: "KEPLER_CHANNEL_GROUP_A", Why: "a group of channels, which has the time slice of any context"},
 	{Number: 0xa140, Name: "KEPLER_INLINE_TO_MEMORY_B", Why: "copies, in its own channel"},
-	{Number: 0xc56f, Size: 368, Name: "AMPERE_CHANNEL_GPFIFO_A", Why: "a channel, in its own address space"},
+	{Number: classGLChannel, Size: 368, Name: "AMPERE_CHANNEL_GPFIFO_A", Why: "a channel, in its own address space; each counts as 8 MiB of VRAM, so their number is bounded, too"},
 	{Number: 0xc8b5, Size: 8, Name: "HOPPER_DMA_COPY_A", Why: "copies, in its own channel"},
 	{Number: 0xcb97, Name: "HOPPER_A", Why: "draws, in its own channel"},
 }

@@ -215,8 +215,12 @@ func (g *guard) make(fd int, request uint32, at int64, allows rule) unix.Errno {
 
 // perform makes a call that a worker may have.
 func (g *guard) perform(fd int, request uint32, argument, params []byte) unix.Errno {
-	if request == requestAlloc && g.stopper != nil {
+	switch {
+	case request != requestAlloc:
+	case g.stopper != nil:
 		return g.allocate(fd, argument, params)
+	case g.clients != nil && binary.LittleEndian.Uint32(argument[allocClass:]) == classGLChannel:
+		return g.count(channelBytes, true, argument, func() unix.Errno { return g.call(fd, request, argument, params) })
 	}
 	return g.call(fd, request, argument, params)
 }
