@@ -78,6 +78,9 @@ func New(d gpu.Device, c Config) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory for signals: %w", err)
 	}
+	if c.Force {
+		p.Peers = 0 // wrapped contexts are no gpu.PeerSharer
+	}
 	p.VRAM.Size -= c.Area
 	p.System.Size -= page
 	return &Device{Device: d, config: c, props: p, page: page, region: region}, nil

@@ -257,3 +257,24 @@ func TestLimitOfAllPieces(t *testing.T) {
 	require.Equal(t, "long", lost.Kernel)
 	require.NoError(t, d.Close())
 }
+
+// peered is a device whose contexts have memory of another one.
+type peered struct{ gpu.Device }
+
+func (d peered) Properties() gpu.Properties {
+	p := d.Device.Properties()
+	p.Peers = 2
+	return p
+}
+
+// A wrapped context has memory of its own device only, and the device says so.
+func TestNoPeers(t *testing.T) {
+	for force, want := range map[bool]uint64{false: 2, true: 0} {
+		inner, err := softgpu.New(softgpu.Config{VRAMBytes: 16 << 20})
+		require.NoError(t, err)
+		d, err := points.New(peered{inner}, points.Config{Force: force})
+		require.NoError(t, err)
+		require.Equal(t, want, d.Properties().Peers)
+		require.NoError(t, d.Close())
+	}
+}
