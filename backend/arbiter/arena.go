@@ -117,7 +117,15 @@ func (a *arena) join(name string, peer Peer, as Admission, p *page, l link) (*me
 		t.byID[m.id] = m
 	}
 	a.members[name] = m
+	a.tell()
 	return m, nil
+}
+
+// tell tells all members how many there are. a.mu is held.
+func (a *arena) tell() {
+	for _, m := range a.members {
+		m.page.tell(len(a.members))
+	}
 }
 
 // promised is what of the GPU is kept for all members. a.mu is held.
@@ -159,6 +167,7 @@ func (a *arena) remove(m *member) {
 	}
 	m.gone = true
 	delete(a.members, m.name)
+	a.tell()
 	for _, t := range a.tokens {
 		t.remove(m)
 	}

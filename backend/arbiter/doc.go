@@ -175,7 +175,8 @@
 // The page is a memfd of 4096 bytes, sealed against any change of its size. It
 // never leaves the host: its words are in the host's byte order.
 // The first line has what the guest is promised, since version 1.4: at 0 channels (4 bytes), at 4
-// contexts (4 bytes), at 8 bytes of memory (8 bytes); 0 is no limit. Engine e has two lines of 64 bytes at 128·(e+1):
+// contexts (4 bytes), at 8 bytes of memory (8 bytes); 0 is no limit. At 16 is how many guests are at the GPU (4 bytes), which
+// the arbiter writes whenever one joins or leaves; 0 where it does not. Engine e has two lines of 64 bytes at 128·(e+1):
 //
 //	0    4   the word of the token
 //	4    4   with Beside: processors that the token is for, written by the arbiter before the word; 0 if their

@@ -225,6 +225,9 @@ func (g *Gate) Revoked(e Engine, held time.Duration) bool {
 // it have. An amount of 0 is not limited, as where there is no arbiter.
 func (g *Gate) Promised() Amounts { return g.page.Load().promised() }
 
+// Single reports whether the arbiter has no other guest at the GPU. It is false where that is not known.
+func (g *Gate) Single() bool { return g.page.Load().told() == 1 }
+
 // Alone reports whether the token is here and stays, because no other backend waits for it.
 func (g *Gate) Alone(e Engine) bool {
 	w := g.page.Load().load(e)

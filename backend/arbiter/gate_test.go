@@ -40,6 +40,29 @@ func TestWithoutArbiter(t *testing.T) {
 	}))
 }
 
+// A guest knows whether it has the GPU to itself, and learns when others come and go.
+func TestSingle(t *testing.T) {
+	none, err := Join(GateConfig{})
+	require.NoError(t, err)
+	require.False(t, none.Single(), "nobody tells")
+	none.Close()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, Config{})
+		a := h.gate("a", sched.Share{}, WaitForArbiter)
+		synctest.Wait()
+		require.True(t, a.Single())
+		b := h.gate("b", sched.Share{}, WaitForArbiter)
+		synctest.Wait()
+		require.False(t, a.Single())
+		require.False(t, b.Single())
+		b.Close()
+		synctest.Wait()
+		require.True(t, a.Single())
+		a.Close()
+		h.stop()
+	})
+}
+
 // Alone, a guest asks once.
 func TestStandingToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

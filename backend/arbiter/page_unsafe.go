@@ -39,6 +39,7 @@ const (
 	channelsOff = 0 // in the first block: what the guest is promised of the GPU
 	contextsOff = 4
 	vramOff     = 8
+	guestsOff   = 16 // how many guests are at the GPU
 )
 
 // pageSeals keep either side from taking pages away from the other.
@@ -152,6 +153,24 @@ func (p *page) promised() Amounts {
 		VRAM: binary.NativeEndian.Uint64(p.mem[vramOff:])}
 	runtime.KeepAlive(p)
 	return a
+}
+
+// guests is where it stands how many guests are at the GPU.
+func (p *page) guests() *atomic.Uint32 {
+	return (*atomic.Uint32)(unsafe.Pointer(&p.mem[guestsOff])) // aligned, since mem is, and in mem, which the caller keeps
+}
+
+// tell writes how many guests are at the GPU.
+func (p *page) tell(guests int) {
+	p.guests().Store(uint32(guests))
+	runtime.KeepAlive(p)
+}
+
+// told reads what tell wrote; 0 where no arbiter did.
+func (p *page) told() int {
+	n := p.guests().Load()
+	runtime.KeepAlive(p)
+	return int(n)
 }
 
 // load is the word of an engine.

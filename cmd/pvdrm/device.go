@@ -167,10 +167,10 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 		return nil, err
 	}
 	if gate == nil {
-		return d.openPoints(vram, nil)
+		return d.openPoints(vram, nil, func() bool { return true })
 	}
 	compute, render := gpu.Split(gate)
-	device, err := d.openPoints(vram, compute)
+	device, err := d.openPoints(vram, compute, gate.Single)
 	if err != nil {
 		gate.Close()
 		return nil, err
@@ -179,16 +179,16 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 }
 
 // openPoints opens the device, whose kernels run in pieces where it cannot preempt them, or with
-// --automatic-points.
-func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate) (gpu.Device, error) {
+// --automatic-points. Alone reports whether no other guest is there.
+func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate, alone func() bool) (gpu.Device, error) {
 	kind := d.device.kind()
 	device, err := kind.open(d, vram, gate)
 	if err != nil || !d.points && !kind.refuses {
 		return device, err
 	}
-	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far}
+	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: alone}
 	if d.every > 0 {
-		c.Short, c.Pieces, c.Look, c.Options = -1, mostPieces, uint32(d.every), rewrite.SuspendOptions{Interval: 1, Count: true}
+		c.Alone, c.Short, c.Pieces, c.Look, c.Options = nil, -1, mostPieces, uint32(d.every), rewrite.SuspendOptions{Interval: 1, Count: true}
 	}
 	wrapped, err := points.New(device, c)
 	if err != nil {

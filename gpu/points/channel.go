@@ -99,7 +99,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 // translate makes a batch of commands, and returns the kernels that it launches as they are.
 func (c *channel) translate(cmds []gpu.Command) (b *batch, launches []*function) {
 	b = &batch{cmds: cmds}
-	task, most := false, c.ctx.most()
+	task, most, alone := false, c.ctx.most(), c.ctx.dev.alone()
 	for i, cmd := range cmds {
 		if _, is := cmd.(*gpu.Task); is && i == 0 {
 			task = true
@@ -118,7 +118,7 @@ func (c *channel) translate(cmds []gpu.Command) (b *batch, launches []*function)
 			b.cmds = append([]gpu.Command(nil), cmds...)
 		}
 		b.cmds[i] = &whole
-		if bytes, stride := f.state(l, most); bytes > 0 && !task && f.hasRoom(l, &c.ctx.dev.props) {
+		if bytes, stride := f.state(l, most); bytes > 0 && !task && (!alone || f.long.Load()) && f.hasRoom(l, &c.ctx.dev.props) {
 			k := &cut{index: i, f: f, launch: *l, bytes: bytes, stride: stride}
 			k.launch.Func = f.twin
 			b.cuts = append(b.cuts, k)
@@ -137,10 +137,12 @@ func (c *channel) timed(launches []*function, done func(gpu.Result)) func(gpu.Re
 		now := int64(time.Since(epoch))
 		took := time.Duration(now-max(begin, c.landed.Load())) / time.Duration(len(launches))
 		c.landed.Store(now)
-		if short := c.ctx.dev.config.Short; took > 2*short {
-			for _, f := range launches {
+		config := &c.ctx.dev.config
+		for _, f := range launches {
+			if took > 2*config.Short {
 				f.brief.Store(false)
 			}
+			f.long.Store(took > config.Lone)
 		}
 		done(r)
 	}
@@ -225,7 +227,7 @@ func (c *channel) launch(before []gpu.Command, k *cut, whole gpu.Command) gpu.Re
 			return res
 		}
 		if !ask || !r.more() {
-			k.f.learn(used, dev.config.Short)
+			k.f.learn(used, &dev.config)
 			return gpu.Result{}
 		}
 		dev.pieces.Add(1)

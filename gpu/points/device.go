@@ -24,6 +24,11 @@ type Config struct {
 	// Short is how long a kernel may take for it to stay as it is: others wait no longer for such a one. 0
 	// stands for DefaultShort, a negative time for none.
 	Short time.Duration
+	// Alone reports whether no other guest is at the GPU; nil stands for a function that never does. While it does,
+	// and the device has no other context, kernels stay as they are unless they took more than Lone the last time: who comes
+	// meanwhile waits for the one that runs. 0 stands for DefaultLone.
+	Alone func() bool
+	Lone  time.Duration
 	// Limit is the device's limit for the time that a launch uses, in all its pieces; 0 is none. Beyond it a
 	// launch is not asked to end any more, so that the device ends it.
 	Limit time.Duration
@@ -41,6 +46,7 @@ type Config struct {
 const (
 	DefaultArea  = 64 << 20
 	DefaultShort = 5 * time.Millisecond
+	DefaultLone  = 250 * time.Millisecond // less than a guest takes to come
 )
 
 // maxContexts is how many contexts of a device may have kernels in pieces: each has a page of the host.
@@ -55,6 +61,7 @@ type Device struct {
 	region *hostmem.Region
 
 	twins, wholes, pieces atomic.Uint64
+	contexts              atomic.Int64 // that have a place in used
 
 	mu   sync.Mutex
 	used [maxContexts]*context // of the pages of region
@@ -69,6 +76,9 @@ func New(d gpu.Device, c Config) (*Device, error) {
 	c.Area = (c.Area + p.VRAM.Page - 1) / p.VRAM.Page * p.VRAM.Page
 	if c.Short == 0 {
 		c.Short = DefaultShort
+	}
+	if c.Lone == 0 {
+		c.Lone = DefaultLone
 	}
 	page := max(p.System.Page, hostmem.PageSize)
 	if c.Area >= p.VRAM.Size || page >= p.System.Size {
@@ -120,10 +130,16 @@ func (d *Device) NewContext(label string) (gpu.Context, error) {
 		return inner, nil
 	}
 	d.used[c.slot] = c
+	d.contexts.Add(1)
 	if _, ok := inner.(teller); ok {
 		return &telling{c}, nil
 	}
 	return c, nil
+}
+
+// alone reports whether nobody waits for a kernel but its own context.
+func (d *Device) alone() bool {
+	return d.config.Alone != nil && d.contexts.Load() == 1 && d.config.Alone()
 }
 
 // words is the memory of a slot.
@@ -136,6 +152,7 @@ func (d *Device) give(slot int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.used[slot] = nil
+	d.contexts.Add(-1)
 }
 
 // Close implements gpu.Device.

@@ -25,6 +25,7 @@ type module struct {
 type kernel struct {
 	is    rewrite.Suspended
 	brief atomic.Bool // it took no longer than Config.Short the last time
+	long  atomic.Bool // it took longer than Config.Lone
 }
 
 // function is a kernel with its twin.
@@ -166,4 +167,7 @@ func (f *function) hasRoom(l *gpu.Launch, p *gpu.Properties) bool {
 const maxThreads = 1 << 16
 
 // learn notes what a launch took.
-func (k *kernel) learn(took, short time.Duration) { k.brief.Store(took <= short) }
+func (k *kernel) learn(took time.Duration, c *Config) {
+	k.brief.Store(took <= c.Short)
+	k.long.Store(took > c.Lone)
+}

@@ -3,6 +3,7 @@ package points_test
 import (
 	"context"
 	"encoding/binary"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,6 +186,38 @@ func TestShortKernels(t *testing.T) {
 	}
 	twins, _, _ = d.Counts()
 	require.Equal(t, uint64(5), twins)
+	require.NoError(t, d.Close())
+}
+
+// While no other guest and no other context is there, kernels stay as they are, but for those that took long.
+func TestAlone(t *testing.T) {
+	var others atomic.Bool
+	alone := func() bool { return !others.Load() }
+	d := open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone, Lone: time.Hour})
+	c := newClient(t, d, 10)
+	run := func(twins, wholes uint64, when string) {
+		require.NoError(t, (<-c.start()).Err)
+		c.check(10)
+		x, y, _ := d.Counts()
+		require.Equal(t, []uint64{twins, wholes}, []uint64{x, y}, when)
+	}
+	run(0, 1, "alone")
+	others.Store(true)
+	run(1, 1, "a guest has come")
+	others.Store(false)
+	run(1, 2, "and gone")
+	other, err := d.NewContext("other")
+	require.NoError(t, err)
+	run(2, 2, "another context")
+	require.NoError(t, other.Close())
+	run(2, 3, "which has gone")
+	require.NoError(t, d.Close())
+
+	d = open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone, Lone: time.Nanosecond})
+	c = newClient(t, d, 10)
+	run(0, 1, "nothing is known of it")
+	run(1, 1, "it takes long")
+	run(2, 1, "and did so in pieces")
 	require.NoError(t, d.Close())
 }
 

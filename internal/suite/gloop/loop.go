@@ -122,10 +122,10 @@ func (j *job) failed(p cuda.DevicePtr, where func(i int64) string) error {
 const (
 	grepRoom  = grepChunk + 64
 	grepAhead = 4
-	grepEach  = 16 // files of a logical block
+	grepEach  = 16 // files of a logical block, at most
 	imgAhead  = 2
 
-	fileBlocks = 16 // physical blocks, at most: the host reads no faster for more, and each has granted memory
+	fileBlocks = 64 // physical blocks, at most, unless Options.Blocks says how many: each has granted memory
 )
 
 // searchArgs is Search of device/grep.loop.cu.
@@ -148,10 +148,11 @@ func (g *search) loopFiles() error {
 		}
 	}
 	l := g.loops
+	each := max(1, min(grepEach, len(g.in.files)/l.blocks)) // all blocks have some
 	args := searchArgs{Paths: uint64(l.paths), Room: uint64(l.room.at), Text: uint64(l.text), Path: uint32(l.path), Files: uint32(len(g.in.files)),
-		Each: grepEach, Failed: uint64(l.failures),
+		Each: uint32(each), Failed: uint64(l.failures),
 		Grep: grepArgs{Table: uint64(g.m[0]), Mask: uint32(len(g.in.table) - 1), Words: uint64(g.m[1]), Counts: uint64(g.m[2])}}
-	if err := g.loop(loopLaunch{kernel: "grep", blocks: l.blocks, logical: (len(g.in.files) + grepEach - 1) / grepEach, threads: grepThreads,
+	if err := g.loop(loopLaunch{kernel: "grep", blocks: l.blocks, logical: (len(g.in.files) + each - 1) / each, threads: grepThreads,
 		memory: l.room.memory, paths: true}, bytesOf(args)); err != nil {
 		return err
 	}
@@ -178,7 +179,9 @@ func (j *job) fileLoops(n, ahead int, names []string) (l *fileLoops, err error) 
 	if l.blocks, err = j.resident(); err != nil {
 		return nil, err
 	}
-	l.blocks = min(l.blocks, fileBlocks)
+	if l.blocks = min(l.blocks, fileBlocks); j.Blocks > 0 {
+		l.blocks = j.Blocks
+	}
 	if l.room, err = j.room(n*ahead, l.blocks); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,8 @@ type Options struct {
 	Version Version `json:"version"`
 	// Size is how many times the work of the smallest input there is to do: 1 to MaxSize.
 	Size int `json:"size"`
-	// Blocks and Threads of a block are those of throttle; 0 stands for 1.
+	// Blocks and Threads of a block are those of throttle; 0 stands for 1. Of grep and img Blocks is how many physical
+	// blocks the event loops have.
 	Blocks  int `json:"blocks,omitempty"`
 	Threads int `json:"threads,omitempty"`
 	// Dir is the directory that grep searches; with "" the program makes one. Cold has grep's files
