@@ -216,6 +216,7 @@ func (m *memoryAccess) notInReach(where *value, load, full func(), moved, done x
 	if m.grouped() {
 		m.againInGroups(done)
 	}
+	m.againApart(where, load, done)
 	load()
 	if m.total()%(int(m.in.Align)+1) == 0 {
 		m.inRows(where, full, moved)

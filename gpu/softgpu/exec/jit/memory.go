@@ -293,52 +293,53 @@ func (m *memoryAccess) offsets(pc int32, addr *value) {
 		m.localOffsets(addr)
 		return
 	}
-	a := &m.emitter.a
-	count := 2
-	if m.wide {
-		count = 4
-	}
-	align := int32(m.in.Align)
 	arg := func(p int) x86.Arg {
 		if m.whole {
 			return x86.Arg{}
 		}
 		return x86.Arg{Mask: m.lanes(m.wide, p), Zero: true}
 	}
-	or, ternary, test, fromGP := &x86.PORD, &x86.PTERNLOGD, &x86.PTESTMD, &x86.FROMGPD
-	if m.wide {
-		or, ternary, test, fromGP = &x86.PORQ, &x86.PTERNLOGQ, &x86.PTESTMQ, &x86.FROMGPQ
-	}
 	if m.in.Space == ir.SpaceShared {
-		add, most, cmp := &x86.PADDD, &x86.PMAXUD, &x86.PCMPUD
-		if m.wide {
-			add, most, cmp = &x86.PADDQ, &x86.PMAXUQ, &x86.PCMPUQ
-		}
-		a.Imm64(x86.RAX, m.in.Imm)
-		a.RM(x86.SUB, true, x86.RAX, frameAt(offOwn))
-		a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
-		for p := range count {
-			a.V(add, m.off[p], addr.part(p), m.s[0], arg(p))
-		}
-		a.V(most, m.s[0], m.off[0], m.off[1], x86.Arg{})
-		a.V(or, m.s[1], m.off[0], m.off[1], x86.Arg{})
-		if m.wide {
-			a.V(most, m.s[0], m.s[0], m.off[2], x86.Arg{})
-			a.V(most, m.s[0], m.s[0], m.off[3], x86.Arg{})
-			a.V(ternary, m.s[1], m.off[2], m.off[3], x86.Arg{Imm: or3})
-		}
-		limit := frameAt(offLimits + int32(bits.Len(uint(m.total())))*8)
-		a.VKB(cmp, k7, m.s[0], limit, x86.Arg{Imm: intGreatEq})
-		a.RI(x86.MOV, true, x86.RAX, align)
-		a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
-		a.VK(test, k6, m.s[1], m.s[0], x86.Arg{})
-		a.KK(&x86.KORD, k6, k6, k7)
-		a.KK(&x86.KORTESTD, k6, 0, k6)
-		a.JumpIf(x86.NotEqual, m.out)
-		a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
+		m.insideShared(addr, arg, true)
 		return
 	}
 	m.extentOffsets(pc, addr, arg)
+}
+
+// insideShared computes the offset of each lane in .shared, leaves if one is not inside, or if it is to look for that,
+// not aligned, and has the address of .shared in rdx.
+func (m *memoryAccess) insideShared(addr *value, arg func(p int) x86.Arg, aligned bool) {
+	a, count := &m.emitter.a, 2
+	add, most, cmp, or, ternary, test, fromGP := &x86.PADDD, &x86.PMAXUD, &x86.PCMPUD, &x86.PORD, &x86.PTERNLOGD, &x86.PTESTMD, &x86.FROMGPD
+	if m.wide {
+		count = 4
+		add, most, cmp, or, ternary, test, fromGP = &x86.PADDQ, &x86.PMAXUQ, &x86.PCMPUQ, &x86.PORQ, &x86.PTERNLOGQ, &x86.PTESTMQ, &x86.FROMGPQ
+	}
+	a.Imm64(x86.RAX, m.in.Imm)
+	a.RM(x86.SUB, true, x86.RAX, frameAt(offOwn))
+	a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
+	for p := range count {
+		a.V(add, m.off[p], addr.part(p), m.s[0], arg(p))
+	}
+	a.V(most, m.s[0], m.off[0], m.off[1], x86.Arg{})
+	if m.wide {
+		a.V(most, m.s[0], m.s[0], m.off[2], x86.Arg{})
+		a.V(most, m.s[0], m.s[0], m.off[3], x86.Arg{})
+	}
+	a.VKB(cmp, k7, m.s[0], frameAt(offLimits+int32(bits.Len(uint(m.total())))*8), x86.Arg{Imm: intGreatEq})
+	if aligned {
+		a.V(or, m.s[1], m.off[0], m.off[1], x86.Arg{})
+		if m.wide {
+			a.V(ternary, m.s[1], m.off[2], m.off[3], x86.Arg{Imm: or3})
+		}
+		a.RI(x86.MOV, true, x86.RAX, int32(m.in.Align))
+		a.FromGP(fromGP, m.s[0], x86.RAX, x86.Arg{})
+		a.VK(test, k6, m.s[1], m.s[0], x86.Arg{})
+		a.KK(&x86.KORD, k7, k6, k7)
+	}
+	a.KK(&x86.KORTESTD, k7, 0, k7)
+	a.JumpIf(x86.NotEqual, m.out)
+	a.RM(x86.MOV, true, x86.RDX, frameAt(offShared))
 }
 
 // or3 is the table of a|b|c, orXor that of a|(b^c).

@@ -23,6 +23,8 @@ const (
 
 	placeEight     = 1 << 10 // lanes of each group of eight follow one another, and groups lie anywhere (groups.go)
 	placeEightSame = 1 << 11 // lanes of each group of eight have the same
+
+	placeApart = 1 << 12 // lanes lie anywhere, and are aligned; see againApart
 )
 
 // placeAhead bounds how far an access looks for others with its register, and maxLooked how far those of a
@@ -217,9 +219,34 @@ func (m *memoryAccess) again(full func(), moved, done x86.Label) {
 		if m.reaches && m.grouped() {
 			m.againInGroups(done)
 		}
+		m.againApart(m.where, func() {}, done)
 		full()
 		a.Jump(moved)
 	})
+}
+
+// againApart is an access by a register of which the lanes were apart and aligned: others by it are aligned, too, so that it
+// looks only whether they are inside. Else it goes on behind.
+func (m *memoryAccess) againApart(where *value, load func(), done x86.Label) {
+	if !m.reaches {
+		return
+	}
+	a, other := &m.emitter.a, m.emitter.a.NewLabel()
+	a.MI(x86.CMP, true, plus(placeAt(m.place.at), placeReach), placeApart)
+	a.JumpIf(x86.NotEqual, other)
+	load()
+	m.insideShared(where, func(int) x86.Arg { return x86.Arg{} }, false)
+	m.mode = allOfThem
+	m.each()
+	a.Jump(done)
+	a.Bind(other)
+}
+
+// recordApart writes down that the lanes of the register are apart, for againApart.
+func (m *memoryAccess) recordApart() {
+	if m.where != nil && m.reaches && m.in.Space == ir.SpaceShared {
+		m.emitter.a.MI(x86.MOV, true, plus(placeAt(m.place.at), placeReach), placeApart)
+	}
 }
 
 // inReach has the addresses of the first lanes in rax and rcx if the place has a kind, of which all accesses are

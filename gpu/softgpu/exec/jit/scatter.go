@@ -44,6 +44,7 @@ func (m *memoryAccess) scattered(done x86.Label) {
 			m.inGroups(done)
 		}
 	}
+	m.recordApart()
 	m.mode = allOfThem // this code is made later than the operation
 	m.each()
 }
