@@ -17,6 +17,7 @@ var partedOps = map[string]string{
 	"match.any":  "and.b32 %r8, %r5, 3; match.any.sync.b32 %r6, %r8, %r7; and.b64 %rd6, %rd5, 0x100000000; match.any.sync.b64 %r8, %rd6, %r7; xor.b32 %r6, %r6, %r8;",
 	"match.all":  "match.all.sync.b32 %r6|%p2, %r7, %r7; @%p2 add.u32 %r6, %r6, 9; match.all.sync.b64 %r8, %rd5, %r7; add.u32 %r6, %r6, %r8;",
 	"redux":      "redux.sync.add.s32 %r6, %r5, %r7; redux.sync.min.s32 %r8, %r5, %r7; xor.b32 %r6, %r6, %r8; redux.sync.max.u32 %r8, %r5, %r7; xor.b32 %r6, %r6, %r8; redux.sync.and.b32 %r8, %r5, %r7; add.u32 %r6, %r6, %r8;",
+	"tiles":      "mov.u32 %r8, %laneid; and.b32 %r8, %r8, 24; shl.b32 %r8, 0xff, %r8; and.b32 %r8, %r8, %r7; shfl.sync.down.b32 %r6|%p2, %r5, 4, 0x181f, %r8; @%p2 add.u32 %r6, %r6, 1; redux.sync.add.u32 %r10, %r5, %r8; xor.b32 %r6, %r6, %r10; vote.sync.all.pred %p2, %p3, %r8; @%p2 add.u32 %r6, %r6, 5; match.any.sync.b32 %r8, %r2, %r8; xor.b32 %r6, %r6, %r8;",
 	"elect":      "elect.sync %r6|%p2, %r7; @%p2 add.u32 %r6, %r6, 99;",
 	"activemask": "activemask.b32 %r6;",
 	"syncwarp":   "bar.warp.sync %r7; add.u32 %r6, %r5, 1;",

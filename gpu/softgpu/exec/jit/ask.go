@@ -24,7 +24,7 @@ func (e *emitter) enters(in *ir.Inst) bool {
 func (e *emitter) help(pc int32) {
 	if in := &e.code[pc]; in.Kind == ir.KWarpSync {
 		e.mode = allOfThem
-		e.gathers(pc, in.E)
+		e.gathers(pc, in)
 		e.unpin()
 	}
 	behind := e.a.NewLabel()

@@ -26,7 +26,12 @@ func (e *emitter) known(in *ir.Inst) bool {
 
 // exchange compiles a shuffle or vote.
 func (e *emitter) exchange(pc int32, in *ir.Inst) {
-	e.gathers(pc, in.E)
+	e.gathers(pc, in)
+	e.exchanged(in)
+}
+
+// exchanged compiles it for lanes that are all there.
+func (e *emitter) exchanged(in *ir.Inst) {
 	switch in.Op {
 	case ir.OpShfl:
 		e.shuffle(in)
@@ -80,19 +85,17 @@ func (e *emitter) exchange(pc int32, in *ir.Inst) {
 	e.setPred(in.D, x86.RAX)
 }
 
-// sameMasks leaves where lanes name different masks.
-func (e *emitter) sameMasks(pc int32, reg uint32) {
-	v := *e.use(ir.In32, reg, false)
+// sameMasks goes to another place where lanes name different masks, which are in use.
+func (e *emitter) sameMasks(v *value, differ x86.Label) {
 	if v.uniform {
 		return
 	}
-	out := e.aside(pc)
 	e.a.V(&x86.BROADCASTD, t0, 0, v.z[0], x86.Arg{})
 	e.plain(&x86.PXORD, t1, t0, v.z[0])
 	e.a.V(&x86.PTERNLOGD, t1, t0, v.z[1], x86.Arg{Imm: orXor})
 	e.a.VK(&x86.PTESTMD, k7, t1, t1, x86.Arg{})
 	e.a.KK(&x86.KORTESTD, k7, 0, k7)
-	e.a.JumpIf(x86.NotEqual, out)
+	e.a.JumpIf(x86.NotEqual, differ)
 }
 
 // shuffle compiles shfl; see lane.ShflLanes.
@@ -146,8 +149,8 @@ func (e *emitter) shuffle(in *ir.Inst) {
 	}
 }
 
-// exchanged is the register file of what lanes compare or combine.
-func exchanged(in *ir.Inst) ir.RegKind {
+// exchangedFile is the register file of what lanes compare or combine.
+func exchangedFile(in *ir.Inst) ir.RegKind {
 	if in.Op != ir.OpRedux && in.Imm == 8 {
 		return ir.In64
 	}

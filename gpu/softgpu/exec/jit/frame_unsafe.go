@@ -60,6 +60,7 @@ type Frame struct {
 	falses uint32
 	held   uint32 // lanes that are held at a barrier, see hold.go
 	heldAt int32  // and its position
+	tiles  uint32 // lanes of which the groups have not had their results, see tiles.go
 
 	// The fragments that wait while another one runs, see apart.go.
 	full, masked variantAt
@@ -219,6 +220,7 @@ const (
 	offAsks      = int32(unsafe.Offsetof(Frame{}.asks))
 	offEntry     = int32(unsafe.Offsetof(Frame{}.entry))
 	offOfWarp    = int32(unsafe.Offsetof(Frame{}.ofWarp))
+	offTiles     = int32(unsafe.Offsetof(Frame{}.tiles))
 	offFull      = int32(unsafe.Offsetof(Frame{}.full))
 	offMasked    = int32(unsafe.Offsetof(Frame{}.masked))
 	offLive      = int32(unsafe.Offsetof(Frame{}.live))

@@ -161,11 +161,16 @@ func (e *emitter) loadView() {
 	e.a.RM(x86.MOV, true, rPreds, frameAt(offPreds))
 	e.a.RM(x86.MOV, true, rSites, frameAt(offSites))
 	if e.masked {
-		e.a.KFrom(kActive, rMask)
-		e.a.KShift(&x86.KSHIFTRD, 2, kActive, 16)
-		e.a.KShift(&x86.KSHIFTRD, 3, kActive, 8)
-		e.a.KShift(&x86.KSHIFTRD, 4, kActive, 24)
+		e.activate()
 	}
+}
+
+// activate makes the masks of the active lanes.
+func (e *emitter) activate() {
+	e.a.KFrom(kActive, rMask)
+	e.a.KShift(&x86.KSHIFTRD, 2, kActive, 16)
+	e.a.KShift(&x86.KSHIFTRD, 3, kActive, 8)
+	e.a.KShift(&x86.KSHIFTRD, 4, kActive, 24)
 }
 
 func frameAt(off int32) x86.Mem { return x86.Mem{Base: rFrame, Disp: off} }

@@ -111,7 +111,7 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		visit(ir.In32, in.E, false)
 		switch {
 		case op == ir.OpRedux, op == ir.OpMatchAny, op == ir.OpMatchAll:
-			visit(exchanged(in), in.A, false)
+			visit(exchangedFile(in), in.A, false)
 		case op != ir.OpBallot && op != ir.OpElect:
 			return true
 		}

@@ -35,7 +35,7 @@ func (e *emitter) sameAs(v *value, file ir.RegKind, t x86.Z) {
 
 // matchAny finds for one lane after the other, of those that are left, which have its value.
 func (e *emitter) matchAny(in *ir.Inst) {
-	file := exchanged(in)
+	file := exchangedFile(in)
 	v := *e.use(file, in.A, false)
 	for p := range parts(file) {
 		e.a.VM(&x86.STORED, v.part(p), 0, inArea(areaB, p), x86.Arg{})
@@ -71,7 +71,7 @@ func (e *emitter) matchAny(in *ir.Inst) {
 
 // matchAll compares all lanes with the first. The predicate of all lanes that run is their mask, or 0.
 func (e *emitter) matchAll(in *ir.Inst) {
-	file := exchanged(in)
+	file := exchangedFile(in)
 	v := *e.use(file, in.A, false)
 	e.firstOf(&v, file, in.A, t0)
 	e.sameAs(&v, file, t0)

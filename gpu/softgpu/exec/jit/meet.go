@@ -10,20 +10,25 @@ import (
 // Lanes that wait for one another: an operation whose lanes name those that take part runs in native code where all of
 // these that have not exited are among the lanes that run, which all name the same. Otherwise the interpreter has them wait.
 
-// gathers leaves where lanes name different masks, or some that are not there.
-func (e *emitter) gathers(pc int32, reg uint32) {
-	if !e.masked {
-		e.sameMasks(pc, reg)
-		return
-	}
+// gathers has lanes that name different masks go elsewhere (tiles.go), and leaves where they name some that are not there.
+func (e *emitter) gathers(pc int32, in *ir.Inst) {
+	reg := in.E
 	v := *e.use(ir.In32, reg, false)
 	out := e.aside(pc)
+	differ := out
+	if e.known(in) {
+		differ = e.byGroups(pc, in)
+	}
+	if !e.masked {
+		e.sameMasks(&v, differ)
+		return
+	}
 	if !v.uniform {
 		e.firstOf(&v, ir.In32, reg, t0)
 		e.sameAs(&v, ir.In32, t0)
 		e.a.Not(x86.RAX)
 		e.a.RR(x86.AND, false, x86.RAX, rMask)
-		e.a.JumpIf(x86.NotEqual, out)
+		e.a.JumpIf(x86.NotEqual, differ)
 		e.a.ToGP(&x86.TOGPD, x86.RAX, t0)
 	} else {
 		e.a.ToGP(&x86.TOGPD, x86.RAX, v.z[0])

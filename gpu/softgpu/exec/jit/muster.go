@@ -80,14 +80,21 @@ func (e *emitter) crewBarrier(pc int32, behind, out x86.Label) {
 		a.RR(x86.XOR, false, x86.R15, rMask)
 		a.CountBits(x86.R14, x86.R14)
 	}
-	a.Address(x86.RBX, behind)
-	a.Store(true, frameAt(offTarget), x86.RBX)
+	e.goesOnAt(behind)
 	a.MI(x86.MOV, false, frameAt(offPassed), pc+1)
 	if op.Arrive {
 		a.Jump(e.muster.arrive)
 	} else {
 		a.Jump(e.muster.wait)
 	}
+}
+
+// goesOnAt has the warp enter this code at a label when it goes on by Frame.entry. It changes rbx.
+func (e *emitter) goesOnAt(at x86.Label) {
+	e.a.Address(x86.RBX, at)
+	e.a.Store(true, frameAt(offTarget), x86.RBX)
+	e.a.Address(x86.RBX, e.start)
+	e.a.Store(true, frameAt(offEntry), x86.RBX)
 }
 
 // tell writes what a barrier that combines predicates gives, where the warp goes on behind it.

@@ -59,6 +59,20 @@ func ShflLanes(w *ir.Warp, in *ir.Inst) {
 	}
 }
 
+// Groups are the lanes of each mask, of those that run, in the order of their first lanes. It reports false where some
+// lanes that a mask names have not exited and are not among those that name it.
+func Groups(masks *[32]uint32, running, live uint32) (groups [32]uint32, n int, complete bool) {
+	for left := running; left != 0; n++ {
+		mask := masks[ir.FirstOf(left)]
+		groups[n] = left &^ Differing(masks, mask)
+		if mask&live&^groups[n] != 0 {
+			return groups, 0, false
+		}
+		left &^= groups[n]
+	}
+	return groups, n, true
+}
+
 // votes: predicate a (negated if in.neg) of the lanes that run.
 func votes(w *ir.Warp, in *ir.Inst) uint32 {
 	p := w.Pr[in.A]

@@ -202,6 +202,25 @@ func (w *warp) arrived(in *ir.Inst) (here, running bool) {
 	return false, w.pick()
 }
 
+// inGroups runs an operation for lanes that name different masks, those of each mask on their own, if all are here. Then they go
+// on together. It reports whether it did.
+func (w *warp) inGroups(in *ir.Inst) bool {
+	masks := &w.R32[in.E]
+	if w.forced || lane.Differing(masks, masks[w.First()])&w.Mask == 0 {
+		return false
+	}
+	groups, n, complete := lane.Groups(masks, w.Mask, w.Live)
+	if !complete {
+		return false
+	}
+	all := w.Mask
+	for _, w.Mask = range groups[:n] {
+		in.Fn(&w.Warp, in)
+	}
+	w.Mask = all
+	return true
+}
+
 // passHead counts a loop head, for control flow that may go back.
 func (w *warp) passHead() {
 	w.Budget--
@@ -237,6 +256,9 @@ func (w *warp) control(in *ir.Inst) bool {
 	case ir.KBarrier:
 		return w.barrier(in)
 	case ir.KWarpSync:
+		if w.inGroups(in) {
+			return true
+		}
 		here, running := w.arrived(in)
 		if here {
 			in.Fn(&w.Warp, in)
