@@ -235,3 +235,20 @@ func eachISA(t *testing.T, test func(t *testing.T)) {
 		}
 	}
 }
+
+// Lanes that return from a function before others, which are in a long loop there, compute what is the same in all lanes by
+// themselves.
+func TestCalledApart(t *testing.T) {
+	const long = "setp.eq.u32 %p1, %r10, 7; mov.u32 %r11, 3; @%p1 mov.u32 %r11, 30000; L: mad.lo.u32 %r6, %r6, 5, 1; sub.u32 %r11, %r11, 1; setp.ne.u32 %p2, %r11, 0; @%p2 bra L;"
+	funcs := fn("long", long)
+	run := func(t *testing.T, native Native) []uint32 {
+		m := exectest.NewMemory(4096)
+		m.Map(exectest.BufA, 4096)
+		body := "mov.u32 %r6, %r2; add.u32 %r10, %r2, 7;" + with("long", "%r10") + "ld.param.u32 %r9, [n]; mov.u32 %r13, 3; M: mad.lo.u32 %r6, %r6, 3, %r9; sub.u32 %r13, %r13, 1; setp.ne.u32 %p1, %r13, 0; @%p1 bra M; mad.lo.u32 %r12, %r3, 128, %r2; mul.wide.u32 %rd6, %r12, 4; add.u64 %rd6, %rd1, %rd6; st.global.u32 [%rd6], %r6;"
+		k := kernel(t, build(t, "k.ptx", source(funcs, body), m), "k")
+		require.NoError(t, Run(k, Launch{Grid: grid(4, 1, 1), Block: grid(32, 1, 1), Native: native, Params: params(uint64(exectest.BufA), uint64(0), uint32(1000))}, m, new(Control), 1))
+		return readAll[uint32](m, exectest.BufA, 512)
+	}
+	want := run(t, NativeNever)
+	eachISA(t, func(t *testing.T) { require.Equal(t, want, run(t, NativeAtOnce)) })
+}

@@ -21,6 +21,8 @@ import (
 //   - a register has what is no address of a function that the call may reach, or one of too many: native code compares it
 //     with those that it knows, and jumps to no address of the kernel's.
 //
+// Barriers in functions, and lanes that exit there, are the interpreter's, too, and so are functions whose frames grow (alloca).
+//
 // The fragments of a warp that wait (apart.go) lie one function above the other: those of the function that runs are the
 // last ones, behind one that is none and has the highest position. A function's lanes return when the last of them comes to
 // its end, those before as lanes that wait for them: none of the caller's could run before.

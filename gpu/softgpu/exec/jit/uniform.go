@@ -5,7 +5,7 @@ package jit
 import "pvdrm/gpu/softgpu/exec/ir"
 
 // findUniform finds registers that have the same value in all lanes from where a kernel begins to its end,
-// wherever lanes are: those that one operation writes, in the first block, which all lanes run together and
+// wherever lanes are: those that one operation writes, in the first block as far as all lanes run it together and
 // once, of others of this kind, of constants, parameters and the block's place. They are like constants: one
 // lane in memory stands for all.
 func (e *emitter) findUniform() {
@@ -21,6 +21,9 @@ func (e *emitter) findUniform() {
 	}
 	for pc := e.blocks[0].first; pc < e.blocks[0].last; pc++ {
 		in := &e.code[pc]
+		if in.Kind == ir.KCall || in.Kind == ir.KWarpSync && !e.constant(ir.In32, in.E) {
+			return // lanes may go on before others, which a function or another mask keeps
+		}
 		if in.Guard != 0 || !e.isUniform(in) {
 			continue
 		}
