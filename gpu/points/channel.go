@@ -118,7 +118,7 @@ func (c *channel) translate(cmds []gpu.Command) (b *batch, launches []*function)
 			b.cmds = append([]gpu.Command(nil), cmds...)
 		}
 		b.cmds[i] = &whole
-		if bytes, stride := f.state(l, most); bytes > 0 && !task && (!alone || f.long.Load()) && f.hasRoom(l, &c.ctx.dev.props) {
+		if bytes, stride := f.state(l, most); bytes > 0 && !task && !(alone && f.ends()) && f.hasRoom(l, &c.ctx.dev.props) {
 			k := &cut{index: i, f: f, launch: *l, bytes: bytes, stride: stride}
 			k.launch.Func = f.twin
 			b.cuts = append(b.cuts, k)
@@ -142,6 +142,7 @@ func (c *channel) timed(launches []*function, done func(gpu.Result)) func(gpu.Re
 			if took > 2*config.Short {
 				f.brief.Store(false)
 			}
+			f.known.Store(true)
 			f.long.Store(took > config.Lone)
 		}
 		done(r)

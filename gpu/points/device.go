@@ -25,8 +25,8 @@ type Config struct {
 	// stands for DefaultShort, a negative time for none.
 	Short time.Duration
 	// Alone reports whether no other guest is at the GPU; nil stands for a function that never does. While it does,
-	// and the device has no other context, kernels stay as they are unless they took more than Lone the last time: who comes
-	// meanwhile waits for the one that runs. 0 stands for DefaultLone.
+	// and the device has no other context, kernels stay as they are that took no more than Lone the last time, and those
+	// that have no loops: who comes meanwhile waits for the one that runs. 0 stands for DefaultLone.
 	Alone func() bool
 	Lone  time.Duration
 	// Limit is the device's limit for the time that a launch uses, in all its pieces; 0 is none. Beyond it a

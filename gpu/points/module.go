@@ -25,6 +25,7 @@ type module struct {
 type kernel struct {
 	is    rewrite.Suspended
 	brief atomic.Bool // it took no longer than Config.Short the last time
+	known atomic.Bool // it has run
 	long  atomic.Bool // it took longer than Config.Lone
 }
 
@@ -169,5 +170,11 @@ const maxThreads = 1 << 16
 // learn notes what a launch took.
 func (k *kernel) learn(took time.Duration, c *Config) {
 	k.brief.Store(took <= c.Short)
+	k.known.Store(true)
 	k.long.Store(took > c.Lone)
+}
+
+// ends reports whether a kernel may be expected to end within Config.Lone: it did so the last time, or has no loops.
+func (k *kernel) ends() bool {
+	return !k.long.Load() && (k.known.Load() || k.is.Loops == 0)
 }

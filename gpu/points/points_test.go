@@ -189,7 +189,7 @@ func TestShortKernels(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// While no other guest and no other context is there, kernels stay as they are, but for those that took long.
+// While no other guest and no other context is there, kernels stay as they are, but for those that took long or may.
 func TestAlone(t *testing.T) {
 	var others atomic.Bool
 	alone := func() bool { return !others.Load() }
@@ -201,23 +201,39 @@ func TestAlone(t *testing.T) {
 		x, y, _ := d.Counts()
 		require.Equal(t, []uint64{twins, wholes}, []uint64{x, y}, when)
 	}
-	run(0, 1, "alone")
+	run(1, 0, "nothing is known of it")
+	run(1, 1, "alone")
 	others.Store(true)
-	run(1, 1, "a guest has come")
+	run(2, 1, "a guest has come")
 	others.Store(false)
-	run(1, 2, "and gone")
+	run(2, 2, "and gone")
 	other, err := d.NewContext("other")
 	require.NoError(t, err)
-	run(2, 2, "another context")
+	run(3, 2, "another context")
 	require.NoError(t, other.Close())
-	run(2, 3, "which has gone")
+	run(3, 3, "which has gone")
 	require.NoError(t, d.Close())
 
 	d = open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone, Lone: time.Nanosecond})
 	c = newClient(t, d, 10)
-	run(0, 1, "nothing is known of it")
-	run(1, 1, "it takes long")
-	run(2, 1, "and did so in pieces")
+	run(1, 0, "nothing is known of it")
+	run(2, 0, "it takes long")
+	require.NoError(t, d.Close())
+
+	const once = `.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry once(.param .u64 p, .param .u32 rounds) { .shared .u32 s; st.shared.u32 [s], 1; bar.sync 0; ret; }
+`
+	d = open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone, Lone: time.Hour})
+	c = newClient(t, d, 10)
+	mod, err := c.ctx.LoadModule(context.Background(), "once.ptx", []byte(once), nil)
+	require.NoError(t, err)
+	c.launch.Func, err = mod.Function("once")
+	require.NoError(t, err)
+	require.NoError(t, (<-c.start()).Err)
+	twins, wholes, _ := d.Counts()
+	require.Equal(t, []uint64{0, 1}, []uint64{twins, wholes}, "without loops it ends soon")
 	require.NoError(t, d.Close())
 }
 
