@@ -69,6 +69,7 @@ static void conditions(volatile unsigned *host, CUdeviceptr at, CUdeviceptr wide
 #define OP(i, op, at, v, how) (ops[i].word.operation = op, ops[i].word.address = at, ops[i].word.value = v, ops[i].word.flags = how)
 #endif
 	CHECK(cuMemsetD32(wide, 0, 4));
+	CHECK(cuCtxSynchronize()); // the streams do not wait for it
 	OP(0, WAIT64, wide, 1ull << 40, EQ);
 	OP(1, WRITE64, wide + 8, 5ull << 33, 0);
 	ops[2].operation = BARRIER;
