@@ -14,7 +14,7 @@ type Sharer interface {
 // its own device: its kernels reach it over the bus or a link between the GPUs.
 type PeerSharer interface {
 	// AdoptPeer makes memory of the context of what a context of another device shares, by the name
-	// and the size that PeerShared gives there. Place is that of the other device among the guest's. Who
+	// and the size that PeerShared gives there. Place is where the other device stands among the guest's. Who
 	// calls it keeps what is shared from being closed meanwhile; the memory lives on afterwards.
 	AdoptPeer(place int, name, size uint64) (Memory, error)
 }

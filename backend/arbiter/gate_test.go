@@ -44,7 +44,7 @@ func TestWithoutArbiter(t *testing.T) {
 func TestSingle(t *testing.T) {
 	none, err := Join(GateConfig{})
 	require.NoError(t, err)
-	require.False(t, none.Single(), "nobody tells")
+	require.False(t, none.Single(), "no arbiter tells")
 	none.Close()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, Config{})

@@ -42,8 +42,8 @@ func (k *GLKeeper) Equip() (e workers.Equipment, err error) {
 // GLYield is a worker that draws with NVIDIA's OpenGL, as its keeper's guard has it.
 type GLYield struct{ keeper *link }
 
-// YieldGL has the keeper see what this process asks of NVIDIA's driver from now on. The descriptor is that of
-// GLKeeper.Equip. It comes before the driver starts.
+// YieldGL has the keeper see what this process asks of NVIDIA's driver from now on. The descriptor comes from
+// GLKeeper.Equip. YieldGL comes before the driver starts.
 func YieldGL(fd int) (*GLYield, error) {
 	y := &GLYield{newLink(fd, 0)}
 	if err := yieldRequests(y.keeper, glTrapped, unix.SYS_OPENAT); err != nil {

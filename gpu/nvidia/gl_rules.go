@@ -65,7 +65,7 @@ var glControls = []glRule{
 }
 
 // classGLChannel is the class of the channels of NVIDIA's OpenGL, and channelBytes what one of them counts: the driver has
-// VRAM for it that nobody asks for, and a GPU has some thousand channels.
+// VRAM for it that no request names, and a GPU has some thousand channels.
 const (
 	classGLChannel = 0xc56f
 	channelBytes   = 8 << 20
@@ -75,7 +75,7 @@ const (
 // context of OpenGL has channels of its own. Parameters have handles of the same client and no addresses.
 var glClasses = []glRule{
 	{Number: 0x79, Size: 24, Client: true, Name: "NV01_EVENT_OS_EVENT", Why: "an event of its own objects; the client in the parameters has to be its own"},
-	{Number: 0xfe, Size: 24, Name: "NV_MEMORY_MAPPER", Why: "maps its own memory when its own semaphore says so"},
+	{Number: 0xfe, Size: 24, Name: "NV_MEMORY_MAPPER", Why: "maps its own memory when its own semaphore has a value"},
 	{Number: 0x902d, Name: "FERMI_TWOD_A", Why: "draws, in its own channel"},
 	{Number: 0x9067, Size: 12, Name: "FERMI_CONTEXT_SHARE_A", Why: "its own address space, for its own group of channels"},
 	{Number: 0xa06c, Size: 20, Name: "KEPLER_CHANNEL_GROUP_A", Why: "a group of channels, which has the time slice of any context"},

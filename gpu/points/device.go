@@ -137,7 +137,7 @@ func (d *Device) NewContext(label string) (gpu.Context, error) {
 	return c, nil
 }
 
-// alone reports whether nobody waits for a kernel but its own context.
+// alone reports whether no other context than its own waits for a kernel.
 func (d *Device) alone() bool {
 	return d.config.Alone != nil && d.contexts.Load() == 1 && d.config.Alone()
 }

@@ -316,7 +316,7 @@ func (d peered) Properties() gpu.Properties {
 	return p
 }
 
-// A wrapped context has memory of its own device only, and the device says so.
+// A wrapped context has memory of its own device only, and the device promises no more.
 func TestNoPeers(t *testing.T) {
 	for force, want := range map[bool]uint64{false: 2, true: 0} {
 		inner, err := softgpu.New(softgpu.Config{VRAMBytes: 16 << 20})

@@ -76,7 +76,7 @@ static double now(void)
 	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
 }
 
-// Copies in both directions, waited for and queued, whoever's stream it is.
+// Copies in both directions, waited for and queued, on any stream.
 static void copies(void)
 {
 	CUdeviceptr a = alloc(0, BIG, 1), b = alloc(1, BIG, 2);

@@ -21,7 +21,7 @@ import (
 const keepHeap = "GLIBC_TUNABLES=glibc.malloc.trim_threshold=67108864:glibc.malloc.mmap_threshold=33554432"
 
 // ServeKeeper is the program of the process that starts workers, by the given command, for a
-// backend that can start none once it is confined (workers.Serve). The configuration is that of its workers. With
+// backend that can start none once it is confined (workers.Serve). The configuration is for its workers. With
 // Confine it enters a sandbox, and so do they. It must be called on the main thread.
 func ServeKeeper(command []string, c WorkerConfig) error {
 	unix.CloseOnExec(socketFD)

@@ -364,7 +364,7 @@ func (c *call) twoDevices(i int) (dev, other *cuda.Device, err error) {
 	return dev, other, err
 }
 
-// Values of CUdevice_P2PAttribute. Rank 0 is that of the fastest, and of no, connection.
+// Values of CUdevice_P2PAttribute. The fastest connection has rank 0, and so has none.
 const (
 	p2pAccess = 2
 	lastP2P   = 5

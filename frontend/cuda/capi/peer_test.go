@@ -147,7 +147,7 @@ func TestPeerAccess(t *testing.T) {
 	}
 }
 
-// Copies between devices that reach each other's memory do not go through the program, whoever's stream it is, and whether
+// Copies between devices that reach each other's memory do not go through the program, on any stream, and whether
 // access was enabled or not.
 func TestPeerCopies(t *testing.T) {
 	p, x := onPeers(t)

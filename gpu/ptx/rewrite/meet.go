@@ -16,7 +16,7 @@ import (
 //	met: …  ◄──────────────────────────┘
 
 // byBarriers makes points of all barriers of a kernel if its threads can count them, and reports whether they can. Loops
-// of a kernel whose instructions work on warps may have none: those have no points either way, and some says so.
+// of a kernel whose instructions work on warps may have none: those have no points either way, which some reports.
 func (p *pauser) byBarriers() (can, some bool) {
 	if p.mode == alone {
 		return false, false

@@ -104,7 +104,7 @@ static int host_atomics(unsigned *can, const int *operations, unsigned n, int de
 
 WITH_DEVICES(cudaDeviceGetHostAtomicCapabilities, (unsigned *can, const int *operations, unsigned n, int device), host_atomics(can, operations, n, device))
 
-// Access to memory of other devices is that of primary contexts.
+// Primary contexts have the access to memory of other devices.
 enum { INCOMPATIBLE_DRIVER_CONTEXT = 49 };
 
 static int peer(int device, CUcontext *of)
