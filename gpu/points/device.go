@@ -89,7 +89,7 @@ func New(d gpu.Device, c Config) (*Device, error) {
 		return nil, fmt.Errorf("memory for signals: %w", err)
 	}
 	if c.Force {
-		p.Peers = 0 // wrapped contexts are no gpu.PeerSharer
+		p.Peers, p.SharesMapped = 0, false // wrapped contexts are no gpu.PeerSharer, and those of such devices no gpu.Sharer
 	}
 	p.VRAM.Size -= c.Area
 	p.System.Size -= page

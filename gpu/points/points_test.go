@@ -312,7 +312,7 @@ type peered struct{ gpu.Device }
 
 func (d peered) Properties() gpu.Properties {
 	p := d.Device.Properties()
-	p.Peers = 2
+	p.Peers, p.SharesMapped = 2, true
 	return p
 }
 
@@ -324,6 +324,7 @@ func TestNoPeers(t *testing.T) {
 		d, err := points.New(peered{inner}, points.Config{Force: force})
 		require.NoError(t, err)
 		require.Equal(t, want, d.Properties().Peers)
+		require.Equal(t, !force, d.Properties().SharesMapped)
 		require.NoError(t, d.Close())
 	}
 }
