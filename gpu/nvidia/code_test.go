@@ -147,8 +147,10 @@ func TestLaunchesWithAttributes(t *testing.T) {
 }
 
 // What only the driver knows, the worker asks it.
-func TestQuestions(t *testing.T) {
-	c := newFakeClient(t, nvidia.Config{})
+func TestQuestions(t *testing.T) { wrappedToo(t, testQuestions) }
+
+func testQuestions(t *testing.T, wrap wrapper) {
+	c := newFakeClientOn(t, nvidia.Config{}, fakeWorker, wrap)
 	on := c.ctx.(gpu.Asker)
 	values := make([]uint64, 36)
 	values[2], values[3], values[10], values[16], values[21] = 2, 0x10, 3, 64, 7

@@ -17,6 +17,7 @@ import (
 	"pvdrm/gpu"
 	"pvdrm/gpu/gputest"
 	"pvdrm/gpu/nvidia"
+	"pvdrm/gpu/points"
 )
 
 // fakeSource declares the kernels that the fake driver has.
@@ -76,14 +77,42 @@ func receive[T any](c *fakeClient, from chan T) T {
 	}
 }
 
+// wrapper wraps a device; nil leaves it as it is.
+type wrapper func(*testing.T, gpu.Device) gpu.Device
+
+func (w wrapper) of(t *testing.T, dev gpu.Device) gpu.Device {
+	if w == nil {
+		return dev
+	}
+	return w(t, dev)
+}
+
+// wrappedToo runs a test on contexts as they are, and on those whose kernels run in pieces.
+func wrappedToo(t *testing.T, test func(*testing.T, wrapper)) {
+	t.Run("as they are", func(t *testing.T) { test(t, nil) })
+	t.Run("points", func(t *testing.T) {
+		test(t, func(t *testing.T, dev gpu.Device) gpu.Device {
+			d, err := points.New(dev, points.Config{Force: true, Short: -1, Area: 4 << 20, Far: true})
+			require.NoError(t, err)
+			return d
+		})
+	})
+}
+
 func newFakeClient(t *testing.T, config nvidia.Config) *fakeClient {
 	return newFakeClientOf(t, config, fakeWorker)
 }
 
 func newFakeClientOf(t *testing.T, config nvidia.Config, kind string) *fakeClient {
+	return newFakeClientOn(t, config, kind, nil)
+}
+
+// newFakeClientOn has the device wrapped, unless there is nothing to wrap it with.
+func newFakeClientOn(t *testing.T, config nvidia.Config, kind string, wrap wrapper) *fakeClient {
 	config.Keeper = keeperCommand(kind)
 	dev, err := nvidia.New(config)
 	require.NoError(t, err)
+	dev = wrap.of(t, dev)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
 	c := &fakeClient{T: t, dev: dev, props: dev.Properties()}
 	c.open()

@@ -80,8 +80,10 @@ func TestKeeperHoldsTheLimit(t *testing.T) {
 }
 
 // A context knows its part of the engines' times, and one that ran nothing has none.
-func TestBusyOfContexts(t *testing.T) {
-	c := newFakeClientOf(t, nvidia.Config{}, guardedFake)
+func TestBusyOfContexts(t *testing.T) { wrappedToo(t, testBusyOfContexts) }
+
+func testBusyOfContexts(t *testing.T, wrap wrapper) {
+	c := newFakeClientOn(t, nvidia.Config{}, guardedFake, wrap)
 	idle, err := c.dev.NewContext("idle")
 	require.NoError(t, err)
 	for range 3 {

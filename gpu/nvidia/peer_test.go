@@ -13,7 +13,7 @@ import (
 )
 
 // newPeers opens both GPUs of the fake driver for one guest.
-func newPeers(t *testing.T, kind string) (clients [2]*fakeClient) {
+func newPeers(t *testing.T, kind string, wrap wrapper) (clients [2]*fakeClient) {
 	ours, theirs, err := unixsock.Pair(unix.SOCK_SEQPACKET)
 	require.NoError(t, err)
 	for i, keeper := range []*os.File{os.NewFile(uintptr(ours), "keeper"), theirs} {
@@ -21,6 +21,7 @@ func newPeers(t *testing.T, kind string) (clients [2]*fakeClient) {
 		command = append([]string{command[0], keeperPeersEnv + "=1"}, command[1:]...)
 		dev, err := nvidia.New(nvidia.Config{Number: i, Keeper: command, Peers: []nvidia.Peer{{Place: 1 - i, Number: 1 - i, Keeper: keeper}}})
 		require.NoError(t, err)
+		dev = wrap.of(t, dev)
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })
 		clients[i] = &fakeClient{T: t, dev: dev, props: dev.Properties()}
 		clients[i].open()
@@ -30,8 +31,10 @@ func newPeers(t *testing.T, kind string) (clients [2]*fakeClient) {
 
 // A context has VRAM of another GPU of its guest, which costs the device that has it only, and lives on when
 // that one's context has ended.
-func TestPeerVRAM(t *testing.T) {
-	c := newPeers(t, guardedFake)
+func TestPeerVRAM(t *testing.T) { wrappedToo(t, testPeerVRAM) }
+
+func testPeerVRAM(t *testing.T, wrap wrapper) {
+	c := newPeers(t, guardedFake, wrap)
 	require.EqualValues(t, 2, c[0].props.Peers)
 	require.EqualValues(t, 1, c[1].props.Peers)
 	s := &sharing{fakeClient: c[0], other: c[1].ctx}
@@ -78,7 +81,7 @@ func TestPeerVRAM(t *testing.T) {
 
 // Names that a device has not shared name nothing, whatever a backend that was taken over asks its keeper for.
 func TestPeerVRAMRefused(t *testing.T) {
-	c := newPeers(t, guardedFake)
+	c := newPeers(t, guardedFake, nil)
 	page := c[0].props.VRAM.Page
 	mine, err := c[0].ctx.NewVRAM(page)
 	require.NoError(t, err)
@@ -115,7 +118,7 @@ func TestPeerVRAMRefused(t *testing.T) {
 
 // A GPU whose peer's keeper is gone gets nothing of it, and goes on.
 func TestPeerThatIsGone(t *testing.T) {
-	c := newPeers(t, guardedFake)
+	c := newPeers(t, guardedFake, nil)
 	require.NoError(t, c[0].dev.Close())
 	_, err := c[1].ctx.(gpu.PeerSharer).AdoptPeer(0, 1, c[1].props.VRAM.Page)
 	require.ErrorIs(t, err, gpu.ErrUnsupported)

@@ -20,8 +20,8 @@ type sharing struct {
 
 const sharedPages = 3
 
-func newSharing(t *testing.T) *sharing {
-	s := &sharing{fakeClient: newFakeClientOf(t, nvidia.Config{}, guardedFake)}
+func newSharing(t *testing.T, wrap wrapper) *sharing {
+	s := &sharing{fakeClient: newFakeClientOn(t, nvidia.Config{}, guardedFake, wrap)}
 	require.True(t, s.props.SharesMapped)
 	var err error
 	s.mine, err = s.ctx.NewVRAM(sharedPages * s.props.VRAM.Page)
@@ -65,8 +65,10 @@ func (s *sharing) word(c gpu.Context, vram uint64, write bool, v uint64) uint64 
 }
 
 // Contexts see what the others write, and the VRAM lives and costs until the last has closed it.
-func TestSharedVRAM(t *testing.T) {
-	s := newSharing(t)
+func TestSharedVRAM(t *testing.T) { wrappedToo(t, testSharedVRAM) }
+
+func testSharedVRAM(t *testing.T, wrap wrapper) {
+	s := newSharing(t, wrap)
 	page := s.props.VRAM.Page
 	before := s.dev.VRAMUsed()
 	for i := range uint64(sharedPages) {
@@ -101,7 +103,7 @@ func TestSharedVRAM(t *testing.T) {
 
 // What is not a context's own VRAM is not shared, nor adopted by another device.
 func TestSharedVRAMRefused(t *testing.T) {
-	s := newSharing(t)
+	s := newSharing(t, nil)
 	_, err := s.other.(gpu.Sharer).Share(s.mine)
 	require.ErrorIs(t, err, gpu.ErrInvalid)
 	_, err = s.ctx.(gpu.Sharer).Share(nil)

@@ -4,7 +4,6 @@ import (
 	gocontext "context"
 	"fmt"
 	"sync"
-	"time"
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/check"
@@ -34,30 +33,6 @@ type context struct {
 	}
 }
 
-// teller is what contexts of some devices have besides gpu.Context.
-type teller interface {
-	gpu.Meter
-	gpu.Sharer
-	Retained() uint64
-}
-
-// telling is a context of such a device.
-type telling struct{ *context }
-
-func (c *telling) inner() teller { return c.Context.(teller) }
-
-// Busy implements gpu.Meter.
-func (c *telling) Busy() (compute, copies time.Duration) { return c.inner().Busy() }
-
-// Share implements gpu.Sharer.
-func (c *telling) Share(m gpu.Memory) (gpu.Shared, error) { return c.inner().Share(m) }
-
-// Adopt implements gpu.Sharer.
-func (c *telling) Adopt(s gpu.Shared) (gpu.Memory, error) { return c.inner().Adopt(s) }
-
-// Retained implements gpu.Retainer.
-func (c *telling) Retained() uint64 { return c.inner().Retained() + c.kept() }
-
 // ReadOutput implements gpu.Printer.
 func (c *context) ReadOutput(p []byte) int {
 	if printer, is := c.Context.(gpu.Printer); is {
@@ -66,14 +41,17 @@ func (c *context) ReadOutput(p []byte) int {
 	return 0
 }
 
-// kept is the VRAM that was reserved for the area, which counts for as long as the context lives.
-func (c *context) kept() uint64 {
+// Retained implements gpu.Retainer: what was reserved for the area counts for as long as the context lives.
+func (c *context) Retained() (bytes uint64) {
+	if r, ok := c.Context.(gpu.Retainer); ok {
+		bytes = r.Retained()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.charged {
-		return 0
+	if c.charged {
+		bytes += c.dev.config.Area
 	}
-	return c.dev.config.Area
+	return bytes
 }
 
 // most is how large the state of a launch may be.

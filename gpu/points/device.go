@@ -88,9 +88,6 @@ func New(d gpu.Device, c Config) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("memory for signals: %w", err)
 	}
-	if c.Force {
-		p.Peers, p.SharesMapped = 0, false // wrapped contexts are no gpu.PeerSharer, and those of such devices no gpu.Sharer
-	}
 	p.VRAM.Size -= c.Area
 	p.System.Size -= page
 	return &Device{Device: d, config: c, props: p, page: page, region: region}, nil
@@ -131,10 +128,7 @@ func (d *Device) NewContext(label string) (gpu.Context, error) {
 	}
 	d.used[c.slot] = c
 	d.contexts.Add(1)
-	if _, ok := inner.(teller); ok {
-		return &telling{c}, nil
-	}
-	return c, nil
+	return c.offering(), nil
 }
 
 // alone reports whether no other context than its own waits for a kernel.

@@ -307,24 +307,92 @@ func TestLimitOfAllPieces(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// peered is a device whose contexts have memory of another one.
-type peered struct{ gpu.Device }
+// offers is a context of a device that offers all there is: it keeps what it was asked.
+type offers struct {
+	gpu.Context
+	gpu.Meter
+	gpu.Sharer
+	asked gpu.Function
+	place int
+}
 
-func (d peered) Properties() gpu.Properties {
+func (o *offers) AdoptPeer(place int, _, _ uint64) (gpu.Memory, error) {
+	o.place = place
+	return nil, gpu.ErrUnsupported
+}
+
+func (o *offers) Ask(_ gpu.Question, f gpu.Function, values []uint64) ([]uint64, error) {
+	o.asked = f
+	return values, nil
+}
+
+// offering is a device with such contexts, or with contexts that are a gpu.Context alone.
+type offering struct {
+	gpu.Device
+	bare bool
+	last *offers
+}
+
+func (d *offering) Properties() gpu.Properties {
 	p := d.Device.Properties()
 	p.Peers, p.SharesMapped = 2, true
 	return p
 }
 
-// A wrapped context has memory of its own device only, and the device promises no more.
-func TestNoPeers(t *testing.T) {
-	for force, want := range map[bool]uint64{false: 2, true: 0} {
-		inner, err := softgpu.New(softgpu.Config{VRAMBytes: 16 << 20})
-		require.NoError(t, err)
-		d, err := points.New(peered{inner}, points.Config{Force: force})
-		require.NoError(t, err)
-		require.Equal(t, want, d.Properties().Peers)
-		require.Equal(t, !force, d.Properties().SharesMapped)
-		require.NoError(t, d.Close())
+func (d *offering) NewContext(label string) (gpu.Context, error) {
+	c, err := d.Device.NewContext(label)
+	if err != nil || d.bare {
+		return struct{ gpu.Context }{c}, err
+	}
+	d.last = &offers{Context: c, Meter: c.(gpu.Meter), Sharer: c.(gpu.Sharer)}
+	return d.last, nil
+}
+
+// A wrapped context offers what its device's context does, and no more: the use by context, shared memory, that of
+// other devices, and answers about the kernels that the program knows.
+func TestOffers(t *testing.T) {
+	for name, bare := range map[string]bool{"all": false, "none": true} {
+		t.Run(name, func(t *testing.T) {
+			soft, err := softgpu.New(softgpu.Config{VRAMBytes: 96 << 20})
+			require.NoError(t, err)
+			inner := &offering{Device: soft, bare: bare}
+			d, err := points.New(inner, points.Config{Force: true, Short: -1, Area: 16 << 20})
+			require.NoError(t, err)
+			require.EqualValues(t, 2, d.Properties().Peers)
+			require.True(t, d.Properties().SharesMapped)
+			c := newClient(t, d, 100_000)
+			require.NoError(t, (<-c.start()).Err)
+			require.Equal(t, uint64(16<<20), c.ctx.(gpu.Retainer).Retained())
+			asker, is := c.ctx.(gpu.Asker)
+			require.Equal(t, !bare, is)
+			peers, is := c.ctx.(gpu.PeerSharer)
+			require.Equal(t, !bare, is)
+			meter, is := c.ctx.(gpu.Meter)
+			require.Equal(t, !bare, is)
+			shares, is := c.ctx.(gpu.Sharer)
+			require.Equal(t, !bare, is)
+			if !bare {
+				busy, _ := meter.Busy()
+				require.Positive(t, busy)
+				require.Equal(t, d.Stats().ComputeBusy, busy)
+				_, err = peers.AdoptPeer(1, 7, 4096)
+				require.ErrorIs(t, err, gpu.ErrUnsupported)
+				require.Equal(t, 1, inner.last.place)
+				answer, err := asker.Ask(gpu.AskClusters, c.launch.Func, []uint64{3})
+				require.NoError(t, err)
+				require.Equal(t, []uint64{3}, answer)
+				require.Equal(t, "long", inner.last.asked.Attributes().Name)
+				require.NotEqual(t, c.launch.Func, inner.last.asked, "the device knows its own functions only")
+				m, err := c.ctx.NewVRAM(d.Properties().VRAM.Page)
+				require.NoError(t, err)
+				s, err := shares.Share(m)
+				require.NoError(t, err)
+				again, err := shares.Adopt(s)
+				require.NoError(t, err)
+				require.Equal(t, m.Size(), again.Size())
+				s.Close()
+			}
+			require.NoError(t, d.Close())
+		})
 	}
 }
