@@ -29,6 +29,7 @@ type block struct {
 	waited bool     // some barrier was used since the block began
 	begun  bool     // a warp has run
 	next   int      // the warp that has its turn next, because it left a crew
+	again  bool     // the last block ended so that its warps are as start makes them, see again.go
 	met    bool     // in this turn a barrier was complete, and the next turn is for a ring
 }
 
@@ -89,6 +90,7 @@ func (b *block) fits(r *run) bool {
 func (b *block) reuse(r *run) {
 	b.Workspace = r.workspace()
 	b.Place.Dims, b.Place.Explicit = r.cluster, r.explicit()
+	b.again = false
 	b.limits, b.Params, b.Grid, b.Dynamic, b.StackBytes = r.launch.Limits, r.params, r.launch.Grid, r.launch.SharedBytes, r.launch.Limits.StackBytes
 	copy(b.Words[ir.WordNTid:], b.Dims[:])
 	copy(b.Words[ir.WordNCTAID:], r.launch.Grid[:])
@@ -143,6 +145,10 @@ func (b *block) begin(id [3]uint32) {
 	b.ID, b.Ended, b.left, b.begun = id, false, len(b.warps), false
 	copy(b.Words[ir.WordCTAID:], id[:])
 	clear(b.Shared)
+	if b.again {
+		b.beginAgain()
+		return
+	}
 	if b.waited {
 		for i := range b.bars {
 			if b.bars[i].used {
@@ -165,6 +171,9 @@ type progress struct {
 func (b *block) turn(all *progress) bool {
 	if !b.begun && b.inChain() || b.inRing() || b.inCrew() {
 		all.made = true
+	}
+	if b.Ended {
+		return true
 	}
 	b.begun = true
 	b.met = false

@@ -1,6 +1,9 @@
 package run
 
-import "pvdrm/gpu/softgpu/exec/ir"
+import (
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit"
+)
 
 // inChain has the warps of a block that begins run to their ends in native code, one after the other (package jit), and
 // puts down where they are then. It reports whether any has run.
@@ -9,6 +12,9 @@ func (b *block) inChain() bool {
 	n := w.run.native
 	if n == nil || !n.Chains(len(b.warps)) || w.Model != nil {
 		return false
+	}
+	if b.again && b.chainAgain(n) {
+		return true
 	}
 	count := 0
 	for i := range b.warps {
@@ -31,7 +37,17 @@ func (b *block) inChain() bool {
 	if count == 0 {
 		return false
 	}
+	b.passChain(n, count)
+	return true
+}
+
+// passChain runs a chain of the first warps of a block until it ends.
+func (b *block) passChain(n *jit.Code, count int) {
+	w := b.warps[0].worker
 	n.Pass(&b.warps[0].frame0)
+	if b.endedTogether(n, nil) {
+		return
+	}
 	ended := 0
 	for i := range count {
 		one := &b.warps[i]
@@ -57,5 +73,4 @@ func (b *block) inChain() bool {
 		b.left -= ended
 		b.exited()
 	}
-	return true
 }

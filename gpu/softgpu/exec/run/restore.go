@@ -183,6 +183,7 @@ func (r *run) acceptFragments(w *warpState, frames []ir.Frame, exist uint32, arr
 // load makes a block that has just begun go on from a state, which was accepted. It empties the state,
 // so that a block is not in memory twice.
 func (b *block) load(r *run, s *blockState) {
+	b.again = false
 	copy(b.Shared, s.shared)
 	for _, bar := range s.bars {
 		to := &b.bars[bar.id]

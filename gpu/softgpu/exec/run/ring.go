@@ -16,7 +16,13 @@ const maxMended = 16
 func (b *block) inRing() bool {
 	w := b.warps[0].worker
 	n := w.run.native
-	if n == nil || !n.Rings(b.count) || !b.inStep() || n.Counts() && len(b.ring) != len(b.warps) {
+	if n == nil || !n.Rings(b.count) {
+		return false
+	}
+	if b.again && b.ringAgain(n) {
+		return true
+	}
+	if !b.inStep() || n.Counts() && len(b.ring) != len(b.warps) {
 		return false
 	}
 	count := len(b.ring)
@@ -33,12 +39,20 @@ func (b *block) inRing() bool {
 	if c := w.counts; c != nil {
 		c.entered += uint64(count)
 	}
+	b.passRing(n)
+	return true
+}
+
+// passRing runs a ring until it ends.
+func (b *block) passRing(n *jit.Code) {
 	for f := &b.ring[0].frame0; f != nil; {
 		f = b.mend(n, n.Pass(f))
 	}
+	if b.endedTogether(n, b.ring) {
+		return
+	}
 	b.waited = true
 	b.leaveRing(n)
-	return true
 }
 
 // leaveRing puts down where the warps of a ring are.
