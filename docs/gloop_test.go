@@ -10,23 +10,25 @@ import (
 	"pvdrm/frontend/gloop/device"
 )
 
-// The tutorial's server is the example, whose PTX belongs to it, and which runs.
-func TestEchoServer(t *testing.T) {
-	source, err := os.ReadFile("../examples/gloop/echo.cu")
-	require.NoError(t, err)
-	require.LessOrEqual(t, strings.Count(string(source), "\n"), 30)
-	ptx, err := os.ReadFile("../examples/gloop/echo.ptx")
-	require.NoError(t, err)
-	require.NoError(t, device.Check(ptx, source))
+// The tutorial's programs are the examples, whose PTX belongs to them, and which run.
+func TestTutorial(t *testing.T) {
+	for file, most := range map[string]int{"echo.cu": 30, "throttle/throttle.cu": 12} {
+		source, err := os.ReadFile("../examples/gloop/" + file)
+		require.NoError(t, err)
+		require.LessOrEqual(t, strings.Count(string(source), "\n"), most)
+		ptx, err := os.ReadFile("../examples/gloop/" + strings.TrimSuffix(file, ".cu") + ".ptx")
+		require.NoError(t, err)
+		require.NoError(t, device.Check(ptx, source))
 
-	page, err := os.ReadFile("gloop.md")
-	require.NoError(t, err)
-	var block strings.Builder
-	for line := range strings.Lines(string(source)) {
-		if line != "\n" {
-			block.WriteString("    ")
+		page, err := os.ReadFile("gloop.md")
+		require.NoError(t, err)
+		var block strings.Builder
+		for line := range strings.Lines(string(source)) {
+			if line != "\n" {
+				block.WriteString("    ")
+			}
+			block.WriteString(line)
 		}
-		block.WriteString(line)
+		require.Contains(t, string(page), "\n"+block.String())
 	}
-	require.Contains(t, string(page), "\n"+block.String())
 }

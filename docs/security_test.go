@@ -88,25 +88,27 @@ var (
 	declaration  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 )
 
-// Each promise of security.md names tests, and each test that it names exists.
+// Each promise of these pages names tests, and each test that it names exists.
 func TestPromises(t *testing.T) {
-	page, err := os.ReadFile(securityPage)
-	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(page), "\n## Promises\n")
-	require.True(t, ok)
-	table, _, ok := strings.Cut(rest, "\n## ")
-	require.True(t, ok)
-	promises := 0
-	for line := range strings.Lines(table) {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| promise |") {
-			continue
+	for _, name := range []string{securityPage, "gloop.md"} {
+		page, err := os.ReadFile(name)
+		require.NoError(t, err)
+		_, rest, ok := strings.Cut(string(page), "\n## Promises\n")
+		require.True(t, ok)
+		table, _, ok := strings.Cut(rest, "\n## ")
+		require.True(t, ok)
+		promises := 0
+		for line := range strings.Lines(table) {
+			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| promise |") {
+				continue
+			}
+			promises++
+			cells := strings.Split(line, " | ")
+			require.Len(t, cells, 2, line)
+			requireTests(t, cells[1])
 		}
-		promises++
-		cells := strings.Split(line, " | ")
-		require.Len(t, cells, 2, line)
-		requireTests(t, cells[1])
+		require.Greater(t, promises, 1)
 	}
-	require.Greater(t, promises, 1)
 }
 
 // requireTests checks that a text names tests, as `package` TestOne, TestTwo, and that these exist.

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +69,27 @@ func TestGLoopFromCBeyondTheLimit(t *testing.T) {
 	}
 	cmd.Args = append(cmd.Args, "800000")
 	passes(t, cmd, "steps: PASS\n")
+}
+
+// What is wrong with a request for a file or a socket is an errno for its callback, with the C library, too: paths
+// and buffers that are not the program's, files that its user may not use or that shrink, peers that stall.
+func TestGLoopFromCErrors(t *testing.T) {
+	cmd := startHost(t, softgpu.Config{SMs: 1}).program(t, gloopClient(t, "gloop/ask.c"))
+	kernel, err := filepath.Abs("../frontend/gloop/host/testdata/io.ptx")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "ask")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("hello"), 0o444))
+	secret := os.FileMode(0o600)
+	if os.Getuid() != 0 {
+		secret = 0 // its own user may read its files
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), []byte("secret"), secret))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	cmd.Args = append(cmd.Args, kernel, dir)
+	passes(t, cmd, "ask: PASS\n")
 }
 
 // The program that measures scheduling points suspends tasks after every k-th callback, on both

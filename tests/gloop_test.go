@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pvdrm/gpu/softgpu"
 	"pvdrm/internal/bench"
 	"pvdrm/internal/suite/gloop"
 )
@@ -35,6 +37,19 @@ func TestGLoopLocal(t *testing.T) {
 	code, out := start(t, "run", "--log", "error", "--", "gdev", "gloop", "--all", "--version", "all", "--json").wait(t)
 	require.Zero(t, code, out)
 	require.Len(t, gloopResults(t, out), len(gloop.Programs())*len(gloop.Versions))
+}
+
+// The first program of docs/gloop.md, built as it says there, runs as a local guest.
+func TestGLoopFirstProgram(t *testing.T) {
+	const folder = "../examples/gloop/throttle/"
+	program := filepath.Join(t.TempDir(), "throttle")
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, folder+"main.go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := startHost(t, softgpu.Config{SMs: 2}).program(t, program)
+	file, err := filepath.Abs(folder + "throttle.ptx")
+	require.NoError(t, err)
+	cmd.Args = append(cmd.Args, file)
+	passes(t, cmd, "240 blocks counted to 1000: 240000 callbacks")
 }
 
 // TestGLoopMachine runs each program in a virtual machine: those that read files read the machine's,

@@ -12,7 +12,7 @@ import (
 // A program initializes the driver with a function that opens DRM files, makes a
 // context, loads PTX, and launches a kernel on memory of the device. Here the files are
 // those of a fake whose kernel add adds a number to each word; in a guest they come from
-// frontend.Open.
+// frontend.OpenDefault.
 func Example() {
 	fake := cudatest.Bare()
 	fake.KernelAdd()

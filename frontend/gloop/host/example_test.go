@@ -16,7 +16,7 @@ import (
 )
 
 // The echo server of docs/gloop.md runs on a software GPU of this process. In a guest, files come from
-// frontend.Open instead.
+// frontend.OpenDefault instead.
 func Example() {
 	device, err := softgpu.New(softgpu.Config{VRAMBytes: 64 << 20})
 	if err != nil {

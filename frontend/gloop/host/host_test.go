@@ -22,18 +22,27 @@ func newContext(t testing.TB, sms int) *cuda.Context {
 }
 
 func newContextOf(t testing.TB, device softgpu.Config) *cuda.Context {
-	dev, err := softgpu.New(device)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, dev.Close()) })
-	driver, err := cuda.Init(func() (drm.File, error) { return native.Open(dev, "gloop") })
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, driver.Close()) })
-	d, err := driver.Device(0)
-	require.NoError(t, err)
-	c, err := d.CreateContext()
-	require.NoError(t, err)
+	c := newContexts(t, 1, device)[0]
 	t.Cleanup(func() { require.NoError(t, c.Destroy()) })
 	return c
+}
+
+// newContexts makes contexts of as many programs on one software GPU.
+func newContexts(t testing.TB, n int, config softgpu.Config) (all []*cuda.Context) {
+	dev, err := softgpu.New(config)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	for range n {
+		driver, err := cuda.Init(func() (drm.File, error) { return native.Open(dev, "gloop") })
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, driver.Close()) })
+		d, err := driver.Device(0)
+		require.NoError(t, err)
+		c, err := d.CreateContext()
+		require.NoError(t, err)
+		all = append(all, c)
+	}
+	return all
 }
 
 // load loads testdata/NAME.ptx.
