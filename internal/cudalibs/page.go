@@ -51,7 +51,7 @@ does without these libraries, as JAX does, keeps its own.
 
 On an H200 (driver 580.159, CUDA 13.0, 2026-11-27) a C program gave what it gives natively, bit for bit, as a
 local guest with --sandbox=off: products in float, TF32, half precision and in batches, a dot product, a captured product, cublasLtMatmul with a
-bias and the heuristic, and one- and two-dimensional transforms ([benchmarks.md](benchmarks.md#nvidias-libraries-called-by-a-guest)).
+bias and the heuristic, and one- and two-dimensional transforms ([benchmarks-frameworks.md](benchmarks-frameworks.md#nvidias-libraries-called-by-a-guest)).
 On 2026-11-28 a C program gave native's results bit for bit in confined workers on an H200: with cuBLAS and cuBLASLt as before, convolutions by
 cuDNN's two interfaces (eight plans of its heuristic), transforms of cuFFT, an LU and a symmetric eigenvalue problem of cuSOLVER, a product of
 cuSPARSE and two distributions of cuRAND; so did PyTorch, CuPy, JAX and 22 programs of libraries that
