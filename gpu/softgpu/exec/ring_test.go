@@ -8,6 +8,7 @@ import (
 
 	"pvdrm/gpu"
 	"pvdrm/gpu/softgpu/exec/internal/exectest"
+	"pvdrm/gpu/softgpu/exec/jit"
 )
 
 // ringBodies are kernels of 160 threads whose warps hand values to each other at barriers: %r2 is the
@@ -31,9 +32,10 @@ L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, 
 	st.volatile.shared.u32 [%r12], 1; setp.ne.u32 %p2, %r9, 2; @%p2 bra NOT;
 L:	ld.volatile.shared.u32 %r7, [%r11+16]; add.u32 %r6, %r6, 1; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
 NOT:	bar.sync 0; ld.volatile.shared.u32 %r7, [%r11+8]; add.u32 %r6, %r6, %r7; bar.sync 0; bar.sync 0; st.global.u32 [%rd4], %r6; ret;`,
-	"another number": strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 3;"),
-	"counts":         strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 2, 160;"),
-	"counts of less": strings.ReplaceAll(ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "), "bar.sync 0;", "bar.sync 2, 160;"),
+	"parts in the first turn": firstTurns,
+	"another number":          strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 3;"),
+	"counts":                  strings.ReplaceAll(ringLoop(""), "bar.sync 0;", "bar.sync 2, 160;"),
+	"counts of less":          strings.ReplaceAll(ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1, 64; NOT: "), "bar.sync 0;", "bar.sync 2, 160;"),
 	"waits for another warp": `.shared .align 4 .b8 s[1024]; mov.u32 %r11, s; shr.u32 %r9, %r2, 5; mov.u32 %r6, 0; bar.sync 0;
 	setp.ne.u32 %p2, %r9, 0; @%p2 bra NOT;
 L:	ld.volatile.shared.u32 %r7, [%r11+16]; setp.eq.u32 %p1, %r7, 0; @%p1 bra L;
@@ -44,6 +46,14 @@ GO:	bar.sync 0; ld.shared.u32 %r7, [%r11+16]; st.global.u32 [%rd4], %r7; ret;`,
 	"two ways to a number":     ringLoop("setp.gt.u32 %p2, %r9, 1; @%p2 bra NOT; bar.sync 1; xor.b32 %r6, %r6, 9; bra.uni GO; NOT: bar.sync 1; xor.b32 %r6, %r6, 5; GO: "),
 	"a long loop":              ringLoop("mov.u32 %r10, 0; IN: mad.lo.u32 %r6, %r6, 5, %r10; add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 900; @%p2 bra IN; "),
 }
+
+// firstTurns has the lanes of each warp go back in a loop for different numbers of times, so that their first turns end where lanes
+// part; in each turn of the loop they look which warps have begun, and the last warp's lanes stay together.
+const firstTurns = `.shared .align 4 .b8 s[1024]; mov.u32 %r11, s; shr.u32 %r9, %r2, 5; mov.u32 %r5, 0; mov.u32 %r6, 0; mad.lo.u32 %r12, %r9, 4, %r11;
+	st.volatile.shared.u32 [%r12], 1; and.b32 %r8, %r2, 3; add.u32 %r8, %r8, %r9; setp.eq.u32 %p2, %r9, 4; selp.u32 %r8, 3, %r8, %p2;
+L:	ld.volatile.shared.u32 %r7, [%r11+4]; mad.lo.u32 %r6, %r6, 5, %r7; ld.volatile.shared.u32 %r7, [%r11+16]; mad.lo.u32 %r6, %r6, 3, %r7;
+	add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r8; @%p1 bra L;
+	st.volatile.shared.u32 [%r12], %r5; bar.sync 0; ld.shared.u32 %r7, [%r11+8]; add.u32 %r6, %r6, %r7; st.global.u32 [%rd4], %r6; ret;`
 
 func ringLoop(body string) string {
 	return `.shared .align 4 .b8 s[4096];
@@ -71,6 +81,30 @@ func TestRing(t *testing.T) {
 			}
 			require.Equal(t, run(NativeNever), run(NativeAtOnce))
 		})
+	}
+}
+
+// First turns of warps whose lanes part there end in native code, on each width.
+func TestFirstTurnsThatPart(t *testing.T) {
+	if err := NativeCode(); err != nil {
+		t.Skip(err)
+	}
+	best := InUse()
+	defer UseISA(best)
+	for _, isa := range []ISA{AVX512, AVX2} {
+		if !UseISA(isa) {
+			continue
+		}
+		var to Tally
+		m := exectest.NewMemory(4096)
+		k := kernel(t, build(t, "k.ptx", source("", firstTurns), m), "k")
+		m.Map(exectest.BufA, 4096)
+		l := Launch{Grid: grid(3, 1, 1), Block: grid(160, 1, 1), Native: NativeAtOnce, Params: params(uint64(exectest.BufA), uint64(0), uint32(40))}
+		require.NoError(t, Run(k, l, m, new(Control), 1)) // the first finds the pages
+		l.Tally = &to
+		require.NoError(t, Run(k, l, m, new(Control), 1))
+		require.NotZero(t, to.Rows()[0].Entered)
+		require.Zero(t, to.Rows()[0].Interpreted[jit.Parts], "%v", to.Rows()[0].Lines)
 	}
 }
 

@@ -142,6 +142,9 @@ func (e *emitter) branch(pc int32, in *ir.Inst) bool {
 	if e.masked {
 		e.mode = active
 	}
+	if e.parksAt(pc, in) {
+		e.resume(pc)
+	}
 	if in.Kind == ir.KBranch {
 		e.a.RM(x86.MOV, false, x86.RAX, pred(in.A))
 	} else {

@@ -30,7 +30,16 @@ func (e *emitter) part(pc int32, in *ir.Inst, list []saved, out x86.Label) {
 	a := &e.a
 	e.mayPart(out)
 	run, wait := min(in.Target, in.Other), max(in.Target, in.Other)
-	e.goesBack(pc, run, out)
+	if e.parksAt(pc, in) {
+		back := a.NewLabel()
+		e.goesBack(pc, run, back)
+		e.later = append(e.later, func() {
+			e.a.Bind(back)
+			e.leaveHead(pc, pc, list)
+		})
+	} else {
+		e.goesBack(pc, run, out)
+	}
 	e.saveFor(list, run, wait)
 	if wait == in.Target {
 		a.RR(x86.MOV, false, x86.RDX, x86.RAX)
@@ -43,6 +52,12 @@ func (e *emitter) part(pc int32, in *ir.Inst, list []saved, out x86.Label) {
 	a.RI(x86.MOV, false, x86.RCX, wait)
 	a.RI(x86.MOV, false, x86.RAX, run)
 	a.Jump(e.fragments.part)
+}
+
+// parksAt reports whether the first turn of a warp in a ring ends at a branch on which its lanes disagree, of which some go
+// back: it is parked before the branch, and looks at it again.
+func (e *emitter) parksAt(pc int32, in *ir.Inst) bool {
+	return e.ring.some && !e.masked && in.E == 0 && min(in.Target, in.Other) <= pc
 }
 
 // meetAt has the fragment wait at the block at target, or run on with one that waits there, if another one is next

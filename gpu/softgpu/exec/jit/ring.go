@@ -18,7 +18,7 @@ import (
 // theirs.
 //
 // The first turn of each warp ends where it would go back in a loop, or come to a barrier: it is parked there, and the
-// next one runs. So all warps have begun before one goes on.
+// next one runs; where lanes part by that, it is parked before the branch. So all warps have begun before one goes on.
 
 // nowhere is the position of a warp that has not left native code, or come to a barrier.
 const nowhere = -1
