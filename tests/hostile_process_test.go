@@ -22,11 +22,7 @@ import (
 
 // hostileProgram builds the program that attacks from inside a guest, once.
 var hostileProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pvdrm-bin-")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "hostile")
+	program := filepath.Join(programs, "hostile")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "pvdrm/tests/hostile/guest")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -46,9 +46,17 @@ var (
 	sharedGuestUsed bool
 )
 
-// TestMain ends the machine that the tests share.
+// programs is a directory for what tests build once.
+var programs string
+
+// TestMain ends the machine that the tests share, and removes what they built.
 func TestMain(m *testing.M) {
 	serveRenderer()
+	var err error
+	if programs, err = os.MkdirTemp("", "pvdrm-bin-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if sharedGuestUsed {
 		if g, err := sharedGuest(); err == nil {
@@ -57,6 +65,10 @@ func TestMain(m *testing.M) {
 				code = 1
 			}
 		}
+	}
+	if err := os.RemoveAll(programs); err != nil {
+		fmt.Fprintln(os.Stderr, "removing what the tests built:", err)
+		code = 1
 	}
 	os.Exit(code)
 }

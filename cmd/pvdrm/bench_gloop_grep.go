@@ -21,13 +21,13 @@ import (
 
 // grep is Figure 5.6: warm, then with files that the machine's kernel has forgotten, and GNU grep if
 // there is a directory.
-func (b *gloopBench) grep(ctx context.Context, figure string) (err error) {
+func (b *gloopBench) grep(ctx context.Context, figure string) (end error) {
 	if b.text > 0 {
 		made, err := os.MkdirTemp("", "gloop-text")
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
+		defer func() { end = errors.Join(end, os.RemoveAll(made)) }()
 		progress("figure %s: makes %d MB of text", figure, b.text)
 		if err := gloop.MakeGrepText(made, b.text); err != nil {
 			return err
@@ -39,7 +39,7 @@ func (b *gloopBench) grep(ctx context.Context, figure string) (err error) {
 		return err
 	}
 	if gnu != nil {
-		defer func() { err = errors.Join(err, os.Remove(gnu.words)) }()
+		defer func() { end = errors.Join(end, os.Remove(gnu.words)) }()
 	}
 	return b.together(ctx, "", 1, func(guests spinners) error {
 		for _, cold := range []bool{false, true} {
@@ -84,7 +84,10 @@ func (b *gloopBench) newGNUGrep() (g *gnuGrep, err error) {
 	}
 	g.words = file.Name()
 	_, err = io.WriteString(file, strings.Join(gloop.GrepWords(), "\n")+"\n")
-	return g, errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, errors.Join(err, os.Remove(g.words))
+	}
+	return g, nil
 }
 
 // sides are GNU grep as it is used, with one process, and with one for each processor; and what it takes to count

@@ -41,7 +41,17 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	var err error
+	if programs, err = os.MkdirTemp("", "pvdrm-bin-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(programs); err != nil {
+		fmt.Fprintln(os.Stderr, "removing what the tests built:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // adversary goes through a backend's confinement and does what is named.

@@ -22,19 +22,18 @@ import (
 // is shared may be ten times slower for a while, and a test fails only where nothing comes.
 const patience = 15 * time.Minute
 
-// built is a directory with pvdrm and gdev, built once for all tests.
+// programs is a directory for what tests build once; TestMain makes and removes it.
+var programs string
+
+// built is that directory, with pvdrm and gdev in it, which it builds once for all tests.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pvdrm-bin-")
-	if err != nil {
-		return "", err
-	}
 	for _, name := range []string{"pvdrm", "gdev"} {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), "pvdrm/cmd/"+name)
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(programs, name), "pvdrm/cmd/"+name)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
 		}
 	}
-	return dir, nil
+	return programs, nil
 })
 
 // command is a pvdrm that runs.
