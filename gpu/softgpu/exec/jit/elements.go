@@ -28,6 +28,25 @@ func (m *memoryAccess) loadElements(h int, at func(i int) x86.Mem) {
 	}
 }
 
+// loadDoubles loads two elements of 8 bytes for each lane of half h of the warp: vectors at 0 and 1 are those of its
+// first 8 lanes, and 2 and 3 of the others.
+func (m *memoryAccess) loadDoubles(h int, at func(i int) x86.Mem) {
+	a := &m.emitter.a
+	for g := range 2 {
+		a.VM(&x86.LOADQ, m.s[0], 0, at(2*g), x86.Arg{})
+		for i := range 2 {
+			d := m.dst[i][2*h+g]
+			if m.pairs {
+				a.VM(&x86.EVERY2PAIRS, d, m.s[0], at(2*g+1), x86.Arg{Imm: uint8(i)})
+				continue
+			}
+			a.VM(&x86.LOADD, m.s[1], 0, constant(offEvery2Two+int32(64*i)), x86.Arg{})
+			a.VM(&x86.PERMI2D, m.s[1], m.s[0], at(2*g+1), x86.Arg{})
+			a.V(&x86.MOVQ, d, 0, m.s[1], x86.Arg{})
+		}
+	}
+}
+
 // joins is the permutation of AVX2 that PERMI2D has a table for, and the half that it is of.
 func joins(table int32) (op *x86.Op, half uint8) {
 	if table < offJoinPairs {

@@ -136,6 +136,7 @@ type nativeTable struct {
 	step32                         [5][16]uint32
 	every2                         [2][16]uint32 // permutations that part and join elements
 	every4                         [2][16]uint32
+	every2Pairs                    [2][16]uint32
 	join                           [2][16]uint32
 	joinPairs                      [2][16]uint32
 	ones                           uint64
@@ -172,6 +173,7 @@ func makeTable() *nativeTable {
 		for k := range uint32(2) {
 			t.every2[k][i] = 2*i + k
 			t.every4[k][i] = i%8*4 + i/8 + 2*k
+			t.every2Pairs[k][i] = i/2*4 + i%2 + 2*k
 			t.join[k][i] = i/2 + 8*k + i%2*16
 			t.joinPairs[k][i] = i/4*2 + i%2 + 8*k + i/2%2*16
 		}
@@ -249,6 +251,7 @@ const (
 	offStep32    = int32(unsafe.Offsetof(nativeTable{}.step32))
 	offEvery2    = int32(unsafe.Offsetof(nativeTable{}.every2))
 	offEvery4    = int32(unsafe.Offsetof(nativeTable{}.every4))
+	offEvery2Two = int32(unsafe.Offsetof(nativeTable{}.every2Pairs))
 	offJoin      = int32(unsafe.Offsetof(nativeTable{}.join))
 	offJoinPairs = int32(unsafe.Offsetof(nativeTable{}.joinPairs))
 	offOnes      = int32(unsafe.Offsetof(nativeTable{}.ones))

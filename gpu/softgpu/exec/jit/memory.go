@@ -63,7 +63,7 @@ func knownAccess(in *ir.Inst) bool {
 	case in.Space == ir.SpaceGeneric && !wide || in.Space == ir.SpaceGlobal && !wide:
 		return false
 	case in.Op >= ir.OpLoads:
-		return size == 4
+		return size == 4 || size == 8 && in.E == ir.NoReg
 	}
 	return size <= 8
 }
@@ -113,7 +113,7 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		return
 	}
 	if in.Space == ir.SpaceLocal && m.total() > 4 {
-		m.wordsOfLocal(pc)
+		m.wordsOfLocal(pc, &addr)
 		return
 	}
 	if !stores(in.Op) && m.whole && addr.uniform && m.wide && m.n == 1 && m.size >= 4 && in.Space != ir.SpaceShared && in.Space != ir.SpaceLocal {
@@ -130,7 +130,7 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	m.off = [4]x86.Z{t0, t1, t2, t3}
 	m.out, m.found = e.aside(pc), e.a.NewLabel()
 	scattered, done := e.a.NewLabel(), e.a.NewLabel()
-	if m.size < 4 && stores(in.Op) {
+	if m.size < 4 && stores(in.Op) && in.Space != ir.SpaceLocal {
 		scattered = m.out // no instruction scatters bytes
 	}
 	if m.whole {
@@ -416,6 +416,8 @@ func (m *memoryAccess) loadRows() {
 func (m *memoryAccess) loadHalf(h int, at func(i int) x86.Mem) {
 	a := &m.emitter.a
 	switch {
+	case m.size == 8 && m.n == 2:
+		m.loadDoubles(h, at)
 	case m.size == 8:
 		a.VM(&x86.LOADQ, m.dst[0][2*h], 0, at(0), x86.Arg{})
 		a.VM(&x86.LOADQ, m.dst[0][2*h+1], 0, at(1), x86.Arg{})
@@ -463,6 +465,11 @@ func (m *memoryAccess) storeRows() {
 		}
 		v := &m.vals
 		switch {
+		case m.size == 8 && m.n == 2:
+			for i := range 4 { // 4 lanes each
+				join(m.s[0], v[0].part(2*h+i/2), v[1].part(2*h+i/2), offJoinPairs+int32(64*(i%2)))
+				a.VM(&x86.STOREQ, m.s[0], 0, at(i), x86.Arg{})
+			}
 		case m.size == 8:
 			a.VM(&x86.STOREQ, v[0].part(2*h), 0, at(0), x86.Arg{})
 			a.VM(&x86.STOREQ, v[0].part(2*h+1), 0, at(1), x86.Arg{})

@@ -2,7 +2,10 @@
 
 package jit
 
-import "pvdrm/gpu/softgpu/exec/jit/internal/x86"
+import (
+	"pvdrm/gpu/softgpu/exec/ir"
+	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
+)
 
 // scattered is the access of lanes that are not in rows: of one address for each
 // half, or any.
@@ -53,6 +56,10 @@ func (m *memoryAccess) scattered(done x86.Label) {
 // page, too, and have 8 bytes there.
 func (m *memoryAccess) small() {
 	a := &m.emitter.a
+	if stores(m.in.Op) {
+		m.storeSmall()
+		return
+	}
 	for g, off := range m.half {
 		m.chosen(false, g)
 		a.VB(&x86.PANDD, m.s[0], off, word(3), x86.Arg{})
@@ -113,9 +120,16 @@ func (m *memoryAccess) each() {
 	}
 	for i := range m.n {
 		disp := int32(i * m.size)
+		if m.in.Space == ir.SpaceLocal {
+			disp <<= rowShift
+		}
 		for g := range groups {
 			m.chosen(wide, g)
 			switch {
+			case m.size == 8 && m.in.Space == ir.SpaceLocal:
+				if g%2 == 0 {
+					m.doubleOfLocal(i, g/2, disp)
+				}
 			case m.size == 8 && !m.wide:
 				m.doubleAt(i, g, disp)
 			case stores(m.in.Op) && m.size == 8:

@@ -139,6 +139,8 @@ var (
 	EVERY2    = Op{Name: "every2", imm: true}    // every second lane, from lane imm on
 	JOIN      = Op{Name: "join", imm: true}      // lanes of s and r by turns, of their lower halves or, with imm 1, upper ones
 	JOINPAIRS = Op{Name: "joinpairs", imm: true} // pairs of them
+
+	EVERY2PAIRS = Op{Name: "every2pairs", imm: true} // every second pair of lanes, from pair imm on
 )
 
 // How an instruction uses its operands.
@@ -187,7 +189,7 @@ func init() {
 		sPermute:   {&PERMI2D},
 		sPack:      {&PMOVDB, &PMOVDW},
 		sUnpack:    {&PMOVZXBD, &PMOVZXWD, &BROADCASTX4},
-		sShuffle:   {&EVERY2, &JOIN, &JOINPAIRS},
+		sShuffle:   {&EVERY2, &EVERY2PAIRS, &JOIN, &JOINPAIRS},
 	} {
 		for _, op := range ops {
 			op.shape = shape

@@ -191,6 +191,14 @@ func (n *lowering) shuffle(s *step) {
 		n.y(&yPERMQ, hi, 0, hi, 0xd8)
 		n.finish(s, []y{lo, hi})
 		return
+	case &EVERY2PAIRS:
+		op := [...]*Op{&yUNPACKLQ, &yUNPACKHQ}[s.arg.Imm]
+		n.y(op, lo, a[0], a[1], 0)
+		n.y(op, hi, b[0], b[1], 0)
+		n.y(&yPERMQ, lo, 0, lo, 0xd8)
+		n.y(&yPERMQ, hi, 0, hi, 0xd8)
+		n.finish(s, []y{lo, hi})
+		return
 	case &JOINPAIRS:
 		low, high = &yUNPACKLQ, &yUNPACKHQ
 	}

@@ -1,0 +1,182 @@
+package exec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pvdrm/gpu"
+	"pvdrm/gpu/softgpu/exec/internal/exectest"
+	"pvdrm/gpu/softgpu/exec/jit"
+)
+
+// lanePatterns are ways in which the lanes of a warp access its 256 elements.
+var lanePatterns = []func(i int) int{
+	func(i int) int { return i },
+	func(int) int { return 5 },
+	func(i int) int { return i &^ 15 },
+	func(i int) int { return i / 8 },
+	func(i int) int { return i/8*9 + i%8 },
+	func(i int) int { return i * 5 % 64 },
+	func(i int) int { return 63 - i },
+	func(i int) int { return i * 37 % 256 }, // in several pages
+	func(i int) int { return i / 16 * 150 },
+}
+
+// patternLoop has a body run for each of lanePatterns, which lie at %rd2: with the element of the thread in %r8, and
+// %r6 and %rd7 for what it finds. Some threads have %p2, and no warp has all of them.
+func patternLoop(body string) string {
+	return fmt.Sprintf(`.reg .b64 %%l<5>; .reg .b32 %%x<5>;
+	mov.u32 %%r5, 0; mov.u32 %%r6, %%r2; cvt.u64.u32 %%rd7, %%r2; and.b32 %%r9, %%r2, 5; setp.ne.u32 %%p2, %%r9, 1; setp.gt.u32 %%p3, %%r9, 3;
+	mul.wide.u32 %%rd5, %%r2, 4; add.u64 %%rd8, %%rd2, %%rd5; mov.u64 %%l1, 0; mov.u64 %%l2, 0; mov.u32 %%x1, 0; mov.u32 %%x2, 0; mov.u32 %%x3, 0; mov.u32 %%x4, 0;
+L:	ld.global.u32 %%r8, [%%rd8]; add.u64 %%rd8, %%rd8, 1024;
+	%s
+	xor.b64 %%rd7, %%rd7, %%l1; mad.lo.u64 %%rd7, %%rd7, 0x9E3779B97F4A7C15, %%l2; xor.b32 %%r6, %%r6, %%x1; mad.lo.u32 %%r6, %%r6, 0x01000193, %%x2; add.u32 %%x3, %%x3, %%x4; xor.b32 %%r6, %%r6, %%x3;
+	add.u32 %%r5, %%r5, 1; setp.lt.u32 %%p1, %%r5, %d; @%%p1 bra L;
+	mul.wide.u32 %%rd5, %%r2, 8; add.u64 %%rd5, %%rd5, %%rd1; st.global.u32 [%%rd4], %%r6; st.global.u64 [%%rd5+4096], %%rd7;`, body, len(lanePatterns))
+}
+
+// runForm runs a body of a patternLoop, or another one, in blocks of so many threads. BufA has 12 pages of 4 KiB with
+// numbers in them, of which the first two are for results.
+func runForm(t *testing.T, extra, body string, threads uint32, when Native) ([]byte, error, Tallied) {
+	t.Helper()
+	m := exectest.NewMemory(4096)
+	k := kernel(t, build(t, "k.ptx", hopper(extra, body), m), "k")
+	var patterns []byte
+	for _, p := range lanePatterns {
+		for i := range 256 {
+			patterns = binary.LittleEndian.AppendUint32(patterns, uint32(p(i%32)+i/32*256))
+		}
+	}
+	m.Write(exectest.BufB, patterns)
+	numbers := make([]byte, 12*4096)
+	for i := range numbers[8192:] {
+		numbers[8192+i] = byte(i*i>>3 ^ i*7)
+	}
+	m.Write(exectest.BufA, numbers)
+	m.Map(exectest.BufC, 4096)
+	m.Prot[exectest.BufC] = gpu.ProtRead
+	var to Tally
+	err := Run(k, Launch{Grid: grid(2, 1, 1), Block: grid(threads, 1, 1), SharedBytes: 256, Native: when, Tally: &to,
+		Params: params(uint64(exectest.BufA), uint64(exectest.BufB), uint32(threads))}, m, new(Control), 1)
+	return m.Read(exectest.BufA, uint64(len(numbers))), err, to.Rows()[0]
+}
+
+// requireForm compares native code with the interpreter, for blocks with warps of which all lanes run, and some, and
+// requires that no operation has been left to the interpreter, or done by its function.
+func requireForm(t *testing.T, extra, body string) {
+	t.Helper()
+	for _, threads := range []uint32{32, 77, 128} {
+		want, err, _ := runForm(t, extra, body, threads, NativeNever)
+		require.NoError(t, err)
+		got, err, row := runForm(t, extra, body, threads, NativeAtOnce)
+		require.NoError(t, err)
+		requireSame(t, want, got, fmt.Sprintf("%d threads", threads))
+		if NativeCode() == nil {
+			require.Zero(t, row.Interpreted[jit.Operation], "%d threads", threads)
+		}
+	}
+}
+
+// requireSame compares what kernels leave, and names the first word that differs.
+func requireSame(t *testing.T, want, got []byte, what string) {
+	t.Helper()
+	for i := 0; i < len(want); i += 4 {
+		if a, b := binary.LittleEndian.Uint32(want[i:]), binary.LittleEndian.Uint32(got[i:]); a != b {
+			t.Fatalf("%s: byte 0x%x: 0x%08x interpreted, 0x%08x in native code", what, i, a, b)
+		}
+	}
+}
+
+// requireFault compares how native code and the interpreter end a kernel, and what it leaves. The access is good at first,
+// so that native code has seen it.
+func requireFault(t *testing.T, extra, body string) *gpu.LostError {
+	t.Helper()
+	want, err, _ := runForm(t, extra, body, 64, NativeNever)
+	cause := lost(t, err)
+	got, err, _ := runForm(t, extra, body, 64, NativeAtOnce)
+	require.Equal(t, cause, lost(t, err))
+	requireSame(t, want, got, body)
+	return cause
+}
+
+// vectorForms are loads and stores with an address A, of elements of 16 bytes, or less.
+var vectorForms = map[string]string{
+	"v2.f64": "ld.SPACE.v2.f64 {%l1, %l2}, [A]; xor.b64 %rd7, %rd7, %l2; @%p2 ld.SPACE.v2.b64 {%l1, %l2}, [A]; SYNC xor.b64 %l3, %rd7, 5; @%p3 st.SPACE.v2.b64 [A], {%rd7, %l3}; SYNC st.SPACE.v2.u64 [A], {%l3, %rd7}; SYNC ld.SPACE.v2.u64 {%l2, %l1}, [A]; SYNC",
+	"b64":    "ld.SPACE.b64 %l1, [A+8]; @%p2 ld.SPACE.b64 %l2, [A]; SYNC @%p3 st.SPACE.b64 [A], %rd7; SYNC st.SPACE.b64 [A+8], %rd7; SYNC ld.SPACE.b64 %l2, [A+8]; SYNC",
+	"v4.b32": "ld.SPACE.v4.b32 {%x1, %x2, %x3, %x4}, [A]; xor.b32 %r6, %r6, %x2; @%p2 ld.SPACE.v4.b32 {%x1, %x2, %x3, %x4}, [A]; SYNC xor.b32 %r7, %r6, 5; @%p3 st.SPACE.v4.b32 [A], {%r6, %r7, %x1, %x2}; SYNC st.SPACE.v4.b32 [A], {%r7, %r6, %x2, %x3}; SYNC ld.SPACE.v2.b32 {%x1, %x2}, [A+8]; SYNC",
+	"small":  "ld.SPACE.u16 %x1, [A+2]; @%p2 ld.SPACE.s8 %x2, [A+3]; SYNC @%p3 st.SPACE.u8 [A+1], %r6; SYNC st.SPACE.u16 [A+4], %r6; SYNC st.SPACE.u8 [A+7], %r6; SYNC ld.SPACE.b32 %x3, [A+4]; SYNC",
+}
+
+// vectorSpaces are where they go, and how A is found.
+var vectorSpaces = map[string][2]string{
+	"global":    {"", "mul.wide.u32 %rd6, %r8, 16; add.u64 %rd6, %rd6, %rd1; add.u64 %rd6, %rd6, 14336;"},
+	"shared":    {".shared .align 16 .b8 s[16384];", "mov.u32 %r10, s; mad.lo.u32 %r10, %r8, 16, %r10;"},
+	"shared 64": {".shared .align 16 .b8 s[16384];", "mov.u64 %rd6, s; mad.wide.u32 %rd6, %r8, 16, %rd6;"},
+	"local":     {".local .align 16 .b8 s[1024];", "and.b32 %r7, %r8, 63; mov.u64 %rd6, s; mad.wide.u32 %rd6, %r7, 16, %rd6;"},
+}
+
+func TestVectorForms(t *testing.T) {
+	for space, at := range vectorSpaces {
+		for form, body := range vectorForms {
+			t.Run(space+"/"+form, func(t *testing.T) {
+				address, sync := "%rd6", "bar.sync 0;"
+				if space == "shared" {
+					address = "%r10"
+				}
+				name, _, _ := strings.Cut(space, " ")
+				body = strings.NewReplacer("SPACE", name, "[A", "["+address, "SYNC", sync).Replace(body)
+				requireForm(t, "", at[0]+patternLoop(at[1]+body))
+			})
+		}
+	}
+}
+
+// Lanes that part access vectors, and addresses that are known to be the same in all lanes.
+func TestVectorFormsParted(t *testing.T) {
+	requireForm(t, "", `.shared .align 16 .b8 s[16384]; .local .align 16 .b8 l[1024];`+patternLoop(`mul.wide.u32 %rd6, %r8, 16; add.u64 %rd6, %rd6, %rd1; mov.u32 %r10, s; mad.lo.u32 %r10, %r8, 16, %r10;
+		and.b32 %r7, %r8, 63; mov.u64 %rd9, l; mad.wide.u32 %rd9, %r7, 16, %rd9; mad.wide.u32 %rd10, %r5, 16, %rd1;
+		ld.global.v2.f64 {%l1, %l2}, [%rd10+12288]; xor.b64 %rd7, %rd7, %l1; @%p2 bra A;
+		ld.global.v2.f64 {%l1, %l2}, [%rd6+14336]; st.shared.v2.f64 [%r10], {%l2, %l1}; st.local.v2.f64 [%rd9], {%l2, %l2}; mov.u64 %rd11, l; st.local.v2.f64 [%rd11+64], {%rd7, %l1}; bra B;
+	A:	st.local.v2.f64 [%rd9+0], {%rd7, %l1}; mov.u64 %rd11, l; ld.local.v2.f64 {%l3, %l4}, [%rd11+16]; xor.b64 %rd7, %rd7, %l3; ld.local.v2.f64 {%l3, %l4}, [%rd9]; add.u64 %rd7, %rd7, %l4; and.b32 %r7, %r8, 775; mad.wide.u32 %rd11, %r7, 16, %rd1; st.global.v2.f64 [%rd11+32768], {%l3, %rd7};
+	B:	bar.sync 0; ld.shared.v2.f64 {%l2, %l1}, [%r10]; bar.sync 0;`))
+}
+
+// Accesses that one lane, or all, may not make.
+func TestVectorFormFaults(t *testing.T) {
+	for space, at := range vectorSpaces {
+		address := "%rd6"
+		if space == "shared" {
+			address = "%r10"
+		}
+		for name, change := range map[string]string{
+			"misaligned": "add.TYPE A, A, 8;", "by 4": "add.TYPE A, A, 4;", "far": "add.TYPE A, A, 0x7ffffff0;", "before": "sub.TYPE A, A, 0x10000;", "at the end": "add.TYPE A, A, 0x4ff0;", "half behind the end": "add.TYPE A, A, 0x3ff8;",
+			"just behind": "add.TYPE A, A, 1024;",
+		} {
+			for _, guard := range []string{"", "@%p4 "} {
+				for _, access := range []string{"ld.SPACE.v2.f64 {%l1, %l2}, [A];", "st.SPACE.v2.f64 [A], {%rd7, %l2};", "ld.SPACE.v4.b32 {%x1, %x2, %x3, %x4}, [A];", "@%p2 st.SPACE.v4.b32 [A], {%x1, %x2, %x3, %x4};", "ld.SPACE.b64 %l1, [A];", "@%p2 st.SPACE.b64 [A], %l1;", "st.SPACE.u16 [A+1], %r6;"} {
+					if space == "local" && name == "just behind" || name == "half behind the end" || name == "at the end" {
+						continue // in the frame's rest
+					}
+					kind, _, _ := strings.Cut(space, " ")
+					body := at[0] + patternLoop(at[1]+"setp.eq.u32 %p4, %r2, 37; setp.eq.u32 %p5, %r5, 4; and.pred %p4, %p4, %p5; "+strings.TrimSuffix(guard+"ONE ", "ONE ")+change+access)
+					if guard == "" {
+						body = strings.Replace(body, change, "@%p5 "+change, 1)
+					}
+					width := "u64"
+					if address == "%r10" {
+						width = "u32"
+					}
+					body = strings.NewReplacer("SPACE", kind, "[A", "["+address, " A, A,", " "+address+", "+address+",", "TYPE", width).Replace(body)
+					want, errWant, _ := runForm(t, "", body, 64, NativeNever)
+					got, err, _ := runForm(t, "", body, 64, NativeAtOnce)
+					require.Equal(t, errWant, err, "%s %s %s%s", space, access, guard, name)
+					requireSame(t, want, got, fmt.Sprintf("%s %s %s%s", space, access, guard, name))
+				}
+			}
+		}
+	}
+}
