@@ -62,7 +62,7 @@ func (n *Code) classify() {
 		switch in.Kind {
 		case ir.KBarrier, ir.KSleep, ir.KWarpSync, ir.KChildren:
 			cause = Barrier
-			if in.Kind == ir.KWarpSync && !compiles(in) {
+			if in.Kind == ir.KWarpSync && !compiles(in, n.isa) {
 				cause = Operation
 			}
 		case ir.KCall:
@@ -72,7 +72,7 @@ func (n *Code) classify() {
 		case ir.KJump, ir.KBranch, ir.KCompareBranch, ir.KIndexed, ir.KPass:
 			cause = Parts
 		default:
-			if !compiles(in) {
+			if !compiles(in, n.isa) {
 				cause = Operation
 			} else if isAccess(in) {
 				cause = Page

@@ -21,8 +21,12 @@ func (e *emitter) known(in *ir.Inst) bool {
 	if in.Op == ir.OpMatrix {
 		return !e.masked && knownMatrix(in)
 	}
-	return known(in)
+	return known(in) && !(e.narrow && needsFused(in.Op))
 }
+
+// needsFused reports whether an operation is a product and a sum of float64 that are rounded once: without FMA, its function
+// does it.
+func needsFused(op ir.Opcode) bool { return op >= ir.OpRow && rowOps[op-ir.OpRow] != nil && rowOps[op-ir.OpRow].fused }
 
 // exchange compiles a shuffle or vote.
 func (e *emitter) exchange(pc int32, in *ir.Inst) {
@@ -158,4 +162,4 @@ func exchangedFile(in *ir.Inst) ir.RegKind {
 }
 
 // compiles reports whether an operation is compiled for warps with all lanes.
-func compiles(in *ir.Inst) bool { return new(emitter).known(in) }
+func compiles(in *ir.Inst, isa ISA) bool { return (&emitter{narrow: isa == Plain}).known(in) }

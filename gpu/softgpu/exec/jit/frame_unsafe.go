@@ -293,6 +293,12 @@ func (f *Frame) Prepare(w *ir.Warp, sites *Sites, word *atomic.Uint64) {
 	}
 }
 
+// areaAlign is what addresses of areas are multiples of: instructions of 128 bits need that.
+const areaAlign = 16
+
+// aligned is the memory from the first address on that is a multiple of areaAlign. What is allocated does not move.
+func aligned(m []byte) []byte { return m[-addressOf(m)%areaAlign:] }
+
 // addressOf is the address of code.
 func addressOf(m []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m))) } // mapped memory, which does not move
 

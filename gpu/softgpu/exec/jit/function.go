@@ -29,7 +29,8 @@ type emitter struct {
 	number []int32 // block that begins at a position, counted from fn.entry; -1: none
 	labels []x86.Label
 	masked bool
-	pairs  bool // for AVX2
+	pairs  bool // for AVX2, or for less
+	narrow bool // for less
 	ring   ringKind
 	crew   crewKind
 	muster crewLabels
@@ -80,9 +81,12 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa == AVX2, ring: ringOf(p, fn)}
-	if e.pairs {
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa != AVX512, narrow: isa == Plain, ring: ringOf(p, fn)}
+	switch isa {
+	case AVX2:
 		e.a.MakePairs()
+	case Plain:
+		e.a.MakeNarrow()
 	}
 	e.fixed32, e.fixed64 = make([]bool, fn.Regs32), make([]bool, fn.Regs64)
 	// Lane 0 of a constant's register stands for all. A call by some lanes writes constants for those only.

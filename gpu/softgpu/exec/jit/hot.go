@@ -15,7 +15,7 @@ const (
 
 // enough is how often the code of a function must be wanted.
 func enough(p *ir.Program, fn *ir.Function, isa ISA) int32 {
-	if isa != AVX2 {
+	if isa == AVX512 {
 		return hot
 	}
 	size := min(fn.End-fn.Entry, hotStraight)

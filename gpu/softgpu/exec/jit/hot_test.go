@@ -37,7 +37,7 @@ func TestEnough(t *testing.T) {
 
 // An at-once launch makes code that earlier launches had wanted, but not often enough.
 func TestAtOnceAfterHot(t *testing.T) {
-	if InUse() == Plain {
+	if InUse() == Interpreted {
 		t.Skip("the processor lacks AVX2: kernels are interpreted")
 	}
 	p, fn, n := &ir.Program{Code: []ir.Inst{{Kind: ir.KTrap, Other: -1}}}, &ir.Function{End: 1}, &Code{}

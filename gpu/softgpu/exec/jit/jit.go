@@ -32,8 +32,8 @@ const (
 // NativeCode reports whether kernels are compiled on this machine; the error says why
 // they are interpreted.
 func NativeCode() error {
-	if InUse() == Plain {
-		return errors.New("the processor lacks AVX-512 (F, BW, DQ and VL), and AVX2 with FMA and BMI2")
+	if InUse() == Interpreted {
+		return errors.New("the processor lacks SSE4.2, SSSE3 or POPCNT")
 	}
 	return tryNative()
 }
@@ -42,13 +42,14 @@ func NativeCode() error {
 type ISA int32
 
 const (
-	Plain  ISA = iota // nothing: they are interpreted
-	AVX2              // pairs of vectors of 256 bits
-	AVX512            // vectors of 512 bits
+	Interpreted ISA = iota // nothing
+	Plain                  // vectors of 128 bits, of SSE4.2: x86-64-v2
+	AVX2                   // pairs of vectors of 256 bits
+	AVX512                 // vectors of 512 bits
 )
 
 // String returns the name of an ISA.
-func (i ISA) String() string { return [...]string{"plain", "avx2", "avx512"}[i] }
+func (i ISA) String() string { return [...]string{"interpreted", "plain", "avx2", "avx512"}[i] }
 
 var inUse = newInUse()
 
@@ -59,7 +60,7 @@ func newInUse() *atomic.Int32 {
 }
 
 // InUse returns what this process compiles for: the most that the processor has, which GODEBUG
-// (cpu.avx512f=off, cpu.avx2=off) can make less.
+// (cpu.avx512f=off, cpu.avx2=off, cpu.sse42=off) can make less.
 func InUse() ISA { return ISA(inUse.Load()) }
 
 // Use makes the process compile for an ISA from now on, if the processor has it, and reports whether it
@@ -119,7 +120,7 @@ type machineCode struct {
 // Prepare makes n ready for a launch of a kernel, or for calls in one, and returns it, or nil where
 // native code is not to be used.
 func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
-	if InUse() == Plain || when == NativeNever {
+	if InUse() == Interpreted || when == NativeNever {
 		return nil
 	}
 	n.once.Do(func() {
@@ -228,7 +229,7 @@ func (n *Code) NewSites(calls bool) *Sites {
 		count = maxSites
 	}
 	s := &Sites{pages: make([]Site, ownSites+count)}
-	if n.isa == AVX2 || n.atoms || calls {
+	if n.isa != AVX512 || n.atoms || calls {
 		s.area = newArea()
 	}
 	return s

@@ -97,7 +97,7 @@ func (n *Code) ChargeTo(charge *atomic.Int64) { n.charge = charge }
 
 // isSmall reports whether a function is compiled where it is found hot.
 func isSmall(fn *ir.Function, isa ISA) bool {
-	if isa == AVX2 {
+	if isa != AVX512 {
 		return fn.End-fn.Entry <= smallPairs
 	}
 	return fn.End-fn.Entry <= smallFunction

@@ -11,7 +11,7 @@ func Left(p *ir.Program, fn *ir.Function) (list []int32) {
 		switch in := &p.Code[pc]; in.Kind {
 		case ir.KRet, ir.KExit, ir.KTrap, ir.KBarrier, ir.KSleep, ir.KPass:
 		default:
-			if !compiles(in) && len(calls[in]) == 0 {
+			if !compiles(in, InUse()) && len(calls[in]) == 0 {
 				list = append(list, pc)
 			}
 		}

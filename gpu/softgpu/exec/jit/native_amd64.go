@@ -27,13 +27,15 @@ func best() ISA {
 		return AVX512
 	case x.HasAVX2 && x.HasFMA && x.HasBMI1 && x.HasBMI2 && x.HasPOPCNT:
 		return AVX2
+	case x.HasSSE42 && x.HasSSE41 && x.HasSSSE3 && x.HasPOPCNT:
+		return Plain
 	}
-	return Plain
+	return Interpreted
 }
 
 // newArea makes the memory that code for AVX2, and that of atomic operations, has beside its registers.
 func newArea() []byte {
-	area := make([]byte, areaBytes)
+	area := aligned(make([]byte, areaBytes+areaAlign-1))
 	x86.FillArea(area)
 	return area
 }

@@ -7,8 +7,8 @@ import "pvdrm/gpu/softgpu/exec/ir"
 // callNative is never called.
 func callNative(f *Frame) *Frame { return f }
 
-// best is Plain: there is a compiler for amd64 only.
-func best() ISA { return Plain }
+// best is Interpreted: there is a compiler for amd64 only.
+func best() ISA { return Interpreted }
 
 // newArea is never called.
 func newArea() []byte { return nil }
@@ -23,4 +23,4 @@ func makeNative(*ir.Program, *ir.Function, []uint16, bool, ISA) *machineCode { r
 func isPlainBarrier(*ir.Inst) bool { return false }
 
 // compiles is false: everything is interpreted.
-func compiles(*ir.Inst) bool { return false }
+func compiles(*ir.Inst, ISA) bool { return false }

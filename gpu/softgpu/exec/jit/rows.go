@@ -71,6 +71,8 @@ type rowOp struct {
 	// widen: operands of 32 bits are converted by this to lanes of 64; nil: extended. Their
 	// NaNs count.
 	widen *x86.Op
+	// fused: it needs FMA of float64.
+	fused bool
 	// check leaves at out what emit cannot do, before a part of the result is written.
 	check func(e *emitter, l vec, out x86.Label)
 }

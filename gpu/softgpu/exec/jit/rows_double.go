@@ -117,7 +117,7 @@ func doubleRows(rows map[string]rowOp) {
 		rows["add"+m.key+".f64"] = rowOp{form: "g=gg", emit: swapped(&x86.ADDPD, m.mode)}
 		rows["mul"+m.key+".f64"] = rowOp{form: "g=gg", emit: swapped(&x86.MULPD, m.mode)}
 		rows["sub"+m.key+".f64"] = rowOp{form: "g=gg", emit: subtraction(m.mode)}
-		rows["fma"+m.key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(&x86.FMADD231PD, m.mode)}
+		rows["fma"+m.key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(&x86.FMADD231PD, m.mode), fused: true}
 		rows["div"+m.key+".f64"] = rowOp{form: "g=gg", emit: rounded(&x86.DIVPD, m.mode, false)}
 		rows["sqrt"+m.key+".f64"] = rowOp{form: "g=g", emit: rounded(&x86.SQRTPD, m.mode, true)}
 		rows["rcp"+m.key+".f64"] = rowOp{form: "g=g", emit: func(e *emitter, l vec) {
@@ -126,7 +126,7 @@ func doubleRows(rows map[string]rowOp) {
 		}}
 	}
 	for key, op := range map[string]*x86.Op{"fms": &x86.FMSUB231PD, "fnma": &x86.FNMADD231PD, "fnms": &x86.FNMSUB231PD} {
-		rows[key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(op, x86.AsSet)}
+		rows[key+".f64"] = rowOp{form: "g=ggg", emit: fusedDouble(op, x86.AsSet), fused: true}
 	}
 	rows["neg.f64"] = rowOp{form: "q=q", emit: signOfDouble(&x86.PXORQ, 1<<63)}
 	rows["abs.f64"] = rowOp{form: "q=q", emit: signOfDouble(&x86.PANDQ, 1<<63-1)}

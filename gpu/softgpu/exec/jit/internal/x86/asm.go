@@ -54,6 +54,7 @@ type Asm struct {
 	labels []int32 // offset in the code; -1: not yet
 	fixups []fixup
 	pairs  *pairs // where the processor has no AVX-512
+	sse    *sse   // where it has no AVX2 either
 }
 
 type fixup struct {
@@ -94,6 +95,10 @@ func (a *Asm) Bind(l Label) {
 	if a.pairs != nil {
 		a.remember(step{kind: kBind, label: l})
 		return
+	}
+	if a.sse != nil {
+		a.settleAll()
+		a.sse.forget()
 	}
 	a.labels[l] = int32(a.n)
 }
@@ -188,6 +193,9 @@ type Arg struct {
 }
 
 func (a *Asm) evex(op *Op, reg, v, b3, x4 uint8, arg Arg, broadcast bool) {
+	if a.sse != nil {
+		panic("x86: " + op.Name + " has no form without an EVEX prefix") // a bug of who uses it
+	}
 	p := 0x62
 	length := byte(2)
 	if op.width != 0 {
@@ -301,6 +309,9 @@ func (a *Asm) Lanes(op *Op, z Z, base R, index Z, disp int32, k K) {
 }
 
 func (a *Asm) vex(op *MaskOp, reg, v, rm uint8) {
+	if a.sse != nil {
+		panic("x86: " + op.Name + " has no form without a VEX prefix") // a bug of who uses it
+	}
 	w, l := byte(0), byte(0)
 	if op.wide {
 		w = 1 << 7

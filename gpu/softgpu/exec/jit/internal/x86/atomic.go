@@ -46,7 +46,9 @@ func (a *Asm) CompareExchange(lock, wide bool, m Mem, s R) {
 
 // FirstBit is tzcnt d, s on 32 bits; DropBit is blsr d, s, which sets the flags.
 func (a *Asm) FirstBit(d, s R) {
-	a.bytes(0xf3)
+	if a.sse == nil { // else it is bsf, which does the same for what is not zero
+		a.bytes(0xf3)
+	}
 	a.rexByte(d, s)
 	a.bytes(0x0f, 0xbc)
 	a.modReg(uint8(d), uint8(s))
@@ -63,6 +65,14 @@ func (a *Asm) CountBits(d, s R) {
 var yBLSR = Op{Name: "blsr", table: 2, code: 0xf3}
 
 func (a *Asm) DropBit(d, s R) {
+	if a.sse != nil {
+		saved := Mem{Base: area, Disp: areaDropped}
+		a.Store(true, saved, s)
+		a.RR(MOV, false, d, s)
+		a.RI(SUB, false, d, 1)
+		a.RM(AND, false, d, saved)
+		return
+	}
 	a.vexPrefix(&yBLSR, 0, 0, uint8(s)>>3, uint8(d), false)
 	a.modReg(1, uint8(s))
 }

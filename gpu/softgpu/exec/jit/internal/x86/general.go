@@ -132,6 +132,7 @@ func (a *Asm) Jump(l Label) {
 		a.remember(step{kind: kJump, label: l})
 		return
 	}
+	a.settleAll()
 	a.bytes(0xe9)
 	a.jumpTo(l)
 }
@@ -141,6 +142,7 @@ func (a *Asm) JumpIf(c Cond, l Label) {
 		a.remember(step{kind: kJumpIf, cond: c, label: l})
 		return
 	}
+	a.settleAll()
 	a.bytes(0x0f, 0x80|byte(c))
 	a.jumpTo(l)
 }
@@ -163,8 +165,11 @@ func (a *Asm) JumpMem(m Mem) {
 	a.goesNowhere()
 }
 
-// Return is vzeroupper and ret.
+// Return is vzeroupper, where there are vectors that have an upper part, and ret.
 func (a *Asm) Return() {
-	a.bytes(0xc5, 0xf8, 0x77, 0xc3)
+	if a.sse == nil {
+		a.bytes(0xc5, 0xf8, 0x77)
+	}
+	a.bytes(0xc3)
 	a.goesNowhere()
 }

@@ -17,6 +17,9 @@ type Op struct {
 	shape shape                                 // for pairs
 	same  *Op                                   // the same on 256 bits, if there is one
 	more  func(n *lowering, s *step, d, a, b y) // the instructions in place of it, if it has none
+
+	narrow   func(a *Asm, i *narrowed) // those in place of it, or of its form of 256 bits, in narrow code
+	negative [2]bool                   // of a product and a sum: which of the two has another sign
 }
 
 // Floating point.

@@ -96,7 +96,7 @@ func (p *pairs) rest() {
 // is its size; FillArea writes the constants that are in it.
 const (
 	Area      = R13
-	AreaBytes = 4096
+	AreaBytes = 5120
 )
 
 // MakePairs makes an empty Asm one for AVX2.

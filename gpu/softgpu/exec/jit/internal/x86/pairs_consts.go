@@ -27,6 +27,7 @@ const (
 	cWords    // the lowest 16 bits of each of four lanes
 	cQuads    // lanes 0 and 4, for vpermd
 	cPatterns // what vldmxcsr takes: as set, nearest, down, up, towards zero
+	cTiny     // 0x00ffffff
 	constants
 )
 
@@ -53,7 +54,7 @@ func FillArea(area []byte) {
 	}
 	for i := range 8 {
 		put64(cBits64, i, 1<<i)
-		for number, x := range map[int]uint32{cSign32: 1 << 31, cTwo31Single: 0x4f000000, cTwo32Single: 0x4f800000, cMinus1Single: 0xbf800000} {
+		for number, x := range map[int]uint32{cSign32: 1 << 31, cTwo31Single: 0x4f000000, cTwo32Single: 0x4f800000, cMinus1Single: 0xbf800000, cTiny: 0xffffff} {
 			put32(number, i, x)
 		}
 	}

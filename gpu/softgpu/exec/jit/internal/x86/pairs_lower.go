@@ -28,6 +28,12 @@ func (a *Asm) lower() bool {
 		n.aside = n.aside[1:]
 		next()
 	}
+	if a.sse != nil {
+		for _, next := range a.sse.aside {
+			next()
+		}
+		a.sse.aside = nil
+	}
 	return true
 }
 
@@ -97,6 +103,9 @@ func (n *lowering) one(s *step, raw []byte) {
 		n.jumpIf(s.cond, s.label)
 	case kEnd:
 		n.dead = true
+		if n.sse != nil {
+			n.sse.forget()
+		}
 	case kAddress:
 		n.Address(R(s.d), s.label)
 	}

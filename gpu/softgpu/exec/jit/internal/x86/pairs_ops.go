@@ -191,6 +191,9 @@ func (n *lowering) ternary(s *step) {
 	if s.arg.Round != AsSet {
 		n.mxcsr(rounding(s.arg.Round))
 	}
+	if n.sse != nil {
+		n.sse.directed = s.arg.Round > Nearest
+	}
 	out := make([]y, 0, 2)
 	for h := range halves {
 		all := []y{d[h], a[h]}

@@ -28,6 +28,10 @@ const (
 	areaTable  = areaBits + 64 // of 128 bytes, for permutations
 	areaSaved  = areaTable + 128
 	areaConsts = areaSaved + 32
+	areaParts  = areaConsts + 32*constants // of narrow code
+	areaEnd    = areaParts + 16*32
+
+	areaDropped = areaSaved + 8 // of DropBit
 )
 
 const area = Area
@@ -272,6 +276,9 @@ func (n *lowering) end() {
 			n.lose(int(v))
 			n.empty(r)
 		}
+	}
+	if n.sse != nil {
+		n.sse.keep(n.full)
 	}
 }
 

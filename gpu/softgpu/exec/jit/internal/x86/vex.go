@@ -49,6 +49,9 @@ var (
 // vexPrefix writes the prefix of an instruction of 128 bits, or of 256 if long. R, X and B are the
 // upper bits of the registers that ModRM and SIB name.
 func (a *Asm) vexPrefix(op *Op, r, x, b, v uint8, long bool) {
+	if a.sse != nil {
+		panic("x86: " + op.Name + " has no form without a VEX prefix") // a bug of who uses it
+	}
 	last := (^v&15)<<3 | op.prefix
 	if long {
 		last |= 1 << 2
@@ -71,6 +74,10 @@ func (a *Asm) y(op *Op, d, s, r y, imm uint8) { a.yy(op, d, s, r, imm, true) }
 func (a *Asm) x(op *Op, d, s, r y, imm uint8) { a.yy(op, d, s, r, imm, false) }
 
 func (a *Asm) yy(op *Op, d, s, r y, imm uint8, long bool) {
+	if a.sse != nil {
+		a.narrowStep(narrowed{op: op, d: d, s: s, r: r, imm: imm}, long)
+		return
+	}
 	if op.digit != 0 {
 		d, s = op.digit, d
 	}
@@ -86,6 +93,10 @@ func (a *Asm) ym(op *Op, d, s y, m Mem, imm uint8) { a.yyM(op, d, s, m, imm, tru
 func (a *Asm) xm(op *Op, d, s y, m Mem, imm uint8) { a.yyM(op, d, s, m, imm, false) }
 
 func (a *Asm) yyM(op *Op, d, s y, m Mem, imm uint8, long bool) {
+	if a.sse != nil {
+		a.narrowStep(narrowed{op: op, d: d, s: s, m: m, inMem: true, imm: imm}, long)
+		return
+	}
 	if op.digit != 0 {
 		d, s = op.digit, d
 	}
@@ -98,6 +109,10 @@ func (a *Asm) yyM(op *Op, d, s y, m Mem, imm uint8, long bool) {
 
 // yLanes gathers what lies at base+index+disp into the lanes of d that are set in mask, which it clears.
 func (a *Asm) yLanes(op *Op, d y, base R, index y, disp int32, mask y, long bool) {
+	if a.sse != nil {
+		a.narrowGather(op, d, base, index, disp, mask)
+		return
+	}
 	a.vexPrefix(op, d>>3, index>>3, uint8(base)>>3, mask, long)
 	a.bytes(2<<6|d&7<<3|4, index&7<<3|uint8(base)&7)
 	a.imm32(disp)
@@ -107,6 +122,10 @@ func (a *Asm) yLanes(op *Op, d y, base R, index y, disp int32, mask y, long bool
 
 // rotate is rorx d, s, n on 32 bits, which leaves the flags.
 func (a *Asm) rotate(d, s R, n uint8) {
+	if a.sse != nil {
+		a.turn(d, s, n)
+		return
+	}
 	a.vexPrefix(&yRORX, uint8(d)>>3, 0, uint8(s)>>3, 0, false)
 	a.modReg(uint8(d), uint8(s))
 	a.bytes(n)
@@ -146,6 +165,10 @@ func (a *Asm) rexByte(reg, base R) { a.bytes(byte(0x40) | byte(reg)>>3<<2 | byte
 
 // mxcsr sets how floating point rounds, from memory.
 func (a *Asm) mxcsr(m Mem) {
+	if a.sse != nil {
+		a.om(&yMXCSR, 2, m)
+		return
+	}
 	a.vexPrefix(&yMXCSR, 0, 0, uint8(m.Base)>>3, 0, false)
 	a.modMem(2, m, 1)
 }
