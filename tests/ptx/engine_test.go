@@ -29,16 +29,20 @@ type engine struct {
 var engines = []engine{
 	{"exec", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeNever, 1) }},
 	{"exec with native code", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 1) }},
-	{"exec with native code of AVX2", func(f *fixture.Fixture) ([][]byte, error) {
-		defer exec.UseISA(exec.InUse())
-		exec.UseISA(exec.AVX2)
-		return runExec(f, exec.NativeAtOnce, 1)
-	}},
+	{"exec with native code of AVX2", func(f *fixture.Fixture) ([][]byte, error) { return runOn(f, exec.AVX2) }},
+	{"exec with native code of SSE4.2", func(f *fixture.Fixture) ([][]byte, error) { return runOn(f, exec.Plain) }},
 	{"exec with modelled time", func(f *fixture.Fixture) ([][]byte, error) {
 		return runTimed(f, exec.CompileTimed, exec.NativeAtOnce, 1)
 	}},
 	{"exec, preempted again and again", func(f *fixture.Fixture) ([][]byte, error) { return runPreempted(f, 1) }},
 	{"ref", runRef},
+}
+
+// runOn runs native code for less than the processor has.
+func runOn(f *fixture.Fixture, isa exec.ISA) ([][]byte, error) {
+	defer exec.UseISA(exec.InUse())
+	exec.UseISA(isa)
+	return runExec(f, exec.NativeAtOnce, 1)
 }
 
 // Addresses of buffers: each has a region of its own, so that a kernel that

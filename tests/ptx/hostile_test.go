@@ -137,7 +137,7 @@ type hostileRun struct {
 
 // newHostileRuns has the engines with and without the large page.
 func newHostileRuns() (with, without []*hostileRun) {
-	for _, name := range []string{"interpreter", "native code", "native code of AVX2", "ref"} {
+	for _, name := range []string{"interpreter", "native code", "native code of AVX2", "native code of SSE4.2", "ref"} {
 		m := newGuardedMemory(append([]random.Page{globalsPage}, hostilePages...))
 		with = append(with, &hostileRun{name: name, mem: m})
 		without = append(without, &hostileRun{name: name, mem: m[:len(m)-1]})
@@ -163,7 +163,7 @@ func hostile(t *testing.T, runs []*hostileRun, data []byte) (ended bool) {
 	best := exec.InUse()
 	defer exec.UseISA(best)
 	var first *hostileRun
-	for i, r := range runs[:3] {
+	for i, r := range runs[:4] {
 		prog, err := exec.Compile(mod)
 		require.NoError(t, err, source)
 		image, err := prog.Link(globalsPage.Base)
@@ -171,9 +171,9 @@ func hostile(t *testing.T, runs []*hostileRun, data []byte) (ended bool) {
 		k, ok := prog.Kernel("k")
 		require.True(t, ok)
 		r.mem.reset(image)
-		l.Native = []exec.Native{exec.NativeNever, exec.NativeAtOnce, exec.NativeAtOnce}[i]
-		if i == 2 {
-			exec.UseISA(exec.AVX2)
+		l.Native = []exec.Native{exec.NativeNever, exec.NativeAtOnce, exec.NativeAtOnce, exec.NativeAtOnce}[i]
+		if i >= 2 {
+			exec.UseISA([]exec.ISA{exec.AVX2, exec.Plain}[i-2])
 		}
 		ctl := new(exec.Control)
 		stop := time.AfterFunc(20*time.Second, func() { ctl.Stop(gpu.LostTimeout) })
@@ -186,7 +186,7 @@ func hostile(t *testing.T, runs []*hostileRun, data []byte) (ended bool) {
 		first.compare(t, r, source)
 	}
 	if block == 1 {
-		runRefHostile(t, first, runs[3], mod, l, source)
+		runRefHostile(t, first, runs[4], mod, l, source)
 	}
 	return first.err == nil
 }

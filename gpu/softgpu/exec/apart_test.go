@@ -71,7 +71,7 @@ func TestApart(t *testing.T) {
 	for name, body := range apartKernels {
 		for _, threads := range []uint32{32, 80, 96} {
 			want, _ := runApart(t, body, threads, NativeNever)
-			for _, isa := range []ISA{AVX512, AVX2} {
+			for _, isa := range []ISA{AVX512, AVX2, Plain} {
 				if !UseISA(isa) {
 					continue
 				}

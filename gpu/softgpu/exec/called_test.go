@@ -94,7 +94,7 @@ func eachCalled(t *testing.T, test func(t *testing.T, name, body string, threads
 	}
 	defer UseISA(InUse())
 	for name, body := range calledKernels {
-		for _, isa := range []ISA{AVX512, AVX2} {
+		for _, isa := range []ISA{AVX512, AVX2, Plain} {
 			for _, threads := range []uint32{32, 80, 96} {
 				if UseISA(isa) {
 					t.Run(fmt.Sprintf("%s/%s/%d", name, isa, threads), func(t *testing.T) { test(t, name, body, threads) })
@@ -229,7 +229,7 @@ func TestCallsOfMany(t *testing.T) {
 // eachISA runs a test on each width that the processor has.
 func eachISA(t *testing.T, test func(t *testing.T)) {
 	defer UseISA(InUse())
-	for _, isa := range []ISA{AVX512, AVX2} {
+	for _, isa := range []ISA{AVX512, AVX2, Plain} {
 		if UseISA(isa) {
 			t.Run(string(isa), test)
 		}

@@ -51,7 +51,7 @@ func TestCompiledOperations(t *testing.T) {
 	best := InUse()
 	defer UseISA(best)
 	for name, body := range compiled {
-		for _, isa := range []ISA{AVX512, AVX2} {
+		for _, isa := range []ISA{AVX512, AVX2, Plain} {
 			if !UseISA(isa) {
 				continue
 			}

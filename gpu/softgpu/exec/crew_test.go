@@ -58,7 +58,7 @@ func eachWidth(t *testing.T, test func(t *testing.T)) {
 	}
 	best := InUse()
 	defer UseISA(best)
-	for _, isa := range []ISA{AVX512, AVX2} {
+	for _, isa := range []ISA{AVX512, AVX2, Plain} {
 		if UseISA(isa) {
 			t.Run(string(isa), test)
 		}

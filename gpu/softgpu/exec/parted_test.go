@@ -48,7 +48,7 @@ func TestPartedOperations(t *testing.T) {
 	best := InUse()
 	defer UseISA(best)
 	for name, op := range partedOps {
-		for _, isa := range []ISA{AVX512, AVX2} {
+		for _, isa := range []ISA{AVX512, AVX2, Plain} {
 			if !UseISA(isa) {
 				continue
 			}
