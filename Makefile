@@ -98,11 +98,12 @@ simd: ## check and test the software GPU as make build builds it, with SIMD
 	@$(SIMD) $(GO) vet ./gpu/softgpu/...
 	@$(SIMD) $(GO) run $(STATICCHECK) ./gpu/softgpu/...
 	@$(SIMD) $(GO) test -timeout 20m ./gpu/softgpu/... ./tests/ptx/...
-	@# again with less of the processor: the tests above have native code of both widths, these what the switches leave.
+	@# again with less of the processor: the tests above have native code of all widths, these what the switches leave.
 	@# -count=1: the cache of tests does not know the switches
 	@GODEBUG=cpu.avx512f=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 ./gpu/softgpu/exec
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 -run 'TestRandomKernels|TestCorpus' ./tests/ptx
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off,cpu.sse42=off $(SIMD) $(GO) test -count=1 ./gpu/softgpu/exec
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off,cpu.sse42=off $(SIMD) $(GO) test -count=1 -run 'TestRandomKernels|TestCorpus' ./tests/ptx
 	@echo "make simd: the software GPU passes with SIMD"
 
 .PHONY: race

@@ -17,7 +17,9 @@ const (
 
 // UseISA makes the process compile for an ISA kernels that are launched for the first time from now
 // on, and reports whether the processor has it. Tests use it to run all of them on one machine.
-func UseISA(isa ISA) bool { return jit.Use(map[ISA]jit.ISA{AVX512: jit.AVX512, AVX2: jit.AVX2, Plain: jit.Plain}[isa]) }
+func UseISA(isa ISA) bool {
+	return jit.Use(map[ISA]jit.ISA{AVX512: jit.AVX512, AVX2: jit.AVX2, Plain: jit.Plain}[isa])
+}
 
 // InUse returns what this process uses.
 func InUse() ISA {

@@ -1,5 +1,5 @@
 // Package jit compiles kernels to machine code, on amd64 Linux with AVX-512 (F, BW,
-// DQ, VL) or with AVX2 (FMA, BMI2), once their warps have asked for it some times: one
+// DQ, VL), with AVX2 (FMA, BMI2), or with SSE4.2 (x86-64-v2), once their warps have asked for it some times: one
 // variant for warps of which all lanes run, one for others. Functions that take more than some
 // milliseconds are compiled in the background (later.go), on a bounded number of goroutines, and interpreted
 // until then.
@@ -12,13 +12,14 @@
 // form is done by the function that interprets it, and the warp goes on in native code (help.go). Calls of functions stay in native code, too (calls.go). Everything else
 // (faults, pages that are new) leaves native code at an instruction for the
 // interpreter, which goes on from there and enters native code again where it can. So
-// there is one place for faults, and results are the interpreter's, bit for bit. GODEBUG=cpu.avx512f=off compiles for AVX2, and cpu.avx512f=off,cpu.avx2=off
-// interprets all; so does a host that forbids executable memory, and a function that is
+// there is one place for faults, and results are the interpreter's, bit for bit. GODEBUG=cpu.avx512f=off compiles for AVX2, cpu.avx512f=off,cpu.avx2=off for SSE4.2, and with
+// cpu.sse42=off added to these all are interpreted; so they are on a host that forbids executable memory, and a function that is
 // beyond the bounds in function.go. The command "pvdrm doctor" reports what a machine does.
 //
 // What an operation does is written once, with vectors of 512 bits and masks (rows.go,
 // memory.go and so on). For AVX2, package x86 takes each such vector for a pair of 256 bits
-// and each mask for vectors, and knows what of AVX-512 takes several instructions then.
+// and each mask for vectors, and knows what of AVX-512 takes several instructions then. For SSE4.2, it takes each instruction on 256 bits
+// for two on 128, and does without VEX prefixes; FMA of float64 is done by its function there.
 //
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
 // of them can (ring.go), also where barriers are for some threads, let warps go on, or
@@ -44,11 +45,11 @@
 // are among them. Lanes in several pages have each a page of its
 // own: a lane's address, with the bits of its offset cleared, must be the base of that page, and the
 // size of the page, which says how many bits that are, must be the same; the address in the host's
-// memory is the page's and that offset, which are below its size. For AVX2, and for atomic operations, it has an
+// memory is the page's and that offset, which are below its size. For AVX2, for SSE4.2, and for atomic operations, it has an
 // area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
 // not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
-// Both widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses, in a crew by
+// All widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses, in a crew by
 // the numbers of warps that Go said are in it, and accesses what is known of a barrier by its number, which it compares with that of barriers. Rows of the frame's .local memory that
 // operations name lie below what the function asks for, which each frame has. Fragments that wait lie in the frame, and
 // are not more than lanes are. It has no stack, and jumps to its own labels only, to those of the

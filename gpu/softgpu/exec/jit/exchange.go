@@ -26,7 +26,9 @@ func (e *emitter) known(in *ir.Inst) bool {
 
 // needsFused reports whether an operation is a product and a sum of float64 that are rounded once: without FMA, its function
 // does it.
-func needsFused(op ir.Opcode) bool { return op >= ir.OpRow && rowOps[op-ir.OpRow] != nil && rowOps[op-ir.OpRow].fused }
+func needsFused(op ir.Opcode) bool {
+	return op >= ir.OpRow && rowOps[op-ir.OpRow] != nil && rowOps[op-ir.OpRow].fused
+}
 
 // exchange compiles a shuffle or vote.
 func (e *emitter) exchange(pc int32, in *ir.Inst) {

@@ -16,7 +16,7 @@ import (
 // and told with the function's name and the place.
 func TestCompilerFails(t *testing.T) {
 	if best() == Interpreted {
-		t.Skip("the processor lacks AVX2: kernels are interpreted")
+		t.Skip("the processor lacks SSE4.2: kernels are interpreted")
 	}
 	var mu sync.Mutex
 	var told []string

@@ -38,7 +38,7 @@ func TestEnough(t *testing.T) {
 // An at-once launch makes code that earlier launches had wanted, but not often enough.
 func TestAtOnceAfterHot(t *testing.T) {
 	if InUse() == Interpreted {
-		t.Skip("the processor lacks AVX2: kernels are interpreted")
+		t.Skip("the processor lacks SSE4.2: kernels are interpreted")
 	}
 	p, fn, n := &ir.Program{Code: []ir.Inst{{Kind: ir.KTrap, Other: -1}}}, &ir.Function{End: 1}, &Code{}
 	require.NotNil(t, n.Prepare(p, fn, NativeHot))

@@ -22,7 +22,7 @@ import (
 // eachISA runs a test for all that the processor has.
 func eachISA(t *testing.T, test func(t *testing.T, isa ISA)) {
 	if best() == Interpreted {
-		t.Skip("the processor lacks AVX2: kernels are interpreted")
+		t.Skip("the processor lacks SSE4.2: kernels are interpreted")
 	}
 	for isa := Plain; isa <= best(); isa++ {
 		t.Run(isa.String(), func(t *testing.T) { test(t, isa) })
