@@ -37,7 +37,8 @@
 // allocated for a frame; predicates, parameters and its own tables by constants;
 // .shared after a comparison with its size, of each lane, or of the first of a half of the warp, or of eight lanes,
 // that are known to follow one another or to be the same (places.go, groups.go), for one access or at once for several that
-// have the register of the address in common, in one run of operations or until the register is written again (kept.go); .local after a comparison
+// have the register of the address in common, in one run of operations or until the register is written again (kept.go), or
+// of the first and the last of 32 rows that are equally far from one another (quads.go); .local after a comparison
 // of each lane with what the warp has of it, which only Go changes; and pages by an offset that was
 // checked against the size of the page, or of the pages that are one extent with it (extent.go), lane by lane, after a look-up by the
 // interpreter with the rights that the access needs; it takes over pages that other accesses

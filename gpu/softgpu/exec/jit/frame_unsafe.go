@@ -69,6 +69,8 @@ type Frame struct {
 	turn         uint64
 	waits        [maxFragments + 1 + maxCalls]waiting
 	turns        [maxFragments + 1 + maxCalls]uint64 // by number in waits: in which order they began to wait
+
+	quad [quadWords][32]uint32 // what lanes store together, see quads.go
 }
 
 // variantAt is where the code of a variant is.
@@ -229,6 +231,7 @@ const (
 	offCount     = int32(unsafe.Offsetof(Frame{}.count))
 	offTurn      = int32(unsafe.Offsetof(Frame{}.turn))
 	offWaits     = int32(unsafe.Offsetof(Frame{}.waits))
+	offQuad      = int32(unsafe.Offsetof(Frame{}.quad))
 	offTurns     = int32(unsafe.Offsetof(Frame{}.turns))
 	variantTable = int32(unsafe.Offsetof(variantAt{}.at))
 	waitBytes    = int32(unsafe.Sizeof(waiting{}))

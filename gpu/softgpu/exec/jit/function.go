@@ -252,8 +252,15 @@ func (e *emitter) body(i int) bool {
 		e.kills[k] = e.kills[k][:0]
 		e.before(&e.code[b.first+int32(k)], &e.kills[k])
 	}
+	behind := int32(0) // the last run of quads
 	for pc := b.first; pc < b.last; pc++ {
 		in := &e.code[pc]
+		if pc >= behind {
+			if r := e.quadRunAt(pc, b.last); r != nil {
+				behind = r.last + 1
+				e.byQuads(r, b.last, e.kills[pc-b.first:])
+			}
+		}
 		if in.Kind == ir.KBarrier && e.inRing(pc) {
 			e.passBarrier(pc)
 			continue

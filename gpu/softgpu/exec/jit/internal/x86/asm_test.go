@@ -151,7 +151,14 @@ func (l *sampleList) halfVectors() {
 	l.add(func(a *Asm) { a.V(&CVTPS2PH, 25, 0, 17, Arg{Imm: 1}) }, "vcvtps2ph ymm17, zmm25, 1")
 	l.add(func(a *Asm) { a.V(&PSHUFB, 25, 3, 17, Arg{Mask: 1}) }, "vpshufb zmm25 {k1}, zmm3, zmm17")
 	l.add(func(a *Asm) { a.V(&PMADDWD, 25, 3, 17, Arg{Mask: 1}) }, "vpmaddwd zmm25 {k1}, zmm3, zmm17")
+	for _, op := range []*Op{&UNPCKLD, &UNPCKHD, &UNPCKLQ, &UNPCKHQ} {
+		l.add(func(a *Asm) { a.V(op, 25, 3, 17, Arg{}) }, "%s zmm25, zmm3, zmm17", op.Name)
+	}
 	for _, m := range mems {
+		l.add(func(a *Asm) { a.VM(&LOADX4, 19, 0, m, Arg{}) }, "{evex} vmovdqu32 xmm19, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.VM(&STOREX4, 19, 0, m, Arg{}) }, "{evex} vmovdqu32 xmmword ptr %s, xmm19", m.text())
+		l.add(func(a *Asm) { a.VM(&INSERTX4, 19, 19, m, Arg{Imm: 2}) }, "vinserti32x4 zmm19, zmm19, xmmword ptr %s, 2", m.text())
+		l.add(func(a *Asm) { a.VM(&EXTRACTX4, 19, 0, m, Arg{Imm: 3}) }, "vextracti32x4 xmmword ptr %s, zmm19, 3", m.text())
 		l.add(func(a *Asm) { a.VM(&BROADCASTX4, 3, 0, m, Arg{}) }, "vbroadcasti32x4 zmm3, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.VM(&PMOVZXBD, 3, 0, m, Arg{Mask: 1}) }, "vpmovzxbd zmm3 {k1}, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.VM(&PMOVDB, 25, 0, m, Arg{Mask: 1}) }, "vpmovdb xmmword ptr %s {k1}, zmm25", m.text())

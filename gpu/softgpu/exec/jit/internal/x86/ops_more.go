@@ -48,3 +48,16 @@ var (
 	PGATHERDQ  = Op{Name: "vpgatherdq", table: 2, prefix: 1, wide: true, code: 0x90, memory: 8}
 	PSCATTERDQ = Op{Name: "vpscatterdq", table: 2, prefix: 1, wide: true, code: 0xa0, memory: 8}
 )
+
+// Quarters of a vector: four elements from and to memory, and what turns four vectors of them. LOADX4 makes
+// no promise about the other quarters; INSERTX4 has the same vector as d and s. Arg.Imm is the quarter, 0 for LOADX4 and STOREX4.
+var (
+	LOADX4    = Op{Name: "vmovdqu32", table: 1, prefix: 2, code: 0x6f, memory: 16, width: 1}
+	STOREX4   = Op{Name: "vmovdqu32", table: 1, prefix: 2, code: 0x7f, memory: 16, width: 1}
+	INSERTX4  = Op{Name: "vinserti32x4", table: 3, prefix: 1, code: 0x38, memory: 16, imm: true}
+	EXTRACTX4 = Op{Name: "vextracti32x4", table: 3, prefix: 1, code: 0x39, memory: 16, imm: true}
+	UNPCKLD   = Op{Name: "vpunpckldq", table: 1, prefix: 1, code: 0x62, memory: 64}
+	UNPCKHD   = Op{Name: "vpunpckhdq", table: 1, prefix: 1, code: 0x6a, memory: 64}
+	UNPCKLQ   = Op{Name: "vpunpcklqdq", table: 1, prefix: 1, wide: true, code: 0x6c, memory: 64}
+	UNPCKHQ   = Op{Name: "vpunpckhqdq", table: 1, prefix: 1, wide: true, code: 0x6d, memory: 64}
+)

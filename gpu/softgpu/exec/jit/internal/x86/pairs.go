@@ -147,31 +147,33 @@ var (
 type shape uint8
 
 const (
-	sOther     shape = iota
-	sBinary          // d = s op r
-	sUnary           // d = op r
-	sTernary         // d = d op s op r
-	sCompare         // mask d = s op r
-	sCopy            // d = r, and from memory
-	sStore           // [m] = d
-	sBroadcast       // d = the first lane of r
-	sWiden           // d = op of the lower half of r
-	sNarrow          // the lower half of d = op of r
-	sNarrowed        // the lower half of r = op of d
-	sExtract         // the lower half of r = half imm of d
-	sInsert          // d = lower halves of s and r
-	sFirst           // all lanes of r = the first of d that the mask has
-	sPermute         // d = lanes of s and r, by number in d
-	sPack            // [m] = the lower bits of d's lanes
-	sUnpack          // d = bytes or words at m
-	sShuffle         // d = lanes of s and r, by the instruction
+	sOther      shape = iota
+	sBinary           // d = s op r
+	sUnary            // d = op r
+	sTernary          // d = d op s op r
+	sCompare          // mask d = s op r
+	sCopy             // d = r, and from memory
+	sStore            // [m] = d
+	sBroadcast        // d = the first lane of r
+	sWiden            // d = op of the lower half of r
+	sNarrow           // the lower half of d = op of r
+	sNarrowed         // the lower half of r = op of d
+	sExtract          // the lower half of r = half imm of d
+	sInsert           // d = lower halves of s and r
+	sFirst            // all lanes of r = the first of d that the mask has
+	sPermute          // d = lanes of s and r, by number in d
+	sPack             // [m] = the lower bits of d's lanes
+	sUnpack           // d = bytes or words at m
+	sShuffle          // d = lanes of s and r, by the instruction
+	sQuarter          // quarter imm of d = four elements at m
+	sQuarterOut       // four elements at m = quarter imm of d
 )
 
 func init() {
 	for shape, ops := range map[shape][]*Op{
 		sBinary: {&ADDPS, &MULPS, &SUBPS, &DIVPS, &MINPS, &MAXPS, &ADDPD, &MULPD, &SUBPD, &DIVPD, &MINPD, &MAXPD, &SCALEFPD,
 			&PADDD, &PSUBD, &PADDQ, &PSUBQ, &PMULLD, &PMULLQ, &PMULUDQ, &PMULDQ, &PANDD, &PORD, &PXORD, &PANDQ, &PORQ, &PXORQ,
-			&PMINSD, &PMINUD, &PMAXSD, &PMAXUD, &PMINSQ, &PMINUQ, &PMAXSQ, &PMAXUQ, &PSLLVD, &PSRLVD, &PSRAVD, &PSLLVQ, &PSRLVQ, &PSRAVQ, &PSHUFB, &SHUFI64X2, &PMADDWD},
+			&PMINSD, &PMINUD, &PMAXSD, &PMAXUD, &PMINSQ, &PMINUQ, &PMAXSQ, &PMAXUQ, &PSLLVD, &PSRLVD, &PSRAVD, &PSLLVQ, &PSRLVQ, &PSRAVQ, &PSHUFB, &SHUFI64X2, &PMADDWD, &UNPCKLD, &UNPCKHD, &UNPCKLQ, &UNPCKHQ},
 		sUnary: {&SQRTPS, &SQRTPD, &RNDSCALE, &RNDSCALED, &CVTDQ2PS, &CVTUDQ2PS, &CVTTPS2DQ, &CVTTPS2UDQ, &CVTPS2DQ, &CVTPS2UDQ, &CVTTPD2QQ,
 			&CVTQQ2PD, &CVTUQQ2PD, &PABSD, &PSHUFD, &PSLLW, &PSRAW, &PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ, &GETEXPPD, &GETMANT},
 		sTernary: {&FMADD231PS, &FMSUB231PS, &FNMADD231PS, &FNMSUB231PS, &FMADD213PS, &FMSUB213PS, &FNMADD213PS, &FNMSUB213PS,
@@ -190,6 +192,8 @@ func init() {
 		sPack:      {&PMOVDB, &PMOVDW},
 		sUnpack:    {&PMOVZXBD, &PMOVZXWD, &BROADCASTX4},
 		sShuffle:   {&EVERY2, &EVERY2PAIRS, &JOIN, &JOINPAIRS},
+
+		sQuarter: {&LOADX4, &INSERTX4}, sQuarterOut: {&STOREX4, &EXTRACTX4},
 	} {
 		for _, op := range ops {
 			op.shape = shape
@@ -292,6 +296,10 @@ func (s *step) vectorEffect(e *effect) {
 		e.reads, e.writes = lower(s.s)|lower(s.r), both(s.d)
 	case sUnpack:
 		e.writes = both(s.d)
+	case sQuarter:
+		e.quarterEffect(s)
+	case sQuarterOut:
+		e.reads = lower(s.d) << (s.arg.Imm / 2)
 	default:
 		panic("x86: " + s.op.Name + " has no form for pairs") // a bug of who uses it
 	}

@@ -155,7 +155,8 @@ func (s *step) evenResult(now even) (words, pairs bool) {
 	default:
 		return false, false
 	}
-	if s.op == &SHUFI64X2 || s.op == &PSHUFB || s.op == &PSHUFD || s.op == &CVTTPD2QQ {
+	switch s.op {
+	case &SHUFI64X2, &PSHUFB, &PSHUFD, &CVTTPD2QQ, &UNPCKLD, &UNPCKHD, &UNPCKLQ, &UNPCKHQ:
 		return false, false
 	}
 	if s.kind == kV {

@@ -151,5 +151,9 @@ func (n *lowering) vectorStep(s *step) {
 		n.unpack(s)
 	case sShuffle:
 		n.shuffle(s)
+	case sQuarter:
+		n.quarter(s)
+	case sQuarterOut:
+		n.quarterOut(s)
 	}
 }

@@ -21,7 +21,7 @@ func pairSamples() []sample {
 
 // yThree are operations on three vectors.
 func (l *sampleList) yThree() {
-	ops := []*Op{&yCMPEQD, &yCMPEQQ, &yCMPGTD, &yCMPGTQ, &yANDN, &yPACKDW, &yPACKWB, &ySHUFPS, &yPERMD, &yBLENDD, &yUNPACKL, &yUNPACKH, &yUNPACKLQ, &yUNPACKHQ, &yJOIN, &CMPPS, &CMPPD}
+	ops := []*Op{&yCMPEQD, &yCMPEQQ, &yCMPGTD, &yCMPGTQ, &yANDN, &yPACKDW, &yPACKWB, &ySHUFPS, &yPERMD, &yBLENDD, &yUNPACKL, &yUNPACKH, &yUNPACKLQ, &yUNPACKHQ, &yJOIN, &UNPCKLD, &UNPCKHD, &UNPCKLQ, &UNPCKHQ, &CMPPS, &CMPPD}
 	for _, op := range three {
 		if (op.same == op || op.shape == sTernary && op.table == 2) && op != &PANDQ && op != &PORQ && op != &PXORQ { // which are PANDD and so on here
 			ops = append(ops, op)
@@ -77,6 +77,9 @@ func (l *sampleList) yMoves() {
 	l.add(func(a *Asm) { a.y(&PMADDWD, 9, 2, 14, 0) }, "vpmaddwd ymm9, ymm2, ymm14")
 	for _, m := range mems {
 		l.add(func(a *Asm) { a.ym(&BROADCASTX4, 9, 0, m, 0) }, "vbroadcasti128 ymm9, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.ym(&yINSERT, 9, 3, m, 1) }, "vinserti128 ymm9, ymm3, xmmword ptr %s, 1", m.text())
+		l.add(func(a *Asm) { a.ym(&yEXTRACT, 9, 0, m, 1) }, "vextracti128 xmmword ptr %s, ymm9, 1", m.text())
+		l.add(func(a *Asm) { a.xm(&LOADD, 9, 0, m, 0) }, "vmovdqu xmm9, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&LOADD, 9, 0, m, 0) }, "vmovdqu ymm9, ymmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&STORED, 9, 0, m, 0) }, "vmovdqu ymmword ptr %s, ymm9", m.text())
 		l.add(func(a *Asm) { a.xm(&STORED, 9, 0, m, 0) }, "vmovdqu xmmword ptr %s, xmm9", m.text())
