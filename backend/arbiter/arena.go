@@ -29,7 +29,10 @@ type arena struct {
 	settings sched.Settings
 	observe  func(Use) // may be nil
 
-	mu      sync.Mutex
+	// joint decides with the other GPUs of the arbiter, which share mu.
+	joint *joint
+
+	mu      *sync.Mutex
 	tokens  [Engines]*token
 	members map[string]*member // by name
 	debts   []debt
@@ -71,12 +74,12 @@ type seat struct {
 // errName is a name that another backend has.
 var errName = errors.New("name is taken")
 
-func newArena(number int, c GPU, l limits, observe func(Use), log *zap.Logger) (*arena, error) {
+func newArena(number int, c GPU, l limits, j *joint, observe func(Use), log *zap.Logger) (*arena, error) {
 	bounds, err := c.Limits.normal()
 	if err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", number, err)
 	}
-	a := &arena{bounds: bounds, number: number, limits: l, log: log, observe: observe, start: time.Now(), settings: c.Settings, members: map[string]*member{}}
+	a := &arena{bounds: bounds, number: number, limits: l, log: log, observe: observe, start: j.start, joint: j, mu: &j.mu, settings: c.Settings, members: map[string]*member{}}
 	for e := range a.tokens {
 		s, err := sched.New(c.Policy, c.Settings, 0)
 		if err != nil {
@@ -117,6 +120,7 @@ func (a *arena) join(name string, peer Peer, as Admission, p *page, l link) (*me
 		t.byID[m.id] = m
 	}
 	a.members[name] = m
+	a.joint.join(a, m)
 	a.tell()
 	return m, nil
 }
@@ -167,6 +171,7 @@ func (a *arena) remove(m *member) {
 	}
 	m.gone = true
 	delete(a.members, m.name)
+	a.joint.leave(a, m)
 	a.tell()
 	for _, t := range a.tokens {
 		t.remove(m)

@@ -84,9 +84,7 @@ func (h *host) stop() {
 	s := h.s
 	h.s = nil
 	h.mu.Unlock()
-	for _, a := range s.arenas {
-		a.close()
-	}
+	s.close()
 }
 
 // server is the arbiter, nil if there is none.

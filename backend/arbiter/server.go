@@ -93,6 +93,7 @@ const helloLimit = 5 * time.Second
 type Server struct {
 	cfg    Config
 	arenas []*arena
+	joint  *joint
 	door   door
 }
 
@@ -138,17 +139,18 @@ func NewServer(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("limit of %v for %s; choose a positive time", *d.value, d.name)
 		}
 	}
-	s := &Server{cfg: cfg, door: door{most: cfg.MaxBackends, mostPerUser: cfg.MaxPerUser, users: map[uint32]*crowd{}}}
+	s := &Server{cfg: cfg, door: door{most: cfg.MaxBackends, mostPerUser: cfg.MaxPerUser, users: map[uint32]*crowd{}}, joint: newJoint()}
 	for i, g := range cfg.GPUs {
 		if g.Policy == "" {
 			g.Policy = DefaultPolicy
 		}
-		a, err := newArena(i, g, limits{answer: cfg.AnswerLimit, use: cfg.UseLimit}, cfg.Observe, cfg.Log.With(zap.Int("gpu", i)))
+		a, err := newArena(i, g, limits{answer: cfg.AnswerLimit, use: cfg.UseLimit}, s.joint, cfg.Observe, cfg.Log.With(zap.Int("gpu", i)))
 		if err != nil {
 			return nil, err
 		}
 		s.arenas = append(s.arenas, a)
 	}
+	s.joint.begin(s.arenas, cfg.GPUs[0].Settings.Round)
 	return s, nil
 }
 
@@ -161,15 +163,16 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		cancel()
 		unhook()
 		_ = l.Close() // again, at worst
-		for _, a := range s.arenas {
-			a.close()
-		}
+		s.close()
 		all.Wait()
 	}()
 	for _, a := range s.arenas {
 		for _, wait := range a.serve() {
 			all.Go(wait)
 		}
+	}
+	if wait := s.joint.serve(); wait != nil {
+		all.Go(wait)
 	}
 	for {
 		conn, err := AcceptPatiently(ctx, l, s.cfg.Log)
@@ -181,6 +184,14 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		}
 		all.Go(func() { s.serve(ctx, conn) })
 	}
+}
+
+// close ends all connections and alarms.
+func (s *Server) close() {
+	for _, a := range s.arenas {
+		a.close()
+	}
+	s.joint.close()
 }
 
 // serve serves one connection to its end.

@@ -195,6 +195,14 @@ func (t *token) owed(h *hold, now time.Duration) (used time.Duration, commands u
 // decide executes the scheduler's decision, and sets the timer for the next one.
 func (t *token) decide() {
 	now := t.arena.now()
+	if t.engine == Compute {
+		t.arena.joint.plan(t, now)
+	}
+	t.decideAlone(now)
+}
+
+// decideAlone is decide, of this engine alone.
+func (t *token) decideAlone(now time.Duration) {
 	again := sched.Never
 	if t.sched.Observes() {
 		for _, h := range t.holds {

@@ -35,7 +35,7 @@ func (band) Pick(v *View, ready []*Guest) (*Guest, time.Duration) {
 	}
 	until := v.Now()
 	for _, g := range v.List() {
-		if !g.Waiting && g.tenure == nil && v.before(g, best) && v.lead(g) > v.lead(best) {
+		if !g.Waiting && g.tenure == nil && !g.excluded && v.before(g, best) && v.lead(g) > v.lead(best) {
 			until = max(until, v.s.comesBack(g))
 		}
 	}

@@ -76,7 +76,7 @@ func (v *View) first(ready []*Guest, before func(a, b *Guest) bool) (*Guest, tim
 func (v *View) expected(before func(g *Guest) bool) time.Duration {
 	until := v.Now()
 	for _, g := range v.s.list {
-		if !g.Waiting && g.tenure == nil && before(g) {
+		if !g.Waiting && g.tenure == nil && !g.excluded && before(g) {
 			until = max(until, v.s.comesBack(g))
 		}
 	}

@@ -20,6 +20,7 @@ type Guest struct {
 	fills      bool // see Scheduler.Fills
 
 	preemptible bool // see Scheduler.Preemptible
+	excluded    bool // see Scheduler.Exclude
 
 	arrival  uint64        // number of its last Arrive; the smaller, the earlier
 	since    time.Duration // when that was

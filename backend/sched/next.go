@@ -9,6 +9,9 @@ import (
 // and again after a decision that gives the engine or asks for it.
 func (s *Scheduler) Next(now time.Duration) Decision {
 	s.advance(now)
+	if d, decided := s.evict(); decided {
+		return d
+	}
 	ready, again := s.eligible()
 	if g := s.next(ready); g != nil {
 		return s.run(&View{s}, g)
@@ -56,7 +59,10 @@ func (s *Scheduler) Next(now time.Duration) Decision {
 		return Decision{Again: again}
 	}
 	v := &View{s}
-	g, later := s.policy.Pick(v, ready)
+	g, later := s.owning(), Never // no other goes before it, whether it is expected or waits
+	if g == nil {
+		g, later = s.policy.Pick(v, ready)
+	}
 	switch {
 	case g == nil:
 		return Decision{Again: min(again, max(later, s.now+1))}
@@ -137,7 +143,7 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 			wants = p
 		}
 	}
-	contended := s.contended() || len(s.running) > 0
+	contended := s.contended() || len(s.running) > 0 || s.owner == g.ID
 	if wants > processors {
 		contended = true
 	} else if processors > 0 {
@@ -183,7 +189,7 @@ func (s *Scheduler) eligible() (ready []*Guest, again time.Duration) {
 		}
 	}
 	s.ready = ready
-	return ready, again
+	return s.reserved(ready, again)
 }
 
 // contended reports whether a guest waits.

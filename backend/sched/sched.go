@@ -63,6 +63,8 @@ type Scheduler struct {
 
 	processors int // see SetProcessors
 
+	owner ID // see Reserve
+
 	running []*tenure // those who have the engine: one, or several whose work runs concurrently
 
 	replenished time.Duration // when credit was given out last
