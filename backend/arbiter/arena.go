@@ -251,6 +251,13 @@ func (a *arena) change(policy string, settings sched.Settings) error {
 	return nil
 }
 
+// has reports whether a guest is connected.
+func (a *arena) has(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.members[name] != nil
+}
+
 // setShare changes the share of a guest, and returns the new one.
 func (a *arena) setShare(name string, change func(sched.Share) sched.Share) (sched.Share, error) {
 	a.mu.Lock()

@@ -23,7 +23,7 @@ const ControlSuffix = ".control"
 // Command is what an arbiter is asked on its control socket: one JSON object for
 // each connection, answered by one Answer. The zero value asks for the counts.
 type Command struct {
-	GPU    int          `json:"gpu"`
+	GPU    *int         `json:"gpu,omitempty"`    // to change; nil stands for all, of a guest those at which it is
 	Policy string       `json:"policy,omitempty"` // the policy to change to, if any
 	Guest  string       `json:"guest,omitempty"`  // whose share is to change, if any
 	Share  *ShareChange `json:"share,omitempty"`
@@ -167,25 +167,46 @@ func (s *Server) obey(conn *net.UnixConn) error {
 	if err := json.NewDecoder(io.LimitReader(conn, maxCommand)).Decode(&c); err != nil {
 		return fmt.Errorf("reading the command: %w", err)
 	}
-	a, err := s.arena(c.GPU)
-	if err != nil {
-		return err
+	arenas := s.arenas
+	if c.GPU != nil {
+		a, err := s.arena(*c.GPU)
+		if err != nil {
+			return err
+		}
+		arenas = []*arena{a}
 	}
-	log := s.cfg.Log.With(zap.Int("gpu", c.GPU), zap.Int32("pid", peer.PID))
+	log := s.cfg.Log.With(zap.Int32("pid", peer.PID))
 	if c.Share != nil {
-		share, err := a.setShare(c.Guest, c.Share.apply)
+		share, err := setShares(arenas, c.Guest, c.Share.apply)
 		if err != nil {
 			return err
 		}
 		log.Info("share changed", zap.String("guest", c.Guest), zap.Any("share", share))
 	}
 	if c.Policy != "" {
-		if err := a.change(c.Policy, a.settings); err != nil {
-			return err
+		for _, a := range arenas {
+			if err := a.change(c.Policy, a.settings); err != nil {
+				return err
+			}
 		}
 		log.Info("policy changed", zap.String("policy", c.Policy))
 	}
 	return nil
+}
+
+// setShares changes the share of a guest at all GPUs at which it is, and returns the new one.
+func setShares(arenas []*arena, guest string, change func(sched.Share) sched.Share) (share sched.Share, err error) {
+	found := false
+	for _, a := range arenas {
+		if !a.has(guest) && (found || a != arenas[len(arenas)-1]) {
+			continue // the last one says so if there is none
+		}
+		if share, err = a.setShare(guest, change); err != nil {
+			return share, err
+		}
+		found = true
+	}
+	return share, nil
 }
 
 // ListenControl makes the control socket at path, for its owner only. A socket

@@ -69,13 +69,14 @@ func TestControl(t *testing.T) {
 
 func TestControlRefuses(t *testing.T) {
 	path := controlled(t)
+	second := 1
 	heavy, most, high, sla := uint32(sched.MaxWeight+1), 2.0, uint32(sched.MaxPriority+1), time.Second
 	for name, c := range map[string]struct {
 		command Command
 		why     string
 	}{
 		"policy":   {Command{Policy: "none"}, "no such scheduling policy"},
-		"GPU":      {Command{GPU: 1, Policy: "fifo"}, "counted from 0"},
+		"GPU":      {Command{GPU: &second, Policy: "fifo"}, "counted from 0"},
 		"guest":    {Command{Guest: "b", Share: &ShareChange{}}, "not connected"},
 		"weight":   {Command{Guest: "a", Share: &ShareChange{Weight: &heavy}}, "weight 10001"},
 		"cap":      {Command{Guest: "a", Share: &ShareChange{Cap: &most}}, "cap 2"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"pvdrm/backend/arbiter"
 	"pvdrm/backend/metrics"
 	"pvdrm/backend/sched"
+	"pvdrm/frontend"
 )
 
 // arbiterFlags say where an arbiter is, and how it arbitrates.
@@ -23,6 +25,7 @@ type arbiterFlags struct {
 	socket, control string
 	policy          string
 	roster          string // file
+	gpus            int    // 0 is one
 	processors      int    // of the software GPU's kernels; 0: those of this process
 	perUser         int
 	capacity, most  []string // of the GPU, and of a guest; see parseAmounts
@@ -38,12 +41,14 @@ func (f *arbiterFlags) controlSocket() string {
 }
 
 func newArbiter(g *global) *cobra.Command {
-	f := arbiterFlags{policy: arbiter.DefaultPolicy}
+	f := arbiterFlags{policy: arbiter.DefaultPolicy, gpus: 1}
 	c := &cobra.Command{
 		Use:   "arbiter --socket SOCKET",
-		Short: "Share one GPU among the backends of several guests",
+		Short: "Share GPUs among the backends of several guests",
 		Long: `Hand out the right to run on a GPU to the backends that join, until interrupted. A
-backend that alone has work runs without delay. The policies are
+backend that alone has work runs without delay. With --gpus 2 it shares two GPUs, and
+guests that use both (pvdrm run --device cuda:0,1 --arbiter SOCKET) get their turns on
+both at the same time. The policies are
 
 ` + sched.About() + `
 The command that starts a guest (pvdrm up, run or backend) takes the guest's seat at the
@@ -90,6 +95,7 @@ As a service of systemd it takes over the sockets at these paths that systemd pa
 	c.PersistentFlags().StringVar(&f.control, "control", "", "path of the socket to make for the commands below, for the owner only (default SOCKET"+arbiter.ControlSuffix+"); of the commands: the one to ask at")
 	c.Flags().StringVar(&f.policy, "policy", f.policy, "who runs next: "+strings.Join(sched.Names(), ", ")+"; with a time after it, such as wfq:10ms, slices are so long, and with "+wholeCommands+" after that, such as band"+wholeCommands+", kernels are not preempted")
 	c.Flags().StringVar(&f.roster, "roster", "", "file that lists the guests that may join, with their keys and shares")
+	c.Flags().IntVar(&f.gpus, "gpus", f.gpus, "how many GPUs to share, each by the same policy and with the same --capacity; under band and wfq guests with several of them have joint turns")
 	c.Flags().IntVar(&f.perUser, "guests-per-user", arbiter.DefaultMaxPerUser, "most guests that one user may have started at a time")
 	c.Flags().StringSliceVar(&f.capacity, "capacity", nil, "what the GPU has, such as channels=48,contexts=48,vram=8G, of which each guest is promised a part when it joins: by its --quota, else what --guest-most says; a guest for which too little is left is refused (default: no limits)")
 	c.Flags().StringSliceVar(&f.most, "guest-most", nil, "with --capacity: the most that one guest may have, such as channels=6,vram=1G (default: an eighth of the capacity)")
@@ -103,6 +109,9 @@ As a service of systemd it takes over the sockets at these paths that systemd pa
 func (f *arbiterFlags) serve(ctx context.Context, log *zap.Logger) error {
 	if f.perUser < 1 {
 		return usageError{errors.New("--guests-per-user: choose at least 1")}
+	}
+	if f.gpus < 1 || f.gpus > frontend.MaxDevices {
+		return usageError{fmt.Errorf("--gpus: choose 1 to %d", frontend.MaxDevices)}
 	}
 	if f.processors < 0 {
 		return usageError{errors.New("--processors: choose at least 1, or 0 for those that the arbiter may use")}
@@ -156,15 +165,18 @@ func policyOf(name string) (g arbiter.GPU) {
 
 // start starts an arbiter that ends with ctx.
 func (f *arbiterFlags) start(ctx context.Context, log *zap.Logger, observe func(arbiter.Use)) (*arbiterProcess, error) {
-	cfg := arbiter.Config{GPUs: []arbiter.GPU{policyOf(f.policy)}, MaxPerUser: f.perUser, Observe: observe, Log: log}
-	cfg.GPUs[0].Processors = f.processors
+	gpu := policyOf(f.policy)
+	gpu.Processors = f.processors
 	var err error
-	if cfg.GPUs[0].Limits.Capacity, err = parseAmounts("capacity", f.capacity); err != nil {
+	if gpu.Limits.Capacity, err = parseAmounts("capacity", f.capacity); err != nil {
 		return nil, err
 	}
-	if cfg.GPUs[0].Limits.Most, err = parseAmounts("guest-most", f.most); err != nil {
+	if gpu.Limits.Most, err = parseAmounts("guest-most", f.most); err != nil {
 		return nil, err
 	}
+	gpus := max(f.gpus, 1)
+	// A guest has a seat at each GPU, and counts once.
+	cfg := arbiter.Config{GPUs: slices.Repeat([]arbiter.GPU{gpu}, gpus), MaxPerUser: f.perUser * gpus, MaxBackends: arbiter.DefaultMaxBackends * gpus, Observe: observe, Log: log}
 	const ownerOnly, everybody = os.FileMode(0o600), os.FileMode(0o666)
 	mode := ownerOnly
 	if f.roster != "" {

@@ -45,6 +45,7 @@ type deviceFlags struct {
 	box         string // sandboxOn or sandboxOff
 
 	arbiter string // socket; "" for none
+	place   int    // which of the arbiter's GPUs the device is; less than 0: the first, or of several devices the number
 	key     string // file with the guest's key for it; "" for none
 	ofRoot  bool   // root's arbiter is trusted, too
 	guest   string // name at the arbiter
@@ -76,6 +77,7 @@ func (d *deviceFlags) add(c *cobra.Command) {
 	d.peers.add(c)
 	c.Flags().StringSliceVar(&d.quotas, "quota", nil, "most that the guest may have, such as vram=512M,channels=16; of "+quotaNames()+"; the defaults are far more than programs need")
 	c.Flags().StringVar(&d.arbiter, "arbiter", "", "socket of the arbiter (pvdrm arbiter) that shares the GPU among backends; without one this backend is the sole user")
+	c.Flags().IntVar(&d.place, "arbiter-gpu", -1, "with --arbiter: which GPU of an arbiter with several (pvdrm arbiter --gpus) the device is, counted from 0 (default: the first; of several devices that have one arbiter, each the one of its number)")
 	c.Flags().StringVar(&d.key, "arbiter-key", "", "with --arbiter: file with the guest's key, where the arbiter has a roster (pvdrm arbiter new-key)")
 	c.Flags().BoolVar(&d.ofRoot, "arbiter-root", false, "with --arbiter: trust one that root runs, and not only one of this user")
 	c.Flags().StringVar(&d.guest, "guest", fmt.Sprintf("guest-%d", os.Getpid()), "name of this guest at the arbiter")
@@ -217,7 +219,7 @@ func (d *deviceFlags) taking() (t arbiter.Taking, err error) {
 	if err != nil {
 		return t, err
 	}
-	t = arbiter.Taking{Socket: d.arbiter, Hello: arbiter.Hello{Name: d.guest, Share: d.share(), Needs: needs(limits)}}
+	t = arbiter.Taking{Socket: d.arbiter, Hello: arbiter.Hello{Name: d.guest, GPU: uint32(max(d.place, 0)), Share: d.share(), Needs: needs(limits)}}
 	if d.ofRoot {
 		t.Owners = []uint32{uint32(os.Geteuid()), 0}
 	}

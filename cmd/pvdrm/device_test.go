@@ -128,7 +128,7 @@ func TestDeviceLists(t *testing.T) {
 
 // Each device has flags of its own: the name, and of the memory that one would have its part.
 func TestFlagsOfEachDevice(t *testing.T) {
-	d := deviceFlags{guest: "g", box: sandboxOn, weight: 1}
+	d := deviceFlags{guest: "g", box: sandboxOn, weight: 1, place: -1}
 	require.NoError(t, deviceList{&d}.Set("softgpu:0,1"))
 	require.ErrorContains(t, d.check(), "only the guests of pvdrm run and pvdrm up can have several devices")
 	d.several = true
@@ -148,7 +148,15 @@ func TestFlagsOfEachDevice(t *testing.T) {
 	d.vram = "128M"
 	require.Equal(t, "128M", d.each()[1].vram)
 	d.arbiter = "/run/arbiter"
-	require.ErrorContains(t, d.check(), "an arbiter shares one GPU")
+	require.NoError(t, d.check())
+	each = d.each()
+	require.Equal(t, []int{0, 1}, []int{each[0].place, each[1].place}, "one arbiter shares both")
+	require.Equal(t, []string{"/run/arbiter", "/run/arbiter", "g", "g"}, []string{each[0].arbiter, each[1].arbiter, each[0].guest, each[1].guest})
+	d.place = 1
+	require.ErrorContains(t, d.check(), "--arbiter-gpu is for one device")
+	d.place = -1
+	d.arbiter = "a,b,c"
+	require.ErrorContains(t, d.check(), "or a socket for each device")
 	d.arbiter = "/run/arbiter,b"
 	require.NoError(t, d.check())
 	each = d.each()

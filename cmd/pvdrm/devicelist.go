@@ -58,17 +58,33 @@ func (d *deviceFlags) checkSeveral() error {
 		return nil
 	case !d.several:
 		return usageError{fmt.Errorf("--device %s: only the guests of pvdrm run and pvdrm up can have several devices; name one", deviceList{d})}
-	case d.arbiter != "" && len(d.arbiters()) != len(d.more)+1:
-		return usageError{fmt.Errorf("--device %s: an arbiter shares one GPU; give --arbiter a socket for each device, separated by commas", deviceList{d})}
+	case d.arbiter != "" && len(d.arbiters()) != 1 && len(d.arbiters()) != len(d.more)+1:
+		return usageError{fmt.Errorf("--device %s: give --arbiter one socket, of an arbiter that shares them all (pvdrm arbiter --gpus), or a socket for each device, separated by commas", deviceList{d})}
+	case d.place >= 0:
+		return usageError{fmt.Errorf("--device %s: --arbiter-gpu is for one device; several have the numbers that --device gives them", deviceList{d})}
+	case d.arbiter != "" && len(d.arbiters()) == 1 && d.sameNumbers():
+		return usageError{fmt.Errorf("--device %s: two devices have one number, which is their GPU at the arbiter; give --arbiter a socket for each device, separated by commas", deviceList{d})}
 	}
 	return nil
+}
+
+// sameNumbers reports whether two devices, of two kinds, have the same number.
+func (d *deviceFlags) sameNumbers() bool {
+	numbers := map[int]bool{d.device.number: true}
+	for _, n := range d.more {
+		if numbers[n.number] {
+			return true
+		}
+		numbers[n.number] = true
+	}
+	return false
 }
 
 // arbiters are the sockets of the arbiters of several devices.
 func (d *deviceFlags) arbiters() []string { return strings.Split(d.arbiter, ",") }
 
 // each returns the flags for a backend of each device. Software GPUs share the memory that one would
-// have by default. At the arbiters the guest has one name, and otherwise each backend its own.
+// have by default. At the arbiters, or at one that shares all of them, the guest has one name, and otherwise each backend its own.
 func (d *deviceFlags) each() []deviceFlags {
 	names := append([]deviceName{d.device}, d.more...)
 	all := make([]deviceFlags, len(names))
@@ -83,8 +99,10 @@ func (d *deviceFlags) each() []deviceFlags {
 		if kind := n.kind(); d.vram == "" && kind.private {
 			one.vram = strconv.FormatUint(max(kind.memory()/uint64(len(names))/unit*unit, unit), 10)
 		}
-		if d.arbiter != "" {
-			one.arbiter = d.arbiters()[i]
+		if at := d.arbiters(); d.arbiter != "" && len(at) == 1 {
+			one.place = n.number
+		} else if d.arbiter != "" {
+			one.arbiter = at[i]
 		} else if i > 0 {
 			one.guest = fmt.Sprintf("%s-%d", d.guest, i)
 		}

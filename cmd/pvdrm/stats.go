@@ -35,6 +35,7 @@ type backendStats struct {
 	// Arbiter is the socket of the arbiter, "" without one, and Gate what the
 	// backend counted of it.
 	Arbiter string             `json:"arbiter,omitempty"`
+	Place   int                `json:"arbiter_gpu,omitempty"` // its number there
 	Gate    *arbiter.GateStats `json:"gate,omitempty"`
 	// GL is what the renderer for the guest's OpenGL counted; nil without one.
 	GL *virgl.Stats `json:"gl,omitempty"`
@@ -76,6 +77,7 @@ func (b *backendProcess) stats() (st backendStats, err error) {
 	}
 	st.clean()
 	st.PID, st.Kind, st.Name, st.Arbiter, st.Share = b.PID(), b.kind, b.dev.guest, b.dev.arbiter, nil
+	st.Place = max(b.dev.place, 0)
 	return st, nil
 }
 
@@ -148,7 +150,7 @@ func addShares(ctx context.Context, all []backendStats) []backendStats {
 			asked[st.Arbiter] = gpus
 		}
 		for _, g := range gpus {
-			for j := range g.Guests {
+			for j := 0; j < len(g.Guests) && g.Number == st.Place; j++ {
 				if g.Guests[j].Name == st.Name {
 					st.Share = &g.Guests[j]
 				}
