@@ -125,9 +125,9 @@ func TestRunWithSeveralDevices(t *testing.T) {
 	code, out = start(t, "up", "--guests", "2", "--device", "softgpu:0,1", "--", "true").wait(t)
 	require.Equal(t, 2, code, out)
 	require.Contains(t, out, "name one --device")
-	code, out = start(t, "run", "--device", "softgpu:0,1", "--arbiter", "/nowhere", "--", "true").wait(t)
+	code, out = start(t, "run", "--device", "softgpu:0,1", "--arbiter", "/a,/b,/c", "--", "true").wait(t)
 	require.Equal(t, 2, code, out)
-	require.Contains(t, out, "an arbiter shares one GPU")
+	require.Contains(t, out, "or a socket for each device")
 
 	// Each device may have an arbiter of its own.
 	var sockets []string
