@@ -29,7 +29,7 @@ func ranks(t *testing.T, length string, weights ...string) (times []int, st arbi
 	dir, err := clients()
 	require.NoError(t, err)
 	socket := filepath.Join(shortDir(t), "arbiter")
-	at := start(t, "arbiter", "--socket", socket, "--gpus", "2", "--processors", "1")
+	at := start(t, "arbiter", "--socket", socket, "--gpus", "2", "--processors", "1", "--log", "info")
 	at.waitFor(t, "waiting for backends")
 	var all []*command
 	for i, w := range weights {
