@@ -16,7 +16,7 @@ import (
 // prints "ready" after the first kernel, and at the end the number of kernels that
 // ended from then on, or since it was sent a line, and in how many seconds. TIME@OFF waits
 // for each kernel, and leaves the GPU idle for that part of the time. "endless" runs
-// kernels that do not end. "idle" opens a context and does nothing. `gdev spin TIME rounds` prints how many rounds such a kernel has, which
+// kernels that do not end. With /BLOCKS behind TIME or "endless" they have so many blocks. "idle" opens a context and does nothing. `gdev spin TIME rounds` prints how many rounds such a kernel has, which
 // TIME:ROUNDS then runs.
 func spinCommand(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	rounds := len(args) == 2 && args[1] == "rounds"

@@ -108,7 +108,7 @@ an idle backend.`,
 	f.dev.add(c)
 	fl := c.Flags()
 	fl.StringSliceVar(&f.policies, "policies", []string{"fifo", "credit", "band" + wholeCommands, "band"}, "policies to compare, with "+wholeCommands+" after those that are not to preempt; fifo first gives the others something to compare their throughput with, none first those without an arbiter")
-	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, endless, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
+	fl.StringSliceVar(&f.workloads, "workloads", []string{"madd", "long-madd"}, "what the guests run in turn: madd, long-madd, times such as 100us for kernels of about that length, endless, either with /1 behind it for one block in place of enough to fill a GPU, or gl:SCENE[@WIDTHxHEIGHT] for a virtual machine that draws a scene of glscene's")
 	fl.IntSliceVar(&f.guests, "guests", []int{2, 4, 8}, "numbers of guests")
 	fl.IntSliceVar(&f.weights, "weights", nil, "weights of the guests, in place of --guests with equal ones")
 	fl.IntVar(&f.turns, "turns", fairTurns, "rounds in which the policies take turns; 0 leaves that out")
@@ -223,7 +223,8 @@ func (f *fairFlags) calibrate(ctx context.Context) error {
 	f.kernels = map[string]string{}
 	for _, w := range f.workloads {
 		f.kernels[w] = w
-		if _, err := time.ParseDuration(w); err != nil {
+		length, _, _ := strings.Cut(w, "/") // and the number of blocks
+		if _, err := time.ParseDuration(length); err != nil {
 			continue
 		}
 		s, err := f.startSpinner(f.guestDevice("", "calibration", 1), w, "rounds")

@@ -39,7 +39,7 @@ const Endless = "endless"
 // Spin runs the kernel of a program again and again until stop is closed: madd,
 // long-madd, or one that takes the time that name is, such as 100us, when it has
 // the GPU for itself. 100us@0.8 waits for each and, alone, leaves the GPU idle for that
-// part of the time. It calls ready when the first has ended, and done with the
+// part of the time. 100us/1, and endless/1, have one block, in place of enough to fill a GPU. It calls ready when the first has ended, and done with the
 // number of kernels whenever some have ended. Those of Endless are left to run.
 func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), done func(kernels int)) error {
 	e := &Env{open: func() (device, error) { return openCUDA(drv) }}
@@ -47,15 +47,15 @@ func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), don
 	var s *session
 	var launch func(*session)
 	think := time.Duration(0)
-	if name == Endless {
-		return spinEndless(e, stop, ready)
+	if strings.HasPrefix(name, Endless) {
+		return spinEndless(e, name, stop, ready)
 	}
 	if x, err := parseTimed(name); err == nil {
 		s = e.begin("loop", loopThreads*4)
 		if x.rounds == 0 {
-			x.rounds = calibrate(s, x.took)
+			x.rounds = calibrate(s, x)
 		}
-		launch = func(s *session) { spinLoop(s, x.rounds) }
+		launch = func(s *session) { spinLoop(s, x.blocks, x.rounds) }
 		depth = min(max(int(spinAhead/x.took), spinDepth), spinDeepest)
 		if x.waits {
 			depth, think = 1, time.Duration(float64(x.took)*x.off/(1-x.off))
@@ -92,10 +92,14 @@ func Spin(drv *cuda.Driver, name string, stop <-chan struct{}, ready func(), don
 }
 
 // spinEndless queues kernels of many seconds. They end with the program.
-func spinEndless(e *Env, stop <-chan struct{}, ready func()) error {
+func spinEndless(e *Env, name string, stop <-chan struct{}, ready func()) error {
+	name, blocks, err := parseBlocks(name)
+	if err != nil || name != Endless {
+		return fmt.Errorf("no kernel of %q: %w", name, err)
+	}
 	s := e.begin("loop", loopThreads*4)
 	for range spinDepth * spinDepth {
-		spinLoop(s, math.MaxInt32)
+		spinLoop(s, blocks, math.MaxInt32)
 	}
 	if s.err != nil {
 		return s.end()
@@ -109,15 +113,19 @@ func spinEndless(e *Env, stop <-chan struct{}, ready func()) error {
 // software GPU's processors busy.
 const loopThreads = 32 * 128
 
-// spinLoop launches kernel loop with so many rounds.
-func spinLoop(s *session, rounds uint32) {
-	s.launch("loop", dim{loopThreads / 128, 1}, dim{128, 1}, s.mem[0], uint32(1664525), uint32(1013904223), rounds)
+// loopBlocks is how many blocks they are.
+const loopBlocks = loopThreads / 128
+
+// spinLoop launches kernel loop with so many blocks and rounds.
+func spinLoop(s *session, blocks, rounds uint32) {
+	s.launch("loop", dim{blocks, 1}, dim{128, 1}, s.mem[0], uint32(1664525), uint32(1013904223), rounds)
 }
 
 // timed is a kernel that takes a given time.
 type timed struct {
 	took   time.Duration
-	rounds uint32  // what Rounds found; 0 if it is not known
+	rounds uint32 // what Rounds found; 0 if it is not known
+	blocks uint32
 	waits  bool    // for each
 	off    float64 // part of the time for which the GPU is left idle
 }
@@ -125,11 +133,27 @@ type timed struct {
 // mostOff bounds the pauses between kernels to a hundred times their length.
 const mostOff = 0.99
 
-// parseTimed reads the name of a kernel that takes a given time: 100us, or
+// parseBlocks splits the number of blocks off a name, if it has one.
+func parseBlocks(name string) (rest string, blocks uint32, err error) {
+	rest, n, found := strings.Cut(name, "/")
+	if !found {
+		return rest, loopBlocks, nil
+	}
+	v, err := strconv.ParseUint(n, 10, 32)
+	if err != nil || v == 0 || v > loopBlocks {
+		return rest, 0, fmt.Errorf("%q is no number of blocks; choose 1 to %d", n, loopBlocks)
+	}
+	return rest, uint32(v), nil
+}
+
+// parseTimed reads the name of a kernel that takes a given time: 100us, 100us/BLOCKS, or
 // 100us:ROUNDS with what Rounds found, and @OFF behind it if each is waited for.
 func parseTimed(name string) (x timed, err error) {
 	name, off, waits := strings.Cut(name, "@")
 	name, n, found := strings.Cut(name, ":")
+	if name, x.blocks, err = parseBlocks(name); err != nil {
+		return x, err
+	}
 	if x.took, err = time.ParseDuration(name); err != nil {
 		return x, err
 	}
@@ -160,13 +184,13 @@ func Rounds(drv *cuda.Driver, name string) (uint32, error) {
 	}
 	e := &Env{open: func() (device, error) { return openCUDA(drv) }}
 	s := e.begin("loop", loopThreads*4)
-	rounds := calibrate(s, x.took)
+	rounds := calibrate(s, x)
 	return rounds, s.end()
 }
 
 // calibrate finds the number of rounds for Rounds. A GPU that was idle raises its
 // clock first.
-func calibrate(s *session, took time.Duration) uint32 {
+func calibrate(s *session, x timed) uint32 {
 	const (
 		warmUp = 300 * time.Millisecond
 		least  = 10 * time.Millisecond // that is measured
@@ -174,14 +198,14 @@ func calibrate(s *session, took time.Duration) uint32 {
 	)
 	rounds := uint32(first)
 	for begin := time.Now(); s.err == nil && time.Since(begin) < warmUp; {
-		spinLoop(s, rounds)
+		spinLoop(s, x.blocks, rounds)
 		s.sync()
 	}
 	measure := func(rounds uint32) time.Duration {
 		best := time.Duration(math.MaxInt64)
 		for range 5 {
 			begin := time.Now()
-			spinLoop(s, rounds)
+			spinLoop(s, x.blocks, rounds)
 			s.sync()
 			best = min(best, time.Since(begin))
 		}
@@ -195,5 +219,5 @@ func calibrate(s *session, took time.Duration) uint32 {
 		longer = measure(rounds) - base
 	}
 	each := float64(longer) / float64(rounds-first)
-	return uint32(min(max(float64(took)/each, 1), 1<<31-1))
+	return uint32(min(max(float64(x.took)/each, 1), 1<<31-1))
 }
