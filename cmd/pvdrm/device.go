@@ -169,7 +169,7 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 		return nil, err
 	}
 	if gate == nil {
-		return d.openPoints(vram, nil, func() bool { return true })
+		return d.openPoints(vram, nil, nil)
 	}
 	compute, render := gpu.Split(gate)
 	device, err := d.openPoints(vram, compute, gate.Single)
@@ -181,16 +181,16 @@ func (d *deviceFlags) open(log *zap.Logger, connect func() (*arbiter.Seat, error
 }
 
 // openPoints opens the device, whose kernels run in pieces where it cannot preempt them, or with
-// --automatic-points. Alone reports whether no other guest is there.
+// --automatic-points. Alone reports whether no other guest is there; it is nil where none can come.
 func (d *deviceFlags) openPoints(vram uint64, gate gpu.Gate, alone func() bool) (gpu.Device, error) {
 	kind := d.device.kind()
 	device, err := kind.open(d, vram, gate)
 	if err != nil || !d.points && !kind.refuses {
 		return device, err
 	}
-	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: alone}
+	c := points.Config{Force: d.points, Limit: d.limit, Far: kind.far, Alone: alone, Sole: alone == nil}
 	if d.every > 0 {
-		c.Alone, c.Short, c.Pieces, c.Look, c.Options = nil, -1, mostPieces, uint32(d.every), rewrite.SuspendOptions{Interval: 1, Count: true}
+		c.Alone, c.Sole, c.Short, c.Pieces, c.Look, c.Options = nil, false, -1, mostPieces, uint32(d.every), rewrite.SuspendOptions{Interval: 1, Count: true}
 	}
 	wrapped, err := points.New(device, c)
 	if err != nil {

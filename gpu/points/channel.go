@@ -118,7 +118,7 @@ func (c *channel) translate(cmds []gpu.Command) (b *batch, launches []*function)
 			b.cmds = append([]gpu.Command(nil), cmds...)
 		}
 		b.cmds[i] = &whole
-		if bytes, stride := f.state(l, most); bytes > 0 && !task && !(alone && f.ends()) && f.hasRoom(l, &c.ctx.dev.props) {
+		if bytes, stride := f.state(l, most); bytes > 0 && !task && !(alone && (c.ctx.dev.config.Sole || f.ends())) && f.hasRoom(l, &c.ctx.dev.props) {
 			k := &cut{index: i, f: f, launch: *l, bytes: bytes, stride: stride}
 			k.launch.Func = f.twin
 			b.cuts = append(b.cuts, k)

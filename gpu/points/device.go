@@ -29,6 +29,9 @@ type Config struct {
 	// that have no loops: who comes meanwhile waits for the one that runs. 0 stands for DefaultLone.
 	Alone func() bool
 	Lone  time.Duration
+	// Sole says that no other guest can come, as where no arbiter shares the device: while it has no other context, kernels of
+	// which nothing is known stay as they are, too.
+	Sole bool
 	// Limit is the device's limit for the time that a launch uses, in all its pieces; 0 is none. Beyond it a
 	// launch is not asked to end any more, so that the device ends it.
 	Limit time.Duration
@@ -133,7 +136,7 @@ func (d *Device) NewContext(label string) (gpu.Context, error) {
 
 // alone reports whether no other context than its own waits for a kernel.
 func (d *Device) alone() bool {
-	return d.config.Alone != nil && d.contexts.Load() == 1 && d.config.Alone()
+	return d.contexts.Load() == 1 && (d.config.Sole || d.config.Alone != nil && d.config.Alone())
 }
 
 // words is the memory of a slot.

@@ -3,6 +3,7 @@ package points_test
 import (
 	"context"
 	"encoding/binary"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -220,10 +221,12 @@ func TestAlone(t *testing.T) {
 	run(2, 0, "it takes long")
 	require.NoError(t, d.Close())
 
-	const once = `.version 6.3
+	once := `.version 6.3
 .target sm_70
 .address_size 64
-.visible .entry once(.param .u64 p, .param .u32 rounds) { .shared .u32 s; st.shared.u32 [s], 1; bar.sync 0; ret; }
+.visible .entry once(.param .u64 p, .param .u32 rounds) { .reg .b32 %r; .shared .u32 s; mov.u32 %r, 0;
+` + strings.Repeat("add.u32 %r, %r, 1;\n", 9000) + `st.shared.u32 [s], %r; bar.sync 0; ret; }
+.visible .entry brief(.param .u64 p, .param .u32 rounds) { .shared .u32 s; st.shared.u32 [s], 1; bar.sync 0; ret; }
 `
 	d = open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone, Lone: time.Hour})
 	c = newClient(t, d, 10)
@@ -234,6 +237,31 @@ func TestAlone(t *testing.T) {
 	require.NoError(t, (<-c.start()).Err)
 	twins, wholes, _ := d.Counts()
 	require.Equal(t, []uint64{0, 1}, []uint64{twins, wholes}, "without loops it ends soon")
+	c.launch.Func, err = mod.Function("brief")
+	require.NoError(t, err)
+	others.Store(true)
+	require.NoError(t, (<-c.start()).Err)
+	twins, wholes, _ = d.Counts()
+	require.Equal(t, []uint64{0, 1}, []uint64{twins, wholes}, "it ends before a look is due: it has no twin")
+	require.NoError(t, d.Close())
+}
+
+// Where no other guest can come, kernels of which nothing is known stay as they are, too, until the program has another
+// context.
+func TestSole(t *testing.T) {
+	d := open(t, softgpu.Config{}, points.Config{Short: -1, Sole: true, Lone: time.Nanosecond})
+	c := newClient(t, d, 10)
+	for range 2 {
+		require.NoError(t, (<-c.start()).Err)
+		c.check(10)
+	}
+	other, err := d.NewContext("other")
+	require.NoError(t, err)
+	require.NoError(t, (<-c.start()).Err)
+	require.NoError(t, other.Close())
+	require.NoError(t, (<-c.start()).Err)
+	twins, wholes, _ := d.Counts()
+	require.Equal(t, []uint64{1, 3}, []uint64{twins, wholes})
 	require.NoError(t, d.Close())
 }
 
