@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"slices"
 	"strconv"
 
 	"pvdrm/gpu/ptx"
@@ -15,7 +16,8 @@ import (
 //	back: the kernel's barrier         │ no
 //	met: …  ◄──────────────────────────┘
 
-// byBarriers makes points of all barriers of a kernel if its threads can count them, and reports whether they can. Loops
+// byBarriers makes points of all barriers of a kernel if its threads can count them, and reports whether they can; of none where
+// a thread ends before a look is due. Loops
 // of a kernel whose instructions work on warps may have none: those have no points either way, which some reports.
 func (p *pauser) byBarriers() (can, some bool) {
 	if p.mode == alone {
@@ -42,6 +44,9 @@ func (p *pauser) byBarriers() (can, some bool) {
 			return false, false
 		}
 	}
+	if !some && p.ends(list) {
+		return len(list) > 0, false
+	}
 	for _, k := range list {
 		if p.point(p.barriers, k) != "" {
 			p.barriers, p.saves = map[int32]int{}, nil
@@ -50,6 +55,34 @@ func (p *pauser) byBarriers() (can, some bool) {
 	}
 	p.apart = p.between(meets, len(list))
 	return len(list) > 0, some
+}
+
+// ends reports whether a thread runs so few instructions from the kernel's begin to its end that no look is due. All loops without
+// barriers are short.
+func (p *pauser) ends(barriers []int32) bool {
+	if slices.ContainsFunc(barriers, func(k int32) bool { return p.loops.Of[p.g.Of[k]] >= 0 }) {
+		return false
+	}
+	for _, s := range p.f.Body {
+		if i, ok := s.(*ptx.Instr); ok && i.Op == ptx.OpCall {
+			return false // of which nothing is known here
+		}
+	}
+	n := barrierCost * len(barriers)
+	for b := range p.g.Blocks {
+		n += p.weightOf(b)
+	}
+	return n <= p.o.Interval
+}
+
+// weightOf is how many instructions a block has, with the rounds of a short loop.
+func (p *pauser) weightOf(b int) int {
+	first := p.behindLabels(p.g.Blocks[b].First)
+	times := 1
+	if s := p.single[first]; s != nil && p.short(s) {
+		times = s.rounds
+	}
+	return times * int(p.g.Blocks[b].Last-first)
 }
 
 // around reports whether a loop leads from a block back to it past all barriers.
@@ -95,12 +128,7 @@ func (p *pauser) between(meets []bool, barriers int) int {
 		if inside > 0 && !loops[p.loops.Of[b]] {
 			continue
 		}
-		first := p.behindLabels(p.g.Blocks[b].First)
-		times := 1
-		if s := p.single[first]; s != nil && p.short(s) {
-			times = s.rounds
-		}
-		n += times * int(p.g.Blocks[b].Last-first)
+		n += p.weightOf(b)
 	}
 	if inside > 0 {
 		barriers = inside

@@ -169,22 +169,20 @@ const (
 func (p *pauser) decide(t *text) {
 	t.line(".reg .b32 %%:phase")
 	t.line(".shared .align 4 .u32 :wish")
-	t.line("setp.ne.u32 %%:p, %%:tid, 0")
-	t.line("@%%:p bra :decided")
+	t.line("setp.eq.u32 %%:p, %%:tid, 0")
 	t.line("ld.param.u64 %%:b, [%sstate]", t.prefix)
-	t.line("ld.volatile.global.u32 %%:n, [%%:head]")
-	t.line("ld.volatile.global.u32 %%:t, [%%:b]")
+	t.line("@%%:p ld.volatile.global.u32 %%:n, [%%:head]")
+	t.line("@%%:p ld.volatile.global.u32 %%:t, [%%:b]")
 	t.line("setp.%s %%:q, %%:t, 0", map[bool]string{false: "ne.u32", true: "le.s32"}[p.o.Count])
 	t.line("selp.u32 %%:phase, %d, 0, %%:q", wishLater)
 	t.line("setp.eq.u32 %%:q, %%:n, %d", blockBegun)
 	t.line("selp.u32 %%:phase, %d, %%:phase, %%:q", wishOver)
 	t.line("setp.eq.u32 %%:q, %%:n, %d", blockStopped)
 	t.line("selp.u32 %%:phase, %d, %%:phase, %%:q", wishResume)
-	t.line("setp.eq.u32 %%:q, %%:phase, 0")
+	t.line("setp.eq.and.u32 %%:q, %%:phase, 0, %%:p")
 	t.line("mov.u32 %%:n, %d", blockBegun)
 	t.line("@%%:q st.global.u32 [%%:head], %%:n")
-	t.line("st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
-	t.label("decided")
+	t.line("@%%:p st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
 	t.line("mov.u32 %%:phase, 1")
 	t.line("barrier.sync 0")
 	t.line("ld.volatile.shared.u32 %%:n, [%swish]", t.prefix)
@@ -278,6 +276,7 @@ func (p *pauser) cold() *ptx.Instr {
 	for n := range p.saves {
 		p.look(t, n)
 	}
+	p.leave(t)
 	p.stop(t)
 	p.resume(t)
 	return t.stmts()
@@ -313,42 +312,8 @@ func (p *pauser) look(t *text, n int) {
 	if barrier && !p.together {
 		t.label("halt" + strconv.Itoa(n))
 	}
-	p.place(t)
-	p.registers(t, n, true)
-	if p.mode == blocks && !barrier {
-		t.line("st.volatile.shared.u32 [%swish], %%:phase", t.prefix)
-		t.line("barrier.sync 0")
-	}
 	t.line("mov.u32 %%:point, %d", pointFirst+n)
-	t.line("bra :stop")
-}
-
-// registers saves the registers of a point, or restores them.
-func (p *pauser) registers(t *text, n int, save bool) {
-	at := p.registersAt()
-	for size := 8; size > 0; size /= 2 {
-		for _, r := range p.saves[n] {
-			reg := &p.f.Regs[r]
-			if reg.Type.Size() != size {
-				continue
-			}
-			p.field(t, "%:a", at)
-			place := at % 8
-			at += size
-			switch pred := reg.Type == ptx.Pred; {
-			case pred && save:
-				t.line("selp.u32 %%:t, 1, 0, %s", reg.Name)
-				t.line("st.global.b8 [%%:a+%d], %%:t", place)
-			case pred:
-				t.line("ld.global.u8 %%:t, [%%:a+%d]", place)
-				t.line("setp.ne.u32 %s, %%:t, 0", reg.Name)
-			case save:
-				t.line("st.global.b%d [%%:a+%d], %s", 8*size, place, reg.Name)
-			default:
-				t.line("ld.global.b%d %s, [%%:a+%d]", 8*size, reg.Name, place)
-			}
-		}
-	}
+	t.line("bra :leave")
 }
 
 // stop saves what is left, and ends the thread.
