@@ -8,7 +8,7 @@ import (
 func init() {
 	Register("dfq", "guests together on the GPU most of the time, corrected by samples and denial; NEON's",
 		func() Policy { return &dfq{accounts: map[ID]*dfqAccount{}} })
-	Register("dfq-roundrobin", "the same with NEON's estimate of usage, to compare dfq with",
+	Register("dfq-roundrobin", "dfq with NEON's estimate of usage, to compare dfq with",
 		func() Policy { return &dfq{accounts: map[ID]*dfqAccount{}, roundRobin: true} })
 }
 

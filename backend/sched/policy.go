@@ -196,7 +196,7 @@ func Names() []string { return slices.Sorted(maps.Keys(policies)) }
 func About() string {
 	var b strings.Builder
 	for _, name := range Names() {
-		fmt.Fprintf(&b, "  %-11s %s\n", name, policies[name].about)
+		fmt.Fprintf(&b, "  %-14s %s\n", name, policies[name].about)
 	}
 	return b.String()
 }

@@ -8,7 +8,7 @@ import (
 func init() {
 	Register("timeslice", "30 ms each in turn with overuse control, a grant for each command; NEON's",
 		func() Policy { return &timeslice{overuse: map[ID]time.Duration{}} })
-	Register("dtimeslice", "the same without a grant for each command: the guest keeps the engine for its slice",
+	Register("dtimeslice", "30 ms each in turn with overuse control, without a grant for each command; NEON's",
 		func() Policy { return &dtimeslice{timeslice{overuse: map[ID]time.Duration{}, disengaged: true}} })
 }
 
