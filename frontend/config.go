@@ -52,7 +52,7 @@ func ConfigFromEnv() (Config, error) {
 		case "nopool":
 			c.NoPool = true
 		default:
-			return c, fmt.Errorf("%s: there is no switch %q; there are nopoll, nomulticall and nopool", ConfigEnv, word)
+			return c, fmt.Errorf("%s: unknown switch %q (want nopoll, nomulticall or nopool)", ConfigEnv, word)
 		}
 	}
 	return c, nil

@@ -57,7 +57,7 @@ func TestUsage(t *testing.T) {
 		{args: "list all", code: exitUsage, want: "list takes no arguments"},
 		{args: "run", code: exitUsage, want: "name programs to run, or say --all"},
 		{args: "run --all madd", code: exitUsage, want: "not both"},
-		{args: "run mad", code: exitUsage, want: `no program "mad"; there are nop, loop`},
+		{args: "run mad", code: exitUsage, want: `unknown program "mad" (want nop, loop`},
 		{args: "run madd --repeat 0", code: exitUsage, want: "must be at least 1"},
 		{args: "run madd --repeat x", code: exitUsage, want: "invalid value"},
 		{args: "run madd --scale 3", code: exitUsage, want: "must be a power of two"},

@@ -73,12 +73,12 @@ func TestComparePictures(t *testing.T) {
 
 func TestWrongDrawing(t *testing.T) {
 	for want, args := range map[string][]string{
-		"name at least one scene":       nil,
-		"there is no scene \"teapot\"":  {"teapot"},
-		"say width and height":          {"-size", "0x5", "cubes"},
-		"/no/such: no such file":        {"-screen", "-card", "/no/such", "cubes"},
-		"draw at least one frame":       {"-frames", "0", "cubes"},
-		"flag provided but not defined": {"-nonsense"},
+		"name at least one scene":        nil,
+		"unknown scene \"teapot\" (want": {"teapot"},
+		"say width and height":           {"-size", "0x5", "cubes"},
+		"/no/such: no such file":         {"-screen", "-card", "/no/such", "cubes"},
+		"draw at least one frame":        {"-frames", "0", "cubes"},
+		"flag provided but not defined":  {"-nonsense"},
 	} {
 		require.ErrorContains(t, drawScenes(args), want)
 	}

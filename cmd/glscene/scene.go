@@ -31,7 +31,7 @@ func findScene(name string) (scene, error) {
 		}
 		names = append(names, s.name)
 	}
-	return scene{}, fmt.Errorf("there is no scene %q; there are %s", name, strings.Join(names, ", "))
+	return scene{}, fmt.Errorf("unknown scene %q (want %s)", name, strings.Join(names, ", "))
 }
 
 // turn is the angle of a frame: a full turn takes 100 frames.

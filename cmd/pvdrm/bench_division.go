@@ -77,7 +77,7 @@ Experiments are named after those of the paper on thread division, whose inputs 
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, e := range f.experiments {
 				if divisionExperiments[e] == nil {
-					return usageError{fmt.Errorf("--experiments: no %q; there are %s", e, strings.Join(names, ", "))}
+					return usageError{fmt.Errorf("--experiments: unknown experiment %q (want %s)", e, strings.Join(names, ", "))}
 				}
 			}
 			if f.guests < 1 || f.guests > 64 || f.runs < 1 || f.runs > 1000 || f.scale < 1 || f.scale > 64 || len(f.policies) == 0 {

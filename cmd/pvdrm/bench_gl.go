@@ -35,10 +35,12 @@ type glBenchFlags struct {
 // glmark2Prefix begins the names of glmark2's scenes.
 const glmark2Prefix = "glmark2:"
 
+// glsceneScenes are those of glscene.
+var glsceneScenes = []string{"triangle", "textures", "shader", "cubes"}
+
 // glScenes are drawn unless --scenes says otherwise: those of glscene, then some of
 // glmark2's, which is not run on the host.
-var glScenes = []string{"triangle", "textures", "shader", "cubes",
-	glmark2Prefix + "build", glmark2Prefix + "texture", glmark2Prefix + "shading"}
+var glScenes = append(slices.Clone(glsceneScenes), glmark2Prefix+"build", glmark2Prefix+"texture", glmark2Prefix+"shading")
 
 const (
 	glRuns      = 6
@@ -103,7 +105,7 @@ func (f *glBenchFlags) complete(c *cobra.Command) error {
 		f.runs = glQuickRuns
 	}
 	if f.quick && !c.Flags().Changed("scenes") {
-		f.scenes = slices.DeleteFunc(slices.Clone(glScenes), func(s string) bool { return strings.HasPrefix(s, glmark2Prefix) })
+		f.scenes = slices.Clone(glsceneScenes)
 	}
 	if f.quick && !c.Flags().Changed("places") {
 		f.places = slices.DeleteFunc(f.places, func(p string) bool { return p == string(bench.GLVirglPair) || p == string(bench.GLQEMUPair) })
@@ -118,6 +120,9 @@ func (f *glBenchFlags) complete(c *cobra.Command) error {
 		// They become words of a shell's in the guest.
 		if name := strings.TrimPrefix(s, glmark2Prefix); name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			return fmt.Errorf("--scenes: %q is no name of a scene", s)
+		}
+		if !strings.HasPrefix(s, glmark2Prefix) && !slices.Contains(glsceneScenes, s) {
+			return fmt.Errorf("--scenes: unknown scene %q (want %s, or one of glmark2's after %s)", s, strings.Join(glsceneScenes, ", "), glmark2Prefix)
 		}
 	}
 	for _, p := range f.places {

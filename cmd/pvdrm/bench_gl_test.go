@@ -23,6 +23,7 @@ func TestBenchGLFlags(t *testing.T) {
 		"no places":         func(f *glBenchFlags) { f.places = nil },
 		"a command":         func(f *glBenchFlags) { f.scenes = []string{"a;reboot"} },
 		"an empty name":     func(f *glBenchFlags) { f.scenes = []string{"cubes", ""} },
+		"an unknown scene":  func(f *glBenchFlags) { f.scenes = []string{"teapot"} },
 		"a name of nothing": func(f *glBenchFlags) { f.scenes = []string{glmark2Prefix} },
 		"an unknown place":  func(f *glBenchFlags) { f.places = []string{"moon"} },
 	} {

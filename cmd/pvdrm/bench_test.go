@@ -31,7 +31,7 @@ func TestBenchUsage(t *testing.T) {
 		"bench clang --processors 1,4096":                  "--processors 4096: there are 1 to ",
 		"bench --scale --modes local":                      "--scale finds out natively",
 		"bench --runs 0":                                   "--runs 0: must be at least 1",
-		"bench --bench mad":                                `no program "mad"`,
+		"bench --bench mad":                                `unknown program "mad"`,
 		"bench --modes native,xen":                         `there is no mode "xen", only native, local, vm, vm-floor`,
 		"bench --config fast":                              `"fast" is neither full nor made of nopoll, nomulticall, nopool`,
 		"bench --ablation --config full":                   "not both",
@@ -67,7 +67,7 @@ func TestNativeAgent(t *testing.T) {
 	require.Positive(t, a.DeviceSeconds)
 	require.Less(t, a.DeviceSeconds, a.Result.Seconds.Total())
 	_, err = handle(agent.Request{Bench: "mad"})
-	require.ErrorContains(t, err, `no program "mad"`)
+	require.ErrorContains(t, err, `unknown program "mad"`)
 	a, err = handle(agent.Request{Micro: true, Budget: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, a.Micro)

@@ -39,7 +39,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := newRoot().ExecuteContext(ctx)
+	command, err := newRoot().ExecuteContextC(ctx)
 	var code exitError
 	var usage usageError
 	switch {
@@ -48,7 +48,7 @@ func run() int {
 	case errors.As(err, &code):
 		return code.code
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "pvdrm: %v\nSee `pvdrm --help`.\n", err)
+		fmt.Fprintf(os.Stderr, "pvdrm: %v\nSee `%s --help`.\n", err, command.CommandPath())
 		return exitUsage
 	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr, "pvdrm: interrupted; everything it had started is stopped")

@@ -53,17 +53,23 @@ when pvdrm itself failed.`,
 			root.AddCommand(k.commands()...)
 		}
 	}
-	for _, c := range root.Commands() {
-		if inner := c.Args; inner != nil { // wrong arguments are usage errors too
+	argumentsAreUsage(root)
+	return root
+}
+
+// argumentsAreUsage makes wrong arguments of the commands below a command usage errors, which show how it is called.
+func argumentsAreUsage(parent *cobra.Command) {
+	for _, c := range parent.Commands() {
+		argumentsAreUsage(c)
+		if inner := c.Args; inner != nil {
 			c.Args = func(c *cobra.Command, args []string) error {
 				if err := inner(c, args); err != nil {
-					return usageError{err}
+					return usageError{fmt.Errorf("%w; usage: %s", err, c.UseLine())}
 				}
 				return nil
 			}
 		}
 	}
-	return root
 }
 
 // logger makes the logger that the flags ask for. Logs go to standard error.

@@ -165,6 +165,9 @@ something differs.`,
 				if err != nil {
 					return err
 				}
+				if _, err := os.Stat(path); err != nil {
+					return err // and not the code of a replay that differs
+				}
 				return runLocal(c.Context(), g, &dev, []string{"gdev", "replay", path})
 			case onVM:
 				file, err := os.Open(args[0])

@@ -79,7 +79,7 @@ func TestRunRaw(t *testing.T) {
 	require.ErrorContains(t, errors.New(res.Error), "no such target")
 
 	_, err := RunRaw("bsf", nil, Options{})
-	require.ErrorContains(t, err, `no program "bsf"`)
+	require.ErrorContains(t, err, `unknown program "bsf"`)
 	_, err = RunRaw("bfs", nil, Options{Scale: 3})
 	require.ErrorContains(t, err, "power of two")
 	res, err = RunRaw("nop", func() (RawDevice, error) { return nil, errors.New("no GPU") }, Options{})

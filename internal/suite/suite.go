@@ -169,7 +169,7 @@ func Find(name string) (Bench, error) {
 	for i, b := range all {
 		names[i] = b.Name
 	}
-	return Bench{}, fmt.Errorf("no program %q; there are %s", name, strings.Join(names, ", "))
+	return Bench{}, fmt.Errorf("unknown program %q (want %s)", name, strings.Join(names, ", "))
 }
 
 func run(b Bench, open func() (device, error), opts Options) Result {

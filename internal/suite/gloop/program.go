@@ -73,7 +73,7 @@ func Find(name string) (Program, error) {
 	for _, p := range all {
 		names = append(names, p.Name)
 	}
-	return Program{}, fmt.Errorf("no program %q; there are %s", name, strings.Join(names, ", "))
+	return Program{}, fmt.Errorf("unknown program %q (want %s)", name, strings.Join(names, ", "))
 }
 
 // MaxSize is the largest Options.Size.
