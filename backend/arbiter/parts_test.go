@@ -112,6 +112,10 @@ func TestKernelsOfAllProcessors(t *testing.T) {
 				want: []float64{0.25, 0.5}},
 			"one block against all by weight": {blocks: []block{{share: sched.Share{Weight: 20}, processors: 1, kernel: time.Hour}, {share: sched.Share{Weight: 80}, processors: 2, kernel: 10 * ms}},
 				want: []float64{0.1, 0.8}},
+			"short ones of one block beside ones that fill": {blocks: []block{{share: sched.Share{Weight: 75}, processors: 2, kernel: 5 * ms, think: 10 * us, fills: true},
+				{share: sched.Share{Weight: 25}, processors: 1, kernel: 2 * ms, think: 10 * us}}, want: []float64{0.75, 0.25}},
+			"the same with equal weights": {blocks: []block{{processors: 2, kernel: 5 * ms, think: 10 * us, fills: true}, {processors: 1, kernel: 2 * ms, think: 10 * us}},
+				want: []float64{0.5, 0.5}},
 			"three on two": {blocks: []block{{processors: 1, kernel: time.Hour}, {processors: 1, kernel: 3 * ms}, {processors: 1, kernel: 5 * ms}},
 				want: []float64{1. / 3, 1. / 3, 1. / 3}},
 		} {
