@@ -41,6 +41,8 @@ type builder struct {
 	gone     map[int]bool  // and statements that are not needed
 	bases    map[*ptx.Operand]rebased
 	framed   map[*ptx.Operand]inFrame
+	hoisted  map[int][]int   // by barrier: the statements that are decoded before it
+	early    map[int]bool    // all of those
 	stmt     int32           // statement that is decoded
 	spend    func(int)       // counts memory that is needed until the function is decoded
 	results  []int32         // registers of the source that hold results of the function
@@ -81,6 +83,7 @@ func (c *compiler) lower(f *ptx.Func, fn *ir.Function) {
 	b.adds, b.gone = b.contract()
 	b.bases, b.gone = b.rebase(b.gone)
 	b.framed = b.frames()
+	b.hoisted, b.early = b.hoist()
 	b.decode(nil)
 	if len(c.diags) > 0 {
 		return
@@ -122,7 +125,7 @@ func (c *compiler) newBuilder(f *ptx.Func, fn *ir.Function) *builder {
 // reset makes b ready to decode its function, again. What contract found stays.
 func (b *builder) reset() {
 	*b = builder{
-		c: b.c, f: b.f, fn: b.fn, spend: b.spend, upper: b.upper, adds: b.adds, gone: b.gone, bases: b.bases, framed: b.framed, carry: ir.NoReg,
+		c: b.c, f: b.f, fn: b.fn, spend: b.spend, upper: b.upper, adds: b.adds, gone: b.gone, bases: b.bases, framed: b.framed, hoisted: b.hoisted, early: b.early, carry: ir.NoReg,
 		const32: map[uint32]uint32{}, const64: map[uint64]uint32{}, shared: map[sharedConst]uint32{}, data: map[uint64]uint32{},
 		offsets: map[*ptx.Var]int{}, params: map[*ptx.Var]int{},
 		ops: b.ops[:0], lines: b.lines[:0], stmts: b.stmts[:0], mentions: b.mentions[:0],
@@ -164,13 +167,7 @@ func (b *builder) decode(places []uint32) {
 		case *ptx.Label:
 			b.labels[i] = int32(len(b.ops))
 		case *ptx.Instr:
-			b.line, b.stmt = s.Pos.Line, int32(i)
-			if add, ok := b.adds[i]; ok {
-				b.instr(s, &add)
-			} else if !b.gone[i] {
-				b.instr(s, nil)
-			}
-			b.releaseTemps()
+			b.statement(i, s)
 		}
 		if len(c.diags) >= maxDiagnostics {
 			return
