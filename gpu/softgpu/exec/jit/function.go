@@ -117,7 +117,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	}
 	for i := range e.blocks {
 		e.run(i)
-		if e.a.Len() > maxNativeBytes {
+		if e.a.Len() > most(maxNativeBytes, isa) {
 			return nil
 		}
 	}
@@ -126,7 +126,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	e.musterCode()
 	e.a.Bind(e.leave)
 	e.a.Return()
-	if !e.a.Resolve() || e.a.Len() > maxNativeBytes {
+	if !e.a.Resolve() || e.a.Len() > most(maxNativeBytes, isa) {
 		return nil
 	}
 	out := &compiled{code: e.a.Code(), entries: make([]uint32, n)}

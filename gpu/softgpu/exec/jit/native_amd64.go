@@ -50,11 +50,19 @@ func tryNative() error {
 }
 
 // maxCodeBytes bounds the machine code of all kernels of the process; those that have none
-// are interpreted. codeBytes is what there is, in pages of the host.
+// are interpreted. Code for Plain takes four times as much. codeBytes is what there is, in pages of the host.
 const (
 	maxCodeBytes = 14 << 20
 	codePage     = 4096
 )
+
+// most is a bound on code for an ISA.
+func most(bytes int, isa ISA) int {
+	if isa == Plain {
+		return 4 * bytes
+	}
+	return bytes
+}
 
 var codeBytes atomic.Int64
 
@@ -66,7 +74,7 @@ func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa
 		return &machineCode{}
 	}
 	size := (int64(len(made.code)) + codePage - 1) &^ (codePage - 1)
-	if codeBytes.Add(size) > maxCodeBytes {
+	if codeBytes.Add(size) > int64(most(maxCodeBytes, isa)) {
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}

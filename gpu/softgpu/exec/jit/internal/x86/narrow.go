@@ -6,9 +6,9 @@ import (
 )
 
 // Narrow code: that for pairs where the processor has no AVX either, but SSE4.2. What pairs take for
-// registers of 256 bits, sixteen of them, lies in memory, in the area, 16 bytes for each half of one. The
-// registers that there are, of 128 bits, hold some of these halves: as many as fit from one label or jump
-// to the next, where memory has all of them again. Each instruction on 256 bits is two
+// registers of 256 bits, sixteen of them, lies in memory, in the area: in the slot of the half of a vector or mask
+// that the register has, or beside, if it has none. The registers that there are, of 128 bits, have some of it: as much as
+// fits from one label or jump to the next, where memory has all of it again. So pairs load and store halves for nothing. Each instruction on 256 bits is two
 // on 128 (narrow_ops.go), or several where SSE4.2 has none that does the same (narrow_more.go, narrow_lanes.go,
 // narrow_fused.go). Nothing of it has a VEX prefix.
 
@@ -25,6 +25,8 @@ type sse struct {
 	at       [32]int8   // by part: the register that has it, or noReg
 	own      [16]uint32 // by register: the parts that have what is in it
 	dirty    uint32     // parts that memory does not have
+	stored   uint32     // parts that memory has
+	halves   *[16]int8  // by register of 256 bits: the half that it has
 	held     uint16     // registers that the instruction being made uses
 	used     [16]int32
 	clock    int32
@@ -33,7 +35,7 @@ type sse struct {
 }
 
 func newSSE() *sse {
-	n := new(sse)
+	n := &sse{halves: &atEntry.own}
 	n.forget()
 	return n
 }
@@ -44,7 +46,14 @@ func (a *Asm) MakeNarrow() {
 	a.sse = newSSE()
 }
 
-func partMem(v part) Mem { return Mem{Base: area, Disp: areaParts + 16*int32(v)} }
+// home is where memory has a part.
+func (n *sse) home(v part) Mem {
+	at := int32(areaParts) + 16*int32(v)
+	if half := n.halves[v>>1]; half != noHalf {
+		at = slot(int(half)).Disp + 16*int32(v&1)
+	}
+	return Mem{Base: area, Disp: at}
+}
 
 // forget says that only memory has the parts, or nothing has.
 func (n *sse) forget() {
@@ -61,6 +70,14 @@ func (n *sse) drop(v part) {
 		n.at[v] = noReg
 	}
 	n.dirty &^= 1 << v
+	n.stored &^= 1 << v
+}
+
+// lazily says that memory has a register of 256 bits, where the half lies that it has from now on.
+func (n *sse) lazily(r y) {
+	n.drop(2 * r)
+	n.drop(2*r + 1)
+	n.stored |= 3 << (2 * r)
 }
 
 // keep drops all parts but those of a set of registers of 256 bits.
@@ -70,6 +87,15 @@ func (n *sse) keep(full uint16) {
 			n.drop(part(2 * r))
 			n.drop(part(2*r + 1))
 		}
+	}
+}
+
+// reached says that memory has all parts of a set of registers of 256 bits, and nothing else has anything.
+func (n *sse) reached(full uint16) {
+	n.forget()
+	n.stored = 0
+	for m := full; m != 0; m &= m - 1 {
+		n.stored |= 3 << (2 * bits.TrailingZeros16(m))
 	}
 }
 
@@ -124,8 +150,9 @@ func (a *Asm) evict(r xmm) {
 // settle makes memory have a part.
 func (a *Asm) settle(v part) {
 	if n := a.sse; n.dirty>>v&1 != 0 {
-		a.om(&oSTORE, xmm(n.at[v]), partMem(v))
+		a.om(&oSTORE, xmm(n.at[v]), n.home(v))
 		n.dirty &^= 1 << v
+		n.stored |= 1 << v
 	}
 }
 
@@ -146,7 +173,9 @@ func (a *Asm) have(v part) xmm {
 		return n.hold(xmm(r))
 	}
 	r := a.take()
-	a.om(&oLOAD, r, partMem(v))
+	if n.stored>>v&1 != 0 { // else it is anything
+		a.om(&oLOAD, r, n.home(v))
+	}
 	n.at[v], n.own[r] = int8(r), 1<<v
 	return r
 }
@@ -160,6 +189,22 @@ func (a *Asm) bind(v part, r xmm) {
 	n.at[v] = int8(r)
 	n.own[r] |= 1 << v
 	n.dirty |= 1 << v
+	n.stored &^= 1 << v
+}
+
+// moves makes a register of 256 bits ready to have another half: memory has it elsewhere then.
+func (a *Asm) moves(r y) {
+	n := a.sse
+	for v := 2 * r; v < 2*r+2; v++ {
+		if n.at[v] == noReg && n.stored>>v&1 != 0 {
+			a.have(v)
+		}
+		if n.at[v] != noReg {
+			n.dirty |= 1 << v
+			n.stored &^= 1 << v
+		}
+	}
+	n.held = 0
 }
 
 // isOnly reports whether a register has a part and no other.
@@ -174,7 +219,9 @@ func (a *Asm) copied(to, from part) xmm {
 	}
 	if r == noReg {
 		d := a.take()
-		a.om(&oLOAD, d, partMem(from))
+		if n.stored>>from&1 != 0 {
+			a.om(&oLOAD, d, n.home(from))
+		}
 		return d
 	}
 	s := n.hold(xmm(r))

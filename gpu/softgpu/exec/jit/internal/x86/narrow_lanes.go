@@ -13,7 +13,7 @@ var (
 type laneOf struct {
 	reg   xmm
 	index uint8 // in it
-	bit   int32
+	bit   uint8
 	off   int32 // in memory, where lanes follow one another
 }
 
@@ -43,22 +43,22 @@ func (a *Asm) lanesWhere(lanes []laneOf, all, before func(), each func(l laneOf)
 		a.bindHere(some)
 		before()
 		for _, l := range lanes {
-			next := a.NewLabel()
 			a.testBits(one, l.bit)
-			a.jumpNearIf(Equal, next)
+			a.bytes(0x74, 0) // je, over a byte's distance
+			from := a.n
 			each(l)
-			a.bindHere(next)
+			a.buf[from-1] = byte(a.n - from)
 		}
 		a.jumpNear(done)
 	})
 }
 
-// testBits is test r, x on 32 bits.
-func (a *Asm) testBits(r R, x int32) {
+// testBits is test r, x on 8 bits, of the registers from r8 on.
+func (a *Asm) testBits(r R, x uint8) {
 	a.rex(false, 0, r)
-	a.bytes(0xf7)
+	a.bytes(0xf6)
 	a.modReg(0, uint8(r))
-	a.imm32(x)
+	a.bytes(x)
 }
 
 // parts are both parts of a register, or the lower one, held.
@@ -144,12 +144,13 @@ func (a *Asm) narrowGather(op *Op, d y, base R, index y, disp int32, mask y) {
 	for h := range halves {
 		out = append(out, a.copied(2*d+part(h), 2*d+part(h)))
 	}
+	indices := a.sse.home(2 * index)
 	lane := func(l laneOf) {
 		n := l.off / 4
 		if wide {
 			n = l.off / 8
 		}
-		at := partMem(2 * index)
+		at := indices
 		if wordIndex {
 			at.Disp += 4 * n
 			a.rex(true, other, at.Base)

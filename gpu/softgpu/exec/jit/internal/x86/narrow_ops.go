@@ -88,8 +88,8 @@ func (a *Asm) right(i *narrowed, h int) source {
 		return source{reg: r}
 	}
 	v := 2*i.r + part(h)
-	if a.sse.at[v] == noReg && a.sse.free() == noReg {
-		return source{m: partMem(v), inMem: true}
+	if a.sse.at[v] == noReg && a.sse.free() == noReg && a.sse.stored>>v&1 != 0 {
+		return source{m: a.sse.home(v), inMem: true}
 	}
 	return source{reg: a.have(v)}
 }

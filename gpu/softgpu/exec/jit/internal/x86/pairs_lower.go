@@ -20,6 +20,9 @@ func (a *Asm) lower() bool {
 	p.at = cleared(p.at, len(a.labels))
 	n := &lowering{Asm: a, flow: &p.flow, state: noState(), labels: p.at, pairs: p}
 	n.bits = 0x1e
+	if a.sse != nil {
+		a.sse.halves = &n.own
+	}
 	for i := range steps {
 		n.step(steps, i, raw)
 	}
@@ -104,7 +107,7 @@ func (n *lowering) one(s *step, raw []byte) {
 	case kEnd:
 		n.dead = true
 		if n.sse != nil {
-			n.sse.forget()
+			n.sse.reached(0)
 		}
 	case kAddress:
 		n.Address(R(s.d), s.label)

@@ -171,11 +171,11 @@ func (n *lowering) evict(r y) {
 		return
 	}
 	if p := &n.at[v]; !p.slot && n.isNeeded(int(v)) {
-		n.ym(&STORED, r, 0, slot(int(v)), 0)
+		n.store(r, int(v))
 		p.slot = true
 	}
 	n.at[v].reg = noReg
-	n.empty(r)
+	n.vacate(r)
 }
 
 // alias is the half that stands for one.
@@ -195,7 +195,11 @@ func (n *lowering) load(half int) y {
 	}
 	r := n.fresh()
 	if p.slot {
-		n.ym(&LOADD, r, 0, slot(half), 0)
+		if n.sse != nil {
+			n.sse.lazily(r)
+		} else {
+			n.ym(&LOADD, r, 0, slot(half), 0)
+		}
 		p.reg = int8(r)
 		n.fill(r, half)
 	}
@@ -214,11 +218,15 @@ func (n *lowering) isAnything(half int) bool {
 // put makes a pinned register the place of a half, and its only one. The register may hold another
 // half that is not needed any more.
 func (n *lowering) put(half int, r y) {
-	if old := n.own[r]; old != noHalf && int(old) != half {
+	old := n.own[r]
+	if old != noHalf && int(old) != half {
 		n.at[old].reg = noReg
 	}
+	if n.sse != nil && int(old) != half {
+		n.moves(r)
+	}
 	if old := n.at[half].reg; old != noReg && y(old) != r {
-		n.empty(y(old))
+		n.vacate(y(old))
 	}
 	n.at[half] = place{reg: int8(r)}
 	n.fill(r, half)
@@ -227,7 +235,7 @@ func (n *lowering) put(half int, r y) {
 // lose forgets a half.
 func (n *lowering) lose(half int) {
 	if r := n.at[half].reg; r != noReg {
-		n.empty(y(r))
+		n.vacate(y(r))
 	}
 	n.at[half] = place{reg: noReg}
 }
@@ -274,7 +282,7 @@ func (n *lowering) end() {
 		r := y(bits.TrailingZeros16(m))
 		if v := n.own[r]; !has(n.after, int(v)) {
 			n.lose(int(v))
-			n.empty(r)
+			n.vacate(r)
 		}
 	}
 	if n.sse != nil {
@@ -288,7 +296,7 @@ func (n *lowering) spill(half int) {
 		return
 	}
 	r := n.load(half)
-	n.ym(&STORED, r, 0, slot(half), 0)
+	n.store(r, half)
 	n.at[half].slot = true
 	n.drop(r)
 }
@@ -358,7 +366,7 @@ func (n *lowering) fits(l Label, s *state) bool {
 	for m := live.z; m != 0; m &= m - 1 {
 		half := bits.TrailingZeros64(m)
 		p, want := n.at[half], s.at[half]
-		if want.reg != noReg && p.reg != want.reg || want.slot && !p.slot {
+		if want.reg != noReg && p.reg != want.reg && n.sse == nil || (want.slot || n.sse != nil) && !p.slot {
 			return false
 		}
 	}
@@ -371,13 +379,13 @@ func (n *lowering) bring(l Label, s *state) {
 	n.settleMasks(l)
 	for m := live.z; m != 0; m &= m - 1 {
 		half := bits.TrailingZeros64(m)
-		if want := s.at[half]; want.slot || want.reg != noReg && n.at[half].reg != want.reg {
+		if want := s.at[half]; want.slot || want.reg != noReg && n.at[half].reg != want.reg || n.sse != nil {
 			n.spill(half)
 		}
 	}
 	for m := live.z; m != 0; m &= m - 1 {
 		half := bits.TrailingZeros64(m)
-		if want := s.at[half].reg; want != noReg && n.at[half].reg != want && n.at[half].slot {
+		if want := s.at[half].reg; want != noReg && n.at[half].reg != want && n.at[half].slot && n.sse == nil {
 			n.ym(&LOADD, y(want), 0, slot(half), 0)
 		}
 	}
@@ -387,10 +395,14 @@ func (n *lowering) bring(l Label, s *state) {
 func (n *lowering) adopt(s *state) {
 	n.state = *s
 	n.dead = false
+	if n.sse != nil {
+		n.sse.reached(n.full)
+	}
 }
 
 // bind puts a label here.
 func (n *lowering) bind(l Label) {
+	n.inSlots()
 	n.need = n.flow.at[l].fold(n.even)
 	if n.flow.entry[l] && n.labels[l] == nil {
 		n.labels[l] = n.pairs.keep(&atEntry)
@@ -422,6 +434,7 @@ func (n *lowering) jump(l Label) {
 }
 
 func (n *lowering) toLabel(l Label) {
+	n.inSlots()
 	n.need = n.need.or(n.flow.at[l]).fold(n.even)
 	s := n.labels[l]
 	if s == nil && n.flow.entry[l] {
@@ -444,6 +457,7 @@ func (n *lowering) jumpIf(c Cond, l Label) {
 		n.Asm.JumpIf(c, l)
 		return
 	}
+	n.inSlots()
 	n.settleMasks(l)
 	if n.fits(l, s) {
 		n.Asm.JumpIf(c, l)
@@ -454,6 +468,7 @@ func (n *lowering) jumpIf(c Cond, l Label) {
 	n.aside = append(n.aside, func() {
 		n.state, n.need, n.pins, n.pinned = *here, all, [16]uint8{}, 0
 		n.Asm.Bind(way)
+		n.adopt(here)
 		n.bring(l, s)
 		n.Asm.Jump(l)
 	})
