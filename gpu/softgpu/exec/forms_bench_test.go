@@ -51,7 +51,7 @@ var formOps = map[string]string{
 	"dmma":                   "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d1, %d2}, {%d3}, {%d4}, {%d1, %d2};",
 	"cp.async 4":             "cp.async.ca.shared.global [%r14], [%rd17], 4;",
 	"cp.async 16":            "cp.async.cg.shared.global [%r14], [%rd17], 16;",
-	"cp.async 16 zeros":      "cp.async.cg.shared.global [%r14], [%rd17], 16, %r2;",
+	"cp.async 16 zeros":      "and.b32 %r8, %r2, 16; cp.async.cg.shared.global [%r14], [%rd17], 16, %r8;",
 	"call":                   "call (%r6), plain, (%r6);",
 	"call with exit":         "call (%r6), exits, (%r6);",
 	"call with barrier":      "call (%r6), meets, (%r6);",

@@ -200,7 +200,9 @@ func (t *thread) copyAsync(i *ptx.Instr) {
 	s, from := t.address(&source, &i.Args[1])
 	data := make([]byte, size)
 	if count > 0 && from%size != 0 {
-		t.fail(gpu.LostAlign, "cp.async")
+		e := t.lost(gpu.LostAlign, "cp.async")
+		e.Addr = from
+		panic(e)
 	}
 	if count == size {
 		copy(data, t.bytes(s, from, size, false))

@@ -175,7 +175,7 @@ type Inst struct {
 
 	Kind     Kind
 	GuardNeg bool // @!p
-	Neg      bool // of KBranch
+	Neg      bool // of KBranch; of a vector load or store: it is one access
 	Combine  BoolOp
 	Align    uint8 // of a memory access: alignment in bytes, minus 1
 	Space    Space // of a memory access

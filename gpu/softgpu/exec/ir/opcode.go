@@ -61,6 +61,10 @@ const (
 	OpFence
 	OpSpin    // makes the turn of the warp shorter by imm
 	OpMatrix  // x.Matrix, a product of lane.MatrixFloat or lane.MatrixInteger
+	OpCopy    // x.Copy
+	OpRows    // x.Matrix, ldmatrix
+	OpRowsOut // and stmatrix
+	OpTurn    // movmatrix
 	OpRestore // stackrestore: it looks at the other lanes of its frame, which only the interpreter has in one place
 	OpRow     // the first row
 )

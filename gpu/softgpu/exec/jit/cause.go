@@ -74,7 +74,7 @@ func (n *Code) classify() {
 		default:
 			if !compiles(in, n.isa) {
 				cause = Operation
-			} else if isAccess(in) {
+			} else if hasPage(in) {
 				cause = Page
 			}
 		}

@@ -49,7 +49,8 @@
 // memory is the page's and that offset, which are below its size. For AVX2, for SSE4.2, and for atomic operations, it has an
 // area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
-// not active are not accessed: what loads and stores part of a vector has a mask, or goes lane by lane.
+// not active are not accessed. So are those of accesses that go lane by lane (copies.go), and of rows of matrices, of which the operation's
+// form says how many there are (matrix_rows.go); copies take zeros from the area where a lane's source has nothing, and nothing of its address then. What loads and stores part of a vector has a mask, or goes lane by lane, too.
 // All widths make the same checks, by the same code. It goes to frames of warps of the same block only, where Go put their addresses, in a crew by
 // the numbers of warps that Go said are in it, and accesses what is known of a barrier by its number, which it compares with that of barriers. Rows of the frame's .local memory that
 // operations name lie below what the function asks for, which each frame has. Fragments that wait lie in the frame, and

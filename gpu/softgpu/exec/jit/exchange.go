@@ -18,8 +18,11 @@ func (e *emitter) known(in *ir.Inst) bool {
 	if exchanges(in.Op) {
 		return in.Kind == ir.KWarpSync && in.Guard == 0
 	}
-	if in.Op == ir.OpMatrix {
+	switch in.Op {
+	case ir.OpMatrix:
 		return !e.masked && knownMatrix(in)
+	case ir.OpRows, ir.OpRowsOut, ir.OpTurn:
+		return !e.masked && in.Guard == 0 && (in.Op == ir.OpTurn || in.Space == ir.SpaceShared || in.Space == ir.SpaceGeneric)
 	}
 	return known(in) && !(e.narrow && needsFused(in.Op))
 }

@@ -139,6 +139,8 @@ type nativeTable struct {
 	every2                         [2][16]uint32 // permutations that part and join elements
 	every4                         [2][16]uint32
 	every2Pairs                    [2][16]uint32
+	turned                         [2][2][16]uint32 // of lanes from 0 and from 16 on: words of rows 2t and 2t+1
+	turnedBy                       [16]uint32       // and how much higher the column's element is there
 	join                           [2][16]uint32
 	joinPairs                      [2][16]uint32
 	ones                           uint64
@@ -169,6 +171,11 @@ func makeTable() *nativeTable {
 	for i := range uint32(16) {
 		t.bytes[i] = i % 4 * 0x04040404
 		t.lanes[i], t.lanes[16+i] = i, 16+i
+		t.turnedBy[i] = i / 4 % 2 * 16
+		for h := range uint32(2) {
+			t.turned[h][0][i] = i%4*8 + (i/4+4*h)/2
+			t.turned[h][1][i] = t.turned[h][0][i] + 4
+		}
 		for s := range 5 {
 			t.step64[s][i], t.step32[s][i] = uint64(i)<<s, i<<s
 		}
@@ -255,6 +262,8 @@ const (
 	offEvery2    = int32(unsafe.Offsetof(nativeTable{}.every2))
 	offEvery4    = int32(unsafe.Offsetof(nativeTable{}.every4))
 	offEvery2Two = int32(unsafe.Offsetof(nativeTable{}.every2Pairs))
+	offTurned    = int32(unsafe.Offsetof(nativeTable{}.turned))
+	offTurnedBy  = int32(unsafe.Offsetof(nativeTable{}.turnedBy))
 	offJoin      = int32(unsafe.Offsetof(nativeTable{}.join))
 	offJoinPairs = int32(unsafe.Offsetof(nativeTable{}.joinPairs))
 	offOnes      = int32(unsafe.Offsetof(nativeTable{}.ones))

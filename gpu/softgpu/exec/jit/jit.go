@@ -130,17 +130,16 @@ func (n *Code) Prepare(p *ir.Program, fn *ir.Function, when Native) *Code {
 		n.calls = !fn.Kernel || slices.ContainsFunc(p.Code[fn.Entry:fn.End], func(in ir.Inst) bool { return in.Kind == ir.KCall })
 		n.sites = make([]uint16, fn.End-fn.Entry)
 		for i := range n.sites {
-			if in := &p.Code[int(n.first)+i]; isAccess(in) {
+			in := &p.Code[int(n.first)+i]
+			if hasPage(in) {
 				at := 2 * (n.count % (maxSites / 2))
-				if stores(in.Op) {
+				if writes(in) {
 					at++
 				}
 				n.sites[i] = uint16(at)
 				n.count++
-				n.atoms = n.atoms || in.Op == ir.OpAtom
-			} else {
-				n.atoms = n.atoms || in.Op == ir.OpMatchAny || in.Op == ir.OpRedux || in.Op == ir.OpMatrix
 			}
+			n.atoms = n.atoms || needsArea(in)
 		}
 		n.count = min(2*n.count, maxSites)
 	})
@@ -292,6 +291,21 @@ func (n *Code) prepare(f *Frame, w *ir.Warp, seen uint64) bool {
 // isAccess reports whether an operation is a load, a store or an atomic one, that may be compiled.
 func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpAtom }
 
+// hasPage reports whether an operation accesses a page that its site knows.
+func hasPage(in *ir.Inst) bool { return isAccess(in) || in.Op == ir.OpCopy }
+
+// writes reports whether it writes there.
+func writes(in *ir.Inst) bool { return isAccess(in) && stores(in.Op) }
+
+// needsArea reports whether native code of an operation has a part of the worker's area.
+func needsArea(in *ir.Inst) bool {
+	switch in.Op {
+	case ir.OpAtom, ir.OpMatchAny, ir.OpRedux, ir.OpMatrix, ir.OpCopy, ir.OpRows, ir.OpRowsOut, ir.OpTurn:
+		return true
+	}
+	return isAccess(in) && (in.Neg || in.Target < 4 && stores(in.Op))
+}
+
 // findPage looks up the page of the instruction at pc, if it is an access that
 // native code left to the interpreter, so that it finds it the next time.
 func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
@@ -299,7 +313,11 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 		return
 	}
 	in := &n.prog.Code[pc]
-	if !isAccess(in) || in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric {
+	reg, imm := in.A, in.Imm
+	switch {
+	case in.Op == ir.OpCopy:
+		reg, imm = in.B, in.X.Copy.Offset
+	case !hasPage(in) || in.Space != ir.SpaceGlobal && in.Space != ir.SpaceGeneric:
 		return
 	}
 	mask := w.Mask
@@ -314,18 +332,18 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 		return
 	}
 	need, table := gpu.ProtRead, sites.pages[:tableSites]
-	if stores(in.Op) {
+	if writes(in) {
 		need, table = gpu.ProtRead|gpu.ProtWrite, sites.pages[tableSites:ownSites]
 	}
 	first := ir.FirstOf(mask)
-	va := w.R64[in.A][first] + in.Imm
+	va := w.R64[reg][first] + imm
 	e := w.Worker.TLB.Translate(va, need)
 	if e == nil {
 		return
 	}
 	sites.pages[ownSites+n.sites[pc-n.first]], sites.found = *sites.enter(table, e), true
 	for m := mask &^ (1 << first); m != 0; m &= m - 1 { // where lanes lie in several pages
-		if va := w.R64[in.A][ir.FirstOf(m)] + in.Imm; va&^e.Mask != e.Base {
+		if va := w.R64[reg][ir.FirstOf(m)] + imm; va&^e.Mask != e.Base {
 			if e = w.Worker.TLB.Translate(va, need); e == nil {
 				return
 			}

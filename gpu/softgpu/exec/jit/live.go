@@ -102,6 +102,20 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 			return false
 		}
 		matrixRegs(in.X.Matrix, visit)
+	case op == ir.OpCopy:
+		visit(ir.In64, in.A, false)
+		visit(ir.In64, in.B, false)
+		if r := in.X.Copy.Source; r != ir.NoReg {
+			visit(ir.In32, r, false)
+		}
+	case op == ir.OpTurn:
+		visit(ir.In32, in.A, false)
+		visit(ir.In32, in.D, true)
+	case op == ir.OpRows, op == ir.OpRowsOut:
+		visit(ir.In64, in.A, false)
+		for _, r := range matrixRegisters(in) {
+			visit(ir.In32, r, op == ir.OpRows)
+		}
 	case op == ir.OpShfl:
 		for _, r := range []uint32{in.A, in.B, in.C, in.E} {
 			visit(ir.In32, r, false)

@@ -45,7 +45,7 @@ func accessRegs(in *ir.Inst) (file ir.RegKind, regs [4]uint32, n int) {
 func knownAccess(in *ir.Inst) bool {
 	switch {
 	case in.Op == ir.OpSpin:
-		return in.Guard == 0
+		return true
 	case in.Op == ir.OpLoadFrame || in.Op == ir.OpStoreFrame:
 		return in.Imm < maxRows
 	case !isAccess(in):
@@ -129,10 +129,11 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 	}
 	m.off = [4]x86.Z{t0, t1, t2, t3}
 	m.out, m.found = e.aside(pc), e.a.NewLabel()
-	scattered, done := e.a.NewLabel(), e.a.NewLabel()
-	if m.size < 4 && stores(in.Op) && in.Space != ir.SpaceLocal {
-		scattered = m.out // no instruction scatters bytes
+	if isWhole := in.Neg && in.Space != ir.SpaceShared; isWhole {
+		m.atOnce(pc, &addr)
+		return
 	}
+	scattered, done := e.a.NewLabel(), e.a.NewLabel()
 	if m.whole {
 		m.makeRoom()
 		m.allLanes(pc, &addr, scattered, done)

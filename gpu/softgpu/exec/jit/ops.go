@@ -16,11 +16,15 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 	case in.Op >= ir.OpRow:
 		e.row(pc, in)
 	case in.Op == ir.OpSpin:
-		e.a.MI(x86.SUB, true, frameAt(offBudget), int32(in.Imm))
+		e.spin(in)
 	case exchanges(in.Op):
 		e.exchange(pc, in)
 	case in.Op == ir.OpMatrix:
 		e.matrix(pc, in)
+	case in.Op == ir.OpCopy:
+		e.copyAsync(pc, in)
+	case ofRows(in.Op):
+		e.matrixRows(pc, in)
 	case in.Op == ir.OpOfLane || in.Op == ir.OpOfWarp:
 		e.special(in)
 	case carries(in.Op):

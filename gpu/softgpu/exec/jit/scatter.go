@@ -56,8 +56,12 @@ func (m *memoryAccess) scattered(done x86.Label) {
 // page, too, and have 8 bytes there.
 func (m *memoryAccess) small() {
 	a := &m.emitter.a
-	if stores(m.in.Op) {
+	switch {
+	case stores(m.in.Op) && m.in.Space == ir.SpaceLocal:
 		m.storeSmall()
+		return
+	case stores(m.in.Op):
+		m.storeBytes()
 		return
 	}
 	for g, off := range m.half {

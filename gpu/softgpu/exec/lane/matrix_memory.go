@@ -5,8 +5,8 @@ import (
 	"pvdrm/gpu/softgpu/exec/ir"
 )
 
-// transferCost is how many loop heads a transfer of a matrix counts as.
-const transferCost = 16
+// TransferCost is how many loop heads a transfer of a matrix counts as.
+const TransferCost = 16
 
 // matrixPlace is where the first element of register r of a lane lies in the matrix of a
 // transfer, and whether its other elements follow in the same column.
@@ -54,7 +54,7 @@ func MatrixLoad(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
 	e := element(op)
 	regs, n := op.Regs[op.Fragment][:op.Count[op.Fragment]], distinct(op, e)
-	w.Budget -= transferCost
+	w.Budget -= TransferCost
 	if loadEven(w, in, e, regs, n) {
 		return
 	}
@@ -84,7 +84,7 @@ func MatrixStore(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
 	e := element(op)
 	size := uint64(e.Bits()) / 8
-	w.Budget -= transferCost
+	w.Budget -= TransferCost
 	if storeEven(w, in, e, op.Regs[op.Fragment][:op.Count[op.Fragment]]) {
 		return
 	}
@@ -166,7 +166,7 @@ func rowAddress(w *ir.Warp, in *ir.Inst, lane int, write bool) uint64 {
 // thread does not run are zeros.
 func LoadMatrix(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
-	w.Budget -= transferCost
+	w.Budget -= TransferCost
 	if offsets, ok := ownRows(w, in, op.Count[ir.MatrixD]); ok {
 		loadOwnRows(w, op, &offsets)
 		return
@@ -205,7 +205,7 @@ func fragmentOf(rows *[8][4]uint32, lane int, trans bool) uint32 {
 func StoreMatrix(w *ir.Warp, in *ir.Inst) {
 	op := in.X.Matrix
 	count := op.Count[ir.MatrixD]
-	w.Budget -= transferCost
+	w.Budget -= TransferCost
 	if offsets, ok := ownRows(w, in, count); ok {
 		storeOwnRows(w, op, &offsets)
 		return

@@ -36,7 +36,7 @@ func (b *builder) cp(i *ptx.Instr) {
 	if n := len(i.Args); n > 4 || n > 3 && !i.Mods.Has(ptx.Hint) {
 		op.Source = b.src32(&i.Args[3], ptx.U32)
 	}
-	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.CopyAsync, A: to.base, B: from.base, D: ir.NoReg, Imm: to.offset, X: &ir.Extra{Copy: op}, Other: -1})
+	b.emit(ir.Inst{Kind: ir.KMasked, Fn: lane.CopyAsync, Op: ir.OpCopy, A: to.base, B: from.base, D: ir.NoReg, Imm: to.offset, X: &ir.Extra{Copy: op}, Other: -1})
 }
 
 // policies are what createpolicy gives, as an H100 does: opaque values, which no instruction here looks at.

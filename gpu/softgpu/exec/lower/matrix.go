@@ -193,9 +193,9 @@ func (b *builder) ldmatrix(i *ptx.Instr) {
 		return
 	}
 	at = b.wideBase(at)
-	in := ir.Inst{Fn: lane.LoadMatrix, A: at.base, Imm: at.offset, Space: at.space}
+	in := ir.Inst{Fn: lane.LoadMatrix, Op: ir.OpRows, A: at.base, Imm: at.offset, Space: at.space}
 	if i.Op == ptx.OpStmatrix {
-		in.Fn = lane.StoreMatrix
+		in.Fn, in.Op = lane.StoreMatrix, ir.OpRowsOut
 		b.fragment(op, ir.MatrixD, registers)
 	} else {
 		b.fragmentResults(op, ir.MatrixD, registers)
@@ -204,7 +204,7 @@ func (b *builder) ldmatrix(i *ptx.Instr) {
 }
 
 func (b *builder) movmatrix(i *ptx.Instr) {
-	in := ir.Inst{Fn: lane.MoveMatrix, A: b.src32(&i.Args[1], ptx.B32)}
+	in := ir.Inst{Fn: lane.MoveMatrix, Op: ir.OpTurn, A: b.src32(&i.Args[1], ptx.B32)}
 	in.D = b.dst(&i.Args[0], ir.In32)
 	b.emitMatrix(nil, in)
 }

@@ -261,8 +261,8 @@ func (b *builder) wholeAccess(i *ptx.Instr, at where, elems []ptx.Operand, t ptx
 			regs[k] = b.src32(&elems[k], t)
 		}
 	}
-	b.emit(ir.Inst{Kind: ir.KMasked, Fn: fn, D: regs[0], B: regs[1], C: regs[2], E: regs[3], A: at.base, Imm: at.offset,
-		Align: uint8(n*t.Size() - 1), Space: at.space, Other: -1})
+	b.emit(ir.Inst{Kind: ir.KMasked, Fn: fn, Op: ir.AccessOp(ir.OpLoads, at.wide, write), Neg: true, Target: int32(t.Size()), D: regs[0], B: regs[1], C: regs[2], E: regs[3],
+		A: at.base, Imm: at.offset, Align: uint8(n*t.Size() - 1), Space: at.space, Other: -1})
 	for k := range elems {
 		if !write {
 			b.finish(&elems[k], regs[k], t)

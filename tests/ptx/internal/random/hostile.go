@@ -61,7 +61,7 @@ func (w *writer) access() {
 	if w.rng.IntN(4) == 0 {
 		guard = fmt.Sprintf("@%s%s ", w.oneOf("", "!"), w.predicate())
 	}
-	switch n := w.rng.IntN(12); {
+	switch n := w.rng.IntN(13); {
 	case n < 5 || space == ".const":
 		kind, regs, size := w.elements()
 		volatile := ""
@@ -74,6 +74,8 @@ func (w *writer) access() {
 		kind, regs, size := w.elements()
 		place := w.place(space, size, true)
 		w.line("%sst%s%s [%s], %s;", guard, space, kind, place, regs)
+	case n == 12:
+		w.copy(guard)
 	case n == 10:
 		op, letter, _ := strings.Cut(w.oneOf("add.u32 r", "min.s32 r", "max.u32 r", "xor.b32 r", "inc.u32 r", "add.u64 l", "max.s64 l", "and.b64 l", "add.f32 f", "add.f64 d"), " ")
 		place := w.place(space, sizes[letter], true)
@@ -87,6 +89,26 @@ func (w *writer) access() {
 		place := w.place(space, sizes[letter], true)
 		w.line("%satom%s.%s %s, [%s], %s%s;", guard, space, op, w.register(letter), place, w.register(letter), second)
 	}
+}
+
+// copy writes a cp.async, of all its bytes or of some.
+func (w *writer) copy(guard string) {
+	size := []int{4, 8, 16}[w.rng.IntN(3)]
+	at, offset, _ := strings.Cut(w.place(".shared", size, true), "+")
+	if at == "%at" {
+		w.line("cvt.u32.u64 %%t3, %%at;")
+	} else {
+		w.line("mov.u32 %%t3, %%t2;")
+	}
+	from, bytes := w.place(".global", size, false), ""
+	switch w.rng.IntN(4) {
+	case 0:
+		bytes = ", " + w.register("r")
+	case 1:
+		w.line("and.b32 %%t1, %s, %d;", w.register("r"), size)
+		bytes = ", %t1"
+	}
+	w.line("%scp.async.ca.shared.global [%%t3+%s], [%s], %d%s;", guard, offset, from, size, bytes)
 }
 
 // sizes are the bytes of registers, by their letter.

@@ -160,6 +160,12 @@ func (l *sampleList) halfVectors() {
 		l.add(func(a *Asm) { a.VM(&INSERTX4, 19, 19, m, Arg{Imm: 2}) }, "vinserti32x4 zmm19, zmm19, xmmword ptr %s, 2", m.text())
 		l.add(func(a *Asm) { a.VM(&EXTRACTX4, 19, 0, m, Arg{Imm: 3}) }, "vextracti32x4 xmmword ptr %s, zmm19, 3", m.text())
 		l.add(func(a *Asm) { a.VM(&BROADCASTX4, 3, 0, m, Arg{}) }, "vbroadcasti32x4 zmm3, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.VM(&LOADX, 19, 0, m, Arg{}) }, "vmovdqu32 xmm19, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.VM(&LOADXA, 19, 0, m, Arg{}) }, "vmovdqa32 xmm19, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.VM(&STOREX, 19, 0, m, Arg{}) }, "vmovdqu32 xmmword ptr %s, xmm19", m.text())
+		l.add(func(a *Asm) { a.VM(&STOREXA, 19, 0, m, Arg{}) }, "vmovdqa32 xmmword ptr %s, xmm19", m.text())
+		l.add(func(a *Asm) { a.StorePart(1, m, RBX) }, "mov byte ptr %s, bl", m.text())
+		l.add(func(a *Asm) { a.StorePart(2, m, RBX) }, "mov word ptr %s, bx", m.text())
 		l.add(func(a *Asm) { a.VM(&PMOVZXBD, 3, 0, m, Arg{Mask: 1}) }, "vpmovzxbd zmm3 {k1}, xmmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.VM(&PMOVDB, 25, 0, m, Arg{Mask: 1}) }, "vpmovdb xmmword ptr %s {k1}, zmm25", m.text())
 	}
@@ -255,6 +261,7 @@ func (l *sampleList) atomic() {
 	p := Place{Base: R13, Index: RBX, Shift: 3, Disp: 4096}
 	l.add(func(a *Asm) { a.RP(MOV, true, RDX, p) }, "mov rdx, qword ptr [r13 + 8*rbx + 4096]")
 	l.add(func(a *Asm) { a.RP(CMP, false, R9, p) }, "cmp r9d, dword ptr [r13 + 8*rbx + 4096]")
+	l.add(func(a *Asm) { a.Lea(RAX, p) }, "lea rax, [r13 + 8*rbx + 4096]")
 	l.add(func(a *Asm) { a.StoreTo(false, p, RAX) }, "mov dword ptr [r13 + 8*rbx + 4096], eax")
 	for c, name := range map[Cond]string{Above: "a", Below: "b", AboveEqual: "ae", Greater: "g", Less: "l"} {
 		l.add(func(a *Asm) { a.MoveIf(c, false, RCX, p) }, "cmov%s ecx, dword ptr [r13 + 8*rbx + 4096]", name)

@@ -17,6 +17,31 @@ func (a *Asm) place(code uint16, wide bool, r R, p Place) {
 func (a *Asm) RP(op Alu, wide bool, d R, p Place) { a.place(uint16(op), wide, d, p) }
 func (a *Asm) StoreTo(wide bool, p Place, s R)    { a.place(0x89, wide, s, p) }
 
+// Lea is lea d, [p].
+func (a *Asm) Lea(d R, p Place) { a.place(0x8d, true, d, p) }
+
+// StorePart is mov [m], s of 1 or 2 bytes.
+func (a *Asm) StorePart(bytes int, m Mem, s R) {
+	code := byte(0x88)
+	if bytes == 2 {
+		a.bytes(0x66)
+		code = 0x89
+	}
+	a.rexByte(s, m.Base)
+	a.bytes(code)
+	a.modMem(uint8(s), m, 1)
+}
+
+// Copy copies 16 bytes by two of LOADX and its like, with a vector register that it changes.
+func (a *Asm) Copy(load, store *Op, to, from Mem, t Z) {
+	if a.pairs != nil {
+		a.remember(step{kind: kCopy, op: load, with: store, m: from, s: uint8(to.Base), from: to.Disp})
+		return
+	}
+	a.vm(load, t, 0, from, Arg{}, false)
+	a.vm(store, t, 0, to, Arg{}, false)
+}
+
 // MoveIf is cmov d, [p] on a condition.
 func (a *Asm) MoveIf(c Cond, wide bool, d R, p Place) { a.place(0x0f40|uint16(c), wide, d, p) }
 

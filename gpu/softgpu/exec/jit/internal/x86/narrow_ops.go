@@ -47,7 +47,7 @@ func init() {
 		op.narrow = narrowWiden
 	}
 	for op, form := range map[*Op]func(*Asm, *narrowed){
-		&MOVD: narrowMove, &LOADD: narrowMove, &STORED: narrowStore, &ySTORESS: narrowFirst, &yTOQ: narrowFirst, &yTOD: narrowFirst,
+		&MOVD: narrowMove, &LOADD: narrowMove, &LOADX: narrowMove, &LOADXA: narrowMove, &STORED: narrowStore, &STOREX: narrowStore, &STOREXA: narrowStore, &ySTORESS: narrowFirst, &yTOQ: narrowFirst, &yTOD: narrowFirst,
 		&yFROMD: narrowFrom, &yFROMQ: narrowFrom, &yCVTSI2SS: narrowConvert, &yCVTTSD2SI: narrowTruncate,
 		&BROADCASTD: narrowBroadcast, &yBROADCASTQ: narrowBroadcast, &BROADCASTQ: narrowBroadcast, &BROADCASTX4: narrowBroadcast,
 		&CMPPS: narrowCompare, &CMPPD: narrowCompare, &yBLENDV: narrowBlend, &yBLENDD: narrowChoose, &yTEST: narrowTest,

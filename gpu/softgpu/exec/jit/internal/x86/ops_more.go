@@ -43,7 +43,13 @@ var (
 	PSHUFD   = Op{Name: "vpshufd", table: 1, prefix: 1, code: 0x70, memory: 64, imm: true}
 	// BROADCASTX4 loads four elements for all quarters of the vector.
 	BROADCASTX4 = Op{Name: "vbroadcasti32x4", table: 2, prefix: 1, code: 0x5a, memory: 16}
-	PTESTNMD    = Op{Name: "vptestnmd", table: 2, prefix: 2, code: 0x27, memory: 64}
+	// Sixteen bytes; those with an A are aligned, and one access then.
+	LOADX   = Op{Name: "vmovdqu32", table: 1, prefix: 2, code: 0x6f, memory: 16, width: 1}
+	LOADXA  = Op{Name: "vmovdqa32", table: 1, prefix: 1, code: 0x6f, memory: 16, width: 1}
+	STOREX  = Op{Name: "vmovdqu32", table: 1, prefix: 2, code: 0x7f, memory: 16, width: 1}
+	STOREXA = Op{Name: "vmovdqa32", table: 1, prefix: 1, code: 0x7f, memory: 16, width: 1}
+
+	PTESTNMD = Op{Name: "vptestnmd", table: 2, prefix: 2, code: 0x27, memory: 64}
 
 	PGATHERDQ  = Op{Name: "vpgatherdq", table: 2, prefix: 1, wide: true, code: 0x90, memory: 8}
 	PSCATTERDQ = Op{Name: "vpscatterdq", table: 2, prefix: 1, wide: true, code: 0xa0, memory: 8}

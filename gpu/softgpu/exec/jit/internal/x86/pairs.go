@@ -39,6 +39,7 @@ const (
 	kEntry // the label may be entered from outside
 	kEnd   // what follows is not reached from here
 	kAddress
+	kCopy // sixteen bytes, from m by op to disp from of general register s by with
 )
 
 // step is an instruction that is remembered.
@@ -47,6 +48,7 @@ type step struct {
 	d, s, r uint8
 	cond    Cond
 	op      *Op
+	with    *Op
 	mask    *MaskOp
 	m       Mem
 	arg     Arg

@@ -81,6 +81,11 @@ func (n *lowering) one(s *step, raw []byte) {
 		n.toGeneral(s)
 	case kFromGP:
 		n.fromGeneral(s)
+	case kCopy:
+		r := n.fresh()
+		n.xm(s.op, r, 0, s.m, 0)
+		n.xm(s.with, r, 0, Mem{Base: R(s.s), Disp: s.from}, 0)
+		n.drop(r)
 	case kLanes:
 		n.lanesStep(s)
 	case kMask:

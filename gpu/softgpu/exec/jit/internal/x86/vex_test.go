@@ -83,6 +83,8 @@ func (l *sampleList) yMoves() {
 		l.add(func(a *Asm) { a.ym(&LOADD, 9, 0, m, 0) }, "vmovdqu ymm9, ymmword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&STORED, 9, 0, m, 0) }, "vmovdqu ymmword ptr %s, ymm9", m.text())
 		l.add(func(a *Asm) { a.xm(&STORED, 9, 0, m, 0) }, "vmovdqu xmmword ptr %s, xmm9", m.text())
+		l.add(func(a *Asm) { a.xm(&LOADXA, 9, 0, m, 0) }, "vmovdqa xmm9, xmmword ptr %s", m.text())
+		l.add(func(a *Asm) { a.xm(&STOREXA, 9, 0, m, 0) }, "vmovdqa xmmword ptr %s, xmm9", m.text())
 		l.add(func(a *Asm) { a.ym(&BROADCASTD, 9, 0, m, 0) }, "vpbroadcastd ymm9, dword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&yBROADCASTQ, 9, 0, m, 0) }, "vpbroadcastq ymm9, qword ptr %s", m.text())
 		l.add(func(a *Asm) { a.ym(&PMOVZXBD, 9, 0, m, 0) }, "vpmovzxbd ymm9, qword ptr %s", m.text())
