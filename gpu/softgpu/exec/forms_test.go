@@ -293,3 +293,86 @@ func TestMatrixFormFaults(t *testing.T) {
 		}
 	}
 }
+
+// transferForms are loads and stores of matrices at A, with rows P elements apart.
+var transferForms = map[string]string{
+	"a f16":       "wmma.load.a.sync.aligned.row.m16n16k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"a f16 col":   "wmma.load.a.sync.aligned.col.m16n16k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"b f16":       "wmma.load.b.sync.aligned.row.m16n16k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"b f16 col":   "wmma.load.b.sync.aligned.col.m16n16k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A];",
+	"a f16 tall":  "wmma.load.a.sync.aligned.row.m32n8k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"b f16 tall":  "wmma.load.b.sync.aligned.row.m32n8k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"a f16 wide":  "wmma.load.a.sync.aligned.col.m8n32k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"b f16 wide":  "wmma.load.b.sync.aligned.col.m8n32k16SPACE.f16 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"a bf16":      "wmma.load.a.sync.aligned.row.m16n16k16SPACE.bf16 {%m0, %m1, %m2, %m3}, [A], P;",
+	"a tf32":      "wmma.load.a.sync.aligned.row.m16n16k8SPACE.tf32 {%m0, %m1, %m2, %m3}, [A], P;",
+	"b tf32 col":  "wmma.load.b.sync.aligned.col.m16n16k8SPACE.tf32 {%m0, %m1, %m2, %m3}, [A], P;",
+	"a s8":        "wmma.load.a.sync.aligned.row.m16n16k16SPACE.s8 {%m0, %m1}, [A], 16;",
+	"c f32":       "wmma.load.c.sync.aligned.row.m16n16k16SPACE.f32 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"c f32 tall":  "wmma.load.c.sync.aligned.row.m32n8k16SPACE.f32 {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, [A], P;",
+	"c f16":       "wmma.load.c.sync.aligned.row.m16n16k16SPACE.f16 {%m0, %m1, %m2, %m3}, [A], P;",
+	"c f16 col":   "wmma.load.c.sync.aligned.col.m16n16k16SPACE.f16 {%m0, %m1, %m2, %m3}, [A], P;",
+	"d f32":       "wmma.store.d.sync.aligned.row.m16n16k16SPACE.f32 [A], {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, P;",
+	"d f32 wide":  "wmma.store.d.sync.aligned.col.m8n32k16SPACE.f32 [A], {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, P;",
+	"d s32":       "wmma.store.d.sync.aligned.row.m16n16k16SPACE.s32 [A], {%m0, %m1, %m2, %m3, %m4, %m5, %m6, %m7}, 16;",
+	"d f16":       "wmma.store.d.sync.aligned.row.m16n16k16SPACE.f16 [A], {%m0, %m1, %m2, %m3}, P;",
+	"d f16 col":   "wmma.store.d.sync.aligned.col.m16n16k16SPACE.f16 [A], {%m0, %m1, %m2, %m3}, P;",
+	"d f16 plain": "wmma.store.d.sync.aligned.row.m32n8k16SPACE.f16 [A], {%m0, %m1, %m2, %m3};",
+}
+
+// transferBody runs a form for several places, distances and all, and mixes what registers have, and memory.
+func transferBody(form, space string) string {
+	address, name := "%rd6", "."+space
+	if space == "generic" || space == "generic shared" {
+		name = ""
+	}
+	place := "add.u64 %rd6, %rd1, 14336;"
+	if space == "shared" || space == "generic shared" {
+		place = "mov.u64 %rd6, s; add.u64 %rd6, %rd6, 1024;"
+		if space == "generic shared" {
+			place += "cvta.shared.u64 %rd6, %rd6;"
+		}
+	}
+	form = strings.NewReplacer("SPACE", name, "[A", "["+address, " P", " %r10").Replace(form)
+	return `.shared .align 16 .b8 s[16384]; .reg .b32 %m<8>;` + patternLoop(place+`mov.u32 %r7, s; mad.lo.u32 %r7, %r2, 16, %r7; st.shared.v4.u32 [%r7+1024], {%r6, %r2, %x1, %x2}; st.shared.v4.u32 [%r7+3072], {%r2, %r6, %x1, %x2};
+		mov.u32 %m0, %r6; mad.lo.u32 %m1, %r6, 3, %r2; mad.lo.u32 %m2, %r6, 5, 1; mad.lo.u32 %m3, %r6, 7, 2; mov.u32 %m4, %r2; mad.lo.u32 %m5, %r6, 9, 3; mov.u32 %m6, 6; mad.lo.u32 %m7, %r6, 11, 4;
+		mul.lo.u32 %r10, %r5, 8; and.b32 %r10, %r10, 56; add.u32 %r10, %r10, 16; mul.wide.u32 %rd9, %r5, 32; add.u64 %rd6, %rd6, %rd9; bar.sync 0; `+form+` bar.sync 0;
+		mad.lo.u32 %r6, %m0, 3, %m1; mad.lo.u32 %r6, %r6, 3, %m2; mad.lo.u32 %r6, %r6, 3, %m3; mad.lo.u32 %r6, %r6, 3, %m4; mad.lo.u32 %r6, %r6, 3, %m5; mad.lo.u32 %r6, %r6, 3, %m6; mad.lo.u32 %r6, %r6, 3, %m7;
+		ld.shared.v4.u32 {%x1, %x2, %x3, %x4}, [%r7+2048]; bar.sync 0;`)
+}
+
+func TestTransferForms(t *testing.T) {
+	for name, form := range transferForms {
+		for _, space := range []string{"global", "shared", "generic", "generic shared"} {
+			t.Run(name+"/"+space, func(t *testing.T) {
+				requireFormOf(t, "", transferBody(form, space), 32)
+				if !strings.HasPrefix(name, "d") {
+					requireFormOf(t, "", transferBody(form, space), 128)
+				}
+			})
+		}
+	}
+}
+
+// Matrices that are not all there, not aligned, or that lanes name apart.
+func TestTransferFormFaults(t *testing.T) {
+	for _, form := range []string{transferForms["a f16"], transferForms["b f16"], transferForms["c f32"], transferForms["d f32"], transferForms["d f16 col"]} {
+		for _, space := range []string{"global", "shared", "generic", "generic shared"} {
+			for _, change := range []string{"add.u64 %rd6, %rd6, 1;", "add.u64 %rd6, %rd6, 2;", "mov.u32 %r10, 0x7fffffff;", "mov.u32 %r10, 100000;", "add.u64 %rd6, %rd6, 33000;", "add.u64 %rd6, %rd6, 14600;", "sub.u64 %rd6, %rd6, 20000;", "mov.u64 %rd6, 0;", "mov.u32 %r10, 17;", "mov.u32 %r10, 0;", "setp.eq.u32 %p6, %r2, 9; @%p6 add.u64 %rd6, %rd6, 64;", "setp.eq.u32 %p6, %r2, 9; @%p6 add.u32 %r10, %r10, 8;"} {
+				guarded := "setp.eq.u32 %p5, %r5, 4; "
+				for _, c := range strings.SplitAfter(change, ";") {
+					if c = strings.TrimSpace(c); strings.HasPrefix(c, "@") {
+						guarded += "and.pred %p6, %p6, %p5; " + c
+					} else if c != "" {
+						guarded += "@%p5 " + c
+					}
+				}
+				body := strings.Replace(transferBody(form, space), "bar.sync 0; wmma", guarded+" bar.sync 0; wmma", 1)
+				want, errWant, _ := runForm(t, "", body, 32, NativeNever)
+				got, err, _ := runForm(t, "", body, 32, NativeAtOnce)
+				require.Equal(t, errWant, err, "%s %s %s", form, space, change)
+				requireSame(t, want, got, form+space+change)
+			}
+		}
+	}
+}

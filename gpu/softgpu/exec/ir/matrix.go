@@ -46,6 +46,7 @@ type MatrixOp struct {
 	Places      [8]MatrixPlace
 	Right, Down MatrixPlace
 	Apart       bool
+	Distinct    int // how many registers hold different elements; the others repeat them
 }
 
 // MatrixPlace is a place in a matrix as it lies in memory: elements along a row there, and rows.

@@ -65,8 +65,10 @@ const (
 	OpRows    // x.Matrix, ldmatrix
 	OpRowsOut // and stmatrix
 	OpTurn    // movmatrix
-	OpRestore // stackrestore: it looks at the other lanes of its frame, which only the interpreter has in one place
-	OpRow     // the first row
+	OpTransfer
+	OpTransferOut // wmma.load and wmma.store
+	OpRestore     // stackrestore: it looks at the other lanes of its frame, which only the interpreter has in one place
+	OpRow         // the first row
 )
 
 // ReduxKind is what an OpRedux combines lanes by.

@@ -22,7 +22,9 @@ func (e *emitter) known(in *ir.Inst) bool {
 	case ir.OpMatrix:
 		return !e.masked && knownMatrix(in)
 	case ir.OpRows, ir.OpRowsOut, ir.OpTurn:
-		return !e.masked && in.Guard == 0 && (in.Op == ir.OpTurn || in.Space == ir.SpaceShared || in.Space == ir.SpaceGeneric)
+		return !e.masked && knownRows(in)
+	case ir.OpTransfer, ir.OpTransferOut:
+		return !e.masked && shapeOfTransfer(in) != transferNone
 	}
 	return known(in) && !(e.narrow && needsFused(in.Op))
 }

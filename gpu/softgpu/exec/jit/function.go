@@ -311,7 +311,7 @@ func (e *emitter) body(i int) bool {
 		e.operation(pc, in)
 		e.unpin()
 		e.forgetPlaces(in)
-		if isAccess(in) || exchanges(in.Op) || in.Op == ir.OpMatrix || in.Op == ir.OpCopy || ofRows(in.Op) {
+		if isAccess(in) || exchanges(in.Op) || in.Op >= ir.OpMatrix && in.Op <= ir.OpTransferOut {
 			e.resume(pc + 1)
 		}
 		for _, r := range e.kills[pc-b.first] {

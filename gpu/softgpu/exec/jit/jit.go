@@ -292,15 +292,19 @@ func (n *Code) prepare(f *Frame, w *ir.Warp, seen uint64) bool {
 func isAccess(in *ir.Inst) bool { return in.Op >= ir.OpLoad && in.Op <= ir.OpAtom }
 
 // hasPage reports whether an operation accesses a page that its site knows.
-func hasPage(in *ir.Inst) bool { return isAccess(in) || in.Op == ir.OpCopy }
+func hasPage(in *ir.Inst) bool {
+	return isAccess(in) || in.Op == ir.OpCopy || in.Op == ir.OpTransfer || in.Op == ir.OpTransferOut
+}
 
 // writes reports whether it writes there.
-func writes(in *ir.Inst) bool { return isAccess(in) && stores(in.Op) }
+func writes(in *ir.Inst) bool {
+	return isAccess(in) && stores(in.Op) || in.Op == ir.OpTransferOut
+}
 
 // needsArea reports whether native code of an operation has a part of the worker's area.
 func needsArea(in *ir.Inst) bool {
-	switch in.Op {
-	case ir.OpAtom, ir.OpMatchAny, ir.OpRedux, ir.OpMatrix, ir.OpCopy, ir.OpRows, ir.OpRowsOut, ir.OpTurn:
+	switch op := in.Op; {
+	case op == ir.OpAtom, op == ir.OpMatchAny, op == ir.OpRedux, op == ir.OpMatrix, op >= ir.OpCopy && op <= ir.OpTransferOut:
 		return true
 	}
 	return isAccess(in) && (in.Neg || in.Target < 4 && stores(in.Op))

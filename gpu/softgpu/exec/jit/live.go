@@ -102,20 +102,11 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 			return false
 		}
 		matrixRegs(in.X.Matrix, visit)
-	case op == ir.OpCopy:
-		visit(ir.In64, in.A, false)
-		visit(ir.In64, in.B, false)
-		if r := in.X.Copy.Source; r != ir.NoReg {
-			visit(ir.In32, r, false)
+	case op >= ir.OpCopy && op <= ir.OpTransferOut:
+		if op >= ir.OpTransfer && shapeOfTransfer(in) == transferNone {
+			return false
 		}
-	case op == ir.OpTurn:
-		visit(ir.In32, in.A, false)
-		visit(ir.In32, in.D, true)
-	case op == ir.OpRows, op == ir.OpRowsOut:
-		visit(ir.In64, in.A, false)
-		for _, r := range matrixRegisters(in) {
-			visit(ir.In32, r, op == ir.OpRows)
-		}
+		copyRegisters(in, visit)
 	case op == ir.OpShfl:
 		for _, r := range []uint32{in.A, in.B, in.C, in.E} {
 			visit(ir.In32, r, false)
@@ -163,6 +154,34 @@ func registers(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool))
 		}
 	}
 	return true
+}
+
+// copyRegisters is registers for copies and what loads and stores matrices.
+func copyRegisters(in *ir.Inst, visit func(file ir.RegKind, reg uint32, write bool)) {
+	if in.Op == ir.OpTurn {
+		visit(ir.In32, in.A, false)
+		visit(ir.In32, in.D, true)
+		return
+	}
+	visit(ir.In64, in.A, false)
+	switch in.Op {
+	case ir.OpCopy:
+		visit(ir.In64, in.B, false)
+		if r := in.X.Copy.Source; r != ir.NoReg {
+			visit(ir.In32, r, false)
+		}
+	case ir.OpRows, ir.OpRowsOut:
+		for _, r := range matrixRegisters(in) {
+			visit(ir.In32, r, in.Op == ir.OpRows)
+		}
+	default:
+		if r := in.X.Matrix.Stride; r != ir.NoReg {
+			visit(ir.In32, r, false)
+		}
+		for _, r := range transferRegisters(in) {
+			visit(ir.In32, r, in.Op == ir.OpTransfer)
+		}
+	}
 }
 
 // fileOf is the register file of a letter in a form.

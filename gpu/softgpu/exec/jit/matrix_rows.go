@@ -15,6 +15,11 @@ import (
 // ofRows reports whether an operation is one of these.
 func ofRows(op ir.Opcode) bool { return op == ir.OpRows || op == ir.OpRowsOut || op == ir.OpTurn }
 
+// knownRows reports whether one is compiled.
+func knownRows(in *ir.Inst) bool {
+	return in.Guard == 0 && (in.Op == ir.OpTurn || in.Space == ir.SpaceShared || in.Space == ir.SpaceGeneric)
+}
+
 // matrixRegisters are the registers of ldmatrix or stmatrix.
 func matrixRegisters(in *ir.Inst) []uint32 {
 	op := in.X.Matrix

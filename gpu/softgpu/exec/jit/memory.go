@@ -452,45 +452,7 @@ func (m *memoryAccess) loadHalf(h int, at func(i int) x86.Mem) {
 // storeRows is the inverse of loadRows. The second half comes later, since where
 // lanes write the same place, the highest wins.
 func (m *memoryAccess) storeRows() {
-	a := &m.emitter.a
 	for h, r := range m.rows {
-		at := func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} }
-		join := func(d, x, y x86.Z, table int32) {
-			if m.pairs {
-				op, half := joins(table)
-				a.V(op, d, x, y, x86.Arg{Imm: half})
-				return
-			}
-			a.VM(&x86.LOADD, d, 0, constant(table), x86.Arg{})
-			a.V(&x86.PERMI2D, d, x, y, x86.Arg{})
-		}
-		v := &m.vals
-		switch {
-		case m.size == 8 && m.n == 2:
-			for i := range 4 { // 4 lanes each
-				join(m.s[0], v[0].part(2*h+i/2), v[1].part(2*h+i/2), offJoinPairs+int32(64*(i%2)))
-				a.VM(&x86.STOREQ, m.s[0], 0, at(i), x86.Arg{})
-			}
-		case m.size == 8:
-			a.VM(&x86.STOREQ, v[0].part(2*h), 0, at(0), x86.Arg{})
-			a.VM(&x86.STOREQ, v[0].part(2*h+1), 0, at(1), x86.Arg{})
-		case m.n == 1:
-			_, store := m.moves()
-			a.VM(store, v[0].part(h), 0, at(0), x86.Arg{})
-		case m.n == 2:
-			for i := range 2 {
-				join(m.s[0], v[0].part(h), v[1].part(h), offJoin+int32(64*i))
-				a.VM(&x86.STORED, m.s[0], 0, at(i), x86.Arg{})
-			}
-		default:
-			for i := range 2 { // 8 lanes each
-				join(m.s[0], v[0].part(h), v[1].part(h), offJoin+int32(64*i))
-				join(m.s[1], v[2].part(h), v[3].part(h), offJoin+int32(64*i))
-				for k := range 2 {
-					join(m.s[2], m.s[0], m.s[1], offJoinPairs+int32(64*k))
-					a.VM(&x86.STORED, m.s[2], 0, at(2*i+k), x86.Arg{})
-				}
-			}
-		}
+		m.storeHalf(h, func(i int) x86.Mem { return x86.Mem{Base: r, Disp: int32(64 * i)} })
 	}
 }

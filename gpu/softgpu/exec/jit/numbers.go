@@ -3,6 +3,8 @@ package jit
 import (
 	"math"
 	"slices"
+
+	"pvdrm/gpu/softgpu/exec/tlb"
 )
 
 // The constants of approximations, as in Go's package math, whose results these are
@@ -40,7 +42,7 @@ const (
 var (
 	theDoubles = doubleBits(slices.Concat([]float64{1, 2, 0.5, -1, 1000, -1000, ln2Hi, -ln2Lo, ln2Lo, math.Sqrt2 / 2, 1 / math.Ln2,
 		4 / math.Pi, 0x1p-32, overHalf, two52, pi4A, pi4B, pi4C, 1 << 52, 1 << 29, flushLimit, minNormal, 1 << 31, 1 << 63, 1 << 64}, expSeries, logOdd, logEven, sines, cosines),
-		1, 2, 1<<51, 1<<63, 1<<63-1, 0xffffffff, 0xffffffff<<32, 0xfff8<<48, wideNaN, (tableSites-1)<<siteBits, 48, 56, 63, 64, 0xffff, math.Float64bits(two52))
+		tlb.SharedBase, 1, 2, 1<<51, 1<<63, 1<<63-1, 0xffffffff, 0xffffffff<<32, 0xfff8<<48, wideNaN, (tableSites-1)<<siteBits, 48, 56, 63, 64, 0xffff, math.Float64bits(two52))
 	theWords = []uint32{0, 1, 3, 31, 32, 0xff, 0xffff, 0x7fff, 0x8000, 0x7fc00000, 0x00800000, 0x7f800000, 0xff800000, 0x3f800000, 1 << 31,
 		0x4e000000, 0x55555555, 0x33333333, 0x0f0f0f0f, 0x01010101, 0x03030303, 0x04040404, 0x80808080, 0xf0, 0xf00, 0xf000, 0xf, 0x007fffff, 1023 + 31,
 		0x77800000, 0x0f800000, 0xc8000fff, 0x38800000, 0x3f000000, 0x47800000, 0x7c00, 0x00ff00ff,

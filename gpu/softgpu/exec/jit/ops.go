@@ -23,6 +23,8 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.matrix(pc, in)
 	case in.Op == ir.OpCopy:
 		e.copyAsync(pc, in)
+	case in.Op == ir.OpTransfer, in.Op == ir.OpTransferOut:
+		e.transfer(pc, in)
 	case ofRows(in.Op):
 		e.matrixRows(pc, in)
 	case in.Op == ir.OpOfLane || in.Op == ir.OpOfWarp:

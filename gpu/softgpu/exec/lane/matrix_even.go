@@ -30,7 +30,8 @@ func PlaceMatrix(op *ir.MatrixOp) {
 		op.Apart = down != op.Column
 		return ir.MatrixPlace{Along: uint64(col), Across: uint64(row)}
 	}
-	for r := range min(op.Count[op.Fragment], distinct(op, e)) {
+	op.Distinct = distinct(op, e)
+	for r := range min(op.Count[op.Fragment], op.Distinct) {
 		op.Places[r] = at(r, 0)
 	}
 	first, right, down := op.Places[0], at(0, 1), at(0, 4)

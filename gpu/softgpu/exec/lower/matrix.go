@@ -155,9 +155,9 @@ func (b *builder) wmma(i *ptx.Instr) {
 	if len(i.Args) > 2 {
 		op.Stride = b.src32(&i.Args[2], ptx.U32)
 	}
-	in := ir.Inst{Fn: lane.MatrixLoad, A: at.base, Imm: at.offset, Space: at.space}
+	in := ir.Inst{Fn: lane.MatrixLoad, Op: ir.OpTransfer, A: at.base, Imm: at.offset, Space: at.space}
 	if i.Mods.Mode == ptx.ModeStore {
-		in.Fn = lane.MatrixStore
+		in.Fn, in.Op = lane.MatrixStore, ir.OpTransferOut
 		b.fragment(op, op.Fragment, registers)
 	} else {
 		b.fragmentResults(op, op.Fragment, registers)
