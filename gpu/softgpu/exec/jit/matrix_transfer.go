@@ -84,6 +84,7 @@ type transfer struct {
 	bytes  int // of an element
 	regs   []uint32
 	stored [8]value
+	loaded [8][2]x86.Z
 }
 
 func (e *emitter) transfer(pc int32, in *ir.Inst) {
@@ -120,10 +121,14 @@ func (e *emitter) transfer(pc int32, in *ir.Inst) {
 		for r := first; r < last; r++ {
 			t.pieces(r, areaRows+(r-first)*matrixBytes, out)
 		}
-		for r := range t.regs { // those behind the first ones repeat them
-			if k := r % n; !out && k >= first && k < last {
-				t.fromArea(r, areaRows+(k-first)*matrixBytes)
-			}
+		for r := first; r < last && !out; r++ {
+			t.fromArea(r, areaRows+(r-first)*matrixBytes)
+		}
+	}
+	for r := n; r < len(t.regs) && !out; r++ { // these repeat the first ones
+		z, _ := e.write(ir.In32, t.regs[r], false)
+		for p := range 2 {
+			e.copyTo(z[p], t.loaded[r%n][p])
 		}
 	}
 }
@@ -264,7 +269,8 @@ func (t *transfer) fromArea(r, at int) {
 	e := t.emitter
 	if t.shape != transferPairs {
 		z, _ := e.write(ir.In32, t.regs[r], false)
-		e.matrixFromArea(at, [2]x86.Z{z[0], z[1]}, t.shape == transferTurned, t.s)
+		t.loaded[r] = [2]x86.Z{z[0], z[1]}
+		e.matrixFromArea(at, t.loaded[r], t.shape == transferTurned, t.s)
 		return
 	}
 	if r%2 != 0 {
@@ -272,6 +278,7 @@ func (t *transfer) fromArea(r, at int) {
 	}
 	for k := range 2 {
 		t.dst[k], _ = e.write(ir.In32, t.regs[r+k], false)
+		t.loaded[r+k] = [2]x86.Z(t.dst[k][:2])
 	}
 	for h := range 2 {
 		t.loadHalf(h, func(i int) x86.Mem { return inArea(at, 2*h+i) })
