@@ -10,7 +10,8 @@ import (
 const (
 	hybridKeys    = 16 << 10 // with size 1
 	hybridThreads = 128
-	hybridPerKey  = 256 // keys of a bucket, about
+	hybridPerKey  = 256                // keys of a bucket, about
+	hybridPiece   = 16 * hybridThreads // HYBRID_EACH of device/hybridsort.h
 )
 
 // hybridArgs is Hybrid of device/hybridsort.h.
@@ -57,7 +58,7 @@ func prepareHybrid(j *job) (task, error) {
 	for h.buckets < 1024 && h.buckets*hybridPerKey < len(h.keys) {
 		h.buckets *= 2
 	}
-	h.pieces = (len(h.keys) + hybridThreads - 1) / hybridThreads
+	h.pieces = (len(h.keys) + hybridPiece - 1) / hybridPiece
 	var err error
 	if h.m, err = j.uploads(h.bytes, 4*len(h.keys), 4*h.buckets, 4*h.buckets+4, 4*h.buckets); err != nil {
 		return task{}, err

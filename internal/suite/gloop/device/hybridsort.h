@@ -20,12 +20,13 @@ FN Hybrid known(Hybrid p) {
 
 FN u32 hybridBucket(const Hybrid &p, float key) { return least((u32)((key - p.low) * p.scale), p.buckets - 1); }
 
-FN u32 hybridPieces(const Hybrid &p) { return (p.count + threads() - 1) / threads(); }
+/* How many keys of a piece each thread of the block has: a piece of one key a thread is done before a block has begun it. */
+#define HYBRID_EACH 16
 
-/* Counts a piece of the keys: as many as the block has threads. */
+/* Counts a piece of the keys. */
 FN void hybridCount(const Hybrid &p, u32 piece) {
-	u32 i = piece * threads() + thread();
-	if (i < p.count)
+	u32 from = piece * threads() * HYBRID_EACH, to = least(from + threads() * HYBRID_EACH, p.count);
+	for (u32 i = from + thread(); i < to; i += threads())
 		atomicPlus(&p.sizes[hybridBucket(p, p.keys[i])], 1u);
 }
 
@@ -50,8 +51,8 @@ FN void hybridPlaces(const Hybrid &p, u32 *sums) {
 }
 
 FN void hybridScatter(const Hybrid &p, u32 piece) {
-	u32 i = piece * threads() + thread();
-	if (i < p.count)
+	u32 from = piece * threads() * HYBRID_EACH, to = least(from + threads() * HYBRID_EACH, p.count);
+	for (u32 i = from + thread(); i < to; i += threads())
 		p.sorted[atomicPlus(&p.cursors[hybridBucket(p, p.keys[i])], 1u)] = p.keys[i];
 }
 
