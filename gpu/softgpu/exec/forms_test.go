@@ -194,7 +194,7 @@ func TestVectorFormFaults(t *testing.T) {
 // copyForms are cp.async to A from global memory at %rd6, of which %x1 says how many bytes there are.
 var copyForms = map[string]string{
 	"4": "cp.async.ca.shared.global [A+4], [%rd6+4], 4; @%p2 cp.async.ca.shared.global [A], [%rd6+8], 4;", "8": "cp.async.ca.shared.global [A+8], [%rd6+8], 8; @%p3 cp.async.ca.shared.global [A], [%rd6+8], 8;",
-	"16": "cp.async.cg.shared.global [A], [%rd6], 16; SYNC @%p2 cp.async.cg.shared.global [A], [%rd6+32], 16;", "all or nothing": "shl.b32 %x1, %r2, 4; and.b32 %x1, %x1, 16; cp.async.cg.shared.global [A], [%rd6], 16, %x1; SYNC mul.lo.u32 %x1, %r5, 3; @%p3 cp.async.cg.shared.global [A], [%rd6+16], 16, %x1;",
+	"16": "cp.async.cg.shared.global [A], [%rd6], 16; SYNC @%p2 cp.async.cg.shared.global [A], [%rd6+32], 16;", "all or nothing": "shl.b32 %x1, %r2, 4; and.b32 %x1, %x1, 16; cp.async.cg.shared.global [A], [%rd6], 16, %x1; SYNC mul.lo.u32 %x1, %r5, 16; @%p3 cp.async.cg.shared.global [A], [%rd6+16], 16, %x1;",
 	"nothing": "mov.u32 %x1, 0; cp.async.ca.shared.global [A], [%rd6], 16, %x1; @%p2 cp.async.ca.shared.global [A], [%l1], 8, %x1; mov.u32 %x1, 100; cp.async.ca.shared.global [A+8], [%rd6], 4, %x1;", "less": "and.b32 %x1, %r2, 15; cp.async.ca.shared.global [A], [%rd6], 16, %x1; SYNC @%p2 cp.async.ca.shared.global [A], [%rd6], 8, 5;",
 }
 
@@ -276,6 +276,22 @@ func TestMatrixForms(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What native code has done by functions is counted as operations that are not compiled, with its line, also where that is
+// so for some warps only.
+func TestCalledFormsAreCounted(t *testing.T) {
+	if NativeCode() != nil {
+		t.Skip(NativeCode())
+	}
+	body := ".shared .align 16 .b8 s[1024]; mov.u32 %r10, s; and.b32 %r7, %r2, 31; mad.lo.u32 %r10, %r7, 16, %r10; mov.u32 %r6, 0;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r6}, [%r10];\nst.global.u32 [%rd4], %r6;"
+	_, err, row := runForm(t, "", body, 64, NativeAtOnce)
+	require.NoError(t, err)
+	require.Zero(t, row.Interpreted[jit.Operation])
+	_, err, row = runForm(t, "", body, 77, NativeAtOnce)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), row.Interpreted[jit.Operation], "the last warps of two blocks")
+	require.Len(t, row.Lines, 1)
 }
 
 // Rows of matrices that are not there, or not aligned, and rows of lanes that do not count.

@@ -108,7 +108,7 @@ func (b *block) reuse(r *run) {
 				w.frame0.MayCall(w.native, w.calls)
 			}
 			if c := w.worker.counts; c != nil {
-				w.frame0.Note(func(pc int32) { c.interpret(w, pc, false) })
+				w.frame0.Note(func(pc int32) { c.count(jit.Operation, pc) })
 			}
 		}
 	}

@@ -74,7 +74,11 @@ func (c *counts) interpret(w *warp, pc int32, entered bool) {
 	if entered {
 		c.entered++
 	}
-	cause := w.native.Why(pc, w.Mask)
+	c.count(w.native.Why(pc, w.Mask), pc)
+}
+
+// count counts the instruction at pc for a cause.
+func (c *counts) count(cause jit.Cause, pc int32) {
 	c.interpreted[cause]++
 	if cause != jit.Operation {
 		return
