@@ -143,8 +143,12 @@ func narrowFirsts(a *Asm, i *narrowed) {
 	a.bindAll(i, d)
 }
 
-// narrowExtract is half of d as the lower one of r.
+// narrowExtract is half of d as the lower one of r, or in memory.
 func narrowExtract(a *Asm, i *narrowed) {
+	if i.inMem {
+		a.om(&oSTOREU, a.have(2*i.d+i.imm), i.m)
+		return
+	}
 	a.bind(2*i.r, a.have(2*i.d+i.imm))
 	a.sse.drop(2*i.r + 1)
 }
@@ -155,7 +159,14 @@ func narrowJoin(a *Asm, i *narrowed) {
 	if i.op == &yJOIN && i.imm == 0x31 {
 		h = 1
 	}
-	lo, hi := a.have(2*i.s+h), a.have(2*i.r+h)
+	lo := a.have(2*i.s + h)
+	var hi xmm
+	if i.inMem {
+		hi = a.take()
+		a.om(&oLOADU, hi, i.m)
+	} else {
+		hi = a.have(2*i.r + h)
+	}
 	a.bind(2*i.d, lo)
 	a.bind(2*i.d+1, hi)
 }

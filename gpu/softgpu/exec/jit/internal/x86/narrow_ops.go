@@ -33,7 +33,7 @@ func init() {
 	}
 	for _, op := range []*Op{
 		&SUBPS, &DIVPS, &MINPS, &MAXPS, &ADDPD, &MULPD, &SUBPD, &DIVPD, &MINPD, &MAXPD, &PSUBD, &PSUBQ, &PSHUFB, &yCMPGTD, &yCMPGTQ, &yANDN,
-		&ySHUFPS, &yUNPACKL, &yUNPACKH, &yUNPACKLQ, &yUNPACKHQ,
+		&ySHUFPS, &yUNPACKL, &yUNPACKH, &yUNPACKLQ, &yUNPACKHQ, &UNPCKLD, &UNPCKHD, &UNPCKLQ, &UNPCKHQ,
 	} {
 		op.narrow = narrowTwo
 	}
