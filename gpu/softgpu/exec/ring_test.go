@@ -91,7 +91,7 @@ func TestFirstTurnsThatPart(t *testing.T) {
 	}
 	best := InUse()
 	defer UseISA(best)
-	for _, isa := range []ISA{AVX512, AVX2} {
+	for _, isa := range []ISA{AVX512, AVX2, Plain} {
 		if !UseISA(isa) {
 			continue
 		}

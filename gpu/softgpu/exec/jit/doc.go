@@ -46,7 +46,8 @@
 // are among them. Lanes in several pages have each a page of its
 // own: a lane's address, with the bits of its offset cleared, must be the base of that page, and the
 // size of the page, which says how many bits that are, must be the same; the address in the host's
-// memory is the page's and that offset, which are below its size. For AVX2, for SSE4.2, and for atomic operations, it has an
+// memory is the page's and that offset, which are below its size. Two words of a lane that are loaded at once (beside.go) lie
+// in one extent, which the lower one's offset is compared with, less the bytes of both. For AVX2, for SSE4.2, and for atomic operations, it has an
 // area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are
 // not active are not accessed. So are those of accesses that go lane by lane (copies.go), and of rows of matrices, of which the operation's

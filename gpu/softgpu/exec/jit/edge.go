@@ -190,7 +190,7 @@ func (e *emitter) branch(pc int32, in *ir.Inst) bool {
 // where it enters at pc. What is in vector registers comes from memory.
 func (e *emitter) resume(pc int32) {
 	at := &e.entries[pc-e.fn.Entry]
-	if *at != 0 {
+	if *at != 0 || pc <= e.early.closed {
 		return
 	}
 	*at = e.a.NewLabel()

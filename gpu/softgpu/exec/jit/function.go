@@ -53,6 +53,7 @@ type emitter struct {
 	sites            []uint16
 	places           map[regRef]placed
 	kept             map[regRef]placed // see kept.go
+	early            early             // see beside.go
 	looked           int               // how many operations were looked at for accesses that have a register in common
 }
 
@@ -196,6 +197,7 @@ func (c *emitter) constant(file ir.RegKind, reg uint32) bool {
 func (e *emitter) run(i int) {
 	e.clear()
 	clear(e.places)
+	e.early = early{closed: -1}
 	e.a.Bind(e.labels[i])
 	if first := e.blocks[i].first; e.enters(&e.code[first]) || e.inRing(first) {
 		e.enterable(first)

@@ -3,12 +3,17 @@
 package jit
 
 import (
+	"slices"
+
 	"pvdrm/gpu/softgpu/exec/ir"
 	"pvdrm/gpu/softgpu/exec/jit/internal/x86"
 )
 
 // operation compiles one operation that is not control flow.
 func (e *emitter) operation(pc int32, in *ir.Inst) {
+	if slices.Contains(e.early.done, pc) {
+		return
+	}
 	e.choose(in)
 	switch {
 	case in.Kind == ir.KCompare:

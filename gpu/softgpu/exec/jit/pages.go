@@ -85,7 +85,7 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 			entry.Disp = tableSites * siteBytes
 		}
 		several := m.out
-		if m.size >= 4 && !where.uniform {
+		if m.size >= 4 && !where.uniform && !m.both {
 			several = a.NewLabel()
 		}
 		a.RR(x86.MOV, true, x86.RDX, x86.RAX)
