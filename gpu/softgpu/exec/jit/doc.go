@@ -30,6 +30,13 @@
 // Lanes that disagree on a branch around a few operations do not part: they run those together, each operation guarded by the
 // branch's predicate: package lower makes such code beside that for lanes that agree.
 //
+// Where the rows of a block are whole warps, native code knows how the lanes of %tid lie, and of sums and products of it
+// (strides.go): it computes the first part of such a register, and makes the others where they are wanted. For that there is
+// code of its own for launches of such blocks (shaped.go). What is known of a register holds from block to block where
+// one operation writes it (claims.go), and ends at each operation that writes the register, in whatever way: registers (live.go)
+// lists those, and an operation of which it does not know them ends all. Frames in memory always have all lanes' values where native
+// code is left, so that the interpreter, calls, and lanes that part know nothing of it.
+//
 // # Safety
 //
 // PTX is hostile, and native code cannot be made to touch other memory: it
@@ -46,7 +53,11 @@
 // are among them. Lanes in several pages have each a page of its
 // own: a lane's address, with the bits of its offset cleared, must be the base of that page, and the
 // size of the page, which says how many bits that are, must be the same; the address in the host's
-// memory is the page's and that offset, which are below its size. Two words of a lane that are loaded at once (beside.go) lie
+// memory is the page's and that offset, which are below its size. Where lanes are known to follow one another it takes the
+// addresses of all from that of the first lane, and compares all of what they access with the extent: were that knowledge
+// wrong, as by the registers in a state of a preempted launch that somebody has changed, the kernel would get other values, and nothing
+// beyond its mappings. What it fetches into the cache beyond an extent it never reads.
+// Two words of a lane that are loaded at once (beside.go) lie
 // in one extent, which the lower one's offset is compared with, less the bytes of both. For AVX2, for SSE4.2, and for atomic operations, it has an
 // area of its worker beside, which it addresses by constants and by numbers of lanes, below 32: addresses of the
 // host that atomic operations write there are ones that were checked so, and are read before anything else runs; lanes that are

@@ -56,7 +56,12 @@ func (e *emitter) save(list []saved) {
 			s.raw = false
 		}
 		for p := range parts(s.kind) {
-			if z := s.part(p); s.dirty>>p&1 != 0 && z != noZ {
+			z := s.part(p)
+			if s.dirty>>p&1 != 0 && z == noZ && s.stride != 0 {
+				z = t3
+				e.derive(s.kind, z, s.z[0], p, s.stride)
+			}
+			if s.dirty>>p&1 != 0 && z != noZ {
 				e.store(s.kind, s.index, p, z, s.raw)
 			}
 		}
@@ -210,11 +215,13 @@ func (e *emitter) resume(pc int32) {
 		places = append(places, p.at)
 	}
 	slices.Sort(places)
+	out := e.a.NewLabel()
 	e.later = append(e.later, func() {
 		e.a.Bind(entry)
 		for _, at := range places { // what they hold is from another time
 			e.forgetPlace(at)
 		}
+		checked := false
 		for _, s := range list {
 			for p, z := range s.z {
 				switch {
@@ -227,7 +234,15 @@ func (e *emitter) resume(pc int32) {
 					e.a.VM(&x86.LOADD, z, 0, home(s.kind, s.index, p), x86.Arg{})
 				}
 			}
+			if s.stride != 0 && !s.sure {
+				e.verify(&s, out)
+				checked = true
+			}
 		}
 		e.a.Jump(here)
+		if checked {
+			e.a.Bind(out)
+			e.exitWith(pc, nil)
+		}
 	})
 }

@@ -132,26 +132,30 @@ const (
 // another shift.
 const siteBits = 6
 
-// nativeTable is the constants of native code.
+// nativeTable is the constants of native code. Vectors begin where a line of the cache does: those that lie in two are slower
+// to load.
 type nativeTable struct {
-	step64                         [5][16]uint64 // lane times 1, 2, 4, 8, 16
-	step32                         [5][16]uint32
-	every2                         [2][16]uint32 // permutations that part and join elements
-	every4                         [2][16]uint32
-	every2Pairs                    [2][16]uint32
-	turned                         [2][2][16]uint32 // of lanes from 0 and from 16 on: words of rows 2t and 2t+1
-	turnedBy                       [16]uint32       // and how much higher the column's element is there
-	join                           [2][16]uint32
-	joinPairs                      [2][16]uint32
+	step64      [strideKinds][16]uint64 // lane times 1, 2, 4, 8 and so on
+	step32      [strideKinds][16]uint32
+	every2      [2][16]uint32 // permutations that part and join elements
+	every4      [2][16]uint32
+	every2Pairs [2][16]uint32
+	turned      [2][2][16]uint32 // of lanes from 0 and from 16 on: words of rows 2t and 2t+1
+	turnedBy    [16]uint32       // and how much higher the column's element is there
+	join        [2][16]uint32
+	joinPairs   [2][16]uint32
+	bytes       [16]uint32 // the bytes of a lane, of four lanes
+	lanes       [32]uint32 // their numbers
+	ofLane      [ir.LaneWords][32]uint32
+
+	doubles                        [96]uint64             // theDoubles
+	words                          [96]uint32             // theWords
+	parts64                        [strideKinds][4]uint64 // what parts of a register are more than the first, see strides.go
+	parts32                        [strideKinds][2]uint32
 	ones                           uint64
 	oneD                           uint64
 	nan, one, oneF, byte, n31      uint32
 	n32, sign, abs, huge, inf, b31 uint32
-	bytes                          [16]uint32 // the bytes of a lane, of four lanes
-	lanes                          [32]uint32 // their numbers
-	ofLane                         [ir.LaneWords][32]uint32
-	doubles                        [96]uint64 // theDoubles
-	words                          [96]uint32 // theWords
 }
 
 var theTable = makeTable()
@@ -176,8 +180,9 @@ func makeTable() *nativeTable {
 			t.turned[h][0][i] = i%4*8 + (i/4+4*h)/2
 			t.turned[h][1][i] = t.turned[h][0][i] + 4
 		}
-		for s := range 5 {
+		for s := range strideKinds {
 			t.step64[s][i], t.step32[s][i] = uint64(i)<<s, i<<s
+			t.parts64[s][i%4], t.parts32[s][i%2] = uint64(i%4)*8<<s, i%2*16<<s
 		}
 		for k := range uint32(2) {
 			t.every2[k][i] = 2*i + k
@@ -259,6 +264,8 @@ const (
 
 	offStep64    = int32(unsafe.Offsetof(nativeTable{}.step64))
 	offStep32    = int32(unsafe.Offsetof(nativeTable{}.step32))
+	offParts64   = int32(unsafe.Offsetof(nativeTable{}.parts64))
+	offParts32   = int32(unsafe.Offsetof(nativeTable{}.parts32))
 	offEvery2    = int32(unsafe.Offsetof(nativeTable{}.every2))
 	offEvery4    = int32(unsafe.Offsetof(nativeTable{}.every4))
 	offEvery2Two = int32(unsafe.Offsetof(nativeTable{}.every2Pairs))

@@ -54,7 +54,13 @@ type emitter struct {
 	places           map[regRef]placed
 	kept             map[regRef]placed // see kept.go
 	early            early             // see beside.go
-	looked           int               // how many operations were looked at for accesses that have a register in common
+	claims           claims
+	known32          map[uint32]uint32
+	known64          map[uint32]uint64
+	inRows           bool // a warp's lanes are in one row of the block
+	tiled            bool // the block has several rows
+	stays            bool // what is compiled does not leave native code
+	looked           int  // how many operations were looked at for accesses that have a register in common
 }
 
 // maskMode says which lanes an operation writes.
@@ -77,13 +83,13 @@ type compiled struct {
 
 // compileFunction makes machine code of a function, for warps with all lanes or
 // with any. It returns nil if the function is beyond the bounds.
-func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *compiled {
+func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, kind codeKind) *compiled {
 	n := int(fn.End - fn.Entry)
 	if n == 0 || n > maxNativeInsts || max(fn.Regs32, fn.Regs64, fn.Preds) > maxNativeRegs {
 		return nil
 	}
-	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: masked, pairs: isa != AVX512, narrow: isa == Plain, ring: ringOf(p, fn)}
-	switch isa {
+	e := &emitter{fn: fn, code: p.Code, cache: newCache(fn), entries: make([]x86.Label, n+1), sites: sites, places: map[regRef]placed{}, masked: kind.masked, inRows: kind.inRows, tiled: kind.tiled, pairs: kind.isa != AVX512, narrow: kind.isa == Plain, ring: ringOf(p, fn)}
+	switch kind.isa {
 	case AVX2:
 		e.a.MakePairs()
 	case Plain:
@@ -91,7 +97,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	}
 	e.fixed32, e.fixed64 = make([]bool, fn.Regs32), make([]bool, fn.Regs64)
 	// Lane 0 of a constant's register stands for all. A call by some lanes writes constants for those only.
-	if fn.Kernel || !masked {
+	if fn.Kernel || !kind.masked {
 		for _, c := range fn.Const32 {
 			e.fixed32[c.Reg] = true
 		}
@@ -103,6 +109,8 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 		return nil
 	}
 	e.findUniform()
+	e.findConstants()
+	e.findClaims()
 	e.findKept()
 	e.a.Grow(64 * n)
 	e.leave = e.a.NewLabel() // so that no entry has label 0
@@ -118,7 +126,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	}
 	for i := range e.blocks {
 		e.run(i)
-		if e.a.Len() > most(maxNativeBytes, isa) {
+		if e.a.Len() > most(maxNativeBytes, kind.isa) {
 			return nil
 		}
 	}
@@ -127,7 +135,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, masked bool
 	e.musterCode()
 	e.a.Bind(e.leave)
 	e.a.Return()
-	if !e.a.Resolve() || e.a.Len() > most(maxNativeBytes, isa) {
+	if !e.a.Resolve() || e.a.Len() > most(maxNativeBytes, kind.isa) {
 		return nil
 	}
 	out := &compiled{code: e.a.Code(), entries: make([]uint32, n)}
@@ -254,9 +262,10 @@ func (e *emitter) body(i int) bool {
 		e.kills[k] = e.kills[k][:0]
 		e.before(&e.code[b.first+int32(k)], &e.kills[k])
 	}
+	e.claims.holds, e.claims.heldTo = e.claims.begin[i], b.first
 	behind := int32(0) // the last run of quads
 	for pc := b.first; pc < b.last; pc++ {
-		in := &e.code[pc]
+		in := e.operationAt(pc)
 		if pc >= behind {
 			if r := e.quadRunAt(pc, b.last); r != nil {
 				behind = r.last + 1

@@ -94,6 +94,9 @@ type Code struct {
 	charge *atomic.Int64 // see ChargeTo; may be nil
 	reach  sync.Once
 	table  []*Code // of the functions that the kernel may call, by their numbers; nil: none, and of one it may not
+	inRows shaped  // for launches of some sizes
+	plain  *Code   // for the others, of code that is for such
+	tiled  bool    // such code was first wanted for blocks of several rows
 
 	classed sync.Once
 	classes []Cause // by position from first on; see cause.go
@@ -170,7 +173,7 @@ func (n *Code) compile(v *variant) {
 			v.code.Store(&machineCode{failed: true})
 		}
 	}()
-	code := makeNative(n.prog, n.fn, n.sites, v == &n.masked, n.isa)
+	code := makeNative(n.prog, n.fn, n.sites, codeKind{masked: v == &n.masked, inRows: n.plain != nil, tiled: n.tiled, isa: n.isa})
 	for kept := n.kept.Load(); code.kept > kept && !n.kept.CompareAndSwap(kept, code.kept); kept = n.kept.Load() {
 	}
 	v.code.Store(code)
@@ -317,6 +320,7 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 		return
 	}
 	in := &n.prog.Code[pc]
+	n.wrapped(in)
 	reg, imm := in.A, in.Imm
 	switch {
 	case in.Op == ir.OpCopy:

@@ -59,7 +59,7 @@ func (m *machine) run(t testing.TB, w *ir.Warp, code []ir.Inst, fixed ...ir.Cons
 		}
 	}
 	prog := &ir.Program{Code: code}
-	made := compileFunction(prog, fn, list, w.Mask != ir.AllLanes, m.isa)
+	made := compileFunction(prog, fn, list, codeKind{masked: w.Mask != ir.AllLanes, isa: m.isa})
 	require.NotNil(t, made)
 	mapped, err := codemem.Map(made.code)
 	require.NoError(t, err)
@@ -310,8 +310,8 @@ func TestNativeBounds(t *testing.T) { eachISA(t, testNativeBounds) }
 
 func testNativeBounds(t *testing.T, isa ISA) {
 	code := make([]ir.Inst, maxNativeInsts+1)
-	require.Nil(t, compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, false, isa))
-	require.Nil(t, compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, false, isa))
+	require.Nil(t, compileFunction(&ir.Program{Code: code}, &ir.Function{End: int32(len(code))}, nil, codeKind{isa: isa}))
+	require.Nil(t, compileFunction(&ir.Program{Code: code[:1]}, &ir.Function{End: 1, Regs64: maxNativeRegs + 1}, nil, codeKind{isa: isa}))
 	p, n := &ir.Program{Code: []ir.Inst{endOfCode}}, &Code{}
 	require.Nil(t, n.Prepare(p, &ir.Function{End: 1}, NativeNever))
 	require.NotNil(t, n.Prepare(p, &ir.Function{End: 1}, NativeHot))

@@ -78,7 +78,11 @@ func (e *emitter) loops() []int32 {
 		case ir.KJump:
 			back = in.Target
 		case ir.KBranch, ir.KCompareBranch:
-			back = min(in.Target, in.Other)
+			if back = min(in.Target, in.Other); in.E != 0 {
+				back = min(back, int32(in.E))
+			}
+		case ir.KIndexed:
+			back = slices.Min(in.X.Targets)
 		}
 		if back <= pc {
 			depth[back-e.fn.Entry]++

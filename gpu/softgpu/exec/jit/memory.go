@@ -91,6 +91,7 @@ type memoryAccess struct {
 	ahead   int32     // how far it is from the lowest access by the register
 	reaches bool      // it is one of those that the place is known to have
 	both    bool      // it is two loads, of words that lie beside each other (beside.go)
+	spreads bool      // the address has its first part alone, and the lanes follow one another (strided.go)
 	apart   bool      // of lanes in several pages: offsets are addresses, and have 64 bits
 }
 
@@ -103,7 +104,7 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		m.accessBeside(pc, second)
 		return
 	}
-	addr := *e.use(addressFile(in.Op), in.A, false)
+	addr := m.address()
 	if stores(in.Op) {
 		for i := range m.n {
 			m.vals[i] = *e.use(m.file, m.regs[i], false)
@@ -172,7 +173,11 @@ func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label
 	}
 	if m.in.Space != ir.SpaceLocal && m.in.Space != ir.SpaceShared && !addr.uniform {
 		other := e.a.NewLabel()
-		m.rowsInExtent(pc, addr, other)
+		if m.spreads {
+			m.strideInExtent(pc, addr, other)
+		} else {
+			m.rowsInExtent(pc, addr, other)
+		}
 		e.later = append(e.later, func() {
 			m.emitter.a.Bind(other)
 			full()

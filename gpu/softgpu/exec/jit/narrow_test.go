@@ -69,7 +69,7 @@ func TestPlainHasNoVEX(t *testing.T) {
 
 func compiledRows(t *testing.T, rows []ir.Inst, w *ir.Warp, masked bool, isa ISA) []byte {
 	fn := &ir.Function{Regs32: len(w.R32), Regs64: len(w.R64), Preds: len(w.Pr), End: int32(len(rows))}
-	made := compileFunction(&ir.Program{Code: rows}, fn, make([]uint16, len(rows)), masked, isa)
+	made := compileFunction(&ir.Program{Code: rows}, fn, make([]uint16, len(rows)), codeKind{masked: masked, isa: isa})
 	require.NotNil(t, made)
 	return made.code
 }

@@ -68,13 +68,13 @@ var codeBytes atomic.Int64
 
 // makeNative compiles a function. The code is empty where the host or the bounds
 // on code forbid it.
-func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, masked bool, isa ISA) *machineCode {
-	made := compileFunction(p, fn, sites, masked, isa)
+func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, kind codeKind) *machineCode {
+	made := compileFunction(p, fn, sites, kind)
 	if made == nil {
 		return &machineCode{}
 	}
 	size := (int64(len(made.code)) + codePage - 1) &^ (codePage - 1)
-	if codeBytes.Add(size) > int64(most(maxCodeBytes, isa)) {
+	if codeBytes.Add(size) > int64(most(maxCodeBytes, kind.isa)) {
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}

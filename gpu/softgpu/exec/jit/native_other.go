@@ -17,7 +17,7 @@ func newArea() []byte { return nil }
 func tryNative() error { return nil }
 
 // makeNative is never called.
-func makeNative(*ir.Program, *ir.Function, []uint16, bool, ISA) *machineCode { return nil }
+func makeNative(*ir.Program, *ir.Function, []uint16, codeKind) *machineCode { return nil }
 
 // isPlainBarrier is false: no warps run in rings.
 func isPlainBarrier(*ir.Inst) bool { return false }

@@ -45,6 +45,7 @@ func (e *emitter) operation(pc int32, in *ir.Inst) {
 		e.atom(pc, in)
 	case in.Op >= ir.OpLoad:
 		e.access(pc, in)
+	case in.Op == ir.OpTid && e.threadPlace(in):
 	case in.Op == ir.OpTid:
 		e.load(in, func(z x86.Z, part int) {
 			e.a.RM(x86.MOV, true, x86.RAX, frameAt(offTID))
@@ -166,13 +167,18 @@ func (e *emitter) row(pc int32, in *ir.Inst) {
 	args := op.form[2:]
 	var v [4]value
 	uniform, raw := true, false
+	stride, wide, of := e.strideOf(in)
 	for n := range args {
 		if args[n] == 'p' {
 			uniform = false
 			continue
 		}
 		move := op.move && e.mode == allOfThem
-		src := e.use(fileOf(args[n]), [4]uint32{in.A, in.B, in.C, in.E}[n], args[n] == 'f' && op.widen == nil && !op.signs || move)
+		use := e.use
+		if stride.stride != 0 {
+			use = e.first
+		}
+		src := use(fileOf(args[n]), [4]uint32{in.A, in.B, in.C, in.E}[n], args[n] == 'f' && op.widen == nil && !op.signs || move)
 		v[n] = *src
 		uniform = uniform && src.uniform
 		raw = raw || move && src.raw
@@ -184,7 +190,16 @@ func (e *emitter) row(pc int32, in *ir.Inst) {
 			op.check(e, vec{a: v[0].part(p), k: e.lanes(file == ir.In64, p)}, out)
 		}
 	}
-	z, n := e.write(file, in.D, uniform)
+	var z [4]x86.Z
+	n := 1
+	if wide >= 0 {
+		e.leaveIfWraps(v[wide].part(0), of, ruleOf(in).signed, e.aside(pc))
+	}
+	if stride.stride != 0 {
+		z = e.defineStride(file, in.D, stride)
+	} else {
+		z, n = e.write(file, in.D, uniform)
+	}
 	own := e.pinned()
 	for p := range n {
 		e.keepPinned(own) // each part has all scratch registers

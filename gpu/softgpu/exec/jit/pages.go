@@ -37,6 +37,7 @@ func (m *memoryAccess) rowsInExtent(pc int32, addr *value, other x86.Label) {
 func (m *memoryAccess) extentOffsets(pc int32, addr *value, arg func(p int) x86.Arg) {
 	a, align := &m.emitter.a, int32(m.in.Align)
 	site, other := m.site(pc), m.anotherPage(pc, addr)
+	m.spread(addr)
 	a.RM(x86.MOV, true, x86.RAX, plus(site, siteFrom))
 	a.Imm64(x86.RDX, m.in.Imm)
 	a.RR(x86.SUB, true, x86.RAX, x86.RDX)
@@ -129,6 +130,7 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 // page of a lane, or if a lane is not aligned.
 func (m *memoryAccess) severalPages(addr *value) {
 	a := &m.emitter.a
+	m.spread(addr)
 	a.Imm64(x86.RAX, m.in.Imm)
 	a.FromGP(&x86.FROMGPQ, m.s[0], x86.RAX, x86.Arg{})
 	for p, off := range m.off {

@@ -96,7 +96,7 @@ func (e *emitter) quadRunAt(pc, end int32) *quadRun {
 		return nil
 	}
 	r := &quadRun{first: pc, ref: regRef{addressFile(in.Op), in.A}, low: in.Imm, align: int32(in.Align)}
-	if e.constant(r.ref.kind, r.ref.index) || e.at(r.ref.kind, r.ref.index).uniform {
+	if e.constant(r.ref.kind, r.ref.index) || e.isSame(r.ref.kind, r.ref.index) || e.at(r.ref.kind, r.ref.index).uniform {
 		return nil
 	}
 	open, loading, whole := -1, -1, int32(-1) // the quads that are stored and loaded, and where none of the first kind is open
@@ -154,15 +154,17 @@ func (e *emitter) byQuads(r *quadRun, end int32, kills [][]regRef) {
 	e.mode = allOfThem
 	e.inStride(r, quads)
 	e.unpin()
-	was, mine := e.cache.clone(), slices.Clone(kills[:r.last+1-r.first])
+	was, holds, mine := e.cache.clone(), e.claims.holds, slices.Clone(kills[:r.last+1-r.first])
 	for i := range mine {
 		mine[i] = slices.Clone(mine[i])
 	}
 	e.later = append(e.later, func() {
 		cache, places := e.cache, e.places
-		e.cache, e.places, e.end = was, map[regRef]placed{}, end
+		e.cache, e.places, e.end, e.stays = was, map[regRef]placed{}, end, true
+		e.claims.holds, e.claims.heldTo = holds, r.first
 		e.a.Bind(quads)
 		for pc := r.first; pc <= r.last; pc++ {
+			e.holdAt(pc)
 			e.ending = mine[pc-r.first]
 			e.inQuads(r, pc)
 			e.unpin()
@@ -174,7 +176,7 @@ func (e *emitter) byQuads(r *quadRun, end int32, kills [][]regRef) {
 		}
 		e.save(e.unsaved(nil))
 		e.a.Jump(e.entries[r.last+1-e.fn.Entry])
-		e.cache, e.places = cache, places
+		e.cache, e.places, e.stays = cache, places, false
 	})
 }
 

@@ -47,6 +47,7 @@ type value struct {
 	uniform bool     // z[0] holds the value of all lanes; it has no other parts
 	dirty   uint8    // parts that memory does not have yet
 	raw     bool     // NaNs are still to be made canonical
+	shape            // how its lanes follow one another; parts that have no vector come from z[0] then
 }
 
 const noZ = x86.Z(0xff)
@@ -171,9 +172,14 @@ func (e *emitter) take(file ir.RegKind, reg uint32, part int) x86.Z {
 // evict writes one part to memory, if it must, and forgets it.
 func (e *emitter) evict(file ir.RegKind, reg uint32, part int) {
 	v := e.at(file, reg)
-	if v.uniform {
+	if v.uniform || v.stride != 0 && part == 0 {
 		e.writeBack(file, reg)
 		e.drop(file, reg)
+		return
+	}
+	if v.stride != 0 {
+		e.owners[v.z[part]] = owner{}
+		v.z[part] = noZ
 		return
 	}
 	if v.dirty>>part&1 != 0 {
@@ -208,6 +214,10 @@ func (e *emitter) writeBack(file ir.RegKind, reg uint32) {
 		e.settle(file, reg)
 	}
 	if v.dirty == 0 {
+		return
+	}
+	if v.stride != 0 {
+		e.storeStride(file, reg, v)
 		return
 	}
 	for p := range parts(file) {
@@ -247,7 +257,7 @@ func (e *emitter) use(file ir.RegKind, reg uint32, raw bool) *value {
 	if v.raw && !raw {
 		e.settle(file, reg)
 	}
-	if e.constant(file, reg) && firstPart(v) == noZ {
+	if firstPart(v) == noZ && (e.constant(file, reg) || e.isSame(file, reg)) {
 		v.z[0], v.uniform = e.take(file, reg, 0), true
 		op := &x86.BROADCASTD
 		if file == ir.In64 {
@@ -255,13 +265,19 @@ func (e *emitter) use(file ir.RegKind, reg uint32, raw bool) *value {
 		}
 		e.a.VM(op, v.z[0], 0, home(file, reg, 0), x86.Arg{})
 	}
+	if firstPart(v) == noZ && !v.uniform {
+		v.shape = e.claims.find(file, reg).shape
+	}
 	n := parts(file)
 	if v.uniform {
 		n = 1
 	}
 	for p := range n {
 		e.clock++
-		if v.z[p] == noZ {
+		if v.z[p] == noZ && p > 0 && v.stride != 0 {
+			v.z[p] = e.take(file, reg, p)
+			e.derive(file, v.z[p], v.z[0], p, v.stride)
+		} else if v.z[p] == noZ {
 			v.z[p] = e.take(file, reg, p)
 			e.a.VM(&x86.LOADD, v.z[p], 0, home(file, reg, p), x86.Arg{})
 		} else {
@@ -323,6 +339,6 @@ func (e *emitter) merge(file ir.RegKind, reg uint32) [4]x86.Z {
 			e.a.V(&x86.MOVD, v.z[p], 0, old, x86.Arg{})
 		}
 	}
-	v.dirty = 1<<parts(file) - 1
+	v.dirty, v.shape = 1<<parts(file)-1, shape{}
 	return v.z
 }

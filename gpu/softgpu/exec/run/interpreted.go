@@ -14,10 +14,12 @@ type Interpreted struct {
 	Lines      []int32 // of the source, one for each operation that is left; 0: none is known
 }
 
-// CompileAll compiles all kernels of a program to native code, where there is any, and returns their number.
+// CompileAll compiles all kernels of a program to native code, where there is any, for blocks of both shapes, and returns their number.
 func (p *Program) CompileAll() int {
 	for _, k := range p.kernels {
-		k.native.Prepare(k.prog, k.fn, jit.NativeAtOnce)
+		for _, block := range [][3]uint32{{1, 2, 1}, {32, 2, 1}} {
+			k.native.For(block).Prepare(k.prog, k.fn, jit.NativeAtOnce)
+		}
 	}
 	return len(p.kernels)
 }

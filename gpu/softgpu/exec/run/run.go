@@ -68,7 +68,7 @@ func Run(k *Kernel, l Launch, s tlb.Space, c *Control, workers int) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("launch of %s: %w", k.attrs.Name, err)
 	}
-	r.native = k.native.Prepare(k.prog, k.fn, l.Native)
+	r.native = k.native.For(l.Block).Prepare(k.prog, k.fn, l.Native)
 	if r.native != nil {
 		r.native.Reach(r.nativeOf)
 	}

@@ -64,6 +64,9 @@ func (a *Asm) ToMemory(op Alu, lock, wide bool, m Mem, s R) {
 func (a *Asm) ExchangeAdd(lock, wide bool, m Mem, s R) { a.toMemory(lock, wide, m, s, 0x0f, 0xc1) }
 func (a *Asm) Exchange(wide bool, m Mem, s R)          { a.toMemory(false, wide, m, s, 0x87) }
 
+// Prefetch is prefetcht0 [m], which never faults.
+func (a *Asm) Prefetch(m Mem) { a.toMemory(false, false, m, 1, 0x0f, 0x18) }
+
 // CompareExchange is cmpxchg [m], s: it writes s where rax is the old value, which it leaves in rax.
 func (a *Asm) CompareExchange(lock, wide bool, m Mem, s R) {
 	a.toMemory(lock, wide, m, s, 0x0f, 0xb1)

@@ -20,6 +20,7 @@ const (
 type Cond uint8
 
 const (
+	Overflow   Cond = 0 // signed
 	Below      Cond = 2 // unsigned <
 	AboveEqual Cond = 3
 	Equal      Cond = 4
