@@ -10,6 +10,15 @@ type narrowed struct {
 	parts   int
 }
 
+// takes is what the last operand of an instruction may be in narrow code. A form that took another for it would be wrong without a word.
+type takes uint8
+
+const (
+	either    takes = iota
+	registers       // no memory
+	memory          // no register
+)
+
 // narrowStep makes code of one instruction.
 func (a *Asm) narrowStep(i narrowed, long bool) {
 	i.parts = 1
@@ -18,6 +27,9 @@ func (a *Asm) narrowStep(i narrowed, long bool) {
 	}
 	if i.op.narrow == nil {
 		panic("x86: " + i.op.Name + " has no form for narrow code") // a bug of who uses it
+	}
+	if i.op.takes == registers && i.inMem || i.op.takes == memory && !i.inMem {
+		panic("x86: " + i.op.Name + " has no form for such an operand in narrow code") // a bug of who uses it
 	}
 	i.op.narrow(a, &i)
 	a.sse.held = 0
@@ -41,7 +53,7 @@ func init() {
 		op.narrow = narrowOne
 	}
 	for _, op := range []*Op{&PSLLD, &PSRLD, &PSRAD, &PSLLQ, &PSRLQ, &PSLLW, &PSRAW} {
-		op.narrow = narrowShift
+		op.narrow, op.takes = narrowShift, registers
 	}
 	for _, op := range []*Op{&PMOVZXDQ, &PMOVSXDQ, &CVTPS2PD, &CVTDQ2PD, &PMOVZXBD, &PMOVZXWD} {
 		op.narrow = narrowWiden
@@ -57,6 +69,14 @@ func init() {
 		&yMASKLOAD: narrowMaskedLoad, &yMASKLOADQ: narrowMaskedLoad, &yMASKSTORE: narrowMaskedStore, &yMASKSTOREQ: narrowMaskedStore,
 	} {
 		op.narrow = form
+	}
+	for _, op := range []*Op{&yFROMD, &yFROMQ, &yTEST, &yMASKD, &yMASKQ, &yPERMQ, &yPERMD, &CVTPD2PS, &CVTTPD2DQ} {
+		op.takes = registers
+	}
+	for _, op := range []*Op{
+		&STORED, &STOREX, &STOREXA, &yCVTSI2SS, &yCVTTSD2SI, &BROADCASTX4, &yMASKLOAD, &yMASKLOADQ, &yMASKSTORE, &yMASKSTOREQ,
+	} {
+		op.takes = memory
 	}
 	for op, signs := range map[*Op][2]bool{ // of the product, and of what is added
 		&FMADD231PS: {}, &FMADD213PS: {}, &FMADD231PD: {}, &FMSUB231PS: {false, true}, &FMSUB213PS: {false, true}, &FMSUB231PD: {false, true},

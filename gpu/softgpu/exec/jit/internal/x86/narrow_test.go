@@ -18,3 +18,10 @@ func TestNarrowHasAll(t *testing.T) {
 		require.NotNil(t, op.narrow, op.Name)
 	}
 }
+
+func TestNarrowRefusesOperandsThatItsFormIgnores(t *testing.T) {
+	a := &Asm{}
+	a.MakeNarrow()
+	require.PanicsWithValue(t, "x86: vpslld has no form for such an operand in narrow code", func() { a.ym(&PSLLD, 1, 0, Mem{Base: area}, 3) })
+	require.PanicsWithValue(t, "x86: vpmaskmovd has no form for such an operand in narrow code", func() { a.y(&yMASKLOAD, 1, 2, 3, 0) })
+}

@@ -19,6 +19,7 @@ type Op struct {
 	more  func(n *lowering, s *step, d, a, b y) // the instructions in place of it, if it has none
 
 	narrow   func(a *Asm, i *narrowed) // those in place of it, or of its form of 256 bits, in narrow code
+	takes    takes                     // what those take for the last operand
 	negative [2]bool                   // of a product and a sum: which of the two has another sign
 }
 
