@@ -41,7 +41,7 @@ L:	ld.global.u32 %%r8, [%%rd8]; add.u64 %%rd8, %%rd8, 1024;
 
 // runForm runs a body of a patternLoop, or another one, in blocks of so many threads. BufA has 12 pages of 4 KiB with
 // numbers in them, of which the first two are for results.
-func runForm(t *testing.T, extra, body string, threads uint32, when Native) ([]byte, error, Tallied) {
+func runForm(t *testing.T, extra, body string, threads uint32, when Native) ([]byte, Tallied, error) {
 	t.Helper()
 	m := exectest.NewMemory(4096)
 	k := kernel(t, build(t, "k.ptx", hopper(extra, body), m), "k")
@@ -62,7 +62,7 @@ func runForm(t *testing.T, extra, body string, threads uint32, when Native) ([]b
 	var to Tally
 	err := Run(k, Launch{Grid: grid(2, 1, 1), Block: grid(threads, 1, 1), SharedBytes: 256, Native: when, Tally: &to,
 		Params: params(uint64(exectest.BufA), uint64(exectest.BufB), uint32(threads))}, m, new(Control), 1)
-	return m.Read(exectest.BufA, uint64(len(numbers))), err, to.Rows()[0]
+	return m.Read(exectest.BufA, uint64(len(numbers))), to.Rows()[0], err
 }
 
 // requireForm compares native code with the interpreter, for blocks with warps of which all lanes run, and some, and
@@ -76,9 +76,9 @@ func requireForm(t *testing.T, extra, body string) {
 func requireFormOf(t *testing.T, extra, body string, counts ...uint32) {
 	t.Helper()
 	for _, threads := range counts {
-		want, err, _ := runForm(t, extra, body, threads, NativeNever)
+		want, _, err := runForm(t, extra, body, threads, NativeNever)
 		require.NoError(t, err)
-		got, err, row := runForm(t, extra, body, threads, NativeAtOnce)
+		got, row, err := runForm(t, extra, body, threads, NativeAtOnce)
 		require.NoError(t, err)
 		requireSame(t, want, got, fmt.Sprintf("%d threads", threads))
 		if NativeCode() == nil && (threads%32 == 0 || len(counts) > 1) {
@@ -101,9 +101,9 @@ func requireSame(t *testing.T, want, got []byte, what string) {
 // so that native code has seen it.
 func requireFault(t *testing.T, extra, body string) *gpu.LostError {
 	t.Helper()
-	want, err, _ := runForm(t, extra, body, 64, NativeNever)
+	want, _, err := runForm(t, extra, body, 64, NativeNever)
 	cause := lost(t, err)
-	got, err, _ := runForm(t, extra, body, 64, NativeAtOnce)
+	got, _, err := runForm(t, extra, body, 64, NativeAtOnce)
 	require.Equal(t, cause, lost(t, err))
 	requireSame(t, want, got, body)
 	return cause
@@ -181,8 +181,8 @@ func TestVectorFormFaults(t *testing.T) {
 						width = "u32"
 					}
 					body = strings.NewReplacer("SPACE", kind, "[A", "["+address, " A, A,", " "+address+", "+address+",", "TYPE", width).Replace(body)
-					want, errWant, _ := runForm(t, "", body, 64, NativeNever)
-					got, err, _ := runForm(t, "", body, 64, NativeAtOnce)
+					want, _, errWant := runForm(t, "", body, 64, NativeNever)
+					got, _, err := runForm(t, "", body, 64, NativeAtOnce)
 					require.Equal(t, errWant, err, "%s %s %s%s", space, access, guard, name)
 					requireSame(t, want, got, fmt.Sprintf("%s %s %s%s", space, access, guard, name))
 				}
@@ -209,9 +209,9 @@ func TestCopyForms(t *testing.T) {
 				return
 			}
 			for _, threads := range []uint32{32, 77, 128} {
-				want, err, _ := runForm(t, "", body, threads, NativeNever)
+				want, _, err := runForm(t, "", body, threads, NativeNever)
 				require.NoError(t, err)
-				got, err, _ := runForm(t, "", body, threads, NativeAtOnce)
+				got, _, err := runForm(t, "", body, threads, NativeAtOnce)
 				require.NoError(t, err)
 				requireSame(t, want, got, name)
 			}
@@ -224,7 +224,7 @@ func TestCopyReadOnly(t *testing.T) {
 	if NativeCode() != nil {
 		t.Skip(NativeCode())
 	}
-	_, err, row := runForm(t, "", ".shared .align 16 .b8 s[16384];"+patternLoop(fmt.Sprintf("mov.u64 %%rd6, %d; mov.u32 %%r10, s; mad.lo.u32 %%r10, %%r8, 16, %%r10; cp.async.cg.shared.global [%%r10], [%%rd6], 16;", exectest.BufC)), 32, NativeAtOnce)
+	_, row, err := runForm(t, "", ".shared .align 16 .b8 s[16384];"+patternLoop(fmt.Sprintf("mov.u64 %%rd6, %d; mov.u32 %%r10, s; mad.lo.u32 %%r10, %%r8, 16, %%r10; cp.async.cg.shared.global [%%r10], [%%rd6], 16;", exectest.BufC)), 32, NativeAtOnce)
 	require.NoError(t, err)
 	require.LessOrEqual(t, row.Interpreted[jit.Page], uint64(8), "others have pages, too")
 }
@@ -285,10 +285,10 @@ func TestCalledFormsAreCounted(t *testing.T) {
 		t.Skip(NativeCode())
 	}
 	body := ".shared .align 16 .b8 s[1024]; mov.u32 %r10, s; and.b32 %r7, %r2, 31; mad.lo.u32 %r10, %r7, 16, %r10; mov.u32 %r6, 0;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r6}, [%r10];\nst.global.u32 [%rd4], %r6;"
-	_, err, row := runForm(t, "", body, 64, NativeAtOnce)
+	_, row, err := runForm(t, "", body, 64, NativeAtOnce)
 	require.NoError(t, err)
 	require.Zero(t, row.Interpreted[jit.Operation])
-	_, err, row = runForm(t, "", body, 77, NativeAtOnce)
+	_, row, err = runForm(t, "", body, 77, NativeAtOnce)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), row.Interpreted[jit.Operation], "the last warps of two blocks")
 	require.Len(t, row.Lines, 1)
@@ -301,8 +301,8 @@ func TestMatrixFormFaults(t *testing.T) {
 			for _, row := range []int{0, 5, 13, 30} {
 				body := ".shared .align 16 .b8 s[4096];" + patternLoop(fmt.Sprintf(`and.b32 %%r7, %%r8, 255; mov.u32 %%r10, s; mad.lo.u32 %%r10, %%r7, 16, %%r10; mov.u64 %%rd6, s; mad.wide.u32 %%rd6, %%r7, 16, %%rd6; cvta.shared.u64 %%rd6, %%rd6;
 					setp.eq.u32 %%p4, %%r2, %d; setp.eq.u32 %%p5, %%r5, 4; and.pred %%p4, %%p4, %%p5; @%%p4 add.u32 %%r10, %%r10, %d; @%%p4 add.u64 %%rd6, %%rd6, %d; `, row, by, by)+form)
-				want, errWant, _ := runForm(t, "", body, 64, NativeNever)
-				got, err, _ := runForm(t, "", body, 64, NativeAtOnce)
+				want, _, errWant := runForm(t, "", body, 64, NativeNever)
+				got, _, err := runForm(t, "", body, 64, NativeAtOnce)
 				require.Equal(t, errWant, err, "%s row %d by %d", form, row, by)
 				requireSame(t, want, got, form)
 			}
@@ -384,8 +384,8 @@ func TestTransferFormFaults(t *testing.T) {
 					}
 				}
 				body := strings.Replace(transferBody(form, space), "bar.sync 0; wmma", guarded+" bar.sync 0; wmma", 1)
-				want, errWant, _ := runForm(t, "", body, 32, NativeNever)
-				got, err, _ := runForm(t, "", body, 32, NativeAtOnce)
+				want, _, errWant := runForm(t, "", body, 32, NativeNever)
+				got, _, err := runForm(t, "", body, 32, NativeAtOnce)
 				require.Equal(t, errWant, err, "%s %s %s", form, space, change)
 				requireSame(t, want, got, form+space+change)
 			}

@@ -282,14 +282,9 @@ func (a *Asm) om(op *Op, d uint8, m Mem) {
 	a.modMem(d, m, 1)
 }
 
-// oi is op d, s, imm; omi is op d, [m], imm.
+// oi is op d, s, imm.
 func (a *Asm) oi(op *Op, d, s, imm uint8) {
 	a.oo(op, d, s)
-	a.bytes(imm)
-}
-
-func (a *Asm) omi(op *Op, d uint8, m Mem, imm uint8) {
-	a.om(op, d, m)
 	a.bytes(imm)
 }
 
