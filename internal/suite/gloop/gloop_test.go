@@ -91,7 +91,7 @@ func TestOptions(t *testing.T) {
 		require.Error(t, err, "%+v", o)
 	}
 	_, err := Run(nil, "sort", Options{Version: GLoop, Size: 1})
-	require.ErrorContains(t, err, "there are throttle, tpacf")
+	require.ErrorContains(t, err, "want throttle, tpacf")
 }
 
 // TestReferences checks that references notice wrong results.
