@@ -167,7 +167,11 @@ func (e *emitter) usedBy(m *memoryAccess, i int) *value {
 func (m *memoryAccess) lazily(ref regRef) (where value, load func()) {
 	e := m.emitter
 	if firstPart(e.at(ref.kind, ref.index)) != noZ {
-		return *e.use(ref.kind, ref.index, false), func() {}
+		where = *e.use(ref.kind, ref.index, false)
+		for p := range parts(ref.kind) { // what looks how lanes lie wants all
+			where.z[p] = where.part(p)
+		}
+		return where, func() {}
 	}
 	where = inMemoryOnly
 	for p := range parts(ref.kind) {

@@ -221,8 +221,19 @@ func (a *Asm) evex(op *Op, reg, v, b3, x4 uint8, arg Arg, broadcast bool) {
 		wide|(^v&15)<<3|1<<2|op.prefix, third, op.code)
 }
 
+// mustBe refuses an operation on what is no vector register: an encoding would take it for another one.
+func mustBe(op *Op, all Z) {
+	if all >= zRegs {
+		panic("x86: " + op.Name + " of no vector register") // a bug of who uses it
+	}
+}
+
+// zRegs is how many vector registers there are.
+const zRegs = 32
+
 // V is op d, s, r: registers only. Operations of one source take s as 0.
 func (a *Asm) V(op *Op, d, s, r Z, arg Arg) {
+	mustBe(op, d|s|r)
 	if a.pairs != nil {
 		a.remember(step{kind: kV, op: op, d: uint8(d), s: uint8(s), r: uint8(r), arg: arg})
 		return
@@ -245,6 +256,7 @@ func (a *Asm) VM(op *Op, d, s Z, m Mem, arg Arg) { a.vm(op, d, s, m, arg, false)
 func (a *Asm) VB(op *Op, d, s Z, m Mem, arg Arg) { a.vm(op, d, s, m, arg, true) }
 
 func (a *Asm) vm(op *Op, d, s Z, m Mem, arg Arg, broadcast bool) {
+	mustBe(op, d|s)
 	if a.pairs != nil {
 		a.remember(step{kind: memoryKind(broadcast), op: op, d: uint8(d), s: uint8(s), m: m, arg: arg})
 		return
@@ -278,6 +290,7 @@ func (a *Asm) VKM(op *Op, d K, s Z, m Mem, arg Arg) { a.vm(op, Z(d), s, m, arg, 
 // ToGP moves the first element of a vector to a general register; FromGP gives
 // all lanes its value.
 func (a *Asm) ToGP(op *Op, d R, s Z) {
+	mustBe(op, s)
 	if a.pairs != nil {
 		a.remember(step{kind: kToGP, op: op, d: uint8(d), s: uint8(s)})
 		return
@@ -287,6 +300,7 @@ func (a *Asm) ToGP(op *Op, d R, s Z) {
 }
 
 func (a *Asm) FromGP(op *Op, d Z, s R, arg Arg) {
+	mustBe(op, d)
 	if a.pairs != nil {
 		a.remember(step{kind: kFromGP, op: op, d: uint8(d), s: uint8(s), arg: arg})
 		return
@@ -298,6 +312,7 @@ func (a *Asm) FromGP(op *Op, d Z, s R, arg Arg) {
 // Lanes loads or stores the lanes of k at base+index+disp: a gather, which
 // clears k, or a scatter.
 func (a *Asm) Lanes(op *Op, z Z, base R, index Z, disp int32, k K) {
+	mustBe(op, z|index)
 	if a.pairs != nil {
 		a.remember(step{kind: kLanes, op: op, d: uint8(z), s: uint8(index), r: uint8(base), m: Mem{Disp: disp}, arg: Arg{Mask: k}})
 		return
