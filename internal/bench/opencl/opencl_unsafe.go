@@ -199,13 +199,14 @@ func (d *device) Load(module string, _ []byte) error {
 	return d.build(module)
 }
 
-// Alloc implements suite.RawDevice.
+// Alloc writes to each page, so that no kernel waits for it (as C's memory, package clang).
 func (d *device) Alloc(n uint64) (uint64, error) {
 	r, _, _ := purego.SyscallN(d.f["clSVMAlloc"], d.context, memReadWrite|memFineGrainBuffer, uintptr(max(n, 1)), 64)
 	if r == 0 {
 		return 0, fmt.Errorf("clSVMAlloc: there are no %d bytes", n)
 	}
 	d.memory = append(d.memory, r)
+	clear(d.bytes(uint64(r), n))
 	return uint64(r), nil
 }
 
