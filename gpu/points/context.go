@@ -206,6 +206,9 @@ func (c *context) Close() error {
 	for _, ch := range open {
 		ch.shut()
 	}
+	if !was {
+		c.dev.contexts.Add(-1) // it waits for no kernel from here on, and to end takes an NVIDIA GPU's context a while
+	}
 	err := c.Context.Close()
 	for _, ch := range open {
 		ch.busy.Wait()

@@ -64,7 +64,7 @@ type Device struct {
 	region *hostmem.Region
 
 	twins, wholes, pieces atomic.Uint64
-	contexts              atomic.Int64 // that have a place in used
+	contexts              atomic.Int64 // that have a place in used and are not being closed
 
 	mu   sync.Mutex
 	used [maxContexts]*context // of the pages of region
@@ -149,7 +149,6 @@ func (d *Device) give(slot int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.used[slot] = nil
-	d.contexts.Add(-1)
 }
 
 // Close implements gpu.Device.

@@ -3,6 +3,7 @@ package points_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -262,6 +263,50 @@ func TestSole(t *testing.T) {
 	require.NoError(t, (<-c.start()).Err)
 	twins, wholes, _ := d.Counts()
 	require.Equal(t, []uint64{1, 3}, []uint64{twins, wholes})
+	require.NoError(t, d.Close())
+}
+
+// slow is a device whose contexts take a while to end.
+type slow struct {
+	gpu.Device
+	ends chan struct{}
+}
+
+type slowContext struct {
+	gpu.Context
+	ends <-chan struct{}
+}
+
+func (d *slow) NewContext(label string) (gpu.Context, error) {
+	c, err := d.Device.NewContext(label)
+	return &slowContext{c, d.ends}, err
+}
+
+func (c *slowContext) Close() error {
+	<-c.ends
+	return c.Context.Close()
+}
+
+// A context that is being closed waits for nothing, so its successor is alone.
+func TestAloneBesideOneThatEnds(t *testing.T) {
+	inner, err := softgpu.New(softgpu.Config{VRAMBytes: 96 << 20, MaxChannels: 9})
+	require.NoError(t, err)
+	dev := &slow{inner, make(chan struct{})}
+	d, err := points.New(dev, points.Config{Force: true, Area: 16 << 20, Short: -1, Sole: true})
+	require.NoError(t, err)
+	ended := make(chan error)
+	first := newClient(t, d, 10)
+	go func() { ended <- first.ctx.Close() }()
+	require.Eventually(t, func() bool { return errors.Is(first.ch.Submit(nil, func(gpu.Result) {}), gpu.ErrClosed) }, time.Minute, time.Millisecond)
+	c := newClient(t, d, 10)
+	require.Eventually(t, func() bool {
+		before, _, _ := d.Counts()
+		require.NoError(t, (<-c.start()).Err)
+		after, _, _ := d.Counts()
+		return before == after
+	}, time.Minute, time.Millisecond, "the kernel runs as it is")
+	close(dev.ends)
+	require.NoError(t, <-ended)
 	require.NoError(t, d.Close())
 }
 
