@@ -122,9 +122,6 @@ func TestRunWithSeveralDevices(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "1 devices\ndevices: PASS\n")
 
-	code, out = start(t, "up", "--guests", "2", "--device", "softgpu:0,1", "--", "true").wait(t)
-	require.Equal(t, 2, code, out)
-	require.Contains(t, out, "name one --device")
 	code, out = start(t, "run", "--device", "softgpu:0,1", "--arbiter", "/a,/b,/c", "--", "true").wait(t)
 	require.Equal(t, 2, code, out)
 	require.Contains(t, out, "or a socket for each device")

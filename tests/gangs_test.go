@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,4 +66,36 @@ func TestGuestsOfTwoDevicesInTurn(t *testing.T) {
 	part := float64(times[0]) / float64(times[0]+times[1])
 	require.Greater(t, part, 0.6)
 	require.Less(t, part, 0.9)
+}
+
+// TestMachinesOfSeveralDevices boots two machines with two software GPUs each. One arbiter of pvdrm up shares both GPUs,
+// at which a guest has one name and one weight.
+func TestMachinesOfSeveralDevices(t *testing.T) {
+	dir, err := clients()
+	require.NoError(t, err)
+	c := start(t, "up", "--guests", "2", "--weights", "75,25", "--image", "debian", "--device", "softgpu:2,0", "--copy", filepath.Join(dir.path, "devices"),
+		"--", "sh", "-c", "./devices apart && exec sleep 100000")
+	for _, name := range []string{"guest-1", "guest-2"} {
+		c.waitFor(t, name+": devices: PASS")
+	}
+	code, out := startIn(t, c.runDir, "arbiter", "stats", "--json").wait(t)
+	require.Zero(t, code, out)
+	var st arbiter.Answer
+	require.NoError(t, json.Unmarshal([]byte(out), &st), out)
+	require.Len(t, st.GPUs, 2)
+	for _, g := range st.GPUs {
+		require.Len(t, g.Guests, 2)
+		require.Zero(t, g.Engines[arbiter.Compute].Expired)
+		for i, weight := range []uint32{75, 25} {
+			guest := g.Guests[i]
+			require.Equal(t, "guest-"+strconv.Itoa(i+1), guest.Name)
+			require.Equal(t, weight, guest.Share.Weight)
+			require.NotZero(t, guest.Engines[arbiter.Compute].Busy, "kernels on GPU %d", g.Number)
+		}
+	}
+	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
+	code, out = c.wait(t)
+	require.Equal(t, 125, code, out)
+	require.Equal(t, 2, strings.Count(out, ": 2 devices\n"), out)
+	c.requireNothingLeft(t)
 }

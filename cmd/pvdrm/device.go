@@ -46,6 +46,7 @@ type deviceFlags struct {
 
 	arbiter string // socket; "" for none
 	place   int    // which of the arbiter's GPUs the device is; less than 0: the first, or of several devices the number
+	inOrder bool   // of several devices it is the place in their order: the arbiter is there for these devices only
 	key     string // file with the guest's key for it; "" for none
 	ofRoot  bool   // root's arbiter is trusted, too
 	guest   string // name at the arbiter

@@ -62,7 +62,7 @@ func (d *deviceFlags) checkSeveral() error {
 		return usageError{fmt.Errorf("--device %s: give --arbiter one socket, of an arbiter that shares them all (pvdrm arbiter --gpus), or a socket for each device, separated by commas", deviceList{d})}
 	case d.place >= 0:
 		return usageError{fmt.Errorf("--device %s: --arbiter-gpu is for one device; several have the numbers that --device gives them", deviceList{d})}
-	case d.arbiter != "" && len(d.arbiters()) == 1 && d.sameNumbers():
+	case d.arbiter != "" && len(d.arbiters()) == 1 && !d.inOrder && d.sameNumbers():
 		return usageError{fmt.Errorf("--device %s: two devices have one number, which is their GPU at the arbiter; give --arbiter a socket for each device, separated by commas", deviceList{d})}
 	}
 	return nil
@@ -101,6 +101,9 @@ func (d *deviceFlags) each() []deviceFlags {
 		}
 		if at := d.arbiters(); d.arbiter != "" && len(at) == 1 {
 			one.place = n.number
+			if d.inOrder {
+				one.place = i
+			}
 		} else if d.arbiter != "" {
 			one.arbiter = at[i]
 		} else if i > 0 {

@@ -37,7 +37,7 @@ type guestsFlags struct {
 const maxGuests = 64
 
 func (f *guestsFlags) add(c *cobra.Command) {
-	c.Flags().IntVar(&f.count, "guests", 1, "machines to boot on one GPU, which an arbiter shares among them")
+	c.Flags().IntVar(&f.count, "guests", 1, "machines to boot on the GPU, or on several (--device softgpu:0,1), which an arbiter shares among them")
 	c.Flags().StringSliceVar(&f.weights, "weights", nil, "with --guests: shares of the GPU, such as 50,30,20 (default: equal)")
 	c.Flags().StringSliceVar(&f.caps, "caps", nil, "with --guests: most of the GPU's time for each, percent, such as 50,0,0; 0 is no limit")
 	c.Flags().StringSliceVar(&f.reserves, "reserves", nil, "with --guests: least of the GPU's time for each while it has work, percent")
@@ -147,15 +147,13 @@ func (f *upFlags) plan(args []string) ([]entitled, error) {
 		return nil, err
 	case len(plan) == 1 && f.guests.forSeveral():
 		return nil, usageError{errors.New("--weights, --caps, --reserves, --classes, --priorities, --slas and --names are for several --guests; for one there are --weight, --cap, --reserve, --class, --priority, --sla and --guest")}
-	case len(plan) > 1 && len(f.dev.more) > 0:
-		return nil, usageError{errors.New("--guests share one GPU: name one --device")}
 	case len(plan) > 1 && (len(args) == 0 || f.screen.single()):
 		return nil, usageError{errors.New("several guests need a PROGRAM to run, and have no single screen to show or save")}
 	}
 	return plan, nil
 }
 
-// upSeveral boots several machines on one GPU and runs args in all of them. The
+// upSeveral boots several machines, each with all devices, and runs args in all of them. The
 // first error takes all down; a program that fails does not.
 func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, plan []entitled, image guestimage.Image, files guestFiles, args []string) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -168,9 +166,10 @@ func (f *upFlags) upSeveral(ctx context.Context, g *global, log *zap.Logger, pla
 			return e
 		}
 		defer func() { err = errors.Join(err, dir.remove()) }()
-		dev.arbiter = dir.path(socketArbiter)
+		dev.arbiter, dev.inOrder = dir.path(socketArbiter), true
+		shares := arbiterFlags{socket: dev.arbiter, policy: f.guests.policy, gpus: 1 + len(dev.more), perUser: arbiter.DefaultMaxBackends}
 		// It outlives ctx: the backends need it until they are down.
-		if own, err = startArbiter(context.WithoutCancel(ctx), log, dev.arbiter, f.guests.policy, nil); err != nil {
+		if own, err = shares.start(context.WithoutCancel(ctx), log, nil); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, own.stop()) }()

@@ -57,7 +57,7 @@ func newUp(g *global) *cobra.Command {
 		Long: `Boot a virtual machine with the distribution's kernel and a paravirtual GPU, and run
 PROGRAM in it. Its output and exit code become those of pvdrm. Where it fails, pvdrm
 says what it asked for of CUDA that is not supported. Without PROGRAM, pvdrm opens
-a shell. With --guests several machines share one GPU, and PROGRAM runs in all of
+a shell. With --guests several machines share the GPU, and PROGRAM runs in all of
 them concurrently. When it ends, pvdrm shuts the machine down and removes its
 temporary files. The first use builds the image; see pvdrm image.
 
@@ -78,8 +78,9 @@ program starts in it. --share shows further directories.
 
 With several devices (--device softgpu:0,1 or cuda:0,1) the machine has as many GPUs,
 each with a backend of its own, and CUDA programs in it have as many devices; --vram,
---quota and --arbiter are as for pvdrm run. Programs that make DRM ioctls themselves
-and OpenGL have the first.
+--quota and --arbiter are as for pvdrm run. With --guests each machine has all of them,
+and one arbiter gives it its turns on all at the same time. Programs that make DRM
+ioctls themselves and OpenGL have the first.
 
 With --image oci:NAME the root file system is a container image's, and its variables
 and working directory hold: NAME is a reference in a registry (debian:12), a
