@@ -97,10 +97,12 @@ test: deps build ## run all tests, those in virtual machines too
 simd: ## check and test the software GPU as make build builds it, with SIMD
 	@$(SIMD) $(GO) vet ./gpu/softgpu/...
 	@$(SIMD) $(GO) run $(STATICCHECK) ./gpu/softgpu/...
-	@$(SIMD) $(GO) test -timeout 20m ./gpu/softgpu/...
+	@$(SIMD) $(GO) test -timeout 20m $$($(GO) list ./gpu/softgpu/... | grep -v '/exec/jit$$')
+	@# native code is the same with and without SIMD: the widest here, and all widths in make test
+	@$(SIMD) $(GO) test -timeout 20m -short ./gpu/softgpu/exec/jit
 	@# a sample of these: make test runs all of them, on the same native code
 	@$(SIMD) $(GO) test -timeout 20m -short ./tests/ptx/...
-	@# again with less of the processor: the tests above have native code of all widths, these what the switches leave.
+	@# again with less of the processor: make test has native code of all widths, these what the switches leave.
 	@# -count=1: the cache of tests does not know the switches
 	@GODEBUG=cpu.avx512f=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
 	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
@@ -110,11 +112,21 @@ simd: ## check and test the software GPU as make build builds it, with SIMD
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector (needs gcc)
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/nvidia ./gpu/softgpu ./gpu/softgpu/exec/... ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/...
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/nvidia ./gpu/softgpu ./gpu/softgpu/exec ./gpu/softgpu/exec/lane ./gpu/softgpu/exec/run ./hypercall/... $$($(GO) list ./internal/... | grep -vE '/bench/(baseline|clang|cmicro|opencl)$$') ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/...
+	@# of the compiler to native code what is concurrent: the others compare what one goroutine computes
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 10m ./gpu/softgpu/exec/jit -run '^(TestPool|TestCompilerFails|TestEnough|TestAtOnceAfterHot|TestExtents.*)$$'
 	@# without the tests of machines and of programs, which run other binaries than the one that is watched
 	@CGO_ENABLED=1 $(GO) test -race -short -timeout 10m ./vmm -skip "Boot|Guest|QEMUIsKilled|KernelWithoutInit|ContextEnds|StarterIsKilled"
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./tests -skip "VirtualMachine|InAMachine|MemoryOfABackend|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses|NoSecrets|Ablation|FairnessBenchmark|SeveralMachines|Confined|StandIn|CompiledElsewhere|StaticRuntime|RuntimeABI|PoolShows"
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./tests -skip "VirtualMachine|InAMachine|MemoryOfABackend|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses|NoSecrets|Ablation|FairnessBenchmark|SeveralMachines|MachinesOfSeveral|Confined|StandIn|CompiledElsewhere|StaticRuntime|RuntimeABI|PoolShows"
 	@echo "make race: nothing found"
+
+# Under the race detector these take long: they have no goroutines of their own.
+RACE_SINGLE := ./gpu/softgpu/exec/... ./internal/bench/baseline ./internal/bench/clang ./internal/bench/cmicro ./internal/bench/opencl
+
+.PHONY: race-long
+race-long: ## run what make race leaves out because it is not concurrent, too
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout 60m $(RACE_SINGLE)
+	@echo "make race-long: nothing found"
 
 .PHONY: stress
 stress: export PVDRM_DEPS := test

@@ -30,8 +30,10 @@ targets=$(git ls-files -c -o --exclude-standard '*_test.go' | xargs grep -n '^fu
 	sed -E 's|/[^/]*_test.go:[0-9]*:func (Fuzz[A-Za-z0-9_]*).*| \1|')
 [ -n "$targets" ] || { echo "no fuzz target found" >&2; exit 1; }
 # -fuzz instruments the code; the program has all targets of its package.
-while read -r pkg; do
-	"$go" test -c -fuzz . -o "$programs/${pkg//\//-}.test" "./$pkg"
-done < <(cut -d' ' -f1 <<<"$targets" | sort -u)
+# Linking takes one processor: several packages are built at once.
+build() { "$go" test -c -fuzz . -o "$programs/${1//\//-}.test" "./$1" || exit 255; }
+export -f build
+export go
+cut -d' ' -f1 <<<"$targets" | sort -u | xargs -P "$(nproc)" -I{} bash -c 'build {}'
 xargs -P "$(nproc)" -L 1 bash -c 'one "$@"' one <<<"$targets"
 echo "make fuzz: $(wc -l <<<"$targets") targets, $time each, nothing found"
