@@ -11,7 +11,7 @@ import (
 func TestPrivateHint(t *testing.T) {
 	require.Contains(t, privateHint("/a/libmine.so"), "the library /a/libmine.so has NVIDIA's own CUDA runtime in it")
 	require.Contains(t, privateHint(""), "the program or a library of it has")
-	for _, name := range []string{"/a/libcublas.so.13", "/a/libcublasLt.so.12", "libcufft.so.12", "libcurand.so.10", "libcusolver.so.12", "libcusparse.so.12"} {
+	for _, name := range []string{"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13", "/a/libcublas.so.13", "/a/libcublasLt.so.12", "libcufft.so.12", "libcurand.so.10", "libcusolver.so.12", "libcusparse.so.12"} {
 		require.Equal(t, "the library "+name+" is NVIDIA's and works with NVIDIA's driver only: what it is asked for fails here", privateHint(name))
 		require.False(t, compiles(name))
 	}
