@@ -63,6 +63,10 @@ func (c *context) NewChannel() (gpu.Channel, error) {
 		c.channels = map[*channel]struct{}{}
 	}
 	c.channels[ch] = struct{}{}
+	if !c.launches && !c.closed {
+		c.launches = true
+		c.dev.contexts.Add(1)
+	}
 	if p, ok := inner.(gpu.Poller); ok {
 		return &polled{ch, p}, nil
 	}

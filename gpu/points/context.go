@@ -20,6 +20,7 @@ type context struct {
 
 	mu       sync.Mutex
 	closed   bool
+	launches bool          // it has had a channel, so it counts in Device.contexts
 	charged  bool          // the area was reserved, once and for all
 	users    int           // of the area: modules, and launches in pieces
 	area     *extent.Space // of VRAM; nil while it has no users
@@ -196,7 +197,7 @@ func (c *context) take(bytes uint64) (r *room, ok bool) {
 // Close implements gpu.Context.
 func (c *context) Close() error {
 	c.mu.Lock()
-	was := c.closed
+	was, launches := c.closed, c.launches
 	c.closed = true
 	var open []*channel
 	for ch := range c.channels {
@@ -206,7 +207,7 @@ func (c *context) Close() error {
 	for _, ch := range open {
 		ch.shut()
 	}
-	if !was {
+	if launches && !was {
 		c.dev.contexts.Add(-1) // it waits for no kernel from here on, and to end takes an NVIDIA GPU's context a while
 	}
 	err := c.Context.Close()

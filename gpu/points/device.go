@@ -25,11 +25,11 @@ type Config struct {
 	// stands for DefaultShort, a negative time for none.
 	Short time.Duration
 	// Alone reports whether no other guest is at the GPU; nil stands for a function that never does. While it does,
-	// and the device has no other context, kernels stay as they are that took no more than Lone the last time, and those
+	// and no other context has a channel, kernels stay as they are that took no more than Lone the last time, and those
 	// that have no loops: who comes meanwhile waits for the one that runs. 0 stands for DefaultLone.
 	Alone func() bool
 	Lone  time.Duration
-	// Sole says that no other guest can come, as where no arbiter shares the device: while it has no other context, kernels of
+	// Sole says that no other guest can come, as where no arbiter shares the device: while no other context has a channel, kernels of
 	// which nothing is known stay as they are, too.
 	Sole bool
 	// Limit is the device's limit for the time that a launch uses, in all its pieces; 0 is none. Beyond it a
@@ -64,7 +64,7 @@ type Device struct {
 	region *hostmem.Region
 
 	twins, wholes, pieces atomic.Uint64
-	contexts              atomic.Int64 // that have a place in used and are not being closed
+	contexts              atomic.Int64 // that have a place in used, have had a channel and are not being closed
 
 	mu   sync.Mutex
 	used [maxContexts]*context // of the pages of region
@@ -130,11 +130,10 @@ func (d *Device) NewContext(label string) (gpu.Context, error) {
 		return inner, nil
 	}
 	d.used[c.slot] = c
-	d.contexts.Add(1)
 	return c.offering(), nil
 }
 
-// alone reports whether no other context than its own waits for a kernel.
+// alone reports whether no other context than its own can wait for a kernel: it has no channel.
 func (d *Device) alone() bool {
 	return d.contexts.Load() == 1 && (d.config.Sole || d.config.Alone != nil && d.config.Alone())
 }

@@ -211,9 +211,12 @@ func TestAlone(t *testing.T) {
 	run(2, 2, "and gone")
 	other, err := d.NewContext("other")
 	require.NoError(t, err)
-	run(3, 2, "another context")
+	run(2, 3, "another context, which has no channel")
+	_, err = other.NewChannel()
+	require.NoError(t, err)
+	run(3, 3, "and has one")
 	require.NoError(t, other.Close())
-	run(3, 3, "which has gone")
+	run(3, 4, "which has gone")
 	require.NoError(t, d.Close())
 
 	d = open(t, softgpu.Config{}, points.Config{Short: -1, Alone: alone, Lone: time.Nanosecond})
@@ -257,6 +260,8 @@ func TestSole(t *testing.T) {
 		c.check(10)
 	}
 	other, err := d.NewContext("other")
+	require.NoError(t, err)
+	_, err = other.NewChannel()
 	require.NoError(t, err)
 	require.NoError(t, (<-c.start()).Err)
 	require.NoError(t, other.Close())
