@@ -283,6 +283,10 @@ func (a *apt) resolveCached(ctx context.Context) (kernel []debPackage, shell deb
 		return last.Kernel, last.Shell, nil
 	}
 	kernel, shell, err = a.resolve(ctx)
+	if err != nil && ctx.Err() == nil && len(last.Kernel) > 0 { // without a network what is there still boots
+		a.progress(fmt.Sprintf("Taking the packages that were found last, since there is no newer index (%s)", lastLines(err.Error(), 1)))
+		return last.Kernel, last.Shell, nil
+	}
 	if err != nil {
 		return kernel, shell, err
 	}
@@ -320,6 +324,9 @@ func (a *apt) closureCached(ctx context.Context, names []string) ([]debPackage, 
 		return all, nil
 	}
 	all, err := a.closure(ctx, names)
+	if old := last.Closures[key]; err != nil && ctx.Err() == nil && len(old) > 0 {
+		return old, nil // as resolveCached
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find the packages of the image: %w", err)
 	}
