@@ -42,7 +42,7 @@
 // PTX is hostile, and native code cannot be made to touch other memory: it
 // addresses registers by their numbers in the function, which bound what is
 // allocated for a frame; predicates, parameters and its own tables by constants;
-// .shared after a comparison with its size, of each lane, or of the first of a half of the warp, or of eight lanes,
+// .shared after a comparison with its size, of each lane, or of the first of the warp, of a half of it, or of eight lanes,
 // that are known to follow one another or to be the same (places.go, groups.go), for one access or at once for several that
 // have the register of the address in common, in one run of operations or until the register is written again (kept.go), or
 // of the first and the last of 32 rows that are equally far from one another (quads.go); .local after a comparison

@@ -28,7 +28,7 @@ type Frame struct {
 	budget          int64          // as of the warp
 	fuel            int64
 	own             uint64                     // first address in .shared
-	limits          [10]uint64                 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
+	limits          [11]uint64                 // limits[n]: the first offset in .shared at which no 1<<(n-1) bytes fit
 	sizes           unsafe.Pointer             // *Sites.sizes of the worker
 	area            unsafe.Pointer             // *Sites.area of the worker
 	places          [maxPlaces + maxKept]place // of registers of a block of operations, and of those in kept.go

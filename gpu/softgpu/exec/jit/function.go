@@ -322,7 +322,7 @@ func (e *emitter) body(i int) bool {
 		e.operation(pc, in)
 		e.unpin()
 		e.forgetPlaces(in)
-		if isAccess(in) || exchanges(in.Op) || in.Op >= ir.OpMatrix && in.Op <= ir.OpTransferOut {
+		if e.resumesBehind(pc, b.last) {
 			e.resume(pc + 1)
 		}
 		for _, r := range e.kills[pc-b.first] {
@@ -330,4 +330,14 @@ func (e *emitter) body(i int) bool {
 		}
 	}
 	return true
+}
+
+// resumesBehind reports whether native code is entered behind an operation with what is in vector registers there. At a
+// barrier it is entered with what is in memory alone, by passBarrier: what comes there has nothing to save.
+func (e *emitter) resumesBehind(pc, last int32) bool {
+	if pc+1 < last && e.code[pc+1].Kind == ir.KBarrier && e.inRing(pc+1) {
+		return false
+	}
+	in := &e.code[pc]
+	return isAccess(in) || exchanges(in.Op) || in.Op >= ir.OpMatrix && in.Op <= ir.OpTransferOut
 }

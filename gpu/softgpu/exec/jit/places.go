@@ -119,8 +119,10 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 		m.oneInShared(addr.z[0])
 		return
 	}
-	ref := regRef{kind: addressFile(m.in.Op), index: m.in.A}
-	known := m.findPlace(pc, ref)
+	known := false
+	if m.place.at = -1; !m.spreads {
+		known = m.findPlace(pc, regRef{kind: addressFile(m.in.Op), index: m.in.A})
+	}
 	for i := range m.s {
 		m.s[i] = e.scratch()
 	}
@@ -135,9 +137,21 @@ func (m *memoryAccess) inShared(pc int32, addr *value) {
 	where, scattered, moved, done := *addr, a.NewLabel(), a.NewLabel(), a.NewLabel()
 	full := func() {
 		m.mode = allOfThem
+		m.spread(&where)
 		m.offsets(pc, &where)
 		m.shape(scattered)
 		m.recordOf(&where, int32(m.total()))
+	}
+	if m.spreads {
+		other := a.NewLabel()
+		m.strideInShared(&where, other)
+		e.later = append(e.later, func() {
+			m.emitter.a.Bind(other)
+			full()
+			m.emitter.a.Jump(moved)
+		})
+		m.inRowsAt(moved, done, scattered)
+		return
 	}
 	if known {
 		m.again(full, moved, done)
