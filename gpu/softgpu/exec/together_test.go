@@ -41,6 +41,16 @@ var together = map[string]struct {
 			}
 			return x
 		}, branches: 1},
+	"a register of the side alone": {body: "mul.lo.u32 %r7, %r2, 11; add.u32 %r6, %r6, %r7; setp.eq.u32 %p1, %r10, 1; bar.sync 0; @%p1 bra B; add.u32 %r7, %r2, 1; mad.lo.u32 %r6, %r7, 5, %r6; B: bar.sync 0; add.u32 %r6, %r6, 1;",
+		expect: func(i uint32) uint32 { return pick(i&1 == 1, 12*i+1, 17*i+6) }, branches: 1},
+	"a register that other lanes keep": {body: "mul.lo.u32 %r7, %r2, 11; setp.eq.u32 %p1, %r10, 1; bar.sync 0; @%p1 bra B; add.u32 %r7, %r2, 1; mad.lo.u32 %r6, %r7, 5, %r6; B: bar.sync 0; add.u32 %r6, %r6, %r7;",
+		expect: func(i uint32) uint32 { return pick(i&1 == 1, 12*i, 7*i+6) }, branches: 1},
+	"a register that other lanes read first": {body: "mul.lo.u32 %r7, %r2, 11; setp.eq.u32 %p1, %r10, 1; bar.sync 0; @%p1 mov.u32 %r7, 5; bar.sync 0; @!%p1 add.u32 %r6, %r6, %r7; @%p1 mad.lo.u32 %r6, %r7, 3, %r6;",
+		expect: func(i uint32) uint32 { return pick(i&1 == 1, i+15, 12*i) }},
+	"a register of lanes that change": {body: "mul.lo.u32 %r7, %r2, 11; setp.eq.u32 %p1, %r10, 1; bar.sync 0; @%p1 mov.u32 %r7, 5; setp.lt.u32 %p1, %r2, 40; bar.sync 0; @%p1 add.u32 %r6, %r6, %r7;",
+		expect: func(i uint32) uint32 { return pick(i >= 40, i, pick(i&1 == 1, i+5, 12*i)) }},
+	"a register of lanes that come back": {body: "mul.lo.u32 %r7, %r2, 11; mov.u32 %r8, 0; setp.eq.u32 %p1, %r10, 1; L: bar.sync 0; @%p1 add.u32 %r6, %r6, %r7; @%p1 mov.u32 %r7, 5; add.u32 %r8, %r8, 1; setp.lt.u32 %p2, %r8, 3; @%p2 bra L;",
+		expect: func(i uint32) uint32 { return pick(i&1 == 1, 12*i+10, i) }},
 	"too long": {body: "setp.eq.u32 %p1, %r10, 1; @%p1 bra B; add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; " +
 		"add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; add.u32 %r6, %r6, 1; B: ",
 		expect: func(i uint32) uint32 { return pick(i&1 == 1, i, i+9) }, branches: 0},

@@ -49,7 +49,8 @@ type emitter struct {
 	fixed32, fixed64 []bool // registers that hold constants
 	kills            [][]regRef
 	alive            []uint64
-	entries          []x86.Label // by position from fn.entry; 0: none
+	guarded          guardedReads // beside alive; see guarded.go
+	entries          []x86.Label  // by position from fn.entry; 0: none
 	sites            []uint16
 	places           map[regRef]placed
 	kept             map[regRef]placed // see kept.go

@@ -283,7 +283,7 @@ func (e *emitter) block(pc int32) int32 { return e.number[pc-e.fn.Entry] }
 
 // liveness finds what is alive at the start of each block.
 func (e *emitter) liveness(words int) bool {
-	e.alive = make([]uint64, words)
+	e.alive, e.guarded = make([]uint64, words), guardedReads{}
 	sets := ir.NewSets(len(e.blocks), words)
 	for i := range e.blocks {
 		e.blocks[i].live = sets[i]
@@ -296,6 +296,7 @@ func (e *emitter) liveness(words int) bool {
 			for pc := b.last - 1; pc >= b.first; pc-- {
 				e.before(&e.code[pc], nil)
 			}
+			e.endGuarded()
 			if !slices.Equal(b.live, e.alive) {
 				copy(b.live, e.alive)
 				changed = true
@@ -317,6 +318,7 @@ func (e *emitter) liveness(words int) bool {
 // atEnd sets alive to what is alive at the end of a block.
 func (e *emitter) atEnd(i int) {
 	clear(e.alive)
+	clear(e.guarded)
 	for _, s := range e.blocks[i].succs {
 		for w, x := range e.blocks[s].live {
 			e.alive[w] |= x
@@ -329,6 +331,7 @@ func (e *emitter) atEnd(i int) {
 func (e *emitter) before(in *ir.Inst, ends *[]regRef) {
 	if in.Kind == ir.KRet {
 		clear(e.alive)
+		clear(e.guarded)
 		for _, r := range e.fn.Results { // a kernel has none
 			if r.Kind == ir.In32 || r.Kind == ir.In64 {
 				n := e.bit(r.Kind, r.Reg)
@@ -337,21 +340,22 @@ func (e *emitter) before(in *ir.Inst, ends *[]regRef) {
 		}
 		return
 	}
+	e.reviveAll(in)
 	if ends != nil {
 		registers(in, func(file ir.RegKind, reg uint32, _ bool) {
-			if !e.isAlive(e.alive, file, reg) {
-				*ends = append(*ends, regRef{kind: file, index: reg})
+			if ref := (regRef{kind: file, index: reg}); !e.isNeeded(ref) {
+				*ends = append(*ends, ref)
 			}
 		})
 	}
 	registers(in, func(file ir.RegKind, reg uint32, write bool) {
-		if n := e.bit(file, reg); write && in.Guard == 0 {
-			e.alive[n/64] &^= 1 << (n % 64)
+		if write {
+			e.written(in, regRef{kind: file, index: reg})
 		}
 	})
 	ok := registers(in, func(file ir.RegKind, reg uint32, write bool) {
-		if n := e.bit(file, reg); !write {
-			e.alive[n/64] |= 1 << (n % 64)
+		if !write {
+			e.reads(in, regRef{kind: file, index: reg})
 		}
 	})
 	if !ok {
