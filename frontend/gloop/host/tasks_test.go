@@ -170,13 +170,21 @@ func TestLaunchLimit(t *testing.T) {
 	c := newContextOf(t, softgpu.Config{VRAMBytes: 64 << 20, SMs: 1, LaunchLimit: 2 * time.Second})
 	cfg := config(t, c, "throttle", "throttle")
 	out, read := words(t, c, 1)
-	stats, err := host.Run(minute(t), cfg, out, uint32(800_000))
-	require.NoError(t, err)
-	require.Equal(t, []uint32{800_000}, read())
-	require.Greater(t, stats.Launches, 1)
+	steps, all := uint32(800_000), uint32(0)
+	for { // until it takes longer, however fast the machine is
+		stats, err := host.Run(minute(t), cfg, out, steps)
+		require.NoError(t, err)
+		all += steps
+		require.Equal(t, []uint32{all}, read())
+		if stats.Launches > 1 {
+			break
+		}
+		require.Less(t, steps, uint32(1<<28))
+		steps *= 2
+	}
 
 	cfg = config(t, c, "tasks", "deaf")
-	_, err = host.Run(minute(t), cfg, out)
+	_, err := host.Run(minute(t), cfg, out)
 	require.NoError(t, err, "the word says that it is to stop")
 	stop, _ := words(t, c, 1)
 	_, err = host.Run(minute(t), cfg, stop)
