@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,4 +105,46 @@ func TestGive(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x", string(b))
 	require.NoError(t, errors.Join(f.Close(), unix.Close(pipe[1])))
+}
+
+// Signals, by which Go's runtime stops a goroutine that runs for long, come at any time.
+func TestGiveAmidSignals(t *testing.T) {
+	pipe := [2]int{}
+	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	var giver atomic.Int32
+	do := trapped(t, func(l usernotify.Listener, c *usernotify.Call) error {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		giver.Store(int32(unix.Gettid()))
+		_, err := l.Give(c, pipe[0])
+		return err
+	})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if to := giver.Load(); to != 0 {
+					_ = unix.Tgkill(unix.Getpid(), int(to), unix.SIGURG)
+				}
+			}
+		}
+	}()
+	for range 3000 {
+		var fd int
+		var err error
+		do(func() {
+			if fd, err = unix.Open("/nothing/there", unix.O_RDONLY, 0); err == nil && fd > 2 {
+				err = unix.Close(fd)
+			}
+		})
+		require.NoError(t, err)
+		require.Greater(t, fd, 2)
+	}
+	close(stop)
+	<-stopped
+	require.NoError(t, errors.Join(unix.Close(pipe[0]), unix.Close(pipe[1])))
 }

@@ -86,12 +86,14 @@ type addition struct {
 // Give ends a call with a copy of one of our descriptors, which is the caller's from then on and does not outlive an
 // execve. The call returns its number, and so does Give; -1 if the caller was killed meanwhile, or has no room.
 func (l Listener) Give(c *Call, fd int) (int, error) {
-	add := addition{id: c.ID, flags: unix.SECCOMP_ADDFD_FLAG_SEND, source: uint32(fd), as: unix.O_CLOEXEC}
+	// Not with SECCOMP_ADDFD_FLAG_SEND: where a signal interrupts that, Linux has answered already, with no descriptor, and
+	// the same request made again is EINPROGRESS.
+	add := addition{id: c.ID, source: uint32(fd), as: unix.O_CLOEXEC}
 	// The argument is a live struct of the size in the request.
 	number, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l), unix.SECCOMP_IOCTL_NOTIF_ADDFD, uintptr(unsafe.Pointer(&add)))
 	switch errno {
 	case 0:
-		return int(number), nil
+		return int(number), l.answer(&response{id: c.ID, value: int64(number)})
 	case unix.ENOENT:
 		return -1, nil
 	case unix.EMFILE:
