@@ -95,10 +95,8 @@ func (m *memoryAccess) accessBeside(pc, second int32) {
 	m.off = [4]x86.Z{t0, t1, t2, t3}
 	m.out = e.aside(pc)
 	scattered, done, mode := e.a.NewLabel(), e.a.NewLabel(), e.mode
-	m.makeRoom() // nothing is written to it before it is known that no lane leaves
-	m.found, m.windows.done = e.a.NewLabel(), done
 	m.offsets(pc, &addr)
-	e.a.Bind(m.found)
+	m.makeRoom()
 	m.narrow()
 	m.some(scattered)
 	e.a.Bind(done)

@@ -67,8 +67,6 @@ func (e *emitter) spin(in *ir.Inst) {
 func (m *memoryAccess) atOnce(pc int32, addr *value) {
 	e := m.emitter
 	a, row := &e.a, x86.Mem{Base: x86.RAX}
-	loaded := m.roomForArea()
-	m.windows.done = a.NewLabel()
 	m.offsets(pc, addr)
 	a.Bind(m.found)
 	m.hostAddresses(areaAddrs)
@@ -99,9 +97,8 @@ func (m *memoryAccess) atOnce(pc int32, addr *value) {
 	})
 	if !stores(m.in.Op) {
 		m.rowsInArea()
-		m.loadFromArea(loaded)
+		m.loadFromArea()
 	}
-	a.Bind(m.windows.done)
 }
 
 // rowsInArea makes the rows of the two halves of the warp those in the area.
@@ -112,29 +109,22 @@ func (m *memoryAccess) rowsInArea() {
 	}
 }
 
-// roomForArea makes room for what is loaded, and for what the area has of all lanes where not all run. It does so before the
-// access looks where its lanes are, so that all its ways have the same registers.
-func (m *memoryAccess) roomForArea() (loaded [4][4]x86.Z) {
-	m.makeRoom()
-	if loaded = m.dst; m.whole || stores(m.in.Op) {
-		return loaded
+// loadFromArea loads what lanes have in the area.
+func (m *memoryAccess) loadFromArea() {
+	e := m.emitter
+	if m.whole {
+		m.makeRoom()
+		m.loadRows()
+		return
 	}
 	for i := range m.n {
 		for p := range parts(m.file) {
-			loaded[i][p] = m.scratch()
+			m.dst[i][p] = e.scratch()
 		}
 	}
-	return loaded
-}
-
-// loadFromArea loads what lanes have in the area.
-func (m *memoryAccess) loadFromArea(loaded [4][4]x86.Z) {
-	e, room := m.emitter, m.dst
-	m.dst = loaded
+	loaded := m.dst
 	m.loadRows()
-	if m.dst = room; m.whole {
-		return
-	}
+	m.makeRoom()
 	for i := range m.n {
 		for p := range parts(m.file) {
 			move := &x86.MOVD

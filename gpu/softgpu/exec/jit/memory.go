@@ -93,7 +93,6 @@ type memoryAccess struct {
 	both    bool      // it is two loads, of words that lie beside each other (beside.go)
 	spreads bool      // the address has its first part alone, and the lanes follow one another (strided.go)
 	apart   bool      // of lanes in several pages: offsets are addresses, and have 64 bits
-	windows windows   // of .shared and .local, where a generic address may lie
 }
 
 func (e *emitter) access(pc int32, in *ir.Inst) {
@@ -146,10 +145,9 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		m.allLanes(pc, &addr, scattered, done)
 		return
 	}
-	m.makeRoom() // nothing is written to it before it is known that no lane leaves
-	m.windows.done = done
 	m.offsets(pc, &addr)
 	e.a.Bind(m.found)
+	m.makeRoom()
 	m.someLanes(addr.uniform, scattered, done)
 }
 
@@ -166,7 +164,7 @@ func (m *memoryAccess) makeRoom() {
 // made room for before it is known that no lane leaves.
 func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label) {
 	e, where, moved := m.emitter, *addr, m.a.NewLabel()
-	m.rows, m.windows.done = [2]x86.R{x86.RAX, x86.RCX}, done
+	m.rows = [2]x86.R{x86.RAX, x86.RCX}
 	full := func() {
 		m.mode = allOfThem
 		m.offsets(pc, &where)
@@ -180,13 +178,8 @@ func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label
 		} else {
 			m.rowsInExtent(pc, addr, other)
 		}
-		if m.total()%(int(m.in.Align)+1) == 0 {
-			m.windows.moved = moved
-		}
 		e.later = append(e.later, func() {
 			m.emitter.a.Bind(other)
-			m.mode = allOfThem
-			m.tryWindows(&where)
 			full()
 			m.emitter.a.Jump(moved)
 		})
