@@ -1,6 +1,7 @@
 package escape
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -65,7 +66,8 @@ func TestTakenOverBackend(t *testing.T) {
 	require.NoFileExists(t, scratchFile)
 }
 
-// What an attacker calls by the way of 32-bit programs ends the process.
+// What an attacker calls by the way of 32-bit programs ends the process. Some machines do not
+// let their kernel have such calls: the instruction faults there, which is as good.
 func TestTakenOverBackendOf32Bits(t *testing.T) {
 	needsPtrace(t)
 	c := start(t, runDir(t), append([]string{"run"}, endless...)...)
@@ -73,8 +75,15 @@ func TestTakenOverBackendOf32Bits(t *testing.T) {
 	thread, err := inject.Stop(c.process(t, sandbox.Backend))
 	require.NoError(t, err)
 	const getpid = 20 // of 32-bit programs (Linux, arch/x86/entry/syscalls/syscall_32.tbl)
+	err = thread.Int80(getpid)
+	if fault := (*inject.FaultError)(nil); errors.As(err, &fault) {
+		t.Logf("this machine has no 32-bit calls: %v", fault)
+		require.NoError(t, thread.Resume())
+		c.requireGoesOn(t)
+		return
+	}
 	var ended *inject.EndedError
-	require.ErrorAs(t, thread.Int80(getpid), &ended)
+	require.ErrorAs(t, err, &ended)
 	require.True(t, ended.Status.Signaled())
 	require.Equal(t, unix.SIGSYS, ended.Status.Signal())
 	<-c.ended

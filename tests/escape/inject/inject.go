@@ -122,6 +122,8 @@ func (e *EndedError) Error() string {
 	return fmt.Sprintf("the process has exited with %d", e.Status.ExitStatus())
 }
 
+var syscallInstruction = []byte{0x0f, 0x05}
+
 // findInstruction finds a syscall instruction in the vDSO, which every process has.
 func (t *Thread) findInstruction() (uint64, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", t.pid))
@@ -146,7 +148,7 @@ func (t *Thread) findInstruction() (uint64, error) {
 		if _, err := unix.PtracePeekText(t.pid, uintptr(start), text); err != nil {
 			return 0, os.NewSyscallError("PTRACE_PEEKTEXT", err)
 		}
-		if at := bytes.Index(text, []byte{0x0f, 0x05}); at >= 0 {
+		if at := bytes.Index(text, syscallInstruction); at >= 0 {
 			return start + uint64(at), nil
 		}
 	}
@@ -165,6 +167,12 @@ func (t *Thread) Call(nr uintptr, args ...uintptr) (result uintptr, errno unix.E
 	})
 	return result, errno, err
 }
+
+// FaultError means that the instruction that makes the call faulted, as on a machine whose
+// kernel has no such calls. The process was not told of it.
+type FaultError struct{ Signal unix.Signal }
+
+func (e *FaultError) Error() string { return fmt.Sprintf("the call ends with %v", e.Signal) }
 
 // noCall in Orig_rax says that the thread is in no system call, so that the kernel
 // does not restart the one that Stop interrupted.
@@ -199,7 +207,11 @@ func (t *Thread) step(regs unix.PtraceRegs, nr uintptr, args []uintptr) (uintptr
 		if err := unix.PtraceGetRegs(t.pid, &regs); err != nil {
 			return 0, 0, t.failed("PTRACE_GETREGS", err)
 		}
-		if sig := ws.StopSignal(); sig != unix.SIGTRAP {
+		sig := ws.StopSignal()
+		if regs.Rip == from && (sig == unix.SIGSEGV || sig == unix.SIGILL || sig == unix.SIGBUS) {
+			return 0, 0, &FaultError{sig} // the instruction would fault for ever
+		}
+		if sig != unix.SIGTRAP {
 			t.signals = append(t.signals, sig)
 		}
 		if regs.Rip != from {
@@ -226,7 +238,8 @@ func (t *Thread) failed(request string, err error) error {
 }
 
 // Int80 has the thread make a call by the instruction of 32-bit programs. It writes
-// that over the program's code, so the process is of no use afterwards.
+// that over the program's code: the process is of no use afterwards, unless the error is
+// a *FaultError.
 func (t *Thread) Int80(nr uintptr) error {
 	return t.on(func() error {
 		regs := t.saved
@@ -235,6 +248,10 @@ func (t *Thread) Int80(nr uintptr) error {
 			return os.NewSyscallError("PTRACE_POKETEXT", err)
 		}
 		_, _, err := t.step(regs, nr, nil)
+		if fault := (*FaultError)(nil); errors.As(err, &fault) {
+			_, failed := unix.PtracePokeText(t.pid, uintptr(t.syscall), syscallInstruction)
+			err = errors.Join(err, os.NewSyscallError("PTRACE_POKETEXT", failed))
+		}
 		return err
 	})
 }
