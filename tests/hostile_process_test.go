@@ -113,7 +113,8 @@ func TestMemoryOfABackend(t *testing.T) {
 		most  uint64
 	}{
 		{name: "module-text=1M", flags: []string{"--quota", "module-text=1M"}, text: 1 << 20, most: 256 << 20},
-		{name: "default quotas", text: quota.Limits{}.Of(quota.ModuleText), most: 1 << 30},
+		{name: "quotas of a machine", flags: []string{"--quota", "module-memory=512M"}, text: quota.Limits{}.Of(quota.ModuleText), most: 1 << 30},
+		{name: "quotas of a program", text: quota.Limits{}.Of(quota.ModuleText), most: 5 << 30}, // module-memory is 4 GiB
 	} {
 		for _, attack := range exhaustions {
 			t.Run(tc.name+"/"+attack, func(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testLimits are those that bounded sees.
-var testLimits = Limits{Memory: 512 << 20, Files: 64}
+// testLimits are those that bounded sees: half of the memory is more than the heap gets that has
+// no limit.
+var testLimits = Limits{Memory: 2400 << 20, Files: 64}
 
 // bound is the first stage of a process with limits.
 func bound() int {
@@ -60,8 +61,8 @@ func bounded() int {
 		fmt.Println("not confined:", err)
 		return 1
 	}
-	heap = make([]byte, testLimits.Memory/4)
-	for i := range heap {
+	heap = make([]byte, testLimits.Memory/2)
+	for i := 0; i < len(heap); i += 4096 {
 		heap[i] = 2
 	}
 	runtime.KeepAlive(heap)
