@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -211,4 +213,30 @@ func BenchmarkPagesOfLanes(b *testing.B) {
 		require.NoError(b, Run(k, l, m, new(Control), 1))
 	}
 	b.ReportMetric((cpuTime()-start).Seconds()/float64(b.N)/100000*1e9, "ns/load")
+}
+
+// A guarded load into a register that all lanes share moves what the others keep, perhaps to where another register was:
+// where the load leaves native code, as for a page that is new, that register has been saved.
+func TestGuardedLoadsUnderPressure(t *testing.T) {
+	const held = 30
+	for name, load := range map[string]string{
+		"word":     "@%p2 ld.global.u32 %x1, [%rd6];",
+		"two":      "@%p2 ld.global.v2.u32 {%x1, %x2}, [%rd6];",
+		"four":     "@%p2 ld.global.v4.u32 {%x1, %x2, %x3, %x4}, [%rd6];",
+		"long":     "@%p2 ld.global.u64 %l1, [%rd6];",
+		"byte":     "@%p2 ld.global.u8 %x1, [%rd6];",
+		"volatile": "@%p2 ld.volatile.global.v2.u32 {%x1, %x2}, [%rd6];",
+		"beside":   "@!%p2 bra M; ld.global.u32 %x1, [%rd6+4]; ld.global.u32 %x2, [%rd6+8]; M:",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after strings.Builder
+			for i := range held {
+				fmt.Fprintf(&before, "mad.lo.u32 %%h%d, %%r2, %d, %%r8;", i, 2*i+1)
+				fmt.Fprintf(&after, "mad.lo.u32 %%r6, %%r6, 31, %%h%d;", i)
+			}
+			body := fmt.Sprintf(`.reg .b32 %%h<%d>; shl.b32 %%r7, %%r5, 12; and.b32 %%r7, %%r7, 0x7000; mad.lo.u32 %%r7, %%r2, 16, %%r7; cvt.u64.u32 %%rd6, %%r7; add.u64 %%rd6, %%rd6, %%rd1; add.u64 %%rd6, %%rd6, 8192; %s
+				mov.u32 %%x1, 7; mov.u32 %%x2, 9; mov.u32 %%x3, 3; mov.u32 %%x4, 1; mov.u64 %%l1, 5; %s %s`, held, before.String(), load, after.String())
+			requireFormOf(t, "", patternLoop(body), 32, 77, 128)
+		})
+	}
 }

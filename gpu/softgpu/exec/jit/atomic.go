@@ -87,23 +87,30 @@ func (e *emitter) atom(pc int32, in *ir.Inst) {
 	}
 	e.a.MI(x86.SUB, true, frameAt(offFuel), fuel)
 	e.a.JumpIf(x86.Negative, m.out)
+	t.same = b.uniform && !t.result && t.direct() && t.kind != ir.AtomExch // which leaves the old value in rax
+	update := func(t *atom) {
+		t.hostAddresses(areaAddrs)
+		for p := range parts(file) {
+			if !t.same {
+				e.a.VM(&x86.STORED, b.part(p), 0, inArea(areaB, p), x86.Arg{})
+			}
+			if rc != ir.NoReg {
+				e.a.VM(&x86.STORED, c.part(p), 0, inArea(areaC, p), x86.Arg{})
+			}
+		}
+		t.lanes(b.z[0])
+	}
+	m.windows.done = e.a.NewLabel()
+	m.windows.atom = func(one memoryAccess) {
+		shared := *t
+		shared.memoryAccess, shared.global = &one, false
+		e.a.MI(x86.ADD, true, frameAt(offFuel), globalFuel-sharedFuel)
+		update(&shared)
+	}
 	m.offsets(pc, &addr)
 	e.a.Bind(m.found)
-	e.a.FromGP(&x86.FROMGPQ, m.s[0], x86.RDX, x86.Arg{})
-	for p, off := range m.off {
-		e.a.V(&x86.PADDQ, off, off, m.s[0], x86.Arg{})
-		e.a.VM(&x86.STOREQ, off, 0, inArea(areaAddrs, p), x86.Arg{})
-	}
-	t.same = b.uniform && !t.result && t.direct() && t.kind != ir.AtomExch // which leaves the old value in rax
-	for p := range parts(file) {
-		if !t.same {
-			e.a.VM(&x86.STORED, b.part(p), 0, inArea(areaB, p), x86.Arg{})
-		}
-		if rc != ir.NoReg {
-			e.a.VM(&x86.STORED, c.part(p), 0, inArea(areaC, p), x86.Arg{})
-		}
-	}
-	t.lanes(b.z[0])
+	update(t)
+	e.a.Bind(m.windows.done)
 	if t.result {
 		load, _ := m.moves()
 		z, n := e.write(file, rd, false)

@@ -93,10 +93,11 @@ func (m *memoryAccess) accessBeside(pc, second int32) {
 		m.s[i] = e.scratch()
 	}
 	m.off = [4]x86.Z{t0, t1, t2, t3}
-	m.out = e.aside(pc)
+	m.leavesAside(pc)
 	scattered, done, mode := e.a.NewLabel(), e.a.NewLabel(), e.mode
+	m.windows.done = done
 	m.offsets(pc, &addr)
-	m.makeRoom()
+	e.a.Bind(m.found)
 	m.narrow()
 	m.some(scattered)
 	e.a.Bind(done)

@@ -64,9 +64,11 @@ func (e *emitter) spin(in *ir.Inst) {
 }
 
 // atOnce is a vector load or store of global memory of which each lane's is one access, as lane.WholeFuncs have it.
-func (m *memoryAccess) atOnce(pc int32, addr *value) {
+// What the area has is loaded where roomForArea says.
+func (m *memoryAccess) atOnce(pc int32, addr *value, loaded [4][4]x86.Z) {
 	e := m.emitter
 	a, row := &e.a, x86.Mem{Base: x86.RAX}
+	m.windows.done = a.NewLabel()
 	m.offsets(pc, addr)
 	a.Bind(m.found)
 	m.hostAddresses(areaAddrs)
@@ -97,8 +99,9 @@ func (m *memoryAccess) atOnce(pc int32, addr *value) {
 	})
 	if !stores(m.in.Op) {
 		m.rowsInArea()
-		m.loadFromArea()
+		m.loadFromArea(loaded)
 	}
+	a.Bind(m.windows.done)
 }
 
 // rowsInArea makes the rows of the two halves of the warp those in the area.
@@ -109,22 +112,30 @@ func (m *memoryAccess) rowsInArea() {
 	}
 }
 
-// loadFromArea loads what lanes have in the area.
-func (m *memoryAccess) loadFromArea() {
-	e := m.emitter
-	if m.whole {
-		m.makeRoom()
-		m.loadRows()
-		return
+// roomForArea makes room for what the area has of all lanes, where not all run. It does so before the access looks where its
+// lanes are, so that all its ways have the same registers.
+func (m *memoryAccess) roomForArea() (loaded [4][4]x86.Z) {
+	if m.whole || stores(m.in.Op) {
+		return loaded
 	}
 	for i := range m.n {
 		for p := range parts(m.file) {
-			m.dst[i][p] = e.scratch()
+			loaded[i][p] = m.scratch()
 		}
 	}
-	loaded := m.dst
+	return loaded
+}
+
+// loadFromArea loads what lanes have in the area.
+func (m *memoryAccess) loadFromArea(loaded [4][4]x86.Z) {
+	if m.whole {
+		m.loadRows()
+		return
+	}
+	e, room := m.emitter, m.dst
+	m.dst = loaded
 	m.loadRows()
-	m.makeRoom()
+	m.dst = room
 	for i := range m.n {
 		for p := range parts(m.file) {
 			move := &x86.MOVD

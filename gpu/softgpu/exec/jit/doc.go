@@ -7,7 +7,7 @@
 // Decoded operations become a few vector instructions each; registers of the warp stay
 // in vector registers from one branch to the next, values that are the same in all
 // lanes are computed once, and branches on which all lanes agree, loops and accesses to
-// known pages need no Go, atomic ones included (atomic.go). Lanes that disagree on a branch part and meet
+// known pages need no Go, atomic ones included (atomic.go), nor do those of .shared and .local by generic addresses (windows.go). Lanes that disagree on a branch part and meet
 // in native code, in the order in which the interpreter runs them (apart.go). An operation of which native code has no
 // form is done by the function that interprets it, and the warp goes on in native code (help.go). Calls of functions stay in native code, too (calls.go). Everything else
 // (faults, pages that are new) leaves native code at an instruction for the

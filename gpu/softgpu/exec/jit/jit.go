@@ -345,6 +345,9 @@ func (n *Code) findPage(w *ir.Warp, sites *Sites, pc int32) {
 	}
 	first := ir.FirstOf(mask)
 	va := w.R64[reg][first] + imm
+	if space, _ := ir.WindowOf(va); space != ir.SpaceGlobal {
+		return // no page of memory
+	}
 	e := w.Worker.TLB.Translate(va, need)
 	if e == nil {
 		return

@@ -22,26 +22,14 @@ func (m *memoryAccess) rowOfLocal(pc int32, addr x86.Z) {
 	a.ToGP(&x86.TOGPQ, x86.RAX, addr)
 	a.Imm64(x86.RDX, m.in.Imm)
 	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
-	a.RR(x86.MOV, true, x86.RBX, x86.RAX)
-	a.RI(x86.AND, true, x86.RBX, int32(m.in.Align))
-	a.JumpIf(x86.NotEqual, m.out)
-	a.RM(x86.MOV, true, x86.RBX, frameAt(offLocalEnd)) // a multiple of 4
-	a.RI(x86.SUB, true, x86.RBX, int32(m.total()))
-	a.JumpIf(x86.Below, m.out)
-	a.RR(x86.CMP, true, x86.RAX, x86.RBX)
-	a.JumpIf(x86.Above, m.out)
-	for range rowShift {
-		a.RR(x86.ADD, true, x86.RAX, x86.RAX)
-	}
-	a.RM(x86.ADD, true, x86.RAX, frameAt(offLocal))
+	m.rowInside()
 	m.makeRoom()
 	m.moveWords()
 }
 
 // wordsOfLocal is an access of several words by lanes that may have different addresses.
 func (m *memoryAccess) wordsOfLocal(pc int32, addr *value) {
-	e, mode := m.emitter, m.mode
-	a := &e.a
+	e := m.emitter
 	for i := range m.s {
 		m.s[i] = e.scratch()
 	}
@@ -54,8 +42,15 @@ func (m *memoryAccess) wordsOfLocal(pc int32, addr *value) {
 		m.each()
 		return
 	}
-	// Lanes that have the same address access a row of words.
-	apart, done := a.NewLabel(), a.NewLabel()
+	done := e.a.NewLabel()
+	m.rowOrEach(done)
+	e.a.Bind(done)
+}
+
+// rowOrEach is the rest of an access by all lanes, which have offsets of 32 bits: those that have the same address access a
+// row of words. It may end at a label.
+func (m *memoryAccess) rowOrEach(done x86.Label) {
+	a, apart := &m.emitter.a, m.emitter.a.NewLabel()
 	a.V(&x86.BROADCASTD, m.s[0], 0, m.half[0], x86.Arg{})
 	a.V(&x86.PSUBD, m.s[1], m.half[0], m.s[0], x86.Arg{})
 	a.VM(&x86.PXORD, m.s[1], m.s[1], constant(offStep32+2*64), x86.Arg{})
@@ -66,10 +61,9 @@ func (m *memoryAccess) wordsOfLocal(pc int32, addr *value) {
 	a.ToGP(&x86.TOGPD, x86.RAX, m.half[0])
 	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
 	m.moveWords()
-	a.Bind(done)
 	m.later = append(m.later, func() {
 		m.emitter.a.Bind(apart)
-		m.mode = mode
+		m.mode = allOfThem
 		m.each()
 		m.emitter.a.Jump(done)
 	})

@@ -93,6 +93,7 @@ type memoryAccess struct {
 	both    bool      // it is two loads, of words that lie beside each other (beside.go)
 	spreads bool      // the address has its first part alone, and the lanes follow one another (strided.go)
 	apart   bool      // of lanes in several pages: offsets are addresses, and have 64 bits
+	windows windows   // of .shared and .local, where a generic address may lie
 }
 
 func (e *emitter) access(pc int32, in *ir.Inst) {
@@ -134,21 +135,38 @@ func (e *emitter) access(pc int32, in *ir.Inst) {
 		m.s[i] = e.scratch()
 	}
 	m.off = [4]x86.Z{t0, t1, t2, t3}
-	m.out, m.found = e.aside(pc), e.a.NewLabel()
-	if isWhole := in.Neg && in.Space != ir.SpaceShared; isWhole {
-		m.atOnce(pc, &addr)
+	isWhole := in.Neg && in.Space != ir.SpaceShared
+	var loaded [4][4]x86.Z
+	if isWhole {
+		loaded = m.roomForArea()
+	}
+	m.leavesAside(pc)
+	if isWhole {
+		m.atOnce(pc, &addr, loaded)
 		return
 	}
 	scattered, done := e.a.NewLabel(), e.a.NewLabel()
 	if m.whole {
-		m.makeRoom()
 		m.allLanes(pc, &addr, scattered, done)
 		return
 	}
+	m.windows.done = done
 	m.offsets(pc, &addr)
 	e.a.Bind(m.found)
-	m.makeRoom()
 	m.someLanes(addr.uniform, scattered, done)
+}
+
+// leavesAside makes the exit of an access, and room for what a load loads, to which nothing is written before it is known
+// that no lane leaves. Where not all lanes run, the room holds what the others keep, which is moved there if lanes had the same:
+// the exit comes after that, since it saves registers from where they are when it is made.
+func (m *memoryAccess) leavesAside(pc int32) {
+	if !m.whole {
+		m.makeRoom()
+	}
+	m.out, m.found = m.emitter.aside(pc), m.emitter.a.NewLabel()
+	if m.whole {
+		m.makeRoom()
+	}
 }
 
 // makeRoom makes room for what a load loads.
@@ -164,7 +182,7 @@ func (m *memoryAccess) makeRoom() {
 // made room for before it is known that no lane leaves.
 func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label) {
 	e, where, moved := m.emitter, *addr, m.a.NewLabel()
-	m.rows = [2]x86.R{x86.RAX, x86.RCX}
+	m.rows, m.windows.done = [2]x86.R{x86.RAX, x86.RCX}, done
 	full := func() {
 		m.mode = allOfThem
 		m.offsets(pc, &where)
@@ -178,8 +196,13 @@ func (m *memoryAccess) allLanes(pc int32, addr *value, scattered, done x86.Label
 		} else {
 			m.rowsInExtent(pc, addr, other)
 		}
+		if m.total()%(int(m.in.Align)+1) == 0 {
+			m.windows.moved = moved
+		}
 		e.later = append(e.later, func() {
 			m.emitter.a.Bind(other)
+			m.mode = allOfThem
+			m.tryWindows(&where)
 			full()
 			m.emitter.a.Jump(moved)
 		})

@@ -78,9 +78,11 @@ func (m *memoryAccess) anotherPage(pc int32, addr *value) x86.Label {
 		a := &m.emitter.a
 		m.mode = mode
 		a.Bind(other)
-		m.firstAddress(&where)
-		a.Imm64(x86.RDX, m.in.Imm)
-		a.RR(x86.ADD, true, x86.RAX, x86.RDX)
+		if !m.tryWindows(&where) {
+			m.firstAddress(&where)
+			a.Imm64(x86.RDX, m.in.Imm)
+			a.RR(x86.ADD, true, x86.RAX, x86.RDX)
+		}
 		site, entry := m.site(pc), x86.Mem{Base: x86.RDX}
 		if stores(m.in.Op) {
 			entry.Disp = tableSites * siteBytes

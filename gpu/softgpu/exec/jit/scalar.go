@@ -12,6 +12,12 @@ func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
 	a := &m.emitter.a
 	m.out = m.aside(pc)
 	from := x86.Mem{Base: x86.RAX}
+	var z [4]x86.Z
+	var n int
+	if m.in.Space == ir.SpaceGeneric { // the lanes get different values where the address is one of .local
+		z, n = m.write(m.file, m.regs[0], false)
+		m.dst[0], m.windows.done, m.windows.one = z, a.NewLabel(), true
+	}
 	if m.findPlace(pc, regRef{kind: ir.In64, index: m.in.A}) && m.reaches {
 		slow, done := a.NewLabel(), a.NewLabel()
 		at := placeAt(m.place.at)
@@ -30,16 +36,21 @@ func (m *memoryAccess) scalar(pc int32, addr x86.Z) {
 	} else {
 		m.oneInPage(pc, addr)
 	}
-	// Where the address is one of .local the interpreter loads, and the lanes get different values.
-	z, n := m.write(m.file, m.regs[0], m.in.Space != ir.SpaceGeneric)
+	if m.in.Space != ir.SpaceGeneric {
+		z, n = m.write(m.file, m.regs[0], true)
+	}
 	for p := range n {
 		a.VM(m.broadcast(), z[p], 0, from, x86.Arg{})
+	}
+	if m.windows.one {
+		a.Bind(m.windows.done)
 	}
 }
 
 // oneInPage has the host's address of what all lanes load in rax.
 func (m *memoryAccess) oneInPage(pc int32, addr x86.Z) {
 	a := &m.emitter.a
+	m.found = a.NewLabel()
 	site, other := m.site(pc), m.anotherPage(pc, &value{z: [4]x86.Z{addr}, uniform: true})
 	a.ToGP(&x86.TOGPQ, x86.RAX, addr)
 	a.Imm64(x86.RDX, m.in.Imm)
@@ -58,6 +69,7 @@ func (m *memoryAccess) oneInPage(pc int32, addr x86.Z) {
 	a.RM(x86.MOV, true, x86.RDX, plus(site, siteHost))
 	a.RR(x86.ADD, true, x86.RAX, x86.RDX)
 	m.reachInPage(site)
+	a.Bind(m.found)
 }
 
 // reachInPage looks whether all loads by the register are in the page at rdx where this one is, of which rax is the

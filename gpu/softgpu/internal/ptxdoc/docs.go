@@ -148,7 +148,8 @@ All rows above that run do so whether they are compiled or not. Of kernels that 
 
 * Compiled for all lanes and some: integers, floating point and their conversions (SSE4.2 without fma.f64), loads and stores of all
   sizes and vectors in .global, .const, .shared and .local, cp.async and its waits, atomic operations on words of .global and
-  .shared, shuffles, votes, match, redux, barriers of kernels, branches, calls of functions. Compiled for warps
+  .shared, loads, stores and atomic operations by generic addresses that are all of global memory, all of the block's .shared or, but for
+  atomic operations, all of .local, shuffles, votes, match, redux, barriers of kernels, branches, calls of functions. Compiled for warps
   of which all lanes run: mma and wmma.mma of f16, bf16, tf32 and s8 or u8 with up to 16 products at once, ldmatrix, stmatrix, movmatrix, and
   wmma.load and wmma.store of matrices that lie row by row as their registers have them, and of f16 and bf16 the other way round.
 * Called: the interpreter's function does it, and the warp goes on in native code, which costs 50 to 80 ns beside what the
@@ -156,8 +157,8 @@ All rows above that run do so whether they are compiled or not. Of kernels that 
   bytes by the other order, matrix instructions of warps of which some lanes have exited, bulk copies, mbarrier, atomic operations on 16 bits, on 128, on vectors of f16 and on
   other blocks' .shared, video instructions, clocks, isspacep, mapa, alloca, malloc and printf, and cp.async with less than all of its bytes but more than none.
 * Left: the interpreter runs on from there, and enters native code where it can. Accesses of pages that a worker has not seen,
-  or of more pages than it keeps, generic addresses of .shared and .local (but those of ldmatrix, stmatrix, wmma.load and
-  wmma.store), what is misaligned or outside, barriers and exits in functions, barriers of clusters, nanosleep, waits for kernels that a kernel has launched, and traps.
+  or of more pages than it keeps, generic addresses of lanes in several spaces, of other blocks' .shared, of .local in
+  atomic operations, wmma.load and wmma.store, what is misaligned or outside, barriers and exits in functions, barriers of clusters, nanosleep, waits for kernels that a kernel has launched, and traps.
 
 pvdrm doctor says whether kernels are compiled, and for what; --kernel-counts of pvdrm run, up and backend
 counts what was called ("operations that are not compiled", with lines) and what left, by cause.
