@@ -118,14 +118,12 @@ func TestCalledInOrder(t *testing.T) {
 
 // Calls have the same results in native code as interpreted, and it is left for few of them.
 func TestCalled(t *testing.T) {
-	eachCalled(t, func(t *testing.T, name, body string, threads uint32) {
+	eachCalled(t, func(t *testing.T, _, body string, threads uint32) {
 		want, slow := runCalled(t, body, threads, 8, false, NativeNever)
 		got, row := runCalled(t, body, threads, 8, false, NativeAtOnce)
 		require.Equal(t, want, got)
 		t.Logf("%d of %d: %v", row.All(), slow.All(), row.Interpreted)
-		if name != "barriers" { // in functions they are the interpreter's
-			require.Less(t, 8*row.All(), slow.All(), "%v", row.Interpreted)
-		}
+		require.Less(t, 8*row.All(), slow.All(), "%v", row.Interpreted)
 	})
 }
 

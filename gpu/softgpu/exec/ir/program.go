@@ -21,6 +21,7 @@ type Program struct {
 	Mallocs bool // some function calls malloc: contexts that run it need a heap
 	// Launches says that some function launches kernels.
 	Launches bool
+	Clusters bool              // some function has a barrier of clusters
 	Heap     uint64            // bytes of it that the module asks for; 0: as many as the device has by default
 	globals  map[string]global // after Link
 

@@ -44,6 +44,9 @@ func (e *emitter) call(pc int32, in *ir.Inst) {
 		}
 	}
 	a.Bind(after)
+	if !e.masked {
+		e.withoutSome(pc + 1)
+	}
 	if e.masked {
 		meet := a.NewLabel()
 		a.MI(x86.CMP, false, frameAt(offLimit), pc+1)
@@ -55,6 +58,22 @@ func (e *emitter) call(pc int32, in *ir.Inst) {
 		})
 	}
 	e.enterable(pc + 1)
+}
+
+// withoutSome goes on in the masked variant where lanes have exited in a function that all have called.
+func (e *emitter) withoutSome(pc int32) {
+	some := e.a.NewLabel()
+	e.a.RI(x86.CMP, false, rMask, -1)
+	e.a.JumpIf(x86.NotEqual, some)
+	e.later = append(e.later, func() {
+		a := &e.a
+		a.Bind(some)
+		a.RI(x86.MOV, false, x86.RAX, pc)
+		a.MI(x86.CMP, true, frameAt(offMasked+variantTable), 0)
+		a.JumpIf(x86.NotEqual, e.fragments.run)
+		a.Store(false, frameAt(offPC), x86.RAX)
+		a.Jump(e.leave)
+	})
 }
 
 // sameTarget has the target of a call through a register in rcx. Lanes with another target than the first one wait at pc.
@@ -105,6 +124,7 @@ func (e *emitter) callOne(pc int32, in *ir.Inst, fn *ir.Function, out x86.Label)
 
 	e.a.Entry(ret)
 	e.a.Bind(ret)
+	e.backs[callOf{pc, fn.Number}] = ret
 	e.closeCall(fn)
 	for i := range min(len(fn.Results), len(site.Results)) {
 		r := &fn.Results[i]
@@ -279,6 +299,7 @@ func (e *emitter) closeCall(fn *ir.Function) {
 	a.RR(x86.ADD, true, x86.R14, x86.RBX)
 	a.MI(x86.ADD, true, inCalls(x86.RBX, callsLeft), int32(fn.FrameBytes))
 	a.RM(x86.MOV, false, rMask, inCalls(x86.R14, callMask))
+	a.RM(x86.AND, false, rMask, frameAt(offLive)) // less those that have exited in the function
 	a.Store(false, frameAt(offMask), rMask)
 	for _, at := range []int32{0, variantTable} {
 		a.RM(x86.MOV, true, x86.RAX, inCalls(x86.R14, callFull+at))
@@ -310,12 +331,12 @@ func (e *emitter) forgetAllKept() {
 	}
 }
 
-// ret returns the lanes that run to the code that called. It leaves where the interpreter made the call.
-func (e *emitter) ret(pc int32) {
+// lastCall is the last open call, from where the next one would be.
+const lastCall = -callBytes
+
+// behindOpen has the place where the next open call would be in rbx. It goes to out where no call of native code's is open.
+func (e *emitter) behindOpen(out x86.Label) {
 	a := &e.a
-	e.save(e.unsaved(nil))
-	out, wait := a.NewLabel(), a.NewLabel()
-	const last = -callBytes // the last open call, from where the next one would be
 	a.RM(x86.MOV, true, x86.RBX, frameAt(offCalls))
 	a.RR(x86.TEST, true, x86.RBX, x86.RBX)
 	a.JumpIf(x86.Equal, out)
@@ -323,12 +344,20 @@ func (e *emitter) ret(pc int32) {
 	a.RR(x86.TEST, true, x86.RAX, x86.RAX)
 	a.JumpIf(x86.Equal, out)
 	a.RR(x86.ADD, true, x86.RBX, x86.RAX)
+}
+
+// ret returns the lanes that run to the code that called. It leaves where the interpreter made the call.
+func (e *emitter) ret(pc int32) {
+	a := &e.a
+	e.save(e.unsaved(nil))
+	out, wait := a.NewLabel(), a.NewLabel()
+	e.behindOpen(out)
 	if e.masked {
 		a.RM(x86.MOV, true, x86.RCX, frameAt(offCount))
-		a.RM(x86.CMP, true, x86.RCX, inCalls(x86.RBX, callCount+last))
+		a.RM(x86.CMP, true, x86.RCX, inCalls(x86.RBX, callCount+lastCall))
 		a.JumpIf(x86.NotEqual, wait)
 	}
-	a.JumpMem(inCalls(x86.RBX, callRet+last))
+	a.JumpMem(inCalls(x86.RBX, callRet+lastCall))
 	e.later = append(e.later, func() {
 		a := &e.a
 		a.Bind(out)
@@ -337,12 +366,12 @@ func (e *emitter) ret(pc int32) {
 			return
 		}
 		a.Bind(wait)
-		a.MI(x86.CMP, true, inCalls(x86.RBX, callTurn+last), 0)
+		a.MI(x86.CMP, true, inCalls(x86.RBX, callTurn+lastCall), 0)
 		a.JumpIf(x86.NotEqual, e.fragments.pick)
 		a.RM(x86.MOV, true, x86.RCX, frameAt(offTurn))
 		a.RI(x86.ADD, true, x86.RCX, 1)
 		a.Store(true, frameAt(offTurn), x86.RCX)
-		a.Store(true, inCalls(x86.RBX, callTurn+last), x86.RCX)
+		a.Store(true, inCalls(x86.RBX, callTurn+lastCall), x86.RCX)
 		a.Jump(e.fragments.pick)
 	})
 }

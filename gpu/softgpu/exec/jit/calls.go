@@ -21,7 +21,9 @@ import (
 //   - a register has what is no address of a function that the call may reach, or one of too many: native code compares it
 //     with those that it knows, and jumps to no address of the kernel's.
 //
-// Barriers in functions, and lanes that exit there, are the interpreter's, too, and so are functions whose frames grow (alloca).
+// Functions whose frames grow (alloca) are the interpreter's, too. Barriers in functions are a crew's (crew.go), of which warps go on
+// that the interpreter has run in a function, as if native code had made the calls (reopen.go). Lanes that exit in a function are none of
+// it any more: those that wait there run, or return, without them.
 //
 // The fragments of a warp that wait (apart.go) lie one function above the other: those of the function that runs are the
 // last ones, behind one that is none and has the highest position. A function's lanes return when the last of them comes to
@@ -197,7 +199,7 @@ func (f *Frame) unwind(w *ir.Warp) (list []waited) {
 	}
 	frames := make([]ir.Frame, n)
 	f.framesInto(frames)
-	in := f.mask
+	in := f.mask | ^f.live
 	for i := n - 1; i >= 0; i-- {
 		call := &c.open[i]
 		for at := call.count + int64(waitBytes); at <= f.count; at += int64(waitBytes) {
@@ -210,7 +212,7 @@ func (f *Frame) unwind(w *ir.Warp) (list []waited) {
 			lane.Return(w, back, &frames[i])
 			list = append(list, waited{call.turn - 1, ir.Fragment{Mask: back, PC: call.pc + 1, Frame: frames[i].Parent}})
 		}
-		in = call.mask
+		in = call.mask | ^f.live
 	}
 	f.full, f.masked, c.depth = c.open[0].full, c.open[0].masked, 0
 	w.View(&frames[n-1])
@@ -220,13 +222,13 @@ func (f *Frame) unwind(w *ir.Warp) (list []waited) {
 // giveBackCalled is giveBack for a warp whose page Leave did not look up, since it was in a function that is called.
 func (n *Code) giveBackCalled(f *Frame, w *ir.Warp, sites *Sites) {
 	called := f.open() != 0
-	if f.giveBack(w); called {
+	if f.giveBack(w); called && f.pc >= 0 {
 		n.codeAt(f, w).findPage(w, sites, f.pc)
 	}
 }
 
-// inCalled has a warp see the registers of the function that native code is in, while Go does something for it.
-func (f *Frame) inCalled(w *ir.Warp, do func()) {
+// InCalled has a warp see the registers of the function that native code is in, while Go does something for it.
+func (f *Frame) InCalled(w *ir.Warp, do func()) {
 	n := f.open()
 	if n == 0 {
 		do()

@@ -19,7 +19,7 @@ type Calls struct {
 
 	codes  []*Code
 	base   *ir.Frame  // that native code was entered in
-	frames []ir.Frame // see inCalled
+	frames []ir.Frame // see InCalled
 }
 
 // openCall is a call that has not returned.

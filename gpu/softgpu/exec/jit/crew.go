@@ -55,14 +55,22 @@ type crewKind struct {
 	counts  bool // a barrier names a number of threads
 }
 
-// crewOf finds whether warps may run in a crew.
+// crewOf finds whether warps may run in a crew: those of a kernel with barriers, or one that calls functions with them. A function
+// does not know which kernels call it, whose barriers may combine predicates.
 func crewOf(p *ir.Program, fn *ir.Function) (c crewKind) {
-	for pc := fn.Entry; pc < fn.End && fn.Kernel; pc++ {
-		if in := &p.Code[pc]; inCrew(in) {
-			op := in.X.Barrier
-			c = crewKind{some: true, reduces: c.reduces || op.Pred != ir.NoReg, counts: c.counts || op.Count != ir.NoReg}
+	list := []*ir.Function{fn}
+	if fn.Kernel {
+		list, _ = reached(p, fn)
+	}
+	for _, fn := range list {
+		for pc := fn.Entry; pc < fn.End; pc++ {
+			if in := &p.Code[pc]; inCrew(in) {
+				op := in.X.Barrier
+				c = crewKind{some: true, reduces: c.reduces || op.Pred != ir.NoReg, counts: c.counts || op.Count != ir.NoReg}
+			}
 		}
 	}
+	c.reduces = c.reduces || c.some && !fn.Kernel
 	return c
 }
 
@@ -93,20 +101,29 @@ func (c *Crew) Met(id int) Met {
 	return Met{Arrived: m.arrived, Waiting: m.waiting, Need: int(m.need), Trues: int(m.trues), Falses: m.falses != 0}
 }
 
-// Enters reports whether a warp with the given lanes can enter native code at a position, or, if it waits at the barrier before,
-// once that is complete.
-func (n *Code) Enters(pc int32, mask uint32, waits bool) bool {
-	code, at := n.EntryAt(pc, mask)
-	return at != 0 && (!waits || code.told[pc] != 0)
+// Enters reports whether a warp with the given lanes, all of which are in a frame, can enter native code at a position, or, if it
+// waits at the barrier before, once that is complete.
+func (n *Code) Enters(at *ir.Frame, pc int32, mask uint32, waits bool) bool {
+	n, ok := n.reopens(at, mask)
+	if !ok {
+		return false
+	}
+	code, to := n.EntryAt(pc, mask)
+	return to != 0 && (!waits || code.told[pc] != 0)
 }
 
 // Enlist makes a warp ready to run in a crew. It reports false if native code cannot be entered where it is. One that waits is
 // at the position behind its barrier. The first turn of a fresh one ends at a barrier, or where it goes back in a loop.
 func (n *Code) Enlist(c *Crew, f *Frame, w *ir.Warp, seen uint64, warps int, waits, fresh bool) bool {
-	code, at := n.EntryAt(w.PC, w.Mask)
-	if at == 0 || waits && code.told[w.PC] == 0 || !n.prepare(f, w, seen) {
+	here, ok := n.reopens(w.Frame, w.Mask)
+	if !ok {
 		return false
 	}
+	code, at := here.EntryAt(w.PC, w.Mask)
+	if at == 0 || waits && code.told[w.PC] == 0 || !here.prepare(f, w, seen) {
+		return false
+	}
+	n.reopen(f, w)
 	if f.fresh = 0; fresh {
 		f.fresh, f.budget = f.budget, 0
 	}
@@ -154,6 +171,9 @@ func (c *Crew) End(w *ir.Warp) {
 
 // Stuck reports whether the warp of f has not left native code: it waits, as all others of its crew do.
 func (f *Frame) Stuck() bool { return f.pc < 0 }
+
+// Spent reports whether the warp of f has left native code because it had run there for long enough.
+func (f *Frame) Spent() bool { return f.fuel < 0 }
 
 // EndTurn ends the first turn of the warp of f in a crew, and reports whether it was that. Others have theirs then.
 func (f *Frame) EndTurn() bool {

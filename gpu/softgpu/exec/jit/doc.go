@@ -23,7 +23,7 @@
 //
 // Native code goes from a warp that has come to a barrier to the next one of its block, where all
 // of them can (ring.go), also where barriers are for some threads, let warps go on, or
-// combine predicates (crew.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
+// combine predicates, or lie in functions (crew.go), and where there are no barriers from the end of a warp to the next one's begin (chain.go).
 //
 // Products of matrices (matrix.go) are computed by vectors of sums, as exactly as their functions do it.
 //
@@ -70,7 +70,7 @@
 // function's other variant, through the list of them by a position that is one of the function's, and to where functions begin
 // that it calls: the code names those, and compares a register with their addresses. It calls one only after it has
 // compared what the warp has of registers, local memory and stack with what the function asks for, and returns to an address that
-// it wrote down beside the frame, where no access of a kernel comes. It runs as a leaf of an assembly function on
+// it, or Go in its place (reopen.go), wrote down beside the frame, where no access of a kernel comes. It runs as a leaf of an assembly function on
 // the goroutine's stack, where the Go runtime neither moves the stack nor stops
 // it; each loop head and each atomic operation counts, so that it returns within some ten microseconds, and
 // sees run.Control as the interpreter does. A memory fault of the host is a panic of

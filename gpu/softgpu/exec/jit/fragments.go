@@ -194,12 +194,15 @@ func (e *emitter) runFragment() {
 
 // endsLanes reports whether the lanes that run end at an operation without others that could wait for it: they exit. While
 // others of their warp run, which have come to no barrier, none becomes complete by that.
-func (e *emitter) endsLanes(in *ir.Inst) bool { return e.masked && e.simple && endsWarp(in) }
+func (e *emitter) endsLanes(in *ir.Inst) bool {
+	return e.masked && e.simple && endsWarp(in) && (e.fn.Kernel || in.Kind == ir.KExit)
+}
 
-// isSimple reports whether a function is a kernel of which, with all that it calls, native code knows that there is no barrier of clusters.
+// isSimple reports whether native code knows that there is no barrier of clusters in a kernel and all that it calls, or in any
+// program that has a function.
 func isSimple(p *ir.Program, fn *ir.Function) bool {
 	if !fn.Kernel {
-		return false
+		return !p.Clusters
 	}
 	list, all := reached(p, fn)
 	for _, fn := range list {
@@ -212,19 +215,50 @@ func isSimple(p *ir.Program, fn *ir.Function) bool {
 	return all
 }
 
-// endLanes ends the lanes that run. The last ones of a warp end in Go.
+// endLanes ends the lanes that run. The last ones of a warp end in Go, and so do the last ones of those that have called a function
+// if none of them has returned.
 func (e *emitter) endLanes(pc int32) {
 	a, out := &e.a, e.a.NewLabel()
-	a.MI(x86.CMP, true, frameAt(offCount), 0)
-	a.JumpIf(x86.Equal, out)
-	a.RM(x86.MOV, false, x86.RAX, frameAt(offLive))
-	a.RR(x86.XOR, false, x86.RAX, rMask)
-	a.Store(false, frameAt(offLive), x86.RAX)
-	a.Jump(e.fragments.pick)
+	if !e.fn.Kernel {
+		e.endCalled(out)
+	} else {
+		a.MI(x86.CMP, true, frameAt(offCount), 0)
+		a.JumpIf(x86.Equal, out)
+		e.endLive()
+		a.Jump(e.fragments.pick)
+	}
 	e.later = append(e.later, func() {
 		e.a.Bind(out)
 		e.exitWith(pc, nil)
 	})
+}
+
+// endLive takes the lanes that run from those that have not exited.
+func (e *emitter) endLive() {
+	e.a.RM(x86.MOV, false, x86.RAX, frameAt(offLive))
+	e.a.RR(x86.XOR, false, x86.RAX, rMask)
+	e.a.Store(false, frameAt(offLive), x86.RAX)
+}
+
+// endCalled is endLanes in a function: others of it run then, or those that have returned from it do. It goes to out where
+// there are neither, or the interpreter made the call.
+func (e *emitter) endCalled(out x86.Label) {
+	a, none := &e.a, e.a.NewLabel()
+	e.behindOpen(out)
+	a.RM(x86.MOV, true, x86.RCX, frameAt(offCount))
+	a.RM(x86.CMP, true, x86.RCX, inCalls(x86.RBX, callCount+lastCall))
+	a.JumpIf(x86.Equal, none)
+	e.endLive()
+	a.Jump(e.fragments.pick)
+
+	a.Bind(none)
+	a.RR(x86.MOV, false, x86.RDX, rMask)
+	a.Not(x86.RDX)
+	a.RM(x86.AND, false, x86.RDX, inCalls(x86.RBX, callMask+lastCall))
+	a.RM(x86.AND, false, x86.RDX, frameAt(offLive))
+	a.JumpIf(x86.Equal, out)
+	e.endLive()
+	a.JumpMem(inCalls(x86.RBX, callRet+lastCall))
 }
 
 // indexed compiles brx.idx: the lanes with each target begin to wait, in the order of their first ones, and then the

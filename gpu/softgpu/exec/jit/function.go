@@ -35,9 +35,10 @@ type emitter struct {
 	crew   crewKind
 	muster crewLabels
 	told   map[int32]x86.Label // by position: where a warp is told what the barrier before gave
-	mode   maskMode            // of the operation that is compiled
-	end    int32               // of the block that it is in
-	ending []regRef            // what is not needed any more after it
+	backs  map[callOf]x86.Label
+	mode   maskMode // of the operation that is compiled
+	end    int32    // of the block that it is in
+	ending []regRef // what is not needed any more after it
 	leave  x86.Label
 	start  x86.Label // of the code
 	later  []func()  // code off the main path
@@ -80,6 +81,13 @@ type compiled struct {
 	called  uint32           // and where native code calls the function, or 0
 	kept    int32            // how many places it keeps
 	told    map[int32]uint32 // by position behind a barrier: where a warp that waits there is told what that gives, and goes on
+	returns map[callOf]uint32
+}
+
+// callOf is a call of one function at a position.
+type callOf struct {
+	pc int32
+	fn int // its number
 }
 
 // compileFunction makes machine code of a function, for warps with all lanes or
@@ -118,7 +126,7 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, kind codeKi
 	e.fragments = fragmentLabels{part: e.a.NewLabel(), meet: e.a.NewLabel(), pick: e.a.NewLabel(), run: e.a.NewLabel()}
 	e.simple, e.callees = isSimple(p, fn), nativeCalls(p, fn)
 	e.crew = crewOf(p, fn)
-	e.told = map[int32]x86.Label{}
+	e.told, e.backs = map[int32]x86.Label{}, map[callOf]x86.Label{}
 	e.muster = crewLabels{wait: e.a.NewLabel(), arrive: e.a.NewLabel()}
 	e.prologue()
 	var called x86.Label
@@ -144,6 +152,10 @@ func compileFunction(p *ir.Program, fn *ir.Function, sites []uint16, kind codeKi
 		if label != 0 {
 			out.entries[i] = uint32(e.a.Offset(label))
 		}
+	}
+	out.returns = map[callOf]uint32{}
+	for call, label := range e.backs {
+		out.returns[call] = uint32(e.a.Offset(label))
 	}
 	out.kept, out.told = int32(len(e.kept)), map[int32]uint32{}
 	for pc, label := range e.told {

@@ -36,7 +36,7 @@ func (n *Code) help(f *Frame) {
 	w, pc := f.warp, f.pc
 	in := &n.prog.Code[pc]
 	w.PC, w.Mask, w.Live, w.Budget, f.asks, f.pc = pc, f.mask, f.live, int(f.budget), 0, nowhere
-	f.inCalled(w, func() { n.do(f, w, in, pc) })
+	f.InCalled(w, func() { n.do(f, w, in, pc) })
 }
 
 // do does an operation for a warp whose registers are in view.

@@ -112,10 +112,11 @@ type variant struct {
 // NativeCode is the machine code of one function.
 type machineCode struct {
 	entry  uintptr
-	at     []uintptr         // by position from the first on: where to enter; 0: nowhere
-	kept   int32             // how many places it keeps, see kept.go
-	told   map[int32]uintptr // by position behind a barrier: where to enter by a warp that waits there
-	called uintptr           // where native code calls it; 0: it does not
+	at     []uintptr          // by position from the first on: where to enter; 0: nowhere
+	kept   int32              // how many places it keeps, see kept.go
+	told   map[int32]uintptr  // by position behind a barrier: where to enter by a warp that waits there
+	backs  map[callOf]uintptr // where a function returns to
+	called uintptr            // where native code calls it; 0: it does not
 
 	failed bool // the compiler did
 }

@@ -83,9 +83,12 @@ func makeNative(p *ir.Program, fn *ir.Function, sites []uint16, kind codeKind) *
 		codeBytes.Add(-size)
 		return &machineCode{}
 	}
-	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(made.entries)), kept: made.kept, told: map[int32]uintptr{}}
+	n := &machineCode{entry: addressOf(m), at: make([]uintptr, len(made.entries)), kept: made.kept, told: map[int32]uintptr{}, backs: map[callOf]uintptr{}}
 	for pc, off := range made.told {
 		n.told[pc] = addressOf(m) + uintptr(off)
+	}
+	for call, off := range made.returns {
+		n.backs[call] = addressOf(m) + uintptr(off)
 	}
 	for i, off := range made.entries {
 		if off != 0 {

@@ -34,10 +34,16 @@ type ringKind struct {
 }
 
 // ringOf finds whether warps may run in a ring: all barriers of the function are for all threads of the block, by the same
-// constant number of threads or by none.
+// constant number of threads or by none, and functions that it calls have none: those are a crew's.
 func ringOf(p *ir.Program, fn *ir.Function) (r ringKind) {
+	if !fn.Kernel {
+		return r
+	}
+	if list, _ := reached(p, fn); slices.ContainsFunc(list[1:], func(to *ir.Function) bool { return hasBarrier(p, to) }) {
+		return ringKind{}
+	}
 	var first *ir.Inst
-	for pc := fn.Entry; pc < fn.End && fn.Kernel; pc++ {
+	for pc := fn.Entry; pc < fn.End; pc++ {
 		in := &p.Code[pc]
 		if in.Kind != ir.KBarrier {
 			continue
@@ -54,6 +60,11 @@ func ringOf(p *ir.Program, fn *ir.Function) (r ringKind) {
 		r.several = r.several || keyOf(in) != keyOf(first)
 	}
 	return r
+}
+
+// hasBarrier reports whether a function has a barrier itself.
+func hasBarrier(p *ir.Program, fn *ir.Function) bool {
+	return slices.ContainsFunc(p.Code[fn.Entry:fn.End], func(in ir.Inst) bool { return in.Kind == ir.KBarrier })
 }
 
 // keyOf tells a barrier from others with the same number of threads.
@@ -118,9 +129,7 @@ func (n *Code) Pass(f *Frame) *Frame {
 // has then.
 func (n *Code) Leave(f *Frame, w *ir.Warp, sites *Sites) int32 {
 	w.Mask, w.Live, w.Budget = f.mask, f.live, int(f.budget)
-	if f.open() == 0 {
-		n.findPage(w, sites, f.pc)
-	}
+	f.InCalled(w, func() { n.codeAt(f, w).findPage(w, sites, f.pc) })
 	return f.pc
 }
 
@@ -128,7 +137,11 @@ func (n *Code) Leave(f *Frame, w *ir.Warp, sites *Sites) int32 {
 // false if native code cannot be entered there.
 func (n *Code) GoOn(f *Frame, w *ir.Warp, pc int32, warps int) bool {
 	f.pc = pc
-	code, at := n.EntryAt(pc, w.Mask)
+	here := n.codeAt(f, w)
+	if here == nil {
+		return false
+	}
+	code, at := here.EntryAt(pc, w.Mask)
 	if at == 0 {
 		return false
 	}

@@ -65,6 +65,7 @@ func (b *builder) bar(i *ptx.Instr) {
 	args := i.Args
 	in := ir.Inst{Kind: ir.KBarrier, X: &ir.Extra{Barrier: op}, D: ir.NoReg, Other: -1}
 	if op.Cluster {
+		b.c.prog.Clusters = true
 		b.emit(in)
 		return
 	}

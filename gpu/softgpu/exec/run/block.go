@@ -269,6 +269,10 @@ func (w *warp) barrier(in *ir.Inst) bool {
 		w.block.met = true // no warp goes ahead of others, so that they may run in a ring
 		return false
 	}
+	if !bar.used && len(w.block.warps) == 1 && w.native != nil && w.native.Crews(1) {
+		w.block.met = true // the only warp is a crew
+		return false
+	}
 	return w.pick()
 }
 

@@ -22,6 +22,9 @@ func (b *block) inCrew() bool {
 		waits := false
 		if len(one.Rest) != 0 {
 			f := one.Rest[0]
+			if one.Frame != f.Frame {
+				one.view(f.Frame)
+			}
 			one.Mask, one.PC, one.Rest = f.Mask, f.PC, one.Rest[:0]
 			if waits = f.State == ir.AtBarrier; waits {
 				waiting[f.Barrier] |= 1 << one.Index
@@ -29,6 +32,7 @@ func (b *block) inCrew() bool {
 		}
 		one.Budget = quantum
 		n.Enlist(c, &one.frame0, &one.Warp, w.seen, len(b.ring), waits, one.fresh)
+		one.native = n // its calls are open in native code
 		if w.counts != nil {
 			w.counts.entered++
 		}
@@ -69,21 +73,21 @@ func (b *block) assembled(n *jit.Code) bool {
 		if w.Live == 0 {
 			continue
 		}
-		if w.boost || w.sleepers != 0 || w.Frame.Depth != 0 {
+		if w.boost || w.sleepers != 0 {
 			return false
 		}
-		pc, waits := w.PC, false
+		at, pc, waits := w.Frame, w.PC, false
 		switch {
 		case w.Mask == w.Live && len(w.Rest) == 0:
-		case w.Mask == 0 && len(w.Rest) == 1 && w.Rest[0].Mask == w.Live && w.Rest[0].Frame == w.Frame:
-			pc = w.Rest[0].PC
+		case w.Mask == 0 && len(w.Rest) == 1 && w.Rest[0].Mask == w.Live:
+			at, pc = w.Rest[0].Frame, w.Rest[0].PC
 			if waits = w.Rest[0].State == ir.AtBarrier; waits && w.Rest[0].Barrier >= barriers || !waits && w.Rest[0].State != ir.Ready {
 				return false
 			}
 		default:
 			return false
 		}
-		if !n.Enters(pc, w.Live, waits) {
+		if !n.Enters(at, pc, w.Live, waits) {
 			return false
 		}
 		some = some || !waits
@@ -101,22 +105,39 @@ func (b *block) assembled(n *jit.Code) bool {
 
 // relieve has the interpreter run what made a warp of a crew leave native code, or end it. It returns the frame of the warp that
 // goes on, or nil where the crew ends.
-func (b *block) relieve(n *jit.Code, f *jit.Frame) *jit.Frame {
+func (b *block) relieve(n *jit.Code, f *jit.Frame) (next *jit.Frame) {
 	if f.Stuck() {
 		return nil
 	}
 	one := b.ring[slices.IndexFunc(b.ring, func(w *warp) bool { return &w.frame0 == f })]
 	w := one.worker
 	pc := n.Leave(f, &one.Warp, w.sites)
-	if f.Called() {
-		return nil // the interpreter is to have frames of what was called
-	}
-	if one.Mask != one.Live {
+	kind := one.code[pc].Kind
+	switch {
+	case one.Mask != one.Live && f.Called():
+		return nil // lanes are in several functions, or may be
+	case one.Mask != one.Live:
 		return b.gather(n, f, one, pc)
-	}
-	if kind := one.code[pc].Kind; kind == ir.KRet || kind == ir.KExit {
+	case kind == ir.KExit, kind == ir.KRet && !f.Called():
 		b.retire(n, one, pc)
 		return b.crew.Next(one.Index)
+	case !f.Called():
+		return b.goOnInCrew(n, f, one, pc)
+	}
+	f.InCalled(&one.Warp, func() {
+		one.native = w.run.nativeOf(one.Frame.Fn)
+		next = b.goOnInCrew(n, f, one, pc)
+		one.native = n
+	})
+	return next
+}
+
+// goOnInCrew has the interpreter run some operations of a warp of a crew from a position on. It returns the frame of the warp that
+// goes on, or nil where the crew ends.
+func (b *block) goOnInCrew(n *jit.Code, f *jit.Frame, one *warp, pc int32) *jit.Frame {
+	w := one.worker
+	if one.code[pc].Kind == ir.KCall {
+		return b.callInCrew(n, f, one, pc)
 	}
 	for range maxMended {
 		if w.control.word.Load() != w.seen {
@@ -139,17 +160,40 @@ func (b *block) relieve(n *jit.Code, f *jit.Frame) *jit.Frame {
 		}
 		pc = next
 		if n.GoOn(f, &one.Warp, pc, len(b.ring)) {
-			if c := w.counts; c != nil {
-				c.entered++
-			}
-			if others {
-				one.PC = pc
-				return b.crew.Next(one.Index)
-			}
-			return f
+			return b.entered(f, one, pc, others)
 		}
 	}
 	return nil
+}
+
+// callInCrew has native code make a call that it has left before because its time was over, or the warp's first turn.
+func (b *block) callInCrew(n *jit.Code, f *jit.Frame, one *warp, pc int32) *jit.Frame {
+	w := one.worker
+	spent, others := f.Spent(), false
+	w.control.look()
+	switch {
+	case w.control.word.Load() != w.seen:
+		return nil
+	case !spent && !n.MayTurn(f):
+		others = f.EndTurn()
+	}
+	if !spent && !others || !n.GoOn(f, &one.Warp, pc, len(b.ring)) {
+		return nil
+	}
+	return b.entered(f, one, pc, others)
+}
+
+// entered counts that a warp of a crew has entered native code again, and returns the frame of the warp that goes on: another one
+// where others have their turns first.
+func (b *block) entered(f *jit.Frame, one *warp, pc int32, others bool) *jit.Frame {
+	if c := one.worker.counts; c != nil {
+		c.entered++
+	}
+	if others {
+		one.PC = pc
+		return b.crew.Next(one.Index)
+	}
+	return f
 }
 
 // gather has lanes of a warp of a ring or crew that have left native code wait for others of theirs. It returns the frame of the
@@ -167,10 +211,11 @@ func (b *block) gather(n *jit.Code, f *jit.Frame, one *warp, pc int32) *jit.Fram
 
 // retire ends a warp of a crew, at a position where all its lanes exit.
 func (b *block) retire(n *jit.Code, one *warp, pc int32) {
+	n.Discharge(&one.frame0, &one.Warp, one.worker.sites)
+	one.see()
 	if c := one.worker.counts; c != nil {
 		c.interpret(one, pc, false)
 	}
-	n.Discharge(&one.frame0, &one.Warp, one.worker.sites)
 	one.PC, one.Live, one.Mask, one.fresh = pc, 0, 0, false
 	b.left--
 	b.crew.End(&one.Warp)
