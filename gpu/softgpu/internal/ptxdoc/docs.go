@@ -149,7 +149,8 @@ All rows above that run do so whether they are compiled or not. Of kernels that 
 * Compiled for all lanes and some: integers, floating point and their conversions (SSE4.2 without fma.f64), loads and stores of all
   sizes and vectors in .global, .const, .shared and .local, cp.async and its waits, atomic operations on words of .global and
   .shared, loads, stores and atomic operations by generic addresses that are all of global memory, all of the block's .shared or, but for
-  atomic operations, all of .local, shuffles, votes, match, redux, barriers of kernels, branches, calls of functions. Compiled for warps
+  atomic operations, all of .local, shuffles, votes, match, redux, barriers of a block, exits, branches, calls of functions, also of
+  those with barriers and exits in them. Compiled for warps
   of which all lanes run: mma and wmma.mma of f16, bf16, tf32 and s8 or u8 with up to 16 products at once, ldmatrix, stmatrix, movmatrix, and
   wmma.load and wmma.store of matrices that lie row by row as their registers have them, and of f16 and bf16 the other way round.
 * Called: the interpreter's function does it, and the warp goes on in native code, which costs 50 to 80 ns beside what the
@@ -158,7 +159,8 @@ All rows above that run do so whether they are compiled or not. Of kernels that 
   other blocks' .shared, video instructions, clocks, isspacep, mapa, alloca, malloc and printf, and cp.async with less than all of its bytes but more than none.
 * Left: the interpreter runs on from there, and enters native code where it can. Accesses of pages that a worker has not seen,
   or of more pages than it keeps, generic addresses of lanes in several spaces, of other blocks' .shared, of .local in
-  atomic operations, wmma.load and wmma.store, what is misaligned or outside, barriers and exits in functions, barriers of clusters, nanosleep, waits for kernels that a kernel has launched, and traps.
+  atomic operations, wmma.load and wmma.store, what is misaligned or outside, a barrier in a function that lanes of a warp come to apart,
+  a call where 16 are open, an exit of all lanes that have called a function together while others of their warp have not, barriers of clusters, nanosleep, waits for kernels that a kernel has launched, and traps.
 
 pvdrm doctor says whether kernels are compiled, and for what; --kernel-counts of pvdrm run, up and backend
 counts what was called ("operations that are not compiled", with lines) and what left, by cause.
