@@ -67,7 +67,7 @@ func TestGLoopFromCBeyondTheLimit(t *testing.T) {
 		require.NoError(t, err)
 		cmd.Args = append(cmd.Args, file)
 	}
-	cmd.Args = append(cmd.Args, "800000")
+	cmd.Args = append(cmd.Args, "50000")
 	passes(t, cmd, "steps: PASS\n")
 }
 

@@ -1,5 +1,6 @@
 /* Runs the throttle of frontend/gloop/host/testdata and misuses the library: steps
- * THROTTLE.ptx TASKS.ptx HOSTILE.ptx STEPS. */
+ * THROTTLE.ptx TASKS.ptx HOSTILE.ptx STEPS, where STEPS are the first number tried that may take longer than
+ * a launch may. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -101,14 +102,21 @@ int main(int argc, char **argv)
 	CHECK(cuMemAlloc(&out, 4));
 	CHECK(cuMemcpyHtoD(out, &word, 4));
 
-	/* It takes longer than a launch may; the device asks it to leave in time. */
+	/* It takes longer than a launch may, however fast the machine is; the device asks it to leave in time. */
 	struct gloop_config config = {.function = load(argv[1], "throttle"), .grid = {1}, .block = {1}};
 	void *args[] = {NULL, &out, &steps};
-	int error = gloop_run(&config, args, &stats);
-	printf("%s, CUDA %d, %llu launches\n", gloop_message(error), stats.cuda, stats.launches);
-	REQUIRE(error == GLOOP_OK && stats.launches > 1);
-	CHECK(cuMemcpyDtoH(&word, out, 4));
-	REQUIRE(word == steps && stats.callbacks == steps);
+	unsigned all = 0;
+	int error;
+	for (;; steps *= 2) {
+		error = gloop_run(&config, args, &stats);
+		printf("%u steps: %s, CUDA %d, %llu launches\n", steps, gloop_message(error), stats.cuda, stats.launches);
+		REQUIRE(error == GLOOP_OK && stats.callbacks == steps);
+		CHECK(cuMemcpyDtoH(&word, out, 4));
+		REQUIRE(word == (all += steps));
+		if (stats.launches > 1)
+			break;
+		REQUIRE(steps < 1 << 28);
+	}
 
 	unsigned flood = 100;
 	void *more[] = {NULL, &out, &flood};
