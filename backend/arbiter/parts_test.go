@@ -19,7 +19,9 @@ type block struct {
 	processors int           // of parts; all of them at most
 	kernel     time.Duration // work: the time of a kernel on its processors
 	think      time.Duration
-	fills      bool // it can run on fewer processors, and takes longer then
+	fills      bool          // it can run on fewer processors, and takes longer then
+	batch      int           // kernels that it queues before it waits for them; 0 is 1
+	late       time.Duration // it takes so long to stop
 }
 
 func (b block) least() int {
@@ -46,7 +48,7 @@ func (h *host) beside(blocks []block, of int, end time.Time) []time.Duration {
 		g := h.preemptible(fmt.Sprint("guest-", i), b.share)
 		all.Go(func() {
 			defer g.Close()
-			for left := b.kernel; time.Now().Before(end); {
+			for left, queued := b.kernel, max(b.batch, 1); time.Now().Before(end); {
 				if granted := g.EnterPart(Compute, b.processors, b.least()); granted != nil {
 					<-granted
 				}
@@ -61,15 +63,23 @@ func (h *host) beside(blocks []block, of int, end time.Time) []time.Duration {
 					time.Sleep(step)
 					took += step
 				}
+				if took < left*part && b.late > 0 {
+					over := min(b.late, left*part-took)
+					time.Sleep(over)
+					took += over
+				}
 				count(-n)
 				out[i] += took * time.Duration(n)
 				if left -= took / part; left > 0 {
 					g.Leave(Compute, took, 0, time.Now().Before(end))
 					continue
 				}
-				g.Leave(Compute, took, 1, false)
-				left = b.kernel
-				time.Sleep(b.think)
+				queued--
+				g.Leave(Compute, took, 1, queued > 0)
+				if left = b.kernel; queued == 0 {
+					queued = max(b.batch, 1)
+					time.Sleep(b.think)
+				}
 			}
 		})
 	}

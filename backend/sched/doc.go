@@ -35,8 +35,9 @@
 //
 // A software GPU runs kernels on processors of the host, and one with few blocks leaves some of them idle.
 // Work that uses some of them (Scheduler.Processors) has the engine together with such work of others as long as the
-// processors suffice, under policies that preempt by an order of guests. As long as no guest waits it owes nothing:
-// the others lose nothing by it. When a guest comes for which there is no room, those that run share the time that
+// processors suffice, under policies that preempt by an order of guests. As long as there are processors for all active
+// guests it owes nothing: the others lose nothing by it. While one is active for which they do not suffice, it owes the time, also
+// in a pause of that one, which saves no more than Settings.CreditBound so. When a guest comes for which there is no room, those that run share the time that
 // passes by their processors, so that it is charged as a whole; the policy decides which of them stop for the guest
 // that waits, and no guest behind that one gets in before it.
 //

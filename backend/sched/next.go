@@ -168,7 +168,7 @@ func (s *Scheduler) run(v *View, g *Guest) Decision {
 		revoked: !d.Standing && d.Slice == 0, looked: s.now, contended: Never, owes: s.now}
 	if contended {
 		g.tenure.contended = s.now
-	} else if processors > 0 {
+	} else if processors > 0 && s.suffices() {
 		g.tenure.owes = Never
 	}
 	s.running = append(s.running, g.tenure)

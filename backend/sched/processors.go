@@ -9,7 +9,9 @@ import (
 // guests may run at the same time as long as the processors suffice for all of it (Scheduler.Processors): then
 // no guest has less because of another, and none owes another anything. As soon as a guest waits for which no
 // processors are left, those that run owe the time from then on, each in proportion to the processors that it
-// has, so that the parts add up to the time that passes; and the policy decides who goes on.
+// has, so that the parts add up to the time that passes; and the policy decides who goes on. One that begins in a pause of
+// an active guest with which it could not run owes from the start: that guest pays for all that it uses, and would lose
+// its share with each pause otherwise.
 
 // SetProcessors sets the number of processors that the engine's work runs on. Work that uses some of them
 // may run beside such work of others; without a number, or with one, no work may.
