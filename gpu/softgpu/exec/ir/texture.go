@@ -58,15 +58,28 @@ const (
 	TexReduce
 )
 
-// TexCache is the descriptor that a worker has decoded last, with the bytes it was made of.
+// TexCache holds the descriptors that a worker has decoded last, each with the bytes it was made of.
 type TexCache struct {
-	raw  [texture.Size / 8]uint64
-	desc texture.Descriptor
-	err  error
-	used bool
-	unit texture.Unit
+	objects [4]texObject
+	unit    texture.Unit
 	// Of fetches by all lanes at once; nil before the first.
 	lanes *texture.Lanes
+}
+
+// texObject is a descriptor, and the plan of its fetches.
+type texObject struct {
+	raw     [texture.Size / 8]uint64
+	desc    texture.Descriptor
+	err     error
+	used    bool
+	asked   bool // whether there can be a plan is known
+	planned bool
+	plan    *texture.Plan // nil before the first that there could be
+}
+
+// object is where a descriptor at an address is kept.
+func (c *TexCache) object(addr uint64) *texObject {
+	return &c.objects[addr/texture.Size%uint64(len(c.objects))]
 }
 
 // Descriptor decodes the descriptor at an address, which the translation holds. The result
@@ -74,20 +87,37 @@ type TexCache struct {
 //
 //go:norace
 func (c *TexCache) Descriptor(e *tlb.Translation, addr uint64) (*texture.Descriptor, error) {
-	same := c.used
-	for n := range c.raw { // each word is read once: the guest may write at the same time
+	o := c.object(addr)
+	same := o.used
+	for n := range o.raw { // each word is read once: the guest may write at the same time
 		x := *tlb.At[uint64](e, addr+8*uint64(n))
-		same = same && x == c.raw[n]
-		c.raw[n] = x
+		same = same && x == o.raw[n]
+		o.raw[n] = x
 	}
 	if !same {
 		var b [texture.Size]byte
-		for n, x := range c.raw {
+		for n, x := range o.raw {
 			binary.LittleEndian.PutUint64(b[8*n:], x)
 		}
-		c.used, c.err = true, c.desc.Decode(&b)
+		o.used, o.asked, o.err = true, false, o.desc.Decode(&b)
 	}
-	return &c.desc, c.err
+	return &o.desc, o.err
+}
+
+// Plan returns the plan of fetches from the descriptor that Descriptor returned for an address, or nil if
+// there can be none.
+func (c *TexCache) Plan(addr uint64) *texture.Plan {
+	o := c.object(addr)
+	if !o.asked {
+		if o.plan == nil {
+			o.plan = new(texture.Plan)
+		}
+		o.asked, o.planned = true, o.plan.Make(&o.desc)
+	}
+	if !o.planned {
+		return nil
+	}
+	return o.plan
 }
 
 // Unit returns the worker's texture unit, which reads for warp w.

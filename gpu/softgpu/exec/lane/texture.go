@@ -19,7 +19,7 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 		handle := handles[w.Lane]
 		d := object(w, op, handle)
 		same := rest &^ Differing(handles, handle)
-		if together(w, op, d, same) {
+		if together(w, op, d, handle, same) {
 			rest &^= same
 			continue
 		}
@@ -37,11 +37,13 @@ func TexLanes(w *ir.Warp, in *ir.Inst) {
 }
 
 // together runs an instruction for lanes of a mask with the same object at once, and reports whether it could.
-func together(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, mask uint32) bool {
+func together(w *ir.Warp, op *ir.TexOp, d *texture.Descriptor, handle uint64, mask uint32) bool {
 	switch op.Kind {
 	case ir.TexFetch:
 		switch {
 		case op.Offsets:
+		case op.Float && fetchPlanned(w, op, d, w.Worker.Tex.Plan(handle), mask):
+			return true
 		case op.Float && d.Flat():
 			fetchFlat(w, op, d, mask)
 			return true
