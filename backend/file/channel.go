@@ -20,6 +20,7 @@ type Channel struct {
 	waiting   fifo.Queue[*batch] // accepted, not yet given to the device
 	poison    *Failure           // the first batch that was invalid: later ones are canceled
 	freeing   bool               // it waits for the device to be done with it, and takes nothing more
+	restored  bool               // the device counts its batches otherwise
 	recorded  bool               // events stand or stood for points of it
 
 	done    atomic.Uint64           // up to which all is done; stored under mu
@@ -190,10 +191,13 @@ func (f *File) advance(ch *Channel) (moved, left bool) {
 	}
 	for ch.waiting.Len() > 0 {
 		b := ch.waiting.First()
-		for _, w := range b.waits {
-			if !w.ch.Reached(w.seqno) {
+		if !b.ready() {
+			if !b.follow() {
 				return moved, true
 			}
+			ch.waiting.Pop()
+			moved = true
+			continue
 		}
 		ch.waiting.Pop()
 		moved = true

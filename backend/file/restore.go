@@ -188,7 +188,7 @@ func (b *restorer) charge() error {
 		if err := b.account.Charge(quota.Channels, 1); err != nil {
 			return err
 		}
-		ch := &Channel{id: c.ID, submitted: c.Submitted, poison: c.Poison.failure()}
+		ch := &Channel{id: c.ID, submitted: c.Submitted, restored: true, poison: c.Poison.failure()}
 		ch.done.Store(c.Done)
 		ch.failure.Store(c.Failure.failure())
 		b.queues[c.Channel] = &queue{Channel: ch, next: c.Done + 1}

@@ -26,12 +26,13 @@ const cudaLibsFlag = "cuda-libs"
 func addCUDAFlags(d *deviceFlags, fl *pflag.FlagSet) {
 	fl.StringVar(&d.cudaLibs, cudaLibsFlag, "", "with --device cuda: directory of the host's cuBLAS, cuDNN and other CUDA libraries, or of a Python environment that has them, which guests call by name; several are separated by colons, and none turns it off; programs of pvdrm run and up get PVDRM's libraries of these names only where it is given (default: the worker opens those of the active Python environment, of /usr/local/cuda and where the system's loader looks)")
 	fl.BoolVar(&d.singly, "no-driver-graphs", false, "with --device cuda: launch what a guest submits again and again, such as its CUDA graphs, kernel by kernel, in place of having NVIDIA's driver make graphs of it")
+	fl.BoolVar(&d.unfollowed, "no-stream-waits", false, "with --device cuda: begin what waits for work of another stream when the backend has seen the end of that, in place of having the GPU wait")
 	fl.IntVar(&d.revocations, "revocations", 0, "with --revoke-after: how often the same work is taken off the GPU at most; then it runs to its end (default 3)")
 	fl.DurationVar(&d.revoke, "revoke-after", 0, "with --device cuda and --arbiter: take what has run so long while another guest waits off the GPU, to run again from its start later: a task, or a kernel of which the text shows that it may begin again (default: never)")
 }
 
 func cudaArgs(d *deviceFlags) []string {
-	return []string{"--revoke-after", d.revoke.String(), "--revocations", strconv.Itoa(d.revocations), "--divide=" + strconv.FormatBool(d.divide), "--no-driver-graphs=" + strconv.FormatBool(d.singly), "--kernel-counts=" + strconv.FormatBool(d.counts), "--" + cudaLibsFlag, cudaLibsOf(d)}
+	return []string{"--revoke-after", d.revoke.String(), "--revocations", strconv.Itoa(d.revocations), "--divide=" + strconv.FormatBool(d.divide), "--no-driver-graphs=" + strconv.FormatBool(d.singly), "--no-stream-waits=" + strconv.FormatBool(d.unfollowed), "--kernel-counts=" + strconv.FormatBool(d.counts), "--" + cudaLibsFlag, cudaLibsOf(d)}
 }
 
 func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
@@ -48,7 +49,7 @@ func openCUDA(d *deviceFlags, vram uint64, gate gpu.Gate) (gpu.Device, error) {
 	}
 	return nvidia.New(nvidia.Config{Report: report, Number: d.device.number, Keeper: []string{sandbox.Program(), nvidia.KeeperCommand, fmt.Sprintf("--confine=%t", d.confined()), "--" + cudaLibsFlag + "=" + d.cudaLibs, fmt.Sprintf("--%s=%d", keeperVRAM, vram), fmt.Sprintf("--%s=%d", keeperPeers, len(peers))},
 		Peers:     peers,
-		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, MaxReplays: d.revocations, Replays: d.revoke > 0, NoGraphs: d.singly, Spares: spares(d), Gate: gate})
+		VRAMBytes: vram, LaunchLimit: cmp.Or(d.limit, defaultLaunchLimit), LimitWaiting: d.limit == 0, RevokeAfter: d.revoke, Divide: d.divide, MaxReplays: d.revocations, Replays: d.revoke > 0, NoGraphs: d.singly, NoFollowing: d.unfollowed, Spares: spares(d), Gate: gate})
 }
 
 // keeperVRAM tells a keeper how much VRAM its workers may have.

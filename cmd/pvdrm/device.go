@@ -34,6 +34,7 @@ type deviceFlags struct {
 	revoke      time.Duration
 	revocations int
 	singly      bool // work that comes again does not become graphs of the driver
+	unfollowed  bool // no channel of a guest waits for another one on the GPU
 	cudaLibs    string
 	model       bool
 	points      bool // kernels run in pieces

@@ -11,10 +11,12 @@ import (
 type batch struct {
 	cmds         []gpu.Command
 	done         func(gpu.Result)
-	begun, ended int  // commands; those that failed have not ended
-	task         bool // may be run again
-	replays      int  // times that it was begun again
-	counted      int  // the worker, of those that the context has had, with which it was lost last; from 1 on
+	seq          uint64      // among those that the channel has taken, from 1 on
+	behind       []following // must end first
+	begun, ended int         // commands; those that failed have not ended
+	task         bool        // may be run again
+	replays      int         // times that it was begun again
+	counted      int         // the worker, of those that the context has had, with which it was lost last; from 1 on
 
 	plan plan // how commands go from the one on that is begun next, or before
 
@@ -65,9 +67,10 @@ func (c *channel) complete(b *batch, r gpu.Result) {
 // drop removes the oldest batch, which has completed, from the flight and keeps its memory for reuse.
 func (c *channel) drop(b *batch) {
 	c.flight.batches = slices.Delete(c.flight.batches, 0, 1)
+	c.dropped.Store(b.seq)
 	if b != c.watched {
 		c.mu.Lock()
-		b.cmds, b.done = nil, nil
+		b.cmds, b.done, b.behind = nil, nil, nil
 		c.spare = b
 		c.mu.Unlock()
 	}

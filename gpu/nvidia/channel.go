@@ -58,6 +58,7 @@ type channel struct {
 	closing sync.Once
 
 	polling polling
+	order
 
 	later time.Time // when the goroutine may ask again to be taken off the GPU; its own
 }
@@ -90,7 +91,7 @@ func (c *context) newChannel() (*channel, error) {
 		c.dev.closeChannel()
 		return nil, err
 	}
-	ch := &channel{ctx: c, slot: slot, stop: make(chan struct{}), ended: make(chan struct{}), flight: flight{users: &c.users}}
+	ch := &channel{ctx: c, slot: slot, stop: make(chan struct{}), ended: make(chan struct{}), flight: flight{users: &c.users, number: c.worker.lane.fence(slot)}, built: c.built}
 	ch.wake.L = &ch.mu
 	c.channels[slot] = ch
 	go ch.loop()
@@ -260,6 +261,9 @@ func (c *channel) beginMore(mayWait, mayEnd bool) error {
 		if err != nil {
 			return err
 		}
+		if ready, err := c.follow(b, &w, mayWait); !ready {
+			return err
+		}
 		e := c.engineOf(&w)
 		if !f.takes(&w, e) {
 			return nil
@@ -339,6 +343,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 		}
 		c.publish(&f.work, f.number, i)
 	}
+	c.pass(b, f)
 	b.plan.reached(b.begun)
 	return true, nil
 }
@@ -347,7 +352,7 @@ func (c *channel) begin(b *batch, w *work, e *engine, mayWait bool) (began bool,
 // c.ctx.laneMu is held.
 func (c *channel) publish(w *work, number uint32, i int) {
 	e := &w.entries[i]
-	e.channel, e.number, e.last, e.quiet = uint8(c.slot), number, i == len(w.entries)-1, w.cost <= quietTime && !c.ctx.dev.config.Replays
+	e.channel, e.number, e.last, e.quiet = uint8(c.slot), number, i == len(w.entries)-1, w.cost <= quietTime && len(w.behind) == 0 && !c.ctx.dev.config.Replays
 	c.ctx.worker.publish(e, w.params)
 }
 
@@ -356,6 +361,7 @@ func (c *channel) turn(f *flying) {
 	if i := slices.Index(c.ctx.running, c); i >= 0 {
 		c.ctx.running = slices.Delete(c.ctx.running, i, i+1)
 	}
+	c.behind.Store(f.follows())
 	if f == nil {
 		c.due.Store(0)
 		return

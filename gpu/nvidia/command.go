@@ -21,6 +21,7 @@ type work struct {
 	local   bool          // they are in VRAM
 	cost    time.Duration // that it is expected to take on its engine
 	signal  uint64        // gpu.Launch.Signal
+	behind  []following   // entries come first that wait for them
 	word    uint64        // address of the word that it waits for, on no engine; 0 for none
 	portion               // of the launch
 }

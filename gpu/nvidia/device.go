@@ -50,6 +50,9 @@ type Config struct {
 	Divide bool
 	// NoGraphs has all commands started one by one. Otherwise work that comes again becomes graphs of the driver.
 	NoGraphs bool
+	// NoFollowing has the backend see the end of a batch before it begins one of another channel that waits for it.
+	// Otherwise the GPU waits, where it can.
+	NoFollowing bool
 	// Report, if it is not nil, gets the counters of the device when it is closed.
 	Report func(gpu.Stats)
 	// Gate is asked before an engine is used; nil for a device of one process.

@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"pvdrm/gpu"
@@ -33,6 +34,8 @@ type flight struct {
 	ran    uint64              // commands that used it and have ended
 	landed time.Time           // when the last command ended, or those in flight went on
 	spent  time.Duration       // that those in flight had the GPU before they were preempted
+
+	delayed atomic.Int64 // when the oldest was last seen to wait for another channel, since processStart
 
 	// What commands did after their engine was given back. The next hold counts it.
 	owed    time.Duration
@@ -140,10 +143,16 @@ func (f *flight) add(b *batch, w *work, now time.Time) *flying {
 
 // start is when the oldest command had the GPU for itself.
 func (f *flight) start() time.Time {
-	if begun := f.flying[0].begun; begun.After(f.landed) {
-		return begun
+	since := f.landed
+	if begun := f.flying[0].begun; begun.After(since) {
+		since = begun
 	}
-	return f.landed
+	if len(f.flying[0].behind) > 0 {
+		if delayed := processStart.Add(time.Duration(f.delayed.Load())); delayed.After(since) {
+			return delayed
+		}
+	}
+	return since
 }
 
 // arrived counts the commands in flight up to a number, the oldest at least, as ended

@@ -52,9 +52,10 @@ const (
 	entryFill
 	entryTimestamp
 	entryCall
-	entryKeep  // the next entries of the channel, of which it has the number, are to become the graph of a slot
-	entryGraph // launches the graph of a slot
-	entryWord  // writes a word, or waits for one
+	entryKeep   // the next entries of the channel, of which it has the number, are to become the graph of a slot
+	entryGraph  // launches the graph of a slot
+	entryWord   // writes a word, or waits for one
+	entryBehind // has the channel wait for a command of another one
 )
 
 // Flags in the first word of an entry.

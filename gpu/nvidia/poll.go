@@ -35,7 +35,11 @@ func (c *channel) Poll() {
 		return
 	}
 	defer c.ctx.gen.RUnlock()
-	if !left && !reached(c.ctx.worker.lane.fence(c.slot), uint32(due)) || !c.run.TryLock() {
+	if !left && !reached(c.ctx.worker.lane.fence(c.slot), uint32(due)) {
+		c.delayed()
+		return
+	}
+	if !c.run.TryLock() {
 		return
 	}
 	defer c.run.Unlock()

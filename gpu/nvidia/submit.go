@@ -8,11 +8,16 @@ import (
 
 // Submit implements gpu.Channel.
 func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
+	return c.submit(nil, cmds, done)
+}
+
+// submit queues a batch that waits for others.
+func (c *channel) submit(behind []following, cmds []gpu.Command, done func(gpu.Result)) error {
 	if done == nil {
 		return fmt.Errorf("%w: a batch needs a done function", gpu.ErrInvalid)
 	}
 	held := c.tryRun()
-	err := c.accept(cmds, done, held)
+	err := c.accept(behind, cmds, done, held)
 	began := false
 	if held {
 		before := len(c.flight.flying)
@@ -36,7 +41,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 
 // accept makes a batch the last one of the channel. Who holds c.run has it taken at
 // once if it is the only one.
-func (c *channel) accept(cmds []gpu.Command, done func(gpu.Result), held bool) error {
+func (c *channel) accept(behind []following, cmds []gpu.Command, done func(gpu.Result), held bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -47,6 +52,8 @@ func (c *channel) accept(cmds []gpu.Command, done func(gpu.Result), held bool) e
 		b = new(batch)
 	}
 	b.of(cmds, done)
+	c.taken++
+	b.seq, b.behind = c.taken, behind
 	if !b.task && len(cmds) > 0 && !c.ctx.mixed.Load() {
 		c.ctx.mixed.Store(true)
 	}

@@ -60,6 +60,9 @@ func (c *channel) await(f *flying, since time.Time, spent time.Duration, ready f
 		if f.waits() && c.isStopped() {
 			return fmt.Errorf("channel %w", gpu.ErrClosed)
 		}
+		if c.delayed() {
+			since = time.Now()
+		}
 		waited := time.Since(since)
 		if c.overstays(f, waited) && c.yield(f) { // before the limit: it may run again, however late this process looks
 			return errRevoked

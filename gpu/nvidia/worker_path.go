@@ -136,7 +136,7 @@ func (p *path) warmUp() error {
 	if err := w.mapVRAM(&request{ID: id, VA: at, Size: vramPage, Write: true}); err != nil {
 		return err
 	}
-	e := entry{kind: entryTimestamp, words: [7]uint64{p.fences}} // a slot that is cleared before it is used
+	e := entry{kind: entryTimestamp, words: [7]uint64{p.fences}} // a slot that is cleared below
 	for _, code := range []result{
 		p.copy(at, p.fences, fenceStride, 1, 0, 0, w.control),
 		p.copy(p.fences, at, fenceStride, 1, 0, 0, w.control),
@@ -155,12 +155,15 @@ func (p *path) warmUp() error {
 		{kind: entryFill, words: [7]uint64{at, 4 << 32, fenceStride, 1}},
 		{kind: entryFill, words: [7]uint64{p.fences, 4 << 32, fenceStride, 1}},
 	})
+	w.lane.store(offFences, 0)
 	if err := w.unmapVRAM(at, vramPage); err != nil {
 		return err
 	}
 	return w.release(id)
 }
 
+// openStream begins the stream of a channel. The fence goes on from where another channel left it: what
+// waited for that one, and has not seen it yet, goes on, too.
 func (w *worker) openStream(slot int) error {
 	p := &w.path
 	var s uintptr
@@ -169,16 +172,17 @@ func (w *worker) openStream(slot int) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w.lane.store(offFences+slot*fenceStride, 0)
 	w.lane.store(offFailures+slot*fenceStride, 0)
-	p.streams[slot] = stream{handle: s}
+	p.streams[slot] = stream{handle: s, last: w.lane.fence(slot)}
 	return nil
 }
 
+// closeStream ends the stream of a channel, all of whose commands have ended or were refused.
 func (w *worker) closeStream(slot int) error {
 	p := &w.path
 	p.mu.Lock()
 	s := p.streams[slot].handle
+	w.lane.store(offFences+slot*fenceStride, p.streams[slot].last)
 	p.streams[slot] = stream{}
 	p.mu.Unlock()
 	return w.drv.check("cuStreamDestroy", w.drv.streamDestroy(s))
@@ -347,6 +351,8 @@ func (p *path) enqueue(e *entry, params []byte, stream uintptr) result {
 		return p.launchGraph(a[0], stream)
 	case entryWord:
 		return p.word(a, stream)
+	case entryBehind:
+		return p.behind(a[0], uint32(a[1]), stream)
 	}
 	return d.streamQuery(stream) // an empty command
 }

@@ -17,6 +17,7 @@ type channel struct {
 	gpu.Channel
 	ctx *context
 
+	apart  atomic.Bool  // the device has or had more batches of it than it was given
 	landed atomic.Int64 // when the last batch of launches ended, nanoseconds since epoch
 	busy   sync.WaitGroup
 
@@ -79,6 +80,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 		return fmt.Errorf("%w: a batch needs a done function", gpu.ErrInvalid)
 	}
 	b, launches := c.translate(cmds)
+	c.ctx.dev.wholes.Add(uint64(len(launches)))
 	done = c.ctx.names.told(done)
 	b.done = done
 	c.mu.Lock()
@@ -92,6 +94,7 @@ func (c *channel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	case len(b.cuts) > 0:
 		c.queue = append(c.queue, b)
 		c.running = true
+		c.apart.Store(true)
 		c.busy.Go(c.work)
 		return nil
 	case len(launches) > 0:
@@ -128,7 +131,6 @@ func (c *channel) translate(cmds []gpu.Command) (b *batch, launches []*function)
 			b.cuts = append(b.cuts, k)
 			continue
 		}
-		c.ctx.dev.wholes.Add(1)
 		launches = append(launches, f)
 	}
 	return b, launches
