@@ -145,9 +145,12 @@ func TestFollow(t *testing.T) {
 			c.let(1)
 			return first, second
 		}},
-		{name: "waiting channel's slot is reused", want: 13, run: func(c *followed) (first, second chan gpu.Result) {
+		{name: "a slot gets another channel", want: 13, run: func(c *followed) (first, second chan gpu.Result) {
 			c.submit(b(c), []gpu.Command{c.blocks(0)})
 			other := c.another()
+			for range 5 { // more than the next channel of the slot has
+				require.NoError(c, receive(c.fakeClient, c.submit(other, []gpu.Command{c.store(c.vram, 0)})).Err)
+			}
 			c.submit(other, []gpu.Command{c.blocks(1)})
 			first = c.submit(a(c), []gpu.Command{&gpu.Copy{Dst: c.vram + 64, Src: c.vram, Width: 4, Height: 1}}, other)
 			second = c.submit(c.others[1], []gpu.Command{c.store(c.vram, 13)}, b(c), other)

@@ -18,6 +18,8 @@ type Device struct {
 	NewVRAM func()
 	// Submit gets a batch and ends it with done, any time. Nil: batches end at once.
 	Submit func(cmds []gpu.Command, done func(gpu.Result))
+	// Follow, if it is not nil, gets batches behind points, and says whether it takes them.
+	Follow func(points []gpu.Point, done func(gpu.Result)) (bool, error)
 	// Freed is called while a channel closes.
 	Freed func()
 	// Fail is asked before each call, by its name in gpu.Context, such as "Map".
@@ -242,6 +244,15 @@ func (c *fakeChannel) Submit(cmds []gpu.Command, done func(gpu.Result)) error {
 	}
 	done(gpu.Result{})
 	return nil
+}
+
+// Follows implements gpu.Follower.
+func (c *fakeChannel) Follows() bool { return c.dev.Follow != nil }
+
+// SubmitBehind implements gpu.Follower.
+func (c *fakeChannel) SubmitBehind(points []gpu.Point, _ []gpu.Command, done func(gpu.Result)) (bool, error) {
+	c.dev.Pass()
+	return c.dev.Follow(points, done)
 }
 
 func (c *fakeChannel) Close() error {
