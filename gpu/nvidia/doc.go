@@ -123,6 +123,11 @@
 // A gpu.Word is an operation of the stream. A command that waits for a word is alone in flight, and holds no engine. When its
 // channel closes the wait stays behind, with the channel's slot, until the word or the end of the context ends it (vacate).
 //
+// # Following
+//
+// A batch that waits for another channel of its context (gpu.Follower) has its stream wait for the fence of that one
+// (following), so that it lies in the driver before the other has ended. The time that it waits so is not its own (delayed).
+//
 // # Ownership and locks
 //
 // A device owns its contexts; a context owns its worker, its mappings, memories,
