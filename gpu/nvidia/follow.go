@@ -158,7 +158,8 @@ func (f *flying) follows() *[]following {
 	if f == nil || len(f.behind) == 0 {
 		return nil
 	}
-	return &f.behind
+	list := f.behind // another goroutine may look at it when the batch is another one
+	return &list
 }
 
 // delayed reports whether the oldest command in flight waits for another channel, and notes the time if

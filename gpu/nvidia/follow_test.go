@@ -85,88 +85,95 @@ func (c *followed) value() uint32 {
 	return binary.LittleEndian.Uint32(c.mem[12288:])
 }
 
+// followCase is a batch of another channel, and one that waits for it.
+type followCase struct {
+	name string
+	run  func(c *followed) (first, second chan gpu.Result)
+	errs [2]error
+	lost bool
+	want uint32
+}
+
+var followCases = []followCase{
+	{name: "ended", want: 7, run: func(c *followed) (first, second chan gpu.Result) {
+		first = c.submit(c.ch, []gpu.Command{c.blocks(0)})
+		second = c.submit(c.others[0], []gpu.Command{c.store(c.vram, 7)}, c.ch)
+		c.running(0)
+		require.EqualValues(c, 3, c.dev.Stats().Launches, "both have begun for the backend")
+		require.Zero(c, c.value(), "one waits")
+		require.Empty(c, second)
+		c.let(0)
+		return first, second
+	}},
+	{name: "refused behind one that runs", errs: [2]error{gpu.ErrInvalid, nil}, want: 8, run: func(c *followed) (first, second chan gpu.Result) {
+		bad := c.store(c.vram, 2)
+		bad.Block[0] = 1023
+		c.submit(c.ch, []gpu.Command{&gpu.Copy{Dst: c.vram + 64, Src: c.vram, Width: 4, Height: 1}})
+		first = c.submit(c.ch, []gpu.Command{c.store(c.vram, 3), bad})
+		second = c.submit(c.others[0], []gpu.Command{c.store(c.vram, 8)}, c.ch)
+		return first, second
+	}},
+	{name: "a fault", lost: true, run: func(c *followed) (first, second chan gpu.Result) {
+		c.submit(c.others[1], []gpu.Command{c.blocks(0)})
+		first = c.submit(c.ch, []gpu.Command{c.launch("trapped")}, c.others[1])
+		second = c.submit(c.others[0], []gpu.Command{c.store(c.vram, 9)}, c.ch)
+		c.let(0)
+		return first, second
+	}},
+	{name: "endless", lost: true, run: func(c *followed) (first, second chan gpu.Result) {
+		first = c.submit(c.ch, []gpu.Command{c.launch("spin")})
+		return first, c.submit(c.others[0], []gpu.Command{c.store(c.vram, 9)}, c.ch)
+	}},
+}
+
+var followMore = []followCase{
+	{name: "a graph", want: 11, run: func(c *followed) (first, second chan gpu.Result) {
+		cmds := []gpu.Command{c.store(c.vram, 8), c.store(c.vram, 9), c.store(c.vram, 10), c.store(c.vram, 11)}
+		for range 4 {
+			first = c.submit(c.ch, []gpu.Command{c.store(c.vram, 7)})
+			second = c.submit(c.others[0], cmds, c.ch)
+			require.NoError(c, receive(c.fakeClient, second).Err)
+			second <- gpu.Result{}
+		}
+		return first, second
+	}},
+	{name: "two points", want: 12, run: func(c *followed) (first, second chan gpu.Result) {
+		c.submit(c.others[1], []gpu.Command{c.blocks(1)})
+		first = c.submit(c.ch, []gpu.Command{c.blocks(0)})
+		second = c.submit(c.others[0], []gpu.Command{c.store(c.vram, 12)}, c.ch, c.others[1])
+		c.let(0)
+		require.NoError(c, receive(c.fakeClient, first).Err)
+		first <- gpu.Result{}
+		require.Zero(c, c.value(), "the other still runs")
+		c.let(1)
+		return first, second
+	}},
+	{name: "a slot gets another channel", want: 13, run: func(c *followed) (first, second chan gpu.Result) {
+		c.submit(c.others[0], []gpu.Command{c.blocks(0)})
+		other := c.another()
+		for range 5 { // more than the next channel of the slot has
+			require.NoError(c, receive(c.fakeClient, c.submit(other, []gpu.Command{c.store(c.vram, 0)})).Err)
+		}
+		c.submit(other, []gpu.Command{c.blocks(1)})
+		first = c.submit(c.ch, []gpu.Command{&gpu.Copy{Dst: c.vram + 64, Src: c.vram, Width: 4, Height: 1}}, other)
+		second = c.submit(c.others[1], []gpu.Command{c.store(c.vram, 13)}, c.others[0], other)
+		c.let(1)
+		require.NoError(c, other.Close())
+		again := c.another() // in the slot of the other
+		require.NoError(c, receive(c.fakeClient, c.submit(again, []gpu.Command{&gpu.Fill{Dst: c.vram + 128, Size: 4, Width: 4, Height: 1}})).Err)
+		require.Empty(c, second)
+		c.let(0)
+		return first, second
+	}},
+}
+
 // The GPU begins what waits for another channel when that has ended, in whatever way.
 func TestFollow(t *testing.T) {
-	a, b := func(c *followed) gpu.Channel { return c.ch }, func(c *followed) gpu.Channel { return c.others[0] }
-	for _, test := range []struct {
-		name string
-		run  func(c *followed) (first, second chan gpu.Result)
-		errs [2]error
-		lost bool
-		want uint32
-	}{
-		{name: "ended", want: 7, run: func(c *followed) (first, second chan gpu.Result) {
-			first = c.submit(a(c), []gpu.Command{c.blocks(0)})
-			second = c.submit(b(c), []gpu.Command{c.store(c.vram, 7)}, a(c))
-			c.running(0)
-			require.EqualValues(c, 3, c.dev.Stats().Launches, "both have begun for the backend")
-			require.Zero(c, c.value(), "one waits")
-			require.Empty(c, second)
-			c.let(0)
-			return first, second
-		}},
-		{name: "refused behind one that runs", errs: [2]error{gpu.ErrInvalid, nil}, want: 8, run: func(c *followed) (first, second chan gpu.Result) {
-			bad := c.store(c.vram, 2)
-			bad.Block[0] = 1023
-			c.submit(a(c), []gpu.Command{&gpu.Copy{Dst: c.vram + 64, Src: c.vram, Width: 4, Height: 1}})
-			first = c.submit(a(c), []gpu.Command{c.store(c.vram, 3), bad})
-			second = c.submit(b(c), []gpu.Command{c.store(c.vram, 8)}, a(c))
-			return first, second
-		}},
-		{name: "a fault", lost: true, run: func(c *followed) (first, second chan gpu.Result) {
-			c.submit(c.others[1], []gpu.Command{c.blocks(0)})
-			first = c.submit(a(c), []gpu.Command{c.launch("trapped")}, c.others[1])
-			second = c.submit(b(c), []gpu.Command{c.store(c.vram, 9)}, a(c))
-			c.let(0)
-			return first, second
-		}},
-		{name: "endless", lost: true, run: func(c *followed) (first, second chan gpu.Result) {
-			first = c.submit(a(c), []gpu.Command{c.launch("spin")})
-			return first, c.submit(b(c), []gpu.Command{c.store(c.vram, 9)}, a(c))
-		}},
-		{name: "a graph", want: 11, run: func(c *followed) (first, second chan gpu.Result) {
-			cmds := []gpu.Command{c.store(c.vram, 8), c.store(c.vram, 9), c.store(c.vram, 10), c.store(c.vram, 11)}
-			for range 4 {
-				first = c.submit(a(c), []gpu.Command{c.store(c.vram, 7)})
-				second = c.submit(b(c), cmds, a(c))
-				require.NoError(c, receive(c.fakeClient, second).Err)
-				second <- gpu.Result{}
-			}
-			return first, second
-		}},
-		{name: "two points", want: 12, run: func(c *followed) (first, second chan gpu.Result) {
-			c.submit(c.others[1], []gpu.Command{c.blocks(1)})
-			first = c.submit(a(c), []gpu.Command{c.blocks(0)})
-			second = c.submit(b(c), []gpu.Command{c.store(c.vram, 12)}, a(c), c.others[1])
-			c.let(0)
-			require.NoError(c, receive(c.fakeClient, first).Err)
-			first <- gpu.Result{}
-			require.Zero(c, c.value(), "the other still runs")
-			c.let(1)
-			return first, second
-		}},
-		{name: "a slot gets another channel", want: 13, run: func(c *followed) (first, second chan gpu.Result) {
-			c.submit(b(c), []gpu.Command{c.blocks(0)})
-			other := c.another()
-			for range 5 { // more than the next channel of the slot has
-				require.NoError(c, receive(c.fakeClient, c.submit(other, []gpu.Command{c.store(c.vram, 0)})).Err)
-			}
-			c.submit(other, []gpu.Command{c.blocks(1)})
-			first = c.submit(a(c), []gpu.Command{&gpu.Copy{Dst: c.vram + 64, Src: c.vram, Width: 4, Height: 1}}, other)
-			second = c.submit(c.others[1], []gpu.Command{c.store(c.vram, 13)}, b(c), other)
-			c.let(1)
-			require.NoError(c, other.Close())
-			again := c.another() // in the slot of the other
-			require.NoError(c, receive(c.fakeClient, c.submit(again, []gpu.Command{&gpu.Fill{Dst: c.vram + 128, Size: 4, Width: 4, Height: 1}})).Err)
-			require.Empty(c, second)
-			c.let(0)
-			return first, second
-		}},
-	} {
+	for _, test := range append(followCases, followMore...) {
 		t.Run(test.name, func(t *testing.T) {
 			config := nvidia.Config{}
 			if test.name == "endless" {
-				config.LaunchLimit = 300 * time.Millisecond
+				config.LaunchLimit = 3 * time.Second
 			}
 			c := newFollowed(t, config)
 			c.known()
