@@ -56,6 +56,7 @@ var wordTests = []test{
 	{"wait", func(r *rig) {
 		c, b := r.words()
 		far := c.device(64)
+		c.alive() // loads the module: NVIDIA's driver loads none while a stream waits
 		for _, va := range []uint64{b.va, far.va} {
 			wait, write := waits(va)
 			ch, err := c.NewChannel()
