@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -65,6 +67,9 @@ func rendererBytes(limits quota.Limits) uint64 {
 	return rendererMemory
 }
 
+// rendererLook is how long a renderer on a GPU of NVIDIA's, and its backend, look for what comes next before they sleep.
+const rendererLook = 200 * time.Microsecond
+
 // openGL starts the renderer of a virtual machine. It returns nil where there is
 // none to be.
 func (d *deviceFlags) openGL(log *zap.Logger, limits quota.Limits, device gpu.Device, guest *virtio.Guest) (*virgl.Renderer, error) {
@@ -77,8 +82,11 @@ func (d *deviceFlags) openGL(log *zap.Logger, limits quota.Limits, device gpu.De
 		return nil, usageError{fmt.Errorf("--gl: %q is none of %s, %s and %s", f.mode, glAuto, glOn, glOff)}
 	}
 	keeper := []string{sandbox.Program(), virgl.KeeperCommand, "--confine=" + strconv.FormatBool(d.box == sandboxOn),
-		"--render-node", f.node, "--memory", strconv.FormatUint(rendererBytes(limits), 10)}
+		"--render-node", f.node, "--memory", strconv.FormatUint(rendererBytes(limits), 10), "--look", rendererLook.String()}
 	c := virgl.Config{Keeper: keeper, Limit: cmp.Or(d.limit, defaultLaunchLimit), Quota: guest.Quotas(), Log: log}
+	if strings.HasPrefix(f.node, "cuda:") {
+		c.Look = rendererLook
+	}
 	if g, ok := device.(gatedDevice); ok {
 		c.Gate, c.Beside = g.render, d.gl.node == ""
 	}
@@ -111,13 +119,14 @@ func newVirglProcesses() []*cobra.Command {
 				return err
 			}
 			return virgl.ServeKeeper([]string{sandbox.Program(), virgl.WorkerCommand, "--confine=" + strconv.FormatBool(c.Confine),
-				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10)}, c)
+				"--render-node", c.RenderNode, "--memory", strconv.FormatUint(c.Memory, 10), "--look", c.Look.String()}, c)
 		},
 	}
 	for _, p := range []*cobra.Command{worker, keeper} {
 		p.Flags().BoolVar(&c.Confine, "confine", true, "confine the process that renders")
 		p.Flags().StringVar(&c.RenderNode, "render-node", "", "device that renders")
 		p.Flags().Uint64Var(&c.Memory, "memory", 0, "most that it may allocate, bytes; 0 for any number")
+		p.Flags().DurationVar(&c.Look, "look", 0, "how long it looks for what comes next before it sleeps, if it draws with a GPU of NVIDIA's")
 	}
 	return []*cobra.Command{worker, keeper}
 }

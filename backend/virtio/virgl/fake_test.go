@@ -87,6 +87,16 @@ func fakeLibrary() *library {
 // ServeFake is the program of a worker on the fake library.
 func ServeFake() error { return serveWorker(WorkerConfig{}, fakeLibrary(), nil) }
 
+// ServeFakeThatLooks is the same of one that looks before it sleeps, as if it drew with a GPU.
+func ServeFakeThatLooks(look time.Duration) error {
+	w := newWorker(fakeLibrary())
+	w.looks.most = look
+	return w.main(WorkerConfig{}, nil)
+}
+
+// LookAnyway has backends look before they sleep, however few processors there are.
+func LookAnyway() { lookProcessors = 0 }
+
 // SetLimit changes Config.Limit. Precondition: a done function calls it, for the pump reads the limit.
 func (r *Renderer) SetLimit(d time.Duration) { r.cfg.Limit = d }
 

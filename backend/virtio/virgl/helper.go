@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +25,7 @@ type helper struct {
 	buf     []byte
 	capsets []capset
 	ready   chan struct{} // holds a token when there may be answers
+	due     atomic.Int64  // replies that have not come
 
 	mu      sync.Mutex
 	answers []answer // not taken yet; the requests that are out bound their number
@@ -35,13 +38,17 @@ type answer struct {
 }
 
 // startHelper starts a worker, and waits until it greets.
-func startHelper(k *workers.Keeper, limit time.Duration) (*helper, error) {
+func startHelper(k *workers.Keeper, c Config) (*helper, error) {
 	p, conn, err := startWorker(k)
 	if err != nil {
 		return nil, err
 	}
-	h := &helper{process: p, conn: conn, limit: limit, ready: make(chan struct{}, 1)}
-	in := bufio.NewReader(conn)
+	h := &helper{process: p, conn: conn, limit: c.Limit, ready: make(chan struct{}, 1)}
+	from, err := h.reader(c.Look)
+	if err != nil {
+		return nil, errors.Join(err, h.end())
+	}
+	in := bufio.NewReader(from)
 	err = conn.SetReadDeadline(time.Now().Add(startLimit))
 	if err == nil {
 		err = h.greeting(in)
@@ -52,7 +59,7 @@ func startHelper(k *workers.Keeper, limit time.Duration) (*helper, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.end())
 	}
-	go h.read(in)
+	go h.read(in, c.Look > 0)
 	return h, nil
 }
 
@@ -96,9 +103,10 @@ func readReply(in io.Reader) (reply, []byte, error) {
 
 // read passes replies on until the worker is gone. It never waits for those who
 // take them, for they may be waiting for the worker.
-func (h *helper) read(in io.Reader) {
+func (h *helper) read(in io.Reader, looks bool) {
 	for {
 		r, _, err := readReply(in)
+		h.due.Add(-1)
 		h.mu.Lock()
 		h.answers = append(h.answers, answer{r, err})
 		h.mu.Unlock()
@@ -108,6 +116,9 @@ func (h *helper) read(in io.Reader) {
 		}
 		if err != nil {
 			return
+		}
+		if looks {
+			runtime.Gosched() // the pump goes on at once, and not on a processor that has to wake first
 		}
 	}
 }
@@ -130,6 +141,7 @@ func (h *helper) send(q *request, payload []byte, fd int) (uint64, error) {
 	for len(h.buf)%8 != 0 {
 		h.buf = append(h.buf, 0)
 	}
+	h.due.Add(1)
 	if err := h.conn.SetWriteDeadline(time.Now().Add(h.limit)); err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"pvdrm/backend/virtio/virgl"
 )
@@ -20,7 +21,12 @@ const (
 	roleWorker = "worker"
 	roleDevice = "device" // draws on a device that EGL lists (renderNode)
 	roleFake   = "fake"
+
+	roleFakeLook = "fake-look" // looks before it sleeps
 )
+
+// testLook is how long those look.
+const testLook = 200 * time.Microsecond
 
 func init() { runtime.LockOSThread() } // for TestMain, which may become one of them
 
@@ -41,6 +47,8 @@ func TestMain(m *testing.M) {
 		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30, RenderNode: renderNode()}))
 	case roleFake:
 		end(virgl.ServeFake())
+	case roleFakeLook:
+		end(virgl.ServeFakeThatLooks(testLook))
 	}
 	os.Exit(1)
 }

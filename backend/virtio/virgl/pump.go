@@ -304,7 +304,7 @@ func (p *pump) need() error {
 	// One that a guest crashes again and again is not started as fast as it can.
 	time.Sleep(time.Until(p.started.Add(startInterval)))
 	p.started = time.Now()
-	h, err := startHelper(p.keeper, p.cfg.Limit)
+	h, err := startHelper(p.keeper, p.cfg)
 	if err != nil {
 		p.cfg.Log.Error("no renderer for a guest", zap.Error(err))
 		return err

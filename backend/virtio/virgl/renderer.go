@@ -31,7 +31,10 @@ type Config struct {
 	Beside bool
 	// Quota is charged for contexts and for the memory of resources; may be nil.
 	Quota *quota.Set
-	Log   *zap.Logger // may be nil
+	// Look is how long replies that are due are looked for before the backend sleeps until they come. Only for a GPU,
+	// and where there are more than two processors: it takes a processor. 0: it sleeps at once.
+	Look time.Duration
+	Log  *zap.Logger // may be nil
 }
 
 // DefaultLimit is how long a worker may take for one request, unless the Config
@@ -117,7 +120,7 @@ func New(c Config) (*Renderer, error) {
 	r := &Renderer{keeper: k, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.Log = r.sampler.Wrap(c.Log)
 	r.cfg = c
-	h, err := startHelper(k, c.Limit)
+	h, err := startHelper(k, c)
 	if err != nil {
 		k.Close()
 		return nil, err

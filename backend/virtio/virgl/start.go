@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,9 @@ type WorkerConfig struct {
 	Memory uint64
 	// Confine says whether it enters the sandbox.
 	Confine bool
+	// Look is how long the process looks for requests and fences after the last one before it sleeps. Only one that
+	// draws with a GPU of NVIDIA's does, where there are more than two processors. 0: it sleeps at once.
+	Look time.Duration
 }
 
 // ServeWorker is the program of the process that renders: it opens the library,
@@ -49,9 +53,17 @@ func ServeWorker(c WorkerConfig) error {
 }
 
 func serveWorker(c WorkerConfig, lib *library, err error) error {
+	return newWorker(lib).main(c, err)
+}
+
+func newWorker(lib *library) *worker {
+	return &worker{lib: lib, socket: socketFD, memory: newMemory()}
+}
+
+// main is the worker from its start, unless err says why it cannot, to its end.
+func (w *worker) main(c WorkerConfig, err error) error {
 	runtime.LockOSThread()
 	unix.CloseOnExec(socketFD)
-	w := &worker{lib: lib, socket: socketFD, memory: newMemory()}
 	if err == nil {
 		err = w.start(c)
 	}
@@ -76,6 +88,7 @@ func (w *worker) start(c WorkerConfig) error {
 	if err != nil {
 		return err
 	}
+	w.looks.choose(c.Look, on)
 	if code := w.lib.init(flags, on); code != 0 {
 		return fmt.Errorf("virglrenderer does not start (%d): it needs EGL and a Mesa driver, packages libegl1 and libgl1-mesa-dri", code)
 	}

@@ -26,6 +26,7 @@ type worker struct {
 	fence   uint32 // number of the last one
 	pollFD  int32
 	control []byte // room for control messages
+	looks   looks
 }
 
 // fence is a fence that is out, and the request that waits for it.
@@ -34,23 +35,16 @@ type fence struct {
 	number uint64
 }
 
-// pollInterval is how often a worker looks for fences where the library has no
-// descriptor that tells.
-const pollInterval = time.Millisecond
-
 // serve greets the backend and does what it asks until it hangs up.
 func (w *worker) serve() error {
 	w.control = make([]byte, unix.CmsgSpace(4*unixsock.MaxDescriptors))
 	for {
 		fds := []unix.PollFd{{Fd: int32(w.socket), Events: unix.POLLIN}, {Fd: w.pollFD, Events: unix.POLLIN}}
-		timeout := -1
-		if len(w.fences) > 0 && w.pollFD < 0 {
-			timeout = int(pollInterval / time.Millisecond)
-		}
-		if _, err := unix.Poll(fds, timeout); err != nil && !errors.Is(err, unix.EINTR) {
-			return os.NewSyscallError("poll", err)
+		if err := w.wait(fds); err != nil {
+			return err
 		}
 		if fds[0].Revents != 0 {
+			w.looks.active()
 			if err := w.receive(); err != nil {
 				if errors.Is(err, io.EOF) {
 					return nil
@@ -170,6 +164,9 @@ func (w *worker) signal() {
 		n++
 	}
 	w.fences = w.fences[n:]
+	if n > 0 {
+		w.looks.active()
+	}
 }
 
 // send sends all replies.
