@@ -40,7 +40,12 @@ func TestMain(m *testing.M) {
 		if of == roleDevice {
 			c.RenderNode = renderNode()
 		}
+		if of == roleScene {
+			c = sceneConfig()
+		}
 		end(virgl.ServeKeeper(command(of), c))
+	case roleScene:
+		end(virgl.ServeWorker(sceneConfig()))
 	case roleWorker:
 		end(virgl.ServeWorker(virgl.WorkerConfig{Confine: true, Memory: 4 << 30}))
 	case roleDevice:
