@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,28 +64,20 @@ func runApart(t *testing.T, body string, threads uint32, native Native) ([]uint3
 
 // Lanes that part run in the same order in native code as interpreted, on each width, and it is not left for them.
 func TestApart(t *testing.T) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
-	best := InUse()
-	defer UseISA(best)
-	for name, body := range apartKernels {
-		for _, threads := range []uint32{32, 80, 96} {
-			want, _ := runApart(t, body, threads, NativeNever)
-			for _, isa := range []ISA{AVX512, AVX2, Plain} {
-				if !UseISA(isa) {
-					continue
-				}
-				t.Run(name+"/"+string(isa), func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for name, body := range apartKernels {
+			for _, threads := range []uint32{32, 80, 96} {
+				t.Run(fmt.Sprintf("%s/%d", name, threads), func(t *testing.T) {
+					want, _ := runApart(t, body, threads, NativeNever)
 					got, row := runApart(t, body, threads, NativeAtOnce)
-					require.Equal(t, want, got, "%d threads", threads)
+					require.Equal(t, want, got)
 					if name != "long loops" && name != "lanes wait for each other" { // native code comes back from these now and then
-						require.LessOrEqual(t, row.Interpreted[jit.Parts], uint64(30+threads), "%d threads", threads)
+						require.LessOrEqual(t, row.Interpreted[jit.Parts], uint64(30+threads))
 					}
 				})
 			}
 		}
-	}
+	})
 }
 
 // The state of a warp whose lanes are apart is what goes on elsewhere. The order of lanes is another then.

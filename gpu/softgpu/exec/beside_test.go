@@ -58,27 +58,19 @@ func runBeside(t *testing.T, body, first string, page uint64, when Native) ([]ui
 
 // TestBeside compares loads that are done together with those of the interpreter, on each width, in one page and in several.
 func TestBeside(t *testing.T) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
-	best := InUse()
-	defer UseISA(best)
-	for name, body := range besideBodies {
-		for _, page := range []uint64{4096, 1 << 16} {
-			want, err := runBeside(t, body, "3000", page, NativeNever)
-			require.NoError(t, err)
-			for _, isa := range []ISA{AVX512, AVX2, Plain} {
-				if !UseISA(isa) {
-					continue
-				}
-				t.Run(name+"/"+string(isa), func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for name, body := range besideBodies {
+			t.Run(name, func(t *testing.T) {
+				for _, page := range []uint64{4096, 1 << 16} {
+					want, err := runBeside(t, body, "3000", page, NativeNever)
+					require.NoError(t, err)
 					got, err := runBeside(t, body, "3000", page, NativeAtOnce)
 					require.NoError(t, err)
-					require.Equal(t, want, got)
-				})
-			}
+					require.Equal(t, want, got, "pages of %d bytes", page)
+				}
+			})
 		}
-	}
+	})
 }
 
 // The second of two loads that are done together is the one that faults, where it is behind the buffer, and words that are not

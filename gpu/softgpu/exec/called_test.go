@@ -89,19 +89,13 @@ func runCalled(t *testing.T, body string, threads, blocks uint32, tickets bool, 
 
 // eachCalled runs a test for each kernel, number of threads and width.
 func eachCalled(t *testing.T, test func(t *testing.T, name, body string, threads uint32)) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
-	defer UseISA(InUse())
-	for name, body := range calledKernels {
-		for _, isa := range []ISA{AVX512, AVX2, Plain} {
+	eachISA(t, func(t *testing.T) {
+		for name, body := range calledKernels {
 			for _, threads := range []uint32{32, 80, 96} {
-				if UseISA(isa) {
-					t.Run(fmt.Sprintf("%s/%s/%d", name, isa, threads), func(t *testing.T) { test(t, name, body, threads) })
-				}
+				t.Run(fmt.Sprintf("%s/%d", name, threads), func(t *testing.T) { test(t, name, body, threads) })
 			}
 		}
-	}
+	})
 }
 
 // Calls run in the same order in native code as interpreted, on each width. Blocks with barriers have orders of their own.
@@ -222,16 +216,6 @@ func TestCallsOfMany(t *testing.T) {
 	}
 	want := run(t, NativeNever)
 	eachISA(t, func(t *testing.T) { require.Equal(t, want, run(t, NativeAtOnce)) })
-}
-
-// eachISA runs a test on each width that the processor has.
-func eachISA(t *testing.T, test func(t *testing.T)) {
-	defer UseISA(InUse())
-	for _, isa := range []ISA{AVX512, AVX2, Plain} {
-		if UseISA(isa) {
-			t.Run(string(isa), test)
-		}
-	}
 }
 
 // Lanes that return from a function before others, which are in a long loop there, compute what is the same in all lanes by

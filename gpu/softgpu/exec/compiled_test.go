@@ -35,9 +35,6 @@ var compiled = map[string]string{
 
 // Operations that hot kernels use run in native code, on each width, with the interpreter's results.
 func TestCompiledOperations(t *testing.T) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
 	const threads = 64
 	run := func(t *testing.T, body string, native Native, to *Tally) []uint32 {
 		m := exectest.NewMemory(4096)
@@ -48,14 +45,9 @@ func TestCompiledOperations(t *testing.T) {
 		require.NoError(t, Run(kernel(t, p, "k"), l, m, new(Control), 1))
 		return readAll[uint32](m, exectest.BufA, threads)
 	}
-	best := InUse()
-	defer UseISA(best)
-	for name, body := range compiled {
-		for _, isa := range []ISA{AVX512, AVX2, Plain} {
-			if !UseISA(isa) {
-				continue
-			}
-			t.Run(name+"/"+string(isa), func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for name, body := range compiled {
+			t.Run(name, func(t *testing.T) {
 				var to Tally
 				want := run(t, body, NativeNever, nil)
 				require.Equal(t, want, run(t, body, NativeAtOnce, &to))
@@ -64,5 +56,5 @@ func TestCompiledOperations(t *testing.T) {
 				require.Zero(t, row.Interpreted[jit.Operation], "lines %v", row.Lines)
 			})
 		}
-	}
+	})
 }

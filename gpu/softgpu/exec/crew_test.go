@@ -51,24 +51,10 @@ P:	bar.arrive 1, 160; bar.arrive 2, 160; bar.sync 4, 160; bar.arrive 1, 160;
 GO:	setp.lt.u32 %p3, %r2, 100; bar.red.popc.u32 %r6, 0, %p3; st.global.u32 [%rd4], %r6; ret;`,
 }
 
-// eachWidth runs a test for all that the processor has.
-func eachWidth(t *testing.T, test func(t *testing.T)) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
-	best := InUse()
-	defer UseISA(best)
-	for _, isa := range []ISA{AVX512, AVX2, Plain} {
-		if UseISA(isa) {
-			t.Run(string(isa), test)
-		}
-	}
-}
-
 // TestCrew compares warps that run in native code from one of these barriers to the next with those of the interpreter, also
 // where the last warp has some lanes only.
 func TestCrew(t *testing.T) {
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for name, body := range crewBodies {
 			t.Run(name, func(t *testing.T) {
 				for _, threads := range []uint32{160, 151} {
@@ -89,7 +75,7 @@ func TestCrew(t *testing.T) {
 
 // Such barriers are passed in native code: none is left to the interpreter.
 func TestCrewIsNative(t *testing.T) {
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for _, name := range []string{"popc", "and, or", "other threads", "arrive", "by registers", "some lanes end", "the first ends", "held", "held in a ring"} {
 			t.Run(name, func(t *testing.T) {
 				for _, threads := range []uint32{160, 151} {
@@ -126,7 +112,7 @@ func TestCrewFaults(t *testing.T) {
 		"waits for those ahead": in("bar.sync 2, 96;"),
 		"a fault":               in("setp.eq.u32 %p2, %r2, 70; selp.u32 %r10, 4096, 0, %p2; add.u32 %r10, %r10, %r11; st.shared.u32 [%r10], %r6; "),
 	}
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for name, body := range bodies {
 			t.Run(name, func(t *testing.T) {
 				run := func(when Native) *gpu.LostError {

@@ -78,7 +78,7 @@ func meetingKernel(t testing.TB, name, around string, threads, rounds uint32) (*
 
 // Threads meet at barriers in functions, and exit there, as they do interpreted.
 func TestMeetings(t *testing.T) {
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for name := range meetingCalls {
 			for _, threads := range []uint32{160, 151, 32} {
 				if threads != 160 && name == "hands" {
@@ -104,7 +104,7 @@ func TestMeetings(t *testing.T) {
 
 // Barriers in functions, and lanes that exit there, are native code: little is left to the interpreter, however long a kernel runs.
 func TestMeetingsAreNative(t *testing.T) {
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for name := range meetingCalls {
 			switch name {
 			case "apart", "deep", "long": // lanes come apart, more calls are open than there is room for, and turns end
@@ -133,7 +133,7 @@ var atBarrierInFunction = regexp.MustCompile(fmt.Sprintf(`frame:[1-9][0-9]* stat
 
 // The state of a warp that waits at a barrier in a function, or has exited there, is what goes on elsewhere: interpreted, or in native code.
 func TestMeetingsPreempted(t *testing.T) {
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for name := range meetingCalls {
 			m, k, l := meetingKernel(t, name, anyPage, 160, 40)
 			l.Native = NativeNever
@@ -189,7 +189,7 @@ func TestMeetingFaults(t *testing.T) {
 .func bad(.reg .u32 %i) { .reg .b64 %a; .reg .pred %p; bar.sync 0; mul.wide.u32 %a, %i, 4; setp.eq.u32 %p, %i, 77; @%p st.global.u32 [%a], %i; bar.sync 0; ret; }
 .func traps(.reg .u32 %i) { .reg .pred %p; bar.sync 0; setp.ne.u32 %p, %i, 77; @%p ret; trap; }
 `
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for name, body := range map[string]string{
 			"no such barrier": "add.u32 %r10, %r5, 11; call number, (%r10);",
 			"several":         "and.b32 %r10, %r2, 1; call number, (%r10);",
@@ -215,7 +215,7 @@ func TestMeetingFaults(t *testing.T) {
 // Endless loops around barriers in functions are stopped, whether the loop is in the function or around it.
 func TestMeetingsAreStopped(t *testing.T) {
 	const funcs = ".func f() { bar.sync 0; ret; }\n.func g() { L: bar.sync 0; bra L; }\n.func h() { L: bar.sync 0; call f; bra L; }\n"
-	eachWidth(t, func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
 		for _, body := range []string{"L: call f; bra L;", "call g;", "call h;"} {
 			for _, threads := range []uint32{32, 160} {
 				m := exectest.NewMemory(4096)

@@ -61,6 +61,9 @@ func TestNvccKernels(t *testing.T) {
 		require.NoError(t, err)
 		for name, words := range want {
 			for _, workers := range []int{1, 4} {
+				if workers == 1 && testing.Short() {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%s/%d", arch, name, workers), func(t *testing.T) {
 					m := exectest.NewMemory(4096)
 					p := build(t, "kernels.ptx", src, m)

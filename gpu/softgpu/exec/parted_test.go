@@ -26,9 +26,6 @@ var partedOps = map[string]string{
 
 // Lanes that have parted run such operations in native code, on each width, with the interpreter's results.
 func TestPartedOperations(t *testing.T) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
 	const threads = 64
 	run := func(t *testing.T, op string, native Native, to *Tally) []uint32 {
 		m := exectest.NewMemory(4096)
@@ -45,14 +42,9 @@ func TestPartedOperations(t *testing.T) {
 		}
 		return readAll[uint32](m, exectest.BufA, threads)
 	}
-	best := InUse()
-	defer UseISA(best)
-	for name, op := range partedOps {
-		for _, isa := range []ISA{AVX512, AVX2, Plain} {
-			if !UseISA(isa) {
-				continue
-			}
-			t.Run(name+"/"+string(isa), func(t *testing.T) {
+	eachISA(t, func(t *testing.T) {
+		for name, op := range partedOps {
+			t.Run(name, func(t *testing.T) {
 				var to Tally
 				require.Equal(t, run(t, op, NativeNever, nil), run(t, op, NativeAtOnce, &to))
 				row := to.Rows()[0]
@@ -61,5 +53,5 @@ func TestPartedOperations(t *testing.T) {
 				}
 			})
 		}
-	}
+	})
 }

@@ -86,15 +86,7 @@ func TestRing(t *testing.T) {
 
 // First turns of warps whose lanes part there end in native code, on each width.
 func TestFirstTurnsThatPart(t *testing.T) {
-	if err := NativeCode(); err != nil {
-		t.Skip(err)
-	}
-	best := InUse()
-	defer UseISA(best)
-	for _, isa := range []ISA{AVX512, AVX2, Plain} {
-		if !UseISA(isa) {
-			continue
-		}
+	eachISA(t, func(t *testing.T) {
 		var to Tally
 		m := exectest.NewMemory(4096)
 		k := kernel(t, build(t, "k.ptx", source("", firstTurns), m), "k")
@@ -105,7 +97,7 @@ func TestFirstTurnsThatPart(t *testing.T) {
 		require.NoError(t, Run(k, l, m, new(Control), 1))
 		require.NotZero(t, to.Rows()[0].Entered)
 		require.Zero(t, to.Rows()[0].Interpreted[jit.Parts], "%v", to.Rows()[0].Lines)
-	}
+	})
 }
 
 // Warps that wait at different barriers, or that count on a warp that has ended, wait for ever, in a ring, too.

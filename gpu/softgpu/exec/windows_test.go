@@ -99,6 +99,7 @@ func TestWindowAtoms(t *testing.T) {
 
 // Addresses that one lane, or all, may not access end the kernel as in the interpreter, and lanes in several spaces go on.
 func TestWindowFaults(t *testing.T) {
+	var cases sample
 	changes := []string{
 		"add.u64 A, A, 4;", "add.u64 A, A, 1;", "sub.u64 A, A, 0x8000;", "add.u64 A, A, 0x7ffff000;", "add.u64 A, A, 0x1000000;", "add.u64 A, A, 0x10000000000;",
 		"and.b64 A, A, 0xff00000000000000; add.u64 A, A, END;", "and.b64 A, A, 0xff00000000000000; add.u64 A, A, END; sub.u64 A, A, 4;", "and.b64 A, A, 0xff00000000000000; add.u64 A, A, END; sub.u64 A, A, 8;",
@@ -112,6 +113,9 @@ func TestWindowFaults(t *testing.T) {
 		for _, change := range changes {
 			for _, access := range accesses {
 				for _, guard := range []string{"%p4", "%p5"} {
+					if !cases.next() {
+						continue
+					}
 					form := "setp.eq.u32 %p4, %r2, 37; setp.eq.u32 %p5, %r5, 4; and.pred %p4, %p4, %p5; "
 					for _, c := range strings.SplitAfter(change, ";") {
 						if c = strings.TrimSpace(c); c != "" {
