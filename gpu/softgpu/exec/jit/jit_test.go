@@ -155,7 +155,7 @@ func TestNativeLanes(t *testing.T) { eachISA(t, testNativeLanes) }
 func testNativeLanes(t *testing.T, isa ISA) {
 	for _, key := range nativeKeys() {
 		r := rand.New(rand.NewPCG(7, uint64(len(key))))
-		for n := range 50 {
+		for n := range exectest.Rounds(20, 50) {
 			want := exectest.FuzzWarp()
 			exectest.RandomLanes(r, want)
 			if n%2 != 0 {

@@ -3,6 +3,7 @@ package exectest
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 
 	"pvdrm/gpu/softgpu/exec/ir"
 )
@@ -57,7 +58,15 @@ func Clone(w *ir.Warp) *ir.Warp {
 }
 
 // accessRounds is how many sets of addresses each load and store is tried on.
-const accessRounds = 300
+var accessRounds = Rounds(100, 300)
+
+// Rounds is how often a test tries an operation on other values: some times, and all in make test-long.
+func Rounds(some, all int) int {
+	if os.Getenv("PVDRM_TEST_LONG") == "" {
+		return some
+	}
+	return all
+}
 
 func EqualLanes(a, b *ir.Warp) bool {
 	for i := range a.R32 {
