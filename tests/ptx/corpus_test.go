@@ -5,11 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,9 +49,16 @@ type entry struct {
 	unusable  error              // why a recording cannot be read
 }
 
-// readCorpus reads all fixtures.
-func readCorpus(t testing.TB) (corpus []entry) {
+// readCorpus returns all fixtures, which tests must not change.
+func readCorpus(t testing.TB) []entry {
 	t.Helper()
+	all, err := readOnce()
+	require.NoError(t, err)
+	return all
+}
+
+// readOnce reads all fixtures.
+var readOnce = sync.OnceValues(func() (all []entry, err error) {
 	folders := corpusFolders
 	if *fixtures != "" {
 		folders = []string{*fixtures}
@@ -60,13 +69,15 @@ func readCorpus(t testing.TB) (corpus []entry) {
 				return err
 			}
 			e, err := readEntry(path)
-			corpus = append(corpus, e)
+			all = append(all, e)
 			return err
 		})
-		require.NoError(t, err)
+		if err != nil {
+			return nil, err
+		}
 	}
-	return corpus
-}
+	return all, nil
+})
 
 func readEntry(path string) (e entry, err error) {
 	source, err := os.ReadFile(path)
@@ -147,6 +158,10 @@ func TestCorpus(t *testing.T) {
 	corpus, known := readCorpus(t), readKnownFailures(t)
 	var failures []string
 	for _, e := range engines {
+		if e.leftOut() {
+			maps.DeleteFunc(known, func(line string, _ bool) bool { return strings.HasPrefix(line, e.name+" ") })
+			continue
+		}
 		spread := map[string]fixture.Spread{}
 		passed := 0
 		for _, c := range corpus {

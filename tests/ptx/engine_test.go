@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,19 +24,36 @@ type engine struct {
 	// kernel that ends with a fault is a *gpu.LostError; any other error says
 	// why the fixture cannot be run.
 	run func(f *fixture.Fixture) ([][]byte, error)
+	// plain engines compute the same with and without SIMD built in: native code of less than the
+	// processor has, and the reference. A run with -short leaves them out.
+	plain bool
 }
 
 // engines are all that must agree with the GPU.
 var engines = []engine{
-	{"exec", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeNever, 1) }},
-	{"exec with native code", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 1) }},
-	{"exec with native code of AVX2", func(f *fixture.Fixture) ([][]byte, error) { return runOn(f, exec.AVX2) }},
-	{"exec with native code of SSE4.2", func(f *fixture.Fixture) ([][]byte, error) { return runOn(f, exec.Plain) }},
-	{"exec with modelled time", func(f *fixture.Fixture) ([][]byte, error) {
+	{name: "exec", run: func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeNever, 1) }},
+	{name: "exec with native code", run: func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 1) }},
+	{name: "exec with native code of AVX2", run: func(f *fixture.Fixture) ([][]byte, error) { return runOn(f, exec.AVX2) }, plain: true},
+	{name: "exec with native code of SSE4.2", run: func(f *fixture.Fixture) ([][]byte, error) { return runOn(f, exec.Plain) }, plain: true},
+	{name: "exec with modelled time", run: func(f *fixture.Fixture) ([][]byte, error) {
 		return runTimed(f, exec.CompileTimed, exec.NativeAtOnce, 1)
 	}},
-	{"exec, preempted again and again", func(f *fixture.Fixture) ([][]byte, error) { return runPreempted(f, 1) }},
-	{"ref", runRef},
+	{name: "exec, preempted again and again", run: func(f *fixture.Fixture) ([][]byte, error) { return runPreempted(f, 1) }},
+	{name: "ref", run: runRef, plain: true},
+}
+
+// leftOut reports whether this run leaves an engine out.
+func (e engine) leftOut() bool { return e.plain && testing.Short() }
+
+// rounds is how many random kernels a test runs: few with -short, some in make test, and all in make test-long.
+func rounds(few, some, all int) int {
+	switch {
+	case testing.Short():
+		return few
+	case os.Getenv("PVDRM_TEST_LONG") == "":
+		return some
+	}
+	return all
 }
 
 // runOn runs native code for less than the processor has.
@@ -219,13 +237,16 @@ func lost(err error) (*gpu.LostError, bool) {
 // TestRandomKernels runs random kernels on all engines, which must agree, and
 // on several workers.
 func TestRandomKernels(t *testing.T) {
-	for seed := range uint64(120) {
+	for seed := range uint64(rounds(40, 80, 120)) {
 		f, err := fixture.Parse(fmt.Sprintf("random%d", seed), []byte(random.Kernel(seed)))
 		require.NoError(t, err)
 		want, err := engines[0].run(f)
 		require.NoError(t, err, f.Name)
-		others := append([]engine{{"exec with 4 workers", func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 4) }}}, engines[1:]...)
+		others := append([]engine{{name: "exec with 4 workers", run: func(f *fixture.Fixture) ([][]byte, error) { return runExec(f, exec.NativeAtOnce, 4) }}}, engines[1:]...)
 		for _, e := range others {
+			if e.leftOut() {
+				continue
+			}
 			got, err := e.run(f)
 			require.NoError(t, err, "%s: %s", f.Name, e.name)
 			diffs, _ := f.Compare(got, want)

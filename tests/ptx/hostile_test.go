@@ -270,10 +270,7 @@ func TestHostileKernels(t *testing.T) {
 		require.LessOrEqual(t, uint64(random.HostileRows*random.RowBytes), p.Size)
 	}
 	with, _ := newHostileRuns()
-	ended, n := 0, 400
-	if testing.Short() {
-		n = 50
-	}
+	ended, n := 0, rounds(50, 150, 400)
 	rng := rand.New(rand.NewPCG(1, 7))
 	for range n {
 		data := make([]byte, 4)

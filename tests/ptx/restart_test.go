@@ -132,7 +132,14 @@ func requireRestart(t *testing.T, f *fixture.Fixture) (n restarts) {
 func TestRestartedKernels(t *testing.T) {
 	var all restarts
 	folders := map[string]restarts{}
-	for _, c := range readCorpus(t) {
+	of := 1 // one fixture of so many
+	if testing.Short() {
+		of = 3
+	}
+	for i, c := range readCorpus(t) {
+		if i%of != 0 {
+			continue
+		}
 		n := requireRestart(t, c.fixture)
 		all.add(n)
 		folder := c.fixture.Name[:slices.Index([]byte(c.fixture.Name), '/')]
@@ -141,8 +148,8 @@ func TestRestartedKernels(t *testing.T) {
 		folders[folder] = sum
 	}
 	t.Logf("%+v", folders)
-	require.Greater(t, all.again, 200, "few launches were stopped and begun again")
-	require.Greater(t, all.saved, 20, "few launches had something saved")
+	require.Greater(t, all.again, 200/of, "few launches were stopped and begun again")
+	require.Greater(t, all.saved, 20/of, "few launches had something saved")
 }
 
 // TestRestartedRandomKernels does the same with random kernels.
