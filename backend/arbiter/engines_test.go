@@ -48,9 +48,13 @@ func both(t *testing.T, policy string, guests int) (done []int) {
 // Guests that compute and copy in turn do not hold each other up: that one has the engine for which another waits, and the
 // other way round.
 func TestEnginesInTurn(t *testing.T) {
+	guests := []int{2, 3}
+	if testing.Short() {
+		guests = guests[:1]
+	}
 	for _, policy := range []string{"band", "wfq", "credit", "fifo", "timeslice", "dtimeslice"} {
 		alone := both(t, policy, 1)[0]
-		for _, n := range []int{2, 3} {
+		for _, n := range guests {
 			sum, done := 0, both(t, policy, n)
 			for _, d := range done {
 				sum += d

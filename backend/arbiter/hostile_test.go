@@ -113,8 +113,12 @@ func TestHog(t *testing.T) {
 				_ = r.link.send(message{op: opYield, grant: n}) // if it fails, so does the next
 			}
 		}()
-		commands, _ := victim(h, 10*time.Minute)
-		require.Greater(t, commands, 10*60*1000*45/100)
+		minutes := 10
+		if testing.Short() {
+			minutes = 4
+		}
+		commands, _ := victim(h, time.Duration(minutes)*time.Minute)
+		require.Greater(t, commands, minutes*60*1000*45/100)
 		h.stop()
 		time.Sleep(time.Minute) // until it notices
 	})
@@ -122,6 +126,10 @@ func TestHog(t *testing.T) {
 
 // Backends lie about what they have used.
 func TestLies(t *testing.T) {
+	kernels := []time.Duration{ms, 200 * us, 10 * ms}
+	if testing.Short() {
+		kernels = kernels[:1]
+	}
 	for name, claim := range map[string]func(used time.Duration) time.Duration{
 		"nothing": func(time.Duration) time.Duration { return 0 },
 		"half":    func(d time.Duration) time.Duration { return d / 2 },
@@ -129,7 +137,7 @@ func TestLies(t *testing.T) {
 		"wraps":   func(time.Duration) time.Duration { return 1<<63 - 1 },
 		"random":  func(time.Duration) time.Duration { return time.Duration(rand.Int64()) },
 	} {
-		for _, kernel := range []time.Duration{200 * us, ms, 10 * ms} {
+		for _, kernel := range kernels {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t, Config{})
 				stop := make(chan struct{})
@@ -162,7 +170,11 @@ func TestLies(t *testing.T) {
 
 // Backends write what they like into their pages, and send what they like.
 func TestNonsense(t *testing.T) {
-	for seed := range uint64(10) {
+	seeds := uint64(10)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHost(t, Config{AnswerLimit: 100 * ms})
 			for i := range 4 {

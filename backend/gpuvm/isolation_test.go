@@ -328,7 +328,7 @@ func TestTwoVMs(t *testing.T) {
 				ops = 10_000
 			}
 			if raceDetector {
-				ops = 2000
+				ops /= 20
 			}
 			var all sync.WaitGroup
 			for _, x := range actors {
@@ -355,7 +355,11 @@ func TestTwoVMs(t *testing.T) {
 // An access that does not trap ends before the VM's part of the card goes to the next.
 func TestCloseWaitsForAccesses(t *testing.T) {
 	a := newAggregator(t, 1, softgpu.Config{VRAMBytes: 64 << 20})
-	for range 40 {
+	rounds := 40
+	if testing.Short() {
+		rounds = 8
+	}
+	for range rounds {
 		vm, _ := newVM(t, a, "fv-opt", 8<<20)
 		newActor(vm, 1)
 		require.False(t, vm.Traps(hw.BAR3, 0))
@@ -405,9 +409,9 @@ func killed(t *testing.T, dynamic bool) {
 	kept := newActor(keeper, 9)
 	activate(keeper, 0)
 	used := a.reserved.Used()
-	rounds := 2 * len(Modes)
+	rounds, acts := 2*len(Modes), 500
 	if testing.Short() {
-		rounds = len(Modes)
+		rounds, acts = len(Modes), 150
 	}
 	for i := range rounds {
 		if dynamic && Modes[i%len(Modes)].Nested {
@@ -428,7 +432,7 @@ func killed(t *testing.T, dynamic bool) {
 				}
 			}
 		}()
-		for range 500 {
+		for range acts {
 			kept.act()
 		}
 		vm.Close()

@@ -89,7 +89,8 @@ func TestSuite(t *testing.T) {
 			operations := map[string]uint64{}
 			for _, b := range suite.All() {
 				if testing.Short() && (b.Name == "bfs" || b.Name == "srad" || b.Name == "long-madd") ||
-					raceDetector && b.Name != "nop" && b.Name != "loop" && b.Name != "pincpy" {
+					raceDetector && b.Name != "nop" && b.Name != "loop" && b.Name != "pincpy" ||
+					testing.Short() && b.Name == "pincpy" && !mode.PV && mode.Name != "fv-opt" {
 					continue
 				}
 				before := vm.Counters()

@@ -46,7 +46,11 @@ func TestMappingsAreBounded(t *testing.T) {
 // What contexts keep of their output is bounded for all of them together.
 func TestOutputIsBounded(t *testing.T) {
 	var all atomic.Int64
-	outputs := make([]output, 256)
+	n := 256
+	if testing.Short() {
+		n = 64
+	}
+	outputs := make([]output, n)
 	line := strings.Repeat("x", 1000) + "\n"
 	for i := range outputs {
 		outputs[i].all = &all

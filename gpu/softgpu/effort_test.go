@@ -164,7 +164,11 @@ func TestModuleMemory(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	tooLarge := 0
-	for name, source := range hostileSources(256 << 10) {
+	n := 256 << 10
+	if testing.Short() {
+		n = 64 << 10
+	}
+	for name, source := range hostileSources(n) {
 		e := ptx.NewEffort(gocontext.Background(), gpu.ModuleMemory(uint64(len(source))))
 		prog, err := compile(e, "x.ptx", source, d.props, false)
 		require.LessOrEqual(t, e.Peak(), int(gpu.ModuleMemory(uint64(len(source)))), name)
@@ -203,7 +207,10 @@ func TestCancelAnywhere(t *testing.T) {
 	d, err := newDevice(Config{})
 	require.NoError(t, err)
 	defer d.Close()
-	const n = 200 << 10
+	n := 200 << 10
+	if testing.Short() {
+		n = 50 << 10
+	}
 	load := func(source []byte, last int) (looks int, err error) {
 		ctx := &looking{Context: gocontext.Background(), last: last}
 		_, err = compile(ptx.NewEffort(ctx, 1<<40), "x.ptx", source, d.props, false)

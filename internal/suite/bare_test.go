@@ -248,7 +248,10 @@ func TestPrograms(t *testing.T) {
 	before := dev.Stats()
 	programs := append(All(), Extra()...)
 	if raceDetector {
-		programs = []Bench{nopBench, maddBench, cpyBench, pincpyBench, bpBench, nnBench}
+		programs = []Bench{nopBench, maddBench, bpBench, nnBench, cpyBench, pincpyBench}
+		if testing.Short() {
+			programs = programs[:4] // TestScale has the others
+		}
 	}
 	for _, b := range programs {
 		t.Run(b.Name, func(t *testing.T) {

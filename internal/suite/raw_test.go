@@ -67,6 +67,9 @@ func TestRunRaw(t *testing.T) {
 		return res
 	}
 	for name, pinned := range map[string]int{"cpy": 0, "pincpy": 2} {
+		if testing.Short() && name == "cpy" {
+			continue
+		}
 		f := &fakeRaw{}
 		res := runOn(f, name)
 		require.True(t, res.Verified, res.Error)
@@ -101,7 +104,11 @@ func TestParameters(t *testing.T) {
 
 // A trial does all that a run does but check the result, and says so.
 func TestTrial(t *testing.T) {
-	for _, b := range All() {
+	programs := All()
+	if testing.Short() { // one goroutine runs them
+		programs = []Bench{nopBench, maddBench, bfsBench}
+	}
+	for _, b := range programs {
 		f := &fakeRaw{}
 		res, err := RunRaw(b.Name, func() (RawDevice, error) { return f, nil }, Options{Trial: true})
 		require.NoError(t, err)
@@ -117,7 +124,11 @@ func TestTrial(t *testing.T) {
 
 // A result that is known to be right is not checked again, and any other is.
 func TestKnown(t *testing.T) {
-	for _, name := range []string{"madd", "lud", "srad2"} {
+	names := []string{"madd", "lud", "srad2"}
+	if testing.Short() { // one goroutine runs them
+		names = names[:1]
+	}
+	for _, name := range names {
 		run := func(known string) Result {
 			res, err := RunRaw(name, func() (RawDevice, error) { return &fakeRaw{}, nil }, Options{Scale: 2, Known: known})
 			require.NoError(t, err)

@@ -61,9 +61,13 @@ func TestPrograms(t *testing.T) {
 // TestSuspended has the kernels of each program leave the GPU after each k-th callback. The results are
 // the same.
 func TestSuspended(t *testing.T) {
+	looks := []int{1, 7, 2, 3}
+	if testing.Short() {
+		looks = looks[:2]
+	}
 	for _, p := range Programs() {
 		for _, v := range []Version{GLoop, NoShared} {
-			for _, k := range []int{1, 2, 3, 7} {
+			for _, k := range looks {
 				if p.Name == "throttle" {
 					k *= 100 // 5000 launches say no more
 				}
