@@ -23,6 +23,9 @@ import (
 // is shared may be ten times slower for a while, and a test fails only where nothing comes.
 const patience = 15 * time.Minute
 
+// long is set in make test-long, which runs in full what make test takes a sample of.
+var long = os.Getenv("PVDRM_TEST_LONG") != ""
+
 // built is the directory of programs, with pvdrm and gdev in it, which it builds once for all tests.
 var built = sync.OnceValues(func() (string, error) {
 	for _, name := range []string{"pvdrm", "gdev"} {
@@ -409,11 +412,15 @@ func TestGdevCounters(t *testing.T) {
 	require.Equal(t, 2, strings.Count(out, "multicalls"), out)
 }
 
-// Every combination of the switches runs the suite.
+// TestAblation runs the suite with each of the switches and with all of them, and in make test-long with every combination.
 func TestAblation(t *testing.T) {
 	dir, err := built()
 	require.NoError(t, err)
-	for mask := range 8 {
+	masks := []int{1, 2, 4, 7}
+	if long {
+		masks = []int{0, 1, 2, 3, 4, 5, 6, 7}
+	}
+	for _, mask := range masks {
 		var words []string
 		for i, word := range []string{"nopoll", "nomulticall", "nopool"} {
 			if mask>>i&1 != 0 {

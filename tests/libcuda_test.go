@@ -123,9 +123,19 @@ func TestProgramsCompiledElsewhere(t *testing.T) {
 	}
 }
 
+// inMachines are the C programs that use what a machine does in another way than a local guest: memory of the program that
+// the device uses, memory and objects that several processes share, words in memory, forks, files, ends of threads.
+var inMachines = []string{"vector_add", "streams", "atexit", "forks", "ipc", "lacks", "managed", "peers", "registered", "shareable", "shared",
+	"sharedfile", "sharedpool", "threads", "virtual_memory", "words"}
+
+// TestCProgramsInAVirtualMachine runs inMachines, and all C programs in make test-long: TestCProgramsAsLocalGuests has all.
 func TestCProgramsInAVirtualMachine(t *testing.T) {
 	dir, err := clients()
 	require.NoError(t, err)
+	require.Subset(t, dir.names, inMachines)
+	if !long {
+		dir.names = inMachines
+	}
 	args := []string{"up", "--image", "debian"}
 	script := "#!/bin/sh\n"
 	files := slices.Sorted(maps.Keys(compiledElsewhere))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"image"
 	"image/png"
@@ -52,7 +53,12 @@ var programs string
 // TestMain ends the machine that the tests share, and removes what they built.
 func TestMain(m *testing.M) {
 	serveRenderer()
-	var err error
+	flag.Parse()
+	err := leaveOutUnwatched()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if programs, err = os.MkdirTemp("", "pvdrm-bin-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -71,6 +77,14 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// leaveOutUnwatched skips unwatched tests unless the command names tests.
+func leaveOutUnwatched() error {
+	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
+		return nil
+	}
+	return flag.Set("test.skip", unwatched)
 }
 
 // vmGuest returns a running machine, shared by all tests that do not end it.

@@ -1,0 +1,6 @@
+//go:build !race
+
+package tests
+
+// unwatched matches no test.
+const unwatched = ""
