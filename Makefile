@@ -14,6 +14,12 @@ GUEST       := pvdrm-init gdev pvdrm-run glscene
 # pvdrm's software GPU uses Go's SIMD package, which Go has under this name only
 # (on amd64; elsewhere it changes nothing).
 SIMD        := GOEXPERIMENT=simd
+# What make simd and make race pass to go test: a sample of what takes long there and is run in full by make test, or
+# by make simd-long and make race-long.
+SHORT       := -short
+# The packages whose tests take longest come first: go test starts packages in this order, as many as there are
+# processors, and the last ones should be short.
+LONGEST     := ./tests ./tests/ptx ./gpu/softgpu/exec/jit ./backend/arbiter ./gpu/nvidia ./backend/gpuvm ./gpu/softgpu/exec ./gpu/points ./internal/suite
 
 include internal/suite/kernels/kernels.mk
 include internal/suite/gloop/gloop.mk
@@ -90,42 +96,51 @@ pci: deps build ## drive cards of GPUvm by their BARs in virtual machines (fetch
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too
-	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 40m ./...
+	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 40m $(LONGEST) ./...
 	@echo "make test: all tests passed, those that boot a virtual machine included"
+
+.PHONY: test-long
+test-long: export PVDRM_TEST_LONG := 1
+test-long: test ## make test, and what it takes a sample of in full
 
 .PHONY: simd
 simd: ## check and test the software GPU as make build builds it, with SIMD
 	@$(SIMD) $(GO) vet ./gpu/softgpu/...
 	@$(SIMD) $(GO) run $(STATICCHECK) ./gpu/softgpu/...
-	@$(SIMD) $(GO) test -timeout 20m $$($(GO) list ./gpu/softgpu/... | grep -v '/exec/jit$$')
 	@# native code is the same with and without SIMD: the widest here, and all widths in make test
-	@$(SIMD) $(GO) test -timeout 20m -short ./gpu/softgpu/exec/jit
-	@# a sample of these: make test runs all of them, on the same native code
-	@$(SIMD) $(GO) test -timeout 20m -short ./tests/ptx/...
+	@$(SIMD) $(GO) test -vet=off -timeout 20m $(SHORT) ./tests/ptx ./gpu/softgpu/exec/jit ./gpu/softgpu/... ./tests/ptx/...
 	@# again with less of the processor: make test has native code of all widths, these what the switches leave.
 	@# -count=1: the cache of tests does not know the switches
-	@GODEBUG=cpu.avx512f=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -count=1 -run TestRandomKernels ./tests/ptx
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off,cpu.sse42=off $(SIMD) $(GO) test -count=1 ./gpu/softgpu/exec
-	@GODEBUG=cpu.avx512f=off,cpu.avx2=off,cpu.sse42=off $(SIMD) $(GO) test -count=1 -run 'TestRandomKernels|TestCorpus' ./tests/ptx
+	@GODEBUG=cpu.avx512f=off $(SIMD) $(GO) test -vet=off -count=1 $(SHORT) -run TestRandomKernels ./tests/ptx
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off $(SIMD) $(GO) test -vet=off -count=1 $(SHORT) -run TestRandomKernels ./tests/ptx
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off,cpu.sse42=off $(SIMD) $(GO) test -vet=off -count=1 ./gpu/softgpu/exec
+	@GODEBUG=cpu.avx512f=off,cpu.avx2=off,cpu.sse42=off $(SIMD) $(GO) test -vet=off -count=1 $(SHORT) -run 'TestRandomKernels|TestCorpus' ./tests/ptx
 	@echo "make simd: the software GPU passes with SIMD"
+
+.PHONY: simd-long
+simd-long: SHORT :=
+simd-long: simd ## make simd, with all tests in full
+
+# A program of the race detector sleeps for a second before it ends, so that others of its threads can report. Hundreds
+# of workers end in these tests. make lint has run go vet.
+RACE := GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 $(GO) test -race -vet=off
+# make race leaves these out, which have no goroutines of their own and take long under it.
+RACE_SINGLE := ./backend/sched/... ./frontend/cuda/rt ./frontend/gloop/device ./gpu/softgpu/exec/jit ./internal/bench/baseline ./internal/bench/clang ./internal/bench/cmicro ./internal/bench/opencl
+RACE_LONGEST := ./tests ./gpu/nvidia ./backend/arbiter ./gpu/softgpu ./gpu/softgpu/exec ./backend/gpuvm ./internal/suite ./frontend/cuda ./internal/suite/gloop
 
 .PHONY: race
 race: ## run the tests of the concurrent packages under the race detector (needs gcc)
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/nvidia ./gpu/softgpu ./gpu/softgpu/exec ./gpu/softgpu/exec/lane ./gpu/softgpu/exec/run ./hypercall/... $$($(GO) list ./internal/... | grep -vE '/bench/(baseline|clang|cmicro|opencl)$$') ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/...
+	@$(RACE) $(SHORT) -timeout 60m $(RACE_LONGEST) $$($(GO) list ./backend/... ./drm/... ./frontend/... ./gem/... ./gpu ./gpu/softgpu/exec/lane ./gpu/softgpu/exec/run ./hypercall/... ./internal/... ./tests/replay ./vmm/control/... ./vmm/qmp/... ./vmm/vnc/... | grep -vxF "$$($(GO) list $(RACE_SINGLE))")
 	@# of the compiler to native code what is concurrent: the others compare what one goroutine computes
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 10m ./gpu/softgpu/exec/jit -run '^(TestPool|TestCompilerFails|TestEnough|TestAtOnceAfterHot|TestExtents.*)$$'
+	@$(RACE) $(SHORT) -timeout 10m ./gpu/softgpu/exec/jit -run '^(TestPool|TestCompilerFails|TestEnough|TestAtOnceAfterHot|TestExtents.*)$$'
 	@# without the tests of machines and of programs, which run other binaries than the one that is watched
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 10m ./vmm -skip "Boot|Guest|QEMUIsKilled|KernelWithoutInit|ContextEnds|StarterIsKilled"
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./tests -skip "VirtualMachine|InAMachine|MemoryOfABackend|KilledAtAnyTime|Guest|Console|^TestUp|Suite|Doctor|Usage|Socket|RunPasses|NoSecrets|Ablation|FairnessBenchmark|SeveralMachines|MachinesOfSeveral|Confined|StandIn|CompiledElsewhere|StaticRuntime|RuntimeABI|PoolShows"
+	@$(RACE) $(SHORT) -timeout 10m ./vmm -skip "Boot|Guest|QEMUIsKilled|KernelWithoutInit|ContextEnds|StarterIsKilled"
 	@echo "make race: nothing found"
 
-# Under the race detector these take long: they have no goroutines of their own.
-RACE_SINGLE := ./gpu/softgpu/exec/... ./internal/bench/baseline ./internal/bench/clang ./internal/bench/cmicro ./internal/bench/opencl
-
 .PHONY: race-long
-race-long: ## run what make race leaves out because it is not concurrent, too
-	@CGO_ENABLED=1 $(GO) test -race -short -timeout 60m $(RACE_SINGLE)
+race-long: SHORT :=
+race-long: race ## make race with all tests in full, and with what it leaves out because it is not concurrent
+	@$(RACE) -timeout 120m ./gpu/softgpu/exec/... $(RACE_SINGLE)
 	@echo "make race-long: nothing found"
 
 .PHONY: stress
