@@ -55,5 +55,5 @@
 // A worker runs all but the library's own threads on the main thread, as the library
 // wants it: it waits for its socket and for the descriptor by which the library
 // tells that fences have signalled. It spins only if it is told to look for a time
-// before it sleeps (WorkerConfig.Look), and only for a GPU.
+// before it sleeps (WorkerConfig.Look), and only for a GPU of NVIDIA's.
 package virgl
