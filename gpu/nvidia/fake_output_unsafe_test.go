@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -44,15 +45,21 @@ func (o *fakeOutput) flush() {
 	o.text.Reset()
 }
 
-// fail prints the text of an assertion, once.
+// fail prints the text of an assertion, once. It takes its time: who is told of the fault before that misses the
+// text.
 func (o *fakeOutput) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failed {
+		time.Sleep(5 * time.Millisecond)
 		cPuts("f.cu:7: asserts: Assertion `false` failed.\n", "stderr")
 		o.failed = false
 	}
 }
+
+// FakeLate is the width of a grid whose launch returns after it has faulted, so that what the worker does next
+// finds the fault.
+const FakeLate = 77
 
 // cPuts has the C library write to one of its files.
 func cPuts(text, file string) {

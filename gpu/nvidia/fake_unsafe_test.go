@@ -416,10 +416,14 @@ func (f *fake) path(d *driver) {
 		case l.cluster != [3]uint32{}:
 			threads += int(l.cluster[0] * l.cluster[1] * l.cluster[2]) // shows in what kernels write
 		}
-		return f.enqueue(s, func() result {
+		code := f.enqueue(s, func() result {
 			theControl.pass(fakeKernelsOff)
 			return fakeKernels[fn%fakeCode-1].run(params, threads)
 		})
+		for l.grid[0] == FakeLate && f.sticky.Load() == 0 { // what follows in the worker finds the fault
+			yield.Nap(10 * time.Microsecond)
+		}
+		return code
 	}
 	f.transfers(d)
 	f.words(d)

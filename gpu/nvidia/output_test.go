@@ -62,14 +62,19 @@ func TestMoreIsPrintedThanIsKept(t *testing.T) {
 	require.True(t, strings.HasSuffix(c.printed(100), "thread 0!\n"))
 }
 
-// The text of an assertion comes though the worker has ended, and marked as that of standard error.
+// The text of an assertion comes though the worker has ended, and marked as that of standard error; also where
+// the fence behind the kernel is what finds the fault.
 func TestAssertionsPrint(t *testing.T) {
-	c := newFakeClient(t, nvidia.Config{})
-	r := c.do(c.launch("says", 0), c.launch("asserts"))
-	var lost *gpu.LostError
-	require.ErrorAs(t, r.Err, &lost)
-	require.Equal(t, gpu.LostTrap, lost.Cause)
-	require.Equal(t, gpu.StderrMark+"f.cu:7: asserts: Assertion `false` failed.\n", c.printed(10))
-	require.NoError(t, c.ctx.Close())
-	require.Empty(t, c.printed(10))
+	for _, grid := range []uint32{1, nvidia.FakeLate} {
+		c := newFakeClient(t, nvidia.Config{})
+		l := c.launch("asserts")
+		l.Grid[0] = grid
+		r := c.do(c.launch("says", 0), l)
+		var lost *gpu.LostError
+		require.ErrorAs(t, r.Err, &lost)
+		require.Equal(t, gpu.LostTrap, lost.Cause)
+		require.Equal(t, gpu.StderrMark+"f.cu:7: asserts: Assertion `false` failed.\n", c.printed(10))
+		require.NoError(t, c.ctx.Close())
+		require.Empty(t, c.printed(10))
+	}
 }

@@ -262,6 +262,13 @@ func (p *path) ask() {
 	}
 }
 
+// lose says that the context is lost, which a call other than ask's found out. The driver is asked once more
+// before that: it prints the text of an assertion to who asks, and the backend may end the worker next.
+func (p *path) lose(code result, stream uintptr) {
+	_ = p.w.drv.streamQuery(stream)
+	p.w.lane.store(offLost, uint32(code))
+}
+
 // sleep waits until the backend publishes more than tail entries.
 func (p *path) sleep(tail uint32) error {
 	l := p.w.lane
@@ -310,7 +317,7 @@ func (p *path) start(e *entry, params []byte, next uint32) {
 	switch {
 	case code == resultOK:
 	case code.sticky():
-		p.w.lane.store(offLost, uint32(code))
+		p.lose(code, s.handle)
 	default:
 		s.failed = true
 		at := offFailures + int(e.channel)*fenceStride
