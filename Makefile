@@ -96,7 +96,7 @@ pci: deps build ## drive cards of GPUvm by their BARs in virtual machines (fetch
 .PHONY: test
 test: export PVDRM_DEPS := test
 test: deps build ## run all tests, those in virtual machines too
-	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test -timeout 40m $(LONGEST) ./...
+	@PATH="$$(dirname "$$(command -v $(GO))"):$$PATH" $(GO) test $(VET) -timeout 40m $(LONGEST) ./...
 	@echo "make test: all tests passed, those that boot a virtual machine included"
 
 .PHONY: test-long

@@ -92,7 +92,8 @@ func (c *command) begin(t *testing.T) {
 		c.code = c.ProcessState.ExitCode()
 	}()
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it should have ended
+		_ = c.Process.Kill()                              // it should have ended
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // and what it started, which may hold its output
 		<-c.ended
 	})
 }

@@ -63,13 +63,14 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// A virtual machine has a virtio-gpu device of each.
-func TestSeveralDevicesInAVirtualMachine(t *testing.T) {
+// devicesInMachine finds a virtio-gpu device of each.
+func devicesInMachine(t *testing.T) inMachine {
 	dir, err := clients()
 	require.NoError(t, err)
-	code, out := start(t, "up", "--log", "error", "--image", "debian", "--device", "softgpu:2,0", "--", filepath.Join(dir.path, "devices"), "apart").wait(t)
-	require.Zero(t, code, out)
-	require.Contains(t, out, "2 devices\ndevices: PASS\n")
+	return inMachine{name: "devices", files: []string{filepath.Join(dir.path, "devices")}, script: "./devices apart", check: func(t *testing.T, code int, out string) {
+		require.Zero(t, code, out)
+		require.Contains(t, out, "2 devices\ndevices: PASS\n")
+	}}
 }
 
 // Processes of a guest on two devices share a file of /dev/shm, which their kernels poll and write: the

@@ -50,12 +50,14 @@ func TestGLoopFromC(t *testing.T) {
 	}
 }
 
-// It runs in a virtual machine, whose image has the library.
-func TestGLoopFromCMachine(t *testing.T) {
-	code, out := start(t, "up", "--log", "error", "--image", "debian", "--copy", "../examples/gloop/echo.ptx", "--",
-		gloopClient(t, "../examples/gloop/echo.c"), "echo.ptx").wait(t)
-	require.Zero(t, code, out)
-	require.Contains(t, out, "echo: PASS\n")
+// gloopInMachine runs it in a virtual machine, whose image has the library.
+func gloopInMachine(t *testing.T) inMachine {
+	client := gloopClient(t, "../examples/gloop/echo.c")
+	return inMachine{name: "gloop", files: []string{"../examples/gloop/echo.ptx", client}, script: "./" + filepath.Base(client) + " echo.ptx",
+		check: func(t *testing.T, code int, out string) {
+			require.Zero(t, code, out)
+			require.Contains(t, out, "echo: PASS\n")
+		}}
 }
 
 // A program of C runs longer than the limit of launches, and misuse of the library is

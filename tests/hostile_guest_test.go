@@ -55,7 +55,7 @@ func TestAttacksOfAVirtualMachine(t *testing.T) {
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	g := vmGuestWith(t, program)
+	g := vmGuestWith(t, 5*time.Second, program) // for which endless kernels hold everything up
 	text, code := g.try(t, `gdev run --json --repeat 3 madd cpy srad2 > /tmp/suite & hostile `+strings.Join(beside, " ")+
 		`; code=$?; wait; cat /tmp/suite; hostile `+strings.Join(alone, " ")+` && exit $code`)
 	t.Log(text)

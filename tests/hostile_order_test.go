@@ -127,7 +127,7 @@ func TestNobodyInAMachineWaitsForTheCompiler(t *testing.T) {
 	program, err := hostileProgram()
 	require.NoError(t, err)
 	var d *holdingDevice
-	g, err := bootOn(func(inner gpu.Device) gpu.Device {
+	g, err := bootOn(30*time.Second, func(inner gpu.Device) gpu.Device {
 		d = holding(inner)
 		return d
 	}, nil, guestimage.Program{Name: filepath.Base(program), Path: program})

@@ -128,50 +128,41 @@ func TestProgramsCompiledElsewhere(t *testing.T) {
 var inMachines = []string{"vector_add", "streams", "atexit", "forks", "ipc", "lacks", "managed", "peers", "registered", "shareable", "shared",
 	"sharedfile", "sharedpool", "threads", "virtual_memory", "words"}
 
-// TestCProgramsInAVirtualMachine runs inMachines, and all C programs in make test-long: TestCProgramsAsLocalGuests has all.
-func TestCProgramsInAVirtualMachine(t *testing.T) {
+// cProgramsInMachine runs inMachines, and all C programs in make test-long: TestCProgramsAsLocalGuests has all.
+func cProgramsInMachine(t *testing.T) inMachine {
 	dir, err := clients()
 	require.NoError(t, err)
 	require.Subset(t, dir.names, inMachines)
+	names := dir.names
 	if !long {
-		dir.names = inMachines
-	}
-	args := []string{"up", "--image", "debian"}
-	script := "#!/bin/sh\n"
-	files := slices.Sorted(maps.Keys(compiledElsewhere))
-	for i, name := range files {
-		files[i] = filepath.Join("testdata/cuda_h", name)
-	}
-	for _, name := range dir.names {
-		files = append(files, filepath.Join(dir.path, name))
+		names = inMachines
 	}
 	// At the end of the script the first four texts are said: those of lacks, where that runs first.
-	first := slices.IndexFunc(files, func(file string) bool { return filepath.Base(file) == "lacks" })
-	files[0], files[first] = files[first], files[0]
-	for _, file := range files {
-		name := filepath.Base(file)
-		args = append(args, "--copy", file)
-		script += "echo run " + name + "; ./" + name + " || exit 9\n"
+	programs := append([]string{"lacks"}, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "lacks" })...)
+	run := inMachine{name: "c"}
+	for _, name := range programs {
+		run.files = append(run.files, filepath.Join(dir.path, name))
 	}
-	// The script is the program: it is copied too, and its exit code comes back.
-	all := filepath.Join(t.TempDir(), "all.sh")
-	require.NoError(t, os.WriteFile(all, []byte(script+"exit $1\n"), 0o755))
-	code, out := start(t, append(args, "--", all, "7")...).wait(t)
-	for _, name := range dir.names {
-		require.Contains(t, out, "run "+name+"\n")
-		require.Contains(t, out, name+": PASS")
+	elsewhere := slices.Sorted(maps.Keys(compiledElsewhere))
+	for _, name := range elsewhere {
+		run.files = append(run.files, filepath.Join("testdata/cuda_h", name))
 	}
-	require.NotContains(t, out, "(the device has no", "clients are to use all that they ask the device for")
-	for file, name := range compiledElsewhere {
-		_, after, ran := strings.Cut(out, "run "+file+"\n")
-		require.True(t, ran, "%s in %s", file, out)
-		before, _, _ := strings.Cut(after, "run ")
-		require.Contains(t, before, name+": PASS", file)
+	run.script = oneByOne(append(programs, elsewhere...)...)
+	run.check = func(t *testing.T, code int, out string) {
+		require.Zero(t, code, out)
+		for _, name := range names {
+			require.Contains(t, out, "run "+name+"\n")
+			require.Contains(t, out, name+": PASS")
+		}
+		require.NotContains(t, out, "(the device has no", "clients are to use all that they ask the device for")
+		for file, name := range compiledElsewhere {
+			_, after, ran := strings.Cut(out, "run "+file+"\n")
+			require.True(t, ran, "%s in %s", file, out)
+			before, _, _ := strings.Cut(after, "run ")
+			require.Contains(t, before, name+": PASS", file)
+		}
 	}
-	require.Equal(t, 7, code, out)
-	for _, text := range lacked { // by lacks, which is one of them; the script failed
-		require.Contains(t, out, text)
-	}
+	return run
 }
 
 func TestRunFindsLibcuda(t *testing.T) {

@@ -123,20 +123,22 @@ func TestRunLeadsTheStaticRuntime(t *testing.T) {
 	require.Regexp(t, `=/of/the/user\.so:/[^:]*lib/libpvdrm-static\.so\n`, out)
 }
 
-func TestStaticRuntimeInAVirtualMachine(t *testing.T) {
+// staticRuntimeInMachine runs programs that have a runtime of their own.
+func staticRuntimeInMachine(t *testing.T) inMachine {
 	dir, err := staticClients()
 	require.NoError(t, err)
-	args := []string{"up", "--image", "debian"}
-	script := "#!/bin/sh\n"
+	run := inMachine{name: "static"}
+	var names []string
 	for _, v := range runtimeVersions {
-		args = append(args, "--copy", filepath.Join(dir, "static"+v))
-		script += "./static" + v + " || exit 9\n"
+		names = append(names, "static"+v)
+		run.files = append(run.files, filepath.Join(dir, "static"+v))
 	}
-	all := filepath.Join(t.TempDir(), "all.sh")
-	require.NoError(t, os.WriteFile(all, []byte(script+"exit 7\n"), 0o755))
-	code, out := start(t, append(args, "--", all)...).wait(t)
-	require.Equal(t, 7, code, out)
-	require.Equal(t, len(runtimeVersions), strings.Count(out, "works: PASS"), out)
+	run.script = "export CUDA_VISIBLE_DEVICES=0; " + oneByOne(names...) // they expect one
+	run.check = func(t *testing.T, code int, out string) {
+		require.Zero(t, code, out)
+		require.Equal(t, len(runtimeVersions), strings.Count(out, "works: PASS"), out)
+	}
+	return run
 }
 
 // The parser gets damaged files, under sanitizers, and whole ones.

@@ -139,23 +139,23 @@ func TestRuntimeIsCalledWithAnything(t *testing.T) {
 	}
 }
 
-func TestRuntimeInAVirtualMachine(t *testing.T) {
+// runtimeInMachine runs programs of nvcc and of the runtime's versions.
+func runtimeInMachine(t *testing.T) inMachine {
 	dir, err := runtimeClients()
 	require.NoError(t, err)
-	args := []string{"up", "--image", "debian"}
-	script := "#!/bin/sh\n"
-	for _, name := range append(slices.Clone(ofNvcc), "works11.0", "works12", "works13", "refuses13") {
-		args = append(args, "--copy", filepath.Join(dir, name))
-		script += "./" + name + " || exit 9\n"
+	run := inMachine{name: "runtime"}
+	names := append(slices.Clone(ofNvcc), "works11.0", "works12", "works13", "refuses13")
+	for _, name := range names {
+		run.files = append(run.files, filepath.Join(dir, name))
 	}
-	all := filepath.Join(t.TempDir(), "all.sh")
-	require.NoError(t, os.WriteFile(all, []byte(script+"exit 7\n"), 0o755))
-	code, out := start(t, append(args, "--", all)...).wait(t)
-	require.Equal(t, 7, code, out)
-	out = strings.ReplaceAll(out, "\r\n", "\n")
-	require.Equal(t, len(ofNvcc), strings.Count(out, printed), out)
-	require.Equal(t, 3, strings.Count(out, "works: PASS\n"))
-	require.Contains(t, out, "refuses: PASS\n")
+	run.script = "export CUDA_VISIBLE_DEVICES=0; " + oneByOne(names...) // they expect one
+	run.check = func(t *testing.T, code int, out string) {
+		require.Zero(t, code, out)
+		require.Equal(t, len(ofNvcc), strings.Count(out, printed), out)
+		require.Equal(t, 3, strings.Count(out, "works: PASS\n"))
+		require.Contains(t, out, "refuses: PASS\n")
+	}
+	return run
 }
 
 // pvdrm run finds the libraries, and keeps those of the user.

@@ -96,10 +96,10 @@ func vmGuest(t *testing.T) *guest {
 	return g
 }
 
-// vmGuestWith returns a machine of the test's own with one more program.
-func vmGuestWith(t *testing.T, program string) *guest {
+// vmGuestWith returns a machine of the test's own with one more program, whose kernels have a limit.
+func vmGuestWith(t *testing.T, limit time.Duration, program string) *guest {
 	t.Helper()
-	g, err := boot(nil, guestimage.Program{Name: filepath.Base(program), Path: program})
+	g, err := bootOn(limit, nil, nil, guestimage.Program{Name: filepath.Base(program), Path: program})
 	require.NoError(t, err)
 	return g
 }
@@ -114,12 +114,12 @@ func bootGuest() (*guest, error) { return boot(nil) }
 // boot starts a backend, with a renderer for OpenGL if that is not nil, and a machine. Its close ends both and checks that
 // nothing of the guest is left in the backend.
 func boot(renderer func(*quota.Set) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
-	return bootOn(nil, renderer, programs...)
+	return bootOn(30*time.Second, nil, renderer, programs...)
 }
 
-// bootOn is boot with a device that stands between the backend and the software GPU, if around is
-// not nil.
-func bootOn(around func(gpu.Device) gpu.Device, renderer func(*quota.Set) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
+// bootOn is boot with a limit of launches, and with a device that stands between the backend and the software GPU, if
+// around is not nil.
+func bootOn(limit time.Duration, around func(gpu.Device) gpu.Device, renderer func(*quota.Set) (*virgl.Renderer, error), programs ...guestimage.Program) (*guest, error) {
 	img, err := guestImage(programs...)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func bootOn(around func(gpu.Device) gpu.Device, renderer func(*quota.Set) (*virg
 		return nil, err
 	}
 	g := &guest{}
-	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: 30 * time.Second}); err != nil {
+	if g.device, err = softgpu.New(softgpu.Config{VRAMBytes: 1 << 30, LaunchLimit: limit}); err != nil {
 		return nil, err
 	}
 	if around != nil {
