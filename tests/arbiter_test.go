@@ -2,6 +2,8 @@ package tests
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,17 +18,49 @@ import (
 // computeBusy asks a running pvdrm how long its device's compute engine was busy.
 func (c *command) computeBusy(t *testing.T) time.Duration {
 	t.Helper()
+	busy, err := c.askBusy()
+	require.NoError(t, err)
+	return busy
+}
+
+// askBusy is computeBusy of one that may have ended, or not begun.
+func (c *command) askBusy() (time.Duration, error) {
 	sockets, err := filepath.Glob(filepath.Join(c.runDir, "pvdrm", "vm-*", "stats"))
-	require.NoError(t, err)
-	require.Len(t, sockets, 1)
+	if err != nil {
+		return 0, err
+	}
+	if len(sockets) != 1 {
+		return 0, fmt.Errorf("there are %d sockets for statistics", len(sockets))
+	}
 	conn, err := net.Dial("unix", sockets[0])
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
+	if err != nil {
+		return 0, err
+	}
 	var st struct {
 		Device struct{ ComputeBusy time.Duration }
 	}
-	require.NoError(t, json.NewDecoder(conn).Decode(&st))
-	return st.Device.ComputeBusy
+	err = errors.Join(json.NewDecoder(conn).Decode(&st), conn.Close())
+	return st.Device.ComputeBusy, err
+}
+
+// computes waits until a guest has used the compute engine. It reports false if it has ended instead.
+func (c *command) computes(t *testing.T) bool {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		busy, err := c.askBusy()
+		select {
+		case <-c.ended:
+			return true
+		default:
+			return err == nil && busy > 0
+		}
+	}, patience, 10*time.Millisecond)
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // Two guests in processes of their own share one GPU through an arbiter; it may
